@@ -1,5 +1,4 @@
-//! Commands to a running instance, over its admin endpoint. The CLI shows what the endpoint says and decides nothing;
-//! it must work when half of the tree is stuck.
+//! Commands to a running instance, through its admin endpoint. They work even if children of the tree are stuck.
 
 pub(crate) mod client;
 mod event_stream;
@@ -15,12 +14,12 @@ mod why;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use orchestrator_admin::ascii::{Ages, render};
+use orchestrator_admin::ascii::{Durations, render};
 use orchestrator_subsystem::{
-    CommandError, ConfigArguments, Context, Form, Section,
-    output::printable,
-    redaction::scrubbed,
-    wire::{CommandAnswer, CommandArgs, TreeSnapshot, actor_url, tree_url},
+    CommandError, ConfigArguments, Context, OutputFormat, Section,
+    output::escape_lines,
+    redaction::redact,
+    wire::{CommandArgs, CommandResponse, TreeSnapshot, actor_url, tree_url},
 };
 
 pub(crate) use self::target::Target;
@@ -30,43 +29,43 @@ use crate::{
     subsystems::SubsystemCommand,
 };
 
-/// What can be asked of a running instance.
+/// Commands to a running instance.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum ClientCommand {
-    /// Show the tree: who runs, how often it was restarted, how full its mailbox is, how its connection stands
+    /// Show the tree: state, restarts, mailbox depth and connection of each child
     ///
     /// Example: orchestrator tree queue
     Tree {
-        /// Only this child and what is below it; the root's name may be left out
+        /// Show only this child and its descendants; the root's name is optional
         path: Option<String>,
         #[command(flatten)]
-        form: Form,
+        format: OutputFormat,
     },
-    /// Watch the children: state, restarts, messages waiting and handled, handling time, connection
+    /// Watch the children: state, restarts, queued and handled messages, handling time, connection
     ///
     /// Example: orchestrator top queue --sort rate --interval 1
     Top(TopArguments),
-    /// Show what happens in the tree: starts, exits, restarts, connections, commands
+    /// Follow the events of the tree: starts, exits, restarts, connections, commands
     ///
     /// Example: orchestrator tail queue --kind exited,commanded
     Tail(TailArguments),
-    /// Show what holds up work now, the most effective cause first, and the command that helps
+    /// Explain why work is held up: causes in the order of their effect, with the command that helps
     ///
     /// Example: orchestrator why queue
     Why {
-        /// Only this branch of the tree; the root's name may be left out
+        /// Show only this branch of the tree; the root's name is optional
         path: Option<String>,
         #[command(flatten)]
-        form: Form,
+        format: OutputFormat,
     },
-    /// Print the tree for Graphviz
+    /// Print the tree in the dot language of Graphviz
     ///
     /// Example: orchestrator graph | dot -Tsvg -o tree.svg
     Graph {
-        /// Only this child and what is below it; the root's name may be left out
+        /// Show only this child and its descendants; the root's name is optional
         path: Option<String>,
     },
-    /// Stop a child and start it afresh; costs no restart budget
+    /// Restart a child; does not count towards its restart intensity
     ///
     /// Example: orchestrator restart queue/fetcher_watcher --reason "new input directory"
     Restart(ActorCommand),
@@ -74,15 +73,15 @@ pub(crate) enum ClientCommand {
     ///
     /// Example: orchestrator stop queue/fetcher_watcher --reason "disk is being moved"
     Stop(ActorCommand),
-    /// Start a child that was stopped
+    /// Start a stopped child
     ///
     /// Example: orchestrator start queue/fetcher_watcher
     Start(ActorCommand),
-    /// Close the intake of a source; what it has taken in is still worked off
+    /// Pause a source; it takes in nothing new, and queued work is finished
     ///
     /// Example: orchestrator pause queue/inotify --reason "too much at once"
     Pause(ActorCommand),
-    /// Open the intake again
+    /// Resume a paused source
     ///
     /// Example: orchestrator resume queue/inotify
     Resume(ActorCommand),
@@ -92,61 +91,59 @@ pub(crate) enum ClientCommand {
 }
 
 impl ClientCommand {
-    /// Is the answer printed as JSON?
+    /// Returns true if the command prints the response as JSON.
     fn prints_json(&self) -> bool {
-        let form = match self {
-            Self::Tree { form, .. } | Self::Why { form, .. } => form,
-            Self::Top(arguments) => &arguments.form,
+        let format = match self {
+            Self::Tree { format, .. } | Self::Why { format, .. } => format,
+            Self::Top(arguments) => &arguments.format,
             Self::Restart(args)
             | Self::Stop(args)
             | Self::Start(args)
             | Self::Pause(args)
-            | Self::Resume(args) => &args.form,
-            // Events are escaped one by one; a subsystem's command escapes what it does not print as JSON.
+            | Self::Resume(args) => &args.format,
+            // `tail` escapes each event, and a subsystem's command escapes its texts.
             Self::Tail(_) | Self::Graph { .. } => return false,
             Self::Subsystem(_) => return true,
         };
-        form.json
+        format.json
     }
 }
 
-/// A verb for one child.
+/// Arguments of a command to one child.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ActorCommand {
-    /// The child, as `orchestrator tree` shows it; the root's name may be left out
+    /// Path of the child in `orchestrator tree`; the root's name is optional
     path: String,
-    /// Why; recorded in the events
+    /// Record this reason in the events and the audit log; at most 512 bytes
     #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
     reason: String,
     #[command(flatten)]
-    form: Form,
+    format: OutputFormat,
 }
 
-/// Carries out `command` and prints its result to `out`, and what went wrong to standard error.
-/// Must not be called on an arbiter: it blocks.
+/// Runs `command`, prints its result to `out` and an error to standard error. Blocks, so it must not be called on an arbiter.
 pub(crate) fn run(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> ExitCode {
-    let done = answer(command, target, out);
-    match done {
+    match execute(command, target, out) {
         Ok(()) => ExitCode::Ok,
         Err(error) => {
             let code = ExitCode::of(&error);
             if code != ExitCode::Ok {
-                // Without standard error, the exit code has to do.
-                let told = printable(&scrubbed(&error.to_string()));
-                let _ = writeln!(std::io::stderr().lock(), "orchestrator: {told}");
+                // If standard error is closed, the exit code still reports the error.
+                let text = escape_lines(&redact(&error.to_string()));
+                let _ = writeln!(std::io::stderr().lock(), "orchestrator: {text}");
             }
             code
         }
     }
 }
 
-/// Prints what `command` is about.
-fn answer(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Result<(), CommandError> {
+/// Sends `command` to the instance and prints the result.
+fn execute(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Result<(), CommandError> {
     let address = target.address(|name| std::env::var_os(name))?;
     let client = Client::new(address, target.token()?, command.prints_json());
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::Setup)?;
-    // A system, since a command may run a tree of its own.
+    // A system, since some commands run a tree in this process.
     actix_rt::System::with_tokio_rt(move || runtime).block_on(async {
         if let ClientCommand::Top(arguments) = command {
             return top::run(arguments, &client, out).await;
@@ -157,60 +154,60 @@ fn answer(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Resu
         if let ClientCommand::Subsystem(command) = command {
             return command.run(&mut Context { instance: &client, out, load: &load }).await;
         }
-        let text = dispatch(command, &client).await?;
-        out.write_all(printable(&text).as_bytes())?;
+        let text = request(command, &client).await?;
+        out.write_all(escape_lines(&text).as_bytes())?;
         Ok(out.flush()?)
     })
 }
 
-/// Commands with one answer.
-async fn dispatch(command: &ClientCommand, client: &Client) -> Result<String, CommandError> {
+/// Runs a command that consists of one request, and formats the response.
+async fn request(command: &ClientCommand, client: &Client) -> Result<String, CommandError> {
     match command {
-        ClientCommand::Tree { path, form } => tree(path.as_deref(), *form, client).await,
-        ClientCommand::Why { path, form } => why::run(path.as_deref(), *form, client).await,
+        ClientCommand::Tree { path, format } => tree(path.as_deref(), *format, client).await,
+        ClientCommand::Why { path, format } => why::run(path.as_deref(), *format, client).await,
         ClientCommand::Graph { path } => graph(path.as_deref(), client).await,
-        ClientCommand::Restart(args) => steer("restart", args, client).await,
-        ClientCommand::Stop(args) => steer("stop", args, client).await,
-        ClientCommand::Start(args) => steer("start", args, client).await,
-        ClientCommand::Pause(args) => steer("pause", args, client).await,
-        ClientCommand::Resume(args) => steer("resume", args, client).await,
-        // `answer` runs them: they print by themselves.
+        ClientCommand::Restart(args) => control("restart", args, client).await,
+        ClientCommand::Stop(args) => control("stop", args, client).await,
+        ClientCommand::Start(args) => control("start", args, client).await,
+        ClientCommand::Pause(args) => control("pause", args, client).await,
+        ClientCommand::Resume(args) => control("resume", args, client).await,
+        // `execute` runs these.
         ClientCommand::Top(_) | ClientCommand::Tail(_) | ClientCommand::Subsystem(_) => Ok(String::new()),
     }
 }
 
-/// Reads the section of `only` in the configuration that a command names.
+/// Loads the section of the subsystem `only`.
 fn load(arguments: &ConfigArguments, only: &str) -> Result<Section, CommandError> {
     let config = Config::load(&Sources::new(arguments, Some(only)));
     let mut config = config.map_err(|error| CommandError::Config(format!("{error:#}")))?;
     let section = config.sections.pop();
-    section.ok_or_else(|| CommandError::Config(format!("{only}: there is no such section")))
+    section.ok_or_else(|| CommandError::Config(format!("{only}: the configuration has no such section")))
 }
 
 async fn graph(path: Option<&str>, client: &Client) -> Result<String, CommandError> {
     let answer = client.get(&tree_url(path)).await?;
     let snapshot: TreeSnapshot = serde_json::from_value(answer)
-        .map_err(|error| client.foreign(format!("this is no tree: {error}")))?;
+        .map_err(|error| client.unexpected_response(format!("invalid tree: {error}")))?;
     Ok(graph::dot(&snapshot))
 }
 
-async fn tree(path: Option<&str>, form: Form, client: &Client) -> Result<String, CommandError> {
+async fn tree(path: Option<&str>, format: OutputFormat, client: &Client) -> Result<String, CommandError> {
     let answer = client.get(&tree_url(path)).await?;
-    if form.json {
-        return Ok(form.print(&answer));
+    if format.json {
+        return Ok(format.print(&answer));
     }
     let snapshot: TreeSnapshot = serde_json::from_value(answer)
-        .map_err(|error| client.foreign(format!("this is no tree: {error}")))?;
-    Ok(render(&snapshot, Ages::Show))
+        .map_err(|error| client.unexpected_response(format!("invalid tree: {error}")))?;
+    Ok(render(&snapshot, Durations::Show))
 }
 
-async fn steer(verb: &str, args: &ActorCommand, client: &Client) -> Result<String, CommandError> {
+async fn control(verb: &str, args: &ActorCommand, client: &Client) -> Result<String, CommandError> {
     let body = CommandArgs { reason: args.reason.clone() };
-    let answer = client.post(&actor_url(&args.path, verb), &body).await?;
-    if args.form.json {
-        return Ok(args.form.print(&answer));
+    let response = client.post(&actor_url(&args.path, verb), &body).await?;
+    if args.format.json {
+        return Ok(args.format.print(&response));
     }
-    let done: CommandAnswer = serde_json::from_value(answer)
-        .map_err(|error| client.foreign(format!("unexpected answer: {error}")))?;
+    let done: CommandResponse = serde_json::from_value(response)
+        .map_err(|error| client.unexpected_response(format!("invalid response: {error}")))?;
     Ok(format!("{}: {} -> {}\n", done.path, done.before, done.after))
 }

@@ -1,12 +1,10 @@
-//! The configuration: one section per subsystem; a section that is present is a subsystem that runs.
+//! The configuration. A subsystem runs if its section is present.
 //!
-//! Layers: built-in defaults, then `--config` files in order, then the environment, then `--set`. What comes later wins
-//! key by key. Each source is checked against one schema, which the section types give. Nothing is converted silently, and
-//! a configuration that is refused is refused with all its errors at once.
+//! The layers are the defaults, the `--config` files in order, the environment and `--set`. A later layer wins key by key. Each source is
+//! checked against one schema, generated from the section types. Values are not converted, and all errors are reported at once.
 //!
-//! A secret is in a file of its own, and a key that ends in `_file` holds the path. The schema marks the keys that are addresses: a
-//! password in one is refused, and no text repeats it. It marks what may hold a secret all the same, too: `config print`, the admin
-//! endpoint and complaints show `***` in place of a catalog's `token` and of the values of headers.
+//! A secret is in a separate file, whose path is the value of a key that ends with `_file`. A password in an address is an error, and no
+//! message quotes it. `config print`, the admin endpoint and error messages show `***` for other secrets, such as a catalog's `token`.
 
 mod assignment;
 mod check;
@@ -29,7 +27,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use anyhow::Result;
 use orchestrator_admin::AdminConfig;
-use orchestrator_subsystem::{ConfigArguments, Section, redaction::scrubbed};
+use orchestrator_subsystem::{ConfigArguments, Section, redaction::redact};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +35,7 @@ pub(crate) use self::links::LinksConfig;
 pub(crate) use self::telemetry::{LogFormat, TelemetryConfig};
 use self::{
     layers::Layers,
-    report::{Refusal, Report},
+    report::{Diagnostic, InvalidConfig},
     schema::Schema,
 };
 use crate::subsystems::{self, SUBSYSTEMS};
@@ -45,13 +43,13 @@ use crate::subsystems::{self, SUBSYSTEMS};
 /// The whole configuration of orchestrator.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Config {
-    /// The part that is no subsystem's.
+    /// Sections of the program itself.
     pub(crate) program: ProgramConfig,
-    /// Sections of the subsystems that run, in the order of the list of subsystems.
+    /// Sections of the configured subsystems, in the order of [`SUBSYSTEMS`].
     pub(crate) sections: Vec<Section>,
 }
 
-/// Sections that are no subsystem's.
+/// Sections that belong to no subsystem.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "orchestrator", description = "The whole configuration of orchestrator.")]
@@ -65,12 +63,12 @@ pub(crate) struct ProgramConfig {
     pub(crate) admin: Option<AdminConfig>,
 }
 
-/// Where the configuration comes from.
+/// Sources of the configuration.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sources {
     /// `--config` files, in order.
     pub(crate) files: Vec<PathBuf>,
-    /// The environment; only variables that begin with `ORCHESTRATOR__` are looked at.
+    /// Environment variables; only those with the prefix `ORCHESTRATOR__` are used.
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// `--set section.key=value`, in order.
     pub(crate) sets: Vec<String>,
@@ -79,7 +77,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// The sources that a command line names, with the environment.
+    /// Returns the sources that a command line names, and the environment.
     pub(crate) fn new(arguments: &ConfigArguments, only: Option<&str>) -> Self {
         Self {
             files: arguments.config.clone(),
@@ -91,24 +89,24 @@ impl Sources {
 }
 
 impl Config {
-    /// Reads all layers.
+    /// Loads the configuration from all layers.
     ///
     /// # Errors
-    /// Something is refused; the text has a line for everything that is, with its place and key.
+    /// The configuration is invalid. The text has one line for each error, with its position and key.
     pub(crate) fn load(sources: &Sources) -> Result<Self> {
         Ok(Self::with_origins(sources)?.0)
     }
 
-    /// The configuration in force as TOML, each key with where its value comes from.
+    /// Formats the effective configuration as TOML, each key with the source of its value.
     ///
     /// # Errors
-    /// As [`Config::load`].
-    pub(crate) fn explained(sources: &Sources) -> Result<String> {
+    /// The same as [`Config::load`].
+    pub(crate) fn print_effective(sources: &Sources) -> Result<String> {
         let (config, merged) = Self::with_origins(sources)?;
         print::print(&config, &merged)
     }
 
-    /// Reads a configuration that its schema allows.
+    /// Reads a configuration that is valid by its schema.
     fn from_json(mut whole: serde_json::Value) -> serde_json::Result<Self> {
         let mut sections = Vec::new();
         for subsystem in SUBSYSTEMS {
@@ -120,7 +118,7 @@ impl Config {
         Ok(Self { program: serde_json::from_value(whole)?, sections })
     }
 
-    /// Returns the configuration as JSON, secrets included; a section that JSON cannot express is null.
+    /// Returns the configuration as JSON, with secrets. A section that JSON cannot represent is null.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         let mut whole = serde_json::to_value(&self.program).unwrap_or_default();
         for section in &self.sections {
@@ -129,72 +127,73 @@ impl Config {
         whole
     }
 
-    /// The configuration as whoever may look at it may see it, as JSON.
+    /// Returns the configuration as JSON, without secrets.
     pub(crate) fn redacted(&self) -> serde_json::Value {
         secrets::redacted(self.to_json(), Some(Schema::whole().root()))
     }
 
-    /// The JSON Schema of a configuration file.
+    /// Returns the JSON Schema of a configuration file.
     pub(crate) fn schema() -> String {
         format!("{}\n", Schema::whole())
     }
 
-    /// All layers, and the sum of all sources that they were made from.
+    /// Loads the configuration from all layers. Returns the configuration and the merged sources with the origins of values.
     fn with_origins(sources: &Sources) -> Result<(Self, config::Value)> {
         let schema = Schema::whole();
-        let (merged, mut refusals) = Layers::read(sources, &schema).finish();
-        // What was refused is not in the sum: the rest of it can be checked all the same.
+        let (merged, mut diagnostics) = Layers::read(sources, &schema).finish();
+        // Invalid values are not in `merged`, so the rest can be checked further.
         let mut config = Self::default();
         match Self::from_json(check::to_json(&merged, Some(schema.root()))) {
-            Ok(sum) => config = sum,
-            // The schema said that it fits: tell what it did not know.
-            Err(error) => refusals.push(layers::locate(&error.to_string(), &merged)),
+            Ok(valid) => config = valid,
+            // The schema does not express every rule of the section types.
+            Err(error) => diagnostics.push(layers::locate(&error.to_string(), &merged)),
         }
-        config.assume_sections();
-        let crossed = config.cross_check();
-        let crossed = crossed.iter().map(|text| layers::locate(text, &merged));
-        // What was refused, and is at its default therefore, is told already.
-        let told = |key: &str| !key.is_empty() && refusals.iter().any(|refusal| refusal.key == key);
-        let crossed: Vec<_> = crossed.filter(|refusal| !told(&refusal.key)).collect();
-        refusals.extend(crossed);
+        config.add_default_sections();
+        let semantic = config.check_semantics();
+        let semantic = semantic.iter().map(|text| layers::locate(text, &merged));
+        // A key with an invalid value has its default here and is reported already.
+        let is_reported =
+            |key: &str| !key.is_empty() && diagnostics.iter().any(|diagnostic| diagnostic.key == key);
+        let semantic: Vec<_> = semantic.filter(|diagnostic| !is_reported(&diagnostic.key)).collect();
+        diagnostics.extend(semantic);
         if let Some(only) = &sources.only
-            && let Err(refusal) = config.keep_only(only)
+            && let Err(diagnostic) = config.keep_only(only)
         {
-            refusals.push(refusal);
+            diagnostics.push(diagnostic);
         }
-        Report::unless_empty(refusals)?;
+        InvalidConfig::unless_empty(diagnostics)?;
         Ok((config, merged))
     }
 
-    /// Assumes the default sections where no layer names a subsystem or the admin endpoint.
-    fn assume_sections(&mut self) {
+    /// Adds the default sections if no layer has a section of a subsystem or of the admin endpoint.
+    fn add_default_sections(&mut self) {
         if self.sections.is_empty() && self.program.admin.is_none() {
             self.program.admin = Some(AdminConfig::default());
-            let assumed = SUBSYSTEMS.iter().filter(|subsystem| subsystem.runs_by_default());
-            self.sections.extend(assumed.filter_map(|subsystem| subsystem.default_section().ok()));
+            let default = SUBSYSTEMS.iter().filter(|subsystem| subsystem.runs_by_default());
+            self.sections.extend(default.filter_map(|subsystem| subsystem.default_section().ok()));
         }
     }
 
-    fn keep_only(&mut self, only: &str) -> Result<(), Refusal> {
-        let refusal = |text| Refusal {
-            place: report::one_line(scrubbed(&format!("--only {only}"))),
+    fn keep_only(&mut self, only: &str) -> Result<(), Diagnostic> {
+        let diagnostic = |text| Diagnostic {
+            position: report::one_line(redact(&format!("--only {only}"))),
             key: String::new(),
             text,
         };
         let Some(subsystem) = subsystems::find(only) else {
             let known =
                 if SUBSYSTEMS.is_empty() { "none".to_owned() } else { subsystems::names().join(", ") };
-            return Err(refusal(format!("there is no such subsystem in this build; it has: {known}")));
+            return Err(diagnostic(format!("there is no such subsystem in this build; it has: {known}")));
         };
         self.sections.retain(|section| section.name() == only);
         if self.sections.is_empty() {
-            self.sections.push(subsystem.default_section().map_err(refusal)?);
+            self.sections.push(subsystem.default_section().map_err(diagnostic)?);
         }
         Ok(())
     }
 
-    /// Returns what a schema cannot refuse. Each text begins with `section.key = value`, so that its place can be found.
-    fn cross_check(&self) -> Vec<String> {
+    /// Returns the errors that the schema cannot express. Each begins with `section.key = value`, from which its position is found.
+    fn check_semantics(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         if let Err(error) = crate::telemetry::check_filter(&self.program.telemetry.filter) {
             wrong.push(format!("{error}; write it like info,orchestrator_queue=debug"));

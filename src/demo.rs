@@ -31,10 +31,10 @@ const PROGRESS: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DemoArguments {
-    /// End after this time, for example `20s` or `5m` (default: at Ctrl-C)
+    /// End after this time, for example `20s` or `5m` [default: at Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     limit: Option<Duration>,
-    /// Print the report at the end as JSON, and nothing else
+    /// Print only the final report, as JSON
     #[arg(long)]
     json: bool,
 }

@@ -1,13 +1,13 @@
 //! The admin endpoint of `orchestrator as NAME ..`.
 //!
-//! A drop-in keeps off TCP: the unit file it is put into knows nothing of an admin port. Where the service manager gives
-//! a runtime directory, the admin endpoint listens on a socket there, so that `orchestrator tree` works.
+//! A drop-in listens on no TCP port by default, since the replaced program did not. If the service manager provides a runtime
+//! directory, the admin endpoint listens on `admin.sock` there.
 
 use std::path::{Path, PathBuf};
 
 use orchestrator_admin::AdminConfig;
 
-/// No TCP unless asked for; a socket in the runtime directory if there is one.
+/// Returns the admin section: the TCP address `listen`, if any, and a socket in the runtime directory, if there is one.
 pub(crate) fn admin(listen: Option<&str>) -> AdminConfig {
     let runtime = std::env::var_os("RUNTIME_DIRECTORY").and_then(|list| first_directory(&list));
     AdminConfig {
@@ -17,7 +17,7 @@ pub(crate) fn admin(listen: Option<&str>) -> AdminConfig {
     }
 }
 
-/// systemd joins several runtime directories with colons.
+/// Returns the first of the directories that systemd joins with colons.
 fn first_directory(list: &std::ffi::OsStr) -> Option<PathBuf> {
     let list = list.to_str()?;
     list.split(':').find(|entry| !entry.is_empty()).map(|entry| Path::new(entry).to_owned())

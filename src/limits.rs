@@ -1,5 +1,4 @@
-//! Limits of the system that are checked before anything starts: without descriptors and threads no event loop can be had, and the
-//! runtime panics.
+//! System limits that are checked before the start: without file descriptors and threads, the runtime panics.
 
 use std::{sync::mpsc, thread};
 
@@ -7,17 +6,17 @@ use anyhow::{Context, Result, bail};
 use orchestrator_edge::raise_descriptor_limit;
 use orchestrator_supervise::SupervisorSpec;
 
-/// Descriptors of a process with one subsystem: standard streams, sockets, databases, and a reserve for connections.
+/// File descriptors of a process with one subsystem: standard streams, sockets, databases, and a reserve for connections.
 const BASE_DESCRIPTORS: u64 = 64;
-/// Descriptors of one event loop.
+/// File descriptors of one event loop.
 const ARBITER_DESCRIPTORS: u64 = 8;
-/// Threads besides the event loops: databases, readers of files, the HTTP server.
+/// Threads besides the event loops: databases, file readers, the HTTP server.
 const BASE_THREADS: usize = 8;
 
-/// Checks that the tree of `root` can run within the limits of the system.
+/// Checks that the tree of `root` can run within the system's limits.
 ///
 /// # Errors
-/// A limit is too low; the text says what is needed and where to raise it.
+/// A limit is too low. The text says how much is needed and where to raise it.
 pub(crate) fn check(root: &SupervisorSpec) -> Result<()> {
     check_descriptors(root.arbiters())?;
     let threads = BASE_THREADS + root.arbiters();
@@ -29,7 +28,7 @@ pub(crate) fn check(root: &SupervisorSpec) -> Result<()> {
     })
 }
 
-/// Raises the limit on open files as far as the system allows, and checks it.
+/// Raises the limit on open files to its maximum, and checks it.
 fn check_descriptors(arbiters: usize) -> Result<()> {
     let limit = raise_descriptor_limit();
     let arbiters = u64::try_from(arbiters).unwrap_or(u64::from(u32::MAX));
@@ -43,20 +42,20 @@ fn check_descriptors(arbiters: usize) -> Result<()> {
     Ok(())
 }
 
-/// Starts so many threads, all at once, and ends them.
+/// Checks that `count` threads can run at once, by starting and ending them.
 fn check_threads(count: usize) -> Result<()> {
     let (hold, held) = mpsc::sync_channel::<()>(0);
     let held = std::sync::Arc::new(std::sync::Mutex::new(held));
     let threads: Result<Vec<_>, _> = (0..count)
         .map(|_| {
             let held = held.clone();
-            // Each waits until the sender is dropped.
+            // Each thread waits until the sender is dropped.
             thread::Builder::new().spawn(move || drop(held.lock().map(|held| held.recv())))
         })
         .collect();
     drop(hold);
     for thread in threads? {
-        // It does nothing that could panic.
+        // The thread cannot panic.
         let _ = thread.join();
     }
     Ok(())

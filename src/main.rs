@@ -1,5 +1,5 @@
-//! `orchestrator`: one supervised process that hands out work. This file turns arguments into a run, a check or a
-//! command to a running instance; it knows nothing of how subsystems work.
+//! `orchestrator`: a queue, a provenance storage, an ingester, a producer and a catalog agent in one supervised process. This file
+//! parses the arguments, then runs, checks, or sends a command to a running instance.
 
 mod cli;
 mod completion;
@@ -22,8 +22,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use orchestrator_admin::Binding;
 use orchestrator_subsystem::{
     ConfigArguments,
-    output::printable,
-    redaction::{mentions_secret, scrubbed},
+    output::escape_lines,
+    redaction::{may_quote_secret, redact},
 };
 
 use crate::{
@@ -33,9 +33,9 @@ use crate::{
     topology::ROOT,
 };
 
-/// One supervised process that hands out work.
+/// Run a queue, a provenance storage, an ingester, a producer and a catalog agent in one supervised process.
 ///
-/// Without a command it runs. Everything it does shows in `orchestrator tree`.
+/// Without a command, run the configured subsystems. `orchestrator tree` shows a running instance.
 #[derive(Debug, Parser)]
 #[command(version, subcommand_precedence_over_arg = true, after_help = ExitCode::TABLE)]
 struct Arguments {
@@ -51,7 +51,7 @@ struct Arguments {
 struct RunArguments {
     #[command(flatten)]
     config: ConfigArguments,
-    /// Run this subsystem only
+    /// Run only this subsystem
     #[arg(long, value_name = "SUBSYSTEM")]
     only: Option<String>,
 }
@@ -66,7 +66,7 @@ enum Command {
     ///
     /// Example: orchestrator completions bash > /etc/bash_completion.d/orchestrator
     Completions {
-        /// The shell
+        /// Shell that reads the script
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
@@ -74,13 +74,14 @@ enum Command {
     ///
     /// Example: orchestrator as nixpkgs-update-supervisor queue.db fetchers/ worker.sock
     As {
-        /// Listen for the admin endpoint on this loopback address (none by default; a busy port is only a warning)
+        /// Serve the admin endpoint on this loopback address, e.g. 127.0.0.1:7117 [default: no TCP port]; a busy port is only a
+        /// warning
         #[arg(long, value_name = "ADDR")]
         admin: Option<String>,
         #[command(subcommand)]
         original: DropIn,
     },
-    /// Look at the configuration
+    /// Print the configuration or its schema
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Run an instance in a temporary directory, under load and under faults, and account for every job and row
@@ -91,21 +92,23 @@ enum Command {
     Client(ClientCommand),
 }
 
-/// What can be seen of the configuration.
+/// Commands that print the configuration.
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Print the configuration in force as TOML, each key with where its value comes from
+    /// Print the effective configuration as TOML, each key with the source of its value
     ///
     /// Example: orchestrator config print --config /etc/orchestrator/orchestrator.toml
     Print(RunArguments),
     /// Print the JSON Schema of a configuration file, for editors
+    ///
+    /// Example: orchestrator config schema > schema.json
     Schema,
 }
 
 fn main() -> std::process::ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return usage(&error),
+        Err(error) => return report_usage_error(&error),
     };
     let code = match arguments.command {
         Some(Command::Client(command)) => {
@@ -115,31 +118,32 @@ fn main() -> std::process::ExitCode {
         None => start(&arguments.run),
         Some(Command::Check(run)) => check(&run),
         Some(Command::Completions { shell }) => completions(shell),
-        Some(Command::Config(ConfigCommand::Print(run))) => say(Config::explained(&Sources::from(&run))),
-        Some(Command::Config(ConfigCommand::Schema)) => say(Ok(Config::schema())),
-        Some(Command::Demo(arguments)) => report(demo::run(&arguments)),
-        Some(Command::As { admin, original }) => report(stand_in(admin.as_deref(), &original)),
+        Some(Command::Config(ConfigCommand::Print(run))) => {
+            print(Config::print_effective(&Sources::from(&run)))
+        }
+        Some(Command::Config(ConfigCommand::Schema)) => print(Ok(Config::schema())),
+        Some(Command::Demo(arguments)) => exit_code(demo::run(&arguments)),
+        Some(Command::As { admin, original }) => exit_code(run_drop_in(admin.as_deref(), &original)),
     };
     code.into()
 }
 
-/// Tells what is wrong with the arguments. One that holds a password is quoted without it.
-fn usage(error: &clap::Error) -> std::process::ExitCode {
+/// Prints an error of the command line, without the passwords in the arguments that it quotes.
+fn report_usage_error(error: &clap::Error) -> std::process::ExitCode {
     use std::io::Write;
     if !error.use_stderr() {
-        // Help and version.
         error.exit();
     }
     let mut text = error.render().to_string();
     for argument in std::env::args_os().skip(1) {
         let argument = argument.to_string_lossy();
         for piece in [Some(argument.as_ref()), argument.split_once('=').map(|(_, value)| value)] {
-            // A password may hold blanks and line ends, which part the words of a text.
-            let piece = piece.filter(|piece| mentions_secret(piece));
-            text = piece.map_or(text.clone(), |piece| text.replace(piece, &scrubbed(piece)));
+            // A password may hold blanks and line ends, so whole arguments are replaced first.
+            let piece = piece.filter(|piece| may_quote_secret(piece));
+            text = piece.map_or(text.clone(), |piece| text.replace(piece, &redact(piece)));
         }
     }
-    let text = printable(&scrubbed(&text));
+    let text = escape_lines(&redact(&text));
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
     std::process::ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
@@ -148,35 +152,35 @@ fn start(arguments: &RunArguments) -> ExitCode {
     let sources = Sources::from(arguments);
     let config = match Config::load(&sources) {
         Ok(config) => config,
-        Err(error) => return complain(&error),
+        Err(error) => return report_error(&error),
     };
-    report(run::run(&config, Some(sources), Binding::Required, &greeting(&config)))
+    exit_code(run::run(&config, Some(sources), Binding::Required, &greeting(&config)))
 }
 
-fn stand_in(admin: Option<&str>, original: &DropIn) -> Result<ExitCode> {
-    // The command line of the original is all its configuration: files and variables do not reach it.
+fn run_drop_in(admin: Option<&str>, original: &DropIn) -> Result<ExitCode> {
+    // A drop-in is configured by its command line alone, without files and environment variables.
     let program = ProgramConfig { admin: Some(drop_in::admin(admin)), ..ProgramConfig::default() };
     let config = Config { program, sections: vec![original.section()?] };
     run::run(&config, None, Binding::Optional, "")
 }
 
 fn check(arguments: &RunArguments) -> ExitCode {
-    say(Config::load(&arguments.into()).and_then(|config| {
+    print(Config::load(&arguments.into()).and_then(|config| {
         topology::check(&config)?;
-        Ok(topology::of(&config, Binding::Required)?.root.outline(ROOT))
+        Ok(topology::build(&config, Binding::Required)?.root.outline(ROOT))
     }))
 }
 
-/// Prints what was asked for.
-fn say(text: Result<String>) -> ExitCode {
+/// Prints a result to standard output, or the error to standard error.
+fn print(text: Result<String>) -> ExitCode {
     use std::io::Write;
     match text {
         Ok(text) => {
-            // A reader that went away has seen enough.
-            let _ = write!(std::io::stdout().lock(), "{}", printable(&text));
+            // A reader that has closed the pipe needs no more output.
+            let _ = write!(std::io::stdout().lock(), "{}", escape_lines(&text));
             ExitCode::Ok
         }
-        Err(error) => complain(&error),
+        Err(error) => report_error(&error),
     }
 }
 
@@ -184,31 +188,31 @@ fn completions(shell: clap_complete::Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "orchestrator", &mut script);
     use std::io::Write;
-    // A reader that went away has seen enough.
+    // A reader that has closed the pipe needs no more output.
     let _ = std::io::stdout().lock().write_all(&script);
     ExitCode::Ok
 }
 
-fn report(ended: Result<ExitCode>) -> ExitCode {
-    ended.unwrap_or_else(|error| complain(&error))
+fn exit_code(result: Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|error| report_error(&error))
 }
 
-/// Everything that keeps a run from starting is the configuration's, or its surroundings', fault.
-fn complain(error: &anyhow::Error) -> ExitCode {
+/// Prints an error that prevents the start, and returns the exit code of configuration errors.
+fn report_error(error: &anyhow::Error) -> ExitCode {
     use std::io::Write;
-    let told = printable(&scrubbed(&format!("{error:#}")));
-    let _ = writeln!(std::io::stderr().lock(), "orchestrator: {told}");
+    let text = escape_lines(&redact(&format!("{error:#}")));
+    let _ = writeln!(std::io::stderr().lock(), "orchestrator: {text}");
     ExitCode::Config
 }
 
-/// Where a fresh run listens and how to hand it a first job.
+/// Returns the lines that a start prints: version, endpoints, and first commands to try.
 fn greeting(config: &Config) -> String {
     let mut text = format!("orchestrator {}\n", env!("CARGO_PKG_VERSION"));
     if let Some(admin) = &config.program.admin {
         text.push_str(&admin.greeting());
     }
     config.sections.iter().for_each(|section| text.push_str(&section.greeting()));
-    printable(&text)
+    escape_lines(&text)
 }
 
 impl From<&RunArguments> for Sources {

@@ -1,4 +1,4 @@
-//! Progress of finite work, as one line that stays in its place at a terminal. Log lines appear above it.
+//! The progress line of finite work, kept as the last line of a terminal. Log lines appear above it.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -6,84 +6,85 @@ use std::{
     time::Duration,
 };
 
-use orchestrator_subsystem::Work;
+use orchestrator_subsystem::ProgressSource;
 use orchestrator_supervise::Tree;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use crate::topology::ROOT;
 
-/// Between two looks.
-const EVERY: Duration = Duration::from_secs(1);
-/// To the beginning of the line, and the rest of it gone.
-const WIPE: &[u8] = b"\r\x1b[K";
+/// Time between two updates.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Control sequence that erases the line.
+const ERASE_LINE: &[u8] = b"\r\x1b[K";
 
-/// Does the line stand there, without its end?
-static SHOWN: AtomicBool = AtomicBool::new(false);
+/// True while the progress line is on the terminal, without a line end.
+static IS_SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// The line.
+/// The progress line.
 #[derive(Debug)]
-pub(crate) struct Progress {
-    work: Option<(String, Work)>,
-    looks: Option<Interval>,
-    /// When it was looked at last, and the counter by then.
+pub(crate) struct ProgressLine {
+    /// Full path of the child, and the source.
+    source: Option<(String, ProgressSource)>,
+    updates: Option<Interval>,
+    /// Time and counter of the last update.
     last: Option<(Instant, i64)>,
 }
 
-impl Progress {
-    /// Shows the progress of `work` if standard error is a terminal. Needs a running arbiter.
-    pub(crate) fn of(work: Option<Work>) -> Self {
-        let looks = work.is_some() && io::stderr().is_terminal();
-        let looks = looks.then(|| {
-            let mut looks = interval(EVERY);
-            looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            looks
+impl ProgressLine {
+    /// Creates the line for `source`, shown only if standard error is a terminal. Needs a running arbiter.
+    pub(crate) fn new(source: Option<ProgressSource>) -> Self {
+        let is_shown = source.is_some() && io::stderr().is_terminal();
+        let updates = is_shown.then(|| {
+            let mut updates = interval(INTERVAL);
+            updates.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            updates
         });
-        let work = work.map(|work| (format!("{ROOT}/{}", work.child), work));
-        Self { work, looks, last: None }
+        let source = source.map(|source| (format!("{ROOT}/{}", source.child), source));
+        Self { source, updates, last: None }
     }
 
-    /// Waits until it is time for [`Self::show`]; for ever where nobody sits there.
+    /// Waits for the next update; for ever if the line is not shown.
     pub(crate) async fn tick(&mut self) {
-        match &mut self.looks {
-            Some(looks) => drop(looks.tick().await),
+        match &mut self.updates {
+            Some(updates) => drop(updates.tick().await),
             None => std::future::pending().await,
         }
     }
 
-    /// Writes the line anew.
+    /// Rewrites the line from the metrics of `tree`.
     pub(crate) fn show(&mut self, tree: &Tree) {
-        let Some((path, work)) = &self.work else { return };
+        let Some((path, source)) = &self.source else { return };
         let Some(node) = tree.node(path) else { return };
-        let counter = node.metrics.iter().find(|metric| metric.name == work.counter);
+        let counter = node.metrics.iter().find(|metric| metric.name == source.counter);
         let (now, count) = (Instant::now(), counter.map_or(0, |metric| metric.value));
         let rate = self.last.replace((now, count)).map_or(0, |(then, before)| {
             let millis = i64::try_from(now.duration_since(then).as_millis()).unwrap_or(i64::MAX).max(1);
             count.saturating_sub(before).saturating_mul(1_000) / millis
         });
-        let line = (work.line)(&node.metrics, rate);
+        let line = (source.line)(&node.metrics, rate);
         let mut err = io::stderr().lock();
-        SHOWN.store(true, Relaxed);
-        // A terminal that is gone sees nothing.
-        let _ = err.write_all(&[WIPE, line.as_bytes()].concat()).and_then(|()| err.flush());
+        IS_SHOWN.store(true, Relaxed);
+        // A closed terminal is no error.
+        let _ = err.write_all(&[ERASE_LINE, line.as_bytes()].concat()).and_then(|()| err.flush());
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
-        // The line goes with it.
+        // Writing nothing erases the line.
         let _ = StandardError.write(b"");
     }
 }
 
-/// Standard error for logs: takes the line away before it writes.
+/// Standard error for logs. It erases the progress line before each write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StandardError;
 
 impl Write for StandardError {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut err = io::stderr().lock();
-        if SHOWN.swap(false, Relaxed) {
-            err.write_all(WIPE)?;
+        if IS_SHOWN.swap(false, Relaxed) {
+            err.write_all(ERASE_LINE)?;
         }
         err.write(bytes)
     }

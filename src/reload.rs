@@ -1,7 +1,7 @@
-//! SIGHUP: reads the configuration again, takes over what can be changed while the process runs, and says what cannot.
+//! Reload of the configuration on SIGHUP: applies the changes that need no restart and logs the others.
 
 use anyhow::{Context, Result};
-use orchestrator_subsystem::section::AnyReload;
+use orchestrator_subsystem::section::SectionReload;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -13,76 +13,78 @@ use crate::{
 /// Keys that need no restart.
 const RELOADABLE: &[&str] = &["telemetry.filter"];
 
-/// The running configuration, and the ways to change it.
+/// The running configuration, and the functions that change it.
 pub(crate) struct Reload {
     sources: Option<Sources>,
     running: Config,
     filter: LogFilter,
     admin: orchestrator_admin::Reload,
-    sections: Vec<(&'static str, AnyReload)>,
+    sections: Vec<(&'static str, SectionReload)>,
 }
 
 impl Reload {
-    /// `sources` is None for a drop-in, which is configured by its command line alone.
+    /// Creates the reload of `running`. `sources` is `None` for a drop-in, which is configured by its command line alone.
     pub(crate) fn new(
         sources: Option<Sources>,
         running: Config,
         filter: LogFilter,
         admin: orchestrator_admin::Reload,
-        sections: Vec<(&'static str, AnyReload)>,
+        sections: Vec<(&'static str, SectionReload)>,
     ) -> Self {
         Self { sources, running, filter, admin, sections }
     }
 
-    /// Does it. A configuration that is refused changes nothing.
-    pub(crate) fn carry_out(&mut self) {
+    /// Reads the sources again and applies the changes. An invalid configuration changes nothing.
+    pub(crate) fn run(&mut self) {
         self.admin.request();
         let Some(sources) = &self.sources else {
-            tracing::info!(
-                "SIGHUP: a drop-in is configured by its command line; there is nothing to read again"
-            );
+            tracing::info!("SIGHUP ignored: a drop-in is configured by its command line alone");
             return;
         };
         match read(sources, &self.filter) {
             Ok(fresh) => {
-                let reloaded = self.take_over(&fresh);
+                let reloaded = self.apply(&fresh);
                 let changed = differences(&self.running, &fresh);
-                let (mut taken, waiting): (Vec<_>, Vec<_>) =
+                let (mut applied, pending): (Vec<_>, Vec<_>) =
                     changed.into_iter().partition(|key| RELOADABLE.contains(&key.as_str()));
-                taken.extend(reloaded);
-                tracing::info!(?taken, "configuration read again");
-                if !waiting.is_empty() {
-                    tracing::warn!(keys = ?waiting, "changed in the configuration, but in force only after a restart");
+                applied.extend(reloaded);
+                tracing::info!(?applied, "configuration reloaded");
+                if !pending.is_empty() {
+                    tracing::warn!(keys = ?pending, "configuration changes need a restart");
                 }
-                // What waits is compared with what runs, however often it is read.
+                // Pending changes stay different from the running configuration, so that each reload reports them.
                 self.running.program.telemetry.filter = fresh.program.telemetry.filter;
             }
             Err(error) => {
-                tracing::error!(error = format!("{error:#}"), "configuration refused, all stays as it is");
+                tracing::error!(
+                    error = format!("{error:#}"),
+                    "cannot reload the configuration: nothing changed"
+                );
             }
         }
     }
 
-    /// Lets subsystems take over what they can, and returns the keys.
-    fn take_over(&mut self, fresh: &Config) -> Vec<String> {
-        let mut taken = Vec::new();
+    /// Lets the subsystems apply their changes, and returns the keys.
+    fn apply(&mut self, fresh: &Config) -> Vec<String> {
+        let mut applied = Vec::new();
         for (name, reload) in &mut self.sections {
             let running = self.running.sections.iter_mut().find(|section| section.name() == *name);
             let fresh = fresh.sections.iter().find(|section| section.name() == *name);
-            taken.extend(running.zip(fresh).into_iter().flat_map(|(running, fresh)| reload(running, fresh)));
+            applied
+                .extend(running.zip(fresh).into_iter().flat_map(|(running, fresh)| reload(running, fresh)));
         }
-        taken
+        applied
     }
 }
 
 fn read(sources: &Sources, filter: &LogFilter) -> Result<Config> {
     let fresh = Config::load(sources)?;
     topology::check(&fresh)?;
-    filter.set(&fresh.program.telemetry.filter).context("the log filter stays as it is")?;
+    filter.set(&fresh.program.telemetry.filter).context("the log filter is unchanged")?;
     Ok(fresh)
 }
 
-/// Dotted keys whose values differ.
+/// Returns the dotted keys whose values differ.
 fn differences(old: &Config, new: &Config) -> Vec<String> {
     let (old, new) = (old.to_json(), new.to_json());
     let mut keys = Vec::new();
@@ -111,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_changed_key_is_named_once() {
+    fn differences_names_every_changed_key_once() {
         let mut old = Config::default();
         let mut new = Config::default();
         assert_eq!(differences(&old, &new), Vec::<String>::new());

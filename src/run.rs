@@ -1,4 +1,4 @@
-//! Runs the tree until a signal or its own end.
+//! The run of a tree, until a signal or its own end.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     completion,
     config::{Config, Sources},
     limits,
-    progress::Progress,
+    progress::ProgressLine,
     reload::Reload,
     service_manager::ServiceManager,
     signals::{Signal, Signals},
@@ -20,10 +20,11 @@ use crate::{
     topology::{self, ROOT, Topology},
 };
 
-/// Runs until SIGTERM, SIGINT, the end of all work where it has one, or that of the root supervisor. `sources` is where `config` can be read again.
+/// Runs the tree of `config` until SIGTERM, SIGINT, the end of finite work, or the exit of the root supervisor. SIGHUP reads
+/// `sources` again.
 ///
 /// # Errors
-/// What keeps it from starting at all: configuration, or a database that is not ours to use.
+/// The tree cannot start, for example because another process has locked a database.
 pub(crate) fn run(
     config: &Config,
     sources: Option<Sources>,
@@ -32,15 +33,15 @@ pub(crate) fn run(
 ) -> Result<ExitCode> {
     let (filter, log_limit) = telemetry::start(&config.program.telemetry)?;
     orchestrator_edge::set_retry_max(Duration::from_millis(config.program.links.retry_max_ms));
-    limits::check(&topology::of(config, binding)?.root)?;
+    limits::check(&topology::build(config, binding)?.root)?;
     topology::preflight(config)?;
     actix_rt::System::new().block_on(async {
-        let mut signals = Signals::new().context("cannot take over the signals of operators")?;
+        let mut signals = Signals::new().context("cannot install the signal handlers")?;
         let mut manager = ServiceManager::from_environment();
-        let Topology { root, admin, sections } = topology::of(config, binding)?;
+        let Topology { root, admin, sections } = topology::build(config, binding)?;
         let mut root = Root::start(ROOT, root).await?;
         let mut reload = Reload::new(sources, config.clone(), filter, admin, sections);
-        // A tree that did not boot has ended by now: what it lacks is the operator's to give, like a wrong configuration.
+        // A tree that failed to boot has exited by now. The operator has to act, so it counts as a configuration error.
         if let Ok(exit) = tokio::time::timeout(Duration::ZERO, root.wait()).await {
             bail!("{exit}");
         }
@@ -49,11 +50,12 @@ pub(crate) fn run(
         }
         tracing::info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), "started");
         if !greeting.is_empty() {
-            greet(greeting);
+            print_greeting(greeting);
         }
-        let work = topology::work(config);
-        let last = work.as_ref().filter(|work| work.ends).map(|work| format!("{ROOT}/{}", work.child));
-        let work = Finite { last, progress: Progress::of(work) };
+        let source = topology::progress(config);
+        let ends = source.as_ref().filter(|source| source.ends);
+        let last_child = ends.map(|source| format!("{ROOT}/{}", source.child));
+        let work = FiniteWork { last_child, progress: ProgressLine::new(source) };
         let code = supervise(&mut root, work, &mut signals, &mut manager, &mut reload, &log_limit).await;
         log_limit.report(true);
         Ok(code)
@@ -61,15 +63,15 @@ pub(crate) fn run(
 }
 
 /// Work that comes to an end.
-struct Finite {
-    /// The child whose good end is that of all work.
-    last: Option<String>,
-    progress: Progress,
+struct FiniteWork {
+    /// Path of the child whose normal exit ends the run.
+    last_child: Option<String>,
+    progress: ProgressLine,
 }
 
 async fn supervise(
     root: &mut Root,
-    mut work: Finite,
+    mut work: FiniteWork,
     signals: &mut Signals,
     manager: &mut ServiceManager,
     reload: &mut Reload,
@@ -77,26 +79,26 @@ async fn supervise(
 ) -> ExitCode {
     let tree = root.tree().clone();
     let mut stopping = false;
-    let mut startup = Startup::begin();
+    let mut startup = Startup::new();
     let mut reports = tokio::time::interval(RateLimit::REPORT_EVERY);
     loop {
         tokio::select! {
-            exit = root.wait() => return conclude(&exit),
-            () = startup.tick(), if !stopping => startup.look(&tree, manager),
-            () = manager.tick() => manager.alive(&tree),
+            exit = root.wait() => return exit_code(&exit),
+            () = startup.tick(), if !stopping => startup.check(&tree, manager),
+            () = manager.tick() => manager.feed_watchdog(&tree),
             _ = reports.tick() => log_limit.report(false),
             () = work.progress.tick(), if !stopping => work.progress.show(&tree),
-            () = completion::reached(&tree, work.last.as_deref()), if !stopping => {
-                tracing::info!("all is done: draining");
+            () = completion::wait_for_normal_exit(&tree, work.last_child.as_deref()), if !stopping => {
+                tracing::info!("all work is done: draining");
                 stopping = true;
                 manager.stopping();
                 root.request_stop();
             }
             signal = signals.next() => match signal {
-                Signal::Repeated(signal) => tracing::info!(signal, "the same signal again at once: counted once"),
-                Signal::Ignored(signal) => tracing::info!(signal, "this signal has no meaning here: ignored"),
+                Signal::Repeated(signal) => tracing::info!(signal, "ignored: the same signal arrived within 0.5 s"),
+                Signal::Ignored(signal) => tracing::info!(signal, "ignored: this signal has no meaning for orchestrator"),
                 Signal::Stop(signal) if stopping => {
-                    tracing::warn!(signal, "second signal: ending at once");
+                    tracing::warn!(signal, "second signal: exiting without draining");
                     return ExitCode::Killed;
                 }
                 Signal::Stop(signal) => {
@@ -105,10 +107,10 @@ async fn supervise(
                     manager.stopping();
                     root.request_stop();
                 }
-                Signal::Reload if stopping => tracing::info!("SIGHUP: draining, nothing is read again"),
+                Signal::Reload if stopping => tracing::info!("SIGHUP ignored while draining"),
                 Signal::Reload => {
                     manager.reloading();
-                    reload.carry_out();
+                    reload.run();
                     if startup.is_over() {
                         manager.ready();
                     }
@@ -118,22 +120,22 @@ async fn supervise(
     }
 }
 
-fn conclude(exit: &Exit) -> ExitCode {
+fn exit_code(exit: &Exit) -> ExitCode {
     match exit {
         Exit::Normal | Exit::Shutdown => {
             tracing::info!("stopped");
             ExitCode::Ok
         }
-        broken => {
-            tracing::error!(exit = %broken, "the root supervisor gave up");
+        failure => {
+            tracing::error!(exit = %failure, "the root supervisor gave up");
             ExitCode::GaveUp
         }
     }
 }
 
-/// Tells a person at a terminal where to go on.
-fn greet(greeting: &str) {
+/// Prints `greeting` to standard output.
+fn print_greeting(greeting: &str) {
     use std::io::Write;
-    // A closed standard output is no reason not to run.
+    // A closed standard output is no error.
     let _ = writeln!(std::io::stdout().lock(), "{greeting}");
 }

@@ -1,5 +1,6 @@
-//! What the service manager is told (sd_notify(3)): ready, reloading, stopping, and that no arbiter stands still.
-//! Without one (`NOTIFY_SOCKET`, `WATCHDOG_USEC` not set) all of it does nothing.
+//! Notifications to the service manager (sd_notify(3)): ready, reloading, stopping, and the watchdog.
+//!
+//! Without `NOTIFY_SOCKET` nothing is sent, and without `WATCHDOG_USEC` there is no watchdog.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,13 +11,13 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 /// The connection to the service manager.
 #[derive(Debug)]
 pub(crate) struct ServiceManager {
-    /// How long it may hear nothing before it kills the process.
+    /// Time without a notification after which the service manager kills the process.
     watchdog: Option<Duration>,
     ticks: Option<Interval>,
 }
 
 impl ServiceManager {
-    /// As the environment says. Needs a running arbiter.
+    /// Reads the environment. Needs a running arbiter.
     pub(crate) fn from_environment() -> Self {
         let watchdog = sd_notify::watchdog_enabled();
         let ticks = watchdog.map(|limit| {
@@ -27,40 +28,42 @@ impl ServiceManager {
         Self { watchdog, ticks }
     }
 
-    /// Everything is at work.
+    /// Reports that the process is ready.
     pub(crate) fn ready(&self) {
-        tell(&[NotifyState::Ready]);
+        notify(&[NotifyState::Ready]);
     }
 
-    /// It takes long: what for, in one line, and how much longer to wait before it counts as failed.
-    pub(crate) fn still_starting(&self, waits_for: &str, patience: Duration) {
-        let patience = u32::try_from(patience.as_micros()).unwrap_or(u32::MAX);
-        tell(&[
-            NotifyState::Status(&format!("waits for {waits_for}")),
-            NotifyState::ExtendTimeoutUsec(patience),
+    /// Reports the missing parts of a slow start in one line, and extends the start time-out by `extension`.
+    pub(crate) fn extend_start(&self, waits_for: &str, extension: Duration) {
+        let extension = u32::try_from(extension.as_micros()).unwrap_or(u32::MAX);
+        notify(&[
+            NotifyState::Status(&format!("waiting for {waits_for}")),
+            NotifyState::ExtendTimeoutUsec(extension),
         ]);
     }
 
-    /// What [`Self::still_starting`] told is over.
-    pub(crate) fn nothing_to_tell(&self) {
-        tell(&[NotifyState::Status("")]);
+    /// Clears the status of [`Self::extend_start`].
+    pub(crate) fn clear_status(&self) {
+        notify(&[NotifyState::Status("")]);
     }
 
-    /// The configuration is being read again; [`Self::ready`] ends that.
+    /// Reports the start of a reload; [`Self::ready`] reports its end.
     pub(crate) fn reloading(&self) {
         let now = NotifyState::monotonic_usec_now();
         match now {
-            Ok(now) => tell(&[NotifyState::Reloading, now]),
-            Err(error) => tracing::debug!(%error, "no monotonic clock to tell the service manager"),
+            Ok(now) => notify(&[NotifyState::Reloading, now]),
+            Err(error) => {
+                tracing::debug!(%error, "cannot notify the service manager of the reload: no monotonic clock")
+            }
         }
     }
 
-    /// The process drains.
+    /// Reports that the process is draining.
     pub(crate) fn stopping(&self) {
-        tell(&[NotifyState::Stopping]);
+        notify(&[NotifyState::Stopping]);
     }
 
-    /// Waits until it is time to say that the process lives; for ever, if nobody listens.
+    /// Waits until the watchdog is due; for ever if there is none.
     pub(crate) async fn tick(&mut self) {
         match &mut self.ticks {
             Some(ticks) => drop(ticks.tick().await),
@@ -68,20 +71,20 @@ impl ServiceManager {
         }
     }
 
-    /// Says that the process lives, if every arbiter of `tree` has shown lately that it runs. One that is blocked cannot
-    /// be killed from inside; the service manager starts the process afresh, and nothing is lost by that.
-    pub(crate) fn alive(&self, tree: &Tree) {
+    /// Feeds the watchdog if every arbiter of `tree` has beaten recently. A blocked arbiter cannot be ended from inside the process, so
+    /// the service manager restarts the process.
+    pub(crate) fn feed_watchdog(&self, tree: &Tree) {
         let Some(watchdog) = self.watchdog else { return };
         let silent = silent_arbiters(tree, watchdog / 2);
         if silent.is_empty() {
-            tell(&[NotifyState::Watchdog]);
+            notify(&[NotifyState::Watchdog]);
         } else {
-            tracing::error!(arbiters = ?silent, "blocked: the service manager's watchdog is not fed");
+            tracing::error!(arbiters = ?silent, "arbiters are blocked: the service manager's watchdog is not fed");
         }
     }
 }
 
-/// Arbiters that have shown nothing for `limit`, and for how long.
+/// Returns the arbiters without a heartbeat for longer than `limit`, each with the time since its last one.
 fn silent_arbiters(tree: &Tree, limit: Duration) -> BTreeMap<String, Duration> {
     let vitals = tree.paths().into_iter().filter_map(|path| tree.vitals(&path));
     vitals
@@ -90,9 +93,9 @@ fn silent_arbiters(tree: &Tree, limit: Duration) -> BTreeMap<String, Duration> {
         .collect()
 }
 
-fn tell(state: &[NotifyState<'_>]) {
-    // A service manager that is gone is no reason not to work.
+fn notify(state: &[NotifyState<'_>]) {
+    // The process runs on without a service manager.
     if let Err(error) = sd_notify::notify(state) {
-        tracing::debug!(%error, "the service manager was not reached");
+        tracing::debug!(%error, "cannot notify the service manager");
     }
 }

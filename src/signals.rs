@@ -1,5 +1,11 @@
-//! The signals of an operator. SIGTERM and SIGINT: the first one drains, the second one ends the process at once, unless it is the same
-//! one within [`REPEATED_WITHIN`]. SIGHUP reads the configuration again. Those that would end the process without a drain are ignored.
+//! Signals of the operator.
+//!
+//! | Signal | Effect |
+//! |---|---|
+//! | SIGTERM, SIGINT | the first one drains, the second one ends the process at once |
+//! | the same one again within [`REPEATED_WITHIN`] | none |
+//! | SIGHUP | reloads the configuration |
+//! | others that end a process by default | none |
 
 use std::{
     io,
@@ -11,12 +17,12 @@ use std::{
 
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-/// The same signal within so long of the first is counted once: `timeout` sends one to its child and to their process group, and a
-/// supervisor passes on the one that a terminal has sent to both.
+/// Time after a stop signal in which the same signal is ignored. `timeout` sends a signal to its child and to the process group, and a
+/// supervisor forwards a signal that the terminal has sent to both.
 const REPEATED_WITHIN: Duration = Duration::from_millis(500);
 
-/// Signals that end a process by default and that nobody sends to this one on purpose, by number on Linux. SIGQUIT and the signals of
-/// faults keep their meaning; SIGPIPE is ignored by the runtime. A write beyond a limit on file sizes fails in place of SIGXFSZ.
+/// Ignored signals that end a process by default, with their numbers on Linux. SIGQUIT and the signals of faults keep their meaning. The
+/// runtime ignores SIGPIPE. With SIGXFSZ ignored, a write beyond the file size limit fails.
 const IGNORED: [(&str, i32); 9] = [
     ("SIGUSR1", 10),
     ("SIGUSR2", 12),
@@ -28,19 +34,19 @@ const IGNORED: [(&str, i32); 9] = [
     ("SIGIO", 29),
     ("SIGPWR", 30),
 ];
-/// Real-time signals that programs may use on Linux, by number.
+/// Numbers of the real-time signals on Linux that programs may use.
 const REAL_TIME: RangeInclusive<i32> = 34..=64;
 
-/// One signal.
+/// A received signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// SIGTERM or SIGINT, by name.
     Stop(&'static str),
-    /// The same stop again, too soon to be meant.
+    /// The same stop signal within [`REPEATED_WITHIN`], by name.
     Repeated(&'static str),
     /// SIGHUP.
     Reload,
-    /// One without a meaning here, by name.
+    /// An ignored signal, by name.
     Ignored(&'static str),
 }
 
@@ -52,25 +58,25 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Takes the signals over from now on.
+    /// Installs the handlers.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The system refuses a handler.
     pub(crate) fn new() -> io::Result<Self> {
-        let meant = [
+        let handled = [
             (Signal::Stop("SIGTERM"), SignalKind::terminate()),
             (Signal::Stop("SIGINT"), SignalKind::interrupt()),
             (Signal::Reload, SignalKind::hangup()),
         ];
         let ignored = IGNORED.into_iter().chain(REAL_TIME.map(|number| ("a real-time signal", number)));
         let ignored = ignored.map(|(name, number)| (Signal::Ignored(name), SignalKind::from_raw(number)));
-        let streams = meant.into_iter().chain(ignored);
+        let streams = handled.into_iter().chain(ignored);
         let streams =
             streams.map(|(meaning, kind)| Ok((meaning, signal(kind)?))).collect::<io::Result<_>>()?;
         Ok(Self { streams, stops: Stops::default() })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> Signal {
         let received = std::future::poll_fn(|cx| poll(&mut self.streams, cx)).await;
         match received {
@@ -89,7 +95,7 @@ fn poll(streams: &mut [(Signal, Stream)], cx: &mut Context<'_>) -> Poll<Signal> 
     Poll::Pending
 }
 
-/// The last stop that was counted.
+/// The last stop signal that was not a repetition.
 #[derive(Debug, Default)]
 struct Stops {
     last: Option<(&'static str, Instant)>,
@@ -113,14 +119,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_signal_counts_once_within_half_a_second() {
+    fn a_repeated_stop_signal_is_ignored_for_half_a_second() {
         let (mut stops, start) = (Stops::default(), Instant::now());
         let mut count = |name, ms| stops.count(name, start + Duration::from_millis(ms));
         assert_eq!(count("SIGTERM", 0), Signal::Stop("SIGTERM"));
         assert_eq!(count("SIGTERM", 1), Signal::Repeated("SIGTERM"));
-        assert_eq!(count("SIGTERM", 499), Signal::Repeated("SIGTERM"), "from the first one on");
+        assert_eq!(
+            count("SIGTERM", 499),
+            Signal::Repeated("SIGTERM"),
+            "the interval begins with the first signal"
+        );
         assert_eq!(count("SIGTERM", 500), Signal::Stop("SIGTERM"));
-        assert_eq!(count("SIGINT", 501), Signal::Stop("SIGINT"), "another one is meant");
+        assert_eq!(count("SIGINT", 501), Signal::Stop("SIGINT"), "another signal is no repetition");
         assert_eq!(count("SIGTERM", 502), Signal::Stop("SIGTERM"));
     }
 }

@@ -1,5 +1,6 @@
-//! From the first child to readiness: the service manager hears of it when nothing is missing any more, and what is missing
-//! when it takes long. Starting goes on all the same: a broker that is away comes back.
+//! The wait for readiness. The service manager is notified once every child is ready, and of the missing children if the start is slow.
+//!
+//! A slow start never fails, since a broker may come back.
 
 use std::time::{Duration, Instant};
 
@@ -8,75 +9,75 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::{service_manager::ServiceManager, topology::ROOT};
 
-/// Between two looks, as long as there is hope that it takes no time.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// After so long, what is missing is named.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks after that; the service manager is asked for as much patience each time.
-const LOOK_LATER: Duration = Duration::from_secs(5);
-/// Culprits that are named; the rest is counted.
+/// Time between two checks at first.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Time after which a start counts as slow.
+const SLOW_AFTER: Duration = Duration::from_secs(60);
+/// Time between two checks of a slow start.
+const SLOW_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Number of children that the status names; the rest is counted.
 const NAMED_MAX: usize = 8;
 
-/// The wait for readiness.
+/// State of the wait for readiness.
 #[derive(Debug)]
 pub(crate) struct Startup {
-    begun: Instant,
-    /// None once the process was ready.
-    looks: Option<Interval>,
-    named: bool,
+    started: Instant,
+    /// `None` once the process was ready.
+    checks: Option<Interval>,
+    is_slow: bool,
 }
 
 impl Startup {
-    /// Begins now. Needs a running arbiter.
-    pub(crate) fn begin() -> Self {
-        Self { begun: Instant::now(), looks: Some(looks(LOOK_EVERY)), named: false }
+    /// Starts the wait. Needs a running arbiter.
+    pub(crate) fn new() -> Self {
+        Self { started: Instant::now(), checks: Some(checks(CHECK_INTERVAL)), is_slow: false }
     }
 
-    /// Was the process ready once?
+    /// Returns true once the process was ready.
     pub(crate) fn is_over(&self) -> bool {
-        self.looks.is_none()
+        self.checks.is_none()
     }
 
-    /// Waits until it is time for [`Self::look`]; for ever once the process was ready.
+    /// Waits until [`Self::check`] is due; for ever once the process was ready.
     pub(crate) async fn tick(&mut self) {
-        match &mut self.looks {
-            Some(looks) => drop(looks.tick().await),
+        match &mut self.checks {
+            Some(checks) => drop(checks.tick().await),
             None => std::future::pending().await,
         }
     }
 
-    /// Says that the process is ready, if it is; after a while, what it waits for.
-    pub(crate) fn look(&mut self, tree: &Tree, manager: &ServiceManager) {
-        let culprits = orchestrator_admin::culprits(tree, &format!("{ROOT}/admin"));
-        if culprits.is_empty() {
-            tracing::info!(seconds = self.begun.elapsed().as_secs_f64(), "ready");
+    /// Notifies the service manager if the process is ready or the start is slow.
+    pub(crate) fn check(&mut self, tree: &Tree, manager: &ServiceManager) {
+        let missing = orchestrator_admin::readiness_failures(tree, &format!("{ROOT}/admin"));
+        if missing.is_empty() {
+            tracing::info!(seconds = self.started.elapsed().as_secs_f64(), "ready");
             manager.ready();
-            if self.named {
-                manager.nothing_to_tell();
+            if self.is_slow {
+                manager.clear_status();
             }
-            self.looks = None;
-        } else if self.begun.elapsed() > PATIENCE {
-            let waits_for = list(&culprits);
-            manager.still_starting(&waits_for, 4 * LOOK_LATER);
-            if !self.named {
-                tracing::warn!(waits_for, "not ready yet: starting goes on");
-                self.named = true;
-                self.looks = Some(looks(LOOK_LATER));
+            self.checks = None;
+        } else if self.started.elapsed() > SLOW_AFTER {
+            let waits_for = list(&missing);
+            manager.extend_start(&waits_for, 4 * SLOW_CHECK_INTERVAL);
+            if !self.is_slow {
+                tracing::warn!(waits_for, "not ready yet, still waiting");
+                self.is_slow = true;
+                self.checks = Some(checks(SLOW_CHECK_INTERVAL));
             }
         }
     }
 }
 
-fn looks(every: Duration) -> Interval {
-    let mut looks = interval(every);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    looks
+fn checks(every: Duration) -> Interval {
+    let mut checks = interval(every);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    checks
 }
 
-/// What is waited for, in one line.
-fn list(culprits: &[String]) -> String {
-    let mut text = culprits.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join("; ");
-    if let Some(more) = culprits.len().checked_sub(NAMED_MAX).filter(|more| *more > 0) {
+/// Joins the missing children in one line.
+fn list(missing: &[String]) -> String {
+    let mut text = missing.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join("; ");
+    if let Some(more) = missing.len().checked_sub(NAMED_MAX).filter(|more| *more > 0) {
         text.push_str(&format!("; and {more} more: see `orchestrator tree`"));
     }
     text
@@ -88,9 +89,9 @@ mod tests {
 
     #[test]
     fn a_long_list_is_cut_and_counted() {
-        let culprits: Vec<String> = (0..10).map(|n| format!("c{n}")).collect();
-        assert_eq!(list(&culprits[..2]), "c0; c1");
-        assert_eq!(list(&culprits[..8]), "c0; c1; c2; c3; c4; c5; c6; c7");
-        assert!(list(&culprits).ends_with("c7; and 2 more: see `orchestrator tree`"));
+        let missing: Vec<String> = (0..10).map(|n| format!("c{n}")).collect();
+        assert_eq!(list(&missing[..2]), "c0; c1");
+        assert_eq!(list(&missing[..8]), "c0; c1; c2; c3; c4; c5; c6; c7");
+        assert!(list(&missing).ends_with("c7; and 2 more: see `orchestrator tree`"));
     }
 }

@@ -1,4 +1,4 @@
-//! The list of subsystems: one line each, in the order in which they are started and shown.
+//! The list of subsystems, in the order of their start and in output.
 
 use anyhow::Context as _;
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand, error::ErrorKind};
@@ -8,7 +8,7 @@ macro_rules! subsystems {
     ($($feature:literal => $subsystem:expr,)*) => {
         /// Subsystems of this build.
         pub(crate) static SUBSYSTEMS: &[&dyn AnySubsystem] = &[$(#[cfg(feature = $feature)] &$subsystem,)*];
-        /// Names of all subsystems, also of those that this build leaves out. Each is the name of the feature, too.
+        /// Names of all subsystems and of their Cargo features, including those that this build leaves out.
         pub(crate) const NAMES: &[&str] = &[$($feature,)*];
     };
 }
@@ -21,7 +21,7 @@ subsystems! {
     "catalog" => orchestrator_catalog::Catalogs,
 }
 
-/// Returns the subsystem of this name, if this build has it.
+/// Returns the subsystem `name` if this build has it.
 pub(crate) fn find(name: &str) -> Option<&'static dyn AnySubsystem> {
     SUBSYSTEMS.iter().copied().find(|subsystem| subsystem.name() == name)
 }
@@ -39,13 +39,13 @@ pub(crate) struct SubsystemCommand {
 }
 
 impl SubsystemCommand {
-    /// Runs it.
+    /// Runs the command.
     pub(crate) async fn run(&self, context: &mut Context<'_>) -> Result<(), CommandError> {
         self.subsystem.run(&self.matches, context).await
     }
 }
 
-/// The command line of a program that is replaced: `orchestrator as NAME ..`.
+/// The command line of a replaced program: `orchestrator as NAME ..`.
 #[derive(Clone)]
 pub(crate) struct DropIn {
     name: String,
@@ -53,13 +53,14 @@ pub(crate) struct DropIn {
 }
 
 impl DropIn {
-    /// Returns the section that does what the original would do.
+    /// Converts the command line into the equivalent section.
     ///
     /// # Errors
-    /// The original's own configuration cannot be used.
+    /// The configuration of the replaced program cannot be used.
     pub(crate) fn section(&self) -> anyhow::Result<Section> {
-        let replaced = SUBSYSTEMS.iter().find_map(|subsystem| subsystem.replace(&self.name, &self.matches));
-        let section = replaced.with_context(|| format!("no such program: {}", self.name))?;
+        let section =
+            SUBSYSTEMS.iter().find_map(|subsystem| subsystem.drop_in_section(&self.name, &self.matches));
+        let section = section.with_context(|| format!("no such program: {}", self.name))?;
         section.map_err(anyhow::Error::from_boxed)
     }
 }
@@ -94,7 +95,7 @@ impl Subcommand for SubsystemCommand {
 impl FromArgMatches for DropIn {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let (name, _) = subcommand(matches)?;
-        // A subsystem reads its originals from the matches of `as`.
+        // `AnySubsystem::drop_in_section` expects the matches of `as`.
         Ok(Self { name: name.to_owned(), matches: matches.clone() })
     }
 
@@ -105,12 +106,12 @@ impl FromArgMatches for DropIn {
 }
 
 impl Subcommand for DropIn {
-    fn augment_subcommands(originals: Command) -> Command {
-        SUBSYSTEMS.iter().fold(originals, |originals, subsystem| subsystem.add_drop_ins(originals))
+    fn augment_subcommands(parent: Command) -> Command {
+        SUBSYSTEMS.iter().fold(parent, |parent, subsystem| subsystem.add_drop_ins(parent))
     }
 
-    fn augment_subcommands_for_update(originals: Command) -> Command {
-        Self::augment_subcommands(originals)
+    fn augment_subcommands_for_update(parent: Command) -> Command {
+        Self::augment_subcommands(parent)
     }
 
     fn has_subcommand(name: &str) -> bool {

@@ -1,7 +1,7 @@
-//! Logs: structured, to standard error, so that standard output stays for what was asked for.
+//! Structured logs on standard error. Standard output is for results of commands.
 //!
-//! Every field is escaped and limited ([`mod@format`]), and so is the number of lines of one kind ([`mod@rate_limit`]): what peers send can
-//! neither forge a line nor fill a disk.
+//! Every field is escaped and limited in length ([`mod@format`]), and the rate of lines of one kind is limited ([`mod@rate_limit`]). So text
+//! from peers can neither forge a line nor fill a disk.
 
 mod format;
 mod rate_limit;
@@ -18,29 +18,29 @@ use crate::{
     progress::StandardError,
 };
 
-/// Libraries that are silent unless the filter names them. `lapin` logs each message that the broker returns with all of its bytes, a
-/// site's data; `actix_http` logs each malformed request without its sender, which the endpoint itself names.
+/// Libraries whose logs are off unless the filter names them. `lapin` logs the whole content of each message that the broker returns.
+/// `actix_http` logs each malformed request without its sender; the endpoint logs it with the sender.
 const SILENT: [&str; 2] = ["lapin", "actix_http"];
 
-/// The log filter, changed while the process runs.
+/// The log filter, which can change while the process runs.
 #[derive(Debug, Clone)]
 pub(crate) struct LogFilter(reload::Handle<EnvFilter, Registry>);
 
 impl LogFilter {
-    /// Logs what `filter` says from now on.
+    /// Replaces the filter.
     ///
     /// # Errors
-    /// The filter is not understood; the former one stays.
+    /// The filter is invalid; the former one stays.
     pub(crate) fn set(&self, filter: &str) -> Result<()> {
         let filter = parse(filter)?;
         self.0.reload(filter).context("cannot change the log filter")
     }
 }
 
-/// Starts logging. The caller reports what the rate limit leaves out: see [`RateLimit::report`].
+/// Starts logging. The caller has to call [`RateLimit::report`] regularly.
 ///
 /// # Errors
-/// The filter is not understood.
+/// The filter is invalid.
 pub(crate) fn start(config: &TelemetryConfig) -> Result<(LogFilter, RateLimit)> {
     let (filter, handle) = reload::Layer::new(parse(&config.filter)?);
     let limit = RateLimit::default();
@@ -56,14 +56,14 @@ pub(crate) fn start(config: &TelemetryConfig) -> Result<(LogFilter, RateLimit)> 
 /// Checks a log filter.
 ///
 /// # Errors
-/// The filter is not understood.
+/// The filter is invalid.
 pub(crate) fn check_filter(filter: &str) -> Result<()> {
     parse(filter).map(drop)
 }
 
 fn parse(filter: &str) -> Result<EnvFilter> {
     let parsed = EnvFilter::try_new(filter)
-        .with_context(|| format!("telemetry.filter = {filter:?} is no log filter"))?;
+        .with_context(|| format!("telemetry.filter = {filter:?} is not a log filter"))?;
     SILENT.iter().filter(|library| !filter.contains(*library)).try_fold(parsed, |parsed, library| {
         Ok(parsed.add_directive(format!("{library}=off").parse().context("a directive")?))
     })

@@ -1,7 +1,7 @@
-//! Configuration in, root supervisor out.
+//! The supervision tree of a configuration.
 
-use orchestrator_admin::{About, Binding};
-use orchestrator_subsystem::{Work, section::AnyReload};
+use orchestrator_admin::{Binding, ProgramInfo};
+use orchestrator_subsystem::{ProgressSource, section::SectionReload};
 use orchestrator_supervise::{Limits, Strategy, SupervisorSpec};
 
 use crate::{
@@ -9,28 +9,28 @@ use crate::{
     subsystems::{self, SUBSYSTEMS},
 };
 
-/// Name of the root, the first segment of every path.
+/// Name of the root supervisor, the first segment of every path.
 pub(crate) const ROOT: &str = "orchestrator";
 
-/// The tree that a configuration describes, and the ways to change it while it runs.
+/// The tree of a configuration, with the functions that reload it.
 pub(crate) struct Topology {
     pub(crate) root: SupervisorSpec,
-    /// Makes the admin endpoint read its files again.
+    /// Requests that the admin endpoint reads its files again.
     pub(crate) admin: orchestrator_admin::Reload,
-    /// Take over what can change in a section, by the subsystem's name.
-    pub(crate) sections: Vec<(&'static str, AnyReload)>,
+    /// Reload functions of the sections, by the subsystem's name.
+    pub(crate) sections: Vec<(&'static str, SectionReload)>,
 }
 
-/// Returns the tree that `config` describes. The admin endpoint comes first: it is there before the first subsystem starts and
-/// until the last one has stopped.
+/// Builds the tree of `config`. The admin endpoint is the first child, so that it starts before the first subsystem and stops after
+/// the last one.
 ///
 /// # Errors
-/// What the operator has to change.
-pub(crate) fn of(config: &Config, binding: Binding) -> anyhow::Result<Topology> {
+/// The configuration cannot be used. The text says what the operator has to change.
+pub(crate) fn build(config: &Config, binding: Binding) -> anyhow::Result<Topology> {
     let mut root = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::ROOT);
     let (admin, mut sections) = (orchestrator_admin::Reload::default(), Vec::new());
     if let Some(endpoint) = &config.program.admin {
-        root = root.child(orchestrator_admin::child_spec(endpoint, binding, about(config, &admin)));
+        root = root.child(orchestrator_admin::child_spec(endpoint, binding, program_info(config, &admin)));
     }
     for section in &config.sections {
         let (spec, reload) = section.branch().map_err(anyhow::Error::from_boxed)?;
@@ -40,16 +40,16 @@ pub(crate) fn of(config: &Config, binding: Binding) -> anyhow::Result<Topology> 
     Ok(Topology { root, admin, sections })
 }
 
-/// Returns the work whose progress is shown.
-pub(crate) fn work(config: &Config) -> Option<Work> {
-    let work = config.sections.iter().find_map(|section| section.work())?;
-    // Beside the admin endpoint nothing else may run: it would be cut short.
-    Some(Work { ends: work.ends && config.sections.len() == 1, ..work })
+/// Returns the source of the progress line, if a subsystem has finite work.
+pub(crate) fn progress(config: &Config) -> Option<ProgressSource> {
+    let source = config.sections.iter().find_map(|section| section.progress())?;
+    // The end of finite work must not stop another subsystem.
+    Some(ProgressSource { ends: source.ends && config.sections.len() == 1, ..source })
 }
 
-/// Returns what the admin endpoint tells of this program.
-fn about(config: &Config, reload: &orchestrator_admin::Reload) -> About {
-    About {
+/// Returns the description of this program that the admin endpoint serves.
+fn program_info(config: &Config, reload: &orchestrator_admin::Reload) -> ProgramInfo {
+    ProgramInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         features: subsystems::names().into_iter().map(str::to_owned).collect(),
         subsystems: config.sections.iter().map(|section| section.name().to_owned()).collect(),
@@ -58,10 +58,10 @@ fn about(config: &Config, reload: &orchestrator_admin::Reload) -> About {
     }
 }
 
-/// Checks the configuration as far as that goes without touching anything.
+/// Checks the configuration without opening a file or connection.
 ///
 /// # Errors
-/// What the operator has to change.
+/// The configuration cannot be used. The text says what the operator has to change.
 pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
     let known = subsystems::names();
     anyhow::ensure!(
@@ -74,14 +74,14 @@ pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
     if let Some(admin) = &config.program.admin {
         admin.check()?;
     }
-    of(config, Binding::Required)?.root.validate(ROOT)?;
+    build(config, Binding::Required)?.root.validate(ROOT)?;
     Ok(())
 }
 
-/// Checks what no restart would heal: a database that another instance has, or that a newer program wrote.
+/// Checks for faults that a restart cannot repair: a database that another instance has locked, or that a newer version wrote.
 ///
 /// # Errors
-/// What the operator has to change.
+/// Such a fault exists. The text says what the operator has to change.
 pub(crate) fn preflight(config: &Config) -> anyhow::Result<()> {
     check(config)?;
     config.sections.iter().try_for_each(|section| section.preflight().map_err(anyhow::Error::from_boxed))

@@ -1,5 +1,4 @@
-//! One request to the admin endpoint of a running instance: connect, ask, read, done. No retries: an operator's verb
-//! must not be carried out twice.
+//! The client of the admin endpoint: one connection for each request, and no retries, so that a command is not executed twice.
 
 use std::time::Duration;
 
@@ -7,8 +6,8 @@ use hyper::{Method, StatusCode, header};
 use orchestrator_edge::http::{Body, Connection, Endpoint, HttpError, Limits, Request, Response};
 use orchestrator_subsystem::{
     CommandError, Instance,
-    command::Answering,
-    output::{escaped, one_line},
+    command::CommandFuture,
+    output::{escape_line, escape_strings},
     wire::ErrorBody,
 };
 use orchestrator_supervise::sanitize;
@@ -18,39 +17,40 @@ use tokio::time::Instant;
 
 use crate::cli::target::Address;
 
-/// Longest wait for an answer to a question.
+/// Time-out of GET requests.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest wait for a command: a little longer than the endpoint's own limit, so that its words arrive.
+/// Time-out of commands, longer than the endpoint's own time-out, so that its error message arrives.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(12);
-/// Largest answer that is read; a tree of ten thousand children is smaller.
-const ANSWER_LIMIT: usize = 64 * 1024 * 1024;
+/// Largest response, in bytes; a tree of ten thousand children is smaller.
+const RESPONSE_LIMIT: usize = 64 * 1024 * 1024;
 
-/// Talks to one address.
+/// Client of one admin endpoint.
 pub(crate) struct Client {
     address: Address,
     token: Option<String>,
-    /// Answers are handed out as they came, to be printed as JSON; else with escaped strings.
+    /// Returns responses unchanged, to be printed as JSON, instead of with escaped strings.
     raw: bool,
 }
 
 impl Client {
-    /// `raw` answers are printed as JSON and nothing else.
+    /// Creates a client. With `raw`, strings in responses are not escaped, so the caller must print them as JSON.
     pub(crate) fn new(address: Address, token: Option<String>, raw: bool) -> Self {
         Self { address, token, raw }
     }
 
-    /// Asks without changing anything.
+    /// Sends a GET request.
     pub(crate) async fn get(&self, route: &str) -> Result<Value, CommandError> {
         self.exchange(Method::GET, route, String::new(), READ_TIMEOUT).await
     }
 
-    /// Gives a command, or asks a console.
+    /// Sends a command to a child or a console.
     pub(crate) async fn post(&self, route: &str, body: &impl Serialize) -> Result<Value, CommandError> {
-        let body = serde_json::to_string(body).map_err(|error| self.foreign(error.to_string()))?;
+        let body =
+            serde_json::to_string(body).map_err(|error| self.unexpected_response(error.to_string()))?;
         self.exchange(Method::POST, route, body, COMMAND_TIMEOUT).await
     }
 
-    /// Reads an answer that goes on and on; `take` says whether it wants more. Ok when either side ended it.
+    /// Reads a streamed response until either side ends it. `take` returns false to end it.
     pub(crate) async fn follow(
         &self,
         route: &str,
@@ -65,10 +65,10 @@ impl Client {
         let response = connection.send(request).await.map_err(failed)?;
         let (status, mut body) = (response.status(), response.into_body());
         if !status.is_success() {
-            let body = connection.read_body(body, ANSWER_LIMIT).await.map_err(failed)?;
-            return self.understand(status, &body).map(drop);
+            let body = connection.read_body(body, RESPONSE_LIMIT).await.map_err(failed)?;
+            return self.parse(status, &body).map(drop);
         }
-        // An error means that the process ended, or was killed.
+        // An error means that the process has ended.
         while let Ok(Some(piece)) = connection.next_chunk(&mut body).await {
             if !take(&piece)? {
                 break;
@@ -89,10 +89,10 @@ impl Client {
         let answer = async {
             let mut connection = self.open(limit).await?;
             let time = deadline.saturating_duration_since(Instant::now());
-            connection.exchange(request, Limits { body: ANSWER_LIMIT, time }).await
+            connection.exchange(request, Limits { body: RESPONSE_LIMIT, time }).await
         };
         let Response { status, body, .. } = answer.await.map_err(|error| self.failed(error, limit))?;
-        self.understand(status, &body)
+        self.parse(status, &body)
     }
 
     async fn open(&self, limit: Duration) -> Result<Connection, HttpError> {
@@ -103,14 +103,15 @@ impl Client {
         Connection::open(&endpoint, limit).await
     }
 
-    fn understand(&self, status: StatusCode, body: &[u8]) -> Result<Value, CommandError> {
-        let unreadable = |error: serde_json::Error| self.foreign(format!("status {status}, {error}"));
+    fn parse(&self, status: StatusCode, body: &[u8]) -> Result<Value, CommandError> {
+        let unreadable =
+            |error: serde_json::Error| self.unexpected_response(format!("status {status}, {error}"));
         if status.is_success() {
             let answer = serde_json::from_slice(body).map_err(unreadable)?;
-            return Ok(if self.raw { answer } else { escaped(answer) });
+            return Ok(if self.raw { answer } else { escape_strings(answer) });
         }
-        let told: ErrorBody = serde_json::from_slice(body).map_err(unreadable)?;
-        Err(CommandError::Answered(ErrorBody { message: one_line(&told.message), ..told }))
+        let error: ErrorBody = serde_json::from_slice(body).map_err(unreadable)?;
+        Err(CommandError::ErrorResponse(ErrorBody { message: escape_line(&error.message), ..error }))
     }
 
     fn request(&self, method: Method, route: &str, body: String) -> Result<Request, CommandError> {
@@ -127,16 +128,16 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
-        request.body(Body::from(body)).map_err(|error| self.foreign(error.to_string()))
+        request.body(Body::from(body)).map_err(|error| self.unexpected_response(error.to_string()))
     }
 
     fn failed(&self, error: HttpError, limit: Duration) -> CommandError {
         match error {
             HttpError::Connect(error) => self.unreachable(&error),
             HttpError::ConnectTimeout(_) | HttpError::ResponseTimeout(_) => {
-                CommandError::Slow { target: self.address.to_string(), seconds: limit.as_secs() }
+                CommandError::ResponseTimeout { target: self.address.to_string(), seconds: limit.as_secs() }
             }
-            error => self.foreign(error.to_string()),
+            error => self.unexpected_response(error.to_string()),
         }
     }
 
@@ -144,22 +145,22 @@ impl Client {
         CommandError::Unreachable { target: self.address.to_string(), reason: error.to_string() }
     }
 
-    /// An answer that makes no sense.
-    pub(crate) fn foreign(&self, reason: String) -> CommandError {
-        CommandError::Foreign { target: self.address.to_string(), reason: sanitize(reason) }
+    /// Creates the error for a response that does not follow the protocol.
+    pub(crate) fn unexpected_response(&self, reason: String) -> CommandError {
+        CommandError::UnexpectedResponse { target: self.address.to_string(), reason: sanitize(reason) }
     }
 }
 
 impl Instance for Client {
-    fn get<'a>(&'a self, route: &'a str) -> Answering<'a> {
+    fn get<'a>(&'a self, route: &'a str) -> CommandFuture<'a> {
         Box::pin(Client::get(self, route))
     }
 
-    fn post<'a>(&'a self, route: &'a str, body: &'a Value) -> Answering<'a> {
+    fn post<'a>(&'a self, route: &'a str, body: &'a Value) -> CommandFuture<'a> {
         Box::pin(Client::post(self, route, body))
     }
 
-    fn foreign(&self, reason: String) -> CommandError {
-        Client::foreign(self, reason)
+    fn unexpected_response(&self, reason: String) -> CommandError {
+        Client::unexpected_response(self, reason)
     }
 }

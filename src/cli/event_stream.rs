@@ -1,18 +1,18 @@
-//! Server-sent events (html.spec.whatwg.org, 9.2): bytes in as they come, events out. Pure.
+//! A parser for server-sent events (html.spec.whatwg.org, 9.2). No I/O.
 
-/// Longest line that is kept; an event of ours is far shorter, and a peer that is none of ours must not fill the memory.
+/// Longest line, in bytes. It bounds the memory if another program listens at the address.
 const LINE_MAX: usize = 1 << 20;
 
-/// One event as it was sent.
+/// One server-sent event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ServerEvent {
-    /// Its type; `message` where none was given.
+    /// Type of the event; `message` if the stream has none.
     pub(crate) kind: String,
-    /// Its data, lines joined.
+    /// Data of the event, with its lines joined.
     pub(crate) data: String,
 }
 
-/// Collects bytes into events.
+/// Parser of a stream of events.
 #[derive(Debug, Default)]
 pub(crate) struct EventStream {
     line: Vec<u8>,
@@ -21,7 +21,7 @@ pub(crate) struct EventStream {
 }
 
 impl EventStream {
-    /// Takes the next bytes; gives the events that they complete. None when a line is too long to be one of ours.
+    /// Parses the next bytes and returns the complete events, or `None` if a line is longer than 1 MiB.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Option<Vec<ServerEvent>> {
         let mut events = Vec::new();
         for byte in bytes {
@@ -51,7 +51,7 @@ impl EventStream {
         match field {
             "event" => value.clone_into(&mut self.kind),
             "data" => self.data.push(value.to_owned()),
-            // A comment keeps the connection alive; the id is in the data, too.
+            // Comments keep the connection alive. The id is in the data, too.
             _ => {}
         }
         None
@@ -67,20 +67,20 @@ mod tests {
     }
 
     #[test]
-    fn events_come_whole_however_the_bytes_are_cut() {
+    fn events_are_parsed_however_the_bytes_are_split() {
         let text = ": keep-alive\n\nid: 7\nevent: started\ndata: {\"a\":\ndata: 1}\n\ndata:x\r\n\r\nevent: lonely\n\n";
-        let wanted = vec![event("started", "{\"a\":\n1}"), event("message", "x")];
-        assert_eq!(EventStream::default().take(text.as_bytes()), Some(wanted.clone()));
+        let expected = vec![event("started", "{\"a\":\n1}"), event("message", "x")];
+        assert_eq!(EventStream::default().take(text.as_bytes()), Some(expected.clone()));
         for cut in 0..text.len() {
             let mut stream = EventStream::default();
             let mut found = stream.take(&text.as_bytes()[..cut]).unwrap();
             found.extend(stream.take(&text.as_bytes()[cut..]).unwrap());
-            assert_eq!(found, wanted, "cut at {cut}");
+            assert_eq!(found, expected, "cut at {cut}");
         }
     }
 
     #[test]
-    fn a_line_without_end_is_refused() {
+    fn an_overlong_line_is_refused() {
         assert_eq!(EventStream::default().take(&vec![b'x'; LINE_MAX + 1]), None);
     }
 }

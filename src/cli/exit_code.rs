@@ -1,45 +1,45 @@
-//! The exit codes of every command, in one table. RUNBOOK and `--help` show the same one.
+//! The exit codes of all commands, as in `--help` and deploy/RUNBOOK.md.
 
 use orchestrator_subsystem::{CommandError, wire::ErrorKind};
 
-/// How a command ended.
+/// Exit code of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitCode {
-    /// Done.
+    /// Success.
     Ok = 0,
-    /// Something that no other code says.
+    /// A failure without a code of its own.
     Failure = 1,
-    /// The command line was not understood; clap uses the same code.
+    /// The command line is invalid; clap uses the same code.
     Usage = 2,
-    /// The endpoint of the running instance was not reached.
+    /// The endpoint of the running instance is unreachable.
     Unreachable = 3,
     /// There is no such child, console or verb.
     NotFound = 4,
-    /// The running instance refused.
+    /// The running instance refused the request.
     Refused = 5,
-    /// No answer, or no effect, in time.
+    /// The response or the effect did not arrive in time.
     TimedOut = 6,
     /// The root supervisor gave up (EX_SOFTWARE).
     GaveUp = 70,
-    /// The configuration, or what it names, keeps the program from starting (EX_CONFIG).
+    /// The configuration, or a resource that it names, prevents the start (EX_CONFIG).
     Config = 78,
-    /// A second signal ended it before it had drained.
+    /// A second signal ended the program before it had drained.
     Killed = 137,
 }
 
 impl ExitCode {
-    /// The table, for people.
+    /// The table for `--help`.
     pub(crate) const TABLE: &str = "\
 Exit codes:
   0    done
-  1    failed in a way that no other code says
-  2    the command line was not understood
-  3    the running instance was not reached
+  1    failed in another way than below
+  2    the command line is invalid
+  3    the running instance is unreachable
   4    there is no such child, console or verb
-  5    the running instance refused
-  6    no answer, or no effect, in time
+  5    the running instance refused the request
+  6    the response or the effect did not arrive in time
   70   the root supervisor gave up
-  78   the configuration, or what it names, keeps the program from starting
+  78   the configuration, or a resource that it names, prevents the start
   137  a second signal ended the program before it had drained";
 }
 
@@ -52,8 +52,8 @@ impl ExitCode {
             CommandError::Incomplete { timed_out: true, .. } => Self::TimedOut,
             CommandError::Incomplete { source, .. } => Self::of(source),
             CommandError::Unreachable { .. } => Self::Unreachable,
-            CommandError::Slow { .. } => Self::TimedOut,
-            CommandError::Answered(body) => match body.error {
+            CommandError::ResponseTimeout { .. } => Self::TimedOut,
+            CommandError::ErrorResponse(body) => match body.error {
                 ErrorKind::NotFound | ErrorKind::UnknownRoute => Self::NotFound,
                 ErrorKind::BadRequest
                 | ErrorKind::Unauthorized
@@ -64,10 +64,10 @@ impl ExitCode {
                 ErrorKind::TimedOut | ErrorKind::SlowBody => Self::TimedOut,
                 ErrorKind::MethodNotAllowed | ErrorKind::Unknown => Self::Failure,
             },
-            // A reader that went away has seen enough.
+            // A reader that has closed the pipe needs no more output.
             CommandError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Self::Ok,
             CommandError::Local(_)
-            | CommandError::Foreign { .. }
+            | CommandError::UnexpectedResponse { .. }
             | CommandError::Output(_)
             | CommandError::Setup(_) => Self::Failure,
         }
@@ -76,7 +76,7 @@ impl ExitCode {
 
 impl From<ExitCode> for std::process::ExitCode {
     fn from(code: ExitCode) -> Self {
-        // The discriminants are the codes; all fit a byte.
+        // Each discriminant is the code and fits a byte.
         Self::from(code as u8)
     }
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::ExitCode::*;
 
     #[test]
-    fn the_table_has_every_code_in_order() {
+    fn the_table_lists_every_code_in_order() {
         let all = [Ok, Failure, Usage, Unreachable, NotFound, Refused, TimedOut, GaveUp, Config, Killed];
         let lines = super::ExitCode::TABLE.lines().skip(1);
         let listed: Vec<u8> =

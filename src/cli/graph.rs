@@ -1,8 +1,8 @@
-//! `orchestrator graph`: the tree for Graphviz. Pure: a snapshot in, text out.
+//! `orchestrator graph`: the tree in the dot language of Graphviz. No I/O.
 
 use orchestrator_subsystem::wire::{NodeSnapshot, TreeSnapshot};
 
-/// A directed graph in the dot language (graphviz.org/doc/info/lang.html); supervisors are boxes, trouble is red.
+/// Formats the tree as a directed graph (graphviz.org/doc/info/lang.html). Supervisors are boxes, failed and stuck children are red.
 pub(crate) fn dot(snapshot: &TreeSnapshot) -> String {
     let mut text = String::from("digraph orchestrator {\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n");
     snapshot.root.walk(&mut |node| {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_of_peers_stays_inside_its_quotes() {
+    fn text_is_quoted_and_escaped() {
         assert_eq!(quoted("a\"]; b\\\n"), "\"a\\\"]; b\\\\\\n\"");
     }
 }

@@ -1,5 +1,5 @@
-//! `orchestrator tail`: what happens in the tree, as it happens. Over a lost connection it goes on where it was: events are
-//! numbered, and the endpoint keeps the last few thousand.
+//! `orchestrator tail`: follows the events of the tree. After a lost connection it resumes at the next event number; the endpoint keeps
+//! the last few thousand events.
 
 use std::{collections::BTreeSet, io::Write, time::Duration};
 
@@ -15,49 +15,49 @@ use crate::cli::{
     event_stream::{EventStream, ServerEvent},
 };
 
-/// Pause before the next try after a lost connection.
+/// Delay before the next connection attempt.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// What to show.
+/// Arguments of `orchestrator tail`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TailArguments {
-    /// Only this child and what is below it; the root's name may be left out
+    /// Show only events of this child and its descendants; the root's name is optional
     path: Option<String>,
-    /// Only events of these kinds, e.g. exited,commanded
+    /// Show only events of these kinds, e.g. exited,commanded
     #[arg(long, value_delimiter = ',', value_name = "KIND")]
     kind: Vec<String>,
-    /// How many of the past to show first
+    /// Show this number of past events first
     #[arg(short = 'n', long, default_value_t = 10, value_name = "N")]
     last: u64,
-    /// End after what has happened so far
+    /// Exit after the past events
     #[arg(long)]
     no_follow: bool,
-    /// Print events as JSON, one a line
+    /// Print each event as one line of JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Where the reader stands.
+/// State of the reader.
 struct Tail<'a> {
     arguments: &'a TailArguments,
     out: &'a mut dyn Write,
-    /// Full path of the child that is looked at.
+    /// Full path of the child whose events are shown.
     path: String,
     kinds: BTreeSet<&'a str>,
-    /// Number of the last event seen.
+    /// Number of the last event received.
     seen: u64,
-    /// The event to end after.
+    /// Number of the event after which to exit.
     until: Option<u64>,
 }
 
-/// Shows events until the reader goes away.
+/// Prints events until the output is closed, or all past events with `--no-follow`.
 pub(crate) async fn run(
     arguments: &TailArguments,
     client: &Client,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
     let tree: TreeSnapshot = serde_json::from_value(client.get(&tree_url(arguments.path.as_deref())).await?)
-        .map_err(|error| client.foreign(format!("this is no tree: {error}")))?;
+        .map_err(|error| client.unexpected_response(format!("invalid tree: {error}")))?;
     let mut tail = Tail {
         arguments,
         out,
@@ -66,32 +66,33 @@ pub(crate) async fn run(
         seen: tree.seq.saturating_sub(arguments.last),
         until: arguments.no_follow.then_some(tree.seq),
     };
-    let mut lost = false;
+    let mut is_reconnecting = false;
     while !tail.is_done() {
         let mut stream = EventStream::default();
         let route = format!("/v1/events?after={}", tail.seen);
         let ended = client
             .follow(&route, &mut |bytes| {
-                let events =
-                    stream.take(bytes).ok_or_else(|| client.foreign("a line without end".to_owned()))?;
+                let events = stream
+                    .take(bytes)
+                    .ok_or_else(|| client.unexpected_response("a line longer than 1 MiB".to_owned()))?;
                 events.iter().try_for_each(|event| tail.show(event, client))?;
                 Ok(!tail.is_done())
             })
             .await;
         match ended {
             Ok(()) if tail.is_done() => {}
-            // The process restarts: the same words once, then silence until it is back.
+            // The process may be restarting. The message appears once for each lost connection.
             Ok(()) | Err(CommandError::Unreachable { .. }) if !arguments.no_follow => {
-                if !std::mem::replace(&mut lost, true) {
-                    tail.note("connection lost, waiting for it to come back")?;
+                if !std::mem::replace(&mut is_reconnecting, true) {
+                    tail.note("connection lost, reconnecting")?;
                 }
                 tokio::time::sleep(RETRY).await;
                 continue;
             }
-            Ok(()) => return Err(client.foreign("it closed the stream of events".to_owned())),
+            Ok(()) => return Err(client.unexpected_response("the stream of events ended".to_owned())),
             Err(error) => return Err(error),
         }
-        lost = false;
+        is_reconnecting = false;
     }
     Ok(())
 }
@@ -106,12 +107,12 @@ impl Tail<'_> {
             return self.resynchronise(&event.data);
         }
         let value: Value = serde_json::from_str(&event.data)
-            .map_err(|error| client.foreign(format!("this is no event: {error}")))?;
+            .map_err(|error| client.unexpected_response(format!("invalid event: {error}")))?;
         let known: Option<Event> = serde_json::from_value(value.clone()).ok();
         let seq = value["seq"].as_u64().unwrap_or(self.seen);
-        // A new process counts from its beginning.
+        // The numbers of a new process begin at 1, so `seen` may decrease.
         self.seen = seq;
-        if self.is_wanted(&value) {
+        if self.is_selected(&value) {
             match known {
                 Some(event) if !self.arguments.json => writeln!(self.out, "{}", line(&event, &value))?,
                 _ => writeln!(self.out, "{}", output::json(&value))?,
@@ -121,24 +122,24 @@ impl Tail<'_> {
         Ok(())
     }
 
-    /// Events were missed: they left the ring before they were read, or another process answers now.
+    /// Handles missed events: they were overwritten before they were read, or the process is a new one.
     fn resynchronise(&mut self, data: &str) -> Result<(), CommandError> {
         let value: Value = serde_json::from_str(data).unwrap_or_default();
         let oldest = value["oldest"].as_u64().unwrap_or(1);
         self.seen = oldest.saturating_sub(1);
-        self.note("events are missing here: look at `orchestrator tree`")
+        self.note("some events were missed: see `orchestrator tree`")
     }
 
-    /// Words that are no event.
-    fn note(&mut self, words: &str) -> Result<(), CommandError> {
+    /// Prints a message that is not an event.
+    fn note(&mut self, text: &str) -> Result<(), CommandError> {
         if !self.arguments.json {
-            writeln!(self.out, "-- {words} --")?;
+            writeln!(self.out, "-- {text} --")?;
             self.out.flush()?;
         }
         Ok(())
     }
 
-    fn is_wanted(&self, event: &Value) -> bool {
+    fn is_selected(&self, event: &Value) -> bool {
         let path = event["path"].as_str().unwrap_or_default();
         let below = path.strip_prefix(self.path.as_str());
         let kind = event["event"].as_str().unwrap_or_default();
@@ -147,17 +148,17 @@ impl Tail<'_> {
     }
 }
 
-/// `2026-11-21T02:33:35.332Z  orchestrator/queue/fetcher_watcher  started  incarnation=2`
+/// Formats an event: `2026-11-21T02:33:35.332Z  orchestrator/queue/fetcher_watcher  started  incarnation=2`.
 fn line(event: &Event, value: &Value) -> String {
     let at = i64::try_from(event.at_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     let at = at.map_or_else(String::new, |at| format!("{at:.3}"));
-    let (path, kind) = (output::one_line(&event.path), value["event"].as_str().unwrap_or("?"));
-    let mut text = format!("{at}  {path}  {}", output::one_line(kind));
+    let (path, kind) = (output::escape_line(&event.path), value["event"].as_str().unwrap_or("?"));
+    let mut text = format!("{at}  {path}  {}", output::escape_line(kind));
     let fields = value.as_object().into_iter().flatten();
     for (name, field) in fields.filter(|(name, field)| {
         !matches!(name.as_str(), "seq" | "at_ms" | "path" | "event") && !field.is_null()
     }) {
-        text.push_str(&format!("  {}={}", output::one_line(name), output::json(field)));
+        text.push_str(&format!("  {}={}", output::escape_line(name), output::json(field)));
     }
     text
 }
@@ -169,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_when_where_what_and_the_rest() {
+    fn a_line_has_time_path_kind_and_fields() {
         let value = json!({"seq": 3, "at_ms": 1_763_692_415_332_u64, "path": "o/a", "event": "exited", "incarnation": 2,
             "reason": "panicked: x", "in_progress": null});
         let event: Event = serde_json::from_value(value.clone()).unwrap();

@@ -1,11 +1,9 @@
-//! Which running instance a client command talks to.
+//! The address of the running instance. The first one that is set is used:
 //!
-//! | First that applies | |
-//! |---|---|
-//! | `--socket`, `--url` | said on the command line |
-//! | `ORCHESTRATOR_SOCKET`, `ORCHESTRATOR_URL` | said in the environment |
-//! | `$RUNTIME_DIRECTORY/admin.sock` | if it is there: a drop-in under a service manager |
-//! | `http://127.0.0.1:7117` | the default of `[admin] listen` |
+//! 1. `--socket` or `--url`;
+//! 2. the environment variable `ORCHESTRATOR_SOCKET` or `ORCHESTRATOR_URL`;
+//! 3. `$RUNTIME_DIRECTORY/admin.sock`, if it exists: a drop-in under a service manager;
+//! 4. `http://127.0.0.1:7117`, the default of `admin.listen`.
 
 use std::{ffi::OsString, fmt, path::PathBuf};
 
@@ -17,25 +15,26 @@ use orchestrator_subsystem::CommandError;
 
 const DEFAULT_URL: &str = "http://127.0.0.1:7117";
 
-/// Where the running instance is.
+/// Options that select the running instance.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Which running instance to talk to")]
+#[command(next_help_heading = "Running instance")]
 pub(crate) struct Target {
-    /// Its admin endpoint over TCP [env: ORCHESTRATOR_URL] [default: http://127.0.0.1:7117]
+    /// Connect to the admin endpoint at this URL [env: ORCHESTRATOR_URL] [default: http://127.0.0.1:7117]
     #[arg(long, global = true, value_name = "URL", conflicts_with = "socket")]
     url: Option<String>,
-    /// Its admin socket [env: ORCHESTRATOR_SOCKET] [default: $RUNTIME_DIRECTORY/admin.sock, if it is there]
+    /// Connect to the admin endpoint at this unix socket [env: ORCHESTRATOR_SOCKET] [default: $RUNTIME_DIRECTORY/admin.sock, if
+    /// it exists]
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// A file with the token for an endpoint that asks for one
+    /// Read the token for the endpoint from this file
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
 
-/// A checked address.
+/// Address of an admin endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// Host and port, and what comes before every route.
+    /// Host and port, and the prefix of every route.
     Tcp { at: HostPort, prefix: String },
     /// A unix socket.
     Unix(PathBuf),
@@ -51,10 +50,10 @@ impl fmt::Display for Address {
 }
 
 impl Target {
-    /// The token to show, if one was given.
+    /// Reads the token, if the command line names a file.
     ///
     /// # Errors
-    /// The file cannot be read, or holds no token.
+    /// The file cannot be read, or does not hold exactly one token.
     pub(crate) fn token(&self) -> Result<Option<String>, CommandError> {
         let Some(path) = &self.token_file else {
             return Ok(None);
@@ -64,15 +63,15 @@ impl Target {
         let text = std::fs::read_to_string(path).map_err(|error| usage(error.to_string()))?;
         let token = text.trim();
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(usage("put the token there and nothing else".to_owned()));
+            return Err(usage("the file must hold one token and nothing else".to_owned()));
         }
         Ok(Some(token.to_owned()))
     }
 
-    /// The address that a command uses.
+    /// Returns the address that a command uses. `env` reads a variable.
     ///
     /// # Errors
-    /// The URL is not one that can be spoken to.
+    /// The URL is not of the form `http://HOST:PORT`.
     pub(crate) fn address(&self, env: impl Fn(&str) -> Option<OsString>) -> Result<Address, CommandError> {
         let env = |name: &str| env(name).filter(|value| !value.is_empty());
         if let Some(path) = &self.socket {
@@ -92,19 +91,21 @@ impl Target {
     }
 }
 
-/// systemd joins several runtime directories with colons.
+/// Returns the socket in the first of the directories that has one; systemd joins them with colons.
 fn runtime_socket(list: &std::ffi::OsStr) -> Option<PathBuf> {
     let list = list.to_string_lossy();
     list.split(':').map(|directory| PathBuf::from(directory).join("admin.sock")).find(|path| path.exists())
 }
 
 fn tcp(url: &str) -> Result<Address, CommandError> {
-    let wrong = || CommandError::Usage(format!("`{url}` is no url of an endpoint: write http://HOST:PORT"));
+    let wrong = || {
+        CommandError::Usage(format!("`{url}` is not the URL of an admin endpoint: write http://HOST:PORT"))
+    };
     let uri: Uri = url.parse().map_err(|_| wrong())?;
     let (Some("http"), Some(host)) = (uri.scheme_str(), uri.host()) else {
         return Err(wrong());
     };
-    // An IPv6 address stands in brackets.
+    // An IPv6 address is in brackets.
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let at = HostPort { host, port: uri.port_u16().unwrap_or(80) };
     Ok(Address::Tcp { at, prefix: uri.path().trim_end_matches('/').to_owned() })
@@ -114,13 +115,13 @@ fn tcp(url: &str) -> Result<Address, CommandError> {
 mod tests {
     use super::*;
 
-    fn shown(target: &Target, env: &[(&str, &str)]) -> String {
+    fn address_or_error(target: &Target, env: &[(&str, &str)]) -> String {
         let lookup = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
         target.address(lookup).map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
     #[test]
-    fn the_command_line_wins_over_the_environment_over_the_default() {
+    fn the_command_line_wins_over_the_environment_and_the_default() {
         let dir = tempfile::tempdir().unwrap();
         let runtime = format!("/nonexistent:{}", dir.path().display());
         let all = [
@@ -129,16 +130,16 @@ mod tests {
             ("RUNTIME_DIRECTORY", &runtime),
         ];
         let (none, empty) = (Target::default(), ("ORCHESTRATOR_SOCKET", ""));
-        assert_eq!(shown(&none, &[empty]), DEFAULT_URL);
-        assert_eq!(shown(&none, &all[2..]), DEFAULT_URL, "no socket there yet");
+        assert_eq!(address_or_error(&none, &[empty]), DEFAULT_URL);
+        assert_eq!(address_or_error(&none, &all[2..]), DEFAULT_URL, "the socket does not exist");
         std::fs::write(dir.path().join("admin.sock"), "").unwrap();
-        assert_eq!(shown(&none, &all[2..]), dir.path().join("admin.sock").display().to_string());
-        assert_eq!(shown(&none, &all[1..]), "http://h:1");
-        assert_eq!(shown(&none, &all), "/s");
+        assert_eq!(address_or_error(&none, &all[2..]), dir.path().join("admin.sock").display().to_string());
+        assert_eq!(address_or_error(&none, &all[1..]), "http://h:1");
+        assert_eq!(address_or_error(&none, &all), "/s");
         let url = Target { url: Some("http://[::1]/base/".to_owned()), socket: None, ..Target::default() };
-        assert_eq!(shown(&url, &all), "http://[::1]:80/base");
+        assert_eq!(address_or_error(&url, &all), "http://[::1]:80/base");
         let socket = Target { url: None, socket: Some("/t".into()), ..Target::default() };
-        assert_eq!(shown(&socket, &all), "/t");
+        assert_eq!(address_or_error(&socket, &all), "/t");
     }
 
     #[test]
@@ -153,10 +154,10 @@ mod tests {
     }
 
     #[test]
-    fn other_urls_are_refused() {
+    fn urls_of_other_schemes_are_refused() {
         for url in ["https://h", "localhost:7117", "", "http://", "ftp://h"] {
             let target = Target { url: Some(url.to_owned()), socket: None, ..Target::default() };
-            assert!(shown(&target, &[]).contains("write http://HOST:PORT"), "{url}");
+            assert!(address_or_error(&target, &[]).contains("write http://HOST:PORT"), "{url}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The client commands against a real tree and endpoint in this process, through clap as a user would type them.
+//! Tests of the client commands, parsed by clap, against a real tree and endpoint in this process.
 
 use std::io::{self, Write};
 
 use clap::Parser;
-use orchestrator_admin::{About, AdminConfig, Binding};
+use orchestrator_admin::{AdminConfig, Binding, ProgramInfo};
 use orchestrator_supervise::{
     Answer, Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleRequest, Factory, Handle, Root,
     Shutdown, Strategy, SupervisorSpec, mailbox,
@@ -14,19 +14,19 @@ use super::{ClientCommand, ExitCode, Target, run};
 
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true)]
-struct Line {
+struct CommandLine {
     #[command(subcommand)]
     command: ClientCommand,
     #[command(flatten)]
     target: Target,
 }
 
-/// Plays the queue's console.
-struct Store;
+/// Test double of the queue's console.
+struct Console;
 
-impl Child for Store {}
+impl Child for Console {}
 
-impl Handle<ConsoleRequest> for Store {
+impl Handle<ConsoleRequest> for Console {
     fn handle(&mut self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
         Answer::now(match request.verb.as_str() {
             "ls" => Ok(json!([
@@ -40,17 +40,17 @@ impl Handle<ConsoleRequest> for Store {
             "stats" => Ok(json!({ "ready": 7, "rows": 1234, "paused": false })),
             "requeue" if request.args == json!({ "attr_path": "a.b" }) => Ok(json!({ "requeued": 2 })),
             "requeue" => Ok(json!({ "requeued": 0 })),
-            "pause" => Err(ConsoleError::Refused("it drains".to_owned())),
+            "pause" => Err(ConsoleError::Refused("the queue is draining".to_owned())),
             "resume" => return cx.atomically(std::future::pending::<()>(), |_, (), _| Ok(Value::Null)),
             _ => Err(ConsoleError::UnknownVerb("ls".to_owned())),
         })
     }
 }
 
-/// A reader that has gone away.
-struct Closed;
+/// A pipe whose reader has closed it.
+struct ClosedPipe;
 
-impl Write for Closed {
+impl Write for ClosedPipe {
     fn write(&mut self, _: &[u8]) -> io::Result<usize> {
         Err(io::ErrorKind::BrokenPipe.into())
     }
@@ -59,25 +59,25 @@ impl Write for Closed {
     }
 }
 
-/// Runs `lines` one after the other beside a tree; gives exit code and output of each.
-fn type_in(lines: &[&str]) -> Vec<(ExitCode, String)> {
+/// Runs the command lines one after the other against a tree. Returns the exit code and output of each.
+fn run_lines(lines: &[&str]) -> Vec<(ExitCode, String)> {
     let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
-    beside_a_tree(move |socket| {
-        let line = |line: &String| type_line(&format!("{line} --socket {socket}"), &mut Vec::new());
+    with_tree(move |socket| {
+        let line = |line: &String| run_line(&format!("{line} --socket {socket}"), &mut Vec::new());
         lines.iter().map(line).collect()
     })
 }
 
-/// Runs `user` on a thread of its own while a tree with an endpoint on the socket that it is told is up.
-fn beside_a_tree<T: Send + 'static>(user: impl FnOnce(&str) -> T + Send + 'static) -> T {
+/// Runs `user` on another thread while a tree runs. `user` receives the path of the endpoint's socket.
+fn with_tree<T: Send + 'static>(user: impl FnOnce(&str) -> T + Send + 'static) -> T {
     let directory = tempfile::tempdir().expect("a directory");
     let socket = directory.path().join("admin.sock");
-    let (store, slot) = mailbox::<Store>(4);
+    let (store, slot) = mailbox::<Console>(4);
     let source = Factory::task(|cx| async move {
         cx.stop.cancelled().await;
         Ok(())
     });
-    let console = ChildSpec::worker("queue_console", Factory::actor(slot, |_| Ok(Store)));
+    let console = ChildSpec::worker("queue_console", Factory::actor(slot, |_| Ok(Console)));
     let queue = SupervisorSpec::new(Strategy::OneForOne)
         .child(console.console(store.recipient()).shutdown(Shutdown::Kill))
         .child(ChildSpec::worker("source", source).pausable());
@@ -85,7 +85,7 @@ fn beside_a_tree<T: Send + 'static>(user: impl FnOnce(&str) -> T + Send + 'stati
         AdminConfig { listen: String::new(), unix_socket: Some(socket.clone()), ..AdminConfig::default() };
     let root = SupervisorSpec::new(Strategy::OneForOne)
         .child(ChildSpec::supervisor("queue", queue))
-        .child(orchestrator_admin::child_spec(&admin, Binding::Required, About::default()));
+        .child(orchestrator_admin::child_spec(&admin, Binding::Required, ProgramInfo::default()));
     actix_rt::System::new().block_on(async move {
         let mut root = Root::start("o", root).await.expect("a valid tree");
         let (done, result) = tokio::sync::oneshot::channel();
@@ -100,28 +100,28 @@ fn beside_a_tree<T: Send + 'static>(user: impl FnOnce(&str) -> T + Send + 'stati
     })
 }
 
-fn type_line(line: &str, out: &mut Vec<u8>) -> (ExitCode, String) {
-    let line =
-        Line::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{line}: {error}"));
+fn run_line(line: &str, out: &mut Vec<u8>) -> (ExitCode, String) {
+    let line = CommandLine::try_parse_from(line.split_whitespace())
+        .unwrap_or_else(|error| panic!("{line}: {error}"));
     let code = run(&line.command, &line.target, out);
     (code, String::from_utf8_lossy(out).into_owned())
 }
 
 #[test]
-fn the_tree_as_text_and_as_json() {
-    let shown = type_in(&["tree", "tree queue/source", "tree queue --json"]);
-    let (code, text) = &shown[0];
+fn tree_prints_text_or_json() {
+    let results = run_lines(&["tree", "tree queue/source", "tree queue --json"]);
+    let (code, text) = &results[0];
     assert_eq!(*code, ExitCode::Ok);
     assert!(text.contains("├─ queue") && text.contains("│  └─ source") && text.contains("http up"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    assert_eq!(shown[1].1.lines().count(), 2, "{}", shown[1].1);
-    let tree: Value = serde_json::from_str(&shown[2].1).expect("JSON");
+    assert_eq!(results[1].1.lines().count(), 2, "{}", results[1].1);
+    let tree: Value = serde_json::from_str(&results[2].1).expect("JSON");
     assert_eq!(tree["root"]["path"], "o/queue");
 }
 
 #[test]
-fn verbs_show_what_changed() {
-    let shown = type_in(&[
+fn commands_print_the_state_before_and_after() {
+    let results = run_lines(&[
         "pause queue/source --reason flood",
         "resume o/queue/source",
         "stop queue/source",
@@ -129,10 +129,10 @@ fn verbs_show_what_changed() {
         "restart queue --json",
     ]);
     let expected = ["running -> paused", "paused -> running", "running -> stopped", "stopped -> running"];
-    for ((code, text), change) in shown.iter().zip(expected) {
+    for ((code, text), change) in results.iter().zip(expected) {
         assert_eq!((*code, text.as_str()), (ExitCode::Ok, format!("o/queue/source: {change}\n").as_str()));
     }
-    let answer: Value = serde_json::from_str(&shown[4].1).expect("JSON");
+    let answer: Value = serde_json::from_str(&results[4].1).expect("JSON");
     assert_eq!(
         answer,
         json!({ "path": "o/queue", "verb": "restart", "before": "running", "after": "running" })
@@ -140,8 +140,8 @@ fn verbs_show_what_changed() {
 }
 
 #[test]
-fn the_queue_in_tables() {
-    let shown = type_in(&[
+fn queue_commands_print_tables() {
+    let results = run_lines(&[
         "queue ls",
         "queue peek -n 3",
         "queue peek",
@@ -161,54 +161,54 @@ fn the_queue_in_tables() {
         "2 requeued\n",
         "nothing to requeue: no worker has c\n",
     ];
-    for ((code, text), expected) in shown.iter().zip(expected) {
+    for ((code, text), expected) in results.iter().zip(expected) {
         assert_eq!((*code, text.as_str()), (ExitCode::Ok, expected));
     }
-    let stats: Value = serde_json::from_str(&shown[6].1).expect("JSON");
+    let stats: Value = serde_json::from_str(&results[6].1).expect("JSON");
     assert_eq!(stats, json!({ "ready": 7, "rows": 1234, "paused": false }));
 }
 
 #[test]
-fn each_failure_has_its_exit_code_and_prints_nothing() {
+fn each_failure_has_its_exit_code_and_no_output() {
     let cases = [
-        ("tree nobody", ExitCode::NotFound),
-        ("restart queue/nobody", ExitCode::NotFound),
+        ("tree missing", ExitCode::NotFound),
+        ("restart queue/missing", ExitCode::NotFound),
         ("pause queue/queue_console", ExitCode::Refused),
         ("start queue/source", ExitCode::Refused),
         ("stop o", ExitCode::Refused),
         ("queue pause", ExitCode::Refused),
         ("queue resume", ExitCode::TimedOut),
     ];
-    let shown = type_in(&cases.map(|(line, _)| line));
-    for ((line, expected), (code, text)) in cases.iter().zip(shown) {
+    let results = run_lines(&cases.map(|(line, _)| line));
+    for ((line, expected), (code, text)) in cases.iter().zip(results) {
         assert_eq!((code, text.as_str()), (*expected, ""), "{line}");
     }
 }
 
 #[test]
-fn nobody_there_is_told_from_somebody_else() {
+fn an_unreachable_endpoint_differs_from_another_program() {
     let mut out = Vec::new();
-    assert_eq!(type_line("tree --socket /nonexistent/admin.sock", &mut out).0, ExitCode::Unreachable);
-    assert_eq!(type_line("tree --url https://localhost", &mut out).0, ExitCode::Usage);
+    assert_eq!(run_line("tree --socket /nonexistent/admin.sock", &mut out).0, ExitCode::Unreachable);
+    assert_eq!(run_line("tree --url https://localhost", &mut out).0, ExitCode::Usage);
     let other = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", other.local_addr().expect("an address"));
-    let foreign = std::thread::spawn(move || {
+    let other_program = std::thread::spawn(move || {
         let (mut stream, _) = other.accept().expect("a client");
         let _ = io::Read::read(&mut stream, &mut [0; 1024]);
         let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.6\r\n");
         drop(other);
     });
-    assert_eq!(type_line(&format!("tree --url {url}"), &mut out).0, ExitCode::Failure);
-    foreign.join().expect("no panic");
-    assert_eq!(type_line(&format!("tree --url {url}"), &mut out).0, ExitCode::Unreachable);
+    assert_eq!(run_line(&format!("tree --url {url}"), &mut out).0, ExitCode::Failure);
+    other_program.join().expect("no panic");
+    assert_eq!(run_line(&format!("tree --url {url}"), &mut out).0, ExitCode::Unreachable);
     assert!(out.is_empty());
 }
 
 #[test]
-fn a_closed_pipe_is_no_failure() {
-    let code = beside_a_tree(|socket| {
-        let line = Line::try_parse_from(["tree", "--socket", socket]).expect("a line");
-        run(&line.command, &line.target, &mut Closed)
+fn a_closed_pipe_is_no_error() {
+    let code = with_tree(|socket| {
+        let line = CommandLine::try_parse_from(["tree", "--socket", socket]).expect("a line");
+        run(&line.command, &line.target, &mut ClosedPipe)
     });
     assert_eq!(code, ExitCode::Ok);
 }
@@ -224,6 +224,6 @@ fn every_command_has_an_example() {
         }
         subcommands.into_iter().for_each(visit);
     }
-    Line::command().debug_assert();
-    visit(&Line::command());
+    CommandLine::command().debug_assert();
+    visit(&CommandLine::command());
 }

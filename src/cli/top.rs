@@ -1,5 +1,4 @@
-//! `orchestrator top`: the busiest or most troubled children first, refreshed. Counters only grow on the wire; rates are
-//! made here from two looks. The rows are a pure function of two snapshots.
+//! `orchestrator top`: a refreshed table of children. Rates are computed from the counters of two snapshots of the tree.
 
 use std::{
     io::{IsTerminal, Write},
@@ -7,9 +6,9 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use orchestrator_admin::ascii::span;
+use orchestrator_admin::ascii::format_duration;
 use orchestrator_subsystem::{
-    CommandError, Form,
+    CommandError, OutputFormat,
     columns::align,
     output,
     wire::{MetricKind, MetricSnapshot, NodeSnapshot, TreeSnapshot, tree_url},
@@ -18,62 +17,62 @@ use serde::Serialize;
 
 use crate::cli::client::Client;
 
-/// Columns of numbers: restarts, depth, rate, p99.
+/// Right-aligned columns: restarts, depth, rate, p99.
 const RIGHT: [usize; 4] = [2, 3, 4, 5];
-/// Clears the screen of a terminal.
+/// Control sequence that clears the terminal.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// What to show, how often.
+/// Arguments of `orchestrator top`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TopArguments {
-    /// Only this child and what is below it; the root's name may be left out
+    /// Show only this child and its descendants; the root's name is optional
     path: Option<String>,
-    /// What comes first
+    /// Sort the rows by this column
     #[arg(long, value_enum, default_value_t = Sort::Path)]
     sort: Sort,
-    /// Only children whose path, label, state or link contains this
+    /// Show only children whose path, state or link contains this text
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
-    /// Seconds between two looks
+    /// Refresh every this many seconds, 0.1 to 3600
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS", value_parser = interval)]
     interval: f64,
-    /// Print one table, of two looks one interval apart, and end
+    /// Print one table after one interval, and exit
     #[arg(long)]
     once: bool,
     #[command(flatten)]
-    pub(super) form: Form,
+    pub(super) format: OutputFormat,
 }
 
-/// What comes first.
+/// Order of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Sort {
-    /// Tree order
+    /// Order of the tree
     Path,
-    /// Most restarts
+    /// Number of restarts
     Restarts,
-    /// Fullest mailbox
+    /// Messages waiting in mailboxes
     Depth,
-    /// Most messages a second
+    /// Messages handled per second
     Rate,
-    /// Slowest handlers
+    /// Handling time, 99th percentile
     P99,
 }
 
-/// One line.
+/// One row of the table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Row {
     path: String,
     state: String,
     restarts: u64,
-    /// Messages waiting in all its mailboxes.
+    /// Messages waiting in all mailboxes of the child.
     depth: usize,
-    /// Messages handled a second since the last look.
+    /// Messages handled per second since the last snapshot.
     rate: f64,
-    /// The slowest message type's handling time, p99 in microseconds.
+    /// Handling time of the slowest message type, 99th percentile in microseconds.
     p99_us: u64,
-    /// The connection; in a peer's row the metrics that the child keeps of it, counters by the second.
+    /// State of the connection. In the row of a peer: its metrics, with counters as rates per second.
     link: String,
-    /// Whose row it is, where a child keeps metrics of several peers, e.g. `worker w1`.
+    /// Peer of this row, if the child has metrics of several peers, e.g. `worker w1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<String>,
 }
@@ -83,26 +82,26 @@ fn interval(text: &str) -> Result<f64, String> {
     if (0.1..=3600.0).contains(&seconds) { Ok(seconds) } else { Err("write 0.1 to 3600 seconds".to_owned()) }
 }
 
-/// Shows the table until the reader goes away, or once.
+/// Prints the table until the output is closed, or once with `--once`.
 pub(crate) async fn run(
     arguments: &TopArguments,
     client: &Client,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
-    let clear = std::io::stdout().is_terminal() && !arguments.form.json && !arguments.once;
-    let mut before = look(arguments, client).await?;
+    let clear = std::io::stdout().is_terminal() && !arguments.format.json && !arguments.once;
+    let mut before = fetch_tree(arguments, client).await?;
     loop {
         tokio::time::sleep(Duration::from_secs_f64(arguments.interval)).await;
-        match look(arguments, client).await {
+        match fetch_tree(arguments, client).await {
             Ok(now) => {
                 let text = arguments.show(&before, &now);
-                write!(out, "{}{}", if clear { CLEAR } else { "" }, output::printable(&text))?;
+                write!(out, "{}{}", if clear { CLEAR } else { "" }, output::escape_lines(&text))?;
                 before = now;
             }
             Err(error) if arguments.once => return Err(error),
-            // An operator watches a restart: the table comes back with the process.
-            Err(error @ (CommandError::Unreachable { .. } | CommandError::Slow { .. })) => {
-                writeln!(out, "{}", output::printable(&error.to_string()))?;
+            // The process may be restarting; the table returns with it.
+            Err(error @ (CommandError::Unreachable { .. } | CommandError::ResponseTimeout { .. })) => {
+                writeln!(out, "{}", output::escape_lines(&error.to_string()))?;
             }
             Err(error) => return Err(error),
         }
@@ -113,9 +112,10 @@ pub(crate) async fn run(
     }
 }
 
-async fn look(arguments: &TopArguments, client: &Client) -> Result<TreeSnapshot, CommandError> {
+async fn fetch_tree(arguments: &TopArguments, client: &Client) -> Result<TreeSnapshot, CommandError> {
     let answer = client.get(&tree_url(arguments.path.as_deref())).await?;
-    serde_json::from_value(answer).map_err(|error| client.foreign(format!("this is no tree: {error}")))
+    serde_json::from_value(answer)
+        .map_err(|error| client.unexpected_response(format!("invalid tree: {error}")))
 }
 
 impl TopArguments {
@@ -131,8 +131,8 @@ impl TopArguments {
             Sort::Rate => rows.sort_by(|a, b| b.rate.total_cmp(&a.rate)),
             Sort::P99 => rows.sort_by_key(|row| std::cmp::Reverse(row.p99_us)),
         }
-        if self.form.json {
-            return self.form.print(&rows);
+        if self.format.json {
+            return self.format.print(&rows);
         }
         table(now.uptime_ms, &rows)
     }
@@ -158,7 +158,7 @@ fn table(uptime_ms: u64, rows: &[Row]) -> String {
             row.link.clone(),
         ],
     }));
-    format!("up {}\n{}", span(uptime_ms), align(&cells, &RIGHT))
+    format!("up {}\n{}", format_duration(uptime_ms), align(&cells, &RIGHT))
 }
 
 fn micros(us: u64) -> String {
@@ -169,10 +169,10 @@ fn micros(us: u64) -> String {
     }
 }
 
-/// A row for every child of `now`; rates against the same child in `before`.
+/// Returns a row for every child of `now`, with rates since `before`.
 fn rows(before: &TreeSnapshot, now: &TreeSnapshot) -> Vec<Row> {
     let seconds = now.captured_at_ms.saturating_sub(before.captured_at_ms).max(1) as f64 / 1e3;
-    // Another process answers: its counters began anew.
+    // The counters of another process cannot be compared.
     let same_process = now.uptime_ms >= before.uptime_ms;
     let mut rows = Vec::new();
     now.root.walk(&mut |node| {
@@ -193,14 +193,14 @@ fn rows(before: &TreeSnapshot, now: &TreeSnapshot) -> Vec<Row> {
     rows
 }
 
-/// A row for each peer that `node` keeps metrics of.
+/// Returns a row for each peer that `node` has metrics of.
 fn peers(then: Option<&NodeSnapshot>, node: &NodeSnapshot, seconds: f64) -> Vec<Row> {
     let mut peers: Vec<(String, Vec<String>)> = Vec::new();
     for metric in &node.metrics {
         let Some(label) = &metric.label else { continue };
         let same = |one: &&MetricSnapshot| one.name == metric.name && one.label == metric.label;
         let former = then.and_then(|then| then.metrics.iter().find(same)).map_or(0, |one| one.value);
-        let told = match metric.kind {
+        let text = match metric.kind {
             MetricKind::Gauge => format!("{} {}", metric.name, metric.value),
             MetricKind::Counter => {
                 let rate = metric.value.saturating_sub(former) as f64 / seconds;
@@ -209,8 +209,8 @@ fn peers(then: Option<&NodeSnapshot>, node: &NodeSnapshot, seconds: f64) -> Vec<
         };
         let name = format!("{} {}", label.name, label.value);
         match peers.iter_mut().find(|(peer, _)| *peer == name) {
-            Some((_, metrics)) => metrics.push(told),
-            None => peers.push((name, vec![told])),
+            Some((_, metrics)) => metrics.push(text),
+            None => peers.push((name, vec![text])),
         }
     }
     let row = |(peer, metrics): (String, Vec<String>)| Row {
@@ -263,14 +263,14 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_of_the_time_between_two_looks() {
+    fn rates_are_computed_between_two_snapshots() {
         let found = rows(&tree(1_000, 500, 10), &tree(3_000, 2_500, 110));
         assert_eq!(
             (found[1].path.as_str(), found[1].rate, found[1].depth, found[1].p99_us),
             ("o/a", 50.0, 7, 2048)
         );
         let restarted = rows(&tree(1_000, 5_000, 1_000), &tree(2_000, 100, 30));
-        assert_eq!(restarted[1].rate, 30.0, "the counters of a new process began at nothing");
+        assert_eq!(restarted[1].rate, 30.0, "the counters of a new process began at zero");
     }
 
     #[test]
@@ -281,7 +281,7 @@ mod tests {
             filter: None,
             interval: 1.0,
             once: true,
-            form: Form::default(),
+            format: OutputFormat::default(),
         };
         let (before, now) = (tree(0, 0, 0), tree(1_000, 1_000, 40));
         let text = top.show(&before, &now);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_intervals_are_refused() {
+    fn invalid_intervals_are_refused() {
         assert!(interval("0").is_err() && interval("x").is_err() && interval("NaN").is_err());
         assert_eq!(interval("0.5"), Ok(0.5));
     }

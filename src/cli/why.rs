@@ -3,13 +3,17 @@
 use std::fmt::Write;
 
 use orchestrator_subsystem::{
-    CommandError, Form,
+    CommandError, OutputFormat,
     wire::{SubsystemCauses, Why},
 };
 
 use crate::cli::client::Client;
 
-pub(super) async fn run(path: Option<&str>, form: Form, client: &Client) -> Result<String, CommandError> {
+pub(super) async fn run(
+    path: Option<&str>,
+    form: OutputFormat,
+    client: &Client,
+) -> Result<String, CommandError> {
     let route =
         path.map_or_else(|| "/v1/why".to_owned(), |path| format!("/v1/why/{}", path.trim_matches('/')));
     let answer = client.get(&route).await?;
@@ -17,7 +21,7 @@ pub(super) async fn run(path: Option<&str>, form: Form, client: &Client) -> Resu
         return Ok(form.print(&answer));
     }
     let why: Why = serde_json::from_value(answer)
-        .map_err(|error| client.foreign(format!("unexpected answer to {route}: {error}")))?;
+        .map_err(|error| client.unexpected_response(format!("unexpected answer to {route}: {error}")))?;
     Ok(render(&why))
 }
 

@@ -1,38 +1,39 @@
-//! One key and its value, from the command line or the environment, as a tree of one leaf.
+//! One key and its value, from the command line or the environment, as a tree with one leaf.
 
 use config::{Map, Value, ValueKind};
 use toml::de::{DeTable, DeValue};
 
 use super::{
     document,
-    report::{Refusal, one_line},
+    report::{Diagnostic, one_line},
     schema::{Rule, Schema},
 };
-use orchestrator_subsystem::redaction::{HIDDEN, mentions_secret, scrubbed};
+use orchestrator_subsystem::redaction::{REDACTED, may_quote_secret, redact};
 
-/// Reads `SECTION.KEY=VALUE`. `below` are the layers so far, by name.
-pub(super) fn from_set(set: &str, schema: &Schema, below: &Value) -> Result<Value, Refusal> {
-    let place = shown(set, schema);
-    let refuse = |text: &str| Refusal { place: place.clone(), key: String::new(), text: text.to_owned() };
+/// Reads `SECTION.KEY=VALUE`. `below` holds the merged weaker layers, with entries by name.
+pub(super) fn from_set(set: &str, schema: &Schema, below: &Value) -> Result<Value, Diagnostic> {
+    let position = shown(set, schema);
+    let refuse =
+        |text: &str| Diagnostic { position: position.clone(), key: String::new(), text: text.to_owned() };
     let (key, text) = set.split_once('=').ok_or_else(|| refuse("write it as section.key=value"))?;
-    let path = keys(key).ok_or_else(|| refuse("what is left of = is no key; write section.key=value"))?;
-    tree(&path, text, &place, schema, below)
+    let path = keys(key).ok_or_else(|| refuse("the text before = is not a key; write section.key=value"))?;
+    tree(&path, text, &position, schema, below)
 }
 
-/// The assignment as it may be shown. The value of a key that nobody knows is not: it may be meant for one that holds a secret.
+/// Formats the assignment for messages. The value of an unknown key is hidden: the key may be a misspelled one that holds a secret.
 fn shown(set: &str, schema: &Schema) -> String {
     let Some((key, value)) = set.split_once('=') else {
         let dotted = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '"');
         let end = set.find(|c| !dotted(c)).unwrap_or(set.len());
-        let rest = if end < set.len() { HIDDEN } else { "" };
+        let rest = if end < set.len() { REDACTED } else { "" };
         return one_line(format!("--set {}{rest}", &set[..end]));
     };
-    let Some(path) = keys(key) else { return format!("--set {HIDDEN}") };
-    let value = if is_shown(&path, value, schema) { value } else { HIDDEN };
-    one_line(scrubbed(&format!("--set {key}={value}")))
+    let Some(path) = keys(key) else { return format!("--set {REDACTED}") };
+    let value = if is_shown(&path, value, schema) { value } else { REDACTED };
+    one_line(redact(&format!("--set {key}={value}")))
 }
 
-/// May `value`, for the key at `path`, be shown?
+/// Returns true if `value`, for the key at `path`, may be shown.
 fn is_shown(path: &[String], value: &str, schema: &Schema) -> bool {
     let mut rule = schema.root();
     for key in path {
@@ -42,14 +43,14 @@ fn is_shown(path: &[String], value: &str, schema: &Schema) -> bool {
         let Some(inner) = rule.named_item().or_else(|| rule.key(key)) else { return false };
         rule = inner;
     }
-    match rule.mark() {
-        // `config print` shows an address that is taken; one that is refused may be a password and little else.
+    match rule.value_format() {
+        // A refused address may be little else than a password. `config print` shows an accepted one.
         Some(_) => false,
-        None => !rule.holds_marks() && !mentions_secret(value),
+        None => !rule.needs_redaction() && !may_quote_secret(value),
     }
 }
 
-/// The parts of a dotted key, in TOML's way of writing.
+/// Splits a dotted TOML key into its parts.
 fn keys(dotted: &str) -> Option<Vec<String>> {
     let line = format!("{dotted} = 0");
     let parsed = DeTable::parse(&line).ok()?;
@@ -66,30 +67,32 @@ fn keys(dotted: &str) -> Option<Vec<String>> {
     }
 }
 
-/// A tree with `text` as the value at `path`.
+/// Builds a tree with `text` as the value at `path`.
 pub(super) fn tree(
     path: &[String],
     text: &str,
-    place: &str,
+    position: &str,
     schema: &Schema,
     below: &Value,
-) -> Result<Value, Refusal> {
-    let mut at = At { rule: Some(schema.root()), below: Some(below) };
+) -> Result<Value, Diagnostic> {
+    let mut at = Cursor { rule: Some(schema.root()), below: Some(below) };
     let mut entries = Vec::new();
     for (depth, key) in path.iter().enumerate() {
-        let refuse = |text: String| Refusal { place: place.to_owned(), key: path[..depth].join("."), text };
-        let entry = at.entry(key).map_err(refuse)?;
-        at = at.inside(key);
+        let refuse =
+            |text: String| Diagnostic { position: position.to_owned(), key: path[..depth].join("."), text };
+        let entry = at.is_entry(key).map_err(refuse)?;
+        at = at.descend(key);
         entries.push(entry);
     }
-    let mut value = value(text, at.rule, place);
+    let mut value = value(text, at.rule, position);
     for (key, entry) in path.iter().zip(entries).rev() {
-        let origin = place.to_owned();
+        let origin = position.to_owned();
         value = if entry {
             let kind = match value.kind {
                 ValueKind::Table(table) if table.contains_key("name") => {
-                    let text = "an entry keeps its name; rename it in its file".to_owned();
-                    return Err(Refusal { place: origin, key: path.join("."), text });
+                    let text =
+                        "the name of an entry cannot be changed here; change it in the file".to_owned();
+                    return Err(Diagnostic { position: origin, key: path.join("."), text });
                 }
                 ValueKind::Table(mut table) => {
                     table.insert("name".to_owned(), Value::new(Some(&origin), key.as_str()));
@@ -105,17 +108,17 @@ pub(super) fn tree(
     Ok(value)
 }
 
-/// How far a path has led, in the schema and in the layers below.
+/// Position of a path in the schema and in the weaker layers.
 #[derive(Clone, Copy)]
-struct At<'a> {
+struct Cursor<'a> {
     rule: Option<Rule<'a>>,
     below: Option<&'a Value>,
 }
 
-impl At<'_> {
-    /// Is `key` the name of an entry, rather than a key? Only entries that are there can be meant: a slip in a name would
-    /// make another entry.
-    fn entry(self, key: &str) -> Result<bool, String> {
+impl Cursor<'_> {
+    /// Returns true if `key` is the name of an entry. Only entries of weaker layers can be named, so that a misspelled name creates no
+    /// new entry.
+    fn is_entry(self, key: &str) -> Result<bool, String> {
         if self.rule.and_then(Rule::named_item).is_none() {
             return Ok(false);
         }
@@ -123,8 +126,12 @@ impl At<'_> {
         if names.iter().any(|name| name == key) {
             return Ok(true);
         }
-        let there = if names.is_empty() { "no entry at all".to_owned() } else { names.join(", ") };
-        Err(format!("no entry is named {key:?}; there is {there}"))
+        let known = if names.is_empty() {
+            "there are none".to_owned()
+        } else {
+            format!("the entries are {}", names.join(", "))
+        };
+        Err(format!("no entry is named {key:?}; {known}"))
     }
 
     fn names(self) -> Vec<String> {
@@ -134,7 +141,7 @@ impl At<'_> {
         names
     }
 
-    fn inside(self, key: &str) -> Self {
+    fn descend(self, key: &str) -> Self {
         let below = match self.below {
             Some(Value { kind: ValueKind::Table(table), .. }) => table.get(key),
             _ => None,
@@ -144,15 +151,15 @@ impl At<'_> {
     }
 }
 
-/// `text` as TOML, else as a string. Where a string is expected, whatever is no quoted string is one as it stands: quotes
-/// within a shell's quotes are too much to ask for.
-fn value(text: &str, rule: Option<Rule<'_>>, place: &str) -> Value {
-    let raw = || Value::new(Some(&place.to_owned()), text);
-    let wants_string = rule.is_some_and(|rule| rule.wants("string"));
-    match document::read_value(text, place) {
+/// Parses `text` as TOML. Text that is not TOML is a string, and so is any scalar for a key that expects a string, so that a shell
+/// command needs no quotes within quotes.
+fn value(text: &str, rule: Option<Rule<'_>>, position: &str) -> Value {
+    let raw = || Value::new(Some(&position.to_owned()), text);
+    let expects_string = rule.is_some_and(|rule| rule.has_type("string"));
+    match document::read_value(text, position) {
         Some(value) => match value.kind {
             ValueKind::String(_) | ValueKind::Array(_) | ValueKind::Table(_) => value,
-            _ if wants_string => raw(),
+            _ if expects_string => raw(),
             _ => value,
         },
         None => raw(),

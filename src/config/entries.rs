@@ -1,59 +1,64 @@
-//! Arrays of tables that bear a `name`: layers and variables tell their entries apart by it, not by position. Entries may have
-//! such arrays in their turn: `catalog.lab.rule.convert`.
+//! Arrays of tables with a `name`. Layers and variables identify an entry by its name, not by its index. Such arrays may be nested:
+//! `catalog.lab.rule.convert`.
 
 use std::collections::BTreeMap;
 
 use config::{Map, Value, ValueKind};
 
-use super::{explain::name_of, report::Refusal, schema::Rule};
+use super::{explain::name_of, report::Diagnostic, schema::Rule};
 
-/// The order in which the entries of inner arrays came, by the path of the array: that of streams means something, and a
-/// table does not keep it.
+/// Order of the entries of nested arrays, by the path of the array. A table does not keep the order, which matters for streams.
 #[derive(Debug, Default)]
-pub(super) struct Order(BTreeMap<String, Vec<String>>);
+pub(super) struct EntryOrder(BTreeMap<String, Vec<String>>);
 
-impl Order {
-    fn saw(&mut self, path: &str, name: &str) {
+impl EntryOrder {
+    fn record(&mut self, path: &str, name: &str) {
         let names = self.0.entry(path.to_owned()).or_default();
         if !names.iter().any(|other| other == name) {
             names.push(name.to_owned());
         }
     }
 
-    fn of(&self, path: &str, name: &str) -> usize {
+    fn index(&self, path: &str, name: &str) -> usize {
         let names = self.0.get(path);
         names.and_then(|names| names.iter().position(|other| other == name)).unwrap_or(usize::MAX)
     }
 }
 
-/// Turns every array of named tables in `tree` into a table by name, so that layers merge entry by entry. An entry whose
-/// name another one has is left out and told.
-pub(super) fn by_name(tree: &mut Value, rule: Rule<'_>, order: &mut Order) -> Vec<Refusal> {
-    let mut refusals = Vec::new();
-    name_all(tree, rule, &At::default(), order, &mut refusals);
-    refusals
+/// Converts every array of named tables in `tree` into a table by name, so that layers merge entry by entry. An entry with a duplicate
+/// name is left out and reported.
+pub(super) fn to_tables(tree: &mut Value, rule: Rule<'_>, order: &mut EntryOrder) -> Vec<Diagnostic> {
+    let mut diagnostics = Vec::new();
+    convert_to_tables(tree, rule, &Cursor::default(), order, &mut diagnostics);
+    diagnostics
 }
 
-/// How far it is.
+/// Position in the tree.
 #[derive(Default)]
-struct At {
+struct Cursor {
     path: String,
-    /// Within an entry.
-    inner: bool,
+    /// True inside an entry.
+    in_entry: bool,
 }
 
-impl At {
+impl Cursor {
     fn key(&self, key: &str) -> Self {
         let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
-        Self { path, inner: self.inner }
+        Self { path, in_entry: self.in_entry }
     }
 
     fn entry(&self, name: &str) -> Self {
-        Self { inner: true, ..self.key(name) }
+        Self { in_entry: true, ..self.key(name) }
     }
 }
 
-fn name_all(tree: &mut Value, rule: Rule<'_>, at: &At, order: &mut Order, refusals: &mut Vec<Refusal>) {
+fn convert_to_tables(
+    tree: &mut Value,
+    rule: Rule<'_>,
+    at: &Cursor,
+    order: &mut EntryOrder,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let ValueKind::Table(table) = &mut tree.kind else { return };
     for (key, value) in table {
         let Some(rule) = rule.key(key) else { continue };
@@ -61,59 +66,59 @@ fn name_all(tree: &mut Value, rule: Rule<'_>, at: &At, order: &mut Order, refusa
         match (rule.named_item(), &mut value.kind) {
             (Some(item), ValueKind::Array(entries)) => {
                 let entries = std::mem::take(entries);
-                value.kind = ValueKind::Table(named(entries, item, &at, order, refusals));
+                value.kind = ValueKind::Table(table_of(entries, item, &at, order, diagnostics));
             }
             (Some(_), _) => {}
-            (None, _) => name_all(value, rule, &at, order, refusals),
+            (None, _) => convert_to_tables(value, rule, &at, order, diagnostics),
         }
     }
 }
 
-fn named(
+fn table_of(
     entries: Vec<Value>,
     item: Rule<'_>,
-    at: &At,
-    order: &mut Order,
-    refusals: &mut Vec<Refusal>,
+    at: &Cursor,
+    order: &mut EntryOrder,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Map<String, Value> {
     let mut named = Map::new();
     for mut entry in entries {
         let Some(name) = name_of(Some(&entry)) else { continue };
         if named.contains_key(&name) {
-            refusals.push(Refusal {
-                place: entry.origin().unwrap_or_default().to_owned(),
+            diagnostics.push(Diagnostic {
+                position: entry.origin().unwrap_or_default().to_owned(),
                 key: at.path.clone(),
-                text: format!("another entry is named {name:?}; give each a name of its own"),
+                text: format!("another entry has the name {name:?}; names must be unique"),
             });
             continue;
         }
-        if at.inner {
-            order.saw(&at.path, &name);
+        if at.in_entry {
+            order.record(&at.path, &name);
         }
-        name_all(&mut entry, item, &at.entry(&name), order, refusals);
+        convert_to_tables(&mut entry, item, &at.entry(&name), order, diagnostics);
         named.insert(name, entry);
     }
     named
 }
 
-/// Undoes [`by_name`]: arrays again; sections in the order of names, what is within them in the order in which it came.
-pub(super) fn listed(tree: &mut Value, rule: Rule<'_>, order: &Order) {
-    list_all(tree, rule, &At::default(), order);
+/// Converts the tables of [`to_tables`] back into arrays. Sections are sorted by name; nested entries keep the order of the sources.
+pub(super) fn to_arrays(tree: &mut Value, rule: Rule<'_>, order: &EntryOrder) {
+    convert_to_arrays(tree, rule, &Cursor::default(), order);
 }
 
-fn list_all(tree: &mut Value, rule: Rule<'_>, at: &At, order: &Order) {
+fn convert_to_arrays(tree: &mut Value, rule: Rule<'_>, at: &Cursor, order: &EntryOrder) {
     let ValueKind::Table(table) = &mut tree.kind else { return };
     for (key, value) in table {
         let Some(rule) = rule.key(key) else { continue };
         let at = at.key(key);
         let (Some(item), ValueKind::Table(named)) = (rule.named_item(), &mut value.kind) else {
-            list_all(value, rule, &at, order);
+            convert_to_arrays(value, rule, &at, order);
             continue;
         };
         let mut entries: Vec<_> = std::mem::take(named).into_iter().collect();
-        entries.sort_by_cached_key(|(name, _)| (order.of(&at.path, name), name.clone()));
+        entries.sort_by_cached_key(|(name, _)| (order.index(&at.path, name), name.clone()));
         let list = |(name, mut entry): (String, Value)| {
-            list_all(&mut entry, item, &at.entry(&name), order);
+            convert_to_arrays(&mut entry, item, &at.entry(&name), order);
             entry
         };
         value.kind = ValueKind::Array(entries.into_iter().map(list).collect());

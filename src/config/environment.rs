@@ -1,9 +1,11 @@
 //! The layer of environment variables: `ORCHESTRATOR__QUEUE__HOLD_SECS` is `queue.hold_secs`.
 //!
-//! Two underscores part sections, entries and keys; letters may be of either case. An entry of an array goes by its name,
-//! with an underscore for whatever a variable cannot hold: `ORCHESTRATOR__INGESTER__BEAM_LINE__REDIS_URL` is `redis_url` of
-//! the entry `beam-line`. Columns that rules write are told apart by their letters: the nearest of those that are there is meant, else
-//! the column is what is written: `ORCHESTRATOR__CATALOG__LAB__RULE__CONVERT__DONE__state`. Whatever begins with the prefix must be a key, so that a slip does not pass silently.
+//! - Two underscores separate sections, entries and keys. Case is ignored.
+//! - An entry of an array is identified by its name, with an underscore for every other character than a letter or digit:
+//!   `ORCHESTRATOR__INGESTER__BEAM_LINE__REDIS_URL` is `redis_url` of the entry `beam-line`.
+//! - A column that a rule writes is the configured one with that name, else a new one as written:
+//!   `ORCHESTRATOR__CATALOG__LAB__RULE__CONVERT__DONE__state`.
+//! - A variable with the prefix that is not a key is an error.
 
 use std::{
     collections::BTreeMap,
@@ -14,46 +16,47 @@ use config::{Value, ValueKind};
 
 use super::{
     assignment,
-    report::{Refusal, one_line},
+    report::{Diagnostic, one_line},
     schema::{Rule, Schema},
 };
 
-/// What every variable of ours begins with. One underscore is not ours: `ORCHESTRATOR_SOCKET` is the command line's.
+/// Prefix of the configuration variables. `ORCHESTRATOR_SOCKET`, with one underscore, belongs to the command line.
 const PREFIX: &str = "ORCHESTRATOR__";
 
-/// The variables of this process that are ours, and no others: these may be shown.
+/// Returns the configuration variables of this process.
 pub(crate) fn of_process() -> Vec<(OsString, OsString)> {
-    std::env::vars_os().filter(|(name, _)| is_ours(name)).collect()
+    std::env::vars_os().filter(|(name, _)| has_prefix(name)).collect()
 }
 
-fn is_ours(name: &OsStr) -> bool {
+fn has_prefix(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
 }
 
-/// Those of `variables` that are ours, as one tree each. `below` are the layers so far, by name.
+/// Reads each configuration variable in `variables` as a tree. `below` holds the merged weaker layers, with entries by name.
 pub(super) fn read(
     variables: &[(OsString, OsString)],
     schema: &Schema,
     below: &Value,
-) -> Vec<Result<Value, Refusal>> {
-    // In the order of names: the same environment gives the same configuration and the same report.
-    let ours: BTreeMap<_, _> =
-        variables.iter().filter(|(name, _)| is_ours(name)).map(|(name, value)| (name, value)).collect();
-    ours.into_iter()
+) -> Vec<Result<Value, Diagnostic>> {
+    // Sorted, so that the same environment gives the same configuration and the same errors.
+    let variables: BTreeMap<_, _> =
+        variables.iter().filter(|(name, _)| has_prefix(name)).map(|(name, value)| (name, value)).collect();
+    variables
+        .into_iter()
         .map(|(name, value)| {
-            let place = one_line([b"environment ", name.as_encoded_bytes()].concat());
+            let position = one_line([b"environment ", name.as_encoded_bytes()].concat());
             let (Some(name), Some(text)) = (name.to_str(), value.to_str()) else {
-                let text = "this is no UTF-8; change or unset it".to_owned();
-                return Err(Refusal { place, key: String::new(), text });
+                let text = "the value is not UTF-8; change or unset it".to_owned();
+                return Err(Diagnostic { position, key: String::new(), text });
             };
             let path = path(&name[PREFIX.len()..], Some(schema.root()), Some(below));
-            assignment::tree(&path, text, &place, schema, below)
+            assignment::tree(&path, text, &position, schema, below)
         })
         .collect()
 }
 
-/// What a name without its prefix leads to. What the schema does not know is left as it is, in lower case: the check of
-/// the tree will tell of it as of any other key.
+/// Returns the path of the key that a name without its prefix refers to. Unknown names are kept in lower case; the check against the
+/// schema reports them.
 fn path(rest: &str, rule: Option<Rule<'_>>, below: Option<&Value>) -> Vec<String> {
     let inner = match below.map(|value| &value.kind) {
         Some(ValueKind::Table(table)) => Some(table),
@@ -91,12 +94,12 @@ fn split(rest: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The entry that `rest` begins with, the longest where several would do, and what follows it.
+/// Returns the entry at the start of `rest`, the longest of several, and the text behind it.
 fn entry<'a, 'n>(rest: &'a str, names: impl Iterator<Item = &'n String>) -> (String, Option<&'a str>) {
-    let mut meant: Vec<_> = names
+    let mut matching: Vec<_> = names
         .filter_map(|name| {
             let (begins, after) = rest.split_at_checked(name.chars().count())?;
-            if !spelled(begins, name) {
+            if !is_variable_name(begins, name) {
                 return None;
             }
             match after {
@@ -105,9 +108,9 @@ fn entry<'a, 'n>(rest: &'a str, names: impl Iterator<Item = &'n String>) -> (Str
             }
         })
         .collect();
-    // The exact spelling before any other: `a-b` and `a_b` may both be there.
-    meant.sort_by_key(|(name, _)| (name.len(), rest.starts_with(name.as_str()), (*name).clone()));
-    match meant.pop() {
+    // An exact spelling wins, since both `a-b` and `a_b` may exist.
+    matching.sort_by_key(|(name, _)| (name.len(), rest.starts_with(name.as_str()), (*name).clone()));
+    match matching.pop() {
         Some((name, after)) => (name.clone(), after),
         None => {
             let (segment, after) = split(rest);
@@ -116,10 +119,10 @@ fn entry<'a, 'n>(rest: &'a str, names: impl Iterator<Item = &'n String>) -> (Str
     }
 }
 
-/// Is `text` the name of a variable for `name`? Both have as many characters.
-fn spelled(text: &str, name: &str) -> bool {
+/// Returns true if `text` is the spelling of the entry `name` in a variable. Both have the same number of characters.
+fn is_variable_name(text: &str, name: &str) -> bool {
     text.len() == name.chars().count()
-        && text.chars().zip(name.chars()).all(|(written, meant)| {
-            written.eq_ignore_ascii_case(&meant) || (written == '_' && !meant.is_ascii_alphanumeric())
+        && text.chars().zip(name.chars()).all(|(written, expected)| {
+            written.eq_ignore_ascii_case(&expected) || (written == '_' && !expected.is_ascii_alphanumeric())
         })
 }

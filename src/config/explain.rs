@@ -1,22 +1,22 @@
-//! What the schema complains of, in the words of who writes the configuration.
+//! Error messages for violations of the schema.
 
 use config::{Value, ValueKind};
-use orchestrator_subsystem::redaction::{holds_secret, mentions_secret};
+use orchestrator_subsystem::redaction::{may_hold_secret, may_quote_secret};
 use serde_json::Value as Json;
 
 use super::{
     check::{Step, value_at},
-    report::{Refusal, excerpt},
-    schema::{Mark, Rule, Schema},
+    report::{Diagnostic, excerpt},
+    schema::{Rule, Schema, ValueFormat},
     validate::Violation,
 };
 use crate::subsystems::NAMES;
 
-/// How alike two words must be for one to be taken for a slip of the other: one letter of four.
-const ALIKE: f64 = 0.75;
+/// Least similarity of two words for which one counts as a misspelling of the other: three letters of four.
+const MIN_SIMILARITY: f64 = 0.75;
 
-/// `steps` lead to a key that the schema does not have.
-pub(super) fn unknown_key(tree: &Value, steps: &[Step], schema: &Schema) -> Refusal {
+/// Returns the error for the unknown key at `steps`.
+pub(super) fn unknown_key(tree: &Value, steps: &[Step], schema: &Schema) -> Diagnostic {
     let value = value_at(tree, steps);
     let (name, above) = match steps.split_last() {
         Some((Step::Key(name), above)) => (name.as_str(), above),
@@ -24,18 +24,18 @@ pub(super) fn unknown_key(tree: &Value, steps: &[Step], schema: &Schema) -> Refu
     };
     let is_table = value.is_some_and(|value| matches!(value.kind, ValueKind::Table(_)));
     let text = if above.is_empty() && NAMES.contains(&name) {
-        format!("this build leaves that subsystem out; rebuild with --features {name}")
+        format!("this build does not include the subsystem; rebuild with --features {name}")
     } else if above.is_empty() && !is_table {
         outside_of_sections(name, schema.root())
     } else {
         let what = if above.is_empty() { "section" } else { "key" };
         let known: Vec<_> = rule_at(schema, above).into_iter().flat_map(Rule::keys).collect();
-        format!("unknown {what}; {}", instead(name, &known))
+        format!("unknown {what}; {}", suggestion(name, &known))
     };
-    Refusal { place: place(tree, steps), key: dotted(tree, steps), text }
+    Diagnostic { position: position(tree, steps), key: dotted(tree, steps), text }
 }
 
-/// What the schema says about the value at `steps`.
+/// Returns the rule of the value at `steps`.
 pub(super) fn rule_at<'a>(schema: &'a Schema, steps: &[Step]) -> Option<Rule<'a>> {
     steps.iter().try_fold(schema.root(), |rule, step| match step {
         Step::Key(key) => rule.key(key),
@@ -43,75 +43,75 @@ pub(super) fn rule_at<'a>(schema: &'a Schema, steps: &[Step]) -> Option<Rule<'a>
     })
 }
 
-/// A key before the first section, where only sections are: it may just have the wrong place.
+/// Returns the message for a key before the first section header. It may be a valid key of some section.
 fn outside_of_sections(name: &str, root: Rule<'_>) -> String {
-    let homes: Vec<_> =
+    let sections: Vec<_> =
         root.keys().filter(|section| root.key(section).and_then(|rule| rule.key(name)).is_some()).collect();
-    match homes.as_slice() {
+    match sections.as_slice() {
         [] => {
             let known: Vec<_> = root.keys().collect();
-            format!("unknown key outside of all sections; {}", instead(name, &known))
+            format!("unknown key outside of all sections; {}", suggestion(name, &known))
         }
-        homes => format!("unknown key outside of all sections; it belongs into [{}]", homes.join("] or [")),
+        sections => format!("unknown key outside of all sections; move it to [{}]", sections.join("] or [")),
     }
 }
 
-/// The word that was probably meant, else all there are.
-fn instead(name: &str, known: &[&str]) -> String {
-    let likeness = |word: &&str| strsim::normalized_damerau_levenshtein(name, word);
-    let near = known.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    match near.filter(|word| likeness(word) >= ALIKE) {
+/// Returns the known word that is most similar to `name`, else all known words, as part of a message.
+fn suggestion(name: &str, known: &[&str]) -> String {
+    let similarity = |word: &&str| strsim::normalized_damerau_levenshtein(name, word);
+    let nearest = known.iter().copied().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    match nearest.filter(|word| similarity(word) >= MIN_SIMILARITY) {
         Some(word) => format!("did you mean {word}?"),
-        None => format!("known are {}", known.join(", ")),
+        None => format!("expected one of {}", known.join(", ")),
     }
 }
 
-/// `steps` lead to a value that the schema refuses.
+/// Returns the error for the invalid value at `steps`.
 pub(super) fn wrong_value(
     tree: &Value,
     steps: &[Step],
     violation: &Violation<'_>,
     schema: &Schema,
-) -> Refusal {
+) -> Diagnostic {
     let (shown, noun) = value_at(tree, steps).map_or(("this".to_owned(), "missing"), describe);
     let shown = if is_shown(tree, steps, schema) { shown } else { "this".to_owned() };
     let text = match violation {
         Violation::Type(kind) => {
             let choice = rule_at(schema, steps).and_then(Rule::choice);
             let wanted = choice.map_or_else(|| expected(kind), |choice| format!("one of {}", words(choice)));
-            format!("{shown} is {noun}, {wanted} is expected")
+            format!("{shown} is {noun}, expected {wanted}")
         }
         Violation::Constant(word) => {
-            format!("{shown} is none of {}", words(&Json::Array(vec![Json::clone(word)])))
+            format!("{shown} is not {}", words(&Json::Array(vec![Json::clone(word)])))
         }
-        Violation::Choice(options) => format!("{shown} is none of {}", words(options)),
-        Violation::Minimum(limit) => format!("{shown} is below the least value {limit}"),
-        Violation::Maximum(limit) => format!("{shown} is above the greatest value {limit}"),
+        Violation::Choice(options) => format!("{shown} is not one of {}", words(options)),
+        Violation::Minimum(limit) => format!("{shown} is below the minimum {limit}"),
+        Violation::Maximum(limit) => format!("{shown} is above the maximum {limit}"),
         Violation::MinLength(1) => "must not be empty; leave the key out for its default".to_owned(),
         Violation::MinLength(limit) => format!("{shown} has fewer than {limit} characters"),
         Violation::Pattern(pattern) => format!("{shown} does not match {pattern}"),
         Violation::MissingKey(_) => "is missing and has no default".to_owned(),
         Violation::UnknownKey(key) => format!("unknown key {key}"),
     };
-    Refusal { place: place(tree, steps), key: dotted(tree, steps), text }
+    Diagnostic { position: position(tree, steps), key: dotted(tree, steps), text }
 }
 
-/// May the value at `steps` stand in a complaint?
+/// Returns true if an error message may show the value at `steps`.
 fn is_shown(tree: &Value, steps: &[Step], schema: &Schema) -> bool {
     let text = match value_at(tree, steps).map(|value| &value.kind) {
         Some(ValueKind::String(text)) => text.as_str(),
         _ => "",
     };
-    // What is in an array has the mark of the array.
-    let mut marks = (0..=steps.len()).rev().filter_map(|end| rule_at(schema, &steps[..end])?.mark());
+    // The elements of an array have the format of the array.
+    let mut marks = (0..=steps.len()).rev().filter_map(|end| rule_at(schema, &steps[..end])?.value_format());
     match marks.next() {
-        Some(Mark::Secret | Mark::Header) => false,
-        Some(Mark::Address) => !holds_secret(text),
-        Some(Mark::Command) | None => !mentions_secret(text),
+        Some(ValueFormat::Secret | ValueFormat::Header) => false,
+        Some(ValueFormat::Address) => !may_hold_secret(text),
+        Some(ValueFormat::Command) | None => !may_quote_secret(text),
     }
 }
 
-/// Names a type of JSON Schema, or several, for a sentence.
+/// Names one or several types of JSON Schema in a message.
 fn expected(kind: &Json) -> String {
     let name = |kind: &Json| match kind.as_str() {
         Some("array") => "an array",
@@ -136,7 +136,7 @@ fn words(options: &Json) -> String {
         .join(", ")
 }
 
-/// A value and its type, for a sentence.
+/// Formats a value and its type for a message.
 fn describe(value: &Value) -> (String, &'static str) {
     match &value.kind {
         ValueKind::Nil => ("this".to_owned(), "a date or time"),
@@ -152,13 +152,13 @@ fn describe(value: &Value) -> (String, &'static str) {
     }
 }
 
-/// Where the value at `steps` stands; for what is not there, what it should stand in.
-pub(super) fn place(tree: &Value, steps: &[Step]) -> String {
+/// Returns the position of the value at `steps`, or of the innermost table that should hold it.
+pub(super) fn position(tree: &Value, steps: &[Step]) -> String {
     let outwards = (0..=steps.len()).rev().filter_map(|end| value_at(tree, &steps[..end]));
     outwards.filter_map(any_origin).next().unwrap_or_else(|| "the configuration".to_owned())
 }
 
-/// Where a value, or else the first thing in it, stands. Merged tables have no place of their own.
+/// Returns the position of a value, or of the first value in it, since merged tables have no position.
 fn any_origin(value: &Value) -> Option<String> {
     let own = value.origin().map(str::to_owned);
     own.or_else(|| match &value.kind {
@@ -168,7 +168,7 @@ fn any_origin(value: &Value) -> Option<String> {
     })
 }
 
-/// `steps` as a key, entries by their names.
+/// Formats `steps` as a dotted key, with entries by their names.
 pub(super) fn dotted(tree: &Value, steps: &[Step]) -> String {
     let mut text = String::new();
     for (end, step) in steps.iter().enumerate() {
@@ -191,7 +191,7 @@ pub(super) fn dotted(tree: &Value, steps: &[Step]) -> String {
     text
 }
 
-/// The name of an entry.
+/// Returns the `name` of an entry.
 pub(super) fn name_of(entry: Option<&Value>) -> Option<String> {
     match &entry?.kind {
         ValueKind::Table(table) => match &table.get("name")?.kind {

@@ -1,4 +1,4 @@
-//! Reads all sources and lays them over each other.
+//! The layers of the configuration: reads all sources and merges them.
 
 #[cfg(test)]
 mod tests;
@@ -11,27 +11,27 @@ use super::{
     Sources, assignment,
     check::{self, Extent, Step},
     document,
-    entries::{self, Order},
+    entries::{self, EntryOrder},
     environment,
-    explain::{dotted, name_of, place},
-    report::{Refusal, one_line},
+    explain::{dotted, name_of, position},
+    report::{Diagnostic, one_line},
     schema::Schema,
 };
 
-/// The sum of all sources, and what is wrong with them. Defaults are not in it: serde gives them.
+/// All sources and their errors. Defaults are not included; serde adds them.
 pub(super) struct Layers<'a> {
     schema: &'a Schema,
-    /// One tree each, the strongest last; checked, entries by name.
+    /// Checked trees with entries by name, one for each source, the strongest last.
     trees: Vec<Value>,
-    order: Order,
-    /// What was refused so far.
-    pub(super) refusals: Vec<Refusal>,
+    order: EntryOrder,
+    /// Errors found so far.
+    pub(super) diagnostics: Vec<Diagnostic>,
 }
 
 impl<'a> Layers<'a> {
     /// Reads files, then the environment, then `--set`.
     pub(super) fn read(sources: &Sources, schema: &'a Schema) -> Self {
-        let mut layers = Self::none(schema);
+        let mut layers = Self::new(schema);
         for file in &sources.files {
             layers.add_file(file);
         }
@@ -46,42 +46,42 @@ impl<'a> Layers<'a> {
         layers
     }
 
-    /// Nothing but defaults.
-    fn none(schema: &'a Schema) -> Self {
-        Self { schema, trees: Vec::new(), order: Order::default(), refusals: Vec::new() }
+    /// Creates an empty list of layers.
+    fn new(schema: &'a Schema) -> Self {
+        Self { schema, trees: Vec::new(), order: EntryOrder::default(), diagnostics: Vec::new() }
     }
 
     fn add_file(&mut self, file: &Path) {
         let name = one_line(file.as_os_str().as_encoded_bytes());
-        // Its text is read once: a pipe (`--config <(..)`) gives it only once.
+        // A pipe (`--config <(..)`) can be read only once.
         match std::fs::read_to_string(file) {
             Ok(text) => {
                 let (tree, broken) = document::read(&name, &text, self.schema);
-                self.refusals.extend(broken);
+                self.diagnostics.extend(broken);
                 self.add(tree);
             }
-            Err(error) => self.refusals.push(Refusal {
-                place: name,
+            Err(error) => self.diagnostics.push(Diagnostic {
+                position: name,
                 key: String::new(),
                 text: format!("cannot read this file: {error}"),
             }),
         }
     }
 
-    fn add_assignment(&mut self, assignment: Result<Value, Refusal>) {
+    fn add_assignment(&mut self, assignment: Result<Value, Diagnostic>) {
         match assignment {
             Ok(tree) => self.add(tree),
-            Err(refusal) => self.refusals.push(refusal),
+            Err(diagnostic) => self.diagnostics.push(diagnostic),
         }
     }
 
     fn add(&mut self, mut tree: Value) {
-        self.refusals.extend(check::check(&mut tree, self.schema, Extent::OneSource));
-        self.refusals.extend(entries::by_name(&mut tree, self.schema.root(), &mut self.order));
+        self.diagnostics.extend(check::check(&mut tree, self.schema, Extent::OneSource));
+        self.diagnostics.extend(entries::to_tables(&mut tree, self.schema.root(), &mut self.order));
         self.trees.push(tree);
     }
 
-    /// All layers in one, entries by name.
+    /// Merges all layers, with entries by name.
     fn merged(&self) -> Value {
         let layers = self
             .trees
@@ -89,26 +89,27 @@ impl<'a> Layers<'a> {
             .fold(config::Config::builder(), |layers, tree| layers.add_source(Layer(tree.clone())));
         let merged = layers.build().expect("layers that were checked do not fail to merge").cache;
         match merged.kind {
-            // Without any layer.
+            // There is no layer.
             ValueKind::Nil => Value::new(None, Map::<String, Value>::new()),
             _ => merged,
         }
     }
 
-    /// All layers in one, entries as arrays, with what is missing told.
-    pub(super) fn finish(mut self) -> (Value, Vec<Refusal>) {
+    /// Merges all layers, with entries as arrays, and adds the errors for missing keys.
+    pub(super) fn finish(mut self) -> (Value, Vec<Diagnostic>) {
         let mut merged = self.merged();
-        entries::listed(&mut merged, self.schema.root(), &self.order);
+        entries::to_arrays(&mut merged, self.schema.root(), &self.order);
         let missing = check::check(&mut merged, self.schema, Extent::Whole);
-        // What was refused and therefore taken out is not missing.
-        let told = |missing: &Refusal| self.refusals.iter().any(|refusal| refusal.key == missing.key);
-        let missing: Vec<_> = missing.into_iter().filter(|missing| !told(missing)).collect();
-        self.refusals.extend(missing);
-        (merged, self.refusals)
+        // An invalid value was removed, but is not missing.
+        let is_reported =
+            |missing: &Diagnostic| self.diagnostics.iter().any(|diagnostic| diagnostic.key == missing.key);
+        let missing: Vec<_> = missing.into_iter().filter(|missing| !is_reported(missing)).collect();
+        self.diagnostics.extend(missing);
+        (merged, self.diagnostics)
     }
 }
 
-/// A tree as a source of the layering crate.
+/// A tree as a source of the crate `config`.
 #[derive(Debug, Clone)]
 struct Layer(Value);
 
@@ -122,22 +123,22 @@ impl Source for Layer {
     }
 }
 
-/// A complaint about the sum, which begins with `section.key = value`, as a refusal with the place of that key. Entries go by
-/// position or by name.
-pub(super) fn locate(complaint: &str, merged: &Value) -> Refusal {
+/// Converts the text of a section's check, which begins with `section.key = value`, into an error at the position of that key. The key
+/// may have the index or the name of an entry.
+pub(super) fn locate(complaint: &str, merged: &Value) -> Diagnostic {
     let begins = |key: &str| !key.split('.').next().unwrap_or_default().contains(char::is_whitespace);
     let Some((key, text)) = complaint.split_once(" = ").filter(|(key, _)| begins(key)) else {
-        return Refusal {
-            place: "the configuration".to_owned(),
+        return Diagnostic {
+            position: "the configuration".to_owned(),
             key: String::new(),
             text: complaint.to_owned(),
         };
     };
     let steps = steps(key, merged);
-    Refusal { place: place(merged, &steps), key: dotted(merged, &steps), text: text.to_owned() }
+    Diagnostic { position: position(merged, &steps), key: dotted(merged, &steps), text: text.to_owned() }
 }
 
-/// The way to `key`. Names of entries and of columns may have dots of their own: of what is there, the longest is meant.
+/// Splits `key` into steps. Names of entries and columns may have dots, so the longest existing name is taken.
 fn steps(key: &str, merged: &Value) -> Vec<Step> {
     let (mut steps, mut rest, mut at) = (Vec::new(), key, Some(merged));
     while !rest.is_empty() {
@@ -152,7 +153,7 @@ fn steps(key: &str, merged: &Value) -> Vec<Step> {
     steps
 }
 
-/// What `rest` begins with of all that is in `value`: its length there, the step, and where that leads.
+/// Finds the longest key or entry of `value` at the start of `rest`. Returns its length, the step and its value.
 fn known<'a>(rest: &str, value: &'a Value) -> Option<(usize, Step, Option<&'a Value>)> {
     let begins =
         |name: &str| rest.strip_prefix(name).is_some_and(|after| after.is_empty() || after.starts_with('.'));
@@ -165,16 +166,16 @@ fn known<'a>(rest: &str, value: &'a Value) -> Option<(usize, Step, Option<&'a Va
                 .iter()
                 .enumerate()
                 .filter_map(|(index, entry)| Some((name_of(Some(entry))?, Step::Index(index), entry)));
-            let placed = entries
+            let indexed = entries
                 .iter()
                 .enumerate()
                 .map(|(index, entry)| (index.to_string(), Step::Index(index), entry));
-            named.chain(placed).collect()
+            named.chain(indexed).collect()
         }
         _ => return None,
     };
-    let meant = all.into_iter().filter(|(name, ..)| begins(name));
-    // Of an entry named "1" and the second one, the name is meant.
-    let (name, step, value) = meant.rev().max_by_key(|(name, ..)| name.len())?;
+    let matching = all.into_iter().filter(|(name, ..)| begins(name));
+    // A name wins over an index, for an entry with the name "1".
+    let (name, step, value) = matching.rev().max_by_key(|(name, ..)| name.len())?;
     Some((name.len(), step, Some(value)))
 }

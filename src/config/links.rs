@@ -1,4 +1,4 @@
-//! Section `[links]`: how peers that are away are tried again.
+//! Section `[links]`: reconnection to peers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LinksConfig {
-    /// Longest delay between two tries to reach a peer, milliseconds, before jitter of a fifth. Links whose own longest delay is
-    /// shorter keep it.
+    /// Maximum delay between two connection attempts, in milliseconds, before a jitter of 20 %. Links with a shorter maximum of their
+    /// own keep it.
     #[schemars(range(min = 50, max = 600_000))]
     pub(crate) retry_max_ms: u64,
 }

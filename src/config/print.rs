@@ -1,4 +1,4 @@
-//! `orchestrator config print`: the configuration in force as TOML, each key with where its value comes from. Secrets are not shown.
+//! `orchestrator config print`: the effective configuration as TOML, each key with the source of its value. Secrets are hidden.
 
 use config::{Value, ValueKind};
 use toml::{Table, Value as Toml};
@@ -6,10 +6,9 @@ use toml::{Table, Value as Toml};
 use orchestrator_supervise::is_escaped;
 
 use super::{Config, report::one_line};
-use orchestrator_subsystem::redaction::scrubbed;
+use orchestrator_subsystem::redaction::redact;
 
-/// `config`, which `merged` and the defaults led to. The text is a configuration that leads to the same again, but for a secret
-/// in it.
+/// Formats `config`, the result of `merged` and the defaults. Apart from secrets, the text is a configuration with the same result.
 pub(super) fn print(config: &Config, merged: &Value) -> anyhow::Result<String> {
     let mut text = String::new();
     section("", &Table::try_from(config.redacted())?, Some(merged), &mut text);
@@ -21,10 +20,15 @@ fn section(path: &str, table: &Table, merged: Option<&Value>, text: &mut String)
     let (sections, keys): (Vec<_>, Vec<_>) = table.iter().partition(|(_, value)| is_section(value));
     for (key, value) in keys {
         let origin = inner(key).and_then(Value::origin).unwrap_or("default");
-        text.push_str(&format!("{} = {}  # {}\n", written(key), shown(value), one_line(scrubbed(origin))));
+        text.push_str(&format!(
+            "{} = {}  # {}\n",
+            toml_key(key),
+            toml_value(value),
+            one_line(redact(origin))
+        ));
     }
     for (key, value) in sections {
-        let path = if path.is_empty() { written(key) } else { format!("{path}.{}", written(key)) };
+        let path = if path.is_empty() { toml_key(key) } else { format!("{path}.{}", toml_key(key)) };
         match value {
             Toml::Table(table) => {
                 header(&format!("[{path}]"), text);
@@ -64,26 +68,28 @@ fn inside<'a>(merged: &'a Value, key: &str) -> Option<&'a Value> {
     }
 }
 
-/// A key as TOML has it.
-fn written(key: &str) -> String {
+/// Formats a key as TOML.
+fn toml_key(key: &str) -> String {
     let bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-    if bare { key.to_owned() } else { string(key) }
+    if bare { key.to_owned() } else { toml_string(key) }
 }
 
-/// A value as TOML has it, in one line, with what a terminal obeys escaped.
-fn shown(value: &Toml) -> String {
+/// Formats a value as TOML in one line, with control and direction characters escaped.
+fn toml_value(value: &Toml) -> String {
     match value {
-        Toml::String(text) => string(text),
-        Toml::Array(entries) => format!("[{}]", entries.iter().map(shown).collect::<Vec<_>>().join(", ")),
+        Toml::String(text) => toml_string(text),
+        Toml::Array(entries) => {
+            format!("[{}]", entries.iter().map(toml_value).collect::<Vec<_>>().join(", "))
+        }
         Toml::Table(table) if !table.is_empty() => {
-            let pairs = table.iter().map(|(key, value)| format!("{} = {}", written(key), shown(value)));
+            let pairs = table.iter().map(|(key, value)| format!("{} = {}", toml_key(key), toml_value(value)));
             format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
     }
 }
 
-fn string(text: &str) -> String {
+fn toml_string(text: &str) -> String {
     if !text.contains(is_escaped) {
         return Toml::String(text.to_owned()).to_string();
     }
@@ -103,15 +109,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_escaped_and_reads_back_the_same() {
+    fn control_characters_are_escaped_and_parse_to_the_same_value() {
         for text in ["plain", "a\"b\\c'", "\u{1b}[2J\n\t\r\u{9b}31m", "x\u{202e}y\u{e0001}'\"\\"] {
             let value = Toml::Array(vec![Toml::String(text.to_owned()), Toml::Integer(7)]);
-            let line = format!("x = {}", shown(&value));
+            let line = format!("x = {}", toml_value(&value));
             assert!(!line.contains(is_escaped), "{line}");
             assert_eq!(line.parse::<Table>().unwrap()["x"], value, "{line}");
         }
         let table: Table = "x = { a = 1, \"b c\" = ['\u{200b}'] }".parse().unwrap();
-        let line = format!("x = {}", shown(&table["x"]));
+        let line = format!("x = {}", toml_value(&table["x"]));
         assert_eq!((line.parse::<Table>().unwrap(), line.contains(is_escaped)), (table, false), "{line}");
     }
 }

@@ -1,103 +1,103 @@
-//! What is wrong with a configuration: everything at once, each with its place and key.
+//! Errors of a configuration, each with its position and key, reported all at once.
 
 use std::{borrow::Cow, fmt};
 
 use orchestrator_supervise::sanitize_to;
 
-use orchestrator_subsystem::redaction::scrubbed;
+use orchestrator_subsystem::redaction::redact;
 
-/// Longest part of a value that is shown, characters.
-const SHOWN_MAX: usize = 60;
+/// Longest excerpt of a value, in characters.
+const EXCERPT_MAX: usize = 60;
 
-/// Longest complaint, bytes. One lists the keys of a section, or names of entries.
-const COMPLAINT_MAX: usize = 4_096;
-/// Longest place, bytes.
-const PLACE_MAX: usize = 512;
+/// Longest error message, in bytes. A message may list all keys of a section.
+const MESSAGE_MAX: usize = 4_096;
+/// Longest position, in bytes.
+const POSITION_MAX: usize = 512;
 
-/// One thing to change.
+/// One error of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct Diagnostic {
     /// `FILE:LINE`, `environment NAME` or `--set KEY=VALUE`.
-    pub(crate) place: String,
-    /// Dotted path of the key; empty where no key is to blame.
+    pub(crate) position: String,
+    /// Dotted path of the key; empty if the error concerns no key.
     pub(crate) key: String,
-    /// What is wrong and what to do.
+    /// Reason, and what to do.
     pub(crate) text: String,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = match self.key.as_str() {
-            "" => format!("{}: {}", self.place, self.text),
-            key => format!("{}: {key}: {}", self.place, self.text),
+        let text = match self.key.as_str() {
+            "" => format!("{}: {}", self.position, self.text),
+            key => format!("{}: {key}: {}", self.position, self.text),
         };
-        // Whatever quoted what somebody wrote: no password, and one line.
-        f.write_str(&sanitize_to(scrubbed(&told), COMPLAINT_MAX))
+        // The text may quote the configuration.
+        f.write_str(&sanitize_to(redact(&text), MESSAGE_MAX))
     }
 }
 
-/// Why a configuration is refused. Never empty.
+/// All errors of an invalid configuration. Never empty.
 #[derive(Debug)]
-pub(crate) struct Report(Vec<Refusal>);
+pub(crate) struct InvalidConfig(Vec<Diagnostic>);
 
-impl Report {
-    /// A report of all `refusals`, in the order of [`in_order`], or none if there are none.
+impl InvalidConfig {
+    /// Returns `Ok` if there are no errors.
     ///
     /// # Errors
-    /// There are some.
-    pub(crate) fn unless_empty(refusals: Vec<Refusal>) -> Result<(), Self> {
-        if refusals.is_empty() { Ok(()) } else { Err(Self(in_order(refusals))) }
+    /// All `diagnostics`, sorted as [`in_order`] does.
+    pub(crate) fn unless_empty(diagnostics: Vec<Diagnostic>) -> Result<(), Self> {
+        if diagnostics.is_empty() { Ok(()) } else { Err(Self(in_order(diagnostics))) }
     }
 }
 
-impl fmt::Display for Report {
-    /// A line for each, so that editors and `grep` find file and line at its beginning.
+impl fmt::Display for InvalidConfig {
+    /// Writes one line for each error, which begins with file and line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let errors = if self.0.len() == 1 { "error" } else { "errors" };
         write!(f, "the configuration has {} {errors}", self.0.len())?;
-        self.0.iter().try_for_each(|refusal| write!(f, "\n{refusal}"))
+        self.0.iter().try_for_each(|diagnostic| write!(f, "\n{diagnostic}"))
     }
 }
 
-impl std::error::Error for Report {}
+impl std::error::Error for InvalidConfig {}
 
-/// `refusals` by source, as the sources come, then by line.
-pub(crate) fn in_order(mut refusals: Vec<Refusal>) -> Vec<Refusal> {
+/// Sorts `diagnostics` by source, in the order of their first appearance, then by line.
+pub(crate) fn in_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let mut sources: Vec<String> = Vec::new();
-    for refusal in &refusals {
-        let (source, _) = parts(&refusal.place);
+    for diagnostic in &diagnostics {
+        let (source, _) = parts(&diagnostic.position);
         if !sources.iter().any(|other| other == source) {
             sources.push(source.to_owned());
         }
     }
-    refusals.sort_by_key(|refusal| {
-        let (source, line) = parts(&refusal.place);
-        (sources.iter().position(|other| other == source), line, refusal.key.clone())
+    diagnostics.sort_by_key(|diagnostic| {
+        let (source, line) = parts(&diagnostic.position);
+        (sources.iter().position(|other| other == source), line, diagnostic.key.clone())
     });
-    refusals
+    diagnostics
 }
 
-/// Source and line of a place, `SOURCE:LINE` or `SOURCE:LINE:COLUMN`; line 0 if it has none.
-fn parts(place: &str) -> (&str, usize) {
-    let number = |place: &str| -> Option<(usize, usize)> {
-        let (before, number) = place.rsplit_once(':')?;
+/// Splits a position, `SOURCE:LINE` or `SOURCE:LINE:COLUMN`, into source and line. The line is 0 if it is missing.
+fn parts(position: &str) -> (&str, usize) {
+    let number = |position: &str| -> Option<(usize, usize)> {
+        let (before, number) = position.rsplit_once(':')?;
         Some((before.len(), number.parse().ok()?))
     };
-    let Some((end, last)) = number(place) else { return (place, 0) };
-    match number(&place[..end]) {
-        Some((end, line)) => (&place[..end], line),
-        None => (&place[..end], last),
+    let Some((end, last)) = number(position) else { return (position, 0) };
+    match number(&position[..end]) {
+        Some((end, line)) => (&position[..end], line),
+        None => (&position[..end], last),
     }
 }
 
-/// `text` as one line: what an operator passes in may hold anything.
+/// Formats `text` of the command line or the environment as one line of limited length.
 pub(crate) fn one_line(text: impl AsRef<[u8]>) -> String {
-    sanitize_to(text, PLACE_MAX)
+    sanitize_to(text, POSITION_MAX)
 }
 
-/// The beginning of `text`, enough to know it by.
+/// Returns the first 60 characters of `text`.
 pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(SHOWN_MAX) {
+    match text.char_indices().nth(EXCERPT_MAX) {
         Some((end, _)) => Cow::Owned(format!("{}..", &text[..end])),
         None => Cow::Borrowed(text),
     }
@@ -108,18 +108,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_come_by_source_then_by_line() {
-        // The names of files may end in digits as well.
-        let places = ["b5:10", "--set a=1", "b5:9:3", "a.toml:2", "a.toml", "b5:1"];
-        let refusal =
-            |place: &str| Refusal { place: place.to_owned(), key: String::new(), text: String::new() };
-        let ordered = in_order(places.map(refusal).to_vec());
-        let ordered: Vec<_> = ordered.iter().map(|refusal| refusal.place.as_str()).collect();
+    fn errors_are_sorted_by_source_and_line() {
+        // The name of a file may end with a digit.
+        let positions = ["b5:10", "--set a=1", "b5:9:3", "a.toml:2", "a.toml", "b5:1"];
+        let diagnostic = |position: &str| Diagnostic {
+            position: position.to_owned(),
+            key: String::new(),
+            text: String::new(),
+        };
+        let ordered = in_order(positions.map(diagnostic).to_vec());
+        let ordered: Vec<_> = ordered.iter().map(|diagnostic| diagnostic.position.as_str()).collect();
         assert_eq!(ordered, ["b5:1", "b5:9:3", "b5:10", "--set a=1", "a.toml", "a.toml:2"]);
     }
 
     #[test]
-    fn what_is_long_is_cut_and_what_is_several_lines_is_one() {
+    fn long_texts_are_cut_and_line_ends_are_escaped() {
         assert_eq!(excerpt("short"), "short");
         assert_eq!(excerpt(&"\u{e9}".repeat(61)), format!("{}..", "\u{e9}".repeat(60)));
         assert_eq!(one_line("a\n\x1bb"), "a\\n\\u{1b}b");

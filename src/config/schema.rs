@@ -1,4 +1,4 @@
-//! The one schema that every source is checked against, generated from the section types.
+//! The JSON schema of the configuration, generated from the section types.
 
 use schemars::{
     Schema as Generated, SchemaGenerator, generate::SchemaSettings, transform::RecursiveTransform,
@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 use super::ProgramConfig;
 use crate::subsystems::SUBSYSTEMS;
 
-/// A JSON Schema, draft 2020-12, and what it can be asked.
+/// A JSON Schema, draft 2020-12.
 #[derive(Debug)]
 pub(crate) struct Schema(Value);
 
 impl Schema {
-    /// The schema of a configuration file.
+    /// Generates the schema of a configuration file.
     pub(crate) fn whole() -> Self {
         let mut generator = generator();
         let mut document = generator.root_schema_for::<ProgramConfig>().to_value();
@@ -23,20 +23,20 @@ impl Schema {
         Self(document)
     }
 
-    /// The schema of `T`.
+    /// Generates the schema of `T`.
     #[cfg(test)]
     pub(super) fn of<T: schemars::JsonSchema>() -> Self {
         Self(generator().into_root_schema_for::<T>().to_value())
     }
 
-    /// What it says about the configuration as a whole.
+    /// Returns the rule of the whole configuration.
     pub(crate) fn root(&self) -> Rule<'_> {
         Rule(&self.0)
     }
 }
 
 fn generator() -> SchemaGenerator {
-    // Inlined: whoever follows a key through it needs to resolve nothing.
+    // Inlined, so that `Rule::key` has no references to resolve.
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
         .with_transform(RecursiveTransform(fit_toml));
@@ -49,107 +49,108 @@ impl std::fmt::Display for Schema {
     }
 }
 
-/// Kind of a key's values, as the keyword `format` says it. It decides where they are shown.
+/// Kind of a key's values, from the keyword `format`. It decides how the values are redacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mark {
-    /// `address`: a url, a connection string, or a host. Refused with a password in it.
+pub(crate) enum ValueFormat {
+    /// `address`: a URL, a connection string, or a host. A password in it is an error.
     Address,
-    /// `secret`: shown nowhere; of a table, the names are shown.
+    /// `secret`: always hidden. The keys of a table are shown.
     Secret,
-    /// `header`: `Name: value`; the value is shown nowhere.
+    /// `header`: `Name: value`. The value is always hidden.
     Header,
-    /// `command`: a program and its arguments. What looks like a password in them is hidden.
+    /// `command`: a program and its arguments. Possible passwords in them are hidden.
     Command,
 }
 
-/// What the schema says about one key.
+/// The part of the schema for one key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rule<'a>(&'a Value);
 
 impl<'a> Rule<'a> {
-    /// The rule that this part of a schema states.
+    /// Creates the rule of a subschema.
     pub(super) fn new(schema: &'a Value) -> Self {
         Self(schema)
     }
 
-    /// The rule of the key `name` in this table.
+    /// Returns the rule of the key `name` in this table.
     pub(crate) fn key(self, name: &str) -> Option<Self> {
         self.0.get("properties")?.get(name).map(Rule)
     }
 
-    /// The keys that this table may have.
+    /// Returns the known keys of this table.
     pub(crate) fn keys(self) -> impl Iterator<Item = &'a str> {
         let keys = self.0.get("properties").and_then(Value::as_object);
         keys.into_iter().flat_map(Map::keys).map(String::as_str)
     }
 
-    /// The rule of the entries of this array.
+    /// Returns the rule of the entries of this array.
     pub(crate) fn item(self) -> Option<Self> {
         self.0.get("items").map(Rule)
     }
 
-    /// The rule of the entries, if they are tables that bear a `name`.
+    /// Returns the rule of the entries if they are tables with a `name`.
     pub(crate) fn named_item(self) -> Option<Self> {
         self.item().filter(|item| item.key("name").is_some())
     }
 
-    /// Is this a table that may have any keys, with values of any kind? The columns of a rule are such.
+    /// Returns true for a table with free keys and values of any type, such as the columns that a catalog's rule writes.
     pub(crate) fn is_free(self) -> bool {
-        self.wants("object") && self.0.get("additionalProperties").is_some_and(|rest| *rest != json!(false))
+        self.has_type("object")
+            && self.0.get("additionalProperties").is_some_and(|rest| *rest != json!(false))
     }
 
-    /// Kind of its values, if that decides where they are shown.
-    pub(crate) fn mark(self) -> Option<Mark> {
-        match self.says("format")?.as_str()? {
-            "address" => Some(Mark::Address),
-            "secret" => Some(Mark::Secret),
-            "header" => Some(Mark::Header),
-            "command" => Some(Mark::Command),
-            // `uint32` and its like.
+    /// Returns the format of its values, if they need redaction.
+    pub(crate) fn value_format(self) -> Option<ValueFormat> {
+        match self.keyword("format")?.as_str()? {
+            "address" => Some(ValueFormat::Address),
+            "secret" => Some(ValueFormat::Secret),
+            "header" => Some(ValueFormat::Header),
+            "command" => Some(ValueFormat::Command),
+            // Formats of numbers, such as `uint32`.
             _ => None,
         }
     }
 
-    /// Gathers the rules of all keys named `name` in this table and in tables within it.
+    /// Collects the rules of all keys called `name` in this table and in nested tables.
     pub(crate) fn rules_of(self, name: &str, found: &mut Vec<Self>) {
         found.extend(self.key(name));
         let inner = self.keys().filter_map(|key| self.key(key)).chain(self.item());
         inner.into_iter().for_each(|rule| rule.rules_of(name, found));
     }
 
-    /// Has a key in this table, or in tables within it, values that are not shown as they are?
-    pub(crate) fn holds_marks(self) -> bool {
+    /// Returns true if this key, or a key in a nested table, has values that need redaction.
+    pub(crate) fn needs_redaction(self) -> bool {
         let rules = self.keys().filter_map(|key| self.key(key)).chain(self.item());
-        self.mark().is_some() || rules.into_iter().any(Rule::holds_marks)
+        self.value_format().is_some() || rules.into_iter().any(Rule::needs_redaction)
     }
 
-    /// The words that are allowed here, if only some are.
+    /// Returns the allowed words, if the schema lists them.
     pub(crate) fn choice(self) -> Option<&'a Value> {
-        self.says("enum")
+        self.keyword("enum")
     }
 
-    /// The value of one of its keywords.
-    pub(crate) fn says(self, keyword: &str) -> Option<&'a Value> {
+    /// Returns the value of a keyword.
+    pub(crate) fn keyword(self, keyword: &str) -> Option<&'a Value> {
         self.0.get(keyword)
     }
 
-    /// Is `kind`, a type of JSON Schema, what is expected here?
-    pub(crate) fn wants(self, kind: &str) -> bool {
+    /// Returns true if the expected type is `kind`, a type of JSON Schema.
+    pub(crate) fn has_type(self, kind: &str) -> bool {
         self.0.get("type").is_some_and(|wanted| wanted == kind)
     }
 }
 
-/// Says in plain words what serde takes from TOML, where schemars says it for JSON.
+/// Adapts a schema that schemars generated for JSON to TOML and to the types that serde accepts.
 fn fit_toml(schema: &mut Generated) {
     let Some(schema) = schema.as_object_mut() else { return };
-    without_null(schema);
-    plain_choice(schema);
-    only_choice(schema);
+    remove_null(schema);
+    merge_words(schema);
+    merge_single_choice(schema);
     bound_integer(schema);
 }
 
-/// TOML has no null: what is optional is left out.
-fn without_null(schema: &mut Map<String, Value>) {
+/// Removes null from a schema, since TOML has no null.
+fn remove_null(schema: &mut Map<String, Value>) {
     let null = json!("null");
     if let Some(Value::Array(kinds)) = schema.get_mut("type") {
         kinds.retain(|kind| *kind != null);
@@ -163,7 +164,7 @@ fn without_null(schema: &mut Map<String, Value>) {
         if let [Value::Object(only)] = left.as_slice() {
             schema.remove("anyOf");
             for (keyword, value) in only {
-                // The key's own description is nearer than its type's.
+                // The description of the key wins over that of its type.
                 schema.entry(keyword).or_insert_with(|| value.clone());
             }
         }
@@ -173,10 +174,10 @@ fn without_null(schema: &mut Map<String, Value>) {
     }
 }
 
-/// A list of words instead of a list of schemas with one word each: an error can then name them.
-fn plain_choice(schema: &mut Map<String, Value>) {
+/// Replaces a list of schemas with one word each by a list of words, which an error message can show.
+fn merge_words(schema: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = schema.get("oneOf") else { return };
-    // Words without a description of their own come as one list.
+    // Words without a description are already in one list.
     let words: Option<Vec<Vec<Value>>> = choices
         .iter()
         .map(|one| match (one.get("const"), one.get("enum")) {
@@ -202,8 +203,8 @@ fn plain_choice(schema: &mut Map<String, Value>) {
     }
 }
 
-/// The one alternative that there is, in its place: a table whose `kind` has one word so far.
-fn only_choice(schema: &mut Map<String, Value>) {
+/// Replaces a list with a single alternative by that alternative: a table whose `kind` has only one word.
+fn merge_single_choice(schema: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = schema.get("oneOf") else { return };
     if let [Value::Object(only)] = choices.as_slice() {
         let only = only.clone();
@@ -214,7 +215,7 @@ fn only_choice(schema: &mut Map<String, Value>) {
     }
 }
 
-/// The bounds of the Rust type, which schemars leaves to `format`: a number that serde would refuse is out of range.
+/// Adds the bounds of the Rust type, which schemars leaves to `format`, so that the schema rejects what serde would.
 fn bound_integer(schema: &mut Map<String, Value>) {
     let (least, greatest) = match schema.get("format").and_then(Value::as_str) {
         Some("uint32") => (0, u32::MAX.into()),
@@ -235,8 +236,8 @@ mod tests {
 
     #[derive(JsonSchema)]
     #[schemars(deny_unknown_fields)]
-    #[expect(dead_code, reason = "only its schema counts")]
-    struct Toy {
+    #[expect(dead_code, reason = "only its schema is used")]
+    struct TestConfig {
         /// Own words.
         choice: Option<Choice>,
         number: Option<u64>,
@@ -247,14 +248,14 @@ mod tests {
 
     #[derive(JsonSchema)]
     #[schemars(deny_unknown_fields, tag = "kind", rename_all = "snake_case")]
-    #[expect(dead_code, reason = "only its schema counts")]
+    #[expect(dead_code, reason = "only its schema is used")]
     enum Tagged {
         Actor { name: String },
     }
 
     /// A choice.
     #[derive(JsonSchema)]
-    #[expect(dead_code, reason = "only its schema counts")]
+    #[expect(dead_code, reason = "only its schema is used")]
     enum Choice {
         /// The one.
         One,
@@ -262,15 +263,15 @@ mod tests {
     }
 
     #[test]
-    fn what_schemars_says_for_json_is_said_for_toml() {
-        let schema = Schema::of::<Toy>();
+    fn schemas_are_adapted_to_toml() {
+        let schema = Schema::of::<TestConfig>();
         let rule = |key: &str| schema.root().key(key).unwrap();
         assert_eq!(rule("choice").0["description"], "Own words.\n- One: The one.");
         assert_eq!(rule("choice").choice(), Some(&json!(["Other", "One"])));
-        assert!(rule("choice").wants("string") && rule("number").wants("integer"));
-        assert_eq!(rule("number").says("maximum"), Some(&json!(i64::MAX)));
-        assert!(rule("texts").item().unwrap().wants("string") && rule("texts").named_item().is_none());
-        assert!(rule("tagged").key("name").unwrap().wants("string"), "its only kind needs no choice");
+        assert!(rule("choice").has_type("string") && rule("number").has_type("integer"));
+        assert_eq!(rule("number").keyword("maximum"), Some(&json!(i64::MAX)));
+        assert!(rule("texts").item().unwrap().has_type("string") && rule("texts").named_item().is_none());
+        assert!(rule("tagged").key("name").unwrap().has_type("string"), "a single alternative is merged");
         assert!(rule("free").is_free() && !rule("tagged").is_free() && !schema.root().is_free());
         assert!(!schema.to_string().contains("null"), "{schema}");
     }

@@ -1,4 +1,4 @@
-//! Passwords in values: which keys may not have them, and how values are shown. The schema's marks decide. Pure.
+//! Detection of passwords in values, and redaction of a configuration, by the formats in the schema. No I/O.
 
 use config::{Value, ValueKind};
 use serde_json::Value as Json;
@@ -6,34 +6,34 @@ use serde_json::Value as Json;
 use super::{
     check::Step,
     explain,
-    report::Refusal,
-    schema::{Mark, Rule, Schema},
+    report::Diagnostic,
+    schema::{Rule, Schema, ValueFormat},
 };
 use orchestrator_subsystem::redaction::{
-    HIDDEN, holds_secret, mentions_secret, names_secret, scrubbed, scrubbed_addresses, shown,
+    REDACTED, is_secret_name, may_hold_secret, may_quote_secret, redact, redact_address, redact_addresses,
 };
 
-/// Keys that hold a secret in place of an address, and what belongs there, in the order of preference.
-const ELSEWHERE: [(&str, &str); 4] = [
-    ("password_file", "it holds a password: put that into a file, and name the file in password_file"),
-    (
-        "headers_file",
-        "it may hold a password: put a header with it into a file and name that in headers_file",
-    ),
-    ("credential_file", "it may hold a password: put it into a file and name that in credential_file"),
-    ("token_file", "it may hold a password: put it into a file and name that in token_file"),
+/// Keys for the secret of an address, with the hint to use them, in the order of preference.
+const SECRET_KEYS: [(&str, &str); 4] = [
+    ("password_file", "put the password into a file and set password_file to its path"),
+    ("headers_file", "put a header with it into a file and set headers_file to its path"),
+    ("credential_file", "put it into a file and set credential_file to its path"),
+    ("token_file", "put it into a file and set token_file to its path"),
 ];
 
-/// Finds addresses with passwords, and values that look like one where none belongs. The texts do not repeat them.
-pub(super) fn find(tree: &Value, schema: &Schema) -> Vec<(Vec<Step>, Refusal)> {
+/// Finds addresses with passwords, and such addresses in keys for something else. The messages do not quote them.
+pub(super) fn find(tree: &Value, schema: &Schema) -> Vec<(Vec<Step>, Diagnostic)> {
     let mut found = Vec::new();
     search(tree, schema.root(), &mut Vec::new(), &mut found);
-    let refusal = |(steps, text): (Vec<Step>, String)| {
-        let refusal =
-            Refusal { place: explain::place(tree, &steps), key: explain::dotted(tree, &steps), text };
-        (steps, refusal)
+    let diagnostic = |(steps, text): (Vec<Step>, String)| {
+        let diagnostic = Diagnostic {
+            position: explain::position(tree, &steps),
+            key: explain::dotted(tree, &steps),
+            text,
+        };
+        (steps, diagnostic)
     };
-    found.into_iter().map(refusal).collect()
+    found.into_iter().map(diagnostic).collect()
 }
 
 fn search(value: &Value, rule: Rule<'_>, steps: &mut Vec<Step>, found: &mut Vec<(Vec<Step>, String)>) {
@@ -42,8 +42,8 @@ fn search(value: &Value, rule: Rule<'_>, steps: &mut Vec<Step>, found: &mut Vec<
             for (key, value) in table {
                 let Some(inner) = rule.key(key) else { continue };
                 steps.push(Step::Key(key.clone()));
-                match complaint_of(key, value, inner) {
-                    Some(complaint) => found.push((steps.clone(), complaint.text(key, rule))),
+                match mistake_in(key, value, inner) {
+                    Some(mistake) => found.push((steps.clone(), mistake.text(key, rule))),
                     None => search(value, inner, steps, found),
                 }
                 steps.pop();
@@ -61,71 +61,74 @@ fn search(value: &Value, rule: Rule<'_>, steps: &mut Vec<Step>, found: &mut Vec<
     }
 }
 
-/// Mistake in a value.
-enum Complaint {
-    /// An address has a password.
+/// Kind of a misplaced password.
+enum Mistake {
+    /// An address contains a password.
     Password,
-    /// Text that is no address looks like one with a password.
+    /// The value of a key for something else looks like an address with a password.
     Misplaced,
 }
 
-impl Complaint {
-    /// `table` has the key.
+impl Mistake {
+    /// Returns the message for `key` in the table with the rule `table`.
     fn text(&self, key: &str, table: Rule<'_>) -> String {
         match self {
             Self::Password => {
                 let own_file = format!("{key}_file");
-                let elsewhere = ELSEWHERE.iter().find(|(other, _)| table.key(other).is_some());
-                match elsewhere {
+                let hint = SECRET_KEYS.iter().find(|(other, _)| table.key(other).is_some());
+                match hint {
                     _ if table.key(&own_file).is_some() => {
-                        format!("..: it may hold a password: put it into a file and name that in {own_file}")
+                        format!(
+                            "..: it may contain a password: put it into a file and set {own_file} to its path"
+                        )
                     }
-                    Some((_, text)) => format!("..: {text}"),
-                    None => "..: it may hold a password, which does not belong here: leave it out".to_owned(),
+                    Some((_, hint)) => format!("..: it may contain a password: {hint}"),
+                    None => "..: it may contain a password, which is not allowed here: remove it".to_owned(),
                 }
             }
             Self::Misplaced => {
-                "..: it looks like an address with a password: this key is for something else".to_owned()
+                "..: it looks like an address with a password, but this key does not hold an address"
+                    .to_owned()
             }
         }
     }
 }
 
-fn complaint_of(key: &str, value: &Value, rule: Rule<'_>) -> Option<Complaint> {
-    match (&value.kind, rule.mark()) {
-        // Names of entries stand in every complaint about them.
+fn mistake_in(key: &str, value: &Value, rule: Rule<'_>) -> Option<Mistake> {
+    match (&value.kind, rule.value_format()) {
+        // Error messages show the names of entries.
         (ValueKind::String(text), None) if key == "name" => {
-            mentions_secret(text).then_some(Complaint::Misplaced)
+            may_quote_secret(text).then_some(Mistake::Misplaced)
         }
-        (ValueKind::String(text), Some(Mark::Address)) => holds_secret(text).then_some(Complaint::Password),
-        (ValueKind::String(text), None) => {
-            (scrubbed_addresses(text) != *text).then_some(Complaint::Misplaced)
+        (ValueKind::String(text), Some(ValueFormat::Address)) => {
+            may_hold_secret(text).then_some(Mistake::Password)
         }
-        (ValueKind::Array(entries), Some(Mark::Address)) => {
-            let holds = |one: &Value| matches!(&one.kind, ValueKind::String(text) if holds_secret(text));
-            entries.iter().any(holds).then_some(Complaint::Password)
+        (ValueKind::String(text), None) => (redact_addresses(text) != *text).then_some(Mistake::Misplaced),
+        (ValueKind::Array(entries), Some(ValueFormat::Address)) => {
+            let holds = |one: &Value| matches!(&one.kind, ValueKind::String(text) if may_hold_secret(text));
+            entries.iter().any(holds).then_some(Mistake::Password)
         }
         _ => None,
     }
 }
 
-/// `value` as whoever may look at the configuration may see it.
+/// Redacts the configuration `value` for display.
 pub(super) fn redacted(value: Json, rule: Option<Rule<'_>>) -> Json {
-    let mark = rule.and_then(Rule::mark);
-    match (value, mark) {
+    let format = rule.and_then(Rule::value_format);
+    match (value, format) {
         (Json::Null, _) => Json::Null,
-        (Json::Object(map), mark) => {
+        (Json::Object(map), format) => {
             let inner = |(name, value): (String, Json)| {
-                let value = match mark {
-                    Some(Mark::Secret) => Json::String(HIDDEN.to_owned()),
+                let value = match format {
+                    Some(ValueFormat::Secret) => Json::String(REDACTED.to_owned()),
                     _ => redacted(value, rule.and_then(|rule| rule.key(&name))),
                 };
                 (name, value)
             };
             Json::Object(map.into_iter().map(inner).collect())
         }
-        (_, Some(Mark::Secret)) => Json::String(HIDDEN.to_owned()),
-        (Json::Array(list), Some(Mark::Command)) => Json::Array(arguments(list)),
+        (_, Some(ValueFormat::Secret)) => Json::String(REDACTED.to_owned()),
+        (Json::Array(list), Some(ValueFormat::Command)) => Json::Array(arguments(list)),
         (Json::Array(list), Some(_)) => {
             Json::Array(list.into_iter().map(|one| redacted(one, rule)).collect())
         }
@@ -133,28 +136,28 @@ pub(super) fn redacted(value: Json, rule: Option<Rule<'_>>) -> Json {
             let item = rule.and_then(Rule::item);
             Json::Array(list.into_iter().map(|one| redacted(one, item)).collect())
         }
-        (Json::String(text), Some(Mark::Address)) => Json::String(shown(&text)),
-        (Json::String(text), Some(Mark::Header)) => Json::String(header(&text)),
-        (Json::String(text), _) => Json::String(scrubbed_addresses(&text)),
+        (Json::String(text), Some(ValueFormat::Address)) => Json::String(redact_address(&text)),
+        (Json::String(text), Some(ValueFormat::Header)) => Json::String(header(&text)),
+        (Json::String(text), _) => Json::String(redact_addresses(&text)),
         (other, _) => other,
     }
 }
 
-/// `Name: value` without the value.
+/// Redacts the value of a header `Name: value`.
 fn header(line: &str) -> String {
-    line.split_once(':').map_or_else(|| HIDDEN.to_owned(), |(name, _)| format!("{name}: {HIDDEN}"))
+    line.split_once(':').map_or_else(|| REDACTED.to_owned(), |(name, _)| format!("{name}: {REDACTED}"))
 }
 
-/// Arguments, those left out that look like a password or follow an option that is named like one.
+/// Redacts arguments that may be a password, or that follow an option with the name of a secret.
 fn arguments(list: Vec<Json>) -> Vec<Json> {
-    let mut follows = false;
-    let mut shown = |one: Json| {
+    let mut is_value_of_secret = false;
+    let mut redact_argument = |one: Json| {
         let Json::String(text) = one else { return one };
-        let hidden = std::mem::take(&mut follows);
-        follows = text.starts_with('-') && !text.contains('=') && names_secret(&text);
-        Json::String(if hidden { HIDDEN.to_owned() } else { scrubbed(&text) })
+        let hidden = std::mem::take(&mut is_value_of_secret);
+        is_value_of_secret = text.starts_with('-') && !text.contains('=') && is_secret_name(&text);
+        Json::String(if hidden { REDACTED.to_owned() } else { redact(&text) })
     };
-    list.into_iter().map(&mut shown).collect()
+    list.into_iter().map(&mut redact_argument).collect()
 }
 
 #[cfg(test)]
@@ -165,8 +168,8 @@ mod tests {
 
     #[derive(schemars::JsonSchema)]
     #[schemars(deny_unknown_fields)]
-    #[expect(dead_code, reason = "only its schema counts")]
-    struct Toy {
+    #[expect(dead_code, reason = "only its schema is used")]
+    struct TestConfig {
         #[schemars(extend("format" = "address"))]
         url: Option<String>,
         #[schemars(extend("format" = "address"))]
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[derive(schemars::JsonSchema)]
-    #[expect(dead_code, reason = "only its schema counts")]
+    #[expect(dead_code, reason = "only its schema is used")]
     struct Inner {
         name: String,
         #[schemars(extend("format" = "address"))]
@@ -193,8 +196,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_marked_is_hidden_and_the_rest_is_shown() {
-        let schema = Schema::of::<Toy>();
+    fn marked_values_are_redacted_and_others_are_shown() {
+        let schema = Schema::of::<TestConfig>();
         let config = json!({
             "url": "amqp://me:pw@h/v", "hosts": ["h", "u:pw@h"], "url_file": "/run/x", "token": "pw",
             "env": { "A": "pw" }, "headers": ["X-Key: pw", "pw"], "columns": { "token": "$token", "n": 7, "env": null },
@@ -208,6 +211,6 @@ mod tests {
             "inner": [{ "name": "a", "dsn": "***" }],
         });
         assert_eq!(redacted(config, Some(schema.root())), shown);
-        assert_eq!(redacted(shown.clone(), Some(schema.root())), shown, "what is hidden stays so");
+        assert_eq!(redacted(shown.clone(), Some(schema.root())), shown, "redacting twice changes nothing");
     }
 }

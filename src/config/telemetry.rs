@@ -1,4 +1,4 @@
-//! Section `[telemetry]`: what is logged, and how.
+//! Section `[telemetry]`: format and filter of the logs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TelemetryConfig {
-    /// How log lines look.
+    /// Format of log lines.
     pub(crate) format: LogFormat,
-    /// What is logged, in `tracing-subscriber`'s filter language, e.g. `info,orchestrator_queue=debug`.
+    /// Log levels as directives of `tracing-subscriber`, e.g. `info,orchestrator_queue=debug`.
     pub(crate) filter: String,
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// Human-readable lines.
     #[default]
     Text,
     /// One JSON object a line.

@@ -1,4 +1,4 @@
-//! All layers together. What each part promises is tested beside it.
+//! Tests of the whole configuration. The parts have tests of their own.
 
 #[cfg(feature = "catalog")]
 mod catalog;
@@ -36,7 +36,7 @@ fn load(sets: &[&str]) -> Result<Config> {
 }
 
 #[test]
-fn nothing_means_queue_and_admin() {
+fn an_empty_configuration_runs_queue_and_admin() {
     let config = load(&[]).unwrap();
     assert!(config.program.admin.is_some());
     #[cfg(feature = "queue")]
@@ -49,7 +49,7 @@ fn sets_are_typed_and_strict() {
     let config = load(&["queue.hold_secs=60", "queue.database=/x/y.db"]).unwrap();
     let queue = config.sections[0].get::<orchestrator_queue::Queue>().unwrap();
     assert_eq!((queue.hold_secs, queue.database.as_path()), (60, "/x/y.db".as_ref()));
-    assert!(config.program.admin.is_none(), "a section that is named runs, others do not");
+    assert!(config.program.admin.is_none(), "only the configured section runs");
     for bad in [
         "queue.hold_secs=1.9",
         "queue.hold_secs=\"60\"",
@@ -58,17 +58,18 @@ fn sets_are_typed_and_strict() {
         "nonsense.a=1",
         "queue",
     ] {
-        assert!(load(&[bad]).is_err(), "{bad} was taken");
+        assert!(load(&[bad]).is_err(), "{bad} was accepted");
     }
 }
 
 #[cfg(not(feature = "queue"))]
 #[test]
-fn a_section_that_is_not_compiled_in_is_refused_with_its_feature() {
+fn a_section_that_is_not_compiled_in_is_refused_with_the_name_of_its_feature() {
     for set in ["queue.hold_secs=60", "queue={}"] {
         let error = load(&[set]).unwrap_err().to_string();
         assert!(
-            error.ends_with("queue: this build leaves that subsystem out; rebuild with --features queue"),
+            error
+                .ends_with("queue: this build does not include the subsystem; rebuild with --features queue"),
             "{error}"
         );
     }
@@ -77,44 +78,48 @@ fn a_section_that_is_not_compiled_in_is_refused_with_its_feature() {
     assert!(error.contains("environment ORCHESTRATOR__QUEUE__HOLD_SECS: queue: this build"), "{error}");
 }
 
-/// The range of every integer is in the schema, so that serde, whose errors have no place, has nothing left to refuse. And a
-/// secret belongs into a file of its own: what is in a configuration is printed. One key is the exception, and is not.
+/// The schema has the range of every number, since errors of serde have no position. Secrets belong in separate files, since the
+/// configuration is printed. The only exception is `catalog.token`.
 #[test]
-fn every_key_is_bounded_and_described_and_no_secret() {
+fn every_key_has_a_description_and_bounds_and_only_one_is_a_secret() {
     let schema = schema::Schema::whole();
     let mut all = Vec::new();
-    gather("", schema.root(), &mut all);
-    let secret = |key: &str| orchestrator_subsystem::redaction::names_secret(key.rsplit('.').next().unwrap());
+    collect_keys("", schema.root(), &mut all);
+    let secret =
+        |key: &str| orchestrator_subsystem::redaction::is_secret_name(key.rsplit('.').next().unwrap());
     let secrets: Vec<_> = all.iter().filter(|(key, _)| secret(key)).collect();
-    assert!(secrets.iter().all(|(_, rule)| rule.mark() == Some(schema::Mark::Secret)), "{secrets:?}");
+    assert!(
+        secrets.iter().all(|(_, rule)| rule.value_format() == Some(schema::ValueFormat::Secret)),
+        "{secrets:?}"
+    );
     let secrets: Vec<_> = secrets.iter().map(|(key, _)| key.as_str()).collect();
     #[cfg(feature = "catalog")]
     assert_eq!(secrets, ["catalog.token"]);
     #[cfg(not(feature = "catalog"))]
     assert_eq!(secrets, [""; 0]);
     for (key, rule) in all {
-        let says = |keyword: &str| rule.says(keyword).is_some();
-        // The one word that there is for a kind needs none of its own.
-        assert!(says("type") && (says("description") || says("const")), "{key}: {rule:?}");
-        assert!(!rule.wants("integer") || (says("minimum") && says("maximum")), "{key}: {rule:?}");
-        assert!(!rule.wants("number") || (says("minimum") && says("maximum")), "{key}: {rule:?}");
+        let has = |keyword: &str| rule.keyword(keyword).is_some();
+        // A constant needs no description.
+        assert!(has("type") && (has("description") || has("const")), "{key}: {rule:?}");
+        assert!(!rule.has_type("integer") || (has("minimum") && has("maximum")), "{key}: {rule:?}");
+        assert!(!rule.has_type("number") || (has("minimum") && has("maximum")), "{key}: {rule:?}");
     }
 }
 
-/// All keys below the sections, those of entries and inner tables among them.
-fn gather<'a>(path: &str, rule: schema::Rule<'a>, all: &mut Vec<(String, schema::Rule<'a>)>) {
+/// Collects the keys of all sections, including those of entries and nested tables.
+fn collect_keys<'a>(path: &str, rule: schema::Rule<'a>, all: &mut Vec<(String, schema::Rule<'a>)>) {
     for key in rule.keys() {
         let rule = rule.key(key).unwrap();
         let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
         if path.contains('.') {
             all.push((path.clone(), rule));
         }
-        gather(&path, rule.named_item().unwrap_or(rule), all);
+        collect_keys(&path, rule.named_item().unwrap_or(rule), all);
     }
 }
 
 #[test]
-fn an_unknown_key_in_a_file_is_named_with_file_and_line() {
+fn an_unknown_key_is_reported_with_file_and_line() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "[telemetry]\nfilter = \"info\"\nformt = \"json\"\n").unwrap();
     let sources = Sources { files: vec![file.path().to_owned()], ..Sources::default() };

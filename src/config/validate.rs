@@ -1,6 +1,6 @@
-//! Checks a value against a schema and finds everything that is wrong with it, where serde stops at the first error.
+//! Validation of a value against a schema. It finds all violations, while serde stops at the first error.
 //!
-//! Only the keywords of JSON Schema (draft 2020-12) that the section types produce are known; a test compares them with the
+//! Only the keywords of JSON Schema (draft 2020-12) that the section types produce are supported. A test compares them with the
 //! generated schema.
 
 use regex_lite::Regex;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{check::Step, schema::Rule};
 
-/// Keywords that are checked, and those that describe only.
+/// Keywords that are checked, and keywords that only describe.
 #[cfg(test)]
 pub(super) const KEYWORDS: [&[&str]; 2] = [
     &[
@@ -27,30 +27,30 @@ pub(super) const KEYWORDS: [&[&str]; 2] = [
     &["$schema", "default", "description", "format", "title"],
 ];
 
-/// One thing that is wrong with a value.
+/// One violation of the schema.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Violation<'a> {
-    /// A table has this key, which it must not have.
+    /// The table has this unknown key.
     UnknownKey(String),
-    /// A table lacks this key.
+    /// The table lacks this key.
     MissingKey(&'a str),
-    /// Another type of JSON is expected.
+    /// The value does not have this type of JSON.
     Type(&'a Value),
-    /// Not the one allowed word.
+    /// The value is not this word.
     Constant(&'a Value),
-    /// None of the allowed words.
+    /// The value is not one of these words.
     Choice(&'a Value),
-    /// Below this limit.
+    /// The number is below this limit.
     Minimum(&'a Value),
-    /// Above this limit.
+    /// The number is above this limit.
     Maximum(&'a Value),
-    /// A text with fewer characters than this.
+    /// The text has fewer characters than this.
     MinLength(u64),
-    /// A text that does not match this regular expression.
+    /// The text does not match this regular expression.
     Pattern(&'a str),
 }
 
-/// Returns everything that is wrong with `value`, with the way to it.
+/// Returns all violations in `value`, each with its path.
 pub(super) fn violations<'a>(value: &Value, rule: Rule<'a>) -> Vec<(Vec<Step>, Violation<'a>)> {
     let mut found = Vec::new();
     validate(value, rule, &mut Vec::new(), &mut found);
@@ -60,8 +60,8 @@ pub(super) fn violations<'a>(value: &Value, rule: Rule<'a>) -> Vec<(Vec<Step>, V
 type Found<'a> = Vec<(Vec<Step>, Violation<'a>)>;
 
 fn validate<'a>(value: &Value, rule: Rule<'a>, steps: &mut Vec<Step>, found: &mut Found<'a>) {
-    // Of several errors about one value, its type is the one to tell.
-    if let Some(kind) = rule.says("type").filter(|kind| !is_of(value, kind)) {
+    // A wrong type is the only error that is reported about a value.
+    if let Some(kind) = rule.keyword("type").filter(|kind| !is_of(value, kind)) {
         return found.push((steps.clone(), Violation::Type(kind)));
     }
     if let Some(violation) = scalar(value, rule) {
@@ -82,11 +82,11 @@ fn validate<'a>(value: &Value, rule: Rule<'a>, steps: &mut Vec<Step>, found: &mu
 }
 
 fn keys<'a>(table: &Map<String, Value>, rule: Rule<'a>, steps: &mut Vec<Step>, found: &mut Found<'a>) {
-    let required = rule.says("required").and_then(Value::as_array).into_iter().flatten();
+    let required = rule.keyword("required").and_then(Value::as_array).into_iter().flatten();
     let missing = required.filter_map(Value::as_str).filter(|key| !table.contains_key(*key));
     found.extend(missing.map(|key| (steps.clone(), Violation::MissingKey(key))));
     for (key, value) in table {
-        let inner = match (rule.key(key), rule.says("additionalProperties")) {
+        let inner = match (rule.key(key), rule.keyword("additionalProperties")) {
             (Some(inner), _) => inner,
             (None, Some(Value::Bool(false))) => {
                 found.push((steps.clone(), Violation::UnknownKey(key.clone())));
@@ -102,7 +102,7 @@ fn keys<'a>(table: &Map<String, Value>, rule: Rule<'a>, steps: &mut Vec<Step>, f
 }
 
 fn scalar<'a>(value: &Value, rule: Rule<'a>) -> Option<Violation<'a>> {
-    if let Some(only) = rule.says("const").filter(|only| *only != value) {
+    if let Some(only) = rule.keyword("const").filter(|only| *only != value) {
         return Some(Violation::Constant(only));
     }
     if let Some(choice) =
@@ -113,20 +113,20 @@ fn scalar<'a>(value: &Value, rule: Rule<'a>) -> Option<Violation<'a>> {
     if let Value::Number(_) = value {
         let below = |limit: &&Value| is_less(value, limit);
         let above = |limit: &&Value| is_less(limit, value);
-        let least = rule.says("minimum").filter(below).map(Violation::Minimum);
-        return least.or_else(|| rule.says("maximum").filter(above).map(Violation::Maximum));
+        let least = rule.keyword("minimum").filter(below).map(Violation::Minimum);
+        return least.or_else(|| rule.keyword("maximum").filter(above).map(Violation::Maximum));
     }
     let text = value.as_str()?;
-    let least = rule.says("minLength").and_then(Value::as_u64).unwrap_or_default();
+    let least = rule.keyword("minLength").and_then(Value::as_u64).unwrap_or_default();
     if (text.chars().count() as u64) < least {
         return Some(Violation::MinLength(least));
     }
-    let pattern = rule.says("pattern")?.as_str()?;
+    let pattern = rule.keyword("pattern")?.as_str()?;
     let matches = Regex::new(pattern).is_ok_and(|regex| regex.is_match(text));
     (!matches).then_some(Violation::Pattern(pattern))
 }
 
-/// Tells whether `value` is of the type, or one of the types, that the keyword `type` has.
+/// Returns true if `value` has the type, or one of the types, of the keyword `type`.
 fn is_of(value: &Value, kind: &Value) -> bool {
     match kind {
         Value::Array(kinds) => kinds.iter().any(|kind| is_of(value, kind)),
@@ -143,7 +143,7 @@ fn is_of(value: &Value, kind: &Value) -> bool {
     }
 }
 
-/// Compares numbers, whole ones exactly.
+/// Compares numbers; integers are compared exactly.
 fn is_less(left: &Value, right: &Value) -> bool {
     let whole = |value: &Value| value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
     match (whole(left), whole(right)) {
@@ -158,7 +158,7 @@ mod tests {
 
     use super::{super::schema::Schema, *};
 
-    /// Keywords of a schema and of those within it.
+    /// Collects the keywords of a schema and of its subschemas.
     fn keywords(schema: &Value, found: &mut std::collections::BTreeSet<String>) {
         let Value::Object(schema) = schema else { return };
         found.extend(schema.keys().cloned());
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_keyword_of_the_schema_is_known() {
+    fn every_keyword_of_the_schema_is_supported() {
         let mut found = std::collections::BTreeSet::new();
         keywords(&serde_json::from_str(&Schema::whole().to_string()).unwrap(), &mut found);
         let known: Vec<&str> = KEYWORDS.concat();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_found_at_once() {
+    fn all_violations_are_found() {
         let schema = json!({
             "type": "object", "additionalProperties": false, "required": ["name"],
             "properties": {

@@ -1,4 +1,4 @@
-//! The two formats of a log line. Every value is escaped and limited by the kernel's rule for text from outside.
+//! Formats of a log line: text and JSON. Every value is escaped and limited by the kernel's [`sanitize`].
 
 use std::fmt::{self, Debug};
 
@@ -16,22 +16,22 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// Name of the field that holds an event's text.
+/// Name of the field with the event's message.
 const MESSAGE: &str = "message";
 
-/// Fields of the text format: the message, then ` name=value` each.
+/// Returns the field formatter of the text format: the message, then ` name=value` for each field.
 pub(super) fn text_fields() -> impl for<'a> FormatFields<'a> + Send + Sync + 'static {
-    let one = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| {
+    let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| {
         let value = sanitize(format!("{value:?}"));
         match field.name() {
             MESSAGE => writer.write_str(&value),
             name => write!(writer, "{name}={value}"),
         }
     };
-    debug_fn(one).delimited(" ")
+    debug_fn(field).delimited(" ")
 }
 
-/// One JSON object a line: timestamp, level, the event's fields, target, and the span, whose `path` is the child's.
+/// The JSON format: one object a line with timestamp, level, the event's fields, target, and the span, whose `path` is the child's.
 pub(super) struct Json;
 
 impl<S> FormatEvent<S, JsonFields> for Json
@@ -59,9 +59,9 @@ where
             let mut map = serializer.serialize_map(None)?;
             map.serialize_entry("timestamp", &timestamp)?;
             map.serialize_entry("level", event.metadata().level().as_str())?;
-            let mut fields = Fields { map: &mut map, ended: Ok(()) };
+            let mut fields = Fields { map: &mut map, result: Ok(()) };
             event.record(&mut fields);
-            fields.ended?;
+            fields.result?;
             map.serialize_entry("target", event.metadata().target())?;
             if let Some(span) = &span {
                 map.serialize_entry("span", span)?;
@@ -73,16 +73,16 @@ where
     }
 }
 
-/// Writes an event's fields into a map; the first error ends it.
+/// Writes an event's fields into a map until the first error.
 struct Fields<'a, M: SerializeMap> {
     map: &'a mut M,
-    ended: Result<(), M::Error>,
+    result: Result<(), M::Error>,
 }
 
 impl<M: SerializeMap> Fields<'_, M> {
     fn entry(&mut self, field: &Field, value: &impl serde::Serialize) {
-        if self.ended.is_ok() {
-            self.ended = self.map.serialize_entry(field.name(), value);
+        if self.result.is_ok() {
+            self.result = self.map.serialize_entry(field.name(), value);
         }
     }
 }
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    /// The log of a hostile name in each kind of field.
+    /// Logs a hostile name in each kind of field and returns the output.
     fn logged(layer: impl FnOnce(Lines) -> Box<dyn Layer<Registry> + Send + Sync>) -> String {
         let lines = Lines::default();
         tracing::subscriber::with_default(Registry::default().with(layer(lines.clone())), || {
@@ -140,7 +140,7 @@ mod tests {
             let name = "a\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J\u{202e}\u{9b}";
             let long = "x".repeat(3_000_000);
             span.in_scope(|| {
-                tracing::warn!(%name, path = ?name, plain = name, %long, n = 7, "told of {name}");
+                tracing::warn!(%name, path = ?name, plain = name, %long, n = 7, "received {name}");
             });
         });
         let bytes = lines.0.lock().unwrap().clone();
@@ -155,19 +155,19 @@ mod tests {
     }
 
     #[test]
-    fn a_field_makes_no_line_of_its_own_and_has_a_limit_in_text() {
+    fn a_field_is_escaped_and_limited_in_text() {
         let text = logged(|lines| {
             let writer = move || lines.clone();
             let layer = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(false);
             layer.fmt_fields(text_fields()).boxed()
         });
         check(&text);
-        assert!(text.contains(r"told of a\n2026") && text.contains("n=7"), "{text}");
+        assert!(text.contains(r"received a\n2026") && text.contains("n=7"), "{text}");
         assert!(text.contains("child{path=\"orchestrator/queue\"}"), "{text}");
     }
 
     #[test]
-    fn a_field_makes_no_line_of_its_own_and_has_a_limit_in_json() {
+    fn a_field_is_escaped_and_limited_in_json() {
         let text = logged(|lines| {
             let writer = move || lines.clone();
             let layer = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(false);
@@ -177,7 +177,7 @@ mod tests {
         let line: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!((&line["n"], &line["level"]), (&7.into(), &"WARN".into()));
         assert_eq!(line["span"]["path"], "orchestrator/queue");
-        assert!(line["message"].as_str().unwrap().starts_with(r"told of a\n2026"), "{text}");
+        assert!(line["message"].as_str().unwrap().starts_with(r"received a\n2026"), "{text}");
         assert!(line["timestamp"].is_string() && line["target"].is_string(), "{text}");
     }
 }

@@ -1,7 +1,6 @@
-//! The limit on log lines of one kind: [`BURST`] lines at once, then one line with their number every [`PERIOD`].
+//! The rate limit of log lines of one kind: [`BURST`] lines, then one line with the number of the others every [`PERIOD`].
 //!
-//! Lines are of one kind when one place in the code writes them. Lines about commands that were carried out, and lines below
-//! `info`, which somebody asked for, have no limit.
+//! Lines of one kind come from the same statement of the code. Audit lines and lines below `info` have no limit.
 
 use std::{
     collections::HashMap,
@@ -19,92 +18,96 @@ use tracing::{
 };
 use tracing_subscriber::layer::{Context, Filter};
 
-/// Lines of one kind that are logged before the rest is counted.
+/// Lines of one kind that are logged before the limit applies.
 const BURST: u32 = 10;
-/// Time between two lines with the number of those left out.
+/// Time between two lines with the number of suppressed lines.
 const PERIOD: Duration = Duration::from_secs(10);
-/// Longest example of a line left out, bytes.
+/// Longest example of a suppressed line, in bytes.
 const EXAMPLE_MAX: usize = 120;
-/// Target of events that come from the `log` crate; their own is in a field.
+/// Target of events from the `log` crate. Their original target is in the field [`LOG_TARGET`].
 const LOG_CRATE: &str = "log";
-/// Name of that field.
+/// Name of the field with the original target.
 const LOG_TARGET: &str = "log.target";
 
-/// The limit. Clones share the counts.
+/// The rate limit. Clones share the counts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RateLimit(Arc<Mutex<HashMap<Kind, Window>>>);
 
-/// Place in the code that logs, and the target of its lines.
+/// Call site of a log statement, and the target of its lines.
 type Kind = (Identifier, String);
 
 /// Lines of one kind since `began`.
 #[derive(Debug)]
 struct Window {
     began: Instant,
-    passed: u32,
-    left_out: u64,
+    logged: u32,
+    suppressed: u64,
     example: String,
 }
 
-/// Lines of one kind that were left out within one [`PERIOD`].
+/// Lines of one kind that were suppressed within one [`PERIOD`].
 #[derive(Debug, PartialEq, Eq)]
-struct LeftOut {
+struct Suppressed {
     target: String,
     count: u64,
     example: String,
 }
 
 impl RateLimit {
-    /// Time between two calls of [`Self::report`]: the numbers are late by so much at the most.
+    /// Time between two calls of [`Self::report`].
     pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(1);
 
-    /// Logs how many lines of each kind were left out in the last period; `all`: also in those that still run.
+    /// Logs the number of suppressed lines of each kind in the last period. `all` includes the current period.
     pub(crate) fn report(&self, all: bool) {
-        for LeftOut { target, count, example } in self.due(Instant::now(), all) {
+        for Suppressed { target, count, example } in self.due(Instant::now(), all) {
             tracing::warn!(
                 count,
                 of = target,
                 example,
-                "log lines left out: more than {BURST} of a kind at once"
+                "log lines suppressed: more than {BURST} of one kind"
             );
         }
     }
 
-    fn due(&self, now: Instant, all: bool) -> Vec<LeftOut> {
+    fn due(&self, now: Instant, all: bool) -> Vec<Suppressed> {
         let mut due = Vec::new();
         self.lock().retain(|(_, target), window| {
             if !all && now.saturating_duration_since(window.began) < PERIOD {
                 return true;
             }
-            let count = std::mem::take(&mut window.left_out);
+            let count = std::mem::take(&mut window.suppressed);
             if count == 0 {
                 return false;
             }
-            due.push(LeftOut { target: target.clone(), count, example: std::mem::take(&mut window.example) });
-            // The flood may go on: nothing but its number is logged until a period was quiet.
-            (window.began, window.passed) = (now, BURST);
+            due.push(Suppressed {
+                target: target.clone(),
+                count,
+                example: std::mem::take(&mut window.example),
+            });
+            // Only the number is logged until a period without lines of this kind.
+            (window.began, window.logged) = (now, BURST);
             true
         });
         due
     }
 
-    /// Counts a line; true if it is logged. `example` is asked for its text if it is the first one left out.
+    /// Counts a line and returns true if it may be logged. The first suppressed line is kept as the example.
     fn admit(&self, kind: Kind, now: Instant, example: impl FnOnce() -> String) -> bool {
         let mut kinds = self.lock();
         let window = kinds.entry(kind);
         let window =
-            window.or_insert_with(|| Window { began: now, passed: 0, left_out: 0, example: String::new() });
-        if window.left_out == 0 && now.saturating_duration_since(window.began) >= PERIOD {
-            (window.began, window.passed) = (now, 0);
+            window.or_insert_with(|| Window { began: now, logged: 0, suppressed: 0, example: String::new() });
+        if window.suppressed == 0 && now.saturating_duration_since(window.began) >= PERIOD {
+            (window.began, window.logged) = (now, 0);
         }
-        if window.passed < BURST {
-            window.passed += 1;
+        if window.logged < BURST {
+            window.logged += 1;
             return true;
         }
-        if window.left_out == 0 {
+        if window.suppressed == 0 {
             window.example = example();
         }
-        window.left_out += 1;
+        window.suppressed += 1;
         false
     }
 
@@ -131,7 +134,7 @@ impl<S: Subscriber> Filter<S> for RateLimit {
     }
 }
 
-/// The text of one field of an event.
+/// Text of one field of an event.
 struct Text {
     field: &'static str,
     text: String,
@@ -173,51 +176,55 @@ mod tests {
     }
 
     fn kind(target: &str) -> Kind {
-        struct Here;
-        impl tracing::Callsite for Here {
+        struct TestCallsite;
+        impl tracing::Callsite for TestCallsite {
             fn set_interest(&self, _: tracing::subscriber::Interest) {}
             fn metadata(&self) -> &Metadata<'_> {
                 unreachable!("a key only")
             }
         }
-        (Identifier(&Here), target.to_owned())
+        (Identifier(&TestCallsite), target.to_owned())
     }
 
     #[test]
-    fn ten_lines_pass_and_then_one_number_a_period() {
+    fn ten_lines_are_logged_and_then_one_count_a_period() {
         let (limit, start) = (RateLimit::default(), Instant::now());
         let at = |ms| start + Duration::from_millis(ms);
         let line = |ms| limit.admit(kind("a"), at(ms), || format!("at {ms}"));
         assert_eq!((0..30).filter(|ms| line(*ms)).count(), 10);
-        assert!(limit.admit(kind("b"), at(30), String::new), "another kind has its own count");
-        assert_eq!(limit.due(at(9_000), false), [], "the period runs");
-        let left_out = |count, example: &str| {
-            vec![LeftOut { target: "a".to_owned(), count, example: example.to_owned() }]
+        assert!(limit.admit(kind("b"), at(30), String::new), "each kind has its own count");
+        assert_eq!(limit.due(at(9_000), false), [], "the period has not ended");
+        let suppressed = |count, example: &str| {
+            vec![Suppressed { target: "a".to_owned(), count, example: example.to_owned() }]
         };
-        assert_eq!(limit.due(at(10_500), false), left_out(20, "at 10"));
-        assert!(!line(10_600), "the flood goes on: nothing but its number");
-        assert_eq!(limit.due(at(20_600), false), left_out(1, "at 10600"));
-        assert_eq!(limit.due(at(30_700), false), [], "a quiet period");
-        assert!(line(30_800), "begins anew");
+        assert_eq!(limit.due(at(10_500), false), suppressed(20, "at 10"));
+        assert!(!line(10_600), "lines stay suppressed after a period with suppressed lines");
+        assert_eq!(limit.due(at(20_600), false), suppressed(1, "at 10600"));
+        assert_eq!(limit.due(at(30_700), false), [], "a period without lines");
+        assert!(line(30_800), "lines are logged again");
         assert_eq!((31_000..31_020).filter(|ms| line(*ms)).count(), 9);
-        assert_eq!(limit.due(at(31_100), true), left_out(11, "at 31009"), "at the end all is told");
+        assert_eq!(
+            limit.due(at(31_100), true),
+            suppressed(11, "at 31009"),
+            "`all` includes the current period"
+        );
     }
 
     #[test]
-    fn a_window_that_nobody_reports_begins_anew_by_itself() {
+    fn an_ended_period_without_suppressed_lines_restarts_without_a_report() {
         let (limit, start) = (RateLimit::default(), Instant::now());
         let line = |secs| limit.admit(kind("a"), start + Duration::from_secs(secs), String::new);
         assert!((0..1_000).all(|n| line(n * 2)), "five lines a period");
     }
 
     #[test]
-    fn floods_are_limited_by_place_and_audit_and_debug_are_not() {
+    fn lines_are_limited_by_call_site_except_audit_and_debug() {
         let (limit, count) = (RateLimit::default(), Arc::new(Mutex::new(0)));
         let layer = Counter(count.clone()).with_filter(limit.clone());
         let logged = || std::mem::take(&mut *count.lock().unwrap());
         tracing::subscriber::with_default(Registry::default().with(layer), || {
             for n in 0..100 {
-                tracing::error!(n, "bad request of {n}");
+                tracing::error!(n, "bad request {n}");
             }
             assert_eq!(logged(), 10);
             for n in 0..100 {

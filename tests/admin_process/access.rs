@@ -175,7 +175,7 @@ fn commands_are_refused_while_the_audit_log_is_full() {
         let stop = || http(&env.admin_socket(), "POST", "/v1/actors/queue/fetcher_watcher/stop", &[], "{}");
         let refused = stop();
         assert_eq!(refused.status, 503, "{}", refused.body);
-        assert!(refused.body.contains("nothing was done"), "{}", refused.body);
+        assert!(refused.body.contains("was not executed"), "{}", refused.body);
         assert_eq!(env.node("queue/fetcher_watcher")["state"], "running");
         assert_eq!(lines(&audit).len(), 1, "the log has a partial line");
         disk.free();

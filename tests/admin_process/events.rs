@@ -75,7 +75,7 @@ fn event_readers_are_limited_and_workers_stay_served() {
     let grown = instance.memory("VmRSS").saturating_sub(memory);
     eprintln!("{served} served, {refused} refused, {most} at once; {} KiB more", grown >> 10);
     assert_eq!(most, MAX_READERS, "the limit of readers was not reached");
-    assert_eq!(env.metric("admin", "refused_crowded") as usize, refused);
+    assert_eq!(env.metric("admin", "refused_event_limit") as usize, refused);
     assert!(grown < 16 << 20, "{grown} bytes more");
     assert_eq!(env.node("admin")["restarts"], 0);
     assert!(EventReader::tcp(address, "", &[]).is_ok_and(|reader| reader.status == 200));

@@ -141,14 +141,14 @@ fn errors_of_all_sources_are_reported_together() {
     let lines: Vec<_> = err.lines().collect();
     let expected = [
         "orchestrator: the configuration has 8 errors".to_owned(),
-        format!("{name}:2: queue.hold_secs: \"1\" is a string, an integer is expected"),
+        format!("{name}:2: queue.hold_secs: \"1\" is a string, expected an integer"),
         format!("{name}:5: admin.listen: \"[::]:1\" is not a loopback address"),
         "/nowhere.toml: cannot read this file: No such file or directory".to_owned(),
         "environment ORCHESTRATOR__QUEUE__HOLDSECS: queue.holdsecs: unknown key; did you mean hold_secs?"
             .to_owned(),
-        "environment ORCHESTRATOR__TELEMETRY__FORMAT: telemetry.format: \"xml\" is none of text, json"
+        "environment ORCHESTRATOR__TELEMETRY__FORMAT: telemetry.format: \"xml\" is not one of text, json"
             .to_owned(),
-        "--set queue.socket=[]: queue.socket: this is an array, a string is expected".to_owned(),
+        "--set queue.socket=[]: queue.socket: this is an array, expected a string".to_owned(),
         "--set x: write it as section.key=value".to_owned(),
         "--only y: there is no such subsystem in this build; it has: queue".to_owned(),
     ];

@@ -41,7 +41,7 @@ async fn html_in_a_name_is_shown_as_text() {
         ("#/tree", "[...document.querySelectorAll('.label')].some(e => e.textContent === NAME)"),
         (
             "#/ingester",
-            "[...document.querySelectorAll('.picture[aria-label=Workers] td')].some(e => e.textContent === NAME)",
+            "[...document.querySelectorAll('.view[aria-label=Workers] td')].some(e => e.textContent === NAME)",
         ),
         (
             "#/tree/orchestrator/ingester?tab=events",

@@ -126,7 +126,7 @@ async fn a_page_of_another_origin_can_neither_read_nor_command() {
     assert_eq!(browser.run_async(&attack).await, json!(["failed", "failed", "failed"]));
     let short = path.trim_start_matches("orchestrator/");
     assert_eq!(env.node(short)["restarts"], json!(0));
-    assert!(env.metric("admin", "refused_foreign") >= 2);
+    assert!(env.metric("admin", "refused_origin") >= 2);
     let framed = format!(
         "const frame = document.createElement('iframe'); frame.src = 'http://{ours}/';
          frame.onload = () => arguments[0](frame.contentDocument === null); document.body.append(frame);"

@@ -37,7 +37,7 @@ fn readiness_requires_a_consumer_for_every_queue() {
     eventually("the endpoint to answer", || env.base().cli(&["tree"]).0 == 0);
     let answer = readyz(&env);
     assert_eq!(answer.status, 503);
-    assert!(answer.body.contains("culprit: orchestrator/provenance/amqp: "), "{}", answer.body);
+    assert!(answer.body.contains("failed: orchestrator/provenance/amqp: "), "{}", answer.body);
 
     let notice = next_notice(&manager, 2 * REPORT_AFTER).expect("a notice");
     assert!(begun.elapsed() >= REPORT_AFTER, "{notice} after {:?}", begun.elapsed());

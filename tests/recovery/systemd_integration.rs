@@ -101,7 +101,7 @@ fn a_frozen_arbiter_is_reported_and_stops_the_watchdog() {
         (reply.status == 503).then_some(reply.body)
     });
     assert!(frozen.elapsed() < Duration::from_secs(2), "flagged after {:?}", frozen.elapsed());
-    assert!(named.contains("culprit: orchestrator/queue") && named.contains("is blocked"), "{named}");
+    assert!(named.contains("failed: orchestrator/queue") && named.contains("is blocked"), "{named}");
     let node = http(&env.admin_socket(), "GET", "/v1/tree/queue/fetcher_watcher", &[], "").json();
     assert_eq!(node.pointer("/root/stuck").or(node.pointer("/stuck")), Some(&Value::Bool(true)), "{node}");
     // Normally four messages come within 800 ms; during the freeze none does.

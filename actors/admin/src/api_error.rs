@@ -1,4 +1,4 @@
-//! What a request is told that cannot be served: always `{"error", "message"}`, always saying what to do.
+//! Error responses: `{"error", "message"}`, where the message says what to do.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use orchestrator_supervise::{AskError, CommandError, ConsoleCallError, ConsoleEr
 
 use orchestrator_subsystem::wire::{ErrorBody, ErrorKind};
 
-/// An answer that is no success.
+/// An error response.
 #[derive(Debug)]
 pub(crate) struct ApiError(pub(crate) ErrorBody);
 
@@ -49,7 +49,7 @@ impl From<ConsoleCallError> for ApiError {
         let kind = match &error {
             ConsoleCallError::NoConsole(_) => ErrorKind::NotFound,
             ConsoleCallError::Ask(AskError::Full(_)) => ErrorKind::Refused,
-            // Lost in hand: like a time-out, nobody knows whether it was done.
+            // A lost request is like a time-out: it may have been executed.
             ConsoleCallError::Ask(AskError::TimedOut(_) | AskError::Lost) => ErrorKind::TimedOut,
         };
         Self::new(kind, error.to_string())

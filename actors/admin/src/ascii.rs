@@ -1,4 +1,4 @@
-//! The tree as text, one line a child. Pure: the same snapshot gives the same text, for endpoint and CLI alike.
+//! The tree as text, one line for each child, for the endpoint and the CLI. No I/O.
 
 use orchestrator_supervise::{
     ExitSnapshot, LinkSnapshot, MailboxSnapshot, NodeSnapshot, NoteSnapshot, TreeSnapshot,
@@ -6,32 +6,32 @@ use orchestrator_supervise::{
 
 use orchestrator_subsystem::columns::align;
 
-/// Are spans of time shown? Without them the text changes only when something happened.
+/// Option to show durations such as ages and delays. Without them, texts of an unchanged tree are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ages {
-    /// For people.
+pub enum Durations {
+    /// Durations are shown.
     Show,
-    /// For comparing.
+    /// Durations are left out.
     Hide,
 }
 
-/// Position of the columns that are aligned to the right: incarnation, restarts, age.
+/// Right-aligned columns: incarnation, restarts, age.
 const RIGHT: [usize; 3] = [3, 4, 5];
 
-/// Renders a tree, or the part of it that the snapshot holds.
-pub fn render(snapshot: &TreeSnapshot, ages: Ages) -> String {
-    let head = ["CHILD", "KIND", "STATE", "INC", "RESTARTS", "AGE", "MAILBOX", "LINK AND TROUBLE"];
+/// Formats the tree of a snapshot as a table.
+pub fn render(snapshot: &TreeSnapshot, durations: Durations) -> String {
+    let head = ["CHILD", "KIND", "STATE", "INC", "RESTARTS", "AGE", "MAILBOX", "LINK AND NOTES"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    if ages == Ages::Hide {
+    if durations == Durations::Hide {
         rows[0][5].clear();
     }
-    let mut painter = Painter { now_ms: snapshot.captured_at_ms, ages, rows };
-    painter.node(&snapshot.root, &snapshot.root.path, "");
-    align(&painter.rows, &RIGHT)
+    let mut table = TreeTable { now_ms: snapshot.captured_at_ms, durations, rows };
+    table.add(&snapshot.root, &snapshot.root.path, "");
+    align(&table.rows, &RIGHT)
 }
 
-/// A span of time in at most two units.
-pub fn span(ms: u64) -> String {
+/// Formats a duration in at most two units, e.g. `2m05s`.
+pub fn format_duration(ms: u64) -> String {
     let s = ms / 1000;
     match s {
         0 => format!("{ms}ms"),
@@ -42,17 +42,23 @@ pub fn span(ms: u64) -> String {
     }
 }
 
-struct Painter {
+/// The rows of the table.
+struct TreeTable {
     now_ms: u64,
-    ages: Ages,
+    durations: Durations,
     rows: Vec<Vec<String>>,
 }
 
-impl Painter {
-    fn node(&mut self, node: &NodeSnapshot, name: &str, indent: &str) {
+impl TreeTable {
+    /// Adds the rows of `node` and its descendants.
+    fn add(&mut self, node: &NodeSnapshot, name: &str, indent: &str) {
         let label = node.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
         let runs = matches!(node.state.as_str(), "running" | "paused");
-        let age = if runs && self.ages == Ages::Show { self.since(node.started_ms) } else { String::new() };
+        let age = if runs && self.durations == Durations::Show {
+            self.since(node.started_ms)
+        } else {
+            String::new()
+        };
         self.rows.push(vec![
             format!("{name}{label}"),
             node.kind.clone(),
@@ -61,17 +67,17 @@ impl Painter {
             node.restarts.to_string(),
             age,
             mailboxes(&node.mailboxes),
-            self.note(node),
+            self.notes(node),
         ]);
         let last = node.children.len().saturating_sub(1);
         for (i, child) in node.children.iter().enumerate() {
             let (branch, below) = if i == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-            self.node(child, &format!("{indent}{branch}{}", child.id), &format!("{indent}{below}"));
+            self.add(child, &format!("{indent}{branch}{}", child.id), &format!("{indent}{below}"));
         }
     }
 
-    /// Trouble, the link, and the names of the state that outlives restarts.
-    fn note(&self, node: &NodeSnapshot) -> String {
+    /// Returns the last column: faults, the link, and the names of durable state.
+    fn notes(&self, node: &NodeSnapshot) -> String {
         let mut notes = Vec::new();
         if node.stuck {
             notes.push(self.stuck(node));
@@ -82,7 +88,7 @@ impl Painter {
             notes.push(format!("{refused} refused"));
         }
         notes.extend(node.last_exit.as_ref().and_then(|exit| self.last_exit(exit)));
-        notes.extend(node.note.as_ref().map(|note| self.set_aside(note)));
+        notes.extend(node.note.as_ref().map(|note| self.note(note)));
         if !node.durable.is_empty() {
             notes.push(format!("durable: {}", node.durable.join(", ")));
         }
@@ -90,9 +96,11 @@ impl Painter {
     }
 
     fn stuck(&self, node: &NodeSnapshot) -> String {
-        match (&node.in_progress, self.ages) {
-            (Some(work), Ages::Show) => format!("stuck in {} for {}", work.name, span(work.for_ms)),
-            (Some(work), Ages::Hide) => format!("stuck in {}", work.name),
+        match (&node.in_progress, self.durations) {
+            (Some(work), Durations::Show) => {
+                format!("stuck in {} for {}", work.name, format_duration(work.for_ms))
+            }
+            (Some(work), Durations::Hide) => format!("stuck in {}", work.name),
             (None, _) if node.state == "stuck" => "stuck: it did not stop".to_owned(),
             (None, _) => format!("stuck: arbiter {} is blocked", node.arbiter.as_deref().unwrap_or("?")),
         }
@@ -106,8 +114,8 @@ impl Painter {
         if let Some(attempts) = link.attempts.filter(|attempts| *attempts > 0) {
             text.push_str(&format!(" (try {attempts})"));
         }
-        if let (Some(ms), Ages::Show) = (link.retry_in_ms, self.ages) {
-            text.push_str(&format!(" (again in {})", span(ms)));
+        if let (Some(ms), Durations::Show) = (link.retry_in_ms, self.durations) {
+            text.push_str(&format!(" (again in {})", format_duration(ms)));
         }
         text
     }
@@ -116,30 +124,30 @@ impl Painter {
         if matches!(exit.kind.as_str(), "normal" | "shutdown") {
             return None;
         }
-        let ago = match self.ages {
-            Ages::Show => format!(" {} ago", self.since(exit.at_ms)),
-            Ages::Hide => String::new(),
+        let ago = match self.durations {
+            Durations::Show => format!(" {} ago", self.since(exit.at_ms)),
+            Durations::Hide => String::new(),
         };
-        let lost = exit.in_progress.as_ref().map(|name| format!(" in {name}")).unwrap_or_default();
-        Some(format!("last exit{ago}{lost}: {}", exit.reason))
+        let message = exit.in_progress.as_ref().map(|name| format!(" in {name}")).unwrap_or_default();
+        Some(format!("last exit{ago}{message}: {}", exit.reason))
     }
 
-    fn set_aside(&self, note: &NoteSnapshot) -> String {
-        match self.ages {
-            Ages::Show => format!("{} ago: {}", self.since(note.at_ms), note.text),
-            Ages::Hide => note.text.clone(),
+    fn note(&self, note: &NoteSnapshot) -> String {
+        match self.durations {
+            Durations::Show => format!("{} ago: {}", self.since(note.at_ms), note.text),
+            Durations::Hide => note.text.clone(),
         }
     }
 
     fn since(&self, ms: u64) -> String {
-        span(self.now_ms.saturating_sub(ms))
+        format_duration(self.now_ms.saturating_sub(ms))
     }
 }
 
-/// `3/1024`; of several the fullest, with its name.
+/// Formats the depth and capacity of the fullest mailbox: `3/1024`, with its name if there are several.
 fn mailboxes(mailboxes: &[MailboxSnapshot]) -> String {
     let fill = |mailbox: &MailboxSnapshot| mailbox.depth as f64 / mailbox.capacity.max(1) as f64;
-    // The first of equals, so that the text is steady.
+    // The first of equally full mailboxes, so that the text does not change at random.
     let fullest = mailboxes.iter().rev().max_by(|a, b| fill(a).total_cmp(&fill(b)));
     fullest.map_or_else(String::new, |mailbox| {
         let name = if mailboxes.len() > 1 { format!(" {}", mailbox.name) } else { String::new() };

@@ -1,8 +1,7 @@
-//! The audit log: one JSON object a line, who asked for what, why, and what came of it.
+//! The audit log: one JSON object a line for each command, with caller, reason and outcome.
 //!
-//! The file is opened for each line, so that it can be rotated by a rename. A small append to the page cache does not
-//! hold up the endpoint's own arbiter for long, and nobody else runs there; it is not synced, since what it tells of
-//! shows in the events and in the log as well.
+//! The file is opened for each line, so that it can be rotated by a rename. Lines are not synced to disk, since events and logs have the
+//! same information. The append blocks only the endpoint's own arbiter.
 
 use std::{
     fs::{File, OpenOptions},
@@ -21,17 +20,17 @@ use serde_json::Value;
 
 use crate::timestamp;
 
-/// Outcome of what was carried out.
+/// Outcome of an executed command.
 pub(crate) const DONE: &str = "ok";
-/// Target of the log lines about what was carried out.
+/// Log target of the lines about executed commands.
 pub const AUDIT_TARGET: &str = "orchestrator_admin::audit::done";
 
-/// Room for any line.
+/// Longest line, in bytes.
 const LINE_MAX: u64 = 16 * 1024;
-/// Longest arguments that are noted as they are, bytes of JSON.
+/// Longest arguments that are recorded in full, in bytes of JSON.
 const ARGS_MAX: usize = 8 * 1024;
 
-/// One line.
+/// One line of the audit log.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Record {
     pub(crate) at: String,
@@ -40,56 +39,60 @@ pub(crate) struct Record {
     pub(crate) path: String,
     pub(crate) verb: String,
     pub(crate) reason: String,
-    /// Of a console verb.
+    /// Arguments of a console verb.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) args: Option<Value>,
-    /// `ok`, or the kind of error and its words.
+    /// `ok`, or the kind and message of the error.
     pub(crate) outcome: String,
-    /// The child's state, for a command.
+    /// State of the child before a command.
     pub(crate) before: Option<String>,
+    /// State of the child after a command.
     pub(crate) after: Option<String>,
 }
 
-/// Where the lines go.
+/// The audit log.
 #[derive(Debug)]
 pub(crate) struct Audit {
     path: Option<PathBuf>,
 }
 
-/// A place for one line.
+/// Reserved space for one line.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ReservedLine {
     file: Option<File>,
 }
 
 impl Audit {
-    /// To the file at `path`, if there is one, and to the log.
+    /// Creates a log that writes to the file at `path`, if any, and to the program's log.
     pub(crate) fn new(path: Option<&Path>) -> Self {
         Self { path: path.map(Path::to_owned) }
     }
 
-    /// Do the lines go to a file?
+    /// Returns true if the lines are written to a file.
     pub(crate) fn has_file(&self) -> bool {
         self.path.is_some()
     }
 
-    /// Makes sure that a line can be written, before anything is done that it would tell of.
-    pub(crate) fn reserve(&self) -> Result<Place, String> {
+    /// Reserves space for a line, before the command is executed.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn reserve(&self) -> Result<ReservedLine, String> {
         let Some(path) = &self.path else {
-            return Ok(Place { file: None });
+            return Ok(ReservedLine { file: None });
         };
         let file = open(path).map_err(|error| {
-            format!("the audit log {} cannot be written: {error}: nothing was done", path.display())
+            format!("cannot write the audit log {}: {error}: the command was not executed", path.display())
         })?;
-        Ok(Place { file: Some(file) })
+        Ok(ReservedLine { file: Some(file) })
     }
 }
 
-impl Place {
-    /// Writes the line, with one system call, so that lines of several writers do not mix. False when there is no file.
+impl ReservedLine {
+    /// Writes the line with one system call, so that lines of several writers do not mix. Returns false if there is no file.
     pub(crate) fn write(self, record: &Record) -> io::Result<bool> {
         let Record { who, role, path, verb, reason, outcome, .. } = record;
-        // The log's rate limit knows the two apart: nobody fills the log with what is refused, and nothing that was done is left out.
+        // The log's rate limit applies to refused commands, but not to executed ones.
         if outcome == DONE {
             tracing::info!(target: AUDIT_TARGET, who, role, path, verb, reason, outcome, "audit");
         } else {
@@ -108,7 +111,7 @@ impl Place {
     }
 }
 
-/// `args` as they are noted: cut when they are long.
+/// Returns `args` for the audit log, as a shortened string if they are long.
 pub(crate) fn bounded(args: &Value) -> Value {
     let text = args.to_string();
     if escape_json(&text).len() <= ARGS_MAX {
@@ -117,22 +120,22 @@ pub(crate) fn bounded(args: &Value) -> Value {
     Value::String(sanitize_to(text, ARGS_MAX / 4))
 }
 
-/// The time for a line.
+/// Returns the current time in the format of the log.
 pub(crate) fn now() -> String {
     timestamp::rfc3339(std::time::SystemTime::now())
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    // Non-blocking: a named pipe that nobody reads must not hang the endpoint.
+    // Non-blocking, since opening a named pipe without a reader would block.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("not a regular file"));
     }
-    // On a full disk this fails now, and not when the command has been carried out.
+    // On a full disk this fails now, before the command is executed.
     match fallocate(&file, FallocateFlags::KEEP_SIZE, metadata.len(), LINE_MAX) {
-        // Not every file system can.
+        // Some file systems do not support it.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(file),
         Err(error) => Err(error.into()),
     }
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_appended_to_a_private_file_that_may_be_renamed() {
+    fn lines_are_appended_to_a_private_file_that_can_be_renamed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("audit.jsonl");
         let audit = Audit::new(Some(&path));
@@ -180,17 +183,17 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_had_is_said_so() {
+    fn an_unwritable_file_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         for path in [dir.path().to_owned(), dir.path().join("gone/audit"), "/dev/full".into()] {
             let error = Audit::new(Some(&path)).reserve().unwrap_err();
-            assert!(error.contains("nothing was done"), "{error}");
+            assert!(error.contains("was not executed"), "{error}");
         }
         assert!(!Audit::new(None).reserve().unwrap().write(&record("x", None)).unwrap());
     }
 
     #[test]
-    fn every_line_fits_its_place() {
+    fn the_longest_line_fits_the_reserved_space() {
         let long = "\u{1}".repeat(orchestrator_subsystem::wire::REASON_LIMIT);
         let worst = record(&long, Some(bounded(&json!({ "x": "\u{1}\"é".repeat(50_000) }))));
         assert!(serde_json::to_vec(&worst).unwrap().len() < LINE_MAX as usize);

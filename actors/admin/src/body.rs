@@ -1,4 +1,4 @@
-//! Reads a request's JSON body, bounded in size and time.
+//! The JSON body of a request, limited in size and time.
 
 use std::time::Duration;
 
@@ -8,10 +8,13 @@ use serde::de::DeserializeOwned;
 use crate::api_error::ApiError;
 use orchestrator_subsystem::wire::{BODY_LIMIT, ErrorKind};
 
-/// A client that sends slower than this is cut off.
+/// Time within which the whole body has to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The body as `T`, or `T::default()` when it is empty; `example` shows in the error what it should look like.
+/// Reads the body as `T`, or returns `T::default()` if it is empty. Error messages contain `example`.
+///
+/// # Errors
+/// The body is late, too large or invalid.
 pub(crate) async fn read<T: DeserializeOwned + Default>(
     payload: Payload,
     example: &str,
@@ -32,7 +35,7 @@ pub(crate) async fn read<T: DeserializeOwned + Default>(
     if bytes.is_empty() {
         return Ok(T::default());
     }
-    // A list of values is no list of named ones, although serde takes it for a struct.
+    // serde would accept an array as a struct.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(bad("the body is not a JSON object".to_owned()));
     }

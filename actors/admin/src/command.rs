@@ -1,4 +1,4 @@
-//! `POST /v1/actors/{path}/{verb}`: the way in for operators' wishes.
+//! `POST /v1/actors/{path}/{verb}`: commands to children.
 
 use std::sync::Arc;
 
@@ -7,18 +7,20 @@ use actix_web::{
     web::{Data, Path, Payload, ReqData},
 };
 
-use crate::{access::Access, api_error::ApiError, body, role::Caller, steering::Carried};
+use crate::{
+    api_error::ApiError, body, command_executor::Execution, handler_context::HandlerContext, role::Caller,
+};
 
 pub(crate) async fn command(
-    access: Data<Access>,
+    context: Data<HandlerContext>,
     caller: ReqData<Arc<Caller>>,
     target: Path<(String, String)>,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
     let (path, verb) = target.into_inner();
     let args = body::read(payload, r#"{"reason": "disk was full"}"#);
-    Ok(match access.steering().command(&caller, &path, &verb, args).await? {
-        Carried::Out(answer) => HttpResponse::Ok().json(answer),
-        Carried::Under(answer) => HttpResponse::Accepted().json(answer),
+    Ok(match context.executor().command(&caller, &path, &verb, args).await? {
+        Execution::Completed(answer) => HttpResponse::Ok().json(answer),
+        Execution::Accepted(answer) => HttpResponse::Accepted().json(answer),
     })
 }

@@ -1,4 +1,4 @@
-//! The `[admin]` section: where the endpoint listens, and for whom. Nothing is bound here.
+//! The section `[admin]`.
 
 use std::{
     net::SocketAddr,
@@ -10,33 +10,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AdminError, token_file};
 
-/// The `[admin]` section.
+/// Section `[admin]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminConfig {
-    /// TCP address, `IP:PORT`; "" keeps off TCP. Others than loopback ones need `tokens_file`.
+    /// TCP address `IP:PORT`, or "" for no TCP port. An address that is not a loopback one requires `tokens_file`.
     #[schemars(extend("format" = "address"))]
     pub listen: String,
-    /// Unix socket, made with mode 0600; none by default.
+    /// Path of a unix socket, created with mode 0600. There is none by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub unix_socket: Option<PathBuf>,
-    /// Lets an operator make children panic and arbiters freeze (`POST /v1/actors/{path}/panic`, `freeze`): for tests only.
+    /// Allows commands that make a child panic or block its arbiter (`POST /v1/actors/{path}/panic`, `freeze`). For tests only.
     pub chaos: bool,
-    /// Who may come in over TCP: a file of mode 0600 with lines `ROLE NAME TOKEN`, where a viewer may look and an
-    /// operator command as well. "": whoever reaches the loopback address. It is read again when it changes.
+    /// File of mode 0600 with lines `ROLE NAME TOKEN` for access over TCP. A `viewer` may read, an `operator` may also send commands. With
+    /// "", every client of the loopback address is an operator. A changed file is read again.
     pub tokens_file: PathBuf,
-    /// Who commanded what, when, why, and what came of it: one JSON object a line is appended. "": in the log only.
+    /// Audit log: a file to which one line of JSON is appended for each command. With "", commands are only logged.
     pub audit_file: PathBuf,
-    /// Names by which clients may call this endpoint, besides `localhost` and IP addresses.
+    /// Accepted names in the `Host` header, besides `localhost` and IP addresses.
     #[schemars(extend("format" = "address"))]
     pub allowed_hosts: Vec<String>,
-    /// Most readers of `/v1/events` at once, on each of the two sockets; at most half of its connections.
+    /// Maximum number of concurrent readers of `/v1/events` on each of the two sockets. Limited to half of its connections.
     #[schemars(range(max = 10_000))]
     pub max_event_clients: usize,
 }
 
-/// Where to listen, checked.
+/// Validated addresses to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Addresses {
     pub(crate) tcp: Option<SocketAddr>,
@@ -44,29 +44,28 @@ pub(crate) struct Addresses {
 }
 
 impl AdminConfig {
-    /// The address of a configuration that says nothing.
+    /// Default of `listen`.
     pub const DEFAULT_LISTEN: &'static str = "127.0.0.1:7117";
 
-    /// Checks the section, and the tokens file if it names one.
+    /// Checks the section and the tokens file.
     ///
     /// # Errors
-    /// The address is none, or others than this machine could reach it without a token; the tokens file is not as it
-    /// must be.
+    /// The address is invalid, or reachable from other hosts without a token, or the tokens file is invalid.
     pub fn check(&self) -> Result<(), AdminError> {
         self.addresses()?;
         self.tokens_path().map_or(Ok(()), |path| token_file::read(path).map(drop))
     }
 
-    /// For a person at a terminal: where the endpoint is and what to do with it. Empty when it is off.
+    /// Returns a line with the addresses for the terminal, or an empty text if the endpoint is off.
     pub fn greeting(&self) -> String {
         let tcp = (!self.listen.is_empty()).then(|| format!("http://{}/", self.listen));
         let how = if tcp.is_some() { "open it in a browser, or run" } else { "see" };
         let unix = self.unix_socket.as_ref().map(|path| path.display().to_string());
-        let places: Vec<_> = tcp.into_iter().chain(unix).collect();
-        if places.is_empty() {
+        let addresses: Vec<_> = tcp.into_iter().chain(unix).collect();
+        if addresses.is_empty() {
             return String::new();
         }
-        format!("  admin   {}  ({how} `orchestrator tree`)\n", places.join(" and "))
+        format!("  admin   {}  ({how} `orchestrator tree`)\n", addresses.join(" and "))
     }
 
     pub(crate) fn addresses(&self) -> Result<Addresses, AdminError> {
@@ -75,7 +74,7 @@ impl AdminConfig {
             listen => Some(self.address(listen)?),
         };
         if let Some(host) = self.allowed_hosts.iter().find(|host| !is_name(host)) {
-            return Err(AdminError::NoHost(host.clone()));
+            return Err(AdminError::InvalidHost(host.clone()));
         }
         Ok(Addresses { tcp, unix: self.unix_socket.clone() })
     }
@@ -89,7 +88,8 @@ impl AdminConfig {
     }
 
     fn address(&self, listen: &str) -> Result<SocketAddr, AdminError> {
-        let address: SocketAddr = listen.parse().map_err(|_| AdminError::NoAddress(listen.to_owned()))?;
+        let address: SocketAddr =
+            listen.parse().map_err(|_| AdminError::InvalidAddress(listen.to_owned()))?;
         if address.ip().to_canonical().is_loopback() || self.tokens_path().is_some() {
             Ok(address)
         } else {
@@ -112,7 +112,7 @@ impl Default for AdminConfig {
     }
 }
 
-/// A host as it stands in a `Host` header, without its port.
+/// Returns true for a valid host name without a port.
 fn is_name(host: &str) -> bool {
     !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))
 }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_addresses_are_taken() {
+    fn loopback_addresses_are_accepted() {
         for text in ["127.0.0.1:7117", "127.9.9.9:1", "[::1]:7117", "[::ffff:127.0.0.1]:7117"] {
             assert!(listen(text).is_ok(), "{text}");
         }
@@ -134,14 +134,17 @@ mod tests {
     }
 
     #[test]
-    fn others_are_refused_with_what_to_do() {
+    fn other_addresses_are_refused_with_advice() {
         for text in ["0.0.0.0:7117", "[::]:7117", "192.168.1.4:80"] {
             let error = listen(text).unwrap_err().to_string();
             assert!(error.contains("not a loopback address") && error.contains("tokens_file"), "{error}");
             let config =
                 AdminConfig { listen: text.to_owned(), tokens_file: "t".into(), ..AdminConfig::default() };
-            assert!(config.addresses().is_ok(), "with tokens");
-            assert!(config.check().unwrap_err().to_string().contains("admin.tokens_file"), "which is read");
+            assert!(config.addresses().is_ok(), "a tokens file allows the address");
+            assert!(
+                config.check().unwrap_err().to_string().contains("admin.tokens_file"),
+                "the tokens file is checked"
+            );
         }
         for text in ["localhost:7117", "7117", "127.0.0.1", " "] {
             let error = listen(text).unwrap_err().to_string();
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_names() {
+    fn allowed_hosts_have_no_scheme_or_port() {
         for (host, good) in [("queue.example", true), ("", false), ("h:80", false), ("http://h", false)] {
             let config = AdminConfig { allowed_hosts: vec![host.to_owned()], ..AdminConfig::default() };
             assert_eq!(config.check().is_ok(), good, "{host}");

@@ -1,4 +1,4 @@
-//! `POST /v1/consoles/{path}/{verb}`: a child's own verbs.
+//! `POST /v1/consoles/{path}/{verb}`: commands that a child defines.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use actix_web::{
     web::{Data, Path, Payload, ReqData},
 };
 
-use crate::{access::Access, api_error::ApiError, body, role::Caller};
+use crate::{api_error::ApiError, body, handler_context::HandlerContext, role::Caller};
 
 pub(crate) async fn console(
-    access: Data<Access>,
+    context: Data<HandlerContext>,
     caller: ReqData<Arc<Caller>>,
     target: Path<(String, String)>,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
     let (path, verb) = target.into_inner();
     let args = body::read(payload, r#"{"n": 10}"#);
-    let answer = access.steering().console(&caller, &path, &verb, args).await?;
+    let answer = context.executor().console(&caller, &path, &verb, args).await?;
     Ok(HttpResponse::Ok().json(answer))
 }

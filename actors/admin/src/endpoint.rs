@@ -1,5 +1,5 @@
-//! The endpoint as a child of the tree: opens its sockets, serves until it is told to stop, and never takes the
-//! process down once it has been up.
+//! The endpoint as a child of the tree. It opens the sockets and serves until it is stopped. After the first start, an error of a socket
+//! never ends the process.
 
 use std::{future::pending, io, pin::pin, sync::Arc, time::Duration};
 
@@ -9,49 +9,50 @@ use orchestrator_supervise::{
 use rustix::process::setpriority_process;
 
 use crate::{
-    About, AdminConfig, AdminError,
-    access::Access,
+    AdminConfig, AdminError, ProgramInfo,
+    admin_metrics::AdminMetrics,
     connection_limit::connections_max,
+    connection_slots::ConnectionSlots,
+    endpoint_state::EndpointState,
+    handler_context::HandlerContext,
     listeners::{Listeners, Opened},
     sampler::sample,
-    seats::Seats,
     server::Servers,
-    setup::Setup,
-    tally::Tally,
 };
 
-/// Delays between attempts to open a socket that somebody else has.
+/// Delays between attempts to open a socket whose address is in use.
 const RETRY: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(30) };
 
-/// Niceness of the endpoint's threads: about a tenth of a busy core is left for them.
+/// Niceness of the endpoint's threads. On a busy core they get about a tenth of the time.
 const NICENESS: i32 = 10;
 
-/// What a socket that cannot be opened means at the first start. Later it is always a warning: an endpoint that lost
-/// its port must not end the work.
+/// Effect of a socket that cannot be opened at the first start. At later starts it is always a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Binding {
     /// The endpoint fails to start, and so does the tree.
     Required,
-    /// A warning, the link down, and another try after a while: for drop-in use, where nobody counted on the endpoint.
+    /// The endpoint logs a warning, reports its link as down and retries. Used for drop-ins.
     Optional,
 }
 
-/// The child `admin`; its link shows where it listens. Turned off it idles. Call [`AdminConfig::check`] before: what is
-/// wrong with the configuration only shows here when the child starts.
-pub fn child_spec(config: &AdminConfig, binding: Binding, about: About) -> ChildSpec {
-    let setup = Setup::new(config, about).map(Arc::new).map_err(|error| Fault::new(error.to_string()));
+/// Returns the specification of the child `admin`. Its link shows the addresses. Without an address, the child is idle.
+///
+/// Call [`AdminConfig::check`] before: errors of the configuration appear here only when the child starts.
+pub fn child_spec(config: &AdminConfig, binding: Binding, program_info: ProgramInfo) -> ChildSpec {
+    let state =
+        EndpointState::new(config, program_info).map(Arc::new).map_err(|error| Fault::new(error.to_string()));
     let factory = Factory::task(move |cx: StartCx| {
-        let setup = setup.clone();
+        let state = state.clone();
         let binding = if cx.incarnation > 1 { Binding::Optional } else { binding };
         async move {
-            let setup = setup?;
-            if setup.places.is_empty() {
+            let state = state?;
+            if state.addresses.is_empty() {
                 cx.stop.cancelled().await;
                 return Ok(());
             }
             tokio::select! {
-                ended = serve(&setup, binding, &cx) => ended,
-                never = sample(&cx.tree, &setup.history) => match never {},
+                ended = serve(&state, binding, &cx) => ended,
+                never = sample(&cx.tree, &state.history) => match never {},
             }
         }
     });
@@ -60,20 +61,20 @@ pub fn child_spec(config: &AdminConfig, binding: Binding, about: About) -> Child
         .shutdown(Shutdown::After(Duration::from_secs(3)))
 }
 
-async fn serve(setup: &Arc<Setup>, binding: Binding, cx: &StartCx) -> Result<(), Fault> {
-    let places = &setup.places;
-    give_way();
+async fn serve(state: &Arc<EndpointState>, binding: Binding, cx: &StartCx) -> Result<(), Fault> {
+    let addresses = &state.addresses;
+    lower_priority();
     let mut listeners = Listeners::default();
-    let mut opened = listeners.open_missing(places);
-    if let (Binding::Required, Some(error)) = (binding, opened.trouble.first()) {
+    let mut opened = listeners.open_missing(addresses);
+    if let (Binding::Required, Some(error)) = (binding, opened.errors.first()) {
         return Err(Fault::new(error.to_string()));
     }
-    let link = cx.vitals.link("http", places.names());
-    let tally = Tally::register(&cx.vitals);
+    let link = cx.vitals.link("http", addresses.names());
+    let metrics = AdminMetrics::register(&cx.vitals);
     let mut attempt = 0;
     loop {
-        let access = access(setup, &tally, cx);
-        let servers = Servers::build(&listeners, access)
+        let contexts = contexts(state, &metrics, cx);
+        let servers = Servers::build(&listeners, contexts)
             .map_err(|error| Fault::new(AdminError::Server(error).to_string()))?;
         let handle = servers.handle();
         let mut running = pin!(servers.run());
@@ -85,13 +86,13 @@ async fn serve(setup: &Arc<Setup>, binding: Binding, cx: &StartCx) -> Result<(),
                 () = sleep(retry) => {}
             }
             attempt += 1;
-            opened = listeners.open_missing(places);
+            opened = listeners.open_missing(addresses);
             if opened.any {
                 break true;
             }
         };
         if !more {
-            // Nobody new comes in while the last ones are served.
+            // The sockets are closed, so that no new connection is accepted while the last requests are served.
             listeners = Listeners::default();
         }
         let (_, _) = tokio::join!(handle.stop(), running);
@@ -101,38 +102,38 @@ async fn serve(setup: &Arc<Setup>, binding: Binding, cx: &StartCx) -> Result<(),
     }
 }
 
-/// Lowers the priority of this thread and of those that it starts, which is all that serves: however many strangers knock,
-/// the work comes first. The arbiter is the endpoint's own.
-fn give_way() {
-    // No caller is refused a lower priority; if one were, the endpoint would be as important as the work.
+/// Lowers the priority of this thread and of the server threads that it starts, so that floods of requests do not slow down the
+/// subsystems.
+fn lower_priority() {
+    // The system never refuses a lower priority.
     let _ = setpriority_process(None, NICENESS);
 }
 
-/// What the handlers of the two sockets, TCP and unix, are given.
-fn access(setup: &Arc<Setup>, tally: &Tally, cx: &StartCx) -> [Access; 2] {
+/// Returns the contexts for the handlers of the TCP and the unix socket.
+fn contexts(state: &Arc<EndpointState>, metrics: &AdminMetrics, cx: &StartCx) -> [HandlerContext; 2] {
     let closing = cx.stop.child_token();
-    // Who stays must leave room for who only asks.
-    let seats = setup.event_clients_max.min(connections_max() / 2);
-    Seats::pair(seats, tally.event_clients.clone()).map(|seats| Access {
+    // Event streams are long-lived, so they may take only half of the connections.
+    let slots = state.event_clients_max.min(connections_max() / 2);
+    ConnectionSlots::pair(slots, metrics.event_clients.clone()).map(|event_slots| HandlerContext {
         tree: cx.tree.clone(),
         own_path: cx.vitals.path().to_owned(),
         stop: cx.stop.clone(),
         closing: closing.clone(),
-        setup: setup.clone(),
-        tally: tally.clone(),
-        seats,
+        state: state.clone(),
+        metrics: metrics.clone(),
+        event_slots,
     })
 }
 
-/// Shows the state of the sockets; the delay until the next try, if one is missing.
+/// Reports the state of the sockets on the link. Returns the delay until the next attempt if a socket is missing.
 fn report(link: &LinkReporter, opened: &Opened, attempt: u32) -> Option<Duration> {
-    if opened.trouble.is_empty() {
+    if opened.errors.is_empty() {
         link.up();
         return None;
     }
     let delay = RETRY.delay(attempt, fastrand::f64());
-    let texts: Vec<_> = opened.trouble.iter().map(ToString::to_string).collect();
-    // The link logs the warning, and only when the reason is new.
+    let texts: Vec<_> = opened.errors.iter().map(ToString::to_string).collect();
+    // The link logs the warning once for each new reason.
     link.down(texts.join("; "), delay);
     Some(delay)
 }
@@ -145,6 +146,6 @@ async fn sleep(delay: Option<Duration>) {
 }
 
 fn ended_early(ended: io::Result<()>) -> Fault {
-    let error = ended.err().unwrap_or_else(|| io::Error::other("it ended by itself"));
+    let error = ended.err().unwrap_or_else(|| io::Error::other("the server ended unexpectedly"));
     Fault::new(AdminError::Server(error).to_string())
 }

@@ -1,36 +1,36 @@
-//! What can be wrong with the endpoint itself. What a request gets told is `api_error.rs`.
+//! Errors of the endpoint itself. Errors of requests are in `api_error.rs`.
 
 use std::{io, net::SocketAddr, path::PathBuf};
 
-/// Why the endpoint cannot be configured or opened.
+/// Reason why the endpoint cannot be configured or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
-    /// The `listen` key is no socket address.
+    /// The key `listen` is not a socket address.
     #[error(
-        "admin.listen = \"{0}\" is no address: write IP:PORT such as 127.0.0.1:7117, or \"\" to keep off tcp"
+        "admin.listen = \"{0}\" is not an address: write IP:PORT such as 127.0.0.1:7117, or \"\" for no TCP port"
     )]
-    NoAddress(String),
-    /// The `listen` key names an address that others could reach.
+    InvalidAddress(String),
+    /// The key `listen` names an address that other hosts can reach, without a tokens file.
     #[error(
-        "admin.listen = \"{0}\" is not a loopback address: whoever reaches it could stop the work; set \
-         admin.tokens_file, or listen on 127.0.0.1 or [::1] and come in over ssh"
+        "admin.listen = \"{0}\" is not a loopback address, and other hosts could send commands to it: set \
+         admin.tokens_file, or listen on 127.0.0.1 or [::1] and connect through ssh"
     )]
     NotLoopback(SocketAddr),
-    /// A name in `allowed_hosts` is none.
-    #[error("admin.allowed_hosts has \"{0}\", which is no host name: write it without scheme and port")]
-    NoHost(String),
+    /// An entry of `allowed_hosts` is not a host name.
+    #[error("admin.allowed_hosts has \"{0}\", which is not a host name: write it without scheme and port")]
+    InvalidHost(String),
     /// The tokens file cannot be read.
-    #[error("cannot read {}: {source}: make the file that admin.tokens_file names", path.display())]
+    #[error("cannot read {}: {source}: create the file that admin.tokens_file names", path.display())]
     TokensFile {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The tokens file is not as it must be.
+    /// The tokens file is invalid.
     #[error("admin.tokens_file: {}", problems.join("; "))]
     Tokens {
-        /// Each names file and line.
+        /// Errors, each with file and line.
         problems: Vec<String>,
     },
     /// The TCP port could not be opened.
@@ -38,26 +38,26 @@ pub enum AdminError {
         "cannot listen on {address}: {source}: free the port, or set admin.listen to another one or to \"\""
     )]
     Tcp {
-        /// Where.
+        /// Address to listen on.
         address: SocketAddr,
-        /// Why.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The unix socket could not be opened.
-    #[error("cannot make the socket {}: {source}: check the directory, or set admin.unix_socket", path.display())]
+    #[error("cannot create the socket {}: {source}: check the directory, or set admin.unix_socket", path.display())]
     Unix {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Another process answers on the unix socket.
+    /// Another process listens on the unix socket.
     #[error("another process listens on {}: stop it, or set admin.unix_socket to another path", .0.display())]
     InUse(PathBuf),
-    /// What is there is not a socket, so it is not ours to replace.
-    #[error("{} is there and is no socket: move it away, or set admin.unix_socket to another path", .0.display())]
+    /// The path exists and is not a socket.
+    #[error("{} exists and is not a socket: move it away, or set admin.unix_socket to another path", .0.display())]
     NotASocket(PathBuf),
     /// The HTTP server did not start.
-    #[error("the http server does not start: {0}: see the limits on threads and open files")]
+    #[error("cannot start the HTTP server: {0}: check the limits on threads and open files")]
     Server(io::Error),
 }

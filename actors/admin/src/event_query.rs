@@ -1,22 +1,22 @@
-//! Which events a reader wants: from where on, of which children, of which kinds. Pure.
+//! The query of `GET /v1/events`: first event, child and kinds. No I/O.
 
 use orchestrator_supervise::{Event, EventKind, Tree};
 
 use crate::api_error::ApiError;
 use orchestrator_subsystem::wire::ErrorKind;
 
-/// A reader's wish.
+/// Selection of events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct EventQuery {
-    /// The last event that it has seen; none: from now on.
+    /// Number of the last event that the reader has received. With `None`, only new events are sent.
     pub(crate) after: Option<u64>,
-    /// Full path of the child at and below which things happen.
+    /// Full path of a child: only events of it and its descendants are sent.
     path: Option<String>,
-    /// Empty: all.
+    /// Kinds of events. If empty, all kinds are sent.
     kinds: Vec<String>,
 }
 
-/// The query's keys.
+/// Parameters of the query.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct EventArgs {
@@ -26,11 +26,16 @@ pub(crate) struct EventArgs {
 }
 
 impl EventQuery {
-    /// `last_event_id` is the header: a browser that comes back sends it, with the query of its first visit.
+    /// Parses the query. The header `last_event_id`, which a browser sends when it reconnects, wins over `after`.
+    ///
+    /// # Errors
+    /// A parameter is invalid, or the child does not exist.
     pub(crate) fn new(args: EventArgs, last_event_id: Option<&str>, tree: &Tree) -> Result<Self, ApiError> {
         let id = last_event_id.or(args.after.as_deref()).map(str::trim).filter(|id| !id.is_empty());
         let after = id.map(|id| {
-            id.parse().map_err(|_| bad(format!("`{id}` is no number of an event: send one that `id:` said")))
+            id.parse().map_err(|_| {
+                bad(format!("`{id}` is not the number of an event: send the last `id:` that was received"))
+            })
         });
         let path = args.path.filter(|path| !path.trim_matches('/').is_empty()).map(|path| {
             let unknown = || format!("there is no child `{path}`: `orchestrator tree` lists them all");
@@ -39,14 +44,17 @@ impl EventQuery {
         let kinds: Vec<String> =
             args.kind.iter().flat_map(|kinds| kinds.split(',')).map(|kind| kind.trim().to_owned()).collect();
         let kinds: Vec<String> = kinds.into_iter().filter(|kind| !kind.is_empty()).collect();
-        if let Some(odd) = kinds.iter().find(|kind| !EventKind::NAMES.contains(&kind.as_str())) {
-            return Err(bad(format!("no kind of event `{odd}`: there are {}", EventKind::NAMES.join(", "))));
+        if let Some(unknown) = kinds.iter().find(|kind| !EventKind::NAMES.contains(&kind.as_str())) {
+            return Err(bad(format!(
+                "unknown kind of event `{unknown}`: the kinds are {}",
+                EventKind::NAMES.join(", ")
+            )));
         }
         Ok(Self { after: after.transpose()?, path: path.transpose()?, kinds })
     }
 
-    /// Is this one of those?
-    pub(crate) fn wants(&self, event: &Event) -> bool {
+    /// Returns true if the query selects `event`.
+    pub(crate) fn matches(&self, event: &Event) -> bool {
         let below = |path: &String| {
             event.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
@@ -65,16 +73,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_taken_whole_and_kinds_by_name() {
-        let wants = |path: Option<&str>, kinds: &[&str], of: &str| {
+    fn events_are_selected_by_whole_path_segments_and_kinds() {
+        let matches = |path: Option<&str>, kinds: &[&str], of: &str| {
             let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
             let query = EventQuery { after: None, path: path.map(str::to_owned), kinds };
-            query.wants(&Event { seq: 1, at_ms: 0, path: of.to_owned(), kind: EventKind::Paused })
+            query.matches(&Event { seq: 1, at_ms: 0, path: of.to_owned(), kind: EventKind::Paused })
         };
-        assert!(wants(None, &[], "o/queue"));
-        assert!(wants(Some("o/queue"), &["resumed", "paused"], "o/queue/fetcher_watcher"));
-        assert!(wants(Some("o/queue"), &[], "o/queue"));
-        assert!(!wants(Some("o/queue"), &[], "o/queue_store") && !wants(Some("o/queue"), &[], "o"));
-        assert!(!wants(None, &["resumed"], "o/queue"));
+        assert!(matches(None, &[], "o/queue"));
+        assert!(matches(Some("o/queue"), &["resumed", "paused"], "o/queue/fetcher_watcher"));
+        assert!(matches(Some("o/queue"), &[], "o/queue"));
+        assert!(!matches(Some("o/queue"), &[], "o/queue_store") && !matches(Some("o/queue"), &[], "o"));
+        assert!(!matches(None, &["resumed"], "o/queue"));
     }
 }

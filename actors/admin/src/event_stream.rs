@@ -1,5 +1,5 @@
-//! The body of `/v1/events`: pulled from the ring as fast as its client reads, so that a slow client costs no memory. What
-//! left the ring before it was read shows as a `resync`: the client fetches the tree anew and goes on.
+//! The response body of `/v1/events`. Events are read from the ring buffer as fast as the client reads, so that a slow client costs no
+//! memory. If events were overwritten before they were sent, a `resync` event tells the client to fetch the tree again.
 
 use std::{
     convert::Infallible,
@@ -14,50 +14,50 @@ use futures_util::Stream;
 use orchestrator_supervise::{StopToken, Tree};
 use tokio::time::Instant;
 
-use crate::{event_query::EventQuery, seats::Seat};
+use crate::{connection_slots::ConnectionSlot, event_query::EventQuery};
 
-/// A silent connection is given a comment so often, to be known as alive, and to be noticed as dead.
+/// Time without events after which a comment is sent, so that both sides notice a dead connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Time to the next comment when the connection may just have been closed.
+/// Time to the next comment if the client may have closed the connection.
 const PROBE: Duration = Duration::from_millis(200);
-/// Comments in a row that tell: a peer that is gone answers the first with a reset, so that the next fails.
+/// Comments that are needed to detect a closed connection: the peer resets it after the first, so the second fails.
 const PROBES: u32 = 2;
-/// Events taken from the ring at a time.
+/// Number of events that are read from the ring buffer at once.
 const PAGE: usize = 64;
 
-/// What the stream waits for.
-enum Woken {
-    Moved,
-    Due,
+/// Reason why the stream was woken.
+enum Wake {
+    EventArrived,
+    CommentDue,
     Stopped,
 }
 
-/// Events as server-sent events, until the client leaves or the endpoint stops.
+/// A stream of server-sent events, until the client disconnects or the endpoint stops.
 pub(crate) struct EventStream {
     tree: Tree,
     query: EventQuery,
-    /// The last event that was looked at.
+    /// Number of the last event that was read.
     after: u64,
     stop: StopToken,
-    /// When to send a comment.
-    due: Instant,
+    /// Time of the next comment.
+    comment_due: Instant,
     probes_left: u32,
-    waiting: Option<Pin<Box<dyn Future<Output = Woken>>>>,
-    /// Opens the stream, so that the client sees it is one.
-    greeting: Option<String>,
+    waiting: Option<Pin<Box<dyn Future<Output = Wake>>>>,
+    /// First lines, sent at once so that the client sees the response.
+    opening: Option<String>,
     ended: bool,
-    _seat: Seat,
+    _slot: ConnectionSlot,
 }
 
 impl EventStream {
-    pub(crate) fn new(tree: Tree, query: EventQuery, stop: StopToken, seat: Seat) -> Self {
+    pub(crate) fn new(tree: Tree, query: EventQuery, stop: StopToken, slot: ConnectionSlot) -> Self {
         let newest = tree.event_log().newest();
-        let mut greeting = format!(": events after {}\nretry: 2000\n\n", query.after.unwrap_or(newest));
+        let mut opening = format!(": events after {}\nretry: 2000\n\n", query.after.unwrap_or(newest));
         let after = match query.after {
-            // Numbers of a former process: everything is new.
+            // The number is of a former process, so all events are new.
             Some(after) if after > newest => {
                 let (oldest, _) = tree.event_log().page(newest, 0);
-                greeting.push_str(&resync(oldest, newest));
+                opening.push_str(&resync(oldest, newest));
                 oldest - 1
             }
             Some(after) => after,
@@ -68,17 +68,17 @@ impl EventStream {
             query,
             after,
             stop,
-            due: Instant::now() + KEEP_ALIVE,
+            comment_due: Instant::now() + KEEP_ALIVE,
             probes_left: 0,
             waiting: None,
-            greeting: Some(greeting),
+            opening: Some(opening),
             ended: false,
-            _seat: seat,
+            _slot: slot,
         }
     }
 
-    /// What there is to say of the events that have happened; none when nothing is.
-    fn news(&mut self) -> Option<String> {
+    /// Formats the next matching events, or returns `None` if there are none.
+    fn next_events(&mut self) -> Option<String> {
         loop {
             let (oldest, events) = self.tree.event_log().page(self.after, PAGE);
             let mut text = String::new();
@@ -87,8 +87,8 @@ impl EventStream {
                 self.after = oldest - 1;
             }
             let last = events.last().map(|event| event.seq);
-            for event in events.iter().filter(|event| self.query.wants(event)) {
-                // An event is numbers and strings: it can always be written as JSON.
+            for event in events.iter().filter(|event| self.query.matches(event)) {
+                // An event has only numbers and strings, so serialization cannot fail.
                 let data = serde_json::to_string(event).unwrap_or_default();
                 let _ = write!(text, "id: {}\nevent: {}\ndata: {data}\n\n", event.seq, event.kind.name());
             }
@@ -100,31 +100,31 @@ impl EventStream {
         }
     }
 
-    fn wait(&self) -> Pin<Box<dyn Future<Output = Woken>>> {
-        let (tree, after, due, stop) = (self.tree.clone(), self.after, self.due, self.stop.clone());
+    fn wait(&self) -> Pin<Box<dyn Future<Output = Wake>>> {
+        let (tree, after, due, stop) = (self.tree.clone(), self.after, self.comment_due, self.stop.clone());
         Box::pin(async move {
             tokio::select! {
                 biased;
-                () = stop.cancelled() => Woken::Stopped,
-                () = tree.event_log().wait_after(after) => Woken::Moved,
-                () = tokio::time::sleep_until(due) => Woken::Due,
+                () = stop.cancelled() => Wake::Stopped,
+                () = tree.event_log().wait_after(after) => Wake::EventArrived,
+                () = tokio::time::sleep_until(due) => Wake::CommentDue,
             }
         })
     }
 
-    /// The server asks though nothing of ours has happened: something did on the connection. If its client closed it,
-    /// a write shows that, and only a write does: half closed it is still to be served.
-    fn suspect(&mut self) {
+    /// Schedules probes. A poll without a wake-up of this stream means that the state of the connection has changed. Only a failed write
+    /// shows that the client has closed it, since a half-closed connection is still served.
+    fn schedule_probes(&mut self) {
         if self.probes_left == 0 {
             self.probes_left = PROBES;
-            self.due = self.due.min(Instant::now() + PROBE);
+            self.comment_due = self.comment_due.min(Instant::now() + PROBE);
             self.waiting = None;
         }
     }
 
     fn comment(&mut self) -> String {
         self.probes_left = self.probes_left.saturating_sub(1);
-        self.due = Instant::now() + if self.probes_left > 0 { PROBE } else { KEEP_ALIVE };
+        self.comment_due = Instant::now() + if self.probes_left > 0 { PROBE } else { KEEP_ALIVE };
         ": alive\n\n".to_owned()
     }
 }
@@ -134,49 +134,49 @@ impl Stream for EventStream {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        let give = |text: String| Poll::Ready(Some(Ok(Bytes::from(text))));
+        let send = |text: String| Poll::Ready(Some(Ok(Bytes::from(text))));
         if this.ended || this.stop.is_cancelled() {
             return Poll::Ready(None);
         }
-        if let Some(greeting) = this.greeting.take() {
-            return give(greeting);
+        if let Some(opening) = this.opening.take() {
+            return send(opening);
         }
-        let mut asked_for_nothing = this.waiting.is_some();
+        let mut is_spurious = this.waiting.is_some();
         loop {
             if let Some(waiting) = &mut this.waiting {
-                let Poll::Ready(woken) = waiting.as_mut().poll(cx) else {
-                    if !std::mem::take(&mut asked_for_nothing) {
+                let Poll::Ready(wake) = waiting.as_mut().poll(cx) else {
+                    if !std::mem::take(&mut is_spurious) {
                         return Poll::Pending;
                     }
-                    this.suspect();
+                    this.schedule_probes();
                     if this.waiting.is_some() {
                         return Poll::Pending;
                     }
                     continue;
                 };
                 this.waiting = None;
-                asked_for_nothing = false;
-                match woken {
-                    Woken::Moved => {}
-                    Woken::Due => return give(this.comment()),
-                    Woken::Stopped => {
+                is_spurious = false;
+                match wake {
+                    Wake::EventArrived => {}
+                    Wake::CommentDue => return send(this.comment()),
+                    Wake::Stopped => {
                         this.ended = true;
                         return Poll::Ready(None);
                     }
                 }
             }
-            if let Some(text) = this.news() {
+            if let Some(text) = this.next_events() {
                 if this.probes_left == 0 {
-                    this.due = Instant::now() + KEEP_ALIVE;
+                    this.comment_due = Instant::now() + KEEP_ALIVE;
                 }
-                return give(text);
+                return send(text);
             }
             this.waiting = Some(this.wait());
         }
     }
 }
 
-/// Says that what lies before `oldest` is not to be had. Its id keeps a client that comes back from being told again.
+/// Formats the event that reports lost events before `oldest`. Its id keeps a reconnecting client from receiving it again.
 fn resync(oldest: u64, newest: u64) -> String {
     let before = oldest.saturating_sub(1);
     format!("id: {before}\nevent: resync\ndata: {{\"oldest\":{oldest},\"newest\":{newest}}}\n\n")

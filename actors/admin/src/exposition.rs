@@ -1,5 +1,5 @@
-//! The Prometheus text format 0.0.4. Pure. Keeps samples of one name together under one HELP and TYPE, drops a second
-//! sample of the same series, and bounds the series of a name, whatever the children declare.
+//! The Prometheus text format 0.0.4. No I/O. Samples of one name are grouped under one HELP and TYPE line. Duplicate series are dropped,
+//! and the number of series of a name is limited.
 
 use std::{
     collections::BTreeMap,
@@ -8,10 +8,10 @@ use std::{
 
 use orchestrator_supervise::Histogram;
 
-/// Series of one name; a histogram counts once.
+/// Maximum number of series of one name. A histogram counts as one.
 const SERIES_MAX: usize = 4096;
 
-/// Every second of the kernel's power-of-two bounds is plenty for a quantile and halves the series.
+/// Step between the kernel's power-of-two buckets that are exported. Every second one is precise enough for quantiles.
 const BUCKET_STEP: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,18 +25,18 @@ pub(crate) enum Kind {
 struct Family {
     kind: Kind,
     help: String,
-    /// Label text -> lines.
+    /// Lines of each series, by its labels as text.
     series: BTreeMap<String, String>,
 }
 
-/// Collects samples.
+/// Collector of samples.
 #[derive(Debug, Default)]
 pub(crate) struct Exposition {
     families: BTreeMap<String, Family>,
     dropped: u64,
 }
 
-/// Labels, in the order in which they are written.
+/// Names and values of labels, in the order of the output.
 pub(crate) type Labels<'a> = [(&'a str, &'a str)];
 
 impl Exposition {
@@ -49,13 +49,13 @@ impl Exposition {
         labels: &Labels<'_>,
         value: impl Display,
     ) {
-        let labels = braced(&written(labels));
+        let labels = in_braces(&format_labels(labels));
         self.series(kind, name, help, &labels, || format!("{name}{labels} {value}\n"));
     }
 
     /// Adds a histogram, in seconds.
     pub(crate) fn histogram(&mut self, name: &str, help: &str, labels: &Labels<'_>, histogram: &Histogram) {
-        let labels = written(labels);
+        let labels = format_labels(labels);
         self.series(Kind::Histogram, name, help, &labels, || buckets(name, &labels, histogram));
     }
 
@@ -72,9 +72,9 @@ impl Exposition {
         }
     }
 
-    /// The whole text.
+    /// Formats all samples.
     pub(crate) fn render(mut self) -> String {
-        let help = "Samples left out of this answer: too many series of one name, or two of the same.";
+        let help = "Samples dropped from this response: duplicates, or too many series of one name.";
         let dropped = self.dropped;
         self.add(Kind::Gauge, "orchestrator_metrics_dropped_samples", help, &[], dropped);
         let mut text = String::new();
@@ -92,16 +92,17 @@ impl Exposition {
     }
 }
 
-fn written(labels: &Labels<'_>) -> String {
-    let pairs: Vec<_> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+fn format_labels(labels: &Labels<'_>) -> String {
+    let pairs: Vec<_> =
+        labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape_value(value))).collect();
     pairs.join(",")
 }
 
-fn braced(labels: &str) -> String {
+fn in_braces(labels: &str) -> String {
     if labels.is_empty() { String::new() } else { format!("{{{labels}}}") }
 }
 
-fn escaped(value: &str) -> String {
+fn escape_value(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
@@ -110,7 +111,7 @@ fn buckets(name: &str, labels: &str, histogram: &Histogram) -> String {
     let counts = histogram.cumulative();
     let comma = if labels.is_empty() { "" } else { "," };
     let mut lines = String::new();
-    // The kernel's last bucket holds everything longer: it is the infinite one.
+    // The kernel's last bucket is unbounded.
     let (bounded, total) = match counts.split_last() {
         Some(((_, total), bounded)) => (bounded, *total),
         None => (counts.as_slice(), 0),
@@ -119,12 +120,12 @@ fn buckets(name: &str, labels: &str, histogram: &Histogram) -> String {
         let _ = writeln!(lines, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {count}");
     }
     let _ = writeln!(lines, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {total}");
-    let labels = braced(labels);
+    let labels = in_braces(labels);
     let _ = write!(lines, "{name}_sum{labels} {sum}\n{name}_count{labels} {total}\n");
     lines
 }
 
-/// `text` as part of a metric's name: lower case, and an underscore for whatever is not allowed.
+/// Converts `text` to a part of a metric name: lower case, with underscores for other characters than letters and digits.
 pub(crate) fn name_part(text: &str) -> String {
     let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     text.chars().map(word).collect::<String>().trim_matches('_').to_owned()
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_escaped_and_series_unique() {
+    fn labels_are_escaped_and_duplicate_series_are_dropped() {
         let mut exposition = Exposition::default();
         for value in [1, 2] {
             exposition.add(Kind::Gauge, "a", "x\ny", &[("path", "q\"\\\n")], value);
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn series_are_bounded() {
+    fn the_number_of_series_is_limited() {
         let mut exposition = Exposition::default();
         for i in 0..SERIES_MAX + 7 {
             exposition.add(Kind::Gauge, "a", "x", &[("i", &i.to_string())], i);
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_cumulative_and_end_in_infinity() {
+    fn buckets_are_cumulative_and_end_with_infinity() {
         let histogram = Histogram::default();
         for us in [1, 3, 100, 1_000_000_000] {
             histogram.record(Duration::from_micros(us));
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_cleaned() {
+    fn names_are_converted() {
         assert_eq!(name_part("Hand-outs/s"), "hand_outs_s");
     }
 }

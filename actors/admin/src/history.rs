@@ -1,8 +1,7 @@
-//! The last hour of the tree: every sample's changed values, in memory, within a limit. Pure: the caller has the clock.
+//! The history of the tree: samples of the last hour, in limited memory. No I/O; the caller provides the time.
 //!
-//! A sample has a value for each series, which is a child's path and the name of a metric. Samples are kept in segments of
-//! [`TICKS_MAX`]; a segment has a [`Column`] for each series. Where the limit is near, every second sample is dropped and
-//! only every second one is taken from then on.
+//! A sample has a value for each series, identified by a child's path and a metric. Segments hold [`TICKS_MAX`] samples each, with a
+//! [`Column`] for each series that stores changes only. Near the limit, every second sample is dropped and the interval is doubled.
 
 mod column;
 mod past;
@@ -22,18 +21,18 @@ use crate::history::{
     segment::{Segment, TICKS_MAX},
 };
 
-/// Limit of the memory that the history takes, in bytes.
+/// Maximum memory of the history, in bytes.
 pub(crate) const LIMIT_BYTES: usize = 32 * 1024 * 1024;
-/// Time between two samples while there is room, milliseconds.
+/// Time between two samples at full resolution, in milliseconds.
 pub(crate) const STEP_MS: u64 = 5_000;
-/// Age of the oldest sample that is kept, milliseconds.
-pub(crate) const KEPT_MS: u64 = 3_600_000;
-/// Most series; further ones are not recorded.
+/// Maximum age of a sample, in milliseconds.
+pub(crate) const RETENTION_MS: u64 = 3_600_000;
+/// Maximum number of series. Values of further series are dropped.
 const SERIES_MAX: usize = 50_000;
-/// Memory of a series' entry in the table of names, besides its name, in bytes; an estimate.
+/// Estimated memory of a series' entry in the table of names, without its name, in bytes.
 const NAME_BYTES: usize = 96;
 
-/// Values of one series, in the order of [`Columns::at_ms`]; [`ABSENT`] where there was none.
+/// Values of one series, in the order of [`Columns::at_ms`]. A sample without a value has [`ABSENT`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Series {
     pub(crate) path: String,
@@ -41,19 +40,19 @@ pub(crate) struct Series {
     pub(crate) values: Vec<i64>,
 }
 
-/// An answer: times of samples, and the values of some series.
+/// Times of samples, and the values of selected series.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Columns {
     pub(crate) at_ms: Vec<u64>,
     pub(crate) series: Vec<Series>,
 }
 
-/// Amounts for `/v1/info`.
+/// Size of the history, for `/v1/info`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) bytes: usize,
     pub(crate) series: usize,
-    pub(crate) left_out: u64,
+    pub(crate) dropped_values: u64,
     pub(crate) samples: usize,
     pub(crate) step_ms: u64,
     pub(crate) oldest_ms: Option<u64>,
@@ -62,27 +61,27 @@ pub(crate) struct Usage {
 #[derive(Debug)]
 struct Name {
     id: u32,
-    /// Number of the last segment that has the series.
+    /// Number of the last segment with this series.
     segment: u64,
 }
 
-/// The recorder.
+/// The recorded history.
 #[derive(Debug)]
 pub(crate) struct History {
     limit: usize,
     step_ms: u64,
     segments: VecDeque<Segment>,
-    /// Path -> metric -> series.
+    /// Series by path and metric.
     names: BTreeMap<String, BTreeMap<String, Name>>,
     series: usize,
     name_bytes: usize,
     next_id: u32,
     last_ms: Option<u64>,
-    left_out: u64,
+    dropped_values: u64,
 }
 
 impl History {
-    /// An empty history that takes at most `limit` bytes.
+    /// Creates an empty history with a limit in bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -93,16 +92,16 @@ impl History {
             name_bytes: 0,
             next_id: 0,
             last_ms: None,
-            left_out: 0,
+            dropped_values: 0,
         }
     }
 
-    /// Tells whether a sample is to be taken at this time. The clock may have been set.
+    /// Returns true if a sample is due. The clock may have been set back.
     pub(crate) fn is_due(&self, at_ms: u64) -> bool {
         self.last_ms.is_none_or(|last| at_ms.abs_diff(last) + STEP_MS / 10 >= self.step_ms)
     }
 
-    /// Takes a sample.
+    /// Adds a sample.
     pub(crate) fn record(&mut self, snapshot: &TreeSnapshot) {
         let at_ms = self.last_ms.map_or(0, |last| last + 1).max(snapshot.captured_at_ms);
         self.last_ms = Some(at_ms);
@@ -110,19 +109,19 @@ impl History {
             if let Some(full) = self.segments.back_mut() {
                 full.close();
             }
-            self.forget_before(at_ms.saturating_sub(KEPT_MS));
+            self.remove_before(at_ms.saturating_sub(RETENTION_MS));
             let number = self.segments.back().map_or(0, |segment| segment.number + 1);
             self.segments.push_back(Segment::new(number));
         }
         self.add(at_ms, snapshot);
-        // What one more sample may add is left free, so that the limit holds at any time.
+        // An eighth of the limit is kept free for the next sample.
         while self.bytes() > self.limit - self.limit / 8 && self.samples() > 2 {
-            self.coarsen();
+            self.halve_resolution();
         }
     }
 
     fn add(&mut self, at_ms: u64, snapshot: &TreeSnapshot) {
-        let Self { segments, names, series, name_bytes, next_id, left_out, .. } = self;
+        let Self { segments, names, series, name_bytes, next_id, dropped_values, .. } = self;
         let Some(segment) = segments.back_mut() else { return };
         segment.begin(at_ms);
         snapshot.root.walk(&mut |node| {
@@ -142,15 +141,15 @@ impl History {
                     segment.push(*next_id, value);
                     *next_id = next_id.wrapping_add(1);
                 } else {
-                    *left_out += 1;
+                    *dropped_values += 1;
                 }
             });
         });
         segment.end();
     }
 
-    /// Halves the resolution of what is there and of what comes.
-    fn coarsen(&mut self) {
+    /// Halves the resolution of past and future samples.
+    fn halve_resolution(&mut self) {
         self.step_ms *= 2;
         let mut merged: VecDeque<Segment> = VecDeque::new();
         for segment in std::mem::take(&mut self.segments) {
@@ -163,13 +162,13 @@ impl History {
         self.segments = merged;
     }
 
-    fn forget_before(&mut self, at_ms: u64) {
+    fn remove_before(&mut self, at_ms: u64) {
         while self.segments.front().is_some_and(|segment| segment.last_ms() < at_ms) {
             self.segments.pop_front();
         }
         let oldest = self.segments.front().map_or(u64::MAX, |segment| segment.number);
         let Self { names, series, name_bytes, .. } = self;
-        // Children come and go while the program runs.
+        // Series of removed children expire.
         names.retain(|path, metrics| {
             metrics.retain(|metric, name| {
                 let kept = name.segment >= oldest;
@@ -194,33 +193,33 @@ impl History {
         self.segments.iter().map(Segment::ticks).sum()
     }
 
-    /// Amounts for `/v1/info`.
+    /// Returns the size of the history.
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             bytes: self.bytes(),
             series: self.series,
-            left_out: self.left_out,
+            dropped_values: self.dropped_values,
             samples: self.samples(),
             step_ms: self.step_ms,
             oldest_ms: self.segments.front().and_then(|segment| segment.times().next()),
         }
     }
 
-    /// Returns series of the child at `path`, and with `below` of all children below it, since a time. Without `metrics` all
-    /// of them; a metric's name stands for all its labels.
+    /// Returns the series of the child at `path` since a time; with `below` also those of its descendants. An empty `metrics` selects all. A
+    /// metric's name selects all its labels.
     pub(crate) fn columns(&self, path: &str, below: bool, metrics: &[String], since_ms: u64) -> Columns {
         let all: Vec<u64> = self.segments.iter().flat_map(Segment::times).collect();
         let from = all.partition_point(|at| *at < since_ms);
         let is_part = |other: &str| {
             other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || (below && rest.starts_with('/')))
         };
-        let is_wanted = |metric: &str| {
+        let is_selected = |metric: &str| {
             let name = metric.split('{').next().unwrap_or(metric);
             metrics.is_empty() || metrics.iter().any(|one| one == metric || one == name)
         };
         let mut series = Vec::new();
         for (path, names) in self.names.iter().filter(|(other, _)| is_part(other)) {
-            for (metric, name) in names.iter().filter(|(metric, _)| is_wanted(metric)) {
+            for (metric, name) in names.iter().filter(|(metric, _)| is_selected(metric)) {
                 let mut values = Vec::with_capacity(all.len());
                 self.segments.iter().for_each(|segment| segment.values(name.id, &mut values));
                 let values = values.split_off(from);
@@ -230,7 +229,7 @@ impl History {
         Columns { at_ms: all[from..].to_vec(), series }
     }
 
-    /// Returns the last sample that is not later than `at_ms`, and its time.
+    /// Returns the time and the values of the last sample at or before `at_ms`.
     pub(crate) fn at(&self, at_ms: u64) -> Option<(u64, Values<'_>)> {
         let segment = self.segments.iter().rev().find(|segment| segment.times().any(|time| time <= at_ms))?;
         let tick = segment.times().take_while(|time| *time <= at_ms).count() - 1;
@@ -250,7 +249,7 @@ impl History {
 }
 
 impl Columns {
-    /// Adds up the series of each metric.
+    /// Returns the sum of all series of each metric.
     pub(crate) fn summed(self, path: &str) -> Self {
         let mut sums: BTreeMap<String, Vec<i64>> = BTreeMap::new();
         for series in self.series {

@@ -1,4 +1,4 @@
-//! `GET /v1/history`: metrics of children over the last hour, as columns.
+//! `GET /v1/history`: metrics of the last hour as columns.
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -9,16 +9,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    access::Access,
     api_error::ApiError,
+    handler_context::HandlerContext,
     history::{ABSENT, LINK_STATES, STATES, Series},
 };
 use orchestrator_subsystem::wire::ErrorKind;
 
-/// Most series in an answer.
+/// Maximum number of series in a response.
 const SERIES_MAX: usize = 512;
 
-/// The query's keys.
+/// Parameters of the query.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Args {
@@ -29,29 +29,30 @@ struct Args {
     sum: bool,
 }
 
-pub(crate) async fn history(access: Data<Access>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn history(
+    context: Data<HandlerContext>,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
     let args = Query::<Args>::from_query(request.query_string()).map_err(|error| {
         bad(format!(
             "{error}: the query may have path=CHILD, metric=NAME,NAME, since=MILLISECONDS, below=true and sum=true"
         ))
     })?;
-    let path = access.tree.resolve(&args.path).ok_or_else(|| CommandError::NotFound(args.path.clone()))?;
+    let path = context.tree.resolve(&args.path).ok_or_else(|| CommandError::NotFound(args.path.clone()))?;
     let metrics: Vec<String> =
         args.metric.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
     let is_state = |name: &String| names_of(name).is_some();
     if args.sum && (metrics.is_empty() || metrics.iter().any(is_state)) {
-        return Err(
-            bad("states have no sum: name metrics that are numbers with metric=NAME,NAME".to_owned()),
-        );
+        return Err(bad("states cannot be added: select numeric metrics with metric=NAME,NAME".to_owned()));
     }
     let (columns, usage) = {
-        let history = access.setup.history.lock();
+        let history = context.state.history.lock();
         (history.columns(&path, args.below || args.sum, &metrics, args.since), history.usage())
     };
     let columns = if args.sum { columns.summed(&path) } else { columns };
     if columns.series.len() > SERIES_MAX {
         let message = format!(
-            "that are {} series, at most {SERIES_MAX} are sent: name metrics, or a child further down",
+            "the query selects {} series, more than {SERIES_MAX}: select metrics, or a child further down the tree",
             columns.series.len()
         );
         return Err(bad(message));
@@ -61,11 +62,11 @@ pub(crate) async fn history(access: Data<Access>, request: HttpRequest) -> Resul
         "step_ms": usage.step_ms,
         "oldest_ms": usage.oldest_ms,
         "at_ms": columns.at_ms,
-        "series": columns.series.iter().map(shown).collect::<Vec<_>>(),
+        "series": columns.series.iter().map(series_json).collect::<Vec<_>>(),
     })))
 }
 
-fn shown(series: &Series) -> Value {
+fn series_json(series: &Series) -> Value {
     let names = names_of(&series.metric);
     let value = |value: &i64| match (*value, names) {
         (ABSENT, _) => Value::Null,
@@ -76,7 +77,7 @@ fn shown(series: &Series) -> Value {
     json!({ "path": series.path, "metric": series.metric, "values": values })
 }
 
-/// Names in place of the numbers of a metric that is a state.
+/// Returns the names of the values, if the metric is a state.
 fn names_of(metric: &str) -> Option<&'static [&'static str]> {
     match metric {
         "child_state" => Some(&STATES),

@@ -1,29 +1,31 @@
-//! Keeps web pages out: a browser on this machine reaches loopback too, and any page could make it post a command.
-//! A page of another site shows by its `Origin`, a name that was re-bound to 127.0.0.1 by its `Host`.
+//! Protection against requests that web pages of other sites make a local browser send. `Origin` reveals such a page, and `Host` a DNS name
+//! that was rebound to 127.0.0.1.
 
 use std::net::IpAddr;
 
 use actix_web::http::header::{HOST, HeaderMap, HeaderName, ORIGIN};
 
-/// What is wrong with where a request says it goes to and comes from; `served` are names that are ours besides the
-/// local ones.
+/// Returns the reason to refuse a request by its `Host` and `Origin`. `served` are the accepted names besides the local ones.
 pub(crate) fn problem(headers: &HeaderMap, served: &[String]) -> Option<String> {
     if headers.get_all(HOST).count() > 1 {
-        return Some("there is more than one `Host`: send one".to_owned());
+        return Some("the request has more than one `Host`: send one".to_owned());
     }
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = text(HOST);
-    if let Some(host) = host.filter(|host| !is_ours(host, served)) {
+    if let Some(host) = host.filter(|host| !is_served(host, served)) {
         return Some(format!(
-            "host `{host}` is not served: use localhost or the IP address, or add it to admin.allowed_hosts"
+            "host `{host}` is not accepted: use localhost or the IP address, or add it to admin.allowed_hosts"
         ));
     }
-    let foreign = |origin: &&str| origin.split_once("://").map(|(_, authority)| authority) != host;
-    text(ORIGIN).filter(foreign).map(|origin| format!("requests from pages of `{origin}` are not served"))
+    let is_other_site = |origin: &&str| origin.split_once("://").map(|(_, authority)| authority) != host;
+    text(ORIGIN)
+        .filter(is_other_site)
+        .map(|origin| format!("requests from web pages of `{origin}` are not accepted"))
 }
 
-/// An IP address cannot be re-bound by DNS, `localhost` resolves without it; over a unix socket there may be no host.
-fn is_ours(host: &str, served: &[String]) -> bool {
+/// Returns true for `localhost` and IP addresses, which DNS cannot rebind, for the names in `served`, and for an empty host, which
+/// clients of the unix socket may send.
+fn is_served(host: &str, served: &[String]) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => name,
         _ => host,
@@ -41,7 +43,7 @@ mod tests {
     use super::*;
     use actix_web::http::header::HeaderValue;
 
-    fn judged(host: &str, origin: Option<&'static str>) -> bool {
+    fn is_accepted(host: &str, origin: Option<&'static str>) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, HeaderValue::from_str(host).unwrap());
         if let Some(origin) = origin {
@@ -51,25 +53,28 @@ mod tests {
     }
 
     #[test]
-    fn local_names_and_own_pages_are_served() {
+    fn local_names_and_own_pages_are_accepted() {
         for host in ["localhost", "localhost:7117", "127.0.0.1:7117", "[::1]:7117", "[::1]", ""] {
-            assert!(judged(host, None), "{host}");
+            assert!(is_accepted(host, None), "{host}");
         }
-        assert!(judged("127.0.0.1:7117", Some("http://127.0.0.1:7117")));
-        assert!(judged("Queue.example:7117", Some("https://Queue.example:7117")), "as configured");
+        assert!(is_accepted("127.0.0.1:7117", Some("http://127.0.0.1:7117")));
+        assert!(
+            is_accepted("Queue.example:7117", Some("https://Queue.example:7117")),
+            "a configured name is accepted"
+        );
     }
 
     #[test]
-    fn foreign_names_and_pages_are_not() {
-        assert!(!judged("evil.example:7117", None));
-        assert!(!judged("127.0.0.1.evil.example", None));
-        assert!(!judged("queue.example.evil.example", None) && !judged("notqueue.example", None));
+    fn other_names_and_pages_are_refused() {
+        assert!(!is_accepted("evil.example:7117", None));
+        assert!(!is_accepted("127.0.0.1.evil.example", None));
+        assert!(!is_accepted("queue.example.evil.example", None) && !is_accepted("notqueue.example", None));
         let mut two = HeaderMap::new();
         two.append(HOST, HeaderValue::from_static("localhost"));
         two.append(HOST, HeaderValue::from_static("evil.example"));
         assert!(problem(&two, &[]).is_some());
         for origin in ["http://evil.example", "null", "http://127.0.0.1:8080"] {
-            assert!(!judged("127.0.0.1:7117", Some(origin)), "{origin}");
+            assert!(!is_accepted("127.0.0.1:7117", Some(origin)), "{origin}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `GET /v1/info` and `/v1/config`: what runs here, and with what.
+//! `GET /v1/info` and `/v1/config`: version, limits and configuration of the process.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,22 +10,23 @@ use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 
 use crate::{
-    access::Access, connection_limit::connections_max, history, process::Process, role::Caller, timestamp,
+    connection_limit::connections_max, handler_context::HandlerContext, history, process::ProcessUsage,
+    role::Caller, timestamp,
 };
 use orchestrator_subsystem::wire::BODY_LIMIT;
 
-pub(crate) async fn info(access: Data<Access>, caller: ReqData<Arc<Caller>>) -> HttpResponse {
-    let (about, process) = (&access.setup.about, Process::read());
-    let uptime_ms = access.tree.snapshot().uptime_ms;
-    let (oldest, _) = access.tree.event_log().page(0, 0);
+pub(crate) async fn info(context: Data<HandlerContext>, caller: ReqData<Arc<Caller>>) -> HttpResponse {
+    let (program_info, process) = (&context.state.program_info, ProcessUsage::read());
+    let uptime_ms = context.tree.snapshot().uptime_ms;
+    let (oldest, _) = context.tree.event_log().page(0, 0);
     HttpResponse::Ok().json(json!({
-        "version": about.version,
+        "version": program_info.version,
         "pid": std::process::id(),
-        "started_at_ms": access.started_ms(),
+        "started_at_ms": context.started_ms(),
         "uptime_ms": uptime_ms,
         "now": timestamp::rfc3339(std::time::SystemTime::now()),
-        "features": about.features,
-        "subsystems": about.subsystems,
+        "features": program_info.features,
+        "subsystems": program_info.subsystems,
         "process": {
             "resident_bytes": process.resident_bytes,
             "threads": process.threads,
@@ -35,49 +36,49 @@ pub(crate) async fn info(access: Data<Access>, caller: ReqData<Arc<Caller>>) -> 
             "open_fds": limit(Resource::Nofile),
             "processes": limit(Resource::Nproc),
             "connections": connections_max(),
-            "event_clients": access.seats.max(),
+            "event_clients": context.event_slots.max(),
             "body_bytes": BODY_LIMIT,
         },
-        "events": { "oldest": oldest, "newest": access.tree.event_log().newest() },
-        "history": history_of(&access),
+        "events": { "oldest": oldest, "newest": context.tree.event_log().newest() },
+        "history": history_of(&context),
         "caller": { "who": caller.who, "role": caller.role },
-        "arbiters": arbiters(&access),
+        "arbiters": arbiters(&context),
         "admin": {
-            "listens_on": access.setup.places.names(),
-            "tokens": access.setup.tokens.is_some(),
-            "audit_file": access.setup.audit.has_file(),
+            "listens_on": context.state.addresses.names(),
+            "tokens": context.state.tokens.is_some(),
+            "audit_file": context.state.audit.has_file(),
         },
     }))
 }
 
-pub(crate) async fn config(access: Data<Access>) -> HttpResponse {
-    HttpResponse::Ok().json(&access.setup.about.config)
+pub(crate) async fn config(context: Data<HandlerContext>) -> HttpResponse {
+    HttpResponse::Ok().json(&context.state.program_info.config)
 }
 
-fn history_of(access: &Access) -> Value {
-    let usage = access.setup.history.lock().usage();
+fn history_of(context: &HandlerContext) -> Value {
+    let usage = context.state.history.lock().usage();
     json!({
         "limit_bytes": history::LIMIT_BYTES,
         "used_bytes": usage.bytes,
-        "kept_ms": history::KEPT_MS,
+        "retention_ms": history::RETENTION_MS,
         "step_ms": usage.step_ms,
         "oldest_ms": usage.oldest_ms,
         "samples": usage.samples,
         "series": usage.series,
-        "left_out_values": usage.left_out,
+        "dropped_values": usage.dropped_values,
     })
 }
 
-/// None where there is no limit.
+/// Returns a resource limit; null means unlimited.
 fn limit(resource: Resource) -> Value {
     let limit = getrlimit(resource);
     json!({ "soft": limit.current, "hard": limit.maximum })
 }
 
-/// Every arbiter, and for how long its heartbeat is overdue.
-fn arbiters(access: &Access) -> Vec<Value> {
-    let paths = access.tree.paths();
-    let vitals: Vec<_> = paths.iter().filter_map(|path| access.tree.vitals(path)).collect();
+/// Returns every arbiter with the time by which its heartbeat is overdue, in milliseconds.
+fn arbiters(context: &HandlerContext) -> Vec<Value> {
+    let paths = context.tree.paths();
+    let vitals: Vec<_> = paths.iter().filter_map(|path| context.tree.vitals(path)).collect();
     let silent: BTreeMap<_, _> = vitals
         .iter()
         .filter_map(|vitals| Some((vitals.arbiter_name()?, vitals.arbiter_silence().as_millis())))

@@ -1,30 +1,33 @@
 //! The admin endpoint: HTTP over the supervision tree.
 //!
-//! It shows the tree and what happens in it, carries out operators' verbs, passes console verbs on, notes who did what,
-//! and tells a probe and a scraper how things stand. It is a child of the tree like any other, on an arbiter of its own, and reads
-//! [`Vitals`](orchestrator_supervise::Vitals) only, so that a stuck child cannot hide the tree. It knows no subsystem.
+//! It serves the tree, its events and history, health checks and metrics, executes operators' commands and keeps an audit log. It is a
+//! child of the tree with an arbiter of its own. It reads only [`Vitals`](orchestrator_supervise::Vitals), so that a stuck child cannot
+//! hide the tree, and it knows no subsystem.
 //!
-//! Start at `router.rs`: it opens with the table of routes. [`ascii`] is shared with the CLI, and the JSON is `orchestrator_subsystem::wire`.
+//! `router.rs` begins with the table of routes. The CLI shares [`ascii`] and the JSON types in `orchestrator_subsystem::wire`.
 
 pub mod ascii;
 
-mod about;
-mod accept;
-mod access;
+mod accept_header;
+mod admin_metrics;
 mod api_error;
 mod audit;
+mod authentication;
 mod body;
 mod command;
+mod command_executor;
 mod config;
 mod connection_limit;
+mod connection_slots;
 mod console;
 mod endpoint;
+mod endpoint_state;
 mod error;
 mod event_query;
 mod event_stream;
 mod events;
 mod exposition;
-mod gate;
+mod handler_context;
 mod health;
 mod history;
 mod history_view;
@@ -36,15 +39,12 @@ mod openapi;
 mod page;
 mod peer;
 mod process;
+mod program_info;
 mod readiness;
 mod role;
 mod router;
 mod sampler;
-mod seats;
 mod server;
-mod setup;
-mod steering;
-mod tally;
 mod timestamp;
 mod token_file;
 mod tokens;
@@ -52,10 +52,10 @@ mod tree_view;
 mod unix_socket;
 mod why;
 
-pub use about::About;
 pub use audit::AUDIT_TARGET;
 pub use config::AdminConfig;
 pub use endpoint::{Binding, child_spec};
 pub use error::AdminError;
-pub use readiness::culprits;
+pub use program_info::ProgramInfo;
+pub use readiness::readiness_failures;
 pub use tokens::Reload;

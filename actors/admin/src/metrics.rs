@@ -1,4 +1,4 @@
-//! `GET /metrics`: everything from vitals, nothing counted here.
+//! `GET /metrics`: the values of all vitals in the Prometheus text format.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,27 @@ use actix_web::{HttpResponse, web::Data};
 use orchestrator_supervise::{MailboxSnapshot, MetricKind, MetricSnapshot, NodeSnapshot, Tree};
 
 use crate::{
-    access::Access,
     exposition::{Exposition, Kind, name_part},
-    process::Process,
+    handler_context::HandlerContext,
+    process::ProcessUsage,
 };
 
-pub(crate) async fn metrics(access: Data<Access>) -> HttpResponse {
-    HttpResponse::Ok().content_type("text/plain; version=0.0.4; charset=utf-8").body(text(&access.tree))
+pub(crate) async fn metrics(context: Data<HandlerContext>) -> HttpResponse {
+    HttpResponse::Ok().content_type("text/plain; version=0.0.4; charset=utf-8").body(text(&context.tree))
 }
 
 fn text(tree: &Tree) -> String {
     let snapshot = tree.snapshot();
     let mut out = Exposition::default();
     let uptime = snapshot.uptime_ms as f64 / 1e3;
-    out.add(Kind::Gauge, "orchestrator_process_uptime_seconds", "Age of the tree.", &[], uptime);
-    process(&mut out, Process::read());
+    out.add(
+        Kind::Gauge,
+        "orchestrator_process_uptime_seconds",
+        "Time since the start of the process.",
+        &[],
+        uptime,
+    );
+    process(&mut out, ProcessUsage::read());
     arbiters(&mut out, tree);
     snapshot.root.walk(&mut |node| {
         child(&mut out, node);
@@ -29,11 +35,11 @@ fn text(tree: &Tree) -> String {
     out.render()
 }
 
-fn process(out: &mut Exposition, process: Process) {
+fn process(out: &mut Exposition, process: ProcessUsage) {
     let metrics = [
-        ("orchestrator_process_resident_bytes", "Memory in use, resident set size.", process.resident_bytes),
+        ("orchestrator_process_resident_bytes", "Resident memory of the process.", process.resident_bytes),
         ("orchestrator_process_threads", "Threads of the process.", process.threads),
-        ("orchestrator_process_open_fds", "Open file descriptors.", process.open_fds),
+        ("orchestrator_process_open_fds", "Open file descriptors of the process.", process.open_fds),
     ];
     for (name, help, value) in metrics {
         if let Some(value) = value {
@@ -48,7 +54,8 @@ fn arbiters(out: &mut Exposition, tree: &Tree) {
         .iter()
         .filter_map(|vitals| Some((vitals.arbiter_name()?, vitals.arbiter_silence().as_secs_f64())))
         .collect();
-    let help = "Time that an arbiter's heartbeat is overdue: over a second, something blocks it.";
+    let help =
+        "Time by which the heartbeat of an arbiter is overdue. Over one second, the arbiter is blocked.";
     for (name, seconds) in silence {
         out.add(Kind::Gauge, "orchestrator_arbiter_silence_seconds", help, &[("arbiter", name)], seconds);
     }
@@ -59,33 +66,33 @@ fn child(out: &mut Exposition, node: &NodeSnapshot) {
     let state = |name: &str| u8::from(node.state == name);
     let up = state("running") + state("paused");
     let mut gauge = |name: &str, help: &str, value: u64| out.add(Kind::Gauge, name, help, &path, value);
-    gauge("orchestrator_child_up", "1 while the child runs or is paused.", up.into());
+    gauge("orchestrator_child_up", "1 if the child is running or paused.", up.into());
+    gauge("orchestrator_child_paused", "1 if an operator has paused the child.", state("paused").into());
     gauge(
-        "orchestrator_child_paused",
-        "1 while an operator holds its intake closed.",
-        state("paused").into(),
+        "orchestrator_child_stuck",
+        "1 if the child's work in progress or its arbiter hangs.",
+        node.stuck.into(),
     );
-    gauge("orchestrator_child_stuck", "1 when work in progress or its arbiter hangs.", node.stuck.into());
-    // A child's vitals hold what its supervisor has left: one metric for all siblings.
+    // All siblings have the same value, that of their supervisor.
     if let Some(child) = node.children.first() {
-        let help = "Restarts that the supervisor may still spend in the running period.";
+        let help = "Restarts left to the supervisor in the current period before it gives up.";
         gauge("orchestrator_supervisor_budget_left", help, child.budget_left.into());
     }
-    // A connection that nobody wants at present is no outage.
+    // An idle link is no outage.
     if let Some(link) = node.link.as_ref().filter(|link| link.state != "idle") {
         let labels = [path[0], ("kind", link.kind.as_str())];
         let up = u8::from(link.state == "up");
-        out.add(Kind::Gauge, "orchestrator_link_up", "1 while the edge's connection is up.", &labels, up);
+        out.add(Kind::Gauge, "orchestrator_link_up", "1 if the connection is up.", &labels, up);
     }
     let mut counter = |name: &str, help: &str, value: u64| out.add(Kind::Counter, name, help, &path, value);
     counter(
         "orchestrator_child_restarts_total",
-        "Starts after the first, planned ones included.",
+        "Restarts of the child, including planned ones.",
         node.restarts,
     );
     counter(
         "orchestrator_child_stale_total",
-        "Handles of former incarnations that were dropped.",
+        "Replies and handles of former incarnations that were dropped.",
         node.stale,
     );
     node.mailboxes.iter().for_each(|one| mailbox(out, node, one));
@@ -97,12 +104,22 @@ fn mailbox(out: &mut Exposition, node: &NodeSnapshot, mailbox: &MailboxSnapshot)
     let mut add = |kind, name: &str, help: &str, value: u64| {
         out.add(kind, &format!("orchestrator_mailbox_{name}"), help, &labels, value);
     };
-    add(Kind::Gauge, "depth", "Messages waiting.", mailbox.depth as u64);
-    add(Kind::Gauge, "capacity", "The bound.", mailbox.capacity as u64);
-    add(Kind::Gauge, "high_water", "Most messages that ever waited at once.", mailbox.high_water as u64);
+    add(Kind::Gauge, "depth", "Messages waiting in the mailbox.", mailbox.depth as u64);
+    add(Kind::Gauge, "capacity", "Maximum number of messages in the mailbox.", mailbox.capacity as u64);
+    add(
+        Kind::Gauge,
+        "high_water",
+        "Highest number of messages that waited at once.",
+        mailbox.high_water as u64,
+    );
     add(Kind::Counter, "refused_total", "Messages refused because the mailbox was full.", mailbox.refused);
-    add(Kind::Counter, "handled_total", "Messages handed to a handler.", mailbox.handled);
-    add(Kind::Counter, "purged_total", "Messages dropped unhandled by a purge.", mailbox.purged);
+    add(Kind::Counter, "handled_total", "Messages passed to a handler.", mailbox.handled);
+    add(
+        Kind::Counter,
+        "purged_total",
+        "Messages that a purge dropped before they were handled.",
+        mailbox.purged,
+    );
 }
 
 fn histograms(out: &mut Exposition, tree: &Tree, node: &NodeSnapshot) {
@@ -114,11 +131,11 @@ fn histograms(out: &mut Exposition, tree: &Tree, node: &NodeSnapshot) {
     for (mailbox, gauge) in vitals.mailboxes() {
         for stats in gauge.message_stats() {
             let labels = [("path", node.path.as_str()), ("mailbox", mailbox), ("message", stats.name)];
-            let help = "Time between sending and handling.";
+            let help = "Time from sending a message to the start of its handler.";
             out.histogram("orchestrator_message_wait_seconds", help, &labels, &stats.wait);
             out.histogram(
                 "orchestrator_message_handling_seconds",
-                "Time in the handler.",
+                "Run time of the message handler.",
                 &labels,
                 &stats.handling,
             );
@@ -137,17 +154,17 @@ fn metric(out: &mut Exposition, node: &NodeSnapshot, metric: &MetricSnapshot) {
     out.add(kind, &name, metric.help, &labels, metric.value);
 }
 
-/// `orchestrator_<subsystem>_<name>_seconds`.
+/// Returns `orchestrator_<subsystem>_<name>_seconds`.
 fn timing_name(path: &str, name: &str) -> String {
     format!("orchestrator_{}_{}_seconds", subsystem(path), name_part(name))
 }
 
-/// The first segment below the root.
+/// Returns the first segment of the path below the root.
 fn subsystem(path: &str) -> String {
     name_part(path.split('/').nth(1).unwrap_or("root"))
 }
 
-/// `orchestrator_<subsystem>_<name>_<unit>[_total]`; a unit that the name ends in is not repeated.
+/// Returns `orchestrator_<subsystem>_<name>_<unit>[_total]`. A unit at the end of the name is not repeated.
 fn metric_name(path: &str, metric: &MetricSnapshot) -> String {
     let subsystem = subsystem(path);
     let mut name = name_part(&metric.name);
@@ -155,8 +172,8 @@ fn metric_name(path: &str, metric: &MetricSnapshot) -> String {
         name = name.strip_suffix("_total").map(str::to_owned).unwrap_or(name);
     }
     let unit = name_part(&metric.unit);
-    let told = unit.is_empty() || name == unit || name.ends_with(&format!("_{unit}"));
-    let unit = if told { String::new() } else { format!("_{unit}") };
+    let has_unit = unit.is_empty() || name == unit || name.ends_with(&format!("_{unit}"));
+    let unit = if has_unit { String::new() } else { format!("_{unit}") };
     let total = if metric.kind == MetricKind::Counter { "_total" } else { "" };
     format!("orchestrator_{subsystem}_{name}{unit}{total}")
 }

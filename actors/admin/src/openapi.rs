@@ -1,4 +1,4 @@
-//! `GET /openapi.json`: the routes for programs. Written by hand; the test below holds it against the table in `router.rs`.
+//! `GET /openapi.json`: the OpenAPI document. It is written by hand, and a test compares it with the routes in `router.rs`.
 
 use actix_web::HttpResponse;
 
@@ -16,7 +16,7 @@ mod tests {
     use serde_json::Value;
 
     use super::DOCUMENT;
-    use crate::router::TABLE;
+    use crate::router::ROUTES;
     use orchestrator_subsystem::wire::ErrorKind;
 
     fn document() -> Value {
@@ -37,7 +37,7 @@ mod tests {
         let document = document();
         let written: BTreeSet<_> =
             operations(&document).into_iter().map(|(verb, path, _)| format!("{verb} {path}")).collect();
-        let served: BTreeSet<_> = TABLE
+        let served: BTreeSet<_> = ROUTES
             .iter()
             .flat_map(|row| {
                 row.methods().map(|method| format!("{method} {}", row.path())).collect::<Vec<_>>()
@@ -48,21 +48,30 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_says_what_it_answers_and_who_may() {
+    fn every_operation_documents_its_responses_and_authentication() {
         let document = document();
         let mut ids = BTreeSet::new();
         for (verb, path, operation) in operations(&document) {
-            let place = format!("{verb} {path}");
-            let answers = operation["responses"].as_object().unwrap_or_else(|| panic!("{place}: no answers"));
-            assert!(answers.contains_key("200"), "{place}");
+            let operation_name = format!("{verb} {path}");
+            let responses = operation["responses"]
+                .as_object()
+                .unwrap_or_else(|| panic!("{operation_name}: no responses"));
+            assert!(responses.contains_key("200"), "{operation_name}");
             let open = operation["security"].as_array().is_some_and(|security| {
                 security.iter().any(|one| one.as_object().is_some_and(serde_json::Map::is_empty))
             });
             let page = crate::page::is_public(&path);
-            assert_eq!(open, page || path == "/livez" || path == "/readyz", "{place}: who may");
-            assert_eq!(answers.contains_key("401"), !page && path != "/livez", "{place}");
-            assert!(answers.contains_key("403"), "{place}");
-            assert!(ids.insert(operation["operationId"].as_str().expect("an id").to_owned()), "{place}");
+            assert_eq!(
+                open,
+                page || path == "/livez" || path == "/readyz",
+                "{operation_name}: authentication"
+            );
+            assert_eq!(responses.contains_key("401"), !page && path != "/livez", "{operation_name}");
+            assert!(responses.contains_key("403"), "{operation_name}");
+            assert!(
+                ids.insert(operation["operationId"].as_str().expect("an id").to_owned()),
+                "{operation_name}"
+            );
             let item = &document["paths"][&path];
             let named: Vec<&str> = [&item["parameters"], &operation["parameters"]]
                 .iter()
@@ -71,14 +80,14 @@ mod tests {
                 .filter(|parameter| parameter["in"] == "path")
                 .filter_map(|parameter| parameter["name"].as_str())
                 .collect();
-            let wanted: Vec<&str> =
+            let expected: Vec<&str> =
                 path.split('{').skip(1).filter_map(|part| part.split('}').next()).collect();
-            assert_eq!(named, wanted, "{place}");
+            assert_eq!(named, expected, "{operation_name}");
         }
     }
 
     #[test]
-    fn the_verbs_are_those_of_the_tree() {
+    fn the_document_has_the_verbs_of_the_tree() {
         let document = document();
         let parameters = &document["paths"]["/v1/actors/{path}/{verb}"]["parameters"];
         let named = |parameter: &&Value| parameter["name"] == "verb";
@@ -90,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn references_lead_somewhere_and_the_kinds_of_errors_are_ours() {
+    fn references_resolve_and_error_kinds_exist() {
         let document = document();
         fn visit(value: &Value, document: &Value) {
             if let Some(reference) = value["$ref"].as_str() {

@@ -1,5 +1,5 @@
-//! `GET /` and `/ui/{file}`: the console, static files that are part of the binary. They are public; all that the page shows
-//! and does goes through the routes of `router.rs`, with the token of whoever looks at it.
+//! `GET /` and `/ui/{file}`: the web console, static files in the binary. They are public. The page gets its data through the other routes,
+//! with the user's token.
 
 use std::sync::LazyLock;
 
@@ -13,10 +13,10 @@ use sha2::{Digest, Sha256};
 use crate::api_error::ApiError;
 use orchestrator_subsystem::wire::ErrorKind;
 
-/// Directory of the page's files in URLs.
+/// URL prefix of the page's files.
 pub(crate) const FOLDER: &str = "/ui/";
 
-/// Policy of the page: nothing from elsewhere, no inline script or style, no frame around it.
+/// Content security policy of the page: no other origins, no inline scripts or styles, no frames.
 pub(crate) const SECURITY_POLICY: &str =
     "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
@@ -32,7 +32,7 @@ macro_rules! assets {
     };
 }
 
-/// All files in `ui/`; a test compares the two.
+/// All files in `ui/`. A test compares the list with the directory.
 const ASSETS: &[Asset] = assets! {
     "actions.js",
     "api.js",
@@ -50,7 +50,7 @@ const ASSETS: &[Asset] = assets! {
     "overview.js",
     "panels.js",
     "parts.css",
-    "pictures.js",
+    "problems.js",
     "router.js",
     "states.js",
     "subsystem.js",
@@ -59,10 +59,10 @@ const ASSETS: &[Asset] = assets! {
     "tree.css",
     "tree_page.js",
     "tree_rows.js",
-    "troubles.js",
+    "views.js",
 };
 
-/// Digests of the files, in the order of [`ASSETS`]. The files of a running program never change.
+/// ETags of the files, in the order of [`ASSETS`].
 static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| ASSETS.iter().map(|asset| tag(asset.text)).collect());
 
 /// Serves the page itself.
@@ -70,12 +70,12 @@ pub(crate) async fn index(request: HttpRequest) -> Result<HttpResponse, ApiError
     answer("index.html", &request)
 }
 
-/// Serves one of its files.
+/// Serves a file of the page.
 pub(crate) async fn file(name: Path<String>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     answer(&name, &request)
 }
 
-/// Tells whether a request for this path needs no token.
+/// Returns true if a request for this path needs no token.
 pub(crate) fn is_public(path: &str) -> bool {
     path == "/" || path.strip_prefix(FOLDER).is_some_and(|name| !name.contains('/'))
 }
@@ -98,7 +98,7 @@ fn is_listed(known: &str, tag: &str) -> bool {
 }
 
 fn content_type(name: &str) -> &'static str {
-    match name.rsplit_once('.').map(|(_, ending)| ending) {
+    match name.rsplit_once('.').map(|(_, extension)| extension) {
         Some("html") => "text/html; charset=utf-8",
         Some("css") => "text/css; charset=utf-8",
         Some("js") => "text/javascript; charset=utf-8",
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_files_are_served_and_none_is_long() {
+    fn all_files_are_served_and_none_is_too_long() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("ui");
         let there: BTreeSet<String> = fs::read_dir(folder)
             .unwrap()
@@ -132,12 +132,12 @@ mod tests {
             assert!(asset.text.lines().count() < 300, "{} is too long", asset.name);
         }
         let bytes: usize = ASSETS.iter().map(|asset| asset.text.len()).sum();
-        assert!(bytes <= 200 * 1024, "{bytes} bytes in all");
+        assert!(bytes <= 200 * 1024, "{bytes} bytes in total");
     }
 
     #[test]
-    fn nothing_comes_from_elsewhere_and_no_text_becomes_markup() {
-        // A namespace is a name, not an address that is fetched.
+    fn the_page_has_no_other_origins_and_inserts_no_markup() {
+        // A namespace is not fetched.
         const NAMESPACE: &str = "http://www.w3.org/2000/svg";
         let banned = ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "://"];
         for asset in ASSETS {

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection, as far as the kernel of the operating system tells.
+//! The peer of a connection, as the operating system reports it.
 
 use std::{any::Any, cell::Cell, fmt, net::SocketAddr};
 
@@ -6,7 +6,7 @@ use actix_web::dev::Extensions;
 use orchestrator_supervise::Metric;
 use tokio::net::{TcpStream, UnixStream};
 
-/// One connection's other end.
+/// Peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
     Tcp(SocketAddr),
@@ -15,8 +15,8 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    /// Notes the peer of a fresh connection in its data, and the connection itself, which `malformed` counts if it ends without a request.
-    pub(crate) fn remember(connection: &dyn Any, data: &mut Extensions, malformed: &Metric) {
+    /// Adds the peer and a [`Connection`] to the data of a new connection.
+    pub(crate) fn attach(connection: &dyn Any, data: &mut Extensions, malformed: &Metric) {
         let tcp = |stream: &TcpStream| stream.peer_addr().ok().map(Peer::Tcp);
         let unix = |stream: &UnixStream| {
             stream.peer_cred().ok().map(|cred| Peer::Unix { uid: cred.uid(), pid: cred.pid() })
@@ -27,30 +27,30 @@ impl Peer {
             .or_else(|| connection.downcast_ref().and_then(unix))
             .unwrap_or(Peer::Unknown);
         data.insert(peer);
-        data.insert(Visit { peer, served: Cell::new(false), malformed: malformed.clone() });
+        data.insert(Connection { peer, served: Cell::new(false), malformed: malformed.clone() });
     }
 }
 
-/// One connection. Dropped without a request, it is counted and logged with its peer: the HTTP library refuses malformed requests by
-/// itself and does not name their sender.
-pub(crate) struct Visit {
+/// A connection. If it is dropped without a request, it is counted and logged with its peer, since the HTTP library rejects malformed
+/// requests without naming their sender.
+pub(crate) struct Connection {
     peer: Peer,
     served: Cell<bool>,
     malformed: Metric,
 }
 
-impl Visit {
-    /// Notes that a request was understood.
-    pub(crate) fn has_request(&self) {
+impl Connection {
+    /// Records that a valid request was received.
+    pub(crate) fn mark_served(&self) {
         self.served.set(true);
     }
 }
 
-impl Drop for Visit {
+impl Drop for Connection {
     fn drop(&mut self) {
         if !self.served.get() {
             self.malformed.add(1);
-            tracing::info!(peer = %self.peer, "a connection ended without a request that is HTTP");
+            tracing::info!(peer = %self.peer, "connection closed without a valid HTTP request");
         }
     }
 }

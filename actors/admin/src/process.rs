@@ -1,17 +1,17 @@
-//! The process's own metrics, from `/proc/self`. Where that is missing, so are they.
+//! Metrics of the process from `/proc/self`. They are missing on systems without it.
 
 use std::fs;
 
-/// What the operating system says of this process.
+/// Resource usage of this process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Process {
+pub(crate) struct ProcessUsage {
     pub(crate) resident_bytes: Option<u64>,
     pub(crate) threads: Option<u64>,
     pub(crate) open_fds: Option<u64>,
 }
 
-impl Process {
-    /// Reads procfs, which never waits for a disk.
+impl ProcessUsage {
+    /// Reads procfs, which does no disk I/O.
     pub(crate) fn read() -> Self {
         let open_fds = fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as u64);
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -33,13 +33,13 @@ impl Process {
 
 #[cfg(test)]
 mod tests {
-    use super::Process;
+    use super::ProcessUsage;
 
     #[test]
-    fn status_is_read_and_garbage_is_not() {
-        let parsed = Process::parse("Name:\tx\nVmRSS:\t   12 kB\nThreads:\t7\n");
+    fn status_is_parsed_and_invalid_numbers_are_ignored() {
+        let parsed = ProcessUsage::parse("Name:\tx\nVmRSS:\t   12 kB\nThreads:\t7\n");
         assert_eq!((parsed.resident_bytes, parsed.threads), (Some(12288), Some(7)));
-        assert_eq!(Process::parse("VmRSS: many\n"), Process::default());
-        assert!(Process::read().open_fds.is_some());
+        assert_eq!(ProcessUsage::parse("VmRSS: many\n"), ProcessUsage::default());
+        assert!(ProcessUsage::read().open_fds.is_some());
     }
 }

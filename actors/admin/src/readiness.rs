@@ -1,66 +1,65 @@
-//! Who keeps the process from being ready. Pure.
+//! The readiness of the process, from a snapshot of the tree. No I/O.
 //!
-//! | A child is a culprit when | unless |
+//! | A child is not ready if | except if |
 //! |---|---|
 //! | it is stuck | |
-//! | it does not run | it is paused (an operator's wish), or it is transient or temporary and has ended |
-//! | its link is not up | it is idle (not wanted at present), it is paused, or it is the endpoint that is just answering |
+//! | it does not run | it is paused, or it is transient or temporary and has exited |
+//! | its link is not up | the link is idle, the child is paused, or the child is the endpoint itself |
 
 use orchestrator_supervise::{NodeSnapshot, Tree, sanitize};
 
-/// What is said of one child.
+/// Readiness of one child.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Verdict<'a> {
+pub(crate) struct ChildReadiness<'a> {
     path: &'a str,
     state: &'a str,
-    /// Why it is not ready.
-    pub(crate) culprit: Option<String>,
+    /// Reason why the child is not ready.
+    pub(crate) failure: Option<String>,
 }
 
-impl Verdict<'_> {
-    /// One line of `/readyz`; a culprit's reason is left out unless `reasons`.
+impl ChildReadiness<'_> {
+    /// Formats one line of `/readyz`, with the reason of a failure if `reasons` is true.
     pub(crate) fn line(&self, reasons: bool) -> String {
-        match &self.culprit {
+        match &self.failure {
             None => format!("ok: {}: {}\n", self.path, self.state),
-            Some(reason) if reasons => format!("culprit: {}: {}\n", self.path, sanitize(reason)),
-            Some(_) => format!("culprit: {}\n", self.path),
+            Some(reason) if reasons => format!("failed: {}: {}\n", self.path, sanitize(reason)),
+            Some(_) => format!("failed: {}\n", self.path),
         }
     }
 }
 
-/// What keeps the process from being ready, `{path}: {reason}` each; `own` is the path of the endpoint, which may be away
-/// without anybody missing it.
-pub fn culprits(tree: &Tree, own: &str) -> Vec<String> {
+/// Returns the children that are not ready, each as `{path}: {reason}`. The link of the endpoint at the path `own` is ignored.
+pub fn readiness_failures(tree: &Tree, own: &str) -> Vec<String> {
     let root = tree.snapshot().root;
-    let verdicts = judge(&root, own);
-    verdicts.iter().filter_map(|v| v.culprit.as_ref().map(|reason| format!("{}: {reason}", v.path))).collect()
+    let failure = |child: &ChildReadiness<'_>| Some(format!("{}: {}", child.path, child.failure.as_ref()?));
+    check(&root, own).iter().filter_map(failure).collect()
 }
 
-/// A verdict for every child; `own` is the path of the endpoint.
-pub(crate) fn judge<'a>(root: &'a NodeSnapshot, own: &str) -> Vec<Verdict<'a>> {
-    let mut verdicts = Vec::new();
-    visit(root, own, &mut verdicts);
-    verdicts
+/// Returns the readiness of every child. `own` is the path of the endpoint.
+pub(crate) fn check<'a>(root: &'a NodeSnapshot, own: &str) -> Vec<ChildReadiness<'a>> {
+    let mut children = Vec::new();
+    visit(root, own, &mut children);
+    children
 }
 
-fn visit<'a>(node: &'a NodeSnapshot, own: &str, verdicts: &mut Vec<Verdict<'a>>) {
-    verdicts.push(Verdict { path: &node.path, state: &node.state, culprit: trouble(node, own) });
-    // What has ended by its own right took its children along by right.
-    if !has_ended(node) {
-        node.children.iter().for_each(|child| visit(child, own, verdicts));
+fn visit<'a>(node: &'a NodeSnapshot, own: &str, children: &mut Vec<ChildReadiness<'a>>) {
+    children.push(ChildReadiness { path: &node.path, state: &node.state, failure: failure(node, own) });
+    // The children of an exited supervisor are expected to be stopped.
+    if !has_exited(node) {
+        node.children.iter().for_each(|child| visit(child, own, children));
     }
 }
 
-fn has_ended(node: &NodeSnapshot) -> bool {
+fn has_exited(node: &NodeSnapshot) -> bool {
     node.restart != "permanent" && node.state == "stopped"
 }
 
-fn trouble(node: &NodeSnapshot, own: &str) -> Option<String> {
+fn failure(node: &NodeSnapshot, own: &str) -> Option<String> {
     if node.stuck {
         return Some(stuck(node));
     }
     let state = node.state.as_str();
-    if state == "paused" || has_ended(node) {
+    if state == "paused" || has_exited(node) {
         return None;
     }
     if state != "running" {

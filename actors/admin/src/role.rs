@@ -1,21 +1,21 @@
-//! Who asks, and what they may do. Pure.
+//! Roles and callers. No I/O.
 
 use serde::Serialize;
 
-/// What a caller may do; each role may do what the ones before it may.
+/// Role of a caller. Each role includes the rights of the former ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
-    /// Looks.
+    /// May read.
     Viewer,
-    /// Looks and commands.
+    /// May read and send commands.
     Operator,
 }
 
-/// Who sent a request, once that is known.
+/// Authenticated sender of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// The token's name, or the other end of the connection.
+    /// Name of the token, or the peer of the connection.
     pub(crate) who: String,
     pub(crate) role: Role,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Caller {
 impl Role {
     pub(crate) const ALL: [Role; 2] = [Role::Viewer, Role::Operator];
 
-    /// The word in the tokens file.
+    /// Returns the name in the tokens file.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Role::Viewer => "viewer",

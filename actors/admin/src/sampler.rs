@@ -1,4 +1,4 @@
-//! Takes the samples of the history while the endpoint runs.
+//! The sampler of the history.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::history::{History, STEP_MS};
 
-/// Takes a sample whenever one is due. It reads vitals only, as all of the endpoint does.
+/// Records a sample of the tree whenever one is due.
 pub(crate) async fn sample(tree: &Tree, history: &Mutex<History>) -> Infallible {
     let mut clock = interval(Duration::from_millis(STEP_MS));
     clock.set_missed_tick_behavior(MissedTickBehavior::Skip);

@@ -1,9 +1,8 @@
-//! The HTTP servers: one for each socket that is open, each with connections and a worker thread of its own, so that
-//! strangers who fill up TCP leave the unix socket, an operator's last way in, alone. One worker each: an operator's tool
-//! must not take a core from the work.
+//! The HTTP servers, one for each open socket. Each has its own connection limit and worker thread, so that a flood of requests over TCP
+//! does not affect the unix socket.
 //!
-//! Nobody can hold a connection for long: not with headers that do not come ([`REQUEST_TIMEOUT`], 128 KiB at most), not
-//! with a body that does not come (`body.rs`), not by not reading the answer ([`UNREAD_MAX`]).
+//! A client cannot hold a connection for long: the headers (128 KiB at most) have [`REQUEST_TIMEOUT`], the body has a time-out in `body.rs`,
+//! and an unread response has [`UNREAD_TIMEOUT`].
 
 use std::{any::Any, io, net::TcpListener, os::unix::net::UnixListener, time::Duration};
 
@@ -19,24 +18,25 @@ use rustix::net::sockopt::set_tcp_user_timeout;
 use tokio::net::TcpStream;
 
 use crate::{
-    access::Access, connection_limit::connections_max, listeners::Listeners, peer::Peer, router::routes,
+    connection_limit::connections_max, handler_context::HandlerContext, listeners::Listeners, peer::Peer,
+    router::routes,
 };
 use orchestrator_subsystem::wire::BODY_LIMIT;
 
-/// A client that has not sent its request line and headers by then is cut off.
+/// Time within which the request line and headers have to arrive.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// What running requests may take at a graceful stop. Commands answer at once then, see `steering.rs`.
+/// Time for running requests at a graceful stop, in seconds. Commands return at once then, see `command_executor.rs`.
 const DRAIN_SECS: u64 = 1;
-/// A TCP peer that takes nothing of what was sent, or does not even acknowledge it, for so long is cut off.
-const UNREAD_MAX: Duration = Duration::from_secs(10);
+/// Time without an acknowledgement of sent data after which a TCP connection is closed.
+const UNREAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The servers of one turn; polling runs them, dropping ends them.
+/// The servers of the open sockets. Polling runs them, dropping stops them.
 pub(crate) struct Servers {
     servers: Vec<Server>,
     closing: StopToken,
 }
 
-/// Stops them.
+/// Handle that stops the servers.
 pub(crate) struct Handle {
     handles: Vec<ServerHandle>,
     closing: StopToken,
@@ -48,8 +48,8 @@ enum Socket {
 }
 
 impl Servers {
-    /// Builds a server for each open socket: for TCP with the first access, for the unix socket with the second.
-    pub(crate) fn build(listeners: &Listeners, [tcp, unix]: [Access; 2]) -> io::Result<Self> {
+    /// Builds a server for each open socket, with the contexts for TCP and for the unix socket.
+    pub(crate) fn build(listeners: &Listeners, [tcp, unix]: [HandlerContext; 2]) -> io::Result<Self> {
         let closing = tcp.closing.clone();
         let mut servers = Vec::new();
         if let Some(listener) = &listeners.tcp {
@@ -65,7 +65,10 @@ impl Servers {
         Handle { handles: self.servers.iter().map(Server::handle).collect(), closing: self.closing.clone() }
     }
 
-    /// Serves until all are stopped, or one has ended by itself, which is an error.
+    /// Serves until all servers are stopped.
+    ///
+    /// # Errors
+    /// A server has ended by itself.
     pub(crate) async fn run(self) -> io::Result<()> {
         if self.servers.is_empty() {
             self.closing.cancelled().await;
@@ -73,25 +76,29 @@ impl Servers {
         let closing = &self.closing;
         let running = self.servers.into_iter().map(|server| async move {
             server.await?;
-            if closing.is_cancelled() { Ok(()) } else { Err(io::Error::other("it ended by itself")) }
+            if closing.is_cancelled() {
+                Ok(())
+            } else {
+                Err(io::Error::other("the server ended unexpectedly"))
+            }
         });
         try_join_all(running).await.map(drop)
     }
 }
 
 impl Handle {
-    /// Lets running requests end, and readers of events at once, who never end by themselves.
+    /// Ends event streams at once, and lets other running requests finish.
     pub(crate) async fn stop(&self) {
         self.closing.cancel();
         join_all(self.handles.iter().map(|handle| handle.stop(true))).await;
     }
 }
 
-fn server(socket: Socket, access: Access) -> io::Result<Server> {
-    let malformed = access.tally.malformed.clone();
-    let access = Data::new(access);
+fn server(socket: Socket, context: HandlerContext) -> io::Result<Server> {
+    let malformed = context.metrics.malformed.clone();
+    let context = Data::new(context);
     let payload = PayloadConfig::new(BODY_LIMIT);
-    let app = move || App::new().app_data(access.clone()).app_data(payload.clone()).configure(routes);
+    let app = move || App::new().app_data(context.clone()).app_data(payload.clone()).configure(routes);
     let server = HttpServer::new(app)
         .workers(1)
         .worker_max_blocking_threads(1)
@@ -99,10 +106,10 @@ fn server(socket: Socket, access: Access) -> io::Result<Server> {
         .max_connections(connections_max())
         .client_request_timeout(REQUEST_TIMEOUT)
         .client_disconnect_timeout(Duration::from_secs(1))
-        // Short-lived clients only: no idle connection holds up a stop.
+        // Idle connections would delay a stop.
         .keep_alive(KeepAlive::Disabled)
         .shutdown_timeout(DRAIN_SECS)
-        .on_connect(move |connection, data| greet(connection, data, &malformed));
+        .on_connect(move |connection, data| on_connect(connection, data, &malformed));
     let server = match socket {
         Socket::Tcp(listener) => server.listen(listener)?,
         Socket::Unix(listener) => server.listen_uds(listener)?,
@@ -110,11 +117,11 @@ fn server(socket: Socket, access: Access) -> io::Result<Server> {
     Ok(server.run())
 }
 
-fn greet(connection: &dyn Any, data: &mut Extensions, malformed: &Metric) {
+fn on_connect(connection: &dyn Any, data: &mut Extensions, malformed: &Metric) {
     if let Some(stream) = connection.downcast_ref::<TcpStream>() {
-        let patience = u32::try_from(UNREAD_MAX.as_millis()).unwrap_or(u32::MAX);
-        // A connection that is gone already needs none.
-        let _ = set_tcp_user_timeout(stream, patience);
+        let timeout = u32::try_from(UNREAD_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
+        // This fails only if the connection is closed already.
+        let _ = set_tcp_user_timeout(stream, timeout);
     }
-    Peer::remember(connection, data, malformed);
+    Peer::attach(connection, data, malformed);
 }

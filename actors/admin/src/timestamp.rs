@@ -1,8 +1,8 @@
-//! Times for people and programs: RFC 3339, UTC, milliseconds. Pure.
+//! Timestamps in RFC 3339, in UTC with milliseconds. No I/O.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// e.g. `2026-11-21T02:26:15.120Z`. A clock before 1970 shows as 1970.
+/// Formats a time, e.g. `2026-11-21T02:26:15.120Z`. A time before 1970 becomes 1970.
 pub(crate) fn rfc3339(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
@@ -11,8 +11,8 @@ pub(crate) fn rfc3339(at: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
 }
 
-/// Year, month and day of a day counted from 1970. Years are taken from March on, so that a leap day is a year's last
-/// (the calendar algorithm of Howard Hinnant).
+/// Returns year, month and day of a day counted from 1970, by Howard Hinnant's algorithm. Its years begin in March, so that a leap day is
+/// the last day.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_times() {
+    fn known_times_are_formatted() {
         let shown = |ms| rfc3339(UNIX_EPOCH + Duration::from_millis(ms));
         assert_eq!(shown(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(shown(951_782_400_000), "2000-02-29T00:00:00.000Z");

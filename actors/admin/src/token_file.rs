@@ -1,5 +1,5 @@
-//! The tokens file: lines `ROLE NAME TOKEN`, `#` comments. What is wrong with it is said of all lines at once, and never
-//! with a word of the file: any word of a bad line may be the token.
+//! The tokens file: lines `ROLE NAME TOKEN` and `#` comments. All errors are reported at once. They quote no word of the file, since any word
+//! of an invalid line may be the token.
 
 use std::{
     fs::{File, Metadata},
@@ -13,14 +13,14 @@ use sha2::{Digest, Sha256};
 
 use crate::{AdminError, role::Role};
 
-/// Shorter tokens could be guessed.
+/// Minimum length of a token, in bytes. Shorter ones could be guessed.
 const TOKEN_MIN: usize = 16;
-/// Longest name of a token, bytes: names are kept in events and in the audit log.
+/// Longest name of a token, in bytes.
 const NAME_MAX: usize = 64;
-/// Largest file, bytes.
+/// Largest file, in bytes.
 const FILE_MAX: u64 = 256 * 1024;
 
-/// One line. The token itself is not kept.
+/// One line, with the digest in place of the token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) role: Role,
@@ -28,10 +28,10 @@ pub(crate) struct Entry {
     pub(crate) digest: [u8; 32],
 }
 
-/// What a file is recognised by: device, inode, change and modification time, size.
-pub(crate) type Mark = (u64, u64, (i64, i64), (i64, i64), u64);
+/// Identity of a file's content: device, inode, change and modification time, size.
+pub(crate) type FileVersion = (u64, u64, (i64, i64), (i64, i64), u64);
 
-pub(crate) fn mark(metadata: &Metadata) -> Mark {
+pub(crate) fn version(metadata: &Metadata) -> FileVersion {
     let changed = (metadata.ctime(), metadata.ctime_nsec());
     (metadata.dev(), metadata.ino(), changed, (metadata.mtime(), metadata.mtime_nsec()), metadata.len())
 }
@@ -41,32 +41,37 @@ pub(crate) fn digest(token: &[u8]) -> [u8; 32] {
 }
 
 /// Reads and checks the file at `path`.
-pub(crate) fn read(path: &Path) -> Result<(Mark, Vec<Entry>), AdminError> {
+///
+/// # Errors
+/// The file cannot be read, other users can read it, or a line is invalid.
+pub(crate) fn read(path: &Path) -> Result<(FileVersion, Vec<Entry>), AdminError> {
     let unreadable = |source| AdminError::TokensFile { path: path.to_owned(), source };
     let wrong = |problems: Vec<String>| AdminError::Tokens {
         problems: problems.iter().map(|problem| format!("{}{problem}", path.display())).collect(),
     };
-    // Non-blocking: a named pipe must not hang the start.
+    // Non-blocking, since opening a named pipe would block.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = File::options().read(true).custom_flags(flags).open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
-        return Err(wrong(vec![" is no file: write lines of ROLE NAME TOKEN into one".to_owned()]));
+        return Err(wrong(vec![
+            " is not a regular file: write lines of ROLE NAME TOKEN into a file".to_owned(),
+        ]));
     }
     if metadata.mode() & 0o077 != 0 {
         let mode = metadata.mode() & 0o777;
-        return Err(wrong(vec![format!(" has mode {mode:o}, so others may read it: chmod 600 it")]));
+        return Err(wrong(vec![format!(" has mode {mode:o}, so other users may read it: run chmod 600")]));
     }
     let mut text = Vec::new();
     file.take(FILE_MAX + 1).read_to_end(&mut text).map_err(unreadable)?;
     if text.len() as u64 > FILE_MAX {
-        return Err(wrong(vec![format!(" is larger than {FILE_MAX} bytes: keep fewer tokens")]));
+        return Err(wrong(vec![format!(" is larger than {FILE_MAX} bytes: remove some tokens")]));
     }
     let entries = parse(&String::from_utf8_lossy(&text)).map_err(wrong)?;
-    Ok((mark(&metadata), entries))
+    Ok((version(&metadata), entries))
 }
 
-/// The entries of `text`, or all problems, each opening with `:LINE: `.
+/// Parses `text`. Errors begin with `:LINE: `.
 fn parse(text: &str) -> Result<Vec<Entry>, Vec<String>> {
     let (mut entries, mut problems) = (Vec::<Entry>::new(), Vec::new());
     for (number, line) in text.lines().enumerate() {
@@ -82,7 +87,7 @@ fn parse(text: &str) -> Result<Vec<Entry>, Vec<String>> {
                 problems.push(format!(":{}: an earlier line has this name: use another", number + 1));
             }
             Ok(entry) if used(&entry) => {
-                problems.push(format!(":{}: an earlier line has this token: make a fresh one", number + 1));
+                problems.push(format!(":{}: an earlier line has this token: create another one", number + 1));
             }
             Ok(entry) => entries.push(entry),
         }
@@ -93,17 +98,17 @@ fn parse(text: &str) -> Result<Vec<Entry>, Vec<String>> {
 fn entry(line: &str) -> Result<Entry, String> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let [role, name, token] = fields.as_slice() else {
-        return Err(format!("{} words where there must be three: ROLE NAME TOKEN", fields.len()));
+        return Err(format!("{} words, expected three: ROLE NAME TOKEN", fields.len()));
     };
     let role = Role::parse(role).ok_or("the role is neither viewer nor operator")?;
     if name.len() > NAME_MAX || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.@+".contains(&b)) {
-        return Err(format!("the name is not of at most {NAME_MAX} letters, digits and -_.@+"));
+        return Err(format!("the name may have at most {NAME_MAX} letters, digits and -_.@+"));
     }
     if token.len() < TOKEN_MIN {
         return Err(format!("the token is shorter than {TOKEN_MIN} characters: try `openssl rand -hex 32`"));
     }
     if !token.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err("the token has characters that no header can carry: use ASCII".to_owned());
+        return Err("the token has characters that are not allowed in a header: use ASCII".to_owned());
     }
     Ok(Entry { role, name: (*name).to_owned(), digest: digest(token.as_bytes()) })
 }
@@ -115,7 +120,7 @@ mod tests {
     const GOOD: &str = "0123456789abcdef";
 
     #[test]
-    fn lines_are_read_and_comments_skipped() {
+    fn lines_are_read_and_comments_are_skipped() {
         let entries = parse(&format!("# who\n\n viewer eve\t{GOOD}\noperator bob {GOOD}x\n")).unwrap();
         let seen: Vec<_> = entries.iter().map(|entry| (entry.role, entry.name.as_str())).collect();
         assert_eq!(seen, [(Role::Viewer, "eve"), (Role::Operator, "bob")]);
@@ -124,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_line_is_named_and_no_word_of_it_is_shown() {
+    fn every_invalid_line_is_reported_without_its_content() {
         let secret = "s3cr3t-s3cr3t-s3cr3t";
         let text = format!(
             "{secret}\nviewer a {GOOD}\nadmin b {secret}\nviewer a {secret}\nviewer c {GOOD}\n\
@@ -137,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_read_is_refused() {
+    fn a_file_that_other_users_can_read_is_refused() {
         use std::{fs, os::unix::fs::PermissionsExt};
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), format!("viewer a {GOOD}")).unwrap();

@@ -1,5 +1,5 @@
-//! The tokens in force. The file is read again when it changed or when somebody asks for it; a file that became bad
-//! leaves those in force that were, and says so in the log: an operator's slip must not lock out the operators.
+//! The accepted tokens. The file is read again when it has changed or on SIGHUP. If it has become invalid, the former tokens stay valid and
+//! the error is logged, so that a mistake does not lock out the operators.
 
 use std::{
     fs,
@@ -16,15 +16,15 @@ use subtle::{Choice, ConstantTimeEq};
 use crate::{
     AdminError,
     role::{Caller, Role},
-    token_file::{self, Entry, Mark},
+    token_file::{self, Entry, FileVersion},
 };
 
-/// Asks the endpoint to read again what it keeps from files: the tokens. Clones share the wish.
+/// Flag that requests a reload of the tokens file. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Reload(Arc<AtomicBool>);
 
 impl Reload {
-    /// From the next request on, what the files say now holds.
+    /// Requests that the next HTTP request reads the file again.
     pub fn request(&self) {
         self.0.store(true, Release);
     }
@@ -39,52 +39,55 @@ impl Reload {
 pub(crate) struct Tokens {
     path: PathBuf,
     reload: Reload,
-    held: Mutex<Held>,
+    loaded: Mutex<LoadedTokens>,
 }
 
+/// Content of the file.
 #[derive(Debug)]
-struct Held {
-    /// Of the file when it was last read, well or badly; none while it is gone.
-    mark: Option<Mark>,
+struct LoadedTokens {
+    /// Version of the file when it was last read, valid or not. `None` while the file is missing.
+    version: Option<FileVersion>,
     entries: Vec<Entry>,
 }
 
 impl Tokens {
     /// Reads the file for the first time.
+    ///
+    /// # Errors
+    /// The file is missing or invalid.
     pub(crate) fn open(path: &Path, reload: Reload) -> Result<Self, AdminError> {
-        let (mark, entries) = token_file::read(path)?;
-        let held = Mutex::new(Held { mark: Some(mark), entries });
-        Ok(Self { path: path.to_owned(), reload, held })
+        let (version, entries) = token_file::read(path)?;
+        let loaded = Mutex::new(LoadedTokens { version: Some(version), entries });
+        Ok(Self { path: path.to_owned(), reload, loaded })
     }
 
-    /// Whose token this is.
+    /// Returns the caller to whom the token belongs.
     pub(crate) fn caller(&self, token: &[u8]) -> Option<Caller> {
-        let mut held = self.held.lock();
-        self.refresh(&mut held);
-        find(&held.entries, token).map(|(role, name)| Caller { who: name.to_owned(), role })
+        let mut loaded = self.loaded.lock();
+        self.refresh(&mut loaded);
+        find(&loaded.entries, token).map(|(role, name)| Caller { who: name.to_owned(), role })
     }
 
-    /// A small local file, looked at with one system call a request: the endpoint's arbiter can bear that.
-    fn refresh(&self, held: &mut Held) {
-        let mark = fs::metadata(&self.path).ok().as_ref().map(token_file::mark);
-        if !self.reload.take() && mark == held.mark {
+    /// Reads the file again if it has changed. The check costs one system call for each request.
+    fn refresh(&self, loaded: &mut LoadedTokens) {
+        let version = fs::metadata(&self.path).ok().as_ref().map(token_file::version);
+        if !self.reload.take() && version == loaded.version {
             return;
         }
         match token_file::read(&self.path) {
-            Ok((mark, entries)) => {
-                tracing::info!(path = ?self.path, tokens = entries.len(), "tokens read again");
-                *held = Held { mark: Some(mark), entries };
+            Ok((version, entries)) => {
+                tracing::info!(path = ?self.path, tokens = entries.len(), "tokens file reloaded");
+                *loaded = LoadedTokens { version: Some(version), entries };
             }
             Err(error) => {
-                tracing::error!(%error, "the tokens that were in force stay so");
-                held.mark = mark;
+                tracing::error!(%error, "cannot reload the tokens file: the former tokens stay valid");
+                loaded.version = version;
             }
         }
     }
 }
 
-/// Looks at every entry in full, whichever fits: neither place nor content shows in the time it takes. Digests make all
-/// tokens equally long.
+/// Finds the entry of `token` in constant time: every entry is compared in full, and digests have equal lengths.
 fn find<'a>(entries: &'a [Entry], token: &[u8]) -> Option<(Role, &'a str)> {
     let digest = token_file::digest(token);
     let mut found = None;
@@ -107,7 +110,7 @@ mod tests {
     const BOB: &str = "operator bob bob-bob-bob-bob-bob\n";
 
     fn write(path: &Path, text: &str) {
-        // A new file each time, as an editor saves: the inode tells, however coarse the clock of the file system is.
+        // A new file each time, as editors do: its inode differs even if the modification time is equal.
         let fresh = path.with_extension("new");
         let mut file =
             fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh).unwrap();
@@ -116,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_counts_and_a_bad_one_does_not() {
+    fn a_changed_file_is_reloaded_and_an_invalid_one_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tokens");
         write(&path, EVE);
@@ -128,17 +131,17 @@ mod tests {
         write(&path, &format!("{EVE}{BOB}"));
         assert_eq!(who(bob), Some(("bob".to_owned(), Role::Operator)));
         write(&path, "nonsense");
-        assert!(who(eve).is_some() && who(bob).is_some(), "an operator's slip locks nobody out");
+        assert!(who(eve).is_some() && who(bob).is_some(), "an invalid file changes nothing");
         fs::remove_file(&path).unwrap();
         assert!(who(bob).is_some());
         write(&path, BOB);
-        assert_eq!(who(eve), None, "taken away");
+        assert_eq!(who(eve), None, "the token was removed");
         write(&path, "");
         assert_eq!(who(bob), None);
     }
 
     #[test]
-    fn nothing_but_the_whole_token_fits() {
+    fn only_the_whole_token_matches() {
         let entries = [("bob", "bob-bob-bob-bob-bob")].map(|(name, token)| Entry {
             role: Role::Operator,
             name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! `GET /v1/tree` and `/v1/tree/{path}`, as it stands or as it was.
+//! `GET /v1/tree` and `/v1/tree/{path}`: the tree at present or at a past time.
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -8,45 +8,48 @@ use actix_web::{
 use orchestrator_supervise::CommandError;
 
 use crate::{
-    accept::prefers_text,
-    access::Access,
+    accept_header::prefers_text,
     api_error::ApiError,
-    ascii::{self, Ages},
+    ascii::{self, Durations},
+    handler_context::HandlerContext,
     history::rewind,
 };
 use orchestrator_subsystem::wire::{ErrorKind, TreeSnapshot};
 
-/// The query's keys; others are passed over, as they always were.
+/// Parameters of the query; others are ignored.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 struct Args {
     at: Option<u64>,
 }
 
-pub(crate) async fn whole(access: Data<Access>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    Ok(show(&snapshot(&access, &request)?, &request))
+pub(crate) async fn whole(
+    context: Data<HandlerContext>,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    Ok(show(&snapshot(&context, &request)?, &request))
 }
 
 pub(crate) async fn part(
-    access: Data<Access>,
+    context: Data<HandlerContext>,
     path: Path<String>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let unknown = || CommandError::NotFound(path.to_string());
-    let path = access.tree.resolve(&path).ok_or_else(unknown)?;
-    let snapshot = snapshot(&access, &request)?;
+    let path = context.tree.resolve(&path).ok_or_else(unknown)?;
+    let snapshot = snapshot(&context, &request)?;
     let root = snapshot.root.find(&path).cloned().ok_or_else(unknown)?;
     Ok(show(&TreeSnapshot { root, ..snapshot }, &request))
 }
 
-/// The tree as it stands, or with `?at=` as it was.
-fn snapshot(access: &Access, request: &HttpRequest) -> Result<TreeSnapshot, ApiError> {
+/// Returns the present tree, or with `?at=` the tree at that time.
+fn snapshot(context: &HandlerContext, request: &HttpRequest) -> Result<TreeSnapshot, ApiError> {
     let bad = |message: String| ApiError::new(ErrorKind::BadRequest, message);
     let args = Query::<Args>::from_query(request.query_string())
-        .map_err(|error| bad(format!("{error}: the query may have at=MILLISECONDS since 1970")))?;
-    let mut snapshot = access.tree.snapshot();
+        .map_err(|error| bad(format!("{error}: the query may have at=MILLISECONDS, counted from 1970")))?;
+    let mut snapshot = context.tree.snapshot();
     let Some(at_ms) = args.at else { return Ok(snapshot) };
-    let history = access.setup.history.lock();
+    let history = context.state.history.lock();
     let Some((at_ms, values)) = history.at(at_ms) else {
         let oldest = history.usage().oldest_ms;
         let begins = oldest.map_or_else(|| "has no sample yet".to_owned(), |ms| format!("begins at {ms}"));
@@ -62,7 +65,7 @@ fn snapshot(access: &Access, request: &HttpRequest) -> Result<TreeSnapshot, ApiE
 fn show(snapshot: &TreeSnapshot, request: &HttpRequest) -> HttpResponse {
     let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if prefers_text(accept) {
-        let text = ascii::render(snapshot, Ages::Show);
+        let text = ascii::render(snapshot, Durations::Show);
         HttpResponse::Ok().content_type(ContentType::plaintext()).body(text)
     } else {
         HttpResponse::Ok().json(snapshot)

@@ -1,4 +1,4 @@
-//! The admin socket in the file system: mode 0600 from its first moment, a dead one replaced, its own removed at the end.
+//! The admin socket in the file system. It is created with mode 0600, replaces a socket without a listener, and is removed at the end.
 
 use std::{
     fs, io,
@@ -15,11 +15,12 @@ use std::{
 use rustix::{
     fs::{Mode, fchmod},
     io::Errno,
-    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with},
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, listen, socket_with},
 };
 
 use crate::AdminError;
 
+/// Length of the queue of connections that are not accepted yet.
 const BACKLOG: i32 = 128;
 
 /// A listening socket; dropping it removes its file.
@@ -27,38 +28,42 @@ const BACKLOG: i32 = 128;
 pub(crate) struct UnixSocket {
     pub(crate) listener: UnixListener,
     path: PathBuf,
-    /// Device and inode: another process may have put its own there since.
+    /// Device and inode. Another process may have replaced the file.
     identity: (u64, u64),
 }
 
 impl UnixSocket {
+    /// Creates the socket and listens on it.
+    ///
+    /// # Errors
+    /// Another process listens on `path`, or the socket cannot be created.
     pub(crate) fn open(path: &Path) -> Result<Self, AdminError> {
-        make_way(path)?;
-        Self::put(path).map_err(|source| AdminError::Unix { path: path.to_owned(), source })
+        check_path(path)?;
+        Self::bind(path).map_err(|source| AdminError::Unix { path: path.to_owned(), source })
     }
 
-    /// Made under another name and renamed: nobody meets a socket that does not listen yet.
-    fn put(path: &Path) -> io::Result<Self> {
-        let draft = path.with_file_name(format!(".admin.{}", std::process::id()));
-        match fs::remove_file(&draft) {
+    /// Binds a temporary path and renames it, so that no client sees a socket that does not listen yet.
+    fn bind(path: &Path) -> io::Result<Self> {
+        let temporary = path.with_file_name(format!(".admin.{}", std::process::id()));
+        match fs::remove_file(&temporary) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let fd = stream_socket(SocketFlags::CLOEXEC)?;
-        // Linux gives the file the descriptor's mode, less the umask.
+        // On Linux, the file gets the mode of the descriptor, less the umask.
         fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
-        bind(&fd, &SocketAddrUnix::new(&draft)?)?;
-        let settled = listen(&fd, BACKLOG).map_err(io::Error::from).and_then(|()| {
-            // A path that is too long to be connected to would only show at the first client.
+        rustix::net::bind(&fd, &SocketAddrUnix::new(&temporary)?)?;
+        let identity = listen(&fd, BACKLOG).map_err(io::Error::from).and_then(|()| {
+            // The path may be too long for clients to connect.
             SocketAddrUnix::new(path)?;
-            let metadata = fs::symlink_metadata(&draft)?;
-            fs::rename(&draft, path)?;
+            let metadata = fs::symlink_metadata(&temporary)?;
+            fs::rename(&temporary, path)?;
             Ok((metadata.dev(), metadata.ino()))
         });
-        if settled.is_err() {
-            let _ = fs::remove_file(&draft);
+        if identity.is_err() {
+            let _ = fs::remove_file(&temporary);
         }
-        Ok(Self { listener: fd.into(), path: path.to_owned(), identity: settled? })
+        Ok(Self { listener: fd.into(), path: path.to_owned(), identity: identity? })
     }
 }
 
@@ -71,19 +76,19 @@ impl Drop for UnixSocket {
     }
 }
 
-/// Refuses a path that is somebody's; a socket that nobody listens on any more is replaced by the rename.
-fn make_way(path: &Path) -> Result<(), AdminError> {
+/// Refuses a path with another file or with a socket that has a listener. Another socket is replaced by the rename.
+fn check_path(path: &Path) -> Result<(), AdminError> {
     let Ok(metadata) = fs::symlink_metadata(path) else {
         return Ok(());
     };
     if !metadata.file_type().is_socket() {
         return Err(AdminError::NotASocket(path.to_owned()));
     }
-    if is_served(path) { Err(AdminError::InUse(path.to_owned())) } else { Ok(()) }
+    if has_listener(path) { Err(AdminError::InUse(path.to_owned())) } else { Ok(()) }
 }
 
-fn is_served(path: &Path) -> bool {
-    // Non-blocking: a full backlog must not hang the start.
+fn has_listener(path: &Path) -> bool {
+    // Non-blocking, since a full backlog would block.
     let Ok(fd) = stream_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) else {
         return false;
     };
@@ -104,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_private_replaces_a_dead_one_and_goes() {
+    fn a_socket_is_private_replaces_an_unused_one_and_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("admin.sock");
         drop(UnixListener::bind(&path).unwrap());
@@ -117,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_served_one_and_a_file_are_left_alone() {
+    fn a_used_socket_and_a_file_are_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("admin.sock");
         let first = UnixSocket::open(&path).unwrap();
@@ -130,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_cannot_be_is_refused() {
+    fn an_invalid_path_is_refused() {
         let long = PathBuf::from(format!("/tmp/{}", "x".repeat(120)));
         for path in [Path::new("/nonexistent/admin.sock"), &long] {
             let error = UnixSocket::open(path).unwrap_err().to_string();

@@ -9,7 +9,7 @@ use actix_web::{
 use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
 use orchestrator_supervise::{BlockerSnapshot, CommandError, Event, EventKind, NodeSnapshot};
 
-use crate::{access::Access, api_error::ApiError};
+use crate::{api_error::ApiError, handler_context::HandlerContext};
 
 /// Restarts within [`CRASH_LOOP_MS`] after which a child counts as failing again and again.
 const CRASH_LOOP: usize = 3;
@@ -17,20 +17,23 @@ const CRASH_LOOP_MS: u64 = 60_000;
 /// Events of a child that are shown as evidence.
 const EVIDENCE_MAX: usize = 3;
 
-pub(crate) async fn whole(access: Data<Access>) -> HttpResponse {
-    let snapshot = access.tree.snapshot();
-    let facts = Facts::of(&access.tree.events(0), snapshot.captured_at_ms);
+pub(crate) async fn whole(context: Data<HandlerContext>) -> HttpResponse {
+    let snapshot = context.tree.snapshot();
+    let facts = Facts::of(&context.tree.events(0), snapshot.captured_at_ms);
     let branches = snapshot.root.children.iter();
     let subsystems = branches.map(|branch| causes_of(branch, &facts)).collect();
     HttpResponse::Ok().json(Why { at_ms: snapshot.captured_at_ms, subsystems })
 }
 
-pub(crate) async fn part(access: Data<Access>, path: Path<String>) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn part(
+    context: Data<HandlerContext>,
+    path: Path<String>,
+) -> Result<HttpResponse, ApiError> {
     let unknown = || CommandError::NotFound(path.to_string());
-    let path = access.tree.resolve(&path).ok_or_else(unknown)?;
-    let snapshot = access.tree.snapshot();
+    let path = context.tree.resolve(&path).ok_or_else(unknown)?;
+    let snapshot = context.tree.snapshot();
     let branch = snapshot.root.find(&path).ok_or_else(unknown)?;
-    let facts = Facts::of(&access.tree.events(0), snapshot.captured_at_ms);
+    let facts = Facts::of(&context.tree.events(0), snapshot.captured_at_ms);
     let subsystems = vec![causes_of(branch, &facts)];
     Ok(HttpResponse::Ok().json(Why { at_ms: snapshot.captured_at_ms, subsystems }))
 }

@@ -1,8 +1,8 @@
-// The public JSON API and the stream of events. The token stays in session storage.
+// Client of the JSON API and the event stream. The token is kept in session storage.
 
 const KEY = "orchestrator-token";
 
-/** An answer that is no success. */
+/** An error response. */
 export class ApiError extends Error {
   constructor(status, kind, message) {
     super(message);
@@ -15,7 +15,7 @@ export function hasToken() {
   return sessionStorage.getItem(KEY) !== null;
 }
 
-/** Keeps a token until the tab is closed; null forgets it. */
+/** Stores a token until the tab is closed; null removes it. */
 export function setToken(token) {
   if (token === null) sessionStorage.removeItem(KEY);
   else sessionStorage.setItem(KEY, token);
@@ -31,7 +31,7 @@ async function failed(response) {
   return new ApiError(response.status, body.error ?? "unknown", body.message ?? `HTTP ${response.status}`);
 }
 
-/** A path of the tree as part of a URL. */
+/** Encodes a path of the tree for a URL. */
 export function encode(path) {
   return path.split("/").map(encodeURIComponent).join("/");
 }
@@ -60,13 +60,13 @@ export function consoleUrl(path, verb) {
   return `/v1/consoles/${encode(path)}/${encodeURIComponent(verb)}`;
 }
 
-/** Samples of metrics since a time, milliseconds since 1970. */
+/** Fetches samples of metrics since a time, in milliseconds since 1970. */
 export function history(path, metrics, since, options = {}) {
   const query = new URLSearchParams({ path, metric: metrics.join(","), since: String(Math.floor(since)), ...options });
   return get(`/v1/history?${query}`);
 }
 
-/** Reads events after number `after` until the stream ends; `each(kind, data)` is called for every one. */
+/** Reads events after number `after` until the stream ends, and calls `each(kind, data)` for every one. */
 export async function events(after, each, signal) {
   const response = await fetch(`/v1/events?after=${after}`, { headers: headers(), cache: "no-store", signal });
   if (!response.ok) throw await failed(response);

@@ -1,21 +1,21 @@
-// Line charts of the last hour, as SVG. Their texts are HTML, so that they do not stretch.
+// Line charts of the last hour as SVG. Texts are HTML, so that they keep their proportions.
 
 import { el, setText, svg } from "./dom.js";
 import { clock } from "./format.js";
 
-const WIDE = 600;
-const HIGH = 100;
+const WIDTH = 600;
+const HEIGHT = 100;
 
-/** Differences for each second of a counter; a counter that begins anew counts from 0. */
+/** Returns the rates per second of a counter. A counter that decreases was reset to 0. */
 export function perSecond(at, values) {
   return values.map((value, i) => {
     if (i === 0 || value === null || values[i - 1] === null) return null;
-    const more = value >= values[i - 1] ? value - values[i - 1] : value;
-    return (more * 1000) / Math.max(1, at[i] - at[i - 1]);
+    const increase = value >= values[i - 1] ? value - values[i - 1] : value;
+    return (increase * 1000) / Math.max(1, at[i] - at[i - 1]);
   });
 }
 
-/** Adds up series of the same times; null where all are. */
+/** Returns the sum of series with the same times; null where all values are null. */
 export function total(many) {
   if (many.length === 0) return [];
   return many[0].map((_, i) => many.reduce((sum, values) => (values[i] === null ? sum : (sum ?? 0) + values[i]), null));
@@ -29,26 +29,26 @@ function top(values) {
 }
 
 function paths(at, values, from, until, max) {
-  const x = (ms) => (((ms - from) / Math.max(1, until - from)) * WIDE).toFixed(1);
-  const y = (value) => (HIGH - (Math.max(0, value) / max) * (HIGH - 4)).toFixed(1);
+  const x = (ms) => (((ms - from) / Math.max(1, until - from)) * WIDTH).toFixed(1);
+  const y = (value) => (HEIGHT - (Math.max(0, value) / max) * (HEIGHT - 4)).toFixed(1);
   let line = "";
   let area = "";
-  let begun = null;
+  let start = null;
   const end = (ms) => {
-    if (begun !== null) area += `L${x(ms)} ${HIGH}L${x(begun)} ${HIGH}Z`;
-    begun = null;
+    if (start !== null) area += `L${x(ms)} ${HEIGHT}L${x(start)} ${HEIGHT}Z`;
+    start = null;
   };
   values.forEach((value, i) => {
     if (value === null || value === undefined) return end(at[Math.max(0, i - 1)]);
-    line += `${begun === null ? "M" : "L"}${x(at[i])} ${y(value)}`;
-    area += `${begun === null ? "M" : "L"}${x(at[i])} ${y(value)}`;
-    if (begun === null) begun = at[i];
+    line += `${start === null ? "M" : "L"}${x(at[i])} ${y(value)}`;
+    area += `${start === null ? "M" : "L"}${x(at[i])} ${y(value)}`;
+    if (start === null) start = at[i];
   });
   end(at.at(-1));
   return { line, area };
 }
 
-/** A chart; `show` tells how a value is written. `update({at, values, from, until})` draws it. */
+/** Creates a chart. `show` formats a value, and `update({at, values, from, until})` draws the data. */
 export function chart(title, show, options = {}) {
   const now = el("span", { class: "chart-now" });
   const high = el("span", { class: "chart-top" });
@@ -56,10 +56,10 @@ export function chart(title, show, options = {}) {
   const right = el("span");
   const area = svg("path", { class: "chart-area" });
   const line = svg("path", { class: "chart-line" });
-  const cursor = svg("line", { class: "chart-cursor", y1: 0, y2: HIGH, visibility: "hidden" });
-  const grid = [0.25, 0.5, 0.75].map((part) => svg("line", { class: "chart-grid", x1: 0, x2: WIDE, y1: HIGH * part, y2: HIGH * part }));
-  const picture = svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, preserveAspectRatio: "none", role: "img" }, grid, area, line, cursor);
-  const node = el("metric", { class: `chart ${options.small ? "chart-small" : ""}` },
+  const cursor = svg("line", { class: "chart-cursor", y1: 0, y2: HEIGHT, visibility: "hidden" });
+  const grid = [0.25, 0.5, 0.75].map((part) => svg("line", { class: "chart-grid", x1: 0, x2: WIDTH, y1: HEIGHT * part, y2: HEIGHT * part }));
+  const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" }, grid, area, line, cursor);
+  const node = el("figure", { class: `chart ${options.small ? "chart-small" : ""}` },
     el("figcaption", {}, el("span", { class: "chart-title", text: title }), now),
     el("div", { class: "chart-field" }, picture, high),
     el("div", { class: "chart-times" }, left, right));
@@ -74,7 +74,7 @@ export function chart(title, show, options = {}) {
     const ms = data.from + ((event.clientX - box.left) / box.width) * (data.until - data.from);
     const i = nearest(data.at, ms);
     const value = data.values[i];
-    const x = ((data.at[i] - data.from) / Math.max(1, data.until - data.from)) * WIDE;
+    const x = ((data.at[i] - data.from) / Math.max(1, data.until - data.from)) * WIDTH;
     cursor.setAttribute("x1", x);
     cursor.setAttribute("x2", x);
     cursor.setAttribute("visibility", "visible");

@@ -1,14 +1,14 @@
-// The console of a child: its own verbs, with arguments, asked when somebody wants it.
+// The console tab of a child: a form for the verbs that the child defines.
 
 import { consoleUrl, post } from "./api.js";
 import { commandLines, confirmAction } from "./actions.js";
 import { el, setText, table } from "./dom.js";
 import { count, words } from "./format.js";
 
-/** Verbs that only look; others ask for a reason first. */
-const LOOKING = new Set(["status", "stats", "ls", "peek", "get", "find-first", "find-all", "dead-letters", "help"]);
+/** Verbs that change nothing. Other verbs open the confirmation dialog. */
+const READ_ONLY = new Set(["status", "stats", "ls", "peek", "get", "find-first", "find-all", "dead-letters", "help"]);
 
-/** An answer as a table where it is a list of objects or an object of plain values, else as JSON. */
+/** Formats a response: a list of objects or an object with plain values as a table, else as JSON. */
 export function answerView(answer) {
   const plain = (value) => value === null || typeof value !== "object";
   const shown = (value) => (typeof value === "number" ? count(value) : plain(value) ? String(value ?? "–") : JSON.stringify(value));
@@ -30,7 +30,7 @@ export function consolePanel(child) {
   const answer = el("div", { role: "status" });
   const lines = el("div");
 
-  async function ask(name, given) {
+  async function send(name, given) {
     problem.hidden = true;
     try {
       answer.replaceChildren(answerView(await post(consoleUrl(path, name), given)));
@@ -52,17 +52,17 @@ export function consolePanel(child) {
       return;
     }
     const name = verb.value.trim();
-    if (LOOKING.has(name)) ask(name, given);
+    if (READ_ONLY.has(name)) send(name, given);
     else confirmAction({ path, verb: name, body: given, console: true, done: (got) => answer.replaceChildren(answerView(got)) });
   }
 
-  const which = el("button", { type: "button", text: "Which verbs?", on: { click: () => ask("help", {}) } });
+  const list = el("button", { type: "button", text: "List verbs", on: { click: () => send("help", {}) } });
   return {
     node: el("form", { class: "console", on: { submit } },
       el("label", { for: "console-verb", text: "Verb" }), verb,
       el("label", { for: "console-args", text: "Arguments, JSON" }), args,
-      el("p", { class: "buttons" }, el("button", { class: "main", text: "Ask" }), which),
-      el("p", { class: "quiet", text: "Each question is noted in the audit log." }),
+      el("p", { class: "buttons" }, el("button", { class: "main", text: "Send" }), list),
+      el("p", { class: "quiet", text: "Each request is recorded in the audit log." }),
       problem, answer, lines),
     update() {},
   };

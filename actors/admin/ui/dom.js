@@ -1,4 +1,4 @@
-// Elements without markup: every text is set as text, never parsed.
+// Creation and update of elements. Texts are never parsed as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -14,23 +14,23 @@ function build(node, props, children) {
   return node;
 }
 
-/** An element; `props` are attributes, `text`, `value`, and `on` with listeners. */
+/** Creates an element. `props` are attributes, `text`, `value`, and `on` with event listeners. */
 export function el(tag, props = {}, ...children) {
   return build(document.createElement(tag), props, children);
 }
 
-/** An SVG element. */
+/** Creates an SVG element. */
 export function svg(tag, props = {}, ...children) {
   return build(document.createElementNS(SVG, tag), props, children);
 }
 
-/** Sets a text if it differs. */
+/** Sets a node's text if it differs. */
 export function setText(node, text) {
   const value = String(text);
   if (node.textContent !== value) node.textContent = value;
 }
 
-/** Sets an attribute if it differs; null takes it away. */
+/** Sets an attribute if it differs; null removes it. */
 export function setAttr(node, name, value) {
   if (value === null || value === undefined || value === false) {
     if (node.hasAttribute(name)) node.removeAttribute(name);
@@ -38,7 +38,7 @@ export function setAttr(node, name, value) {
 }
 
 /**
- * Makes the children of `parent` those of `items`, in this order, and keeps those whose key is known.
+ * Updates the children of `parent` to match `items` in order, and reuses nodes with a known key.
  * `create(item)` returns an object with `node` and `update(item)`.
  */
 export function keyed(parent, known, items, keyOf, create) {
@@ -64,7 +64,7 @@ export function keyed(parent, known, items, keyOf, create) {
   }
 }
 
-/** A table with a head, for values that are texts or elements. */
+/** Creates a table with a header row. Cells are texts or elements. */
 export function table(caption, heads, rows, empty = "Nothing yet.") {
   if (rows.length === 0) return el("p", { class: "quiet", text: empty });
   const cell = (value, i) => el("td", { class: heads[i]?.number ? "number" : null }, value instanceof Node ? value : String(value ?? ""));

@@ -1,8 +1,8 @@
-// The drawer of one child: what it is, actions, and tabs.
+// The details of one child: state, actions and tabs.
 
 import { actionButtons } from "./actions.js";
 import { el, setAttr, setText } from "./dom.js";
-import { span, words } from "./format.js";
+import { duration, words } from "./format.js";
 import { panelFor, TABS } from "./panels.js";
 import { linkBadge, liveGlyph, stateOf } from "./states.js";
 
@@ -41,15 +41,15 @@ export function drawer({ close }) {
   }
   let select = () => {};
 
-  function facts_(child) {
+  function factsOf(child) {
     const parts = [
       child.kind,
       child.strategy ? words(child.strategy) : null,
       child.restart,
       `incarnation ${child.incarnation}`,
-      child.started_ms && child.state === "running" ? `for ${span(Date.now() - child.started_ms)}` : null,
+      child.started_ms && child.state === "running" ? `for ${duration(Date.now() - child.started_ms)}` : null,
       child.arbiter ? `arbiter ${child.arbiter}` : null,
-      child.restarts ? `restarts ${child.restarts}, ${child.budget_left} left` : null,
+      child.restarts ? `restarts ${child.restarts}, ${child.budget_left} left before the supervisor gives up` : null,
     ];
     return parts.filter(Boolean).join(" · ");
   }
@@ -69,7 +69,7 @@ export function drawer({ close }) {
       sign.update(stateOf(child));
       setText(where, child.path);
       const link = child.link ? [linkBadge(child.link)] : [];
-      facts.replaceChildren(el("span", { class: "word", text: words(stateOf(child)) }), ` ${facts_(child)} `, ...link);
+      facts.replaceChildren(el("span", { class: "word", text: words(stateOf(child)) }), ` ${factsOf(child)} `, ...link);
       const reason = child.link?.state === "down" && child.link.reason ? `${child.link.kind} to ${child.link.endpoint}: ${child.link.reason}` : child.note?.text;
       note.hidden = !reason;
       setText(note, reason ?? "");

@@ -1,8 +1,8 @@
-// Numbers and times for people.
+// Formatting of numbers and times.
 
 const UNITS = ["", "k", "M", "G", "T"];
 
-/** 12, 1.3k, 45k, 2.1M. */
+/** Formats a number: 12, 1.3k, 45k, 2.1M. */
 export function count(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   let size = Math.abs(value);
@@ -15,12 +15,12 @@ export function count(value) {
   return `${value < 0 ? "−" : ""}${size.toFixed(digits)}${UNITS[unit]}`;
 }
 
-/** A rate for each second. */
+/** Formats a rate per second. */
 export function rate(value) {
   return value === null || value === undefined ? "–" : `${count(value)}/s`;
 }
 
-/** Microseconds. */
+/** Formats a duration in microseconds. */
 export function micros(value) {
   if (value === null || value === undefined) return "–";
   if (value < 1000) return `${value} µs`;
@@ -28,8 +28,8 @@ export function micros(value) {
   return `${(value / 1e6).toFixed(value < 1e7 ? 1 : 0)} s`;
 }
 
-/** A length of time, milliseconds. */
-export function span(ms) {
+/** Formats a duration in milliseconds. */
+export function duration(ms) {
   const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
   const minutes = Math.floor(seconds / 60);
@@ -38,7 +38,7 @@ export function span(ms) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-/** Bytes. */
+/** Formats a number of bytes. */
 export function bytes(value) {
   if (value === null || value === undefined) return "–";
   if (value < 1024) return `${value} B`;
@@ -47,26 +47,26 @@ export function bytes(value) {
   return `${size.toFixed(size < 100 ? 1 : 0)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
 }
 
-/** A value of a metric in its unit. */
+/** Formats the value of a metric in its unit. */
 export function inUnit(value, unit) {
   if (value === null || value === undefined) return "–";
   if (unit === "bytes") return bytes(value);
   if (unit === "us" || unit === "microseconds") return micros(value);
-  if (unit === "milliseconds") return span(value);
+  if (unit === "milliseconds") return duration(value);
   return count(value);
 }
 
-/** Time of day. */
+/** Formats the time of day. */
 export function clock(ms) {
   return new Date(ms).toLocaleTimeString([], { hour12: false });
 }
 
-/** Time of day with milliseconds. */
-export function exactly(ms) {
+/** Formats the time of day with milliseconds. */
+export function exactClock(ms) {
   return `${clock(ms)}.${String(ms % 1000).padStart(3, "0")}`;
 }
 
-/** A name of the program's for people: `backing_off` is `backing off`. */
+/** Formats an identifier: `backing_off` becomes `backing off`. */
 export function words(name) {
   return String(name).replaceAll("_", " ");
 }

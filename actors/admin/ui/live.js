@@ -1,24 +1,24 @@
-// What the page knows of the program, kept up to date while somebody looks.
+// The state of the program, refreshed while the page is visible.
 
 import * as api from "./api.js";
 
 const POLL_MS = 2000;
 const RETRY_MS = 1500;
 const EVENTS_MAX = 4096;
-/** Between two readings of the tree that events cause. */
-const HURRY_MS = 200;
+/** Minimum time between two reads of the tree that events cause. */
+const EVENT_POLL_MS = 200;
 
 const listeners = new Set();
 
 export const state = {
   tree: null,
-  /** Path -> node. */
+  /** Nodes by path. */
   nodes: new Map(),
-  /** Path -> messages a second, of the child and all below it. */
+  /** Messages per second of a child and its descendants, by path. */
   rates: new Map(),
   events: [],
   info: null,
-  /** connecting, live, hidden, lost or denied. */
+  /** `connecting`, `live`, `hidden`, `lost` or `denied`. */
   status: "connecting",
   message: "",
   restartedAt: null,
@@ -37,7 +37,7 @@ export function subscribe(listener) {
   return () => listeners.delete(listener);
 }
 
-function tell() {
+function notify() {
   for (const listener of listeners) listener(state);
 }
 
@@ -46,7 +46,7 @@ function setStatus(status, message = "") {
   state.message = message;
 }
 
-/** Begins, or begins anew, for example with another token. */
+/** Starts, or restarts with another token. */
 export async function start() {
   setStatus("connecting");
   stopStream();
@@ -68,13 +68,13 @@ function index(tree) {
   return nodes;
 }
 
-/** Messages that a child and all below it have handled. */
+/** Returns the messages that a child and its descendants have handled. */
 function handled(node) {
   const own = node.mailboxes.reduce((sum, mailbox) => sum + mailbox.handled, 0);
   return node.children.reduce((sum, child) => sum + handled(child), own);
 }
 
-function measure(tree, nodes) {
+function measureRates(tree, nodes) {
   const now = tree.captured_at_ms;
   if (base && now - base.at < POLL_MS - 200) return;
   const counts = new Map();
@@ -89,19 +89,19 @@ function measure(tree, nodes) {
   base = { at: now, counts };
 }
 
-function take(tree) {
+function setTree(tree) {
   const began = tree.captured_at_ms - tree.uptime_ms;
   if (state.tree && Math.abs(began - (state.tree.captured_at_ms - state.tree.uptime_ms)) > 1500) {
-    forget();
+    reset();
     state.restartedAt = began;
   }
   state.tree = tree;
   state.nodes = index(tree);
-  measure(tree, state.nodes);
+  measureRates(tree, state.nodes);
 }
 
-/** Another process answers: nothing that was counted before holds. */
-function forget() {
+/** Discards the state of a former process. */
+function reset() {
   base = null;
   lastSeq = 0;
   state.events = [];
@@ -118,32 +118,32 @@ async function read() {
   }
   if (document.hidden) {
     setStatus("hidden");
-    return tell();
+    return notify();
   }
   reading = true;
   lastRead = performance.now();
   let wait = POLL_MS;
   try {
-    take(await api.get("/v1/tree"));
+    setTree(await api.get("/v1/tree"));
     if (!state.info) state.info = await api.get("/v1/info");
     setStatus("live");
     listen();
   } catch (error) {
     wait = RETRY_MS;
     if (error.status === 401) setStatus("denied", error.message);
-    else setStatus("lost", error.status ? error.message : "the program does not answer");
+    else setStatus("lost", error.status ? error.message : "the program does not respond");
   }
   reading = false;
-  tell();
-  if (again && state.status === "live") wait = HURRY_MS;
+  notify();
+  if (again && state.status === "live") wait = EVENT_POLL_MS;
   again = false;
   if (state.status !== "denied") timer = setTimeout(read, wait);
 }
 
-/** Reads the tree soon: something happened. */
+/** Schedules a read of the tree after an event. */
 export function refresh() {
   clearTimeout(timer);
-  timer = setTimeout(read, Math.max(0, HURRY_MS - (performance.now() - lastRead)));
+  timer = setTimeout(read, Math.max(0, EVENT_POLL_MS - (performance.now() - lastRead)));
 }
 
 function listen() {
@@ -154,7 +154,7 @@ function listen() {
     if (stream === own) stream = null;
     if (!document.hidden && !own.signal.aborted) refresh();
   };
-  api.events(lastSeq, happened, own.signal).then(ended, () => setTimeout(ended, RETRY_MS));
+  api.events(lastSeq, onEvent, own.signal).then(ended, () => setTimeout(ended, RETRY_MS));
 }
 
 function stopStream() {
@@ -162,7 +162,7 @@ function stopStream() {
   stream = null;
 }
 
-function happened(kind, data) {
+function onEvent(kind, data) {
   if (kind === "resync") {
     if (data.newest < lastSeq) state.events = [];
     lastSeq = data.oldest - 1;

@@ -1,8 +1,8 @@
-// The frame around the pages: navigation, banner, token, and which page is shown.
+// The frame of the pages: navigation, banner, token dialog and page selection.
 
 import { hasToken, setToken } from "./api.js";
 import { el, keyed, setAttr, setText } from "./dom.js";
-import { clock, span } from "./format.js";
+import { clock, duration } from "./format.js";
 import { canCommand, start, state, subscribe } from "./live.js";
 import { overviewPage } from "./overview.js";
 import { link, route } from "./router.js";
@@ -16,7 +16,7 @@ const connection = document.getElementById("connection");
 const links = new Map();
 let page = null;
 let shown = "";
-let askedFor = null;
+let tokenDialog = null;
 
 function pageFor(name) {
   if (name === "tree") return treePage();
@@ -33,7 +33,7 @@ function navigate() {
     main.replaceChildren(page.node);
     scrollTo(0, 0);
   }
-  for (const dialog of document.querySelectorAll("#dialogs dialog[open]")) if (dialog !== askedFor) dialog.close();
+  for (const dialog of document.querySelectorAll("#dialogs dialog[open]")) if (dialog !== tokenDialog) dialog.close();
   render();
 }
 
@@ -61,9 +61,9 @@ function navigation() {
 }
 
 function frame() {
-  const names = { connecting: "connecting", live: "live", hidden: "paused", lost: "no answer", denied: "token needed" };
+  const names = { connecting: "connecting", live: "live", hidden: "paused", lost: "connection lost", denied: "token required" };
   const role = state.info?.caller?.role;
-  const age = state.tree ? `, up ${span(state.tree.uptime_ms)}` : "";
+  const age = state.tree ? `, up ${duration(state.tree.uptime_ms)}` : "";
   setText(connection, `${names[state.status]}${state.status === "live" ? age : ""}${role ? ` · ${role}` : ""}`);
   setAttr(connection, "data-status", state.status);
   setAttr(document.body, "data-role", role ?? "none");
@@ -72,34 +72,34 @@ function frame() {
   const here = shown === "" ? "overview" : shown;
   document.title = `${here} – ${root}`;
   let text = "";
-  if (state.status === "lost") text = `Connection lost: ${state.message}. Trying again; what is shown is old.`;
-  else if (state.restartedAt && Date.now() - state.restartedAt < 20000) text = `The program was started again at ${clock(state.restartedAt)}.`;
+  if (state.status === "lost") text = `Connection lost: ${state.message}. Reconnecting; the data shown is out of date.`;
+  else if (state.restartedAt && Date.now() - state.restartedAt < 20000) text = `The program was restarted at ${clock(state.restartedAt)}.`;
   setText(banner, text);
   setAttr(banner, "data-kind", state.status === "lost" ? "bad" : "info");
   banner.hidden = text === "";
 }
 
 function askForToken() {
-  if (askedFor) return;
+  if (tokenDialog) return;
   const field = el("input", { id: "token", type: "password", autocomplete: "off", required: true, "aria-describedby": "token-why" });
   const enter = (event) => {
     event.preventDefault();
     setToken(field.value.trim());
-    askedFor.close();
-    askedFor.remove();
-    askedFor = null;
+    tokenDialog.close();
+    tokenDialog.remove();
+    tokenDialog = null;
     start();
   };
-  const why = hasToken() ? "This token is not known. Enter another one." : "The endpoint lets in only who has a token from the file that admin.tokens_file names.";
-  askedFor = el("dialog", { "aria-labelledby": "token-title" },
+  const why = hasToken() ? "This token is unknown. Enter another one." : "The endpoint requires a token from the file that admin.tokens_file names.";
+  tokenDialog = el("dialog", { "aria-labelledby": "token-title" },
     el("form", { on: { submit: enter } },
       el("h2", { id: "token-title", text: "Token" }),
-      el("p", { id: "token-why", text: `${why} It is kept until this tab is closed.` }),
+      el("p", { id: "token-why", text: `${why} The token is kept until this tab is closed.` }),
       el("label", { for: "token", text: "Token" }), field,
       el("p", { class: "buttons" }, el("button", { class: "main", text: "Enter" }))));
-  askedFor.addEventListener("cancel", (event) => event.preventDefault());
-  document.getElementById("dialogs").append(askedFor);
-  askedFor.showModal();
+  tokenDialog.addEventListener("cancel", (event) => event.preventDefault());
+  document.getElementById("dialogs").append(tokenDialog);
+  tokenDialog.showModal();
 }
 
 function render() {

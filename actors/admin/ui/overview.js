@@ -1,4 +1,4 @@
-// The first page: a card for each subsystem, and the timeline.
+// The overview page: a card for each subsystem, and the timeline.
 
 import { chart } from "./chart.js";
 import { el, keyed, setAttr, setText } from "./dom.js";
@@ -9,13 +9,13 @@ import { link } from "./router.js";
 import { liveGlyph, worstOf } from "./states.js";
 import { chartsOf } from "./subsystems.js";
 import { timeline } from "./timeline.js";
-import { troubles } from "./troubles.js";
+import { problems } from "./problems.js";
 
 function card(first) {
   const id = first.id;
   const sign = liveGlyph();
-  const told = el("p", { class: "told" });
-  const list = el("ul", { class: "troubles" });
+  const summary = el("p", { class: "summary" });
+  const list = el("ul", { class: "problems" });
   const [flow, backlog] = chartsOf(id).filter((one) => one.card);
   const charts = [flow, backlog].map((one) => ({ ...one, graph: chart(one.title, one.show, { small: true }) }));
   const live = feed(first.path, charts.flatMap((one) => one.metrics), { sum: "true" }, (column) => {
@@ -23,7 +23,7 @@ function card(first) {
   });
   const node = el("article", { class: "card", "aria-label": id },
     el("header", {}, sign.node, el("h2", {}, el("a", { href: link(id), text: id }))),
-    told, list,
+    summary, list,
     el("div", { class: "charts" }, charts.map((one) => one.graph.node)),
     el("p", { class: "card-links" }, el("a", { href: link(id), text: "Details" }), el("a", { href: link("tree", first.path), text: "In the tree" })));
   return {
@@ -32,14 +32,14 @@ function card(first) {
       const worst = worstOf(branch);
       sign.update(worst);
       setAttr(node, "data-state", worst);
-      const found = troubles(branch);
+      const found = problems(branch);
       let many = 0;
       const visit = (one) => {
         if (one.children.length === 0) many += 1;
         one.children.forEach(visit);
       };
       visit(branch);
-      setText(told, found.length === 0 ? `All of ${many} children run` : `${found.length} of ${many} ${found.length === 1 ? "needs" : "need"} a look`);
+      setText(summary, found.length === 0 ? `All ${many} children are running` : `${found.length} of ${many} children ${found.length === 1 ? "has a problem" : "have problems"}`);
       const key = JSON.stringify(found.slice(0, 4));
       if (list.dataset.key !== key) {
         list.dataset.key = key;

@@ -1,9 +1,9 @@
-// The tabs of the drawer. A panel has `node` and `update(child, now)`.
+// The tabs of a child's details. A panel has `node` and `update(child, now)`.
 
 import { chart, perSecond } from "./chart.js";
 import { consolePanel } from "./console_panel.js";
 import { el, keyed, setText, table } from "./dom.js";
-import { count, exactly, inUnit, micros, span, words } from "./format.js";
+import { count, exactClock, inUnit, micros, duration, words } from "./format.js";
 import { feed } from "./feed.js";
 
 export const TABS = [
@@ -22,7 +22,7 @@ export function panelFor(tab, child) {
 
 const number = (name) => ({ name, number: true });
 
-/** Replaces the content of a panel only when what it says has changed. */
+/** Returns a function that rebuilds the content of a panel when its key has changed. */
 function replacing(build) {
   const node = el("div");
   let key = "";
@@ -54,14 +54,14 @@ function mailbox(first) {
   const rows = replacing({
     key: (child) => [child.mailboxes, child.in_progress],
     make(child) {
-      const hand = child.in_progress ? `Working on: ${child.in_progress.name} for ${span(child.in_progress.for_ms)}.` : "Idle.";
+      const current = child.in_progress ? `Working on: ${child.in_progress.name} for ${duration(child.in_progress.for_ms)}.` : "Idle.";
       const boxes = child.mailboxes.map((box) => [box.name, `${count(box.depth)} of ${count(box.capacity)}`, count(box.high_water), count(box.handled), count(box.refused), count(box.purged)]);
       const times = child.mailboxes.flatMap((box) => box.messages.map((one) => [one.name, count(one.count), ...times3(one.wait_us), ...times3(one.handling_us)]));
       return [
-        el("p", { class: "quiet", text: hand }),
-        table("Mailboxes", ["Mailbox", number("Waiting"), number("Most"), number("Handled"), number("Refused"), number("Purged")], boxes, "It has no mailbox."),
-        el("h3", { text: "Times of messages" }),
-        table("Times of messages", ["Message", number("Count"), number("Wait p50"), number("p95"), number("p99"), number("Handling p50"), number("p95"), number("p99")], times, "No message has been handled."),
+        el("p", { class: "quiet", text: current }),
+        table("Mailboxes", ["Mailbox", number("Waiting"), number("Highest"), number("Handled"), number("Refused"), number("Purged")], boxes, "The child has no mailbox."),
+        el("h3", { text: "Message times" }),
+        table("Message times", ["Message", number("Count"), number("Wait p50"), number("p95"), number("p99"), number("Handling p50"), number("p95"), number("p99")], times, "No message has been handled."),
       ];
     },
   });
@@ -77,30 +77,30 @@ function mailbox(first) {
   };
 }
 
-function told(event) {
+function eventText(event) {
   const { seq, at_ms, path, event: kind, ...rest } = event;
   return Object.entries(rest).filter(([, value]) => value !== null && value !== "").map(([key, value]) => (key === "reason" ? value : `${words(key)} ${value}`)).join(", ");
 }
 
-/** Tells whether an event is bad news; an end by order is none. */
-export function isBad(event) {
+/** Returns true for an event that reports a fault. A requested stop is none. */
+export function isFault(event) {
   if (event.event === "exited") return !/^(normal|shutdown)/.test(event.reason);
   return event.event === "escalated" || event.event === "stop_timed_out" || event.event === "link_down";
 }
 
-/** Events of a list, the newest first. */
+/** Creates a list of events, the newest first. */
 export function eventList(withPath) {
   const list = el("ol", { class: "events" });
   const known = new Map();
   return {
     node: el("div", {}, list),
-    update(events, empty = "No event is kept.") {
+    update(events, empty = "There are no events.") {
       keyed(list, known, events, (one) => one.seq, (one) => ({
-        node: el("li", { class: `event event-${one.event} ${isBad(one) ? "bad" : ""}` },
-          el("time", { datetime: new Date(one.at_ms).toISOString(), text: exactly(one.at_ms) }),
+        node: el("li", { class: `event event-${one.event} ${isFault(one) ? "bad" : ""}` },
+          el("time", { datetime: new Date(one.at_ms).toISOString(), text: exactClock(one.at_ms) }),
           el("span", { class: "event-kind", text: words(one.event) }),
           withPath ? el("a", { class: "event-path", href: `#/tree/${one.path.split("/").map(encodeURIComponent).join("/")}?tab=events`, text: one.path }) : null,
-          el("span", { class: "event-text", text: told(one) })),
+          el("span", { class: "event-text", text: eventText(one) })),
         update() {},
       }));
       list.dataset.empty = events.length ? "" : empty;
@@ -125,7 +125,7 @@ function exits() {
     node,
     update(child) {
       const exit = child.last_exit;
-      const text = exit ? `${exit.kind} at ${exactly(exit.at_ms)}` : "It has not ended since the program began.";
+      const text = exit ? `${exit.kind} at ${exactClock(exit.at_ms)}` : "The child has not exited since the program was started.";
       if (!node.firstChild) node.append(el("p", { class: "quiet" }), el("pre", { class: "reason" }), el("p", { class: "quiet" }));
       setText(node.childNodes[0], text);
       node.childNodes[1].hidden = !exit;
@@ -171,7 +171,7 @@ function metrics(first) {
           graph,
           node: el("div", { class: "metric" }, graph.node, sum),
           update(now) {
-            setText(sum, counter ? `${inUnit(now.value, now.unit)} in all` : inUnit(now.value, now.unit));
+            setText(sum, counter ? `${inUnit(now.value, now.unit)} in total` : inUnit(now.value, now.unit));
           },
         };
       });

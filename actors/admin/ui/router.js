@@ -1,6 +1,6 @@
-// Addresses within the page: `#/tree/PATH?tab=events`.
+// Routes of the page: `#/tree/PATH?tab=events`.
 
-/** The page's name, the path behind it, and the query. */
+/** Returns the page's name, the path behind it, and the query. */
 export function route() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const parts = path.split("/").filter((part) => part !== "").map(decode);
@@ -15,7 +15,7 @@ function decode(part) {
   }
 }
 
-/** The address of a page. */
+/** Returns the address of a page. */
 export function link(page, path = "", query = {}) {
   const parts = [page, ...path.split("/")].filter((part) => part !== "").map(encodeURIComponent);
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
@@ -27,7 +27,7 @@ export function go(page, path, query) {
   location.hash = link(page, path, query);
 }
 
-/** Changes the query of the address and nothing else, without a step in the browser's history. */
+/** Changes the query of the address without adding an entry to the browser's history. */
 export function replaceQuery(changes) {
   const { page, path, query } = route();
   history.replaceState(null, "", link(page, path, { ...Object.fromEntries(query), ...changes }));

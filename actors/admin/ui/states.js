@@ -1,4 +1,4 @@
-// States by colour and shape, so that neither is needed alone.
+// Icons of states, which differ by colour and by shape.
 
 import { el, setAttr, svg } from "./dom.js";
 
@@ -13,15 +13,15 @@ const SHAPES = {
   stuck: ["path", { d: "M3 5l2-2 3 3 3-3 2 2-3 3 3 3-2 2-3-3-3 3-2-2 3-3z" }],
 };
 
-/** Worst first: the order in which states are shown for many children. */
+/** Order of states from the worst to the best. */
 export const ORDER = ["stuck", "backing_off", "stopped", "stopping", "starting", "attention", "paused", "running"];
 
-/** The state to show: a child whose work hangs counts as stuck. */
+/** Returns the state to show. A child whose work hangs counts as stuck. */
 export function stateOf(node) {
   return node.stuck ? "stuck" : node.state;
 }
 
-/** The worst state of a child and of all below it that should run; a link that is down asks for attention. */
+/** Returns the worst state of a child and its descendants. A link that is down counts as `attention`, an exited transient child as running. */
 export function worstOf(node) {
   const own = stateOf(node);
   if (own === "stopped" && node.restart !== "permanent") return "running";
@@ -33,13 +33,13 @@ export function worstOf(node) {
   return worst;
 }
 
-/** The sign of a state. */
+/** Creates the icon of a state. */
 export function glyph(state) {
   const [tag, shape] = SHAPES[state] ?? SHAPES.stopped;
   return svg("svg", { class: `glyph state-${state}`, viewBox: "0 0 16 16", "aria-hidden": "true" }, svg(tag, shape));
 }
 
-/** A sign that follows the state it is given. */
+/** Creates an icon whose `update(state)` changes it. */
 export function liveGlyph() {
   const node = el("span", { class: "glyphs" });
   let shown = "";
@@ -53,20 +53,20 @@ export function liveGlyph() {
   };
 }
 
-/** A strip with one sign for each of many children. */
+/** Creates a strip with one cell for each child. */
 export function strip(children) {
   const counts = ORDER.map((state) => [state, children.filter((one) => stateOf(one) === state).length]);
-  const told = counts.filter(([, many]) => many > 0).map(([state, many]) => `${many} ${state.replaceAll("_", " ")}`);
+  const texts = counts.filter(([, many]) => many > 0).map(([state, many]) => `${many} ${state.replaceAll("_", " ")}`);
   const cells = children.map((one, i) =>
     svg("rect", { class: `state-${stateOf(one)}`, x: (i % 40) * 6, y: Math.floor(i / 40) * 8, width: 5, height: 7 }));
   const wide = Math.min(40, children.length) * 6;
   const high = Math.ceil(children.length / 40) * 8;
   const node = svg("svg", { class: "strip", viewBox: `0 0 ${wide} ${high}`, width: wide, height: high, role: "img" }, cells);
-  setAttr(node, "aria-label", told.join(", "));
+  setAttr(node, "aria-label", texts.join(", "));
   return node;
 }
 
-/** The state of a link, by colour, shape and word. */
+/** Creates a badge with the state of a link. */
 export function linkBadge(link) {
   const text = link.state === "down" && link.reason ? `down: ${link.reason}` : link.state;
   return el("span", { class: `link link-${link.state}`, title: `${link.kind} ${link.endpoint}: ${text}` }, `${link.kind} ${link.state}`);

@@ -1,35 +1,35 @@
-// The page of one subsystem: what it does now, its charts, a picture of its own work, and its part of the tree.
+// The page of one subsystem: state, problems, charts, views of its work, and its branch of the tree.
 
 import { actionButtons } from "./actions.js";
 import { chart } from "./chart.js";
 import { el, setAttr, setText } from "./dom.js";
 import { words } from "./format.js";
 import { feed } from "./feed.js";
-import { picturesOf } from "./pictures.js";
+import { problems } from "./problems.js";
 import { link, route } from "./router.js";
 import { liveGlyph, stateOf } from "./states.js";
 import { chartsOf } from "./subsystems.js";
 import { treeTable } from "./tree_page.js";
-import { troubles } from "./troubles.js";
+import { viewsOf } from "./views.js";
 
 export function subsystemPage(name) {
   const sign = liveGlyph();
-  const told = el("span", { class: "facts" });
+  const summary = el("span", { class: "facts" });
   const actions = el("div", { class: "actions" });
-  const list = el("ul", { class: "troubles" });
+  const list = el("ul", { class: "problems" });
   const missing = el("p", { class: "quiet", hidden: true });
   const rows = treeTable({ filterId: "filter" });
-  const pictures = picturesOf(name);
+  const views = viewsOf(name);
   const charts = chartsOf(name).map((one) => ({ ...one, graph: chart(one.title, one.show) }));
   const grid = el("div", { class: "charts wide" }, charts.map((one) => one.graph.node));
   const content = el("div", {},
     list,
     el("h2", { text: "Last hour" }), grid,
-    pictures.map((one) => one.node),
+    views.map((one) => one.node),
     el("div", { class: "tools" }, el("h2", { text: "Children" }), rows.field),
     rows.node);
   const node = el("section", { class: "subsystem", "aria-label": name },
-    el("div", { class: "tools" }, el("h1", {}, sign.node, el("span", { text: name })), told, actions),
+    el("div", { class: "tools" }, el("h1", {}, sign.node, el("span", { text: name })), summary, actions),
     missing, content);
   let live = null;
   let actionKey = "";
@@ -48,11 +48,11 @@ export function subsystemPage(name) {
       const branch = now.tree.root.children.find((child) => child.id === name);
       missing.hidden = Boolean(branch);
       content.hidden = !branch;
-      setText(missing, `No subsystem ${name} is configured here.`);
+      setText(missing, `The subsystem ${name} is not configured.`);
       if (!branch) return;
       sign.update(stateOf(branch));
-      const found = troubles(branch);
-      setText(told, `${words(stateOf(branch))} · ${found.length === 0 ? "nothing needs a look" : `${found.length} to look at`}`);
+      const found = problems(branch);
+      setText(summary, `${words(stateOf(branch))} · ${found.length === 0 ? "no problems" : `${found.length} ${found.length === 1 ? "problem" : "problems"}`}`);
       const key = JSON.stringify(found);
       if (list.dataset.key !== key) {
         list.dataset.key = key;
@@ -63,9 +63,9 @@ export function subsystemPage(name) {
       actionKey = buttons;
       live ??= feed(branch.path, charts.flatMap((one) => one.metrics), { sum: "true" }, drawCharts);
       live.tick();
-      for (const picture of pictures) {
-        const shown = picture.update(branch, now, { commands });
-        setAttr(picture.node, "hidden", !shown);
+      for (const view of views) {
+        const shown = view.update(branch, now, { commands });
+        setAttr(view.node, "hidden", !shown);
       }
       rows.update({ root: branch, nodes: now.nodes, rates: now.rates, selected: route().path });
     },

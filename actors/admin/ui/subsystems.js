@@ -1,4 +1,4 @@
-// Charts of each subsystem, by names of metrics. Where a child has them in the tree does not matter: they are added up.
+// Charts of each subsystem, by metric names. The values of all children are added up.
 
 import { bytes, count, inUnit } from "./format.js";
 
@@ -61,7 +61,7 @@ const CHARTS = {
   ],
 };
 
-// The backlog of the producer is what its stencil still has.
+// The backlog of the producer is the rest of its stencil.
 CHARTS.producer[1] = card({
   title: "Jobs of the stencil left",
   metrics: ["stencil_total", "stencil_pushed"],
@@ -73,7 +73,7 @@ CHARTS.producer[1] = card({
   },
 });
 
-/** Charts of a subsystem; those of one that this page does not know are about its messages. */
+/** Returns the charts of a subsystem. An unknown one has charts of its messages. */
 export function chartsOf(name) {
   return CHARTS[name] ?? [card(flow("Messages handled", "mailbox_handled")), card(WAITING), flow("Refused", "mailbox_refused")];
 }

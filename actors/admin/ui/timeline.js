@@ -1,8 +1,8 @@
-// The last hour as lanes: restarts, links and commands. A time can be selected, to see the tree as it was.
+// The timeline of the last hour: restarts, links and commands. A selected time links to the tree at that time.
 
 import { el, setText, svg } from "./dom.js";
 import { clock } from "./format.js";
-import { eventList, isBad } from "./panels.js";
+import { eventList, isFault } from "./panels.js";
 import { link } from "./router.js";
 
 const HOUR_MS = 3600000;
@@ -14,7 +14,7 @@ const LANES = [
   { title: "Commands", kinds: { commanded: "mark" } },
 ];
 
-/** First starts are no restarts, ends by order are no crashes. */
+/** Returns false for the first start of a child, which is no restart. */
 function isShown(event) {
   if (event.event === "started") return event.incarnation > 1;
   return true;
@@ -63,7 +63,7 @@ export function timeline() {
     if (next !== key) {
       marks.replaceChildren(...chosen.filter((event) => event.at_ms >= now.from).map((event) => {
         const lane = laneOf(event);
-        return svg("rect", { class: `mark mark-${isBad(event) ? "bad" : LANES[lane].kinds[event.event]}`, x: (x(event.at_ms) - 1.5).toFixed(1), y: lane * 24 + 4, width: 3, height: 16 });
+        return svg("rect", { class: `mark mark-${isFault(event) ? "bad" : LANES[lane].kinds[event.event]}`, x: (x(event.at_ms) - 1.5).toFixed(1), y: lane * 24 + 4, width: 3, height: 16 });
       }));
       slider.min = now.from;
       slider.max = now.until;
@@ -84,7 +84,7 @@ export function timeline() {
     }
     setText(shown, at === null ? "" : clock(at));
     const until = at === null ? Infinity : at + 15000;
-    list.update(chosen.filter((event) => event.at_ms <= until).slice(at === null ? -40 : -20).reverse(), "Nothing was restarted, lost or commanded.");
+    list.update(chosen.filter((event) => event.at_ms <= until).slice(at === null ? -40 : -20).reverse(), "There were no restarts, link changes or commands.");
   }
 
   return {

@@ -1,4 +1,4 @@
-// The page of the tree: rows, filter, sorting, keyboard, and the drawer of the child that the address names.
+// The tree page: rows, filter, sorting, keyboard control, and the details of the selected child.
 
 import * as api from "./api.js";
 import { drawer } from "./drawer.js";
@@ -8,7 +8,7 @@ import { state } from "./live.js";
 import { go, link, replaceQuery, route } from "./router.js";
 import { COLUMNS, isFolded, rowPart, rowsOf } from "./tree_rows.js";
 
-/** The tree as a table; `root()` is the node at its top. */
+/** Creates the tree as a table with a filter field. */
 export function treeTable(options) {
   const folds = new Map();
   const known = new Map();
@@ -33,7 +33,7 @@ export function treeTable(options) {
     filter = field.value;
     redraw();
   } } });
-  const none = el("p", { class: "quiet", text: "No child fits the filter.", hidden: true });
+  const none = el("p", { class: "quiet", text: "No child matches the filter.", hidden: true });
   const create = rowPart({
     toggle(path) {
       const node = last.nodes.get(path);
@@ -101,7 +101,7 @@ export function treeTable(options) {
       redraw();
     },
     focusOn: focus,
-    /** Unfolds all above a path. */
+    /** Unfolds the ancestors of a path. */
     reveal(path) {
       const parts = path.split("/");
       for (let i = 1; i < parts.length; i += 1) folds.set(parts.slice(0, i).join("/"), false);
@@ -119,12 +119,12 @@ function indexed(root) {
   return nodes;
 }
 
-/** The page. */
+/** Creates the page. */
 export function treePage() {
   const rows = treeTable({ filterId: "filter" });
   const past = el("p", { class: "past", role: "status", hidden: true });
   const pastText = el("span");
-  const back = el("a", { href: link("tree"), text: "Back to now" });
+  const back = el("a", { href: link("tree"), text: "Back to the present" });
   past.append(pastText, " ", back);
   const side = drawer({ close: () => {
     const from = route().path;
@@ -142,7 +142,7 @@ export function treePage() {
     cache.tree = null;
     try {
       cache.tree = await api.get(`/v1/tree?at=${encodeURIComponent(at)}`);
-      setText(pastText, `The tree as it was at ${clock(cache.tree.captured_at_ms)}.`);
+      setText(pastText, `The tree at ${clock(cache.tree.captured_at_ms)}.`);
     } catch (error) {
       setText(pastText, error.message);
     }

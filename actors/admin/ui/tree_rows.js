@@ -1,11 +1,11 @@
-// Rows of the tree: which children are shown, in which order, and what each row says. Pure but for the elements of a row.
+// Rows of the tree: selection, order and content.
 
 import { el, setAttr, setText } from "./dom.js";
 import { count, micros, rate, words } from "./format.js";
 import { link } from "./router.js";
 import { linkBadge, liveGlyph, stateOf, strip } from "./states.js";
 
-/** Children from which on a branch begins folded, as pools do. */
+/** Number of children from which a branch is folded at first, as pools are. */
 const FOLD_FROM = 24;
 
 export const COLUMNS = [
@@ -25,7 +25,7 @@ function own(node, value, join) {
 
 const add = (a, b) => a + b;
 
-/** Values of a child's columns; those of a supervisor are of all below it. */
+/** Returns the values of a child's columns. Those of a supervisor include its descendants. */
 export function valuesOf(node, rates) {
   const restarts = (one) => one.children.reduce((sum, child) => sum + restarts(child), one.restarts);
   return {
@@ -42,7 +42,7 @@ export function isFolded(node, folds) {
   return folds.get(node.path) ?? (node.kind === "pool" || node.children.length >= FOLD_FROM);
 }
 
-function fits(node, words) {
+function matches(node, words) {
   const text = [node.path, node.label, node.kind, stateOf(node), node.arbiter, node.link?.kind, node.link?.state]
     .filter(Boolean).join(" ").toLowerCase();
   return words.every((word) => text.includes(word));
@@ -55,15 +55,15 @@ function ordered(children, sort, rates) {
   return [...children].sort((a, b) => compare(value(a), value(b)) * (sort.down ? -1 : 1));
 }
 
-/** The rows to show: `{node, level, values, folded, matched}`. */
+/** Returns the rows to show: `{node, level, values, folded, matched}`. */
 export function rowsOf(root, { filter, folds, sort, rates }) {
-  const wanted = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const terms = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const rows = [];
   const visit = (node, level) => {
     const at = rows.length;
-    const matched = fits(node, wanted);
-    const folded = wanted.length === 0 && isFolded(node, folds);
-    rows.push({ node, level, values: valuesOf(node, rates), folded, matched: wanted.length > 0 && matched });
+    const matched = matches(node, terms);
+    const folded = terms.length === 0 && isFolded(node, folds);
+    rows.push({ node, level, values: valuesOf(node, rates), folded, matched: terms.length > 0 && matched });
     let any = matched;
     if (!folded) for (const child of ordered(node.children, sort, rates)) any = visit(child, level + 1) || any;
     if (!any) rows.length = at;
@@ -73,7 +73,7 @@ export function rowsOf(root, { filter, folds, sort, rates }) {
   return rows;
 }
 
-/** A row as elements. */
+/** Returns a function that creates the elements of a row. */
 export function rowPart(handlers) {
   return (first) => {
     const path = first.node.path;

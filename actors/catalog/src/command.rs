@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use orchestrator_subsystem::{CommandError, Context, Form, Subsystem, columns::align};
+use orchestrator_subsystem::{CommandError, Context, OutputFormat, Subsystem, columns::align};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -37,7 +37,7 @@ pub enum CatalogCommand {
         /// Only this catalog
         name: Option<String>,
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
     },
     /// Stop claiming rows until `resume`; rows already claimed are finished
     ///
@@ -57,7 +57,7 @@ pub enum CatalogCommand {
         #[arg(long, value_name = "NAME")]
         catalog: Option<String>,
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
     },
 }
 
@@ -71,7 +71,7 @@ pub struct SwitchArguments {
     #[arg(long, value_name = "NAME")]
     catalog: Option<String>,
     #[command(flatten)]
-    form: Form,
+    form: OutputFormat,
 }
 
 /// Runs a command and prints its result.
@@ -137,7 +137,7 @@ async fn switch(
 async fn statuses(
     context: &Context<'_>,
     name: Option<&str>,
-    form: Form,
+    form: OutputFormat,
 ) -> Result<Vec<(String, Value)>, CommandError> {
     let mut statuses = Vec::new();
     for node in &context.tree(BRANCH).await?.root.children {
@@ -155,7 +155,7 @@ async fn run_once(
     context: &Context<'_>,
     rule: &str,
     catalog: Option<&str>,
-    form: Form,
+    form: OutputFormat,
 ) -> Result<Value, CommandError> {
     let all = statuses(context, catalog, form).await?;
     let having: Vec<_> = all.iter().filter(|(_, status)| status["rules"].get(rule).is_some()).collect();

@@ -23,7 +23,7 @@ impl Subsystem for Catalogs {
 
     const NAME: &'static str = "catalog";
     const DESCRIPTION: &'static str = "Catalogs, each with its rules.";
-    const COMMANDS: &'static str = "Show the catalogs and their rules, and preview rules";
+    const COMMANDS_HELP: &'static str = "Show the catalogs and their rules, and preview rules";
 
     fn branch(all: &Self::Config) -> Result<Branch<Self::Config>, CatalogError> {
         let mut reloader = RuleReloader::default();
@@ -37,7 +37,7 @@ impl Subsystem for Catalogs {
         command::run::<Self>(&command, context).await
     }
 
-    fn replace(original: NoCommand) -> Result<Self::Config, CatalogError> {
+    fn drop_in_config(original: NoCommand) -> Result<Self::Config, CatalogError> {
         match original {}
     }
 

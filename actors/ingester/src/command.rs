@@ -1,7 +1,7 @@
 //! `orchestrator ingester ..`: verbs of the ingesters' consoles.
 
 use clap::Subcommand;
-use orchestrator_subsystem::{CommandError, Context, Form, columns::align};
+use orchestrator_subsystem::{CommandError, Context, OutputFormat, columns::align};
 use serde_json::{Value, json};
 
 /// The branch that they are in.
@@ -17,7 +17,7 @@ pub enum IngesterCommand {
         /// Only this one
         name: Option<String>,
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
     },
 }
 

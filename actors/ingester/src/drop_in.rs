@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
-use orchestrator_subsystem::redaction::holds_secret;
+use orchestrator_subsystem::redaction::may_hold_secret;
 
 use crate::{
     config::{IngesterConfig, StreamConfig},
@@ -160,7 +160,7 @@ impl Variables {
 /// Refuses an address with a password: ZeroMQ has no users, so the original does not work with one either, and this one would be
 /// shown as where frames come from, or published.
 fn without_user(url: &str, what: &str) -> Result<()> {
-    if holds_secret(url) {
+    if may_hold_secret(url) {
         let text = format!("{what} may hold a password, which ZeroMQ does not know: write tcp://host:port");
         return Err(refused(text));
     }

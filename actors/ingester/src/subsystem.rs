@@ -23,7 +23,7 @@ impl Subsystem for Ingesters {
 
     const NAME: &'static str = "ingester";
     const DESCRIPTION: &'static str = "Ingesters, each with its streams.";
-    const COMMANDS: &'static str = "Look into the ingesters";
+    const COMMANDS_HELP: &'static str = "Look into the ingesters";
 
     fn branch(all: &Self::Config) -> Result<Branch<Self::Config>, IngesterError> {
         child_spec(all).map(Branch::from)
@@ -33,7 +33,7 @@ impl Subsystem for Ingesters {
         command::run(&command, context).await
     }
 
-    fn replace(original: DropIn) -> Result<Self::Config, IngesterError> {
+    fn drop_in_config(original: DropIn) -> Result<Self::Config, IngesterError> {
         Ok(vec![original.config()?])
     }
 

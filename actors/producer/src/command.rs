@@ -1,7 +1,7 @@
 //! Commands `orchestrator producer ..`.
 
 use clap::Subcommand;
-use orchestrator_subsystem::{CommandError, Context, Form, Subsystem, columns::align};
+use orchestrator_subsystem::{CommandError, Context, OutputFormat, Subsystem, columns::align};
 use serde_json::{Value, json};
 
 use crate::config::ProducerConfig;
@@ -27,21 +27,21 @@ pub enum ProducerCommand {
     /// Example: orchestrator producer status
     Status {
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
     },
     /// Stop pushing until `resume`. A chunk in flight is completed
     ///
     /// Example: orchestrator producer pause
     Pause {
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
     },
     /// Resume pushing
     ///
     /// Example: orchestrator producer resume
     Resume {
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
     },
 }
 

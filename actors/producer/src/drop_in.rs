@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use orchestrator_subsystem::{percent::encoded, yaml};
+use orchestrator_subsystem::{percent::encode, yaml};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -81,7 +81,7 @@ fn translate(text: &str) -> Result<ProducerConfig> {
     let collections = Section::find(&whole, COLLECTIONS, &["col_name", "page_size", "stencil_col_name"])?;
     let mut config = ProducerConfig::default();
     config.faktory.url = format!("tcp://{}", faktory.address()?);
-    let (user, password) = (encoded(&database.text("user")?), encoded(&database.text("password")?));
+    let (user, password) = (encode(&database.text("user")?), encode(&database.text("password")?));
     // Write concern and retries are set by the client, not by the address.
     config.mongodb.uri = format!("mongodb://{user}:{password}@{}/?authSource=admin", database.address()?);
     orchestrator_edge::mongodb::check_address(&config.mongodb.uri).map_err(|_| {

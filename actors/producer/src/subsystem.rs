@@ -1,6 +1,6 @@
 //! Implementation of [`Subsystem`].
 
-use orchestrator_subsystem::{Branch, CommandError, Context, Subsystem, Work};
+use orchestrator_subsystem::{Branch, CommandError, Context, ProgressSource, Subsystem};
 
 use crate::{
     ACTOR, child_spec,
@@ -23,7 +23,7 @@ impl Subsystem for Producer {
 
     const NAME: &'static str = "producer";
     const DESCRIPTION: &'static str = "The producer subsystem.";
-    const COMMANDS: &'static str = "Inspect and control the producer";
+    const COMMANDS_HELP: &'static str = "Inspect and control the producer";
 
     fn branch(config: &ProducerConfig) -> Result<Branch<ProducerConfig>, ProducerError> {
         child_spec(config).map(Branch::from)
@@ -33,7 +33,7 @@ impl Subsystem for Producer {
         command::run::<Self>(&command, context).await
     }
 
-    fn replace(original: DropIn) -> Result<ProducerConfig, ProducerError> {
+    fn drop_in_config(original: DropIn) -> Result<ProducerConfig, ProducerError> {
         let DropIn::Fproducer(arguments) = original;
         arguments.config()
     }
@@ -54,7 +54,12 @@ impl Subsystem for Producer {
         config.greeting()
     }
 
-    fn work(config: &ProducerConfig) -> Option<Work> {
-        Some(Work { child: ACTOR, ends: config.until_done, counter: "pushed", line: progress::line })
+    fn progress(config: &ProducerConfig) -> Option<ProgressSource> {
+        Some(ProgressSource {
+            child: ACTOR,
+            ends: config.until_done,
+            counter: "pushed",
+            line: progress::line,
+        })
     }
 }

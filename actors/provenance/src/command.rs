@@ -5,7 +5,7 @@ mod backend;
 mod import;
 
 use clap::Subcommand;
-use orchestrator_subsystem::{CommandError, Context, Form, columns::align, output::escaped};
+use orchestrator_subsystem::{CommandError, Context, OutputFormat, columns::align, output::escape_strings};
 use serde_json::{Value, json};
 
 use self::{
@@ -43,7 +43,7 @@ pub enum ProvenanceCommand {
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
         #[command(flatten)]
         swh: SwhConfig,
     },
@@ -55,7 +55,7 @@ pub enum ProvenanceCommand {
         #[arg(value_name = "ID")]
         id: String,
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
         #[command(flatten)]
         swh: SwhConfig,
     },
@@ -70,7 +70,7 @@ pub enum ProvenanceCommand {
         #[arg(long, value_name = "N")]
         limit: Option<u64>,
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
         #[command(flatten)]
         swh: SwhConfig,
     },
@@ -85,14 +85,14 @@ pub enum ProvenanceCommand {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
         limit: Option<u32>,
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
     },
     /// Show the number of rows of each table
     ///
     /// Example: orchestrator provenance stats
     Stats {
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
         #[command(flatten)]
         swh: SwhConfig,
     },
@@ -156,7 +156,7 @@ pub(crate) async fn run(command: &ProvenanceCommand, context: &mut Context<'_>) 
     let answer = backend.ask(verb, &args).await;
     backend.close().await;
     let answer = answer?;
-    context.print(&if form.json { form.print(&answer) } else { table(&escaped(answer)) })
+    context.print(&if form.json { form.print(&answer) } else { table(&escape_strings(answer)) })
 }
 
 /// Formats an answer as a table with a line for each entry.

@@ -24,7 +24,7 @@ impl Subsystem for Provenance {
 
     const NAME: &'static str = "provenance";
     const DESCRIPTION: &'static str = "The provenance subsystem.";
-    const COMMANDS: &'static str = "Add provenance rows and ask for them";
+    const COMMANDS_HELP: &'static str = "Add provenance rows and ask for them";
 
     fn branch(config: &ProvenanceConfig) -> Result<Branch<ProvenanceConfig>, ProvenanceError> {
         child_spec(config).map(Branch::from)
@@ -34,7 +34,7 @@ impl Subsystem for Provenance {
         command::run(&command, context).await
     }
 
-    fn replace(original: DropIn) -> Result<ProvenanceConfig, ProvenanceError> {
+    fn drop_in_config(original: DropIn) -> Result<ProvenanceConfig, ProvenanceError> {
         let DropIn::SwhProvenanceServer(arguments) = original;
         arguments.config()
     }

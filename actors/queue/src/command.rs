@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Subcommand;
-use orchestrator_subsystem::{CommandError, Context, Form, columns::align};
+use orchestrator_subsystem::{CommandError, Context, OutputFormat, columns::align};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
@@ -18,7 +18,7 @@ pub enum QueueCommand {
     /// Example: orchestrator queue ls
     Ls {
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
     },
     /// Show the next jobs without handing them out
     ///
@@ -28,14 +28,14 @@ pub enum QueueCommand {
         #[arg(short, default_value_t = 10, value_name = "N")]
         n: u32,
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
     },
     /// Show the queue's metrics
     ///
     /// Example: orchestrator queue stats --json
     Stats {
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
     },
     /// Make a job available again, even if a worker has it
     ///
@@ -45,21 +45,21 @@ pub enum QueueCommand {
         #[arg(value_name = "ATTR")]
         attr_path: String,
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
     },
     /// Stop handing out jobs until `resume`; workers get NOJOBS, and their DONE lines still count
     ///
     /// Example: orchestrator queue pause
     Pause {
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
     },
     /// Resume handing out jobs
     ///
     /// Example: orchestrator queue resume
     Resume {
         #[command(flatten)]
-        form: Form,
+        form: OutputFormat,
     },
 }
 
@@ -107,7 +107,7 @@ pub(crate) async fn run(command: &QueueCommand, context: &mut Context<'_>) -> Re
 
 fn parse<T: DeserializeOwned>(context: &Context<'_>, answer: Value) -> Result<T, CommandError> {
     serde_json::from_value(answer)
-        .map_err(|error| context.instance.foreign(format!("unexpected answer: {error}")))
+        .map_err(|error| context.instance.unexpected_response(format!("unexpected answer: {error}")))
 }
 
 fn stats(stats: &Object) -> String {

@@ -22,7 +22,7 @@ impl Subsystem for Queue {
 
     const NAME: &'static str = "queue";
     const DESCRIPTION: &'static str = "The queue subsystem.";
-    const COMMANDS: &'static str = "Inspect and control the queue";
+    const COMMANDS_HELP: &'static str = "Inspect and control the queue";
     const RUNS_BY_DEFAULT: bool = true;
 
     fn branch(config: &QueueConfig) -> Result<Branch<QueueConfig>, QueueError> {
@@ -33,7 +33,7 @@ impl Subsystem for Queue {
         command::run(&command, context).await
     }
 
-    fn replace(original: DropIn) -> Result<QueueConfig, QueueError> {
+    fn drop_in_config(original: DropIn) -> Result<QueueConfig, QueueError> {
         Ok(original.into())
     }
 

@@ -1,4 +1,4 @@
-//! A subsystem without its type: an entry of the binary's list.
+//! The type-erased subsystem: an entry of the binary's list.
 
 use std::{any::Any, fmt, future::Future, pin::Pin};
 
@@ -9,46 +9,46 @@ use serde_json::Value;
 
 use crate::{
     command::{CommandError, ConfigArguments, Context},
-    section::{AnyError, AnyReload, Configured, Section, Work},
+    section::{BoxError, ErasedConfig, ProgressSource, Section, SectionReload},
     subsystem::Subsystem,
 };
 
-/// A [`Subsystem`] whose types are hidden; every subsystem is one.
+/// The object-safe form of [`Subsystem`], implemented for every subsystem.
 pub trait AnySubsystem: Send + Sync {
     /// Name of the section, the feature, the branch and the commands.
     fn name(&self) -> &'static str;
-    /// Tells whether it runs where nothing at all is configured.
+    /// Returns true if the subsystem runs when nothing at all is configured.
     fn runs_by_default(&self) -> bool;
-    /// Returns the schema of its section.
+    /// Returns the JSON schema of the section.
     fn schema(&self, generator: &mut SchemaGenerator) -> Schema;
-    /// Reads its section. `None`: the section configures nothing.
+    /// Reads the section. Returns `None` if it configures nothing.
     ///
     /// # Errors
-    /// The value does not fit, although its schema allowed it.
+    /// The value does not fit the type of the section.
     fn section(&self, value: Value) -> Result<Option<Section>, serde_json::Error>;
-    /// Returns the section for `--only` where none is configured.
+    /// Returns the section for `--only` if the configuration has none.
     ///
     /// # Errors
     /// There is no useful default.
     fn default_section(&self) -> Result<Section, String>;
-    /// Adds its commands to those of the program, if it has any.
+    /// Adds the subsystem's commands, if any, to those of the program.
     fn add_commands(&self, program: Command) -> Command;
-    /// Runs a command of its own.
+    /// Runs a command of the subsystem.
     ///
     /// # Errors
-    /// As the command has it.
+    /// The command failed.
     fn run<'a>(
         &self,
         matches: &'a ArgMatches,
         context: &'a mut Context<'_>,
     ) -> Pin<Box<dyn Future<Output = Result<(), CommandError>> + 'a>>;
-    /// Adds the command lines of the programs that it replaces to those below `orchestrator as`.
-    fn add_drop_ins(&self, originals: Command) -> Command;
-    /// Reads such a command line. `None`: it is another subsystem's.
+    /// Adds the command lines of the replaced programs to `parent`, the command `orchestrator as`.
+    fn add_drop_ins(&self, parent: Command) -> Command;
+    /// Reads the command line of the replaced program `name`. Returns `None` if the program belongs to another subsystem.
     ///
     /// # Errors
-    /// The original's configuration cannot be used.
-    fn replace(&self, name: &str, matches: &ArgMatches) -> Option<Result<Section, AnyError>>;
+    /// The configuration of the replaced program cannot be used.
+    fn drop_in_section(&self, name: &str, matches: &ArgMatches) -> Option<Result<Section, BoxError>>;
 }
 
 impl<S: Subsystem> AnySubsystem for S {
@@ -81,7 +81,9 @@ impl<S: Subsystem> AnySubsystem for S {
         if commands.get_subcommands().next().is_none() {
             return program;
         }
-        program.subcommand(commands.about(S::COMMANDS).subcommand_required(true).arg_required_else_help(true))
+        program.subcommand(
+            commands.about(S::COMMANDS_HELP).subcommand_required(true).arg_required_else_help(true),
+        )
     }
 
     fn run<'a>(
@@ -95,53 +97,55 @@ impl<S: Subsystem> AnySubsystem for S {
         })
     }
 
-    fn add_drop_ins(&self, originals: Command) -> Command {
-        S::DropIn::augment_subcommands(originals)
+    fn add_drop_ins(&self, parent: Command) -> Command {
+        S::DropIn::augment_subcommands(parent)
     }
 
-    fn replace(&self, name: &str, matches: &ArgMatches) -> Option<Result<Section, AnyError>> {
+    fn drop_in_section(&self, name: &str, matches: &ArgMatches) -> Option<Result<Section, BoxError>> {
         if !S::DropIn::has_subcommand(name) {
             return None;
         }
-        let replaced = S::DropIn::from_arg_matches(matches).map_err(AnyError::from);
-        Some(replaced.and_then(|original| Ok(Section::new::<S>(S::replace(original)?))))
+        let arguments = S::DropIn::from_arg_matches(matches).map_err(BoxError::from);
+        Some(arguments.and_then(|arguments| Ok(Section::new::<S>(S::drop_in_config(arguments)?))))
     }
 }
 
 impl Section {
-    /// The section of `S`.
+    /// Creates the section of `S`.
     pub fn new<S: Subsystem>(config: S::Config) -> Self {
-        Self(Box::new(Typed::<S>(config)))
+        Self(Box::new(TypedConfig::<S>(config)))
     }
 
-    /// Returns the configuration, if it is that of `S`.
+    /// Returns the configuration if the section belongs to `S`.
     pub fn get<S: Subsystem>(&self) -> Option<&S::Config> {
         self.0.config().downcast_ref()
     }
 }
 
 impl Context<'_> {
-    /// Returns the section of `S` in the configuration that these arguments name, as a run with `--only` would have it.
+    /// Loads the section of `S` from the configuration that `from` names, as a run with `--only` would.
     ///
     /// # Errors
-    /// The configuration is refused.
+    /// The configuration is invalid.
     pub fn configuration<S: Subsystem>(&self, from: &ConfigArguments) -> Result<S::Config, CommandError> {
         let section = (self.load)(from, S::NAME)?;
         let config = section.get::<S>().cloned();
-        config.ok_or_else(|| CommandError::Config(format!("{}: there is no such section", S::NAME)))
+        config.ok_or_else(|| {
+            CommandError::Config(format!("{}: the configuration has no such section", S::NAME))
+        })
     }
 }
 
-/// A configuration with the subsystem that it belongs to.
-struct Typed<S: Subsystem>(S::Config);
+/// A configuration with its subsystem as a type parameter.
+struct TypedConfig<S: Subsystem>(S::Config);
 
-impl<S: Subsystem> fmt::Debug for Typed<S> {
+impl<S: Subsystem> fmt::Debug for TypedConfig<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl<S: Subsystem> Configured for Typed<S> {
+impl<S: Subsystem> ErasedConfig for TypedConfig<S> {
     fn name(&self) -> &'static str {
         S::NAME
     }
@@ -154,11 +158,11 @@ impl<S: Subsystem> Configured for Typed<S> {
         &mut self.0
     }
 
-    fn copy(&self) -> Box<dyn Configured> {
+    fn clone_box(&self) -> Box<dyn ErasedConfig> {
         Box::new(Self(self.0.clone()))
     }
 
-    fn is_same(&self, other: &dyn Configured) -> bool {
+    fn equals(&self, other: &dyn ErasedConfig) -> bool {
         other.config().downcast_ref::<S::Config>() == Some(&self.0)
     }
 
@@ -170,11 +174,11 @@ impl<S: Subsystem> Configured for Typed<S> {
         S::check(&self.0)
     }
 
-    fn preflight(&self) -> Result<(), AnyError> {
+    fn preflight(&self) -> Result<(), BoxError> {
         Ok(S::preflight(&self.0)?)
     }
 
-    fn branch(&self) -> Result<(ChildSpec, AnyReload), AnyError> {
+    fn branch(&self) -> Result<(ChildSpec, SectionReload), BoxError> {
         let branch = S::branch(&self.0)?;
         let mut reload = branch.reload;
         let reload = move |running: &mut Section, fresh: &Section| {
@@ -188,7 +192,7 @@ impl<S: Subsystem> Configured for Typed<S> {
         S::greeting(&self.0)
     }
 
-    fn work(&self) -> Option<Work> {
-        S::work(&self.0)
+    fn progress(&self) -> Option<ProgressSource> {
+        S::progress(&self.0)
     }
 }

@@ -1,9 +1,9 @@
-//! Aligned columns of text. Pure; used by the tree and by the CLI's tables.
+//! Aligned columns of text, for the tree and the CLI's tables. No I/O.
 
 use std::iter::repeat_n;
 
-/// Puts `rows` under each other, two blanks between columns; the columns in `right` are aligned to the right.
-/// Control characters become blanks, so that a row stays one line whatever text a peer sent.
+/// Formats `rows` as a table with two blanks between columns. The columns whose indices are in `right` are right-aligned. Control
+/// characters become blanks, so that each row stays one line.
 pub fn align(rows: &[Vec<String>], right: &[usize]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -14,7 +14,7 @@ pub fn align(rows: &[Vec<String>], right: &[usize]) -> String {
     for row in rows {
         let mut line = String::new();
         let mut separator = "";
-        // A column that is empty in every row takes no place.
+        // A column that is empty in every row is left out.
         for (column, cell) in row.iter().enumerate().filter(|(column, _)| widths[*column] > 0) {
             line.push_str(separator);
             separator = "  ";
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_by_characters() {
+    fn columns_are_aligned_by_characters() {
         let row = |cells: [&str; 4]| cells.map(str::to_owned).to_vec();
         let rows = [row(["name", "n", "", "note"]), row(["é", "10", "", "a\nb"]), row(["x", "7", "", ""])];
         assert_eq!(align(&rows, &[1]), "name   n  note\né     10  a b\nx      7\n");

@@ -1,4 +1,4 @@
-//! Commands of a subsystem: what they have at hand, and how they fail.
+//! Context and errors of a subsystem's commands.
 
 use std::{future::Future, io::Write, path::PathBuf, pin::Pin};
 
@@ -7,71 +7,71 @@ use orchestrator_supervise::TreeSnapshot;
 use serde_json::Value;
 
 use crate::{
-    output::{Form, escaped, printable},
+    output::{OutputFormat, escape_lines, escape_strings},
     section::Section,
     wire::{ErrorBody, console_url, tree_url},
 };
 
-/// A request under way.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Value, CommandError>> + 'a>>;
+/// A request in flight.
+pub type CommandFuture<'a> = Pin<Box<dyn Future<Output = Result<Value, CommandError>> + 'a>>;
 
-/// A running instance, reached over its admin endpoint.
+/// A running instance, reached through its admin endpoint.
 pub trait Instance {
-    /// Reads a route, without changing anything.
-    fn get<'a>(&'a self, route: &'a str) -> Answering<'a>;
+    /// Sends a GET request.
+    fn get<'a>(&'a self, route: &'a str) -> CommandFuture<'a>;
 
-    /// Sends a command. It is sent once: an operator's command must not be carried out twice.
-    fn post<'a>(&'a self, route: &'a str, body: &'a Value) -> Answering<'a>;
+    /// Sends a POST request once, without retries, so that a command is not executed twice.
+    fn post<'a>(&'a self, route: &'a str, body: &'a Value) -> CommandFuture<'a>;
 
-    /// Returns the error for an answer that makes no sense.
-    fn foreign(&self, reason: String) -> CommandError;
+    /// Creates the error for a response that does not follow the protocol.
+    fn unexpected_response(&self, reason: String) -> CommandError;
 }
 
-/// Reads the configuration with `--only` the given subsystem.
+/// Loads the section of the named subsystem, as `--only` would.
 pub type LoadSection<'a> = &'a dyn Fn(&ConfigArguments, &str) -> Result<Section, CommandError>;
 
-/// Everything that a command has at hand.
+/// Everything that a command can use.
 pub struct Context<'a> {
-    /// The running instance. Commands that need none leave it alone.
+    /// The running instance. No connection is opened before the first request.
     pub instance: &'a dyn Instance,
     /// Standard output.
     pub out: &'a mut dyn Write,
-    /// See [`Context::configuration`].
+    /// Loads a section; see [`Context::configuration`].
     pub load: LoadSection<'a>,
 }
 
 impl Context<'_> {
-    /// Sends `verb` to the console of the child at `path`. The texts of the answer are escaped, unless it is printed as JSON.
+    /// Sends `verb` to the console of the child at `path`. The strings of the response are escaped, unless it is printed as JSON.
     ///
     /// # Errors
-    /// The instance cannot be reached, or refused.
+    /// The instance cannot be reached, or refuses the request.
     pub async fn ask(
         &self,
         path: &str,
         verb: &str,
         arguments: &Value,
-        form: Form,
+        format: OutputFormat,
     ) -> Result<Value, CommandError> {
-        let answer = self.instance.post(&console_url(path, verb), arguments).await?;
-        Ok(if form.json { answer } else { escaped(answer) })
+        let response = self.instance.post(&console_url(path, verb), arguments).await?;
+        Ok(if format.json { response } else { escape_strings(response) })
     }
 
-    /// Returns the part of the tree from `path` on, with its texts escaped.
+    /// Fetches the tree below `path`, with its strings escaped.
     ///
     /// # Errors
-    /// The instance cannot be reached, or refused.
+    /// The instance cannot be reached, or refuses the request.
     pub async fn tree(&self, path: &str) -> Result<TreeSnapshot, CommandError> {
-        let answer = escaped(self.instance.get(&tree_url(Some(path))).await?);
-        serde_json::from_value(answer)
-            .map_err(|error| self.instance.foreign(format!("this is no tree: {error}")))
+        let response = escape_strings(self.instance.get(&tree_url(Some(path))).await?);
+        serde_json::from_value(response)
+            .map_err(|error| self.instance.unexpected_response(format!("invalid tree: {error}")))
     }
 
-    /// Prints a result.
+    /// Prints a result, with control characters escaped.
     ///
     /// # Errors
     /// Standard output cannot be written to.
     pub fn print(&mut self, text: &str) -> Result<(), CommandError> {
-        self.out.write_all(printable(text).as_bytes())?;
+        self.out.write_all(escape_lines(text).as_bytes())?;
         Ok(self.out.flush()?)
     }
 }
@@ -79,21 +79,21 @@ impl Context<'_> {
 /// Arguments that name a configuration.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ConfigArguments {
-    /// A TOML file with configuration; may be repeated, later files win
+    /// Read this TOML configuration file; repeatable, later files win
     #[arg(long, value_name = "FILE")]
     pub config: Vec<PathBuf>,
-    /// One value, e.g. `--set queue.hold_secs=3600`; may be repeated, wins over files and environment
+    /// Set one key, e.g. `--set queue.hold_secs=3600`; repeatable, wins over files and environment
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     pub set: Vec<String>,
 }
 
-/// Reason why a command has no result.
+/// Reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// An argument cannot be used.
     #[error("{0}")]
     Usage(String),
-    /// No connection to the instance.
+    /// The connection to the instance failed.
     #[error(
         "cannot reach {target}: {reason}: is orchestrator running? name its endpoint with --url or --socket"
     )]
@@ -103,50 +103,50 @@ pub enum CommandError {
         /// Error of the operating system.
         reason: String,
     },
-    /// No answer in time.
-    #[error("no answer from {target} within {seconds} s: a command may still be carried out")]
-    Slow {
+    /// The response did not arrive in time.
+    #[error("no response from {target} within {seconds} s: a command may still be executed")]
+    ResponseTimeout {
         /// Address that was asked.
         target: String,
         /// Time-out in seconds.
         seconds: u64,
     },
-    /// The endpoint refused.
+    /// The endpoint responded with an error.
     #[error("{}", .0.message)]
-    Answered(ErrorBody),
-    /// An answer that makes no sense.
-    #[error("{target} does not answer as orchestrator does ({reason}): is something else listening there?")]
-    Foreign {
+    ErrorResponse(ErrorBody),
+    /// The response does not follow the protocol.
+    #[error("unexpected response from {target} ({reason}): is another program listening there?")]
+    UnexpectedResponse {
         /// Address that was asked.
         target: String,
-        /// The odd part.
+        /// Part of the response that is wrong.
         reason: String,
     },
     /// The result could not be written.
     #[error("cannot write the result: {0}")]
     Output(#[from] std::io::Error),
-    /// Only a part was done.
+    /// Only a part of the work was done.
     #[error("{text}")]
     Incomplete {
-        /// What is done and what is not.
+        /// Description of the done and the missing part.
         text: String,
-        /// Tells whether the rest was given up because its time was over.
+        /// True if a time-out ended the work.
         timed_out: bool,
         /// The last error.
         source: Box<CommandError>,
     },
-    /// The configuration, the original's file, or what they name.
+    /// The configuration, a replaced program's file, or a file that they name, cannot be used.
     #[error("{0}")]
     Config(String),
-    /// A command that asks no instance failed.
+    /// A command that needs no instance failed.
     #[error("{0}")]
     Local(String),
-    /// The client itself could not be set up.
-    #[error("cannot set up the client: {0}")]
+    /// The client's runtime could not be started.
+    #[error("cannot start the client's runtime: {0}")]
     Setup(std::io::Error),
 }
 
-/// No command at all.
+/// The command type of a subsystem without commands.
 #[derive(Debug, Clone, Copy)]
 pub enum NoCommand {}
 

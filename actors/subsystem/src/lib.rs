@@ -2,17 +2,17 @@
 //!
 //! A subsystem is a crate with a type that implements [`Subsystem`]. The binary has one list of such types (`src/subsystems.rs`)
 //! and reaches everything through it: the section of the configuration, its checks, the branch of the tree, the commands below
-//! `orchestrator NAME`, and the command lines of the programs that it replaces.
+//! `orchestrator NAME`, and the command lines of the programs that the subsystem replaces.
 //!
 //! | Module | |
 //! |---|---|
 //! | [`mod@subsystem`] | the trait that a crate implements |
-//! | [`any_subsystem`], [`section`] | a subsystem without its type, as the list has it, and its section |
-//! | [`command`] | what a command has at hand, and how it fails |
-//! | [`wire`] | the JSON of the admin endpoint that commands and endpoint share |
+//! | [`any_subsystem`], [`section`] | type-erased forms of a subsystem and of its section |
+//! | [`command`] | context and errors of a command |
+//! | [`wire`] | JSON types and URLs of the admin endpoint |
 //! | [`output`], [`columns`] | text and tables for a terminal |
-//! | [`redaction`] | hides secrets in texts |
-//! | [`yaml`], [`percent`] | configuration files and addresses of the programs that are replaced |
+//! | [`redaction`] | removal of secrets from texts |
+//! | [`yaml`], [`percent`] | configuration files and addresses of the replaced programs |
 
 pub mod any_subsystem;
 pub mod columns;
@@ -29,7 +29,7 @@ pub mod yaml;
 pub use crate::{
     any_subsystem::AnySubsystem,
     command::{CommandError, ConfigArguments, Context, Instance, NoCommand},
-    output::Form,
-    section::{Section, Work},
+    output::OutputFormat,
+    section::{ProgressSource, Section},
     subsystem::{Branch, Subsystem},
 };

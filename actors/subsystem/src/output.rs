@@ -1,35 +1,34 @@
-//! Output of results. Text of a server or a file reaches a terminal only through here.
+//! Output of results. All text of a server or a file is escaped here before it reaches a terminal.
 
 use clap::Args;
 use orchestrator_supervise::{is_escaped, sanitize_to};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// For people or for programs.
+/// Format of a result: text or JSON.
 #[derive(Debug, Clone, Copy, Default, Args)]
-pub struct Form {
-    /// Print the endpoint's answer as JSON
+pub struct OutputFormat {
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-impl Form {
-    /// JSON with a line end.
-    pub fn print(self, answer: &impl Serialize) -> String {
-        // Values that came as JSON go back to JSON.
-        let mut text = plain_ascii(&serde_json::to_string_pretty(answer).unwrap_or_default());
+impl OutputFormat {
+    /// Formats `value` as indented JSON with a line end.
+    pub fn print(self, value: &impl Serialize) -> String {
+        let mut text = escape_json(&serde_json::to_string_pretty(value).unwrap_or_default());
         text.push('\n');
         text
     }
 }
 
-/// JSON in one line.
+/// Formats `value` as JSON in one line.
 pub fn json(value: &impl Serialize) -> String {
-    plain_ascii(&serde_json::to_string(value).unwrap_or_default())
+    escape_json(&serde_json::to_string(value).unwrap_or_default())
 }
 
-/// JSON text with what a terminal obeys as `\u202e`, which is the same value.
-fn plain_ascii(json: &str) -> String {
+/// Replaces control and direction characters in JSON text with `\uXXXX` escapes of the same value.
+fn escape_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         if c != '\n' && is_escaped(c) {
@@ -41,27 +40,27 @@ fn plain_ascii(json: &str) -> String {
     text
 }
 
-/// Lines of our own, with what a terminal obeys escaped.
-pub fn printable(text: &str) -> String {
+/// Escapes the control and direction characters in `text`, except line ends.
+pub fn escape_lines(text: &str) -> String {
     if !text.chars().any(|c| c != '\n' && is_escaped(c)) {
         return text.to_owned();
     }
-    text.split('\n').map(one_line).collect::<Vec<_>>().join("\n")
+    text.split('\n').map(escape_line).collect::<Vec<_>>().join("\n")
 }
 
-/// A text of a server or a file in one line, of any length.
-pub fn one_line(text: impl AsRef<[u8]>) -> String {
+/// Escapes the control and direction characters in `text`, line ends included. The length has no limit.
+pub fn escape_line(text: impl AsRef<[u8]>) -> String {
     sanitize_to(text, usize::MAX)
 }
 
-/// An answer whose strings, names of fields included, are in one line each.
-pub fn escaped(answer: Value) -> Value {
-    match answer {
-        // Tables have always shown a tab as a blank.
-        Value::String(text) => Value::String(one_line(text.replace('\t', " "))),
-        Value::Array(list) => Value::Array(list.into_iter().map(escaped).collect()),
+/// Escapes all strings and field names in `value`, so that each takes one line.
+pub fn escape_strings(value: Value) -> Value {
+    match value {
+        // A tab would break the alignment of a table.
+        Value::String(text) => Value::String(escape_line(text.replace('\t', " "))),
+        Value::Array(list) => Value::Array(list.into_iter().map(escape_strings).collect()),
         Value::Object(map) => {
-            let field = |(name, value): (String, Value)| (one_line(name), escaped(value));
+            let field = |(name, value): (String, Value)| (escape_line(name), escape_strings(value));
             Value::Object(map.into_iter().map(field).collect::<Map<_, _>>())
         }
         other => other,
@@ -77,18 +76,18 @@ mod tests {
     const ODD: &str = "a\u{1b}[2J\n\u{9b}31m\u{7f}\u{202e}\u{e0001}\u{e4}";
 
     #[test]
-    fn json_has_the_same_value_and_nothing_that_a_terminal_obeys() {
+    fn escaped_json_keeps_its_value_and_has_no_control_characters() {
         let value = json!({ ODD: [ODD, 7, null] });
-        let (pretty, line) = (Form::default().print(&value), json(&value));
+        let (pretty, line) = (OutputFormat::default().print(&value), json(&value));
         assert!(!pretty.replace('\n', "").contains(is_escaped) && !line.contains(is_escaped), "{pretty}");
         assert_eq!(serde_json::from_str::<Value>(&pretty).unwrap(), value);
         assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), value);
     }
 
     #[test]
-    fn strings_are_one_line_and_our_lines_stay_lines() {
+    fn strings_become_one_line_and_line_ends_of_texts_are_kept() {
         let shown = "a\\u{1b}[2J\\n\\u{9b}31m\\u{7f}\\u{202e}\\u{e0001}\u{e4}";
-        assert_eq!(escaped(json!({ ODD: [ODD, 7] })), json!({ shown: [shown, 7] }));
-        assert_eq!(printable("a\n\u{1b}b\n"), "a\n\\u{1b}b\n");
+        assert_eq!(escape_strings(json!({ ODD: [ODD, 7] })), json!({ shown: [shown, 7] }));
+        assert_eq!(escape_lines("a\n\u{1b}b\n"), "a\n\\u{1b}b\n");
     }
 }

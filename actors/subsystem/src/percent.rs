@@ -1,7 +1,7 @@
-//! Percent-encoding of names and passwords in an address (RFC 3986 §2.1).
+//! Percent-encoding of user names and passwords in an address (RFC 3986 §2.1).
 
-/// Encodes everything but the unreserved characters.
-pub fn encoded(text: &str) -> String {
+/// Encodes all bytes but the unreserved characters.
+pub fn encode(text: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
         other => format!("%{other:02X}"),

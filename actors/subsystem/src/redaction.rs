@@ -1,28 +1,28 @@
-//! Hides secrets in addresses and texts that are shown: `config print`, `/v1/config`, complaints, and what a parser says. Pure.
+//! Removal of secrets from addresses and texts before they are shown: `config print`, `/v1/config`, error messages. No I/O.
 //!
-//! The schema says which keys are addresses or secrets (`config::schema::Mark`); this module only looks at texts.
+//! The schema says which keys are addresses or secrets (`config::schema::Mark`). This module only examines texts.
 
 mod address;
-mod prose;
+mod text;
 
-pub use self::prose::{holds_secret, mentions_secret, scrubbed, scrubbed_addresses, shown};
+pub use self::text::{may_hold_secret, may_quote_secret, redact, redact_address, redact_addresses};
 
-/// Stands in place of what is hidden.
-pub const HIDDEN: &str = "***";
+/// Replacement for a secret.
+pub const REDACTED: &str = "***";
 
-/// Names that begin like these are those of secrets, in lower case, without what parts their words.
+/// Parts of names of secrets, in lower case, without separators.
 const SECRET_WORDS: [&str; 9] =
     ["passw", "passphrase", "pwd", "secret", "credential", "apikey", "privatekey", "accesskey", "token"];
 
-/// Tells whether `name`, of a key or a parameter, is that of a secret. Names of files are not.
-pub fn names_secret(name: &str) -> bool {
+/// Returns true if a key or parameter called `name` holds a secret. A name that ends in `file` holds a path, not a secret.
+pub fn is_secret_name(name: &str) -> bool {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     !plain.ends_with("file")
         && (matches!(plain.as_str(), "pass" | "pw") || SECRET_WORDS.iter().any(|word| plain.contains(word)))
 }
 
-/// Decodes `%41`; what is no UTF-8 then is replaced.
+/// Decodes percent-encoding. Invalid UTF-8 is replaced.
 fn decoded(text: &str) -> String {
     let (bytes, mut out) = (text.as_bytes(), Vec::with_capacity(text.len()));
     let mut at = 0;
@@ -45,20 +45,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_secrets_are_known_and_those_of_files_are_not() {
+    fn names_of_secrets_are_recognised_and_names_of_files_are_not() {
         for name in
             ["password", "sslpassword", "PGPASSWORD", "pass", "api_key", "Secret-Token", "tlsKeyFilePassword"]
         {
-            assert!(names_secret(name), "{name}");
+            assert!(is_secret_name(name), "{name}");
         }
         for name in ["password_file", "passfile", "key", "database", "hold_secs", "", "tlsCertificateKeyFile"]
         {
-            assert!(!names_secret(name), "{name}");
+            assert!(!is_secret_name(name), "{name}");
         }
     }
 
     #[test]
-    fn percent_signs_are_decoded_and_odd_ones_kept() {
+    fn percent_encoding_is_decoded_and_invalid_escapes_are_kept() {
         assert_eq!(decoded("p%61ss%2Fx%"), "pass/x%");
         assert_eq!(decoded("%zz%4"), "%zz%4");
         assert_eq!(decoded("%ff\u{e4}"), "\u{fffd}\u{e4}");

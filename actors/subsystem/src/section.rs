@@ -1,19 +1,19 @@
-//! The section of a subsystem that runs, without the subsystem's type.
+//! The type-erased section of a configured subsystem.
 
 use std::{any::Any, error::Error, fmt};
 
 use orchestrator_supervise::{ChildSpec, MetricSnapshot};
 use serde_json::Value;
 
-/// Reason why a subsystem cannot start, of any crate.
-pub type AnyError = Box<dyn Error + Send + Sync>;
+/// Reason why a subsystem cannot start.
+pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Takes over what can change; see [`Branch::reloadable`](crate::Branch::reloadable).
-pub type AnyReload = Box<dyn FnMut(&mut Section, &Section) -> Vec<String>>;
+/// Applies configuration changes without a restart; see [`Branch::reloadable`](crate::Branch::reloadable).
+pub type SectionReload = Box<dyn FnMut(&mut Section, &Section) -> Vec<String>>;
 
-/// The section of a subsystem that runs.
+/// The section of a configured subsystem.
 #[derive(Clone)]
-pub struct Section(pub(crate) Box<dyn Configured>);
+pub struct Section(pub(crate) Box<dyn ErasedConfig>);
 
 impl Section {
     /// Name of the subsystem.
@@ -29,48 +29,48 @@ impl Section {
         self.0.to_json()
     }
 
-    /// Returns everything that a schema cannot refuse; see [`Subsystem::check`](crate::Subsystem::check).
+    /// Returns the errors that the schema cannot express; see [`Subsystem::check`](crate::Subsystem::check).
     pub fn check(&self) -> Vec<String> {
         self.0.check()
     }
 
-    /// Finds what no restart would heal; see [`Subsystem::preflight`](crate::Subsystem::preflight).
+    /// Checks for faults that a restart cannot repair; see [`Subsystem::preflight`](crate::Subsystem::preflight).
     ///
     /// # Errors
-    /// What the operator has to change.
-    pub fn preflight(&self) -> Result<(), AnyError> {
+    /// Such a fault exists. The text says what the operator has to change.
+    pub fn preflight(&self) -> Result<(), BoxError> {
         self.0.preflight()
     }
 
-    /// Returns the branch of the tree, and the way to change it while it runs; see [`Subsystem::branch`](crate::Subsystem::branch).
+    /// Returns the branch of the tree and its reload function; see [`Subsystem::branch`](crate::Subsystem::branch).
     ///
     /// # Errors
-    /// What the operator has to change.
-    pub fn branch(&self) -> Result<(ChildSpec, AnyReload), AnyError> {
+    /// The configuration cannot be used. The text says what the operator has to change.
+    pub fn branch(&self) -> Result<(ChildSpec, SectionReload), BoxError> {
         self.0.branch()
     }
 
-    /// Returns lines for a person at a terminal.
+    /// Returns lines for the terminal of an interactive start.
     pub fn greeting(&self) -> String {
         self.0.greeting()
     }
 
-    /// Returns the work whose progress is shown.
-    pub fn work(&self) -> Option<Work> {
-        self.0.work()
+    /// Returns the source of the progress line, if the subsystem has finite work.
+    pub fn progress(&self) -> Option<ProgressSource> {
+        self.0.progress()
     }
 }
 
-/// Work with progress to show.
+/// Source of the progress line: a child with finite work and the metrics to show.
 #[derive(Debug, Clone)]
-pub struct Work {
-    /// Path of the child whose metrics tell how far it is, without the root.
+pub struct ProgressSource {
+    /// Path of the child, without the root.
     pub child: &'static str,
-    /// Tells whether the end of that child is the end of the run, where nothing else runs.
+    /// True if the process exits once that child has ended and no other subsystem runs.
     pub ends: bool,
-    /// Counter whose rate is shown.
+    /// Name of the counter whose rate the line shows.
     pub counter: &'static str,
-    /// Returns the line for these metrics and this rate of the counter per second.
+    /// Formats the line from the child's metrics and the counter's rate per second.
     pub line: fn(metrics: &[MetricSnapshot], per_second: i64) -> String,
 }
 
@@ -82,27 +82,27 @@ impl fmt::Debug for Section {
 
 impl PartialEq for Section {
     fn eq(&self, other: &Self) -> bool {
-        self.0.is_same(&*other.0)
+        self.0.equals(&*other.0)
     }
 }
 
-/// A configuration with the subsystem that it belongs to.
-pub(crate) trait Configured: fmt::Debug + Send + Sync {
+/// A configuration whose type is erased.
+pub(crate) trait ErasedConfig: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
     fn config(&self) -> &dyn Any;
     fn config_mut(&mut self) -> &mut dyn Any;
-    fn copy(&self) -> Box<dyn Configured>;
-    fn is_same(&self, other: &dyn Configured) -> bool;
+    fn clone_box(&self) -> Box<dyn ErasedConfig>;
+    fn equals(&self, other: &dyn ErasedConfig) -> bool;
     fn to_json(&self) -> Result<Value, serde_json::Error>;
     fn check(&self) -> Vec<String>;
-    fn preflight(&self) -> Result<(), AnyError>;
-    fn branch(&self) -> Result<(ChildSpec, AnyReload), AnyError>;
+    fn preflight(&self) -> Result<(), BoxError>;
+    fn branch(&self) -> Result<(ChildSpec, SectionReload), BoxError>;
     fn greeting(&self) -> String;
-    fn work(&self) -> Option<Work>;
+    fn progress(&self) -> Option<ProgressSource>;
 }
 
-impl Clone for Box<dyn Configured> {
+impl Clone for Box<dyn ErasedConfig> {
     fn clone(&self) -> Self {
-        (**self).copy()
+        (**self).clone_box()
     }
 }

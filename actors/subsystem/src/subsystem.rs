@@ -1,4 +1,4 @@
-//! The trait that a subsystem's crate implements, once, for a type without fields.
+//! The trait that a subsystem's crate implements once, for a type without fields.
 
 use std::{error::Error, fmt};
 
@@ -9,15 +9,15 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     command::{CommandError, Context},
-    section::Work,
+    section::ProgressSource,
 };
 
-/// A part of the program that is configured, started, asked and replaced on its own.
+/// A part of the program with its own configuration, branch of the tree and commands.
 ///
-/// Only the first group of items has to be written out; the rest has defaults for a subsystem that lacks it. One without commands
-/// or originals names [`NoCommand`](crate::NoCommand) for them.
+/// Items without a default are mandatory. A subsystem without commands or drop-in command lines uses
+/// [`NoCommand`](crate::NoCommand) for them.
 pub trait Subsystem: Send + Sync + 'static {
-    /// Section of the configuration: a table, or a `Vec` of tables that have a `name`.
+    /// Section of the configuration: a table, or a `Vec` of tables with a `name`.
     type Config: Clone
         + fmt::Debug
         + PartialEq
@@ -27,103 +27,103 @@ pub trait Subsystem: Send + Sync + 'static {
         + Send
         + Sync
         + 'static;
-    /// Everything that keeps the subsystem from starting.
+    /// Reasons why the subsystem cannot start.
     type Error: Error + Send + Sync + 'static;
     /// Commands below `orchestrator NAME`.
     type Command: Subcommand + Send + 'static;
-    /// Command lines of the programs that it replaces, below `orchestrator as`.
+    /// Command lines of the replaced programs, below `orchestrator as`.
     type DropIn: Subcommand + 'static;
 
-    /// Name of the section, of the feature, of the branch of the tree, and of its commands.
+    /// Name of the section, the Cargo feature, the branch of the tree and the commands.
     const NAME: &'static str;
     /// Description of the section in the schema.
     const DESCRIPTION: &'static str;
-    /// Description of its commands in the help.
-    const COMMANDS: &'static str = "";
-    /// Tells whether it runs where nothing at all is configured.
+    /// Help text of `orchestrator NAME`.
+    const COMMANDS_HELP: &'static str = "";
+    /// True if the subsystem runs when nothing at all is configured.
     const RUNS_BY_DEFAULT: bool = false;
 
-    /// Returns the branch of the tree. Nothing is started or touched yet.
+    /// Builds the branch of the tree without starting anything or opening a file or connection.
     ///
     /// # Errors
-    /// What the operator has to change; the text begins with the key.
+    /// The configuration cannot be used. The text begins with the key to change.
     fn branch(config: &Self::Config) -> Result<Branch<Self::Config>, Self::Error>;
 
     /// Runs a command.
     ///
     /// # Errors
-    /// As the command has it; the binary turns the error into an exit code.
+    /// The command failed. The binary turns the error into an exit code.
     fn run(
         command: Self::Command,
         context: &mut Context<'_>,
     ) -> impl Future<Output = Result<(), CommandError>>;
 
-    /// Returns the configuration that does what the original would do with this command line.
+    /// Converts the command line of a replaced program into the equivalent section.
     ///
     /// # Errors
-    /// The original's own configuration file cannot be used.
-    fn replace(original: Self::DropIn) -> Result<Self::Config, Self::Error>;
+    /// The configuration file of the replaced program cannot be used.
+    fn drop_in_config(arguments: Self::DropIn) -> Result<Self::Config, Self::Error>;
 
-    /// Returns the section for `--only NAME` where none is configured.
+    /// Returns the section for `--only NAME` if the configuration has none.
     ///
     /// # Errors
-    /// There is no useful default; the text says what to configure.
+    /// There is no useful default. The text says what to configure.
     fn default_config() -> Result<Self::Config, String>;
 
-    /// Tells whether the section configures anything: an empty list does not.
+    /// Returns false for a section that configures nothing, such as an empty list.
     fn is_configured(config: &Self::Config) -> bool {
         let _ = config;
         true
     }
 
-    /// Returns everything that a schema cannot refuse. Each text begins with `section.key = value`.
+    /// Returns the errors that the schema cannot express. Each text begins with `section.key = value`.
     fn check(config: &Self::Config) -> Vec<String> {
         let _ = config;
         Vec::new()
     }
 
-    /// Creates missing directories, and finds what no restart would heal.
+    /// Creates missing directories and checks for faults that a restart cannot repair.
     ///
     /// # Errors
-    /// Such as a database that another process has locked. A server that is away is none: it is waited for.
+    /// Such a fault exists, for example a database that another process has locked. An unreachable server is no error: the
+    /// subsystem reconnects.
     fn preflight(config: &Self::Config) -> Result<(), Self::Error> {
         let _ = config;
         Ok(())
     }
 
-    /// Returns lines for a person at a terminal: endpoints, and a first thing to try.
+    /// Returns lines for the terminal of an interactive start: endpoints, and a first command to try.
     fn greeting(config: &Self::Config) -> String {
         let _ = config;
         String::new()
     }
 
-    /// Returns the work whose progress is shown at a terminal, if it has such.
-    fn work(config: &Self::Config) -> Option<Work> {
+    /// Returns the source of the progress line that a terminal shows, if the subsystem has finite work.
+    fn progress(config: &Self::Config) -> Option<ProgressSource> {
         let _ = config;
         None
     }
 }
 
-/// Takes over what can change while the subsystem runs: from the second configuration into the first, which then describes what
-/// runs. Returns the keys.
+/// Applies the changes of the second configuration that need no restart, copies them into the first, and returns their keys.
 type Reload<C> = Box<dyn FnMut(&mut C, &C) -> Vec<String>>;
 
-/// The branch of the tree that a configuration describes, and the way to change it while it runs.
+/// A branch of the tree with the function that reloads its configuration.
 pub struct Branch<C> {
     pub(crate) spec: ChildSpec,
     pub(crate) reload: Reload<C>,
 }
 
 impl<C> From<ChildSpec> for Branch<C> {
-    /// A branch that takes no changes while it runs.
+    /// Creates a branch whose configuration changes only with a restart.
     fn from(spec: ChildSpec) -> Self {
         Self { spec, reload: Box::new(|_, _| Vec::new()) }
     }
 }
 
 impl<C> Branch<C> {
-    /// A branch whose `reload` takes over what can change without a restart. `reload` returns the keys that it took over, and
-    /// updates its first argument, which describes what runs.
+    /// Creates a branch that applies some configuration changes without a restart. `reload` copies these changes from its second
+    /// argument into its first, the running configuration, and returns their keys.
     pub fn reloadable(spec: ChildSpec, reload: impl FnMut(&mut C, &C) -> Vec<String> + 'static) -> Self {
         Self { spec, reload: Box::new(reload) }
     }

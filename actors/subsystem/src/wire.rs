@@ -1,5 +1,5 @@
-//! What goes over the wire, for the endpoint and the CLI alike. The tree itself travels as the kernel's
-//! [`TreeSnapshot`]. Readers must accept fields that they do not know.
+//! JSON types and URLs of the admin endpoint, shared with the CLI. The tree is sent as the kernel's [`TreeSnapshot`]. Readers must
+//! ignore unknown fields.
 
 pub use orchestrator_supervise::{
     BlockerSnapshot, Event, EventKind, ExitSnapshot, InProgressSnapshot, LabelSnapshot, LinkSnapshot,
@@ -7,33 +7,33 @@ pub use orchestrator_supervise::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Largest body of a request, bytes.
+/// Largest body of a request, in bytes.
 pub const BODY_LIMIT: usize = 64 * 1024;
-/// Longest reason of a command, bytes: reasons are kept in the ring of events.
+/// Longest `reason` of a command, in bytes.
 pub const REASON_LIMIT: usize = 512;
 
 /// Body of `POST /v1/actors/{path}/{verb}`; an empty body is `{}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CommandArgs {
-    /// Why, in the operator's words; recorded in the events.
+    /// The operator's reason, recorded in the event and the audit log.
     pub reason: String,
 }
 
-/// Answer to a command: 200 when its effect has shown, 202 when the endpoint itself had to go before that.
+/// Response to a command: 200 once the child has its new state, 202 if the command stops the endpoint itself before that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommandAnswer {
+pub struct CommandResponse {
     /// Full path of the child.
     pub path: String,
-    /// The verb.
+    /// The command, such as `restart`.
     pub verb: String,
-    /// State before.
+    /// State before the command.
     pub before: String,
-    /// State after.
+    /// State after the command.
     pub after: String,
 }
 
-/// Answer of `GET /v1/why`: for each subsystem the causes that hold up work now.
+/// Response of `GET /v1/why`: for each subsystem the causes that hold up work now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
     /// Wall clock, milliseconds since 1970.
@@ -69,24 +69,24 @@ pub struct Cause {
     pub help: String,
 }
 
-/// Body of every answer that is not a success.
+/// Body of every error response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorBody {
-    /// For programs.
+    /// Machine-readable kind of the error.
     pub error: ErrorKind,
-    /// For people: what is wrong and what to do.
+    /// Human-readable reason, and what to do.
     pub message: String,
 }
 
-/// What can be wrong with a request.
+/// Kind of an error response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// 400: the body or the arguments do not fit.
+    /// 400: the body or an argument is invalid.
     BadRequest,
-    /// 401: no token, or none that is known.
+    /// 401: the request has no token, or an unknown one.
     Unauthorized,
-    /// 403: the role is too small, or it comes from a web page of another site.
+    /// 403: the token's role does not allow the request, or a web page of another site sent it.
     Forbidden,
     /// 404: no such child, console or verb.
     NotFound,
@@ -96,21 +96,21 @@ pub enum ErrorKind {
     MethodNotAllowed,
     /// 408: the body did not arrive in time.
     SlowBody,
-    /// 409: it cannot be done now.
+    /// 409: the command is not possible in the present state.
     Refused,
     /// 413: the body is larger than [`BODY_LIMIT`].
     TooLarge,
-    /// 503: no seat is left, or the audit log cannot be written.
+    /// 503: all event connection slots are taken, or the audit log cannot be written.
     Unavailable,
-    /// 504: no answer, or no effect, in time.
+    /// 504: the child did not respond, or did not reach the new state, in time.
     TimedOut,
-    /// A kind that this reader does not know.
+    /// A kind from a newer version.
     #[serde(other)]
     Unknown,
 }
 
 impl ErrorKind {
-    /// The word for it in JSON and in the audit log.
+    /// Returns the name in JSON and in the audit log.
     pub fn name(self) -> &'static str {
         match self {
             ErrorKind::BadRequest => "bad_request",
@@ -128,7 +128,7 @@ impl ErrorKind {
         }
     }
 
-    /// The HTTP status that goes with it.
+    /// Returns the HTTP status code.
     pub fn status(self) -> u16 {
         match self {
             ErrorKind::BadRequest => 400,
@@ -146,22 +146,22 @@ impl ErrorKind {
     }
 }
 
-/// `/v1/tree` or `/v1/tree/{path}`.
+/// Returns `/v1/tree` or `/v1/tree/{path}`.
 pub fn tree_url(path: Option<&str>) -> String {
     path.map_or_else(|| "/v1/tree".to_owned(), |path| format!("/v1/tree/{}", encode(path)))
 }
 
-/// `/v1/actors/{path}/{verb}`.
+/// Returns `/v1/actors/{path}/{verb}`.
 pub fn actor_url(path: &str, verb: &str) -> String {
     format!("/v1/actors/{}/{}", encode(path), encode(verb))
 }
 
-/// `/v1/consoles/{path}/{verb}`.
+/// Returns `/v1/consoles/{path}/{verb}`.
 pub fn console_url(path: &str, verb: &str) -> String {
     format!("/v1/consoles/{}/{}", encode(path), encode(verb))
 }
 
-/// Percent-encodes everything but unreserved characters and slashes; slashes at the ends are dropped.
+/// Percent-encodes all bytes but unreserved characters and slashes. Leading and trailing slashes are dropped.
 fn encode(path: &str) -> String {
     let mut url = String::with_capacity(path.len());
     for byte in path.trim_matches('/').bytes() {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_kind_of_error_can_be_read() {
+    fn an_unknown_error_kind_is_read_as_unknown() {
         let body: ErrorBody = serde_json::from_str(r#"{"error":"teapot","message":"x","new":1}"#).unwrap();
         assert_eq!(body.error, ErrorKind::Unknown);
     }

@@ -1,25 +1,25 @@
-//! YAML configuration files of the programs that are replaced.
+//! YAML configuration files of the replaced programs.
 
 use serde::de::DeserializeOwned;
 
-/// Reads a YAML text.
+/// Parses `text` as YAML.
 ///
 /// # Errors
-/// It is none, or lacks something. The text says what is wrong and where: the parser would show the lines around it, and they may
-/// hold a password.
+/// The text is not YAML or does not fit `T`. The error has the reason and the position, but no lines of the file: they may hold a
+/// password.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_saphyr::from_str(text).map_err(|error| {
-        let told = error.to_string();
-        without_values(told.lines().next().unwrap_or_default().trim_start_matches("error: "))
+        let message = error.to_string();
+        without_values(message.lines().next().unwrap_or_default().trim_start_matches("error: "))
     })
 }
 
-/// Text of a parser without the values that it quotes: `invalid type: string "..", expected u32`.
-pub fn without_values(told: &str) -> String {
-    let quoted = told.find("string \"").zip(told.rfind('"'));
-    let told = quoted.map_or_else(
-        || told.to_owned(),
-        |(begin, end)| format!("{}string{}", &told[..begin], &told[end + 1..]),
+/// Removes the values that a parser's error message quotes: `invalid type: string "..", expected u32`.
+pub fn without_values(message: &str) -> String {
+    let quoted = message.find("string \"").zip(message.rfind('"'));
+    let message = quoted.map_or_else(
+        || message.to_owned(),
+        |(begin, end)| format!("{}string{}", &message[..begin], &message[end + 1..]),
     );
-    crate::redaction::scrubbed(&told)
+    crate::redaction::redact(&message)
 }

@@ -1,4 +1,4 @@
-//! Sections within sections, and columns of any name and kind: what catalogs have and nobody else.
+//! Tests of nested sections, and of columns with free names and types, which only catalogs have.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ claim.set = { State = "claimed", "claimed by" = "$token", until = "$now+60s" }
 done = { n = 1, ratio = 0.5, flag = true, list = [1, "x"], info = { a = { b = 2 } } }
 "#;
 
-/// All layers: `FILE`, the environment without the prefix, and `--set`.
+/// Returns sources with the file `text`, variables without their prefix, and `--set`.
 fn sources(file: &tempfile::NamedTempFile, text: &str, variables: &[(&str, &str)], sets: &[&str]) -> Sources {
     std::fs::write(file.path(), text).unwrap();
     Sources {
@@ -43,8 +43,8 @@ fn load(variables: &[(&str, &str)], sets: &[&str]) -> Result<Value, String> {
     Ok(config.to_json()["catalog"][0]["rule"].clone())
 }
 
-/// What is told of `text`, without the file's name.
-fn told(text: &str, sets: &[&str]) -> Vec<String> {
+/// Returns the errors in `text`, with FILE for the file's name.
+fn errors(text: &str, sets: &[&str]) -> Vec<String> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let error = Config::load(&sources(&file, text, &[], sets)).unwrap_err().to_string();
     let name = file.path().display().to_string();
@@ -52,9 +52,9 @@ fn told(text: &str, sets: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn columns_have_values_of_any_kind_and_keep_their_names() {
+fn columns_have_values_of_any_type_and_keep_their_names() {
     let rules = load(&[], &[]).unwrap();
-    assert_eq!(rules[0]["name"], "second", "the order of the file");
+    assert_eq!(rules[0]["name"], "second", "the order of the file is kept");
     assert_eq!(
         rules[1]["claim"]["set"],
         json!({ "State": "claimed", "claimed by": "$token", "until": "$now+60s" })
@@ -64,7 +64,7 @@ fn columns_have_values_of_any_kind_and_keep_their_names() {
 }
 
 #[test]
-fn a_column_of_a_rule_can_be_set_from_outside() {
+fn a_column_of_a_rule_can_be_set_by_variables_and_arguments() {
     let sets = [
         r#"catalog.lab.rule.second.claim.set.state=taken"#,
         r#"catalog.lab.rule.second.done={state = "complete", n = 7}"#,
@@ -93,41 +93,40 @@ fn a_column_of_a_rule_can_be_set_from_outside() {
     ];
     let rules = load(&variables, &[]).unwrap();
     assert_eq!(rules[0]["claim"]["set"], json!({ "state": "taken" }));
-    assert_eq!(rules[1]["claim"]["set"]["State"], "Taken", "the column that is there is meant");
+    assert_eq!(rules[1]["claim"]["set"]["State"], "Taken", "the configured column is set");
     assert_eq!(rules[1]["claim"]["set"]["claimed by"], "me");
     assert_eq!((&rules[0]["done"], &rules[0]["key"]), (&json!({ "Result": "$result.x" }), &json!("id")));
 
     let error = load(&[], &["catalog.lab.rule.third.limit=7"]).unwrap_err();
-    assert!(error.contains(r#"no entry is named "third"; there is convert.all, second"#), "{error}");
+    assert!(error.contains(r#"no entry is named "third"; the entries are convert.all, second"#), "{error}");
 }
 
-/// What JSON has no like for would be written as something else.
 #[test]
-fn what_cannot_be_written_into_a_column_is_refused() {
+fn column_values_that_json_cannot_represent_are_refused() {
     let text = format!(
         "{FILE}[catalog.rule.fail]\nday = 1979-05-27\nnone = nan\ngreat = 99999999999999999999\nin = [[1979-05-27]]\nfine = 1\n"
     );
     let expected = [
         r#"FILE:18: catalog.lab.rule."convert.all".fail.day: this is a date or time; write it in quotes"#,
-        r#"FILE:19: catalog.lab.rule."convert.all".fail.none: this is no number that can be written down"#,
-        r#"FILE:20: catalog.lab.rule."convert.all".fail.great: this has more than 64 bits; write it in quotes"#,
+        r#"FILE:19: catalog.lab.rule."convert.all".fail.none: infinity and NaN are not allowed"#,
+        r#"FILE:20: catalog.lab.rule."convert.all".fail.great: integers are limited to 64 bits; write it in quotes"#,
         r#"FILE:21: catalog.lab.rule."convert.all".fail.in[0][0]: this is a date or time; write it in quotes"#,
     ];
-    assert_eq!(told(&text, &[]), expected);
+    assert_eq!(errors(&text, &[]), expected);
 }
 
 #[test]
-fn what_is_wrong_with_a_rule_is_told_where_it_stands() {
+fn errors_in_a_rule_have_the_position_of_the_key() {
     let text = FILE.replace("lease_secs = 60", "lease_secs = 61").replace("n = 1,", "n = \"$errr\",");
     let expected = [
         r#"FILE:14: catalog.lab.rule."convert.all".lease_secs: 61: the claim says 60 s: leave it out, or write the same"#,
         r#"FILE:16: catalog.lab.rule."convert.all".done.n: "$errr": $errr is not known: write $token, $now, $now+15m, $null, $error, $row.COLUMN, $row.COLUMN+1 or $result.FIELD; write $$ for a plain $"#,
     ];
-    assert_eq!(told(&text, &[]), expected);
+    assert_eq!(errors(&text, &[]), expected);
 }
 
 #[test]
-fn a_token_is_taken_and_shown_nowhere() {
+fn a_token_is_accepted_and_never_shown() {
     let text = FILE
         .replace("base =", "token = \"s3cret\"\nbase =")
         .replace("{ n = 1,", "{ n = 1, token = \"$token\",");
@@ -141,29 +140,28 @@ fn a_token_is_taken_and_shown_nowhere() {
         Some("s3cret")
     );
 
-    let printed = Config::explained(&sources(&file, &text, &[], &[])).unwrap();
+    let printed = Config::print_effective(&sources(&file, &text, &[], &[])).unwrap();
     assert!(printed.contains("\ntoken = \"***\"  # "), "{printed}");
-    assert!(printed.contains("\ntoken = \"$token\"  # "), "a column of that name is none: {printed}");
+    assert!(printed.contains("\ntoken = \"$token\"  # "), "a column called token is no secret: {printed}");
     let served = config.redacted().to_string();
     let set = ["catalog.lab.token=s3cret", "catalog.lab.poll_secs=7"];
-    let assigned = Config::explained(&sources(&file, FILE, &[], &set)).unwrap();
+    let assigned = Config::print_effective(&sources(&file, FILE, &[], &set)).unwrap();
     assert!(assigned.contains("# --set catalog.lab.token=***\n"), "{assigned}");
     assert!(assigned.contains("# --set catalog.lab.poll_secs=7\n"), "{assigned}");
     let whole = [r#"catalog.lab={base = "https://h/ermrest/catalog/2", token = "s3cret"}"#];
-    let assigned_whole = Config::explained(&sources(&file, FILE, &[], &whole)).unwrap();
-    let refused = told(FILE, &["catalog.lab.tokens.token=s3cret"]).join("\n");
-    let number = told(&FILE.replace("base =", "token = 12345\nbase ="), &[]).join("\n");
-    assert!(number.contains("token: this is an integer, a string is expected"), "{number}");
+    let assigned_whole = Config::print_effective(&sources(&file, FILE, &[], &whole)).unwrap();
+    let refused = errors(FILE, &["catalog.lab.tokens.token=s3cret"]).join("\n");
+    let number = errors(&FILE.replace("base =", "token = 12345\nbase ="), &[]).join("\n");
+    assert!(number.contains("token: this is an integer, expected a string"), "{number}");
     for text in [printed, served, assigned, assigned_whole, refused, number] {
         assert!(!text.contains("s3cret") && !text.contains("12345"), "{text}");
     }
 }
 
-/// What is printed is a configuration, and the same one.
 #[test]
-fn columns_survive_being_printed() {
+fn a_printed_configuration_with_columns_loads_as_the_same() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let first = Config::load(&sources(&file, FILE, &[], &[])).unwrap();
-    let printed = Config::explained(&sources(&file, FILE, &[], &[])).unwrap();
+    let printed = Config::print_effective(&sources(&file, FILE, &[], &[])).unwrap();
     assert_eq!(Config::load(&sources(&file, &printed, &[], &[])).unwrap(), first, "{printed}");
 }

@@ -1,4 +1,4 @@
-//! The commented configuration has every key, and the defaults of the code.
+//! Comparison of config/orchestrator.toml with the code: it has every key, with the default.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use orchestrator_subsystem::Section;
 
 use super::{
     super::{Config, ProgramConfig, schema::Schema},
-    gather,
+    collect_keys,
 };
 
-/// Is `line`, below the heading `section`, a key whose default cannot be written, or an example that has none?
+/// Returns true if `line`, below the header `section`, is an example: a key without a default, or with one that TOML cannot express.
 fn is_unset(section: &str, line: &str) -> bool {
     const ANYWHERE: [&str; 8] = [
         "unix_socket",
@@ -45,7 +45,7 @@ fn is_unset(section: &str, line: &str) -> bool {
     ANYWHERE.contains(&key) || here.contains(&key)
 }
 
-/// Lines of the commented configuration, with each key uncommented: a key has no space after `#`.
+/// Returns the lines of the commented configuration with each key uncommented. A key has no space after `#`.
 fn uncommented() -> impl Iterator<Item = &'static str> {
     let lines = include_str!("../../../config/orchestrator.toml").lines();
     lines.map(|line| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line))
@@ -68,17 +68,17 @@ fn the_commented_configuration_has_every_key() {
     }
     let schema = Schema::whole();
     let mut all = Vec::new();
-    gather("", schema.root(), &mut all);
+    collect_keys("", schema.root(), &mut all);
     let known: BTreeSet<_> = all.into_iter().map(|(key, _)| key).collect();
-    let missing: Vec<_> = known.difference(&written).filter(|key| !is_outer(key, &written)).collect();
+    let missing: Vec<_> = known.difference(&written).filter(|key| !has_keys_below(key, &written)).collect();
     assert!(missing.is_empty(), "not in config/orchestrator.toml: {missing:?}");
     let unknown: Vec<_> =
         written.difference(&known).filter(|key| key.contains('.') && !columns(key)).collect();
-    assert!(unknown.is_empty(), "in config/orchestrator.toml, and no keys: {unknown:?}");
+    assert!(unknown.is_empty(), "in config/orchestrator.toml, but not in the schema: {unknown:?}");
 }
 
-/// Is `key` a table that is written by tables or keys below it?
-fn is_outer(key: &str, written: &BTreeSet<String>) -> bool {
+/// Returns true if the file has keys or tables below the table `key`.
+fn has_keys_below(key: &str, written: &BTreeSet<String>) -> bool {
     written.iter().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
 }
 
@@ -96,9 +96,9 @@ fn the_commented_configuration_shows_the_defaults() {
     let mut shown = Config::from_json(shown).unwrap();
     let section = |shown: &Config, name: &str| {
         let section = shown.sections.iter().position(|section| section.name() == name);
-        section.expect("it is shown")
+        section.expect("the file has the section")
     };
-    // A stream and a rule have no defaults as a whole: what is shown of them is an example.
+    // A stream and a rule have no defaults; the file shows examples.
     let at = section(&shown, "ingester");
     let mut ingesters = shown.sections[at].get::<Ingesters>().unwrap().clone();
     assert_eq!(ingesters[0].stream.drain(..).count(), 1);

@@ -1,4 +1,4 @@
-//! Random damage to configurations: nothing panics, everything is judged, and no password is told.
+//! Randomly damaged configurations: each one is accepted or refused, without a panic and without a password in the output.
 
 use std::ffi::OsString;
 
@@ -15,7 +15,7 @@ fn rounds() -> usize {
     std::env::var("ORCHESTRATOR_TEST_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(40)
 }
 
-/// Pieces that a syntax is sensitive to.
+/// Text fragments with a meaning in TOML or JSON.
 const PIECES: [&str; 24] = [
     "\"",
     "'",
@@ -43,8 +43,8 @@ const PIECES: [&str; 24] = [
     "\u{e4}",
 ];
 
-/// A random place in `text`, at a character and not within an address: a password that is damaged itself is another one.
-fn place(text: &str, random: &mut fastrand::Rng) -> usize {
+/// Returns a random index in `text`, at the start of a character and not inside an address, so that passwords stay recognisable.
+fn random_index(text: &str, random: &mut fastrand::Rng) -> usize {
     let within = |at: usize| {
         let all = ADDRESSES.iter().flat_map(|address| text.match_indices(address));
         all.into_iter().any(|(begin, address)| begin < at && at < begin + address.len())
@@ -57,11 +57,11 @@ fn place(text: &str, random: &mut fastrand::Rng) -> usize {
     }
 }
 
-/// `text`, damaged in a few places.
-fn damaged(text: &str, random: &mut fastrand::Rng) -> String {
+/// Damages `text` up to five times.
+fn damage(text: &str, random: &mut fastrand::Rng) -> String {
     let mut text = text.to_owned();
     for _ in 0..random.usize(1..6) {
-        let (a, b) = (place(&text, random), place(&text, random));
+        let (a, b) = (random_index(&text, random), random_index(&text, random));
         let (a, b) = (a.min(b), a.max(b));
         match random.u8(..5) {
             0 => text.insert_str(a, PIECES[random.usize(..PIECES.len())]),
@@ -79,12 +79,12 @@ fn damaged(text: &str, random: &mut fastrand::Rng) -> String {
     text
 }
 
-/// Judges `sources`; what is said of them has no password and nothing that a terminal obeys.
-fn judge(sources: &Sources) -> bool {
+/// Loads `sources` and checks the output for passwords and control characters. Returns true if they are valid.
+fn load_and_check(sources: &Sources) -> bool {
     let loaded = Config::load(sources);
     let texts = match &loaded {
         Ok(config) => {
-            vec![Config::explained(sources).expect("it was loaded"), format!("{}\n", config.redacted())]
+            vec![Config::print_effective(sources).expect("valid sources"), format!("{}\n", config.redacted())]
         }
         Err(error) => vec![format!("{error:#}")],
     };
@@ -98,7 +98,7 @@ fn judge(sources: &Sources) -> bool {
     loaded.is_ok()
 }
 
-/// The shipped file with all keys in force or some of them, and addresses in them.
+/// Returns the shipped file with most keys uncommented and with addresses in some of them.
 fn file(random: &mut fastrand::Rng) -> String {
     let mut text = String::new();
     for line in SHIPPED.lines() {
@@ -115,21 +115,21 @@ fn file(random: &mut fastrand::Rng) -> String {
 }
 
 #[test]
-fn damaged_files_are_judged_and_tell_no_password() {
+fn damaged_files_are_loaded_without_showing_a_password() {
     let mut random = fastrand::Rng::with_seed(SEED);
     let path = tempfile::NamedTempFile::new().unwrap();
     let sources = Sources { files: vec![path.path().to_owned()], ..Sources::default() };
     for _ in 0..rounds() {
         let whole = file(&mut random);
-        std::fs::write(path.path(), damaged(&whole, &mut random)).unwrap();
-        judge(&sources);
+        std::fs::write(path.path(), damage(&whole, &mut random)).unwrap();
+        load_and_check(&sources);
     }
     std::fs::write(path.path(), b"[queue]\nsocket = \"\xff\"\n").unwrap();
-    assert!(!judge(&sources), "this is no UTF-8");
+    assert!(!load_and_check(&sources), "invalid UTF-8 is refused");
 }
 
 #[test]
-fn damaged_assignments_are_judged_and_tell_no_password() {
+fn damaged_assignments_are_loaded_without_showing_a_password() {
     let mut random = fastrand::Rng::with_seed(SEED);
     let keys: Vec<String> =
         addresses().into_iter().map(|(key, _)| key).chain(["queue.hold_secs".to_owned()]).collect();
@@ -139,12 +139,12 @@ fn damaged_assignments_are_judged_and_tell_no_password() {
     for _ in 0..rounds() * 2 {
         let key = &keys[random.usize(..keys.len())];
         let value = ADDRESSES[random.usize(..ADDRESSES.len())];
-        let set = damaged(&format!("{key}={value}"), &mut random);
+        let set = damage(&format!("{key}={value}"), &mut random);
         let name =
-            damaged(&format!("ORCHESTRATOR__{}", key.to_ascii_uppercase().replace('.', "__")), &mut random);
-        let environment = vec![(OsString::from(name), OsString::from(damaged(value, &mut random)))];
+            damage(&format!("ORCHESTRATOR__{}", key.to_ascii_uppercase().replace('.', "__")), &mut random);
+        let environment = vec![(OsString::from(name), OsString::from(damage(value, &mut random)))];
         let files = vec![path.path().to_owned()];
-        judge(&Sources { files: files.clone(), sets: vec![set], ..Sources::default() });
-        judge(&Sources { files, environment, ..Sources::default() });
+        load_and_check(&Sources { files: files.clone(), sets: vec![set], ..Sources::default() });
+        load_and_check(&Sources { files, environment, ..Sources::default() });
     }
 }

@@ -1,19 +1,19 @@
-//! No password comes out of a configuration: every key that the schema marks as an address, through every layer.
+//! No output shows a password from the configuration: every key with the format `address`, in every layer.
 
 use serde_json::Value;
 
 use super::{
     super::{
         Config, Sources,
-        schema::{Mark, Rule, Schema},
+        schema::{Rule, Schema, ValueFormat},
     },
-    gather,
+    collect_keys,
 };
 
 /// Secret that no text may show.
 pub(super) const SECRET: &str = "S3CR3T";
 
-/// Addresses with a password, sound and malformed.
+/// Valid and malformed addresses with a password.
 pub(super) const ADDRESSES: [&str; 12] = [
     "scheme://user:S3CR3T@host",
     "scheme://:S3CR3T@host:1/x",
@@ -29,7 +29,7 @@ pub(super) const ADDRESSES: [&str; 12] = [
     "scheme:/user:S3CR3T/S3CR3T@host",
 ];
 
-/// One entry of everything that has entries.
+/// A configuration with one entry of every array.
 const FILE: &str = r#"
 [[ingester]]
 name = "i"
@@ -47,7 +47,7 @@ table = "T"
 claim.set.state = "claimed"
 "#;
 
-/// Path of a key of the schema, with the entries of `FILE`.
+/// Returns the path of a schema key with the entries of `FILE`.
 fn with_entries(key: &str) -> String {
     let names =
         [("ingester", "i"), ("ingester.i.stream", "s"), ("catalog", "lab"), ("catalog.lab.rule", "convert")];
@@ -62,13 +62,13 @@ fn with_entries(key: &str) -> String {
     path
 }
 
-/// All keys that are addresses, and whether each is a list of them.
+/// Returns all keys with the format `address`, with true for each list.
 pub(super) fn addresses() -> Vec<(String, bool)> {
     let schema = Schema::whole();
     let mut all = Vec::new();
-    gather("", schema.root(), &mut all);
-    let marked = all.into_iter().filter(|(_, rule)| rule.mark() == Some(Mark::Address));
-    marked.map(|(key, rule)| (with_entries(&key), rule.wants("array"))).collect()
+    collect_keys("", schema.root(), &mut all);
+    let marked = all.into_iter().filter(|(_, rule)| rule.value_format() == Some(ValueFormat::Address));
+    marked.map(|(key, rule)| (with_entries(&key), rule.has_type("array"))).collect()
 }
 
 fn sources(sets: &[String], environment: &[(String, String)]) -> (tempfile::NamedTempFile, Sources) {
@@ -83,17 +83,17 @@ fn sources(sets: &[String], environment: &[(String, String)]) -> (tempfile::Name
     (file, sources)
 }
 
-/// All that is printed about `sources`.
-fn told(sources: &Sources) -> Result<Vec<String>, Vec<String>> {
-    match (Config::load(sources), Config::explained(sources)) {
-        (Ok(config), Ok(printed)) => Ok(vec![printed, config.redacted().to_string()]),
+/// Loads `sources` and returns everything that is printed about them: the configuration or the errors.
+fn printed(sources: &Sources) -> Result<Vec<String>, Vec<String>> {
+    match (Config::load(sources), Config::print_effective(sources)) {
+        (Ok(config), Ok(text)) => Ok(vec![text, config.redacted().to_string()]),
         (Err(error), Err(again)) => Err(vec![format!("{error:#}"), format!("{again:?}")]),
-        _ => panic!("they judge alike"),
+        _ => panic!("loading and printing differ"),
     }
 }
 
 #[test]
-fn a_password_in_any_address_is_refused_and_told_by_none() {
+fn a_password_in_any_address_is_refused_and_never_shown() {
     let all = addresses();
     assert!(all.len() >= 15, "{all:?}");
     for address in ADDRESSES {
@@ -104,7 +104,7 @@ fn a_password_in_any_address_is_refused_and_told_by_none() {
         let environment: Vec<_> = all.iter().map(|(key, list)| (name(key), value(*list))).collect();
         for (sets, environment) in [(sets.as_slice(), [].as_slice()), (&[], &environment)] {
             let (_file, sources) = sources(sets, environment);
-            let texts = told(&sources).expect_err("a password is refused");
+            let texts = printed(&sources).expect_err("a password is refused");
             for (key, _) in &all {
                 assert!(texts[0].contains(&format!(": {key}: ..: it")), "{key} = {address}: {}", texts[0]);
             }
@@ -113,9 +113,8 @@ fn a_password_in_any_address_is_refused_and_told_by_none() {
     }
 }
 
-/// Where an address with a password may end up by mistake.
 #[test]
-fn a_slip_of_the_hand_shows_no_password() {
+fn a_misplaced_password_is_never_shown() {
     for address in ADDRESSES {
         let sets = [
             format!("provenance.amqp.ulr={address}"),
@@ -140,40 +139,39 @@ fn a_slip_of_the_hand_shows_no_password() {
             address.to_owned(),
         ];
         let (_file, wrong) = sources(&sets, &[]);
-        let texts = told(&wrong).expect_err("all are wrong");
+        let texts = printed(&wrong).expect_err("all are wrong");
         assert!(!texts.concat().contains(SECRET), "{texts:?}");
-        assert!(texts[0].lines().count() > sets.len(), "each is told: {texts:?}");
+        assert!(texts[0].lines().count() > sets.len(), "each error is reported: {texts:?}");
         let names =
             ["PROVENANCE__AMQP__ULR", "PROVENANCE__AMQP", "PROVENANCE__BATCH", "PROVENANCE", "ADMIN__CHAOS"];
         let environment = names.map(|name| (format!("ORCHESTRATOR__{name}"), address.to_owned()));
         let (_file, wrong) = sources(&[], &environment);
-        let texts = told(&wrong).expect_err("all are wrong");
+        let texts = printed(&wrong).expect_err("all are wrong");
         assert!(!texts.concat().contains(SECRET), "{texts:?}");
-        assert!(texts[0].lines().count() > names.len(), "each is told: {texts:?}");
+        assert!(texts[0].lines().count() > names.len(), "each error is reported: {texts:?}");
     }
     for set in
         ["catalog.lab.tokn=S3CR3T", "catalog.lab.token.x=S3CR3T", "catalog.lab.password=S3CR3T", "x.y=S3CR3T"]
     {
         let (_file, sources) = sources(&[set.to_owned()], &[]);
-        let texts = told(&sources).expect_err(set);
+        let texts = printed(&sources).expect_err(set);
         assert!(!texts.concat().contains(SECRET), "{set}: {texts:?}");
     }
 }
 
-/// An address with a password in the key for the file that should hold it, for one.
 #[test]
-fn an_address_with_a_password_is_refused_where_none_belongs() {
+fn an_address_with_a_password_is_refused_in_keys_for_something_else() {
     for key in ["provenance.amqp.url_file", "queue.database", "telemetry.filter"] {
         let (_file, sources) = sources(&[format!("{key}=amqp://user:S3CR3T@host/")], &[]);
-        let texts = told(&sources).expect_err(key);
+        let texts = printed(&sources).expect_err(key);
         assert!(texts[0].contains("looks like an address with a password"), "{texts:?}");
         assert!(!texts.concat().contains(SECRET), "{texts:?}");
     }
 }
 
-/// Values that are accepted all the same: headers, arguments, and the query of a webhook's address.
+/// Secrets in headers, arguments, and the query of a webhook's address.
 #[test]
-fn what_may_be_secret_is_taken_and_not_shown() {
+fn accepted_secrets_are_never_shown() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let hook =
         r#"handler = { kind = "http", url = "https://h/hook?token=S3CR3T", headers = ["X-Key: S3CR3T"] }"#;
@@ -181,7 +179,7 @@ fn what_may_be_secret_is_taken_and_not_shown() {
     for (handler, shown) in [(hook, "https://h/hook?***"), (command, "\"plain\"")] {
         std::fs::write(file.path(), format!("{FILE}{handler}\n")).unwrap();
         let sources = Sources { files: vec![file.path().to_owned()], ..Sources::default() };
-        let texts = told(&sources).unwrap_or_else(|texts| panic!("{texts:?}"));
+        let texts = printed(&sources).unwrap_or_else(|texts| panic!("{texts:?}"));
         for text in texts {
             assert!(text.contains(shown) && !text.contains(SECRET), "{text}");
         }
@@ -193,12 +191,12 @@ fn what_may_be_secret_is_taken_and_not_shown() {
         "catalog.lab.token=S3CR3T",
     ] {
         let (_file, sources) = sources(&[set.to_owned()], &[]);
-        let texts = told(&sources).unwrap_or_else(|texts| texts).concat();
+        let texts = printed(&sources).unwrap_or_else(|texts| texts).concat();
         assert!(!texts.contains(SECRET), "{set}: {texts}");
     }
 }
 
-/// Keys whose names or descriptions speak of addresses and that are none.
+/// Keys that are no addresses, although their names or descriptions mention one.
 const NO_ADDRESSES: [&str; 8] = [
     "catalog.agent",
     "catalog.rule.filter",
@@ -210,9 +208,9 @@ const NO_ADDRESSES: [&str; 8] = [
     "provenance.ranges",
 ];
 
-/// A key that is an address, a secret, or may hold one has the mark: `format` in its section's type.
+/// Every key for an address or a secret has the `format` that says so.
 #[test]
-fn every_address_has_its_mark() {
+fn every_address_has_its_format() {
     const WORDS: [&str; 22] = [
         "url",
         "urls",
@@ -239,26 +237,29 @@ fn every_address_has_its_mark() {
     ];
     let schema = Schema::whole();
     let mut all = Vec::new();
-    gather("", schema.root(), &mut all);
+    collect_keys("", schema.root(), &mut all);
     let texts = |rule: &Rule<'_>| {
-        let item = rule.item().is_some_and(|item| item.wants("string"));
-        (rule.wants("string") || item) && rule.choice().is_none()
+        let item = rule.item().is_some_and(|item| item.has_type("string"));
+        (rule.has_type("string") || item) && rule.choice().is_none()
     };
     let mut wrong = Vec::new();
     for (key, rule) in all {
         let last = key.rsplit('.').next().unwrap();
         if ["headers", "argv", "env"].contains(&last) {
             assert!(
-                matches!(rule.mark(), Some(Mark::Secret | Mark::Header | Mark::Command)),
-                "{key}: how is it shown?"
+                matches!(
+                    rule.value_format(),
+                    Some(ValueFormat::Secret | ValueFormat::Header | ValueFormat::Command)
+                ),
+                "{key}: the format is missing"
             );
             continue;
         }
         let path = ["_file", "_dir", "_path", "_column"].iter().any(|end| last.ends_with(end));
-        if !texts(&rule) || path || rule.mark().is_some() || NO_ADDRESSES.contains(&key.as_str()) {
+        if !texts(&rule) || path || rule.value_format().is_some() || NO_ADDRESSES.contains(&key.as_str()) {
             continue;
         }
-        let description = rule.says("description").and_then(Value::as_str).unwrap_or_default();
+        let description = rule.keyword("description").and_then(Value::as_str).unwrap_or_default();
         let words = format!("{last} {description}").to_ascii_lowercase();
         let mut words = words.split(|c: char| !c.is_ascii_alphanumeric());
         if words.any(|word| WORDS.contains(&word)) {

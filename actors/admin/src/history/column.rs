@@ -1,9 +1,9 @@
-//! One series within a segment: the first value, then each change as two variable-length numbers. Pure.
+//! The values of one series in a segment: the first value, then each change as two variable-length numbers. No I/O.
 
-/// Stands for "no value": the series was not in the sample.
+/// Marker for a missing value: the series was not in the sample.
 pub(crate) const ABSENT: i64 = i64::MIN;
 
-/// Values of one series. Ticks are positions of samples in the segment.
+/// Values of one series. A tick is the index of a sample in the segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Column {
     first: i64,
@@ -11,14 +11,14 @@ pub(super) struct Column {
     first_tick: u16,
     /// Tick of the last change.
     last_tick: u16,
-    /// Tick of the last sample that had a value.
+    /// Tick of the last value, including unchanged ones.
     seen: u16,
-    /// Ticks since the last change, and the difference, for each change.
+    /// For each change: the ticks since the last one, and the difference.
     changes: Vec<u8>,
 }
 
 impl Column {
-    /// A series that begins at `tick`.
+    /// Creates a series that begins at `tick`.
     pub(super) fn new(tick: u16, value: i64) -> Self {
         Self { first: value, last: value, first_tick: tick, last_tick: tick, seen: tick, changes: Vec::new() }
     }
@@ -35,7 +35,7 @@ impl Column {
         (self.last, self.last_tick) = (value, tick);
     }
 
-    /// Notes that the sample of this tick has no value, unless it was pushed.
+    /// Records that the sample of this tick has no value, unless one was pushed.
     pub(super) fn end(&mut self, tick: u16) {
         if self.seen != tick {
             self.push(tick, ABSENT);
@@ -59,18 +59,18 @@ impl Column {
         values
     }
 
-    /// Bytes of the changes.
+    /// Returns the memory of the changes in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         self.changes.capacity()
     }
 
-    /// Gives back what is not used.
+    /// Releases unused memory.
     pub(super) fn shrink(&mut self) {
         self.changes.shrink_to_fit();
     }
 }
 
-/// Seven bits a byte, the lowest first; the top bit says that there is more.
+/// Appends a number in groups of seven bits, the lowest first. The top bit of a byte marks that another one follows.
 fn write(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push((number as u8) | 0x80);
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_back_as_they_were() {
+    fn values_are_restored() {
         let values = [3, 3, -7, ABSENT, ABSENT, i64::MAX, 0, 0, i64::MIN + 1, 1];
         let mut column = Column::new(2, values[0]);
         for (tick, value) in (3u16..).zip(&values[1..]) {
@@ -110,11 +110,11 @@ mod tests {
         assert_eq!(column.values(4), expected[..4]);
         assert_eq!(column.values(1), expected[..1]);
         expected.extend([1, 1]);
-        assert_eq!(column.values(14), expected, "the last value holds");
+        assert_eq!(column.values(14), expected, "the last value is repeated");
     }
 
     #[test]
-    fn what_does_not_change_takes_nothing() {
+    fn unchanged_values_take_no_memory() {
         let mut column = Column::new(0, 5);
         (1..60).for_each(|tick| column.push(tick, 5));
         assert_eq!(column.heap_bytes(), 0);

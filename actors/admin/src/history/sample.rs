@@ -1,4 +1,4 @@
-//! Values of one child that a sample has. Pure.
+//! The values of one child in a sample. No I/O.
 
 use std::{collections::HashMap, fmt::Write};
 
@@ -50,9 +50,9 @@ pub(super) fn each(node: &NodeSnapshot, put: &mut dyn FnMut(&str, i64)) {
         }
     }
     for timing in &node.timings {
-        for (ending, value) in [("count", timing.count), ("p99_us", timing.us[2])] {
+        for (suffix, value) in [("count", timing.count), ("p99_us", timing.us[2])] {
             name.clear();
-            let _ = write!(name, "{}_{ending}{{{}={}}}", timing.name, timing.label, timing.value);
+            let _ = write!(name, "{}_{suffix}{{{}={}}}", timing.name, timing.label, timing.value);
             put(&name, signed(value));
         }
     }

@@ -1,22 +1,22 @@
-//! Some samples in a row, and a column for each series in them. Pure.
+//! A segment of the history: consecutive samples, with a column for each series. No I/O.
 
 use std::{collections::HashMap, mem::size_of};
 
 use super::column::{ABSENT, Column};
 
-/// Samples in a segment.
+/// Maximum number of samples in a segment.
 pub(super) const TICKS_MAX: usize = 60;
-/// Memory of a column besides its changes, in bytes: its place in the map, which is at least half full.
+/// Memory of a column without its changes, in bytes: its entry in the map, which is at least half full.
 const COLUMN_BYTES: usize = 2 * (size_of::<Column>() + size_of::<u32>());
 
-/// Samples in a row.
+/// Consecutive samples.
 #[derive(Debug)]
 pub(super) struct Segment {
-    /// Position in the history, growing.
+    /// Number of the segment, ascending in the history.
     pub(super) number: u64,
     times: Vec<u64>,
     columns: HashMap<u32, Column>,
-    /// Size once it is full.
+    /// Memory in bytes, once the segment is full.
     closed_bytes: Option<usize>,
 }
 
@@ -25,12 +25,12 @@ impl Segment {
         Self { number, times: Vec::with_capacity(TICKS_MAX), columns: HashMap::new(), closed_bytes: None }
     }
 
-    /// Opens a sample.
+    /// Begins a sample.
     pub(super) fn begin(&mut self, at_ms: u64) {
         self.times.push(at_ms);
     }
 
-    /// Adds a value to the open sample.
+    /// Adds a value to the current sample.
     pub(super) fn push(&mut self, id: u32, value: i64) {
         let tick = self.last_tick();
         match self.columns.get_mut(&id) {
@@ -41,20 +41,20 @@ impl Segment {
         }
     }
 
-    /// Ends the open sample: series without a value are absent from it on.
+    /// Ends the current sample. Series without a value in it become absent.
     pub(super) fn end(&mut self) {
         let tick = self.last_tick();
         self.columns.values_mut().for_each(|column| column.end(tick));
     }
 
-    /// Gives back what is not used; nothing is added any more.
+    /// Releases unused memory. No samples are added later.
     pub(super) fn close(&mut self) {
         self.columns.values_mut().for_each(Column::shrink);
         self.columns.shrink_to_fit();
-        self.closed_bytes = Some(self.counted());
+        self.closed_bytes = Some(self.count_bytes());
     }
 
-    /// Returns a segment with every second sample of this one: the last one, and those at an even distance from it.
+    /// Returns a segment with every second sample, counted back from the last one.
     pub(super) fn halved(self) -> Self {
         let ticks = self.ticks();
         let is_kept = |tick: &usize| (ticks - 1 - tick).is_multiple_of(2);
@@ -112,18 +112,18 @@ impl Segment {
         }
     }
 
-    /// The value of a series at a sample.
+    /// Returns the value of a series in a sample.
     pub(super) fn value(&self, id: u32, tick: usize) -> Option<i64> {
         let value = self.columns.get(&id)?.values(tick + 1).pop()?;
         (value != ABSENT).then_some(value)
     }
 
-    /// Memory that it takes, in bytes.
+    /// Returns the used memory in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.closed_bytes.unwrap_or_else(|| self.counted())
+        self.closed_bytes.unwrap_or_else(|| self.count_bytes())
     }
 
-    fn counted(&self) -> usize {
+    fn count_bytes(&self) -> usize {
         let changes: usize = self.columns.values().map(Column::heap_bytes).sum();
         size_of::<Self>() + TICKS_MAX * size_of::<u64>() + self.columns.len() * COLUMN_BYTES + changes
     }
@@ -133,7 +133,7 @@ impl Segment {
     }
 }
 
-/// A column of these values, the first of them at `tick`; none if all are absent.
+/// Builds a column of `values` that begin at `tick`. Returns `None` if all are absent.
 fn column_of(tick: usize, values: impl Iterator<Item = i64>) -> Option<Column> {
     let mut values = (tick as u16..).zip(values).skip_while(|(_, value)| *value == ABSENT);
     let (first, value) = values.next()?;

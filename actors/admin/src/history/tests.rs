@@ -1,10 +1,10 @@
-//! The history as a whole: its limit, its reach, and what comes back out of it.
+//! Tests of the history: memory limit, retention and restored values.
 
 use orchestrator_supervise::{LabelSnapshot, MailboxSnapshot, MetricKind, MetricSnapshot, NodeSnapshot};
 
 use super::*;
 
-/// A random-looking number that is always the same for the same arguments.
+/// Returns a pseudo-random number that depends only on the arguments.
 fn noise(a: u64, b: u64) -> u64 {
     let mixed = (a.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ b).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed ^ (mixed >> 31)
@@ -71,7 +71,7 @@ fn tree(children: u64, tick: u64, at_ms: u64) -> TreeSnapshot {
 }
 
 #[test]
-fn five_hundred_children_stay_within_the_limit_for_an_hour() {
+fn the_history_of_500_children_stays_within_the_limit() {
     let limit = 8 * 1024 * 1024;
     let mut history = History::new(limit);
     for tick in 0..720 {
@@ -82,9 +82,9 @@ fn five_hundred_children_stay_within_the_limit_for_an_hour() {
         }
     }
     let usage = history.usage();
-    assert!(usage.step_ms > STEP_MS, "the resolution fell: {usage:?}");
+    assert!(usage.step_ms > STEP_MS, "the resolution is reduced: {usage:?}");
     let columns = history.columns("o/c7", false, &["rows_3".to_owned()], 0);
-    assert!(columns.at_ms[0] < 1_000_000 + 4 * usage.step_ms, "the hour is whole: {:?}", columns.at_ms);
+    assert!(columns.at_ms[0] < 1_000_000 + 4 * usage.step_ms, "the whole hour is kept: {:?}", columns.at_ms);
     for (at, value) in columns.at_ms.iter().zip(&columns.series[0].values) {
         let tick = (at - 1_000_000) / STEP_MS;
         assert_eq!(*value as u64, tick * 900 + noise(703, tick) % 900, "at {at}");
@@ -92,7 +92,7 @@ fn five_hundred_children_stay_within_the_limit_for_an_hour() {
 }
 
 #[test]
-fn with_the_limit_of_the_program_the_resolution_of_eighty_children_stays() {
+fn the_history_of_80_children_keeps_its_resolution() {
     let mut history = History::new(LIMIT_BYTES);
     for tick in 0..720 {
         history.record(&tree(80, tick, tick * STEP_MS));
@@ -102,7 +102,7 @@ fn with_the_limit_of_the_program_the_resolution_of_eighty_children_stays() {
 }
 
 #[test]
-fn what_is_older_than_an_hour_goes_and_its_names_with_it() {
+fn samples_and_names_older_than_an_hour_are_removed() {
     let mut history = History::new(LIMIT_BYTES);
     let mut first = tree(2, 0, 0);
     first.root.metrics[0].label =
@@ -114,11 +114,15 @@ fn what_is_older_than_an_hour_goes_and_its_names_with_it() {
     for tick in 1..2_000 {
         history.record(&tree(2, tick, tick * STEP_MS));
     }
-    assert_eq!(history.usage().series, series, "the label is forgotten, its metric without one is new");
+    assert_eq!(
+        history.usage().series,
+        series,
+        "the series with the label is removed, the one without it is new"
+    );
     let columns = history.columns("o", true, &["rows_0".to_owned()], 0);
     assert_eq!(columns.series.len(), 3);
     let kept = columns.at_ms.last().unwrap() - columns.at_ms[0];
-    assert!((KEPT_MS..KEPT_MS + 61 * STEP_MS).contains(&kept), "{kept}");
+    assert!((RETENTION_MS..RETENTION_MS + 61 * STEP_MS).contains(&kept), "{kept}");
 }
 
 #[test]
@@ -139,7 +143,7 @@ fn a_missing_value_is_absent_and_sums_skip_it() {
 }
 
 #[test]
-fn the_tree_is_shown_as_it_was() {
+fn a_past_tree_is_restored() {
     let mut history = History::new(LIMIT_BYTES);
     for tick in 0..200 {
         history.record(&tree(3, tick, 1_000 + tick * STEP_MS));
@@ -149,38 +153,38 @@ fn the_tree_is_shown_as_it_was() {
         let at_ms = 1_000 + tick * STEP_MS;
         let (found, values) = history.at(at_ms + STEP_MS / 2).unwrap();
         assert_eq!(found, at_ms);
-        let mut shown = tree(3, 500, 10_000_000);
-        rewind(&mut shown, found, &values);
+        let mut restored = tree(3, 500, 10_000_000);
+        rewind(&mut restored, found, &values);
         let expected = tree(3, tick, at_ms);
-        let (shown, expected) = (&shown.root.children[2], &expected.root.children[2]);
-        assert_eq!((&shown.state, shown.restarts), (&expected.state, expected.restarts));
-        assert_eq!(shown.metrics, expected.metrics);
-        assert_eq!(shown.mailboxes[0].handled, expected.mailboxes[0].handled);
+        let (restored, expected) = (&restored.root.children[2], &expected.root.children[2]);
+        assert_eq!((&restored.state, restored.restarts), (&expected.state, expected.restarts));
+        assert_eq!(restored.metrics, expected.metrics);
+        assert_eq!(restored.mailboxes[0].handled, expected.mailboxes[0].handled);
     }
 }
 
 #[test]
-fn a_child_is_shown_only_while_it_was_there() {
+fn a_past_tree_has_only_the_children_of_that_time() {
     let mut history = History::new(LIMIT_BYTES);
     history.record(&tree(1, 0, 0));
     history.record(&tree(3, 1, STEP_MS));
     let children = |at_ms| {
         let (found, values) = history.at(at_ms).unwrap();
-        let mut shown = tree(3, 5, 10 * STEP_MS);
-        rewind(&mut shown, found, &values);
-        shown.root.children.len()
+        let mut restored = tree(3, 5, 10 * STEP_MS);
+        rewind(&mut restored, found, &values);
+        restored.root.children.len()
     };
     assert_eq!([children(0), children(STEP_MS)], [1, 3]);
     let before = history.usage();
     for tick in 2..2_000 {
         history.record(&tree(1, tick, tick * STEP_MS));
     }
-    assert!(history.usage().series < before.series, "what is gone for an hour is forgotten");
-    assert_eq!(history.names.len(), 2, "and so is its path");
+    assert!(history.usage().series < before.series, "series of removed children expire");
+    assert_eq!(history.names.len(), 2, "paths of removed children expire");
 }
 
 #[test]
-fn a_clock_that_is_set_back_stops_nothing() {
+fn sampling_continues_after_the_clock_is_set_back() {
     let mut history = History::new(LIMIT_BYTES);
     history.record(&tree(1, 0, 1_000_000));
     assert!(!history.is_due(1_001_000) && history.is_due(1_005_000) && history.is_due(500_000));

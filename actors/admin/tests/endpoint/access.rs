@@ -1,16 +1,16 @@
-//! Who may do what, and how it is noted.
+//! Authentication, roles and the audit log.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
-use orchestrator_admin::{About, AdminConfig, Reload};
+use orchestrator_admin::{AdminConfig, ProgramInfo, Reload};
 use orchestrator_supervise::{Command, Origin, testing::eventually};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::UnixStream};
 
 use crate::site::{self, Reply, Site, post};
 
-const EVE: &str = "eve-may-only-look-0001";
-const BOB: &str = "bob-may-command-too-01";
+const EVE: &str = "token-of-viewer-eve-01";
+const BOB: &str = "token-of-operator-bob1";
 
 pub(crate) fn write_tokens(path: &Path, text: &str) {
     let fresh = path.with_extension("new");
@@ -19,7 +19,7 @@ pub(crate) fn write_tokens(path: &Path, text: &str) {
     fs::rename(fresh, path).unwrap();
 }
 
-/// A site with a viewer, an operator and an audit log.
+/// Runs `test` on a site with a viewer, an operator and an audit log.
 fn guarded<Fut: Future<Output = ()>>(test: impl FnOnce(Site) -> Fut) {
     let guard = |config: &mut AdminConfig| {
         let directory = config.unix_socket.clone().unwrap();
@@ -27,7 +27,7 @@ fn guarded<Fut: Future<Output = ()>>(test: impl FnOnce(Site) -> Fut) {
         config.audit_file = directory.with_file_name("audit.jsonl");
         write_tokens(&config.tokens_file, &format!("viewer eve {EVE}\noperator bob {BOB}\n"));
     };
-    site::run_with(guard, About::default(), test);
+    site::run_with(guard, ProgramInfo::default(), test);
 }
 
 async fn with_token(site: &Site, method: &str, path: &str, token: &str, body: &str) -> Reply {
@@ -45,7 +45,7 @@ fn audit(site: &Site) -> Vec<Value> {
 }
 
 #[test]
-fn without_a_token_there_is_nothing_to_see_over_tcp() {
+fn requests_over_tcp_without_a_valid_token_are_401() {
     guarded(|site| async move {
         let bearer = format!("Bearer {BOB}x");
         let basic = format!("Basic {BOB}");
@@ -71,25 +71,25 @@ fn without_a_token_there_is_nothing_to_see_over_tcp() {
         }
         assert_eq!(site.metric("refused_unauthorized"), 55);
         assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
-        assert_eq!(audit(&site), Vec::<Value>::new(), "strangers cannot fill the disk");
+        assert_eq!(audit(&site), Vec::<Value>::new(), "unauthenticated requests write no audit lines");
         assert_eq!(site.get("/livez").await.status, 200);
         assert_eq!(site.get("/readyz").await.status, 200);
     });
 }
 
 #[test]
-fn without_a_token_readyz_names_the_child_and_not_the_reason() {
+fn readyz_without_a_token_has_no_reasons() {
     guarded(|site| async move {
         site.link.down("mongodb://user:S3CR3T?x is no address", Duration::from_secs(5));
         let reply = site.get("/readyz").await;
-        assert_eq!((reply.status, reply.body.as_str()), (503, "culprit: test/demo/store\n"));
+        assert_eq!((reply.status, reply.body.as_str()), (503, "failed: test/demo/store\n"));
         let reply = with_token(&site, "GET", "/readyz", &format!("Bearer {EVE}"), "").await;
         assert!(reply.body.contains("store: fake to fake:1 is down: mongodb://"), "{}", reply.body);
     });
 }
 
 #[test]
-fn a_viewer_looks_and_an_operator_commands() {
+fn a_viewer_may_read_and_an_operator_may_send_commands() {
     guarded(|site| async move {
         let (eve, bob) = (format!("Bearer {EVE}"), format!("bearer {BOB}"));
         for path in ["/v1/tree", "/v1/info", "/metrics", "/readyz?verbose", "/openapi.json"] {
@@ -144,14 +144,14 @@ fn the_owner_of_the_socket_needs_no_token() {
 }
 
 #[test]
-fn what_cannot_be_noted_is_not_done() {
+fn a_command_that_cannot_be_audited_is_refused() {
     guarded(|site| async move {
         let path = site.socket.with_file_name("audit.jsonl");
         fs::create_dir(&path).unwrap();
         for request in ["/v1/actors/demo/source/stop", "/v1/consoles/demo/store/panic"] {
             let (status, message) = site.send_unix(&post(request, "")).await.error();
             assert_eq!(status, 503);
-            assert!(message.contains("audit.jsonl") && message.contains("nothing was done"), "{message}");
+            assert!(message.contains("audit.jsonl") && message.contains("was not executed"), "{message}");
         }
         assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
         assert_eq!(site.tree.vitals("demo/store").unwrap().incarnation(), 1);
@@ -163,14 +163,14 @@ fn what_cannot_be_noted_is_not_done() {
 }
 
 #[test]
-fn what_is_cut_short_is_noted_all_the_same() {
+fn an_abandoned_command_is_audited() {
     guarded(|site| async move {
         let mut stream = UnixStream::connect(&site.socket).await.unwrap();
         let request = post("/v1/consoles/demo/store/hang", "");
         stream.write_all(request.as_bytes()).await.unwrap();
         let store = site.tree.vitals("demo/store").unwrap();
-        eventually("it is in hand", || store.in_progress().is_some()).await;
-        // The endpoint's drain is shorter than the time that a console has.
+        eventually("the store handles the request", || store.in_progress().is_some()).await;
+        // The endpoint's drain time is shorter than the time-out of a console.
         site.tree.command("admin", Command::Restart, &Origin::default()).await.unwrap();
         let line = audit(&site).pop().expect("a line");
         assert!(line["outcome"].as_str().unwrap().starts_with("abandoned: "), "{line}");
@@ -179,14 +179,14 @@ fn what_is_cut_short_is_noted_all_the_same() {
 }
 
 #[test]
-fn a_token_can_be_given_and_taken_while_it_runs() {
+fn tokens_are_added_and_removed_at_run_time() {
     let reload = Reload::default();
-    let about = About { reload: reload.clone(), ..About::default() };
+    let program_info = ProgramInfo { reload: reload.clone(), ..ProgramInfo::default() };
     let guard = |config: &mut AdminConfig| {
         config.tokens_file = config.unix_socket.clone().unwrap().with_file_name("tokens");
         write_tokens(&config.tokens_file, "");
     };
-    site::run_with(guard, about, |site| async move {
+    site::run_with(guard, program_info, |site| async move {
         let tokens = site.socket.with_file_name("tokens");
         let eve = format!("Bearer {EVE}");
         assert_eq!(with_token(&site, "GET", "/v1/tree", &eve, "").await.status, 401);
@@ -194,7 +194,11 @@ fn a_token_can_be_given_and_taken_while_it_runs() {
         assert_eq!(with_token(&site, "GET", "/v1/tree", &eve, "").await.status, 200);
         write_tokens(&tokens, "nonsense");
         reload.request();
-        assert_eq!(with_token(&site, "GET", "/v1/tree", &eve, "").await.status, 200, "those in force stay");
+        assert_eq!(
+            with_token(&site, "GET", "/v1/tree", &eve, "").await.status,
+            200,
+            "the former tokens stay valid"
+        );
         write_tokens(&tokens, "");
         reload.request();
         assert_eq!(with_token(&site, "GET", "/v1/tree", &eve, "").await.status, 401);
@@ -202,16 +206,16 @@ fn a_token_can_be_given_and_taken_while_it_runs() {
 }
 
 #[test]
-fn what_runs_and_with_what_is_told() {
-    let about = About {
+fn info_and_config_describe_the_program() {
+    let program_info = ProgramInfo {
         version: "1.2.3".to_owned(),
         subsystems: vec!["demo".to_owned()],
         config: json!({ "admin": { "listen": "x" } }),
-        ..About::default()
+        ..ProgramInfo::default()
     };
     site::run_with(
         |_| {},
-        about,
+        program_info,
         |site| async move {
             let info = site.get("/v1/info").await.json();
             assert_eq!((&info["version"], &info["subsystems"]), (&json!("1.2.3"), &json!(["demo"])));
@@ -231,17 +235,17 @@ fn what_runs_and_with_what_is_told() {
 }
 
 #[test]
-fn hosts_are_ours_by_name() {
+fn only_allowed_hosts_are_accepted() {
     site::run_with(
         |config| config.allowed_hosts = vec!["queue.example".to_owned()],
-        About::default(),
+        ProgramInfo::default(),
         |site| async move {
             let ask = |host: &'static str| format!("GET /v1/tree HTTP/1.1\r\nHost: {host}\r\n\r\n");
             assert_eq!(site.send(&ask("queue.example:7117")).await.status, 200);
             for host in ["evil.example", "queue.example.evil.example"] {
                 assert_eq!(site.send(&ask(host)).await.error().0, 403, "{host}");
             }
-            assert_eq!(site.metric("refused_foreign"), 2);
+            assert_eq!(site.metric("refused_origin"), 2);
         },
     );
 }

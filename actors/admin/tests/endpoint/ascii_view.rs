@@ -1,6 +1,6 @@
-//! The text form of the tree: golden.
+//! Expected texts of the tree.
 
-use orchestrator_admin::ascii::{Ages, render};
+use orchestrator_admin::ascii::{Durations, render};
 use orchestrator_subsystem::wire::TreeSnapshot;
 use serde_json::{Value, json};
 
@@ -70,9 +70,9 @@ fn snapshot() -> TreeSnapshot {
 }
 
 #[test]
-fn golden_without_ages() {
+fn the_tree_is_formatted_without_durations() {
     let expected = "\
-CHILD                             KIND        STATE        INC  RESTARTS  MAILBOX             LINK AND TROUBLE
+CHILD                             KIND        STATE        INC  RESTARTS  MAILBOX             LINK AND NOTES
 o                                 supervisor  running        1         0
 ├─ queue                          supervisor  running        1         0
 │  ├─ queue_console               actor       running        1         0  0/1024              a row is refused: too long
@@ -82,13 +82,13 @@ o                                 supervisor  running        1         0
 │  └─ wedged                      task        running        1         0                      stuck: arbiter workers is blocked
 └─ admin                          task        running        1         0                      inotify up
 ";
-    assert_eq!(render(&snapshot(), Ages::Hide), expected);
+    assert_eq!(render(&snapshot(), Durations::Hide), expected);
 }
 
 #[test]
-fn golden_with_ages() {
+fn the_tree_is_formatted_with_durations() {
     let expected = "\
-CHILD                             KIND        STATE        INC  RESTARTS    AGE  MAILBOX             LINK AND TROUBLE
+CHILD                             KIND        STATE        INC  RESTARTS    AGE  MAILBOX             LINK AND NOTES
 o                                 supervisor  running        1         0  3m12s
 ├─ queue                          supervisor  running        1         0  3m12s
 │  ├─ queue_console               actor       running        1         0  3m12s  0/1024              1s ago: a row is refused: too long
@@ -98,11 +98,11 @@ o                                 supervisor  running        1         0  3m12s
 │  └─ wedged                      task        running        1         0  3m12s                      stuck: arbiter workers is blocked
 └─ admin                          task        running        1         0  3m12s                      inotify up
 ";
-    assert_eq!(render(&snapshot(), Ages::Show), expected);
+    assert_eq!(render(&snapshot(), Durations::Show), expected);
 }
 
 #[test]
-fn spans_have_two_units_at_most() {
+fn durations_have_at_most_two_units() {
     let spans = [
         (0, "0ms"),
         (999, "999ms"),
@@ -112,6 +112,6 @@ fn spans_have_two_units_at_most() {
         (270_000_000, "3d03h"),
     ];
     for (ms, text) in spans {
-        assert_eq!(orchestrator_admin::ascii::span(ms), text);
+        assert_eq!(orchestrator_admin::ascii::format_duration(ms), text);
     }
 }

@@ -12,7 +12,7 @@ async fn post_ok(site: &Site, path: &str, body: &str) -> serde_json::Value {
 }
 
 #[test]
-fn every_verb_shows_before_and_after() {
+fn every_command_returns_the_state_before_and_after() {
     site::run(|site| async move {
         let steps = [
             ("pause", "running", "paused"),
@@ -32,7 +32,7 @@ fn every_verb_shows_before_and_after() {
 }
 
 #[test]
-fn who_and_why_are_recorded() {
+fn caller_and_reason_are_recorded() {
     site::run(|site| async move {
         post_ok(&site, "/v1/actors/demo/source/restart", r#"{"reason": " new\ndisk "}"#).await;
         let request = post("/v1/actors/demo/source/pause", r#"{"reason": "flood"}"#);
@@ -52,7 +52,7 @@ fn who_and_why_are_recorded() {
 #[test]
 fn unknown_children_and_verbs_are_404() {
     site::run(|site| async move {
-        let (status, message) = site.post("/v1/actors/demo/nobody/stop", "").await.error();
+        let (status, message) = site.post("/v1/actors/demo/missing/stop", "").await.error();
         assert_eq!(status, 404);
         assert!(message.contains("there is no child"), "{message}");
         let (status, message) = site.post("/v1/actors/demo/store/dance", "").await.error();
@@ -66,15 +66,15 @@ fn unknown_children_and_verbs_are_404() {
 }
 
 #[test]
-fn what_cannot_be_done_now_is_409_and_says_why() {
+fn impossible_commands_are_409_with_a_reason() {
     site::run(|site| async move {
         let cases = [
             ("demo/store/pause", "cannot be paused"),
             ("demo/pause", "below it these can: test/demo/source"),
             ("demo/store/start", "is running already"),
-            ("test/stop", "cut off this endpoint"),
+            ("test/stop", "would stop this endpoint"),
             ("test/restart", "the root cannot be commanded"),
-            ("admin/stop", "cut off this endpoint"),
+            ("admin/stop", "would stop this endpoint"),
         ];
         for (path, words) in cases {
             let (status, message) = site.post(&format!("/v1/actors/{path}"), "{}").await.error();
@@ -85,7 +85,7 @@ fn what_cannot_be_done_now_is_409_and_says_why() {
 }
 
 #[test]
-fn bodies_that_do_not_fit_are_400() {
+fn invalid_bodies_are_400() {
     site::run(|site| async move {
         let long = format!(r#"{{"reason": "{}"}}"#, "x".repeat(600));
         for body in
@@ -99,7 +99,7 @@ fn bodies_that_do_not_fit_are_400() {
 }
 
 #[test]
-fn the_endpoint_answers_before_it_restarts_itself() {
+fn the_endpoint_responds_before_it_restarts_itself() {
     site::run(|site| async move {
         let seq = site.tree.event_log().newest();
         let reply = site.post("/v1/actors/admin/restart", r#"{"reason": "x"}"#).await;
@@ -108,7 +108,7 @@ fn the_endpoint_answers_before_it_restarts_itself() {
             event.path == "test/admin" && event.kind == EventKind::Started { incarnation: 2 }
         };
         orchestrator_supervise::testing::event_after(&site.tree, seq, "started again", started).await;
-        assert_eq!(site.get("/v1/tree").await.status, 200, "on the same port");
+        assert_eq!(site.get("/v1/tree").await.status, 200, "the port is the same");
         assert_eq!(site.send_unix("GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").await.status, 200);
         assert_eq!(site.tree.vitals("admin").unwrap().last_exit().unwrap().exit.kind(), "shutdown");
     });

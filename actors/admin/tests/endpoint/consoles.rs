@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::site;
 
 #[test]
-fn arguments_go_in_and_the_childs_answer_comes_out() {
+fn arguments_and_responses_are_passed_on() {
     site::run(|site| async move {
         let reply = site.post("/v1/consoles/demo/store/echo", r#"{"n": [1, null, "é"]}"#).await;
         assert_eq!((reply.status, reply.json()), (200, json!({ "echo": { "n": [1, null, "é"] } })));
@@ -17,17 +17,17 @@ fn arguments_go_in_and_the_childs_answer_comes_out() {
 }
 
 #[test]
-fn each_refusal_has_its_status() {
+fn each_error_has_its_status() {
     site::run(|site| async move {
         let cases = [
             ("demo/store/dance", "", 404, "this child answers echo"),
             ("demo/source/echo", "", 404, "these have: test/demo/store"),
-            ("demo/nobody/echo", "", 404, "these have: test/demo/store"),
+            ("demo/missing/echo", "", 404, "these have: test/demo/store"),
             ("demo/store/picky", "{}", 400, "`n` is missing"),
             ("demo/store/echo", "{", 400, "send JSON such as"),
             ("demo/store/echo", " [1]", 400, "the body is not a JSON object: send JSON such as"),
             ("demo/store/echo", "null", 400, "the body is not a JSON object"),
-            ("demo/store/busy", "", 409, "it drains"),
+            ("demo/store/busy", "", 409, "is draining"),
         ];
         for (path, body, status, words) in cases {
             let (got, message) = site.post(&format!("/v1/consoles/{path}"), body).await.error();
@@ -38,13 +38,13 @@ fn each_refusal_has_its_status() {
 }
 
 #[test]
-fn a_child_that_does_not_answer_is_504_within_two_seconds_or_so() {
+fn a_child_that_does_not_respond_is_504_after_two_seconds() {
     site::run(|site| async move {
-        let asked = Instant::now();
+        let started = Instant::now();
         let (status, message) = site.post("/v1/consoles/demo/store/hang", "").await.error();
         assert_eq!(status, 504);
         assert!(message.contains("no answer within 2s"), "{message}");
-        assert!(asked.elapsed() < Duration::from_secs(6), "{:?}", asked.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
         site.tree
             .command("demo/store", orchestrator_supervise::Command::Restart, &Default::default())
             .await
@@ -53,7 +53,7 @@ fn a_child_that_does_not_answer_is_504_within_two_seconds_or_so() {
 }
 
 #[test]
-fn a_child_that_dies_over_the_question_is_504_too() {
+fn a_child_that_panics_on_the_request_is_504() {
     site::run(|site| async move {
         let (status, message) = site.post("/v1/consoles/demo/store/panic", "").await.error();
         assert_eq!(status, 504);

@@ -22,32 +22,35 @@ fn readers(site: &Site) -> i64 {
     site.metric("event_clients")
 }
 
-/// Two events each.
-fn flip(site: &Site, times: usize) {
+/// Takes the link down and up again, with two events each time.
+fn toggle_link(site: &Site, times: usize) {
     for i in 0..times {
-        site.link.down(format!("trouble {i}"), Duration::from_secs(1));
+        site.link.down(format!("failure {i}"), Duration::from_secs(1));
         site.link.up();
     }
 }
 
 #[test]
-fn what_happens_is_told_as_it_happens() {
+fn events_are_streamed_as_they_happen() {
     site::run(|site| async move {
         let mut reader = open(&site, "", "").await;
         let before = site.tree.event_log().newest();
         assert_eq!(site.post("/v1/actors/demo/source/pause", r#"{"reason": "flood"}"#).await.status, 200);
-        let told = reader.next().await.unwrap();
-        assert_eq!((told.id, told.event.as_str()), (Some(before + 1), "paused"));
-        assert_eq!((&told.data["path"], &told.data["seq"]), (&json!("test/demo/source"), &json!(before + 1)));
-        let told = reader.next().await.unwrap();
-        assert_eq!((told.event.as_str(), &told.data["reason"]), ("commanded", &json!("flood")));
+        let received = reader.next().await.unwrap();
+        assert_eq!((received.id, received.event.as_str()), (Some(before + 1), "paused"));
+        assert_eq!(
+            (&received.data["path"], &received.data["seq"]),
+            (&json!("test/demo/source"), &json!(before + 1))
+        );
+        let received = reader.next().await.unwrap();
+        assert_eq!((received.event.as_str(), &received.data["reason"]), ("commanded", &json!("flood")));
     });
 }
 
 #[test]
-fn who_comes_back_is_told_what_it_missed() {
+fn a_reconnecting_client_receives_the_missed_events() {
     site::run(|site| async move {
-        flip(&site, 3);
+        toggle_link(&site, 3);
         let newest = site.tree.event_log().newest();
         let first = newest - 3;
         for (query, headers) in [
@@ -57,105 +60,115 @@ fn who_comes_back_is_told_what_it_missed() {
         ] {
             let mut reader = open(&site, &query, &headers).await;
             for seq in first + 1..=newest {
-                let told = reader.next().await.unwrap();
-                assert_eq!((told.id, told.event == "resync"), (Some(seq), false), "{query} {headers}");
+                let received = reader.next().await.unwrap();
+                assert_eq!(
+                    (received.id, received.event == "resync"),
+                    (Some(seq), false),
+                    "{query} {headers}"
+                );
             }
         }
     });
 }
 
 #[test]
-fn who_missed_too_much_is_told_to_look_anew() {
+fn a_client_that_missed_lost_events_receives_a_resync() {
     site::run(|site| async move {
-        flip(&site, EVENT_LOG_CAPACITY);
+        toggle_link(&site, EVENT_LOG_CAPACITY);
         let (oldest, newest) = (site.tree.event_log().page(0, 0).0, site.tree.event_log().newest());
         assert!(oldest > 1);
         let mut reader = open(&site, "?after=1", "").await;
-        let told = reader.next().await.unwrap();
+        let received = reader.next().await.unwrap();
         assert_eq!(
-            (told.event.as_str(), told.data),
+            (received.event.as_str(), received.data),
             ("resync", json!({ "oldest": oldest, "newest": newest }))
         );
-        assert_eq!(told.id, Some(oldest - 1), "so that it is not told twice");
+        assert_eq!(received.id, Some(oldest - 1), "the id prevents a second resync");
         for seq in oldest..=newest {
             assert_eq!(reader.next().await.unwrap().id, Some(seq));
         }
-        // Numbers of a former process.
+        // The number of a former process.
         let mut reader = open(&site, "", &format!("Last-Event-ID: {}\r\n", u64::MAX)).await;
         assert_eq!(reader.next().await.unwrap().event, "resync");
         assert_eq!(reader.next().await.unwrap().id, Some(oldest));
-        // Nothing missed: nothing to say but what is new.
+        // No event was missed.
         let mut reader = open(&site, &format!("?after={}", oldest - 1), "").await;
         assert_eq!(reader.next().await.unwrap().id, Some(oldest));
     });
 }
 
 #[test]
-fn who_does_not_read_is_told_to_look_anew_and_goes_on() {
+fn a_slow_client_receives_a_resync_and_continues() {
     site::run(|site| async move {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(4096).unwrap();
         let mut reader = EventReader::open(socket.connect(site.tcp).await.unwrap(), "", "").await;
         let memory = resident();
         let before = site.tree.event_log().newest();
-        // More than all buffers on the way can hold: 40 MB.
+        // 40 MB are more than all buffers on the way can hold.
         let text = "x".repeat(2000);
         for i in 0..10_000 {
             site.link.down(format!("{i} {text}"), Duration::from_secs(1));
             site.link.up();
         }
         let grown = resident().saturating_sub(memory);
-        assert!(grown < 48 * 1024 * 1024, "{grown} bytes for a reader that does not read, and the ring");
+        assert!(
+            grown < 48 * 1024 * 1024,
+            "{grown} bytes for the ring buffer and a client that does not read"
+        );
         let (mut last, mut resyncs) = (before, 0);
         let newest = site.tree.event_log().newest();
         while last < newest {
-            let told = reader.next().await.unwrap();
-            let id = told.id.unwrap();
-            if told.event == "resync" {
+            let received = reader.next().await.unwrap();
+            let id = received.id.unwrap();
+            if received.event == "resync" {
                 resyncs += 1;
-                assert!(id > last && told.data["oldest"] == json!(id + 1), "{told:?}");
+                assert!(id > last && received.data["oldest"] == json!(id + 1), "{received:?}");
             } else {
-                assert_eq!(id, last + 1, "no gap but those that are told");
+                assert_eq!(id, last + 1, "every gap is reported");
             }
             last = id;
         }
-        assert!(resyncs > 0, "all of it was told: the test wrote too little");
+        assert!(resyncs > 0, "no event was lost: the test wrote too few");
     });
 }
 
 #[test]
-fn who_never_reads_again_loses_the_seat() {
+fn a_client_that_stops_reading_loses_its_slot() {
     site::run(|site| async move {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(4096).unwrap();
-        let _deaf = EventReader::open(socket.connect(site.tcp).await.unwrap(), "", "").await;
+        let _client = EventReader::open(socket.connect(site.tcp).await.unwrap(), "", "").await;
         let text = "x".repeat(2000);
         for i in 0..10_000 {
             site.link.down(format!("{i} {text}"), Duration::from_secs(1));
             site.link.up();
         }
         assert_eq!(readers(&site), 1);
-        eventually("the seat is free", || readers(&site) == 0).await;
+        eventually("the slot is free", || readers(&site) == 0).await;
     });
 }
 
 #[test]
-fn only_what_was_asked_for_is_told() {
+fn events_are_filtered_by_path_and_kind() {
     site::run(|site| async move {
         let after = site.tree.event_log().newest();
-        flip(&site, 2);
+        toggle_link(&site, 2);
         site.post("/v1/actors/demo/source/restart", "").await;
         let mut reader =
             open(&site, &format!("?after={after}&path=demo/source&kind=exited,started"), "").await;
         for event in ["exited", "started"] {
-            let told = reader.next().await.unwrap();
-            assert_eq!((told.event.as_str(), &told.data["path"]), (event, &json!("test/demo/source")));
+            let received = reader.next().await.unwrap();
+            assert_eq!(
+                (received.event.as_str(), &received.data["path"]),
+                (event, &json!("test/demo/source"))
+            );
         }
         let cases = [
-            ("?kind=started,dance", "", 400, "link_down"),
-            ("?after=soon", "", 400, "`soon` is no number"),
-            ("", "Last-Event-ID: -1\r\n", 400, "`-1` is no number"),
-            ("?path=demo/nobody", "", 404, "there is no child"),
+            ("?kind=started,unknown", "", 400, "link_down"),
+            ("?after=soon", "", 400, "`soon` is not the number"),
+            ("", "Last-Event-ID: -1\r\n", 400, "`-1` is not the number"),
+            ("?path=demo/missing", "", 404, "there is no child"),
             ("?since=1", "", 400, "after=NUMBER"),
         ];
         for (query, headers, status, words) in cases {
@@ -168,46 +181,46 @@ fn only_what_was_asked_for_is_told() {
 }
 
 #[test]
-fn seats_are_bounded_on_each_socket_and_freed_by_who_leaves() {
+fn slots_are_limited_on_each_socket_and_freed_on_disconnect() {
     site::run(|site| async move {
-        let mut seated = Vec::new();
+        let mut clients = Vec::new();
         for _ in 0..16 {
-            seated.push(open(&site, "", "").await);
+            clients.push(open(&site, "", "").await);
         }
         assert_eq!(readers(&site), 16);
         let reply = site.get("/v1/events").await;
         let (status, message) = reply.error();
         assert_eq!((status, reply.header("retry-after")), (503, Some("5")));
         assert!(message.contains("admin.max_event_clients"), "{message}");
-        // The other socket has seats of its own.
+        // The other socket has its own slots.
         let unix = UnixStream::connect(&site.socket).await.unwrap();
         let own = EventReader::open(unix, "", "").await;
         assert_eq!(readers(&site), 17);
         let left = Instant::now();
-        drop((seated, own));
-        eventually("every seat is free", || readers(&site) == 0).await;
+        drop((clients, own));
+        eventually("every slot is free", || readers(&site) == 0).await;
         let took = left.elapsed();
-        assert!(took < Duration::from_secs(5), "a seat was kept for {took:?}");
+        assert!(took < Duration::from_secs(5), "a slot was taken for {took:?}");
         open(&site, "", "").await;
     });
 }
 
 #[test]
-fn who_closes_only_its_own_half_goes_on_reading() {
+fn a_half_closed_client_receives_events() {
     site::run(|site| async move {
         let mut reader = open(&site, "", "").await;
         reader.stream().shutdown().await.unwrap();
-        // Longer than it takes to find out that somebody is gone.
+        // This is longer than the detection of a closed connection takes.
         let settled = tokio::time::Instant::now() + Duration::from_secs(2);
         tokio::time::sleep_until(settled).await;
-        flip(&site, 1);
+        toggle_link(&site, 1);
         assert_eq!(reader.next().await.unwrap().event, "link_down");
         assert_eq!(readers(&site), 1);
     });
 }
 
 #[test]
-fn readers_do_not_hold_up_the_stop() {
+fn event_streams_do_not_delay_a_stop() {
     let stopped = std::cell::Cell::new(None);
     site::run(|site| {
         let stopped = &stopped;

@@ -1,14 +1,14 @@
-//! A strict reader of the Prometheus text format 0.0.4: what it accepts, Prometheus does.
+//! A strict parser of the Prometheus text format 0.0.4.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Series (name and labels) -> value.
+/// Values by series (name and labels).
 pub(crate) type Samples = BTreeMap<String, f64>;
 
-/// Reads `text`.
+/// Parses `text`.
 ///
 /// # Panics
-/// On anything that is not quite right.
+/// The text violates the format.
 pub(crate) fn read(text: &str) -> Samples {
     assert!(text.ends_with('\n'), "the last line must end");
     let (mut samples, mut seen, mut family) =
@@ -39,7 +39,7 @@ pub(crate) fn read(text: &str) -> Samples {
     samples
 }
 
-/// Checks name and labels; gives the name.
+/// Checks name and labels of a series, and returns the name.
 fn check_series(series: &str) -> &str {
     let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
     assert!(is_name(name), "bad name: {series}");

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use orchestrator_supervise::{Command, testing::eventually};
 
-use crate::site::{self, Nap};
+use crate::site::{self, Block};
 
 #[test]
-fn alive_and_ready() {
+fn a_healthy_tree_is_alive_and_ready() {
     site::run(|site| async move {
         let reply = site.get("/livez").await;
         assert_eq!((reply.status, reply.body.as_str()), (200, "ok\n"));
@@ -22,7 +22,7 @@ fn alive_and_ready() {
         );
         assert!(
             verbose.body.contains("ok: test/demo/brief: stopped\n"),
-            "it has ended by right: {}",
+            "an exited transient child is ok: {}",
             verbose.body
         );
         let head = site.send("HEAD /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
@@ -31,20 +31,20 @@ fn alive_and_ready() {
 }
 
 #[test]
-fn a_link_that_is_down_is_named() {
+fn a_link_that_is_down_fails_readiness() {
     site::run(|site| async move {
         site.link.down("connection refused: start the broker", Duration::from_secs(5));
         let reply = site.get("/readyz").await;
-        let line = "culprit: test/demo/store: fake to fake:1 is down: connection refused: start the broker\n";
+        let line = "failed: test/demo/store: fake to fake:1 is down: connection refused: start the broker\n";
         assert_eq!((reply.status, reply.body.as_str()), (503, line));
         let verbose = site.get("/readyz?verbose").await;
         assert!(verbose.body.contains(line) && verbose.body.contains("ok: test/demo/source: running\n"));
-        assert_eq!(site.get("/livez").await.status, 200, "a restart would not help");
+        assert_eq!(site.get("/livez").await.status, 200, "a link does not affect liveness");
     });
 }
 
 #[test]
-fn a_stopped_child_is_a_culprit_and_a_paused_one_is_not() {
+fn a_stopped_child_fails_readiness_and_a_paused_one_does_not() {
     site::run(|site| async move {
         site.tree.command("demo/source", Command::Pause, &Default::default()).await.unwrap();
         assert_eq!(site.get("/readyz").await.status, 200);
@@ -52,27 +52,27 @@ fn a_stopped_child_is_a_culprit_and_a_paused_one_is_not() {
         let reply = site.get("/readyz").await;
         assert_eq!(
             (reply.status, reply.body.as_str()),
-            (503, "culprit: test/demo/source: stopped, last exit shutdown\n")
+            (503, "failed: test/demo/source: stopped, last exit shutdown\n")
         );
     });
 }
 
 #[test]
-fn a_stuck_child_is_named_with_what_it_has_in_hand() {
+fn a_stuck_child_fails_readiness_with_its_work_in_progress() {
     site::run(|site| async move {
-        site.store.tell(Nap(Duration::from_secs(3))).unwrap();
+        site.store.tell(Block(Duration::from_secs(3))).unwrap();
         eventually("the store is stuck", || site.tree.node("demo/store").unwrap().stuck).await;
         let reply = site.get("/readyz").await;
         assert_eq!(reply.status, 503);
-        assert!(reply.body.starts_with("culprit: test/demo/store: stuck in Nap for "), "{}", reply.body);
+        assert!(reply.body.starts_with("failed: test/demo/store: stuck in Block for "), "{}", reply.body);
         let text = site.get_text("/v1/tree/demo/store").await.body;
-        assert!(text.contains("stuck in Nap for "), "{text}");
-        eventually("it goes on", || !site.tree.node("demo/store").unwrap().stuck).await;
+        assert!(text.contains("stuck in Block for "), "{text}");
+        eventually("the store runs again", || !site.tree.node("demo/store").unwrap().stuck).await;
     });
 }
 
 #[test]
-fn a_root_that_does_not_tick_is_dead() {
+fn a_blocked_root_fails_liveness() {
     site::run(|site| async move {
         let (tcp, client) = (site.tcp, site);
         let ask = move || {
@@ -83,20 +83,20 @@ fn a_root_that_does_not_tick_is_dead() {
             stream.read_to_string(&mut answer).unwrap();
             answer
         };
-        // The root's arbiter is blocked by the join below, so it is asked from another thread, until it is told.
-        let asker = std::thread::spawn(move || {
-            let give_up = std::time::Instant::now() + Duration::from_secs(20);
+        // The join below blocks the root's arbiter, so another thread polls the endpoint.
+        let poller = std::thread::spawn(move || {
+            let deadline = std::time::Instant::now() + Duration::from_secs(20);
             loop {
                 let answer = ask();
-                if !answer.starts_with("HTTP/1.1 200") || std::time::Instant::now() > give_up {
+                if !answer.starts_with("HTTP/1.1 200") || std::time::Instant::now() > deadline {
                     return answer;
                 }
                 std::thread::sleep(Duration::from_millis(50));
             }
         });
-        let answer = asker.join().unwrap();
+        let answer = poller.join().unwrap();
         assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
-        assert!(answer.contains("culprit: test: the supervision loop has not run for "), "{answer}");
+        assert!(answer.contains("failed: test: the supervision loop has not run for "), "{answer}");
         let runs =
             || client.tree.vitals("").is_some_and(|root| root.arbiter_silence() < Duration::from_secs(1));
         eventually("the root runs again", runs).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::site::{self, Site};
 
-/// The first answer that has `samples` samples.
+/// Polls until the response has `samples` samples.
 async fn with_samples(site: &Site, query: &str, samples: usize) -> Value {
     loop {
         let reply = site.get(&format!("/v1/history?{query}")).await;
@@ -19,7 +19,7 @@ async fn with_samples(site: &Site, query: &str, samples: usize) -> Value {
 }
 
 #[test]
-fn metrics_are_columns() {
+fn history_returns_metrics_as_columns() {
     site::run(|site| async move {
         let answer = with_samples(&site, "path=demo/store&metric=child_state,hand_outs", 1).await;
         assert_eq!((&answer["path"], &answer["step_ms"]), (&json!("test/demo/store"), &json!(5_000)));
@@ -47,14 +47,14 @@ fn metrics_are_columns() {
 }
 
 #[test]
-fn what_cannot_be_answered_says_why() {
+fn invalid_queries_are_errors_with_a_reason() {
     site::run(|site| async move {
         let cases = [
-            ("path=nobody", 404, "there is no child"),
+            ("path=missing", 404, "there is no child"),
             ("since=yesterday", 400, "since=MILLISECONDS"),
             ("colour=red", 400, "metric=NAME"),
-            ("sum=true", 400, "states have no sum"),
-            ("sum=true&metric=link_state", 400, "states have no sum"),
+            ("sum=true", 400, "states cannot be added"),
+            ("sum=true&metric=link_state", 400, "states cannot be added"),
         ];
         for (query, status, text) in cases {
             let (found, message) = site.get(&format!("/v1/history?{query}")).await.error();
@@ -71,7 +71,7 @@ fn what_cannot_be_answered_says_why() {
 }
 
 #[test]
-fn the_tree_of_a_former_time_is_shown() {
+fn the_tree_of_a_past_time_is_returned() {
     site::run(|site| async move {
         let answer = with_samples(&site, "path=demo/source&metric=child_state", 1).await;
         assert_eq!(answer["series"][0]["values"], json!(["running"]));

@@ -1,9 +1,9 @@
-//! Requests that are wrong or mean harm. Each is answered in the one form of errors, and the endpoint lives on.
+//! Invalid and malicious requests. Each gets an error response, and the endpoint keeps running.
 
 use crate::site::{self};
 
 #[test]
-fn unknown_routes_name_those_that_exist() {
+fn unknown_routes_are_404_with_the_known_routes() {
     site::run(|site| async move {
         for path in
             ["/ui", "/v1", "/v1/tre", "/v2/tree", "/v1/actors", "/v1/actors/stop", "/../etc/passwd", "/%00"]
@@ -53,7 +53,7 @@ fn a_body_that_is_too_large_is_413() {
 }
 
 #[test]
-fn a_body_that_does_not_come_is_408() {
+fn an_incomplete_body_is_408() {
     site::run(|site| async move {
         let request =
             "POST /v1/actors/demo/source/stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{";

@@ -1,6 +1,6 @@
-//! The endpoint on a real tree, over real TCP and a real unix socket, spoken to in raw HTTP.
+//! Tests of the endpoint on a real tree, with raw HTTP over TCP and a unix socket.
 
-#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
+#![expect(clippy::unwrap_used, reason = "this whole crate is a test")]
 
 mod access;
 mod ascii_view;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::{
     exposition_check::read,
-    site::{self, Nap},
+    site::{self, Block},
 };
 
 #[test]
-fn the_text_is_strictly_right_and_says_what_is_known() {
+fn the_metrics_page_is_valid_and_complete() {
     site::run(|site| async move {
-        site.store.ask(Nap(Duration::from_millis(2)), Duration::from_secs(9)).await.unwrap();
+        site.store.ask(Block(Duration::from_millis(2)), Duration::from_secs(9)).await.unwrap();
         site.post("/v1/actors/demo/source/restart", "").await;
         site.link.down("gone", Duration::from_secs(1));
         let reply = site.get("/metrics").await;
@@ -34,14 +34,14 @@ fn the_text_is_strictly_right_and_says_what_is_known() {
         assert_eq!(value(&format!("{calls}_bucket{{{get},le=\"0.001024\"}}")), 0.0);
         assert_eq!(value(&format!("{calls}_bucket{{{get},le=\"0.004096\"}}")), 1.0);
         assert_eq!(value(&format!("{calls}_count{{{get}}}")), 1.0);
-        let nap = format!(r#"{mailbox},message="Nap""#);
-        assert_eq!(value(&format!("orchestrator_message_handling_seconds_count{{{nap}}}")), 1.0);
+        let block = format!(r#"{mailbox},message="Block""#);
+        assert_eq!(value(&format!("orchestrator_message_handling_seconds_count{{{block}}}")), 1.0);
         assert_eq!(
-            value(&format!("orchestrator_message_handling_seconds_bucket{{{nap},le=\"0.001024\"}}")),
+            value(&format!("orchestrator_message_handling_seconds_bucket{{{block},le=\"0.001024\"}}")),
             0.0
         );
-        assert_eq!(value(&format!("orchestrator_message_wait_seconds_bucket{{{nap},le=\"+Inf\"}}")), 1.0);
-        assert!(value(&format!("orchestrator_message_handling_seconds_sum{{{nap}}}")) >= 0.002);
+        assert_eq!(value(&format!("orchestrator_message_wait_seconds_bucket{{{block},le=\"+Inf\"}}")), 1.0);
+        assert!(value(&format!("orchestrator_message_handling_seconds_sum{{{block}}}")) >= 0.002);
         assert!(value(r#"orchestrator_arbiter_silence_seconds{arbiter="supervision"}"#) < 2.0);
         assert!(value("orchestrator_process_resident_bytes") > 1e6);
         assert!(value("orchestrator_process_threads") > 2.0);

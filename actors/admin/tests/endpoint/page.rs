@@ -1,18 +1,18 @@
-//! `GET /` and `/ui/{file}`: the console's files.
+//! `GET /` and `/ui/{file}`: the files of the web console.
 
-use orchestrator_admin::About;
+use orchestrator_admin::ProgramInfo;
 
 use crate::site::{self, Site};
 
 const POLICY: &str = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// Runs `test` on a site that asks for tokens, and knows none.
+/// Runs `test` on a site that requires tokens and accepts none.
 fn guarded<Fut: Future<Output = ()>>(test: impl FnOnce(Site) -> Fut) {
     let guard = |config: &mut orchestrator_admin::AdminConfig| {
         config.tokens_file = config.unix_socket.clone().unwrap().with_file_name("tokens");
         crate::access::write_tokens(&config.tokens_file, "");
     };
-    site::run_with(guard, About::default(), test);
+    site::run_with(guard, ProgramInfo::default(), test);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn the_page_and_its_files_are_public_and_nothing_else_is() {
 }
 
 #[test]
-fn a_file_that_is_known_is_not_sent_again() {
+fn an_unchanged_file_is_304() {
     site::run(|site| async move {
         let page = site.get("/").await;
         assert_eq!(page.header("cache-control"), Some("no-cache"));
@@ -56,14 +56,14 @@ fn a_file_that_is_known_is_not_sent_again() {
 }
 
 #[test]
-fn pages_of_others_do_not_get_it() {
+fn requests_from_other_sites_are_403() {
     site::run(|site| async move {
         for header in ["Host: evil.example", "Host: localhost\r\nOrigin: http://evil.example"] {
             let reply = site.send(&format!("GET / HTTP/1.1\r\n{header}\r\n\r\n")).await;
             assert_eq!(reply.error().0, 403, "{header}");
         }
         let reply = site.get("/v1/tree").await;
-        assert_eq!(reply.header("content-security-policy"), Some(POLICY), "every answer has it");
+        assert_eq!(reply.header("content-security-policy"), Some(POLICY), "every response has the policy");
         assert_eq!(reply.header("cross-origin-resource-policy"), Some("same-origin"));
     });
 }

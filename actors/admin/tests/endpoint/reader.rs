@@ -1,4 +1,4 @@
-//! A reader of `/v1/events`, over any stream.
+//! A client of `/v1/events`, over any stream.
 
 use std::time::Duration;
 
@@ -8,11 +8,12 @@ use tokio::{
     time::timeout,
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time within which an event has to arrive.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// One event, or a comment.
+/// One received event.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct ReceivedEvent {
     pub(crate) id: Option<u64>,
     pub(crate) event: String,
     pub(crate) data: Value,
@@ -24,7 +25,7 @@ pub(crate) struct EventReader<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> EventReader<S> {
-    /// Asks for the stream and reads its head, which must be that of a stream.
+    /// Opens the stream and reads its header and first lines.
     pub(crate) async fn open(mut stream: S, query: &str, headers: &str) -> Self {
         let request = format!("GET /v1/events{query} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -34,18 +35,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> EventReader<S> {
             assert!(reader.stream.read_line(&mut head).await.unwrap() > 0, "no stream: {head}");
         }
         assert!(head.starts_with("HTTP/1.1 200") && head.contains("text/event-stream"), "{head}");
-        let greeting = reader.block().await.expect("a greeting");
-        assert!(greeting.starts_with(": events after"), "{greeting}");
+        let opening = reader.block().await.expect("the first lines");
+        assert!(opening.starts_with(": events after"), "{opening}");
         reader
     }
 
-    /// The next event; comments are skipped. None at the end of the stream.
-    pub(crate) async fn next(&mut self) -> Option<Told> {
+    /// Returns the next event, without comments, or `None` at the end of the stream.
+    pub(crate) async fn next(&mut self) -> Option<ReceivedEvent> {
         loop {
             let block = self.block().await?;
             let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
             if let Some(data) = field("data:") {
-                return Some(Told {
+                return Some(ReceivedEvent {
                     id: field("id:").map(|id| id.parse().unwrap()),
                     event: field("event:").unwrap_or_default().to_owned(),
                     data: serde_json::from_str(data).unwrap(),
@@ -54,14 +55,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> EventReader<S> {
         }
     }
 
-    /// Lines up to an empty one.
+    /// Returns the lines up to an empty one.
     async fn block(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.text.find("\n\n") {
                 let rest = self.text.split_off(end + 2);
                 return Some(std::mem::replace(&mut self.text, rest));
             }
-            let chunk = timeout(PATIENCE, self.chunk()).await.expect("events in time")?;
+            let chunk = timeout(TIMEOUT, self.chunk()).await.expect("events in time")?;
             self.text.push_str(&chunk);
         }
     }

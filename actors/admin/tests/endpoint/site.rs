@@ -1,8 +1,8 @@
-//! A small tree with an endpoint in it, and a client that speaks raw HTTP.
+//! A small tree with an endpoint, and a client for raw HTTP.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use orchestrator_admin::{About, AdminConfig, Binding, child_spec};
+use orchestrator_admin::{AdminConfig, Binding, ProgramInfo, child_spec};
 use orchestrator_subsystem::wire::{ErrorBody, TreeSnapshot};
 use orchestrator_supervise::{
     Answer, Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleRequest, Factory, Handle,
@@ -16,21 +16,21 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-/// Answers a console, has an edge and a metric, and can be made to block.
+/// Child with a console, a link and a metric.
 pub(crate) struct Store;
 
-/// Makes the store block its arbiter.
-pub(crate) struct Nap(pub(crate) Duration);
+/// Message that makes the store block its arbiter for a time.
+pub(crate) struct Block(pub(crate) Duration);
 
-impl Message for Nap {
+impl Message for Block {
     type Result = ();
 }
 
 impl Child for Store {}
 
-impl Handle<Nap> for Store {
-    fn handle(&mut self, nap: Nap, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
-        std::thread::sleep(nap.0);
+impl Handle<Block> for Store {
+    fn handle(&mut self, block: Block, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+        std::thread::sleep(block.0);
         Answer::done()
     }
 }
@@ -40,14 +40,15 @@ impl Handle<ConsoleRequest> for Store {
         match request.verb.as_str() {
             "echo" => Answer::now(Ok(json!({ "echo": request.args }))),
             "picky" => Answer::now(Err(ConsoleError::BadArguments("`n` is missing".to_owned()))),
-            "busy" => Answer::now(Err(ConsoleError::Refused("not now: it drains".to_owned()))),
+            "busy" => Answer::now(Err(ConsoleError::Refused("the store is draining".to_owned()))),
             "hang" => cx.atomically(std::future::pending::<()>(), |_, (), _| Ok(Value::Null)),
-            "panic" => panic!("as asked"),
+            "panic" => panic!("requested by the test"),
             _ => Answer::now(Err(ConsoleError::UnknownVerb("echo".to_owned()))),
         }
     }
 }
 
+/// A running tree with its endpoint.
 pub(crate) struct Site {
     pub(crate) tree: Tree,
     pub(crate) store: Mailbox<Store>,
@@ -56,7 +57,7 @@ pub(crate) struct Site {
     pub(crate) socket: PathBuf,
 }
 
-/// An HTTP answer.
+/// An HTTP response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -73,7 +74,7 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Status and words of an answer that is no success; every such answer must have this form.
+    /// Returns status and message of an error response, after a check of its form.
     pub(crate) fn error(&self) -> (u16, String) {
         let body: ErrorBody =
             serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"));
@@ -87,22 +88,22 @@ impl Reply {
     }
 }
 
-/// Runs `test` on a site whose store works and whose link is up.
+/// Runs `test` on a site whose link is up.
 pub(crate) fn run<Fut: Future<Output = ()>>(test: impl FnOnce(Site) -> Fut) {
-    run_with(|_| {}, About::default(), test);
+    run_with(|_| {}, ProgramInfo::default(), test);
 }
 
-/// As [`run`], with another configuration.
+/// Runs `test` on a site with a changed configuration.
 pub(crate) fn run_with<Fut: Future<Output = ()>>(
     change: impl FnOnce(&mut AdminConfig),
-    about: About,
+    program_info: ProgramInfo,
     test: impl FnOnce(Site) -> Fut,
 ) {
     let directory = tempfile::tempdir().unwrap();
     let (store, spec) = subtree();
     let mut config = config(&directory);
     change(&mut config);
-    let admin = child_spec(&config, Binding::Required, about);
+    let admin = child_spec(&config, Binding::Required, program_info);
     let root = SupervisorSpec::new(Strategy::OneForOne).child(spec).child(admin);
     TestTree::run(root, |tree| async move {
         let link = tree.vitals("demo/store").unwrap().link("fake", "fake:1");
@@ -121,7 +122,7 @@ pub(crate) fn config(directory: &TempDir) -> AdminConfig {
     }
 }
 
-/// `demo`: a store on an arbiter of its own, a source that can be paused, a helper that ends by itself.
+/// Returns the supervisor `demo` with a store on its own arbiter, a source that can be paused, and a task that ends by itself.
 pub(crate) fn subtree() -> (Mailbox<Store>, ChildSpec) {
     let (store, slot) = mailbox::<Store>(16);
     let worker = Factory::actor(slot, |cx| {
@@ -150,7 +151,7 @@ pub(crate) fn tcp_address(tree: &Tree) -> SocketAddr {
 }
 
 impl Site {
-    /// A metric that the endpoint declares.
+    /// Returns the value of one of the endpoint's metrics.
     pub(crate) fn metric(&self, name: &str) -> i64 {
         let node = self.tree.node("admin").unwrap();
         node.metrics.iter().find(|metric| metric.name == name).unwrap_or_else(|| panic!("no {name}")).value
@@ -170,12 +171,12 @@ impl Site {
 
     /// Sends raw text over TCP.
     pub(crate) async fn send(&self, request: &str) -> Reply {
-        talk(TcpStream::connect(self.tcp).await.unwrap(), request).await
+        exchange(TcpStream::connect(self.tcp).await.unwrap(), request).await
     }
 
     /// Sends raw text over the unix socket.
     pub(crate) async fn send_unix(&self, request: &str) -> Reply {
-        talk(UnixStream::connect(&self.socket).await.unwrap(), request).await
+        exchange(UnixStream::connect(&self.socket).await.unwrap(), request).await
     }
 }
 
@@ -183,19 +184,19 @@ pub(crate) fn post(path: &str, body: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// One request; the endpoint closes the connection after its answer.
-pub(crate) async fn talk(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> Reply {
-    // The endpoint may refuse before it has read everything.
+/// Sends one request and reads the response to its end.
+pub(crate) async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> Reply {
+    // The endpoint may respond before it has read the whole request.
     let _ = stream.write_all(request.as_bytes()).await;
     let mut answer = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await;
-    assert!(read.is_ok(), "no answer to {request}");
+    assert!(read.is_ok(), "no response to {request}");
     parse(&String::from_utf8(answer).unwrap())
 }
 
 fn parse(answer: &str) -> Reply {
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head in `{answer}`"));
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no header in `{answer}`"));
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap();
-    assert!(!head.to_ascii_lowercase().contains("transfer-encoding"), "answers have a length: {head}");
+    assert!(!head.to_ascii_lowercase().contains("transfer-encoding"), "responses have a length: {head}");
     Reply { status, head: head.to_owned(), body: body.to_owned() }
 }

@@ -3,7 +3,7 @@
 use crate::site;
 
 #[test]
-fn the_whole_tree_as_json() {
+fn the_whole_tree_is_returned_as_json() {
     site::run(|site| async move {
         let reply = site.get("/v1/tree").await;
         assert_eq!(reply.status, 200);
@@ -21,7 +21,7 @@ fn the_whole_tree_as_json() {
 }
 
 #[test]
-fn the_same_over_the_unix_socket() {
+fn the_tree_is_returned_over_the_unix_socket() {
     site::run(|site| async move {
         let reply = site.send_unix("GET /v1/tree HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
         assert_eq!(reply.status, 200, "{reply:?}");
@@ -30,7 +30,7 @@ fn the_same_over_the_unix_socket() {
 }
 
 #[test]
-fn a_subtree_with_or_without_the_roots_name() {
+fn a_subtree_is_found_with_or_without_the_name_of_the_root() {
     site::run(|site| async move {
         for path in [
             "/v1/tree/demo/store",
@@ -47,10 +47,10 @@ fn a_subtree_with_or_without_the_roots_name() {
 }
 
 #[test]
-fn an_unknown_child_is_404_and_so_are_dots() {
+fn unknown_paths_are_404() {
     site::run(|site| async move {
         for path in [
-            "nobody",
+            "missing",
             "demo/..",
             "../demo",
             "demo/../demo/store",
@@ -66,7 +66,7 @@ fn an_unknown_child_is_404_and_so_are_dots() {
 }
 
 #[test]
-fn text_for_those_who_ask_for_it() {
+fn text_is_returned_on_request() {
     site::run(|site| async move {
         let reply = site.get_text("/v1/tree").await;
         assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use orchestrator_subsystem::wire::{Cause, Why};
 use orchestrator_supervise::{Command, Origin, testing::eventually};
 
-use crate::site::{self, Nap, Site};
+use crate::site::{self, Block, Site};
 
 async fn causes(site: &Site) -> Vec<Cause> {
     let reply = site.get("/v1/why/demo").await;
@@ -32,7 +32,7 @@ fn nothing_is_held_up_in_a_healthy_tree() {
         let why: Why = serde_json::from_str(&reply.body).unwrap();
         let paths: Vec<_> = why.subsystems.iter().map(|branch| branch.path.as_str()).collect();
         assert_eq!(paths, ["test/demo", "test/admin"]);
-        assert_eq!(site.get("/v1/why/nobody").await.error().0, 404);
+        assert_eq!(site.get("/v1/why/missing").await.error().0, 404);
     });
 }
 
@@ -80,11 +80,11 @@ fn a_link_that_is_down_gives_the_peers_reason_and_the_next_attempt() {
 #[test]
 fn a_stuck_child_names_the_work() {
     site::run(|site| async move {
-        site.store.tell(Nap(Duration::from_secs(3))).unwrap();
+        site.store.tell(Block(Duration::from_secs(3))).unwrap();
         eventually("the store is stuck", || site.tree.node("demo/store").unwrap().stuck).await;
         let cause = first(&site).await;
         assert_eq!((cause.kind.as_str(), cause.path.as_str()), ("stuck", "test/demo/store"));
-        assert!(cause.text.starts_with("works on `Nap` for "), "{cause:?}");
+        assert!(cause.text.starts_with("works on `Block` for "), "{cause:?}");
         eventually("the store works again", || !site.tree.node("demo/store").unwrap().stuck).await;
     });
 }

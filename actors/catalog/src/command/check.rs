@@ -2,8 +2,8 @@
 
 use clap::Args;
 use orchestrator_subsystem::{
-    CommandError, ConfigArguments, Context, Form, Subsystem,
-    output::{self, one_line},
+    CommandError, ConfigArguments, Context, OutputFormat, Subsystem,
+    output::{self, escape_line},
 };
 use serde_json::json;
 
@@ -21,7 +21,7 @@ pub struct CheckArguments {
     #[command(flatten)]
     config: ConfigArguments,
     #[command(flatten)]
-    form: Form,
+    form: OutputFormat,
 }
 
 /// Prints the requests of each rule and the rows that it would claim.
@@ -45,7 +45,7 @@ pub(super) async fn run<S: Subsystem<Config = Vec<CatalogConfig>>>(
 /// Formats one rule.
 fn page(base: &str, preview: &RulePreview) -> String {
     let mut page = format!("\n{}\n", preview.rule);
-    let mut line = |what: &str, text: &str| page.push_str(&format!("  {what:<12} {}\n", one_line(text)));
+    let mut line = |what: &str, text: &str| page.push_str(&format!("  {what:<12} {}\n", escape_line(text)));
     line("asks", &format!("GET {base}{}", preview.query));
     line("claims", &format!("PUT {base}{}", preview.update));
     if let Some(done) = &preview.done {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use orchestrator_subsystem::{
-    CommandError, ConfigArguments, Context, Form, Subsystem, columns::align, output::one_line,
+    CommandError, ConfigArguments, Context, OutputFormat, Subsystem, columns::align, output::escape_line,
 };
 use serde_json::json;
 
@@ -26,7 +26,7 @@ pub struct PlanArguments {
     #[arg(long, value_name = "N", default_value_t = 25_000, value_parser = clap::value_parser!(u64).range(1..))]
     jobs_per_sec: u64,
     #[command(flatten)]
-    form: Form,
+    form: OutputFormat,
 }
 
 /// Prints the plan.
@@ -69,7 +69,7 @@ fn table(plan: &Plan, secs: u64, jobs_per_sec: u64, missing: &[String]) -> Strin
         ));
     }
     for document in unreadable {
-        text.push_str(&format!("blocks: {}\n", one_line(document)));
+        text.push_str(&format!("blocks: {}\n", escape_line(document)));
     }
     for keys in missing {
         text.push_str(&format!(
@@ -82,7 +82,7 @@ fn table(plan: &Plan, secs: u64, jobs_per_sec: u64, missing: &[String]) -> Strin
         let numbers =
             [stencil.tcn, stencil.rootstock_tcn, stencil.scion_tcn, stencil.state].map(|n| n.to_string());
         let counts = [stencil.root_pages, stencil.scion_pages, stencil.jobs].map(|n| n.to_string());
-        std::iter::once(one_line(&stencil.id)).chain(numbers).chain(counts).collect()
+        std::iter::once(escape_line(&stencil.id)).chain(numbers).chain(counts).collect()
     }));
     if rows.len() > 1 {
         text.push_str(&align(&rows, &(1..head.len()).collect::<Vec<_>>()));

@@ -15,7 +15,7 @@ use std::{
 
 use clap::Args;
 use orchestrator_subsystem::{
-    CommandError, Context, Form,
+    CommandError, Context, OutputFormat,
     wire::{BODY_LIMIT, ErrorBody, ErrorKind},
 };
 use orchestrator_supervise::sanitize;
@@ -48,7 +48,7 @@ pub struct ImportArguments {
     #[command(flatten)]
     swh: SwhConfig,
     #[command(flatten)]
-    form: Form,
+    form: OutputFormat,
 }
 
 /// Position of an import: everything before it is settled.
@@ -250,7 +250,7 @@ impl<'a> Import<'a> {
         out.flush()?;
         match self.bad {
             0 => Ok(()),
-            n => Err(CommandError::Answered(ErrorBody {
+            n => Err(CommandError::ErrorResponse(ErrorBody {
                 error: ErrorKind::BadRequest,
                 message: format!("{n} rows were not stored: correct them and import them again"),
             })),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator_subsystem::percent::encoded;
+use orchestrator_subsystem::percent::encode;
 
 use super::part::{Part, Result, refused};
 
@@ -32,11 +32,11 @@ pub(super) fn of(mut parts: BTreeMap<String, Part>) -> Result<(String, String)> 
     if let Some(user) = user
         && !rest.contains('@')
     {
-        let password = password.map(|password| format!(":{}", encoded(&password))).unwrap_or_default();
-        address = format!("{scheme}://{}{password}@{rest}", encoded(&user));
+        let password = password.map(|password| format!(":{}", encode(&password))).unwrap_or_default();
+        address = format!("{scheme}://{}{password}@{rest}", encode(&user));
     }
     for (name, part) in parts {
-        let value = encoded(&part.to_string());
+        let value = encode(&part.to_string());
         let before = match address.split_once("://") {
             Some((_, rest)) if rest.contains('?') => "&",
             Some((_, rest)) if rest.contains('/') => "?",

@@ -1,43 +1,45 @@
-//! Addresses: urls, connection strings of PostgreSQL, and hosts with ports.
+//! Recognition of secrets in addresses: URLs, PostgreSQL connection strings, and hosts with ports.
 
-use super::{decoded, names_secret};
+use super::{decoded, is_secret_name};
 
-/// Longest port, digits. More digits after a colon are none.
+/// Longest port number, in digits.
 const PORT_DIGITS: usize = 5;
 
-/// Users with passwords that are no secret: those that every broker comes with, and the words of a help text.
+/// Credentials that are not secret: brokers' defaults and placeholders of help texts.
 const PUBLIC: [&str; 2] = ["guest:guest", "user:password"];
 
 pub(super) fn is_web(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
-/// `rest` follows the `://` of a url. Parameters of a web address may be tokens, which are not refused but not shown.
-pub(super) fn url_holds_secret(rest: &str, web: bool) -> bool {
+/// Returns true if a URL may hold a secret. `rest` is the part after `://`. A parameter of a web address that is named `token` is not
+/// refused; [`redact_address`](super::redact_address) removes it.
+pub(super) fn url_may_hold_secret(rest: &str, web: bool) -> bool {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
-    // An address within an address.
+    // A URL may hold another URL.
     if let Some((_, inner)) = rest.split_once("://")
-        && url_holds_secret(inner, web)
+        && url_may_hold_secret(inner, web)
     {
         return true;
     }
-    // What stands behind a slash or a question mark may be the end of a password that has one.
+    // A password may hold a slash or a question mark, so an `@` behind one may end a password.
     if tail.contains('@') || (user.contains([':', '@']) && !is_public(user)) {
         return true;
     }
-    hosts.split(',').any(|host| !has_plain_port(host)) || parameters(tail).any(|name| secret_name(&name, web))
+    hosts.split(',').any(|host| !has_plain_port(host))
+        || parameters(tail).any(|name| is_secret_parameter(&name, web))
 }
 
 fn is_public(user: &str) -> bool {
     PUBLIC.iter().any(|public| public.eq_ignore_ascii_case(user))
 }
 
-fn secret_name(name: &str, web: bool) -> bool {
-    names_secret(name) && !(web && name.to_ascii_lowercase().contains("token"))
+fn is_secret_parameter(name: &str, web: bool) -> bool {
+    is_secret_name(name) && !(web && name.to_ascii_lowercase().contains("token"))
 }
 
-/// `host`, `host:port`, or an IPv6 address with or without brackets. `host:word` may be a user and a password.
+/// Returns true for `host`, `host:port`, or an IPv6 address with or without brackets. `host:word` may be a user and a password.
 fn has_plain_port(host: &str) -> bool {
     let after_brackets = host.rsplit_once(']').map(|(_, after)| after);
     let Some((name, port)) = after_brackets.unwrap_or(host).rsplit_once(':') else { return true };
@@ -48,7 +50,7 @@ fn has_plain_port(host: &str) -> bool {
         || (port.len() <= PORT_DIGITS && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Names of the parameters behind `?` or `#`, and of those within their values (`mechanism=AWS_SESSION_TOKEN:..`), decoded.
+/// Returns the decoded names of the parameters behind `?` or `#`, and of those within their values (`mechanism=AWS_SESSION_TOKEN:..`).
 fn parameters(tail: &str) -> impl Iterator<Item = String> {
     let query = tail.split_once(['?', '#']).map_or("", |(_, query)| query);
     query.split(['&', ';', '?', '#']).flat_map(|pair| {
@@ -58,7 +60,7 @@ fn parameters(tail: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Names of the settings of a connection string `host=.. password=..`.
+/// Returns the names of the settings in a connection string `host=.. password=..`.
 pub(super) fn settings(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('=').map(|(at, _)| {
         let before = text[..at].trim_end();
@@ -71,10 +73,10 @@ pub(super) fn settings(text: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{holds_secret, shown};
+    use super::super::{may_hold_secret, redact_address};
 
     #[test]
-    fn addresses_without_a_password_are_shown_as_they_are() {
+    fn addresses_without_a_password_are_unchanged() {
         for text in [
             "amqp://guest:guest@127.0.0.1:5672/%2f",
             "postgresql://postgres@127.0.0.1:5432/provenance",
@@ -97,13 +99,13 @@ mod tests {
             "h/ermrest/catalog/1",
             "",
         ] {
-            assert!(!holds_secret(text), "{text}");
-            assert_eq!(shown(text), text);
+            assert!(!may_hold_secret(text), "{text}");
+            assert_eq!(redact_address(text), text);
         }
     }
 
     #[test]
-    fn what_may_be_a_password_is_hidden() {
+    fn possible_passwords_are_removed() {
         for (text, expected) in [
             ("amqp://me:p/?a@ss@host:5672/v", "amqp://***@host:5672/v"),
             ("redis://:S3CR3T@[::1]/0", "redis://***@[::1]/0"),
@@ -126,15 +128,15 @@ mod tests {
             ("tcp://u:S3CR3T@h:1/x=u:S3CR3T", "tcp://***@h:1"),
             ("https://me:S3CR3T@h/x", "https://***@h/x"),
         ] {
-            assert!(holds_secret(text), "{text}");
-            assert_eq!(shown(text), expected, "{text}");
+            assert!(may_hold_secret(text), "{text}");
+            assert_eq!(redact_address(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn the_query_of_a_web_address_is_taken_and_not_shown() {
-        assert!(!holds_secret("https://h/hook?token=S3CR3T"));
-        assert_eq!(shown("https://h/hook?token=S3CR3T"), "https://h/hook?***");
-        assert!(holds_secret("https://h/hook?password=S3CR3T"));
+    fn the_query_of_a_web_address_is_accepted_and_removed() {
+        assert!(!may_hold_secret("https://h/hook?token=S3CR3T"));
+        assert_eq!(redact_address("https://h/hook?token=S3CR3T"), "https://h/hook?***");
+        assert!(may_hold_secret("https://h/hook?password=S3CR3T"));
     }
 }

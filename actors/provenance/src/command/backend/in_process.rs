@@ -58,7 +58,7 @@ impl InProcessClient {
                 ConsoleError::Refused(_) => ErrorKind::Refused,
             };
             let message = format!("{error}{}", link_errors(self.root.tree()));
-            CommandError::Answered(ErrorBody { error: kind, message })
+            CommandError::ErrorResponse(ErrorBody { error: kind, message })
         })
     }
 

@@ -89,9 +89,9 @@ fn parse_answer(answer: Value) -> Result<AddAnswer, CommandError> {
 /// Returns true for an error that may be transient.
 fn is_transient(error: &CommandError, known: bool) -> bool {
     match error {
-        CommandError::Slow { .. } => true,
+        CommandError::ResponseTimeout { .. } => true,
         CommandError::Unreachable { .. } => known,
-        CommandError::Answered(body) => {
+        CommandError::ErrorResponse(body) => {
             matches!(body.error, ErrorKind::Refused | ErrorKind::TimedOut | ErrorKind::Unavailable)
         }
         _ => false,

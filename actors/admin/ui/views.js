@@ -1,15 +1,15 @@
-// A picture of each subsystem's own work, from the tree as it stands. A picture has `node` and `update(branch, now, options)`,
-// which tells whether there is something to show.
+// Views of a subsystem's work, from the present tree. A view has `node` and `update(branch, now, options)`, which returns true if
+// there is something to show.
 
 import { confirmAction } from "./actions.js";
 import { consoleUrl, post } from "./api.js";
 import { answerView } from "./console_panel.js";
 import { el, setText, svg, table } from "./dom.js";
-import { bytes, count, inUnit, rate, span, words } from "./format.js";
+import { bytes, count, inUnit, rate, duration, words } from "./format.js";
 import { link } from "./router.js";
 import { glyph, linkBadge, stateOf } from "./states.js";
 
-const PICTURES = {
+const VIEWS = {
   queue: () => [consoles([["stats", {}], ["ls", {}], ["peek", { n: 20 }]])],
   provenance: () => [heatMap(), latencies()],
   ingester: () => [flows(), byLabel("worker", "Workers")],
@@ -17,8 +17,8 @@ const PICTURES = {
   catalog: () => [byLabel("rule", "Rules"), byChild("rules", "Rules"), consoles([["status", {}]])],
 };
 
-export function picturesOf(name) {
-  return PICTURES[name]?.() ?? [];
+export function viewsOf(name) {
+  return VIEWS[name]?.() ?? [];
 }
 
 function all(branch) {
@@ -29,15 +29,15 @@ function metric(node, name) {
   return node.metrics.find((one) => one.name === name)?.value ?? null;
 }
 
-/** Time over which the heat map averages. */
+/** Time over which the heat map averages rates, in milliseconds. */
 const HEAT_MS = 30000;
 
 const number = (name) => ({ name, number: true });
 
-/** Rewrites a section when its key changes. */
+/** Creates a section that is rebuilt when its key changes. */
 function section(title) {
   const body = el("div");
-  const node = el("section", { class: "picture", "aria-label": title }, el("h2", { text: title }), body);
+  const node = el("section", { class: "view", "aria-label": title }, el("h2", { text: title }), body);
   let key = "";
   return {
     node,
@@ -48,13 +48,13 @@ function section(title) {
   };
 }
 
-/** Pools of workers: a cell for each, shaded by its rate, with what waits. Labels such as `content_0` are row and column. */
+/** Creates a heat map of a pool: a cell for each worker with its queue length, shaded by its rate. Labels such as `content_0` are row and column. */
 function heatMap() {
   const part = section("Workers");
   const seen = [];
   const measure = (pool, at) => {
     seen.push({ at, rows: new Map(pool.children.map((one) => [one.path, metric(one, "stored") ?? 0])) });
-    while (seen.length > 1 && at - seen[0].at > HEAT_MS) seen.shift();
+    while (seen.length > 1 && at - seen[0].at > HEAT_MS) seen.splice(0, 1);
     const seconds = (at - seen[0].at) / 1000;
     return (path) => (seconds > 0 ? Math.max(0, seen.at(-1).rows.get(path) - seen[0].rows.get(path)) / seconds : 0);
   };
@@ -80,21 +80,21 @@ function heatMap() {
             stateOf(cell.one) === "running" ? (cell.waits > 0 ? count(cell.waits) : "·") : glyph(stateOf(cell.one)),
             el("span", { class: "unseen", text: `${cell.one.label ?? cell.one.id} ${rate(cell.rate)}` })));
         const grid = el("table", { class: "heat-map" },
-          el("caption", { class: "unseen", text: "Workers by exchange and range; each cell tells what waits, its shade the rows a second" }),
+          el("caption", { class: "unseen", text: "Workers by exchange and range; each cell has the queue length, its shade is the rate in rows per second" }),
           el("thead", {}, el("tr", {}, el("td"), columns.map((one) => el("th", { scope: "col", text: one })))),
           el("tbody", {}, rows.map((row) => el("tr", {}, el("th", { scope: "row", text: row }),
             columns.map((column) => {
               const cell = cells.find((one) => one.row === row && one.column === column);
               return cell ? cellOf(cell) : el("td");
             })))));
-        return [el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Workers" }, grid), el("p", { class: "quiet", text: `Number: messages and rows that wait. Shade: rows a second over the last half minute, up to ${rate(most)}.` })];
+        return [el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Workers" }, grid), el("p", { class: "quiet", text: `Number: waiting messages and rows. Shade: rows per second over the last 30 s, up to ${rate(most)}.` })];
       });
       return true;
     },
   };
 }
 
-/** Durations that children declare, by label. */
+/** Creates a table of the children's durations, by label. */
 function latencies() {
   const part = section("Durations");
   return {
@@ -107,7 +107,7 @@ function latencies() {
   };
 }
 
-/** Metrics with a label, one row for each value of the label. */
+/** Creates a table of metrics with a label, one row for each value of the label. */
 function byLabel(label, title) {
   const part = section(title);
   return {
@@ -126,7 +126,7 @@ function byLabel(label, title) {
   };
 }
 
-/** Metrics of the children of each supervisor with this name, one row for each child. */
+/** Creates a table of the metrics of a supervisor's children, one row for each child. */
 function byChild(id, title) {
   const part = section(title);
   return {
@@ -146,7 +146,7 @@ function byChild(id, title) {
   };
 }
 
-/** Streams -> ingester -> workers, with what passes. */
+/** Creates a table of the ingester's streams. */
 function flows() {
   const part = section("Flow");
   return {
@@ -161,7 +161,7 @@ function flows() {
   };
 }
 
-/** The stencil that is pushed, as a bar, with the time that is left at this speed. */
+/** Creates the progress bar of the current stencil, with the estimated remaining time. */
 function progress() {
   const part = section("Stencil");
   const seen = [];
@@ -172,9 +172,9 @@ function progress() {
       if (!node) return false;
       const [pushed, total, tcn] = ["stencil_pushed", "stencil_total", "tcn"].map((name) => metric(node, name));
       seen.push({ at: now.tree.captured_at_ms, pushed });
-      while (seen.length > 30 || seen[0].pushed > pushed) seen.shift();
+      while (seen.length > 30 || seen[0].pushed > pushed) seen.splice(0, 1);
       const speed = ((pushed - seen[0].pushed) * 1000) / Math.max(1, now.tree.captured_at_ms - seen[0].at);
-      const left = speed > 0 && total > pushed ? `, ${span(((total - pushed) / speed) * 1000)} left at ${rate(speed)}` : "";
+      const left = speed > 0 && total > pushed ? `, ${duration(((total - pushed) / speed) * 1000)} left at ${rate(speed)}` : "";
       part.draw(`${pushed} ${total} ${tcn} ${left}`, () => {
         const wide = total > 0 ? (100 * pushed) / total : 0;
         const bar = svg("svg", { class: "progress", viewBox: "0 0 100 6", preserveAspectRatio: "none", role: "img", "aria-label": `${Math.round(wide)} percent` },
@@ -186,13 +186,13 @@ function progress() {
   };
 }
 
-/** Questions for the subsystem's consoles, asked when somebody wants the answer: each is noted in the audit log. */
+/** Creates buttons for requests to the subsystem's consoles. Each request is recorded in the audit log. */
 function consoles(verbs) {
   const buttons = el("p", { class: "buttons" });
   const answer = el("div", { role: "status" });
-  const node = el("section", { class: "picture", "aria-label": "Ask" }, el("h2", { text: "Ask" }), buttons, answer);
+  const node = el("section", { class: "view", "aria-label": "Console" }, el("h2", { text: "Console" }), buttons, answer);
   let key = "";
-  const ask = async (path, verb, args) => {
+  const send = async (path, verb, args) => {
     try {
       answer.replaceChildren(answerView(await post(consoleUrl(path, verb), args)));
     } catch (error) {
@@ -208,7 +208,7 @@ function consoles(verbs) {
       if (next !== key) {
         buttons.replaceChildren(...found.flatMap((one) => [
           found.length > 1 ? el("span", { class: "quiet", text: one.path.split("/").slice(2, -1).join("/") }) : "",
-          ...verbs.map(([verb, args]) => el("button", { text: verb, on: { click: () => ask(one.path, verb, args) } })),
+          ...verbs.map(([verb, args]) => el("button", { text: verb, on: { click: () => send(one.path, verb, args) } })),
           ...["pause", "resume"].map((verb) => el("button", { "data-verb": verb, text: `${verb} …`, on: { click: () => change(one.path, verb) } })),
         ]));
       }

@@ -1,68 +1,68 @@
-//! Addresses as they are shown, and texts that may quote an address or a setting: complaints of parsers, arguments, lines of a file.
+//! Redaction of addresses, and of texts that may quote an address or a setting: parser errors, arguments, lines of a file.
 
 use super::{
-    HIDDEN,
-    address::{self, url_holds_secret},
-    names_secret,
+    REDACTED,
+    address::{self, url_may_hold_secret},
+    is_secret_name,
 };
 
-/// Tells whether an address may hold a password. A malformed one may: where a user, a host and a port cannot be told apart, the
-/// answer is yes.
-pub fn holds_secret(text: &str) -> bool {
+/// Returns true if the address `text` may hold a password. The result is true, too, if user, host and port of a malformed address
+/// cannot be distinguished.
+pub fn may_hold_secret(text: &str) -> bool {
     let text = text.trim();
     match text.split_once("://") {
-        Some((scheme, rest)) => scheme.contains('@') || url_holds_secret(rest, address::is_web(scheme)),
-        None if text.contains('=') => address::settings(text).any(names_secret) || mentions_secret(text),
-        None => url_holds_secret(text, false),
+        Some((scheme, rest)) => scheme.contains('@') || url_may_hold_secret(rest, address::is_web(scheme)),
+        None if text.contains('=') => address::settings(text).any(is_secret_name) || may_quote_secret(text),
+        None => url_may_hold_secret(text, false),
     }
 }
 
-/// An address as it may be shown: without the user if it may hold a password, and without the query of a web address, which is
-/// where tokens of webhooks stand.
-pub fn shown(text: &str) -> String {
+/// Removes the secrets from the address `text`: user and password if it may hold a password, and the query of a web address, which
+/// may hold a webhook's token.
+pub fn redact_address(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
-        return if holds_secret(text) { HIDDEN.to_owned() } else { text.to_owned() };
+        return if may_hold_secret(text) { REDACTED.to_owned() } else { text.to_owned() };
     };
-    if !holds_secret(text) {
+    if !may_hold_secret(text) {
         return match text.split_once('?') {
             Some((before, query)) if address::is_web(scheme) && !query.is_empty() => {
-                format!("{before}?{HIDDEN}")
+                format!("{before}?{REDACTED}")
             }
             _ => text.to_owned(),
         };
     }
-    // A password may have any character: all before the last `@` goes.
+    // A password may have any character, so everything before the last `@` is removed.
     let after = rest.rsplit_once('@').map(|(_, after)| after);
-    match after.filter(|after| !url_holds_secret(after, true)) {
+    match after.filter(|after| !url_may_hold_secret(after, true)) {
         Some(after) if !scheme.contains('@') => {
-            // Behind the host, only what is plainly a path.
+            // Only a plain path is kept behind the host.
             let path = after.find('/').filter(|at| !after[*at..].contains([':', '=', '?', '#', ' ']));
             let end = path.map_or(after.find(['/', '?', '#']), |_| None).unwrap_or(after.len());
-            format!("{scheme}://{HIDDEN}@{}", &after[..end])
+            format!("{scheme}://{REDACTED}@{}", &after[..end])
         }
-        _ => HIDDEN.to_owned(),
+        _ => REDACTED.to_owned(),
     }
 }
 
-/// Separators of words.
-fn parts_words(c: char) -> bool {
+/// Returns true for a character that separates words.
+fn is_separator(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')
 }
 
-/// Tells whether `text` seems to quote a password: in an address, or as the value of a setting.
-pub fn mentions_secret(text: &str) -> bool {
-    scrubbed(text) != text
+/// Returns true if `text` may quote a password, in an address or as the value of a setting.
+pub fn may_quote_secret(text: &str) -> bool {
+    redact(text) != text
 }
 
-/// `text` without the passwords that it seems to quote. What is hidden is too much rather than too little.
-pub fn scrubbed(text: &str) -> String {
+/// Removes everything from `text` that may be a password.
+pub fn redact(text: &str) -> String {
     let lines: Vec<String> =
-        text.split('\n').map(|line| settings(&bare_users(&scrubbed_addresses(line)))).collect();
+        text.split('\n').map(|line| redact_settings(&redact_users(&redact_addresses(line)))).collect();
     lines.join("\n")
 }
 
-/// `line` without the passwords of addresses with a scheme.
-pub fn scrubbed_addresses(line: &str) -> String {
+/// Removes the passwords of addresses with a scheme from `line`.
+pub fn redact_addresses(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(at) = rest.find("://") {
@@ -71,60 +71,60 @@ pub fn scrubbed_addresses(line: &str) -> String {
         let after = at + "://".len();
         out.push_str(&rest[..begin]);
         let end = address_end(rest, after);
-        out.push_str(&shown_within(&rest[begin..end]));
+        out.push_str(&redact_quoted(&rest[begin..end]));
         rest = &rest[end..];
     }
     out.push_str(rest);
     out
 }
 
-/// Where the address ends whose `://` ends at `after`. A password may hold blanks and quotes: then what reaches to the last `@` of
-/// the line belongs to it.
+/// Returns the end of the address whose `://` ends at `after`. A password may hold blanks and quotes, so the address may reach to
+/// the last `@` of the line.
 fn address_end(text: &str, after: usize) -> usize {
-    let word_end = |from: usize| text[from..].find(parts_words).map_or(text.len(), |at| from + at);
+    let word_end = |from: usize| text[from..].find(is_separator).map_or(text.len(), |at| from + at);
     let end = word_end(after);
     let within = &text[after..end];
-    if within.contains('@') || !url_holds_secret(within, true) {
-        // A word that follows directly may be the rest of a password, too.
-        let odd = within.rsplit_once('@').is_some_and(|(_, host)| url_holds_secret(host, true));
-        if !odd {
+    if within.contains('@') || !url_may_hold_secret(within, true) {
+        // The next word may be the rest of a password.
+        let is_incomplete = within.rsplit_once('@').is_some_and(|(_, host)| url_may_hold_secret(host, true));
+        if !is_incomplete {
             return end;
         }
     }
     text[end..].rfind('@').map_or(end, |at| word_end(end + at))
 }
 
-fn shown_within(address: &str) -> String {
-    // Closing brackets and the like belong to the text.
+fn redact_quoted(address: &str) -> String {
+    // Closing brackets and punctuation belong to the text around the address.
     let core = address.trim_end_matches([',', ';', ')', ']', '}', ':', '.']);
     let core = if core.len() < "x://".len() { address } else { core };
-    format!("{}{}", shown(core), &address[core.len()..])
+    format!("{}{}", redact_address(core), &address[core.len()..])
 }
 
-/// `user:password@host` without a scheme.
-fn bare_users(line: &str) -> String {
+/// Removes the passwords of `user:password@host` without a scheme.
+fn redact_users(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
-    for piece in line.split_inclusive(parts_words) {
-        // What has a scheme is done with.
-        let word = piece.trim_end_matches(parts_words);
+    for piece in line.split_inclusive(is_separator) {
+        // Addresses with a scheme are redacted already.
+        let word = piece.trim_end_matches(is_separator);
         let word = word.split_once("://").map_or(word, |(before, _)| before);
-        // A path of a catalog may have both: `/entity/A:=T@sort(RID)`.
+        // A path of a catalog may have both `:` and `@`: `/entity/A:=T@sort(RID)`.
         let bare = word.rsplit_once('@').filter(|(user, _)| user.contains(':') && !word.starts_with('/'));
         let Some((user, host)) = bare else {
             out.push_str(piece);
             continue;
         };
-        // What stands before an assignment is its key.
+        // The key of an assignment is kept.
         let name = user.find(':').map_or(user, |at| &user[..at]);
         let key = name.find('=').map_or("", |at| &name[..=at]);
-        out.push_str(&format!("{key}{HIDDEN}@{host}"));
+        out.push_str(&format!("{key}{REDACTED}@{host}"));
         out.push_str(&piece[word.len()..]);
     }
     out
 }
 
-/// Values of settings whose name is that of a secret: `password=..`, also in quotes.
-fn settings(line: &str) -> String {
+/// Removes the values of settings with the name of a secret: `password=..`, also in quotes.
+fn redact_settings(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(at) = rest.find('=') {
@@ -134,12 +134,12 @@ fn settings(line: &str) -> String {
         let name = name.into_iter().next().unwrap_or_default();
         out.push_str(&rest[..=at]);
         rest = value;
-        if names_secret(&super::decoded(name)) {
+        if is_secret_name(&super::decoded(name)) {
             let blanks = value.len() - value.trim_start().len();
             out.push_str(&value[..blanks]);
             let end = blanks + value_end(&value[blanks..]);
             if end > blanks {
-                out.push_str(HIDDEN);
+                out.push_str(REDACTED);
             }
             rest = &value[end..];
         }
@@ -148,7 +148,7 @@ fn settings(line: &str) -> String {
     out
 }
 
-/// Length of the value that `text` begins with: to its closing quote, else to what parts words or settings.
+/// Returns the length of the value at the start of `text`: to its closing quote, else to the next separator of words or settings.
 fn value_end(text: &str) -> usize {
     let mut chars = text.chars();
     match chars.next() {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_in_texts_are_hidden_and_the_rest_is_kept() {
+    fn passwords_in_texts_are_removed_and_the_rest_is_kept() {
         for (text, expected) in [
             ("invalid value 'amqp://u:S3CR3T@h/' for x", "invalid value 'amqp://***@h/' for x"),
             ("a.b=amqp://u:S3CR3T@h/v c", "a.b=amqp://***@h/v c"),
@@ -181,14 +181,14 @@ mod tests {
             ("user:S3CR3T@host:1x_y://:S3CR3T@h", "***@host:1x_y://***@h"),
             ("catalog.lab.token=S3CR3T", "catalog.lab.token=***"),
         ] {
-            assert_eq!(scrubbed(text), expected);
-            assert!(mentions_secret(text) && !scrubbed(text).contains("CR3T"));
-            assert_eq!(scrubbed(expected), expected, "it is stable");
+            assert_eq!(redact(text), expected);
+            assert!(may_quote_secret(text) && !redact(text).contains("CR3T"));
+            assert_eq!(redact(expected), expected, "redacting twice changes nothing");
         }
     }
 
     #[test]
-    fn other_texts_stay() {
+    fn texts_without_secrets_are_unchanged() {
         for text in [
             "cannot reach http://127.0.0.1:7117: refused; mail me@home",
             "write amqp://USER@HOST:PORT/VHOST, for example amqp://guest:guest@localhost:5672/%2f",
@@ -202,7 +202,7 @@ mod tests {
             "2026-11-22T10:00:00Z user@host",
             "",
         ] {
-            assert_eq!(scrubbed(text), text);
+            assert_eq!(redact(text), text);
         }
     }
 }

@@ -1,5 +1,10 @@
-//! Who is let in. Over the unix socket, whose file only its owner may open: whoever comes. Over TCP: whoever shows a
-//! token from the file; without a file, which loopback addresses only can be, whoever comes.
+//! Authentication of requests.
+//!
+//! | Connection | Caller |
+//! |---|---|
+//! | unix socket | operator; only the file's owner can connect |
+//! | TCP with a tokens file | the role of the bearer token |
+//! | TCP without a tokens file | operator; only loopback addresses are possible |
 
 use std::sync::Arc;
 
@@ -13,38 +18,38 @@ use actix_web::{
 };
 
 use crate::{
-    access::Access,
     api_error::ApiError,
+    handler_context::HandlerContext,
     health, host_check, page,
-    peer::{Peer, Visit},
+    peer::{Connection, Peer},
     role::{Caller, Role},
 };
 use orchestrator_subsystem::wire::ErrorKind;
 
-/// The middleware: refuses, or notes the [`Caller`] in the request.
+/// Middleware that refuses a request, or adds the [`Caller`] to it.
 pub(crate) async fn check(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    if let Some(visit) = request.conn_data::<Visit>() {
-        visit.has_request();
+    if let Some(connection) = request.conn_data::<Connection>() {
+        connection.mark_served();
     }
-    let Some(access) = request.app_data::<Data<Access>>().cloned() else {
-        let answer = ApiError::new(ErrorKind::Unknown, "the endpoint is not set up");
+    let Some(context) = request.app_data::<Data<HandlerContext>>().cloned() else {
+        let answer = ApiError::new(ErrorKind::Unknown, "the endpoint is not configured");
         return Ok(request.into_response(answer.error_response()));
     };
-    if let Some(problem) = host_check::problem(request.headers(), &access.setup.hosts) {
-        access.tally.foreign.add(1);
+    if let Some(problem) = host_check::problem(request.headers(), &context.state.hosts) {
+        context.metrics.origin.add(1);
         let answer = ApiError::new(ErrorKind::Forbidden, problem).error_response();
         return Ok(request.into_response(answer));
     }
-    match caller(&request, &access) {
+    match caller(&request, &context) {
         Ok(caller) => {
             request.extensions_mut().insert(Arc::new(caller));
         }
-        Err(_) if is_open(&request) => {}
+        Err(_) if is_public(&request) => {}
         Err(problem) => {
-            access.tally.unauthorized.add(1);
+            context.metrics.unauthorized.add(1);
             let mut answer = ApiError::new(ErrorKind::Unauthorized, problem).error_response();
             answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return Ok(request.into_response(answer));
@@ -53,25 +58,24 @@ pub(crate) async fn check(
     Ok(next.call(request).await?.map_into_boxed_body())
 }
 
-/// A probe has no token, and may know who keeps the process from being ready, but not who is there besides. The files of
-/// the console are the same everywhere.
-fn is_open(request: &ServiceRequest) -> bool {
+/// Returns true if a request needs no token: the files of the console, and health checks without the state of healthy children.
+fn is_public(request: &ServiceRequest) -> bool {
     page::is_public(request.path())
         || request.path() == "/livez"
         || (request.path() == "/readyz" && !health::is_verbose(request.query_string()))
 }
 
-fn caller(request: &ServiceRequest, access: &Access) -> Result<Caller, &'static str> {
+fn caller(request: &ServiceRequest, context: &HandlerContext) -> Result<Caller, &'static str> {
     let peer = request.conn_data::<Peer>().copied().unwrap_or(Peer::Unknown);
-    let tokens = match (peer, &access.setup.tokens) {
+    let tokens = match (peer, &context.state.tokens) {
         (Peer::Unix { .. }, _) | (Peer::Tcp(_), None) => {
             return Ok(Caller { who: peer.to_string(), role: Role::Operator });
         }
-        (_, tokens) => tokens.as_ref().ok_or("nothing is known of this connection: use tcp")?,
+        (_, tokens) => tokens.as_ref().ok_or("the type of this connection is unknown: use TCP")?,
     };
     let token = bearer(request.headers())
-        .ok_or("a token is needed: send `Authorization: Bearer TOKEN`, or give the client --token-file")?;
-    tokens.caller(token).ok_or("this token is not known: see the file that admin.tokens_file names")
+        .ok_or("a token is required: send `Authorization: Bearer TOKEN`, or use --token-file")?;
+    tokens.caller(token).ok_or("the token is unknown: see the file that admin.tokens_file names")
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
@@ -85,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scheme_is_bearer() {
+    fn only_the_scheme_bearer_is_accepted() {
         let token = |value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, HeaderValue::from_static(value));

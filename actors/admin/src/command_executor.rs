@@ -1,54 +1,55 @@
-//! The one way in for whatever changes something: commands to the tree and verbs of consoles. It asks whether the caller
-//! may, carries it out, and notes it; nothing is carried out that cannot be noted.
+//! The execution of commands, to children and to consoles. Every command is authorised, executed and recorded in the audit log. A command
+//! that cannot be recorded is refused.
 
 use orchestrator_supervise::{Command, ConsoleRequest, Origin, State, StopToken, Tree, sanitize};
 use serde_json::Value;
 
 use crate::{
+    admin_metrics::AdminMetrics,
     api_error::ApiError,
-    audit::{self, Audit, Place, Record},
+    audit::{self, Audit, Record, ReservedLine},
     role::{Caller, Role},
-    tally::Tally,
 };
-use orchestrator_subsystem::wire::{CommandAnswer, CommandArgs, ErrorKind, REASON_LIMIT};
+use orchestrator_subsystem::wire::{CommandArgs, CommandResponse, ErrorKind, REASON_LIMIT};
 
-/// The choke point of one incarnation of the endpoint.
+/// Executor of the commands to one incarnation of the endpoint.
 #[derive(Debug)]
-pub(crate) struct Steering<'a> {
+pub(crate) struct CommandExecutor<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) audit: &'a Audit,
-    pub(crate) tally: &'a Tally,
+    pub(crate) metrics: &'a AdminMetrics,
     /// The endpoint's own path.
     pub(crate) own_path: &'a str,
-    /// Cancelled when the endpoint itself must go.
+    /// Cancelled when the endpoint has to stop.
     pub(crate) stop: &'a StopToken,
 }
 
-/// What came of a command.
+/// Result of a command.
 #[derive(Debug)]
-pub(crate) enum Carried {
-    Out(CommandAnswer),
-    /// Accepted, but the endpoint goes before its effect shows.
-    Under(CommandAnswer),
+pub(crate) enum Execution {
+    /// The child has its new state.
+    Completed(CommandResponse),
+    /// The command was accepted, but stops the endpoint before the child has its new state.
+    Accepted(CommandResponse),
 }
 
-impl Steering<'_> {
-    /// Carries out a verb of the tree; `args` are read once the caller is known to be allowed to give them.
+impl CommandExecutor<'_> {
+    /// Executes a command to a child. `args` are read only if the caller is authorised.
     pub(crate) async fn command(
         &self,
         caller: &Caller,
         path: &str,
         verb: &str,
         args: impl Future<Output = Result<CommandArgs, ApiError>>,
-    ) -> Result<Carried, ApiError> {
-        // An unknown path goes through the tree as well: it knows the words for it.
+    ) -> Result<Execution, ApiError> {
+        // The tree reports an unknown path.
         let path = self.tree.resolve(path).unwrap_or_else(|| path.to_owned());
-        let mut entry = self.admit(caller, &path, verb)?;
-        let done = self.carry_out(&mut entry, caller, &path, verb, args).await;
+        let mut entry = self.authorise(caller, &path, verb)?;
+        let done = self.execute(&mut entry, caller, &path, verb, args).await;
         entry.close(done)
     }
 
-    /// Asks a child's console; `args` as above.
+    /// Executes a command of a child's console. `args` are read only if the caller is authorised.
     pub(crate) async fn console(
         &self,
         caller: &Caller,
@@ -57,14 +58,14 @@ impl Steering<'_> {
         args: impl Future<Output = Result<Value, ApiError>>,
     ) -> Result<Value, ApiError> {
         let path = self.tree.resolve(path).unwrap_or_else(|| path.to_owned());
-        let mut entry = self.admit(caller, &path, verb)?;
-        let done = self.ask(&mut entry, &path, verb, args).await;
+        let mut entry = self.authorise(caller, &path, verb)?;
+        let done = self.execute_console(&mut entry, &path, verb, args).await;
         entry.close(done)
     }
 
-    /// Opens the entry of whoever may do this; whoever may not is noted as well.
-    fn admit(&self, caller: &Caller, path: &str, verb: &str) -> Result<Entry<'_>, ApiError> {
-        let place = self.audit.reserve();
+    /// Authorises the caller and opens the audit entry. Refused callers are recorded, too.
+    fn authorise(&self, caller: &Caller, path: &str, verb: &str) -> Result<Entry<'_>, ApiError> {
+        let line = self.audit.reserve();
         let record = Record {
             at: audit::now(),
             who: caller.who.clone(),
@@ -73,45 +74,45 @@ impl Steering<'_> {
             verb: sanitize(verb),
             reason: String::new(),
             args: None,
-            // What stands there when nobody lives to say more.
-            outcome: "abandoned: the client left before the answer; the child's state shows what came of it"
+            // Written if the handler is dropped before the command ends.
+            outcome: "abandoned: the client disconnected before the response; see the state of the child"
                 .to_owned(),
             before: None,
             after: None,
         };
         if caller.role < Role::Operator {
-            self.tally.forbidden.add(1);
+            self.metrics.forbidden.add(1);
             let role = caller.role.name();
-            let message = format!("the role {role} may look and not command: use an operator's token");
+            let message = format!("the role {role} does not allow commands: use an operator's token");
             let refused = Err(ApiError::new(ErrorKind::Forbidden, message));
-            // Nothing is done, so it is refused all the same when it cannot be noted.
-            return match place {
-                Ok(place) => Entry { record, place: Some(place), tally: self.tally }.close(refused),
+            // A refusal that cannot be recorded is returned all the same.
+            return match line {
+                Ok(line) => Entry { record, line: Some(line), metrics: self.metrics }.close(refused),
                 Err(_) => refused,
             };
         }
-        match place {
-            Ok(place) => Ok(Entry { record, place: Some(place), tally: self.tally }),
+        match line {
+            Ok(line) => Ok(Entry { record, line: Some(line), metrics: self.metrics }),
             Err(problem) => {
-                self.tally.unaudited.add(1);
-                tracing::error!(problem, "a command was refused");
+                self.metrics.unaudited.add(1);
+                tracing::error!(problem, "command refused");
                 Err(ApiError::new(ErrorKind::Unavailable, problem))
             }
         }
     }
 
-    async fn carry_out(
+    async fn execute(
         &self,
         entry: &mut Entry<'_>,
         caller: &Caller,
         path: &str,
         verb: &str,
         args: impl Future<Output = Result<CommandArgs, ApiError>>,
-    ) -> Result<Carried, ApiError> {
+    ) -> Result<Execution, ApiError> {
         let verb = Command::parse(verb).ok_or_else(|| unknown(verb))?;
         let args = args.await?;
         if args.reason.len() > REASON_LIMIT {
-            let message = format!("the reason is longer than {REASON_LIMIT} bytes: be brief");
+            let message = format!("the reason is longer than {REASON_LIMIT} bytes: shorten it");
             return Err(ApiError::new(ErrorKind::BadRequest, message));
         }
         let origin = Origin { by: caller.who.clone(), reason: sanitize(args.reason.trim()) };
@@ -119,36 +120,36 @@ impl Steering<'_> {
         let state = || self.tree.vitals(path).map(|vitals| vitals.state());
         let before = state();
         entry.record.before = before.map(|state| state.name().to_owned());
-        if verb == Command::Stop && self.carries_endpoint(path) {
+        if verb == Command::Stop && self.includes_endpoint(path) {
             let message =
-                format!("stopping `{path}` would cut off this endpoint for good: stop the process instead");
+                format!("stopping `{path}` would stop this endpoint for good: stop the process instead");
             return Err(ApiError::new(ErrorKind::Refused, message));
         }
         let name = |state: Option<State>| state.map_or("unknown", State::name).to_owned();
-        let answer = |before: Option<State>, after: Option<State>| CommandAnswer {
+        let answer = |before: Option<State>, after: Option<State>| CommandResponse {
             path: path.to_owned(),
             verb: verb.name().to_owned(),
             before: name(before),
             after: name(after),
         };
-        let carried = tokio::select! {
+        let execution = tokio::select! {
             biased;
             outcome = self.tree.command(path, verb, &origin) => match outcome {
-                Ok(done) => Carried::Out(answer(Some(done.before), Some(done.after))),
+                Ok(done) => Execution::Completed(answer(Some(done.before), Some(done.after))),
                 Err(error) => {
                     entry.record.after = state().map(|state| state.name().to_owned());
                     return Err(error.into());
                 }
             },
-            // The command, or the end of the process, takes the endpoint along: answer while that is possible.
-            () = self.stop.cancelled() => Carried::Under(answer(before, state())),
+            // The endpoint stops now, so it responds before the command ends.
+            () = self.stop.cancelled() => Execution::Accepted(answer(before, state())),
         };
-        let (Carried::Out(done) | Carried::Under(done)) = &carried;
+        let (Execution::Completed(done) | Execution::Accepted(done)) = &execution;
         entry.record.after = Some(done.after.clone());
-        Ok(carried)
+        Ok(execution)
     }
 
-    async fn ask(
+    async fn execute_console(
         &self,
         entry: &mut Entry<'_>,
         path: &str,
@@ -169,18 +170,18 @@ impl Steering<'_> {
         Ok(reply?)
     }
 
-    /// Is the child at `path` the endpoint itself, or a supervisor above it?
-    fn carries_endpoint(&self, path: &str) -> bool {
+    /// Returns true if the child at `path` is the endpoint or a supervisor above it.
+    fn includes_endpoint(&self, path: &str) -> bool {
         let rest = self.own_path.strip_prefix(path);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 }
 
-/// A line in the making. It is written whatever happens: also when the client leaves and the handler is dropped.
+/// An open audit entry. It is written on drop, too, when the client disconnects and the handler is dropped.
 struct Entry<'a> {
     record: Record,
-    place: Option<Place>,
-    tally: &'a Tally,
+    line: Option<ReservedLine>,
+    metrics: &'a AdminMetrics,
 }
 
 impl Entry<'_> {
@@ -191,7 +192,8 @@ impl Entry<'_> {
         };
         match (self.write(), done) {
             (Err(problem), Ok(_)) => {
-                let message = format!("it was carried out, but not noted in the audit log: {problem}");
+                let message =
+                    format!("the command was executed, but not recorded in the audit log: {problem}");
                 Err(ApiError::new(ErrorKind::Unavailable, message))
             }
             (_, done) => done,
@@ -199,13 +201,13 @@ impl Entry<'_> {
     }
 
     fn write(&mut self) -> std::io::Result<()> {
-        let Some(place) = self.place.take() else {
+        let Some(line) = self.line.take() else {
             return Ok(());
         };
-        let written = place.write(&self.record);
+        let written = line.write(&self.record);
         match &written {
-            Ok(in_file) => self.tally.audit_lines.add(u64::from(*in_file)),
-            Err(error) => tracing::error!(%error, "a line of the audit log was lost"),
+            Ok(in_file) => self.metrics.audit_lines.add(u64::from(*in_file)),
+            Err(error) => tracing::error!(%error, "cannot write a line of the audit log"),
         }
         written.map(drop)
     }
@@ -213,7 +215,7 @@ impl Entry<'_> {
 
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
-        // An error is in the log, and nobody is left to be told.
+        // `write` logs an error.
         let _ = self.write();
     }
 }
@@ -222,6 +224,6 @@ fn unknown(verb: &str) -> ApiError {
     let known: Vec<_> = Command::ALL.into_iter().filter(|verb| !verb.is_chaos()).map(Command::name).collect();
     ApiError::new(
         ErrorKind::NotFound,
-        format!("no verb `{}`: there are {}", sanitize(verb), known.join(", ")),
+        format!("unknown verb `{}`: the verbs are {}", sanitize(verb), known.join(", ")),
     )
 }

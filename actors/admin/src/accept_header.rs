@@ -1,11 +1,11 @@
-//! Which of the two forms of the tree a client wants. Pure.
+//! Content negotiation by the `Accept` header: JSON or text. No I/O.
 
-/// Does this `Accept` header prefer plain text to JSON? JSON wins a tie.
+/// Returns true if this `Accept` header prefers plain text to JSON. JSON wins a tie.
 pub(crate) fn prefers_text(header: &str) -> bool {
     weight(header, "text/plain", &["text/*"]) > weight(header, "application/json", &["application/*", "*/*"])
 }
 
-/// The weight of a type, or of the most specific of its `ranges` that is named; 0 when none is.
+/// Returns the weight of the type `exact`, else of the first of its `ranges` in the header, else 0.
 fn weight(header: &str, exact: &str, ranges: &[&str]) -> f32 {
     let named = |name: &str| {
         header.split(',').find_map(|item| {
@@ -23,7 +23,7 @@ mod tests {
     use super::prefers_text;
 
     #[test]
-    fn text_only_when_it_is_preferred() {
+    fn text_is_chosen_only_if_preferred() {
         for header in ["text/plain", "text/*", "Text/Plain;q=0.5", "application/json;q=0.2, text/plain;q=0.9"]
         {
             assert!(prefers_text(header), "{header}");

@@ -1,11 +1,11 @@
-// Children that an operator should look at, with the reason. Pure.
+// Children with problems, and the reasons. No side effects.
 
-import { span, words } from "./format.js";
+import { duration, words } from "./format.js";
 import { stateOf } from "./states.js";
 
-function trouble(node) {
+function problem(node) {
   const state = stateOf(node);
-  if (node.stuck) return node.in_progress ? `works on ${node.in_progress.name} for ${span(node.in_progress.for_ms)}` : "hangs";
+  if (node.stuck) return node.in_progress ? `is stuck in ${node.in_progress.name} for ${duration(node.in_progress.for_ms)}` : "is stuck";
   if (state === "paused") return "is paused";
   if (state !== "running") {
     if (state === "stopped" && node.restart !== "permanent") return null;
@@ -16,13 +16,13 @@ function trouble(node) {
   return full ? `${full.name} is full` : null;
 }
 
-/** `{path, name, text}` of each child below a branch, and of the branch itself. */
-export function troubles(branch) {
+/** Returns `{path, name, text}` of each problem in a branch. */
+export function problems(branch) {
   const found = [];
   const visit = (node) => {
-    const text = trouble(node);
+    const text = problem(node);
     if (text) found.push({ path: node.path, name: node.path.slice(branch.path.length + 1) || node.id, text });
-    // What is stopped or about to come back took its children along.
+    // The children of a stopped supervisor are stopped, too.
     if (stateOf(node) !== "stopped") node.children.forEach(visit);
   };
   visit(branch);

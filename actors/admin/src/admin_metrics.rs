@@ -1,0 +1,25 @@
+//! Metrics of the endpoint.
+
+use orchestrator_supervise::metrics;
+
+metrics! {
+    /// Metrics that all connections share.
+    pub(crate) struct AdminMetrics {
+        /// Connections closed without a valid HTTP request.
+        pub(crate) malformed: counter("connections") as "refused_malformed",
+        /// Requests refused because of the `Host` or `Origin` of another site.
+        pub(crate) origin: counter("requests") as "refused_origin",
+        /// Requests refused because the token is missing or unknown.
+        pub(crate) unauthorized: counter("requests") as "refused_unauthorized",
+        /// Requests refused because the token's role does not allow the command.
+        pub(crate) forbidden: counter("requests") as "refused_forbidden",
+        /// Requests for events refused because the maximum number of clients is connected.
+        pub(crate) event_limit: counter("requests") as "refused_event_limit",
+        /// Commands refused because the audit log cannot be written.
+        pub(crate) unaudited: counter("requests") as "refused_unaudited",
+        /// Clients connected to the event stream.
+        pub(crate) event_clients: gauge("clients"),
+        /// Lines written to the audit log.
+        pub(crate) audit_lines: counter("lines"),
+    }
+}

@@ -1,0 +1,48 @@
+//! State of the endpoint that all incarnations share.
+
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
+
+use crate::{
+    AdminConfig, AdminError, ProgramInfo,
+    audit::Audit,
+    history::{History, LIMIT_BYTES},
+    listeners::ListenAddresses,
+    tokens::Tokens,
+};
+
+/// State that outlives an incarnation of the endpoint.
+#[derive(Debug)]
+pub(crate) struct EndpointState {
+    pub(crate) addresses: ListenAddresses,
+    /// Tokens for TCP. With `None`, every TCP client is an operator.
+    pub(crate) tokens: Option<Tokens>,
+    pub(crate) audit: Audit,
+    /// Accepted names in `Host` besides the local ones.
+    pub(crate) hosts: Vec<String>,
+    pub(crate) event_clients_max: usize,
+    pub(crate) program_info: ProgramInfo,
+    /// Time when the tree was built, in milliseconds since 1970.
+    pub(crate) started_ms: OnceLock<u64>,
+    pub(crate) history: Mutex<History>,
+}
+
+impl EndpointState {
+    /// Checks the configuration and reads the tokens file.
+    pub(crate) fn new(config: &AdminConfig, program_info: ProgramInfo) -> Result<Self, AdminError> {
+        let addresses = config.addresses()?;
+        let tokens =
+            config.tokens_path().map(|path| Tokens::open(path, program_info.reload.clone())).transpose()?;
+        Ok(Self {
+            addresses: ListenAddresses::new(addresses),
+            tokens,
+            audit: Audit::new(config.audit_path()),
+            hosts: config.allowed_hosts.clone(),
+            event_clients_max: config.max_event_clients,
+            program_info,
+            started_ms: OnceLock::new(),
+            history: Mutex::new(History::new(LIMIT_BYTES)),
+        })
+    }
+}
