@@ -107,7 +107,9 @@ impl<Q: Queue + Unpin + 'static> Handle<ConsoleRequest> for StencilProducer<Q> {
     fn handle(&mut self, request: ConsoleRequest, _: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
         let switch = |paused: bool| {
             self.paused.send_replace(paused);
-            self.status.lock().paused = paused;
+            let mut status = self.status.lock();
+            status.paused = paused;
+            status.report_blocker(&self.cx.vitals);
             tracing::info!(paused, "an operator switched pushing");
             Ok(json!({ "paused": paused }))
         };

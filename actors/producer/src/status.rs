@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use orchestrator_supervise::Vitals;
 use serde::Serialize;
 
 use crate::{
@@ -114,6 +115,23 @@ impl Status {
         }
         let left = progress.total.map(|total| total.saturating_sub(progress.pushed));
         self.left_secs = left.filter(|_| self.jobs_per_sec > 0).map(|left| left.div_ceil(self.jobs_per_sec));
+    }
+
+    /// Reports the reason for not pushing to `GET /v1/why`.
+    pub fn report_blocker(&self, vitals: &Vitals) {
+        let causes = self.blocked_by.join("; ");
+        match self.phase {
+            _ if self.paused => {
+                vitals.set_blocker("paused", "an operator paused pushing", "orchestrator producer resume");
+            }
+            "standby" => vitals.set_blocker(
+                "lease_held",
+                causes,
+                "orchestrator producer status; stop the other producer",
+            ),
+            "blocked" => vitals.set_blocker("tcn_blocked", causes, "orchestrator producer status"),
+            _ => vitals.clear_blocker(),
+        }
     }
 }
 

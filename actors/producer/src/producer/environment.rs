@@ -106,6 +106,7 @@ impl LiveEnvironment {
         }
         let mut status = self.status.lock();
         status.update_phase(machine, wall_ms());
+        status.report_blocker(&self.vitals);
         self.metrics.blocked.set((status.phase == "blocked").into());
         self.metrics.standby.set((status.phase == "standby").into());
         if !status.blocked_by.is_empty() && self.log_is_due(LOG_BLOCKED_INTERVAL) {
