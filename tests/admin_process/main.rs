@@ -4,3 +4,4 @@ mod access;
 mod events;
 mod overload;
 mod views;
+mod why;

@@ -75,7 +75,10 @@ fn pair(fixture: &Fixture) -> [(ProducerEnv, Instance); 2] {
         "{status:#}"
     );
     let (code, out, err) = second.site().cli(&["why", "producer"]);
-    assert!(code == 0 && out.contains("1. producer/stencil_producer: another producer has the lease"), "{out}{err}");
+    assert!(
+        code == 0 && out.contains("1. producer/stencil_producer: another producer has the lease"),
+        "{out}{err}"
+    );
     [(first, working), (second, waiting)]
 }
 

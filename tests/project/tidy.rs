@@ -70,8 +70,8 @@ const CLIENTS: &[&str] = &[
     "UdpSocket",
 ];
 
-/// Paths that may use clients besides edges.
-const EXEMPT: &[&str] = &["actors/admin/", "src/cli/", "tests/"];
+/// Folders besides edges that may name clients: the endpoint, and clients of a running instance.
+const EXEMPT: &[&str] = &["actors/admin/", "src/cli/", "src/demo/", "tests/"];
 
 /// Functions of edge modules that have a client's name.
 const OUR_EDGE_CALLS: &[&str] = &[

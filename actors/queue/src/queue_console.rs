@@ -22,7 +22,11 @@ pub(crate) struct QueueConsole {
     pub(crate) paused: Durable<bool>,
 }
 
-impl Child for QueueConsole {}
+impl Child for QueueConsole {
+    fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
+        self.report_pause(cx);
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -76,8 +80,8 @@ impl Handle<ConsoleRequest> for QueueConsole {
                 Ok(args) => self.requeue(cx, args.attr_path),
                 Err(error) => Answer::now(Err(error)),
             },
-            "pause" => self.set_paused(true),
-            "resume" => self.set_paused(false),
+            "pause" => self.set_paused(true, cx),
+            "resume" => self.set_paused(false, cx),
             _ => Answer::now(Err(ConsoleError::UnknownVerb(VERBS.to_owned()))),
         }
     }
@@ -86,10 +90,19 @@ impl Handle<ConsoleRequest> for QueueConsole {
 impl QueueConsole {
     /// Pauses or resumes hand-outs. While paused, workers get `NOJOBS`, and their DONE lines still
     /// count.
-    fn set_paused(&self, paused: bool) -> Answer<Self, ConsoleReply> {
+    fn set_paused(&self, paused: bool, cx: &ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
         self.paused.update(|value| *value = paused);
+        self.report_pause(cx);
         tracing::info!(paused, "hand-outs paused or resumed");
         Answer::now(Ok(json!({ "paused": paused })))
+    }
+
+    fn report_pause(&self, cx: &ChildCx<'_, Self>) {
+        if self.paused.get() {
+            cx.vitals().set_blocker("paused", "an operator paused hand-outs", "orchestrator queue resume");
+        } else {
+            cx.vitals().clear_blocker();
+        }
     }
 
     fn requeue(&self, cx: &mut ChildCx<'_, Self>, attr_path: String) -> Answer<Self, ConsoleReply> {
