@@ -74,7 +74,7 @@ fn pair(fixture: &Fixture) -> [(ProducerEnv, Instance); 2] {
         status["blocked_by"][0].as_str().is_some_and(|text| text.contains("another producer")),
         "{status:#}"
     );
-    let (code, out, err) = second.site().cli(&["why", "producer"]);
+    let (code, out, err) = second.base().cli(&["why", "producer"]);
     assert!(
         code == 0 && out.contains("1. producer/stencil_producer: another producer has the lease"),
         "{out}{err}"
