@@ -77,7 +77,7 @@ fn a_redis_outage_is_logged_after_it_ends() {
     eventually("the link to be down", || env.base.link("ingester/eiger-ingester/redis").state == "down");
     env.redis.start_again();
     eventually("the outage to be logged", || {
-        let is_outage = |line: &Line| line.0 == "WARNING" && line.2.contains("is Redis running at");
+        let is_outage = |line: &Line| line.0 == "WARNING" && line.2.contains("check that Redis runs at");
         lines(&env.redis).iter().any(is_outage)
     });
 }

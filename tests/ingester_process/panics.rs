@@ -75,7 +75,7 @@ fn the_next_scan_uses_a_new_worker_connection() {
     scan(2, &["w"]);
     eventually("it has left", || env.metric("egress", "worker_events") == 1);
     env.base.inject_panic("ingester/eiger-ingester/scan/work");
-    eventually("the scan is cut short", || env.metric("scan/work", "broken_scans") == 1);
+    eventually("the scan is cut short", || env.metric("scan/work", "interrupted_scans") == 1);
     scan(3, &["w"]);
     // The connection closes, with or without delivering that start.
     while let Ok(parts) = worker.receive() {

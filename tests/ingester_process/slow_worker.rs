@@ -100,7 +100,7 @@ fn other_workers_keep_their_rate_while_spill_space_is_left() {
         eventually("the others have all of theirs", || {
             taken[1..].iter().all(|taken| taken.load(SeqCst) == 24)
         });
-        assert_eq!(env.metric("scan/work", "held_up_by_workers"), 0);
+        assert_eq!(env.metric("scan/work", "blocked_by_worker"), 0);
         // The metric is updated twice a second.
         eventually("the rest of the slow one's waits on disk", || env.metric("egress", "spilled_bytes") > 0);
     });
@@ -110,7 +110,7 @@ fn other_workers_keep_their_rate_while_spill_space_is_left() {
 #[test]
 fn a_full_spill_slows_all_workers_and_loses_nothing() {
     scan(240, |env, taken| {
-        eventually("all are held up", || env.metric("scan/work", "held_up_by_workers") == 1);
+        eventually("all are held up", || env.metric("scan/work", "blocked_by_worker") == 1);
         let others = || taken[1..].iter().map(|taken| taken.load(SeqCst)).collect::<Vec<_>>();
         assert!(others().iter().all(|taken| *taken < 82), "{:?} of 82 while one cannot go on", others());
     });

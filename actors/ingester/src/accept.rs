@@ -1,4 +1,4 @@
-//! The actor Accept: which workers are connected. It lives on while mappings come and go.
+//! The actor Accept: keeps the list of connected workers. It is not restarted with mappings.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,10 +10,10 @@ use crate::{
     roster::Roster,
 };
 
-/// How often the ingester hears of all workers, and who is silent is forgotten.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval at which the list is published and silent workers are removed.
+const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Hears workers and tells the ingester of them.
+/// Receives the workers' pings and reports the connected workers to the actor Ingester.
 pub(crate) struct Accept {
     roster: Roster,
     ingester: Recipient<WorkersSeen>,
@@ -26,37 +26,42 @@ impl Accept {
             "connected_workers",
             "workers",
             MetricKind::Gauge,
-            "Workers heard of within the last four seconds.",
+            "Workers that pinged within the last four seconds.",
         );
         Self { roster: Roster::default(), ingester, connected }
     }
 
-    fn tell(&self, changed: bool) {
+    fn publish(&self, changed: bool) {
         self.connected.set(self.roster.workers().len() as u64);
-        // Where the ingester refuses it, it hears of them with the next look.
+        // If the mailbox is full, the next interval reports it.
         let _ = self.ingester.tell(WorkersSeen { workers: self.roster.clone(), changed });
     }
 }
 
 impl Child for Accept {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
-        cx.every(LOOK, |accept, _| {
-            let changed = accept.roster.forget(Instant::now());
-            accept.tell(changed);
+        cx.every(INTERVAL, |accept, _| {
+            let changed = accept.roster.remove_expired(Instant::now());
+            accept.publish(changed);
         });
     }
 }
 
 impl Handle<WorkerPinged> for Accept {
     fn handle(&mut self, ping: WorkerPinged, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
-        if self.roster.heard(ping.worker, Uuid::from_bytes(ping.service_uuid), Instant::now(), wall()) {
-            self.tell(true);
+        if self.roster.record_ping(
+            ping.worker,
+            Uuid::from_bytes(ping.service_uuid),
+            Instant::now(),
+            unix_time(),
+        ) {
+            self.publish(true);
         }
         Answer::done()
     }
 }
 
-/// Seconds since 1970, for who reads them: this clock may be set.
-fn wall() -> f64 {
+/// Wall-clock time, seconds since 1970.
+fn unix_time() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

@@ -1,51 +1,52 @@
-//! Which event a numbered frame belongs to (`on_gap = "align"`). Pure. Frames are numbered from 0 in each series; the message that
-//! starts a series has an event of its own before them.
+//! Matching of numbered frames with events (`on_gap = "align"`). Pure. Frames are numbered from 0
+//! in each series, and the message that starts a series has its own event before them.
 
 use crate::item::{Item, Parts};
 
-/// One stream's items against its events, over one mapping.
+/// Alignment of one stream over one mapping.
 #[derive(Debug, Default)]
 pub struct Alignment {
-    /// Number that the next event's frame should have; None outside of a series.
+    /// Expected number of the next event's frame; None outside a series.
     next: Option<u64>,
-    kept: Option<Item>,
+    take_kept: Option<Item>,
 }
 
-/// What becomes of an item at the event that is to be sent.
+/// Outcome of aligning an item with the next event.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Place {
-    /// It is this event's.
-    Here(Item),
-    /// This event's frame was lost: its workers get an item without parts. The one that was placed is kept for its own event.
-    Hole(Item),
-    /// Its event was sent before.
+pub enum AlignedItem {
+    /// The item belongs to this event.
+    Matched(Item),
+    /// This event's frame was lost. Its workers get this item without parts; the aligned item is
+    /// kept for its own event.
+    Missing(Item),
+    /// The item's event was already sent.
     Late,
 }
 
 impl Alignment {
-    /// An item whose event had not come yet.
-    pub fn kept(&mut self) -> Option<Item> {
-        self.kept.take()
+    /// Takes the item that was kept for a later event.
+    pub fn take_kept(&mut self) -> Option<Item> {
+        self.take_kept.take()
     }
 
-    /// Places `item` at the next event.
-    pub fn place(&mut self, item: Item) -> Place {
+    /// Aligns `item` with the next event.
+    pub fn align(&mut self, item: Item) -> AlignedItem {
         let Some(number) = item.number else {
             // A start, an end, or a protocol without numbers.
             self.next = Some(0);
-            return Place::Here(item);
+            return AlignedItem::Matched(item);
         };
         let expected = self.next.unwrap_or(number);
         if number < expected {
-            return Place::Late;
+            return AlignedItem::Late;
         }
         self.next = Some(expected + 1);
         if number == expected {
-            return Place::Here(item);
+            return AlignedItem::Matched(item);
         }
-        let hole = Item { typ: item.typ.clone(), frames: Parts::new(), number: Some(expected) };
-        self.kept = Some(item);
-        Place::Hole(hole)
+        let missing = Item { typ: item.typ.clone(), frames: Parts::new(), number: Some(expected) };
+        self.take_kept = Some(item);
+        AlignedItem::Missing(missing)
     }
 }
 
@@ -64,7 +65,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost, doubled or late on the way: a frame is at its own event or nowhere.
+        /// Holds for any lost, repeated or late frames.
         #[test]
         fn a_frame_is_at_its_own_event_or_nowhere(numbers in prop::collection::vec(0u64..30, 0..60)) {
             let mut alignment = Alignment::default();
@@ -72,17 +73,17 @@ mod tests {
             let mut sent = Vec::new();
             'events: loop {
                 loop {
-                    let Some(item) = alignment.kept().or_else(|| source.next()) else { break 'events };
-                    match alignment.place(item) {
-                        Place::Here(item) | Place::Hole(item) => break sent.push(item),
-                        Place::Late => {}
+                    let Some(item) = alignment.take_kept().or_else(|| source.next()) else { break 'events };
+                    match alignment.align(item) {
+                        AlignedItem::Matched(item) | AlignedItem::Missing(item) => break sent.push(item),
+                        AlignedItem::Late => {}
                     }
                 }
             }
             for (event, item) in sent.iter().enumerate().skip(1) {
                 prop_assert_eq!(item.number, Some(event as u64 - 1));
             }
-            // Each first occurrence that is not behind a later frame has arrived.
+            // Each frame that is not behind a later one has arrived.
             let mut highest = None;
             for number in numbers {
                 if highest.is_none_or(|highest| number > highest) {
@@ -97,7 +98,7 @@ mod tests {
     fn a_protocol_without_numbers_is_matched_by_count() {
         let mut alignment = Alignment::default();
         for _ in 0..3 {
-            assert_eq!(alignment.place(start()), Place::Here(start()));
+            assert_eq!(alignment.align(start()), AlignedItem::Matched(start()));
         }
     }
 }

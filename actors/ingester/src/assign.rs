@@ -1,5 +1,5 @@
-//! The actor Assign: finds in the entries of a mapping's `assigned` stream which workers the events go to, and hands the part of this ingester
-//! on to Work. A new mapping is a new incarnation.
+//! The actor Assign: reads a mapping's `assigned` stream and forwards the events of this ingester's
+//! streams to Work. Each mapping is a new incarnation.
 
 use std::time::Duration;
 
@@ -9,23 +9,23 @@ use orchestrator_supervise::{
 
 use crate::{
     assignment::{Assignment, Reader},
-    edge::redis::{Place, follow_assigned},
+    edge::redis::{RedisTarget, follow_assigned},
     mapping::Mappings,
     messages::{EntriesRead, EventsAssigned, InvalidEntry},
     stream_queue::StreamQueues,
 };
 
-/// Events handed on at once.
-const CHUNK: usize = 1_024;
-/// Time-out for Work to have room for more events: as long as their frames take to come.
-const ROOM: Duration = Duration::MAX;
+/// Events in one message to Work.
+const CHUNK_EVENTS: usize = 1_024;
+/// No time-out: Work may wait for frames as long as it takes.
+const FORWARD_TIMEOUT: Duration = Duration::MAX;
 
 metrics! {
     /// Metrics of the assignments.
     struct AssignMetrics {
-        /// Events of which a stream of this ingester was assigned.
+        /// Events assigned to workers with at least one stream of this ingester.
         assigned: counter("events") as "assigned_events",
-        /// Entries of the assignments that could not be read, skipped: their events are not sent.
+        /// Assignment entries that could not be read and were skipped; their events are not sent.
         invalid: counter("") as "invalid_assignments",
     }
 }
@@ -34,9 +34,9 @@ metrics! {
 pub(crate) struct Assign {
     streams: StreamQueues,
     mappings: DurableView<Mappings>,
-    redis: Place,
+    redis: RedisTarget,
     work: Recipient<EventsAssigned>,
-    /// None: nothing of the mapping is assigned to this ingester.
+    /// None if the mapping uses no stream of this ingester.
     reader: Option<Reader>,
     metrics: AssignMetrics,
 }
@@ -45,7 +45,7 @@ impl Assign {
     pub(crate) fn new(
         streams: StreamQueues,
         mappings: DurableView<Mappings>,
-        redis: Place,
+        redis: RedisTarget,
         work: Recipient<EventsAssigned>,
         vitals: &Vitals,
     ) -> Self {
@@ -83,9 +83,9 @@ impl Handle<EntriesRead> for Assign {
         }
         self.metrics.assigned.add(events.len() as u64);
         let (reply, answer) = Answer::later();
-        cx.spawn(hand_on(events, self.work.clone()), |_, handed_on, cx| match handed_on {
+        cx.spawn(forward(events, self.work.clone()), |_, forwarded, cx| match forwarded {
             Ok(()) => _ = reply.send(invalid),
-            // Work has ended, and Assign is started again with it.
+            // Work has ended; the supervisor restarts Assign with it.
             Err(AskError::Lost) => {}
             Err(error) => cx.fail(Fault::from_error(&error)),
         });
@@ -93,11 +93,11 @@ impl Handle<EntriesRead> for Assign {
     }
 }
 
-/// Waits where Work is behind: so what waits is bounded.
-async fn hand_on(events: Vec<Assignment>, work: Recipient<EventsAssigned>) -> Result<(), AskError> {
+/// Sends the events to Work in chunks and waits while Work has no room.
+async fn forward(events: Vec<Assignment>, work: Recipient<EventsAssigned>) -> Result<(), AskError> {
     let mut events = events.into_iter();
     while events.len() > 0 {
-        work.ask(EventsAssigned(events.by_ref().take(CHUNK).collect()), ROOM).await?;
+        work.ask(EventsAssigned(events.by_ref().take(CHUNK_EVENTS).collect()), FORWARD_TIMEOUT).await?;
     }
     Ok(())
 }

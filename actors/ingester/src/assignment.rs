@@ -1,4 +1,5 @@
-//! Assignment of events to workers (CONTRACT IO08, IO09). Pure: entries of the `assigned` stream in, my part of them out.
+//! Assignment of events to workers (CONTRACT IO08, IO09). Pure: reads entries of the `assigned`
+//! stream and returns the part for this ingester.
 
 mod event;
 mod plain;
@@ -11,23 +12,23 @@ use serde::{
 };
 use smallvec::SmallVec;
 
-pub use self::event::{Addressees, Assignment, WorkerName};
-use self::event::{Known, shared};
+pub use self::event::{Assignment, WorkerList, WorkerName};
+use self::event::{ReaderState, intern};
 
-/// Reads entries for the streams that are active here.
+/// Reader of entries for this ingester's active streams.
 #[derive(Debug)]
-pub struct Reader(Known);
+pub struct Reader(ReaderState);
 
 impl Reader {
-    /// For the active streams, in the order in which a message has them.
+    /// Reader for the active streams, in message order.
     pub fn new(streams: Vec<Arc<str>>) -> Self {
-        Self(Known { streams, names: BTreeSet::new() })
+        Self(ReaderState { streams, names: BTreeSet::new() })
     }
 
-    /// The assignments of one entry that concern an active stream.
+    /// Assignments of one entry for the active streams.
     ///
     /// # Errors
-    /// It is not what a controller writes.
+    /// The entry does not have the controller's format.
     pub fn read(&mut self, entry: &[u8]) -> Result<Vec<Assignment>, serde_json::Error> {
         match plain::read(&mut self.0, entry) {
             Some(mine) => Ok(mine),
@@ -43,8 +44,8 @@ impl Reader {
     }
 }
 
-/// An entry: nothing is made of what is not mine.
-struct Entry<'a>(&'a mut Known);
+/// Deserializer of an entry. Other ingesters' streams allocate nothing.
+struct Entry<'a>(&'a mut ReaderState);
 
 impl<'de> DeserializeSeed<'de> for Entry<'_> {
     type Value = Vec<Assignment>;
@@ -70,8 +71,8 @@ impl<'de> Visitor<'de> for Entry<'_> {
     }
 }
 
-/// One event; None if no active stream is in it.
-struct Event<'a>(&'a mut Known);
+/// Deserializer of one event; None if no active stream is in it.
+struct Event<'a>(&'a mut ReaderState);
 
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "snake_case")]
@@ -112,11 +113,11 @@ impl<'de> Visitor<'de> for Event<'_> {
     }
 }
 
-/// The streams of an event: mine, in the order of a message.
-struct Streams<'a>(&'a mut Known);
+/// Deserializer of an event's streams: those active here, in message order.
+struct Streams<'a>(&'a mut ReaderState);
 
 impl<'de> DeserializeSeed<'de> for Streams<'_> {
-    type Value = SmallVec<[(usize, Addressees); 1]>;
+    type Value = SmallVec<[(usize, WorkerList); 1]>;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
         from.deserialize_map(self)
@@ -124,14 +125,14 @@ impl<'de> DeserializeSeed<'de> for Streams<'_> {
 }
 
 impl<'de> Visitor<'de> for Streams<'_> {
-    type Value = SmallVec<[(usize, Addressees); 1]>;
+    type Value = SmallVec<[(usize, WorkerList); 1]>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("workers by stream")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut streams: A) -> Result<Self::Value, A::Error> {
-        let Known { streams: known, names } = self.0;
+        let ReaderState { streams: known, names } = self.0;
         let mut mine = Self::Value::with_capacity(known.len());
         while let Some(position) = streams.next_key_seed(Position(known))? {
             let Some(position) = position else {
@@ -139,7 +140,7 @@ impl<'de> Visitor<'de> for Streams<'_> {
                 continue;
             };
             let workers = streams.next_value_seed(Workers(names))?;
-            // Of a repeated one the last counts.
+            // The last of repeated keys wins.
             match mine.binary_search_by_key(&position, |(position, _)| *position) {
                 Ok(at) => mine[at].1 = workers,
                 Err(at) => mine.insert(at, (position, workers)),
@@ -149,7 +150,7 @@ impl<'de> Visitor<'de> for Streams<'_> {
     }
 }
 
-/// Which of the active streams a name is.
+/// Position of a name among the active streams.
 struct Position<'a>(&'a [Arc<str>]);
 
 impl<'de> DeserializeSeed<'de> for Position<'_> {
@@ -172,11 +173,11 @@ impl Visitor<'_> for Position<'_> {
     }
 }
 
-/// The workers of a stream.
+/// Deserializer of a stream's workers.
 struct Workers<'a>(&'a mut BTreeSet<WorkerName>);
 
 impl<'de> DeserializeSeed<'de> for Workers<'_> {
-    type Value = Addressees;
+    type Value = WorkerList;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
         from.deserialize_seq(self)
@@ -184,14 +185,14 @@ impl<'de> DeserializeSeed<'de> for Workers<'_> {
 }
 
 impl<'de> Visitor<'de> for Workers<'_> {
-    type Value = Addressees;
+    type Value = WorkerList;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array of workers")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Self::Value, A::Error> {
-        let mut workers = Addressees::new();
+        let mut workers = WorkerList::new();
         while let Some(name) = names.next_element_seed(Name(self.0))? {
             workers.push(name);
         }
@@ -199,7 +200,7 @@ impl<'de> Visitor<'de> for Workers<'_> {
     }
 }
 
-/// A worker's name.
+/// Deserializer of a worker's name.
 struct Name<'a>(&'a mut BTreeSet<WorkerName>);
 
 impl<'de> DeserializeSeed<'de> for Name<'_> {
@@ -218,7 +219,7 @@ impl Visitor<'_> for Name<'_> {
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(shared(self.0, name))
+        Ok(intern(self.0, name))
     }
 }
 

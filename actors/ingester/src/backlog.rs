@@ -1,5 +1,5 @@
-//! Items of one stream that wait for their events: first in, first out, bounded in bytes. They come and go in batches: many are
-//! small.
+//! Queue of one stream's items that wait for their events: first in, first out, bounded in bytes.
+//! Items move in batches.
 
 use std::{
     collections::VecDeque,
@@ -11,16 +11,16 @@ use tokio::sync::Notify;
 
 use crate::item::Item;
 
-/// What an item costs beside its bytes, so that small ones are bounded, too.
+/// Memory of an item beside its bytes, so that many small items are bounded, too.
 const ITEM_BYTES: usize = 128;
 
-/// Between a stream's source and the one that takes its items. It outlives both.
+/// Queue between a stream's source and Work. It outlives both.
 #[derive(Debug)]
 pub struct Backlog {
     bytes_max: usize,
-    /// A lock, not a message for each batch: see [`ItemsIngested`](crate::messages::ItemsIngested) for what that would cost.
+    /// A lock instead of messages; see [`ItemsIngested`](crate::messages::ItemsIngested).
     waiting: Mutex<Waiting>,
-    /// Items were taken.
+    /// Notified when items were taken.
     taken: Notify,
 }
 
@@ -28,18 +28,18 @@ pub struct Backlog {
 struct Waiting {
     items: VecDeque<(Item, Instant)>,
     bytes: usize,
-    /// Somebody found nothing to take, and waits.
-    wanted: bool,
+    /// The consumer found the queue empty and waits.
+    consumer_waiting: bool,
 }
 
 impl Backlog {
-    /// Holds `bytes_max`; a single larger item is held alone.
+    /// Queue of at most `bytes_max`; a single larger item is accepted alone.
     pub fn new(bytes_max: usize) -> Self {
         Self { bytes_max, waiting: Mutex::default(), taken: Notify::new() }
     }
 
-    /// Adds the first of `items`, as many as there is room for; the others are left there. True if the one who takes them waits, and is to be
-    /// told.
+    /// Moves items from the front of `items` while there is room. Returns true if the consumer
+    /// waits and must be notified.
     #[must_use = "the one who takes them waits for ever if it is not told"]
     pub fn offer(&self, items: &mut VecDeque<Item>) -> bool {
         let now = Instant::now();
@@ -54,15 +54,15 @@ impl Backlog {
                 waiting.items.push_back((item, now));
             }
         }
-        !waiting.items.is_empty() && std::mem::take(&mut waiting.wanted)
+        !waiting.items.is_empty() && std::mem::take(&mut waiting.consumer_waiting)
     }
 
-    /// Adds all `items`, each once there is room for it; `tell` tells the one who takes them and waits.
-    pub async fn push(&self, items: &mut VecDeque<Item>, tell: impl Fn()) {
+    /// Moves all `items`, waiting for room; `notify` wakes a waiting consumer.
+    pub async fn push(&self, items: &mut VecDeque<Item>, notify: impl Fn()) {
         loop {
             let taken = self.taken.notified();
             if self.offer(items) {
-                tell();
+                notify();
             }
             if items.is_empty() {
                 return;
@@ -71,8 +71,8 @@ impl Backlog {
         }
     }
 
-    /// Moves items to the end of `into`: up to `many`, and no more once they have `bytes`. Without waiting: where there is none, the next one that
-    /// comes is told of.
+    /// Moves items to the end of `into`: up to `many`, and none after `bytes` are reached. Does not
+    /// wait; if the queue is empty, the next offer returns true.
     pub fn take(&self, into: &mut VecDeque<Item>, many: usize, bytes: usize) {
         let mut waiting = self.waiting.lock();
         let mut moved = 0;
@@ -85,30 +85,30 @@ impl Backlog {
             }
         }
         waiting.bytes -= moved;
-        waiting.wanted = moved == 0;
+        waiting.consumer_waiting = moved == 0;
         drop(waiting);
         if moved > 0 {
             self.taken.notify_one();
         }
     }
 
-    /// Throws away what waits.
+    /// Drops all queued items.
     pub fn clear(&self) {
         *self.waiting.lock() = Waiting::default();
         self.taken.notify_one();
     }
 
-    /// Bytes that wait, with what holding them costs.
+    /// Bytes queued, with the overhead of each item.
     pub fn bytes(&self) -> usize {
         self.waiting.lock().bytes
     }
 
-    /// Items that wait.
+    /// Number of queued items.
     pub fn items(&self) -> usize {
         self.waiting.lock().items.len()
     }
 
-    /// How long the oldest one has waited.
+    /// Waiting time of the oldest item.
     pub fn oldest(&self) -> Option<Duration> {
         self.waiting.lock().items.front().map(|(_, since)| since.elapsed())
     }
@@ -129,12 +129,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_pushed_is_taken_in_order_and_never_more_than_the_bound_waits() {
-        let (backlog, told) = (Backlog::new(4_096), Notify::new());
+    async fn items_are_taken_in_order_within_the_byte_bound() {
+        let (backlog, notify) = (Backlog::new(4_096), Notify::new());
         let push = async {
             for n in 0..200 {
                 let mut batch = (0..n % 9 + 1).map(|at| item(n * 10 + at, 500)).collect();
-                backlog.push(&mut batch, || told.notify_one()).await;
+                backlog.push(&mut batch, || notify.notify_one()).await;
                 assert!(backlog.bytes() <= 4_096);
             }
         };
@@ -145,7 +145,7 @@ mod tests {
                     while taken.is_empty() {
                         backlog.take(&mut taken, 3, 1_000);
                         if taken.is_empty() {
-                            told.notified().await;
+                            notify.notified().await;
                         }
                         assert!(taken.len() <= 2, "two have reached the bytes");
                     }

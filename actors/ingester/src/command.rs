@@ -1,20 +1,20 @@
-//! `orchestrator ingester ..`: verbs of the ingesters' consoles.
+//! `orchestrator ingester ..`: commands answered by the ingesters' consoles.
 
 use clap::Subcommand;
 use orchestrator_subsystem::{CommandError, Context, OutputFormat, columns::align};
 use serde_json::{Value, json};
 
-/// The branch that they are in.
+/// Path of the subsystem in the tree.
 const BRANCH: &str = "ingester";
 
-/// Look into the ingesters.
+/// Inspect the ingesters
 #[derive(Debug, Clone, Subcommand)]
 pub enum IngesterCommand {
-    /// Show mapping, streams and workers of each ingester: who waits for whom
+    /// Show mapping, streams and workers of each ingester
     ///
     /// Example: orchestrator ingester status
     Status {
-        /// Only this one
+        /// Name of the only ingester to show
         name: Option<String>,
         #[command(flatten)]
         form: OutputFormat,
@@ -40,18 +40,18 @@ pub(crate) async fn run(command: &IngesterCommand, context: &mut Context<'_>) ->
     context.print(&statuses.iter().map(page).collect::<Vec<_>>().join("\n"))
 }
 
-/// One ingester: a line on itself, a table of its streams, a table of its workers.
+/// Text of one ingester: a summary line, a table of streams, a table of workers.
 fn page(status: &Value) -> String {
-    let presence = &status["presence"];
+    let state = &status["state"];
     let head = [
-        ("ingester", &presence["name"]),
-        ("at", &presence["url"]),
-        ("mapping", &presence["mapping_uuid"]),
-        ("events", &presence["processed_events"]),
-        ("a second", &presence["event_rate"]),
+        ("ingester", &state["name"]),
+        ("url", &state["url"]),
+        ("mapping", &state["mapping_uuid"]),
+        ("events", &state["processed_events"]),
+        ("events/s", &state["event_rate"]),
     ];
     let head: Vec<_> = head.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect();
-    let streams = presence["orchestrator"]["streams"].as_object().into_iter().flatten();
+    let streams = state["orchestrator"]["streams"].as_object().into_iter().flatten();
     let streams = table(
         ["STREAM", "ITEMS", "WAITING", "OLDEST MS", "GAPS", "MISSING", "INVALID", "LOST"],
         streams.map(|(name, metrics)| {
@@ -106,9 +106,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_tells_who_waits_for_whom() {
+    fn a_page_shows_streams_and_workers() {
         let status = json!({
-            "presence": {
+            "state": {
                 "name": "eiger-ingester", "url": "tcp://node7:10010", "mapping_uuid": null,
                 "processed_events": 7, "event_rate": 3.25,
                 "orchestrator": {"streams": {"eiger": {"items": 9, "waiting_items": 2, "oldest_item": 31, "gaps": 1,
@@ -118,7 +118,7 @@ mod tests {
                 "spilled_bytes": 0, "oldest_ms": null}],
         });
         let expected = "\
-ingester eiger-ingester, at tcp://node7:10010, mapping -, events 7, a second 3.2
+ingester eiger-ingester, url tcp://node7:10010, mapping -, events 7, events/s 3.2
 STREAM  ITEMS  WAITING  OLDEST MS  GAPS  MISSING  INVALID  LOST
 eiger       9        2         31     1        4        0     0
 WORKER  CONNECTED  EVENTS  QUEUED  BYTES  ON DISK  OLDEST MS

@@ -10,47 +10,51 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    edge::redis::Place as RedisPlace,
-    presence::check_name,
-    source::{Place, Registry},
+    edge::redis::RedisTarget,
+    ingester_state::check_name,
+    source::{Registry, SourceOptions},
 };
 
-/// An ingester: what it takes frames from, and where workers find it. There may be several.
+/// An ingester: its sources, its workers' port and its limits. Each section configures one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["name"]))]
 pub struct IngesterConfig {
-    /// Its name in Redis, without a colon; empty (drop-in only): its streams' names joined by `_`, and `-ingester`.
+    /// Name in Redis, without a colon. Empty (drop-in only): the stream names joined by `_`, and
+    /// `-ingester`.
     pub name: String,
-    /// Where workers connect to, address and port.
+    /// Address and port on which workers connect.
     #[schemars(length(min = 1), extend("format" = "address"))]
     pub listen: String,
-    /// Where workers are told to connect to, `tcp://host:port`; empty: `tcp://localhost` and the port of `listen`.
+    /// Address published to workers, `tcp://host:port`. Empty: `tcp://localhost` and the port of
+    /// `listen`.
     #[schemars(extend("format" = "address"))]
     pub advertise: String,
-    /// Redis; a url with a password belongs into `redis_url_file`.
+    /// URL of Redis. Put a URL with a password into `redis_url_file`.
     #[schemars(length(min = 1), extend("format" = "address"))]
     pub redis_url: String,
-    /// A file with the url instead.
+    /// File with the URL of Redis, in place of `redis_url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redis_url_file: Option<PathBuf>,
-    /// One file that all events are dumped to; without it the parameter `dump_prefix` of the controller decides.
+    /// File to which all events are dumped. Unset: the controller's parameter `dump_prefix`
+    /// decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dump_path: Option<String>,
-    /// Bytes that wait in memory for one worker; what is more goes to a file.
+    /// Memory for the messages queued for one worker, bytes. Further messages are spilled to disk.
     #[schemars(range(min = 1_048_576, max = 1_099_511_627_776_u64))]
     pub egress_bytes_per_peer: u64,
-    /// Bytes that wait in files for all workers; when they are used up, the sources are slowed down. 0: no files.
+    /// Disk space for spilled messages of all workers, bytes. When it is used up, sources are
+    /// slowed down. 0: no spilling.
     #[schemars(range(max = 1_125_899_906_842_624_u64))]
     pub spill_bytes: u64,
-    /// Where those files are; they have no names, and are gone with the process.
+    /// Directory of the spill files. They are unnamed and vanish with the process.
     #[schemars(length(min = 1))]
     pub spill_dir: PathBuf,
-    /// What to do when frames are missing.
+    /// Reaction to missing frames.
     pub on_gap: OnGap,
-    /// A JSON file that says which build runs, published for people; passed over if it is missing.
+    /// JSON file with the build's metadata, published in Redis. Ignored if it is missing.
     pub build_meta_file: PathBuf,
-    /// Its streams, in the order in which a message has them.
+    /// Streams, in the order in which messages carry them.
     pub stream: Vec<StreamConfig>,
 }
 
@@ -59,36 +63,37 @@ pub struct IngesterConfig {
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["name", "source"]))]
 pub struct StreamConfig {
-    /// Its name, as mappings have it.
+    /// Name used in mappings.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// Its protocol, e.g. `stins`, or the original's class name.
+    /// Source protocol, e.g. `stins`, or the original's class name.
     #[schemars(length(min = 1))]
     pub source: String,
-    /// Where the source is, e.g. `tcp://detector:9999`.
+    /// Address of a source that is dialled, e.g. `tcp://detector:9999`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "address"))]
     pub upstream_url: Option<String>,
-    /// Where a source that connects to us finds us, address and port.
+    /// Address and port on which a source connects.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "address"))]
     pub listen: Option<String>,
-    /// A file that is played.
+    /// File to replay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// How fast it is played: `full`, `recorded`, or e.g. `1000/s`.
+    /// Replay speed: `recorded`, or a rate such as `1000/s`. Unset: full speed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<String>,
 }
 
-/// What to do when frames are missing.
+/// Reaction to missing frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnGap {
-    /// Count and log it; the next frame goes to the next event, as the original does.
+    /// Counts and logs the gap. The next frame goes to the next event, as in the original.
     #[default]
     Count,
-    /// Each frame goes to the event of its number; an event whose frame is missing gets a stream without parts.
+    /// Sends each frame with the event of its number. An event whose frame is missing gets a stream
+    /// without parts.
     Align,
 }
 
@@ -112,8 +117,8 @@ impl Default for IngesterConfig {
 }
 
 impl StreamConfig {
-    pub(crate) fn place(&self) -> Place {
-        Place {
+    pub(crate) fn source_options(&self) -> SourceOptions {
+        SourceOptions {
             upstream_url: self.upstream_url.clone(),
             listen: self.listen.clone(),
             file: self.file.clone(),
@@ -121,15 +126,15 @@ impl StreamConfig {
         }
     }
 
-    /// What a person would look for: address or file.
+    /// Address or file, for operators.
     pub(crate) fn endpoint(&self) -> String {
-        let places = [&self.upstream_url, &self.listen, &self.file];
-        places.into_iter().flatten().next().cloned().unwrap_or_default()
+        let endpoints = [&self.upstream_url, &self.listen, &self.file];
+        endpoints.into_iter().flatten().next().cloned().unwrap_or_default()
     }
 }
 
 impl IngesterConfig {
-    /// Its name in Redis.
+    /// Name in Redis.
     pub fn name(&self) -> String {
         if !self.name.is_empty() {
             return self.name.clone();
@@ -138,19 +143,19 @@ impl IngesterConfig {
         format!("{}-ingester", streams.join("_"))
     }
 
-    /// Where it listens.
+    /// Address of the workers' port.
     ///
     /// # Errors
-    /// It is no address with a port.
+    /// `listen` is not an address with a port.
     pub fn address(&self) -> Result<SocketAddr, String> {
         let found = self.listen.to_socket_addrs().map(|mut found| found.next());
         match found {
             Ok(Some(address)) => Ok(address),
-            _ => Err("no address: write e.g. 0.0.0.0:10000".to_owned()),
+            _ => Err("not an address with a port: write e.g. 0.0.0.0:10000".to_owned()),
         }
     }
 
-    /// Where workers are told to connect to.
+    /// Address published to workers.
     pub fn url(&self) -> String {
         if !self.advertise.is_empty() {
             return self.advertise.clone();
@@ -159,10 +164,10 @@ impl IngesterConfig {
         format!("tcp://localhost:{port}")
     }
 
-    /// The url of Redis.
+    /// URL of Redis.
     ///
     /// # Errors
-    /// Its file cannot be read.
+    /// `redis_url_file` cannot be read.
     pub(crate) fn redis(&self) -> Result<String, String> {
         match &self.redis_url_file {
             None => Ok(self.redis_url.clone()),
@@ -172,67 +177,76 @@ impl IngesterConfig {
         }
     }
 
-    /// What a schema cannot say of all ingesters: everything that the operator has to change. The texts begin with
-    /// `section.key = value`.
+    /// Returns every error that the JSON schema cannot express. Each text begins with `section.key
+    /// = value`.
     pub fn check(all: &[Self], registry: &Registry) -> Vec<String> {
         let mut wrong = Vec::new();
-        for (i, one) in all.iter().enumerate() {
-            let mut say = |key: &str, value: &str, text: &str| {
+        for (i, config) in all.iter().enumerate() {
+            let mut report = |key: &str, value: &str, text: &str| {
                 wrong.push(format!("ingester.{i}.{key} = {value}: {text}"))
             };
-            if let Err(text) = check_name(&one.name()) {
-                say("name", &one.name(), &text);
+            if let Err(text) = check_name(&config.name()) {
+                report("name", &config.name(), &text);
             }
-            if all[..i].iter().any(|other| other.name() == one.name()) {
-                say("name", &one.name(), "another ingester has this name: give each its own");
+            if all[..i].iter().any(|other| other.name() == config.name()) {
+                report("name", &config.name(), "another ingester has this name: give each its own");
             }
-            match one.address() {
-                Err(text) => say("listen", &one.listen, &text),
+            match config.address() {
+                Err(text) => report("listen", &config.listen, &text),
                 Ok(address) if all[..i].iter().any(|other| other.address() == Ok(address)) => {
-                    say("listen", &one.listen, "another ingester listens there: give each its own port");
+                    report(
+                        "listen",
+                        &config.listen,
+                        "another ingester listens there: give each its own port",
+                    );
                 }
                 Ok(_) => {}
             }
-            // Whatever it is, it is not repeated: it may have a password.
-            if let (None, Err(text)) = (&one.redis_url_file, RedisPlace::new(&one.redis_url, "", Uuid::nil()))
+            // The URL is not repeated, since it may contain a password.
+            if let (None, Err(text)) =
+                (&config.redis_url_file, RedisTarget::new(&config.redis_url, "", Uuid::nil()))
             {
-                say("redis_url", "this", &text);
+                report("redis_url", "this", &text);
             }
-            if !one.url().starts_with("tcp://") {
-                say("advertise", &one.advertise, "workers know tcp only: write tcp://host:port");
+            if !config.url().starts_with("tcp://") {
+                report(
+                    "advertise",
+                    &config.advertise,
+                    "workers connect over TCP only: write tcp://host:port",
+                );
             }
-            if one.stream.is_empty() {
-                say(
+            if config.stream.is_empty() {
+                report(
                     "stream",
                     "[]",
                     "an ingester needs a stream: add [[ingester.stream]] with name and source",
                 );
             }
-            one.check_streams(&mut say, registry);
+            config.check_streams(&mut report, registry);
         }
         wrong
     }
 
-    fn check_streams(&self, say: &mut impl FnMut(&str, &str, &str), registry: &Registry) {
+    fn check_streams(&self, report: &mut impl FnMut(&str, &str, &str), registry: &Registry) {
         for (i, stream) in self.stream.iter().enumerate() {
             if self.stream[..i].iter().any(|other| other.name == stream.name) {
-                say(
+                report(
                     &format!("stream.{i}.name"),
                     &stream.name,
                     "another stream has this name: give each its own",
                 );
             }
-            match registry.supply(&stream.source, &stream.place()) {
+            match registry.factory(&stream.source, &stream.source_options()) {
                 None => {
                     let known = registry.names().collect::<Vec<_>>().join(", ");
-                    say(
+                    report(
                         &format!("stream.{i}.source"),
                         &stream.source,
-                        &format!("no such source: there are {known}"),
+                        &format!("unknown source: use one of {known}"),
                     );
                 }
                 Some(Err(error)) => {
-                    say(&format!("stream.{i}.source"), &stream.source, &error.to_string());
+                    report(&format!("stream.{i}.source"), &stream.source, &error.to_string());
                 }
                 Some(Ok(_)) => {}
             }

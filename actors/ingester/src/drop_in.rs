@@ -1,5 +1,5 @@
-//! `dranspose ingester -c CLASS -u UPSTREAM_URL -n STREAM` and `dranspose http_ingester -c APP -p PORT -n STREAM`, with the
-//! environment of the original (names in any case, as it reads them).
+//! `dranspose ingester -c CLASS -u UPSTREAM_URL -n STREAM` and `dranspose http_ingester -c APP -p
+//! PORT -n STREAM`, with the original's environment variables in upper or lower case.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn refused(text: impl Into<String>) -> IngesterError {
     IngesterError::Original(text.into())
 }
 
-/// Where the original listens if it is not told.
+/// Default of `INGESTER_URL` in the original.
 const URL: &str = "tcp://localhost:10000";
 
 /// Programs that can be replaced.
@@ -30,10 +30,10 @@ pub enum DropIn {
 }
 
 impl DropIn {
-    /// Returns the configuration that does what the original would do.
+    /// Returns the configuration with the original's behaviour.
     ///
     /// # Errors
-    /// A class, an app or a variable cannot be used; the text says what to do.
+    /// A class, an app or a variable is invalid; the text says what to do.
     pub(crate) fn config(&self) -> Result<IngesterConfig> {
         match self {
             Self::DransposeIngester(arguments) => arguments.config(),
@@ -45,13 +45,13 @@ impl DropIn {
 /// Command line of `dranspose ingester`.
 #[derive(Debug, Clone, Args)]
 pub struct Arguments {
-    /// The class: its source protocol
+    /// Class of the source protocol
     #[arg(short = 'c', long = "ingesterclass", visible_alias = "class")]
     class: String,
-    /// Where frames come from, e.g. tcp://detector:9999; else UPSTREAM_URL
+    /// Address of the source, e.g. tcp://detector:9999; default: UPSTREAM_URL
     #[arg(short, long)]
     upstream_url: Option<String>,
-    /// The stream; else INGESTER_STREAMS
+    /// Name of the stream; default: INGESTER_STREAMS
     #[arg(short, long)]
     name: Option<String>,
 }
@@ -59,23 +59,23 @@ pub struct Arguments {
 /// Command line of `dranspose http_ingester`.
 #[derive(Debug, Clone, Args)]
 pub struct HttpArguments {
-    /// The app: its source protocol
+    /// App of the source protocol
     #[arg(short = 'c', long = "ingesterclass", visible_alias = "class")]
     app: String,
-    /// The address that is posted to
+    /// Address on which posts are received
     #[arg(long, default_value = "0.0.0.0")]
     host: String,
-    /// The port that is posted to
+    /// Port on which posts are received
     #[arg(short, long)]
     port: u16,
-    /// The stream; else INGESTER_STREAMS
+    /// Name of the stream; default: INGESTER_STREAMS
     #[arg(short, long)]
     name: Option<String>,
 }
 
 impl Arguments {
     fn config(&self) -> Result<IngesterConfig> {
-        let variables = Variables::of_process();
+        let variables = Variables::from_process();
         let upstream = self.upstream_url.clone().or_else(|| variables.get("UPSTREAM_URL"));
         if let Some(url) = &upstream {
             without_user(url, "the upstream url")?;
@@ -96,7 +96,7 @@ impl HttpArguments {
             let text = format!("-c {}: no such app: dranspose.ingesters.http_sardana:app is known", self.app);
             return Err(refused(text));
         }
-        Variables::of_process().config(self.name.as_deref(), |name| StreamConfig {
+        Variables::from_process().config(self.name.as_deref(), |name| StreamConfig {
             name,
             source: "HttpSardanaIngester".to_owned(),
             listen: Some(format!("{}:{}", self.host, self.port)),
@@ -105,16 +105,16 @@ impl HttpArguments {
     }
 }
 
-/// A class may be named with its module.
+/// Removes the module from a class name.
 fn class_name(class: &str) -> String {
     class.rsplit([':', '.']).next().unwrap_or_default().to_owned()
 }
 
-/// The environment, names in capitals.
+/// Environment variables, with upper-case names.
 struct Variables(BTreeMap<String, String>);
 
 impl Variables {
-    fn of_process() -> Self {
+    fn from_process() -> Self {
         Self(std::env::vars().map(|(name, value)| (name.to_ascii_uppercase(), value)).collect())
     }
 
@@ -157,8 +157,7 @@ impl Variables {
     }
 }
 
-/// Refuses an address with a password: ZeroMQ has no users, so the original does not work with one either, and this one would be
-/// shown as where frames come from, or published.
+/// Refuses an address with a password: ZeroMQ has no users, and the address is shown and published.
 fn without_user(url: &str, what: &str) -> Result<()> {
     if may_hold_secret(url) {
         let text = format!("{what} may hold a password, which ZeroMQ does not know: write tcp://host:port");
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn without_variables_it_is_the_originals_default() {
+    fn without_variables_the_defaults_are_the_originals() {
         let config = variables(&[]).config(Some("eiger"), stream).unwrap();
         assert_eq!(config.name(), "eiger-ingester");
         assert_eq!((config.listen.as_str(), config.url().as_str()), ("0.0.0.0:10000", URL));
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_say_the_rest() {
+    fn variables_set_the_other_keys() {
         let config = variables(&[
             ("INGESTER_URL", "tcp://node7:10010"),
             ("INGESTER_NAME", "mine"),
@@ -211,14 +210,15 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_with_its_name() {
-        let told = |list: &[(&str, &str)]| format!("{:#}", variables(list).config(None, stream).unwrap_err());
-        assert!(told(&[]).contains("INGESTER_STREAMS"));
-        assert!(told(&[("INGESTER_STREAMS", "eiger")]).contains("JSON list"));
+    fn an_error_names_the_invalid_variable() {
+        let error_of =
+            |list: &[(&str, &str)]| format!("{:#}", variables(list).config(None, stream).unwrap_err());
+        assert!(error_of(&[]).contains("INGESTER_STREAMS"));
+        assert!(error_of(&[("INGESTER_STREAMS", "eiger")]).contains("JSON list"));
         assert!(
-            told(&[("INGESTER_STREAMS", "[]"), ("INGESTER_URL", "http://x")]).contains("tcp://host:port")
+            error_of(&[("INGESTER_STREAMS", "[]"), ("INGESTER_URL", "http://x")]).contains("tcp://host:port")
         );
-        let error = told(&[("INGESTER_STREAMS", "[\"a\"]"), ("INGESTER_URL", "tcp://u:S3CR3T@h:1")]);
+        let error = error_of(&[("INGESTER_STREAMS", "[\"a\"]"), ("INGESTER_URL", "tcp://u:S3CR3T@h:1")]);
         assert!(error.contains("INGESTER_URL may hold a password") && !error.contains("S3CR3T"), "{error}");
         assert_eq!(class_name("dranspose.ingesters:ZmqPullSingleIngester"), "ZmqPullSingleIngester");
     }

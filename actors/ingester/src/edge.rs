@@ -1,4 +1,4 @@
-//! Whatever talks to the outside.
+//! Network and file access.
 
 pub mod dump;
 pub mod egress;

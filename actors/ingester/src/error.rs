@@ -3,10 +3,10 @@
 /// Reason why the ingesters cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum IngesterError {
-    /// A key of the configuration cannot be used; the text begins with it.
+    /// A configuration key is invalid; the text begins with the key.
     #[error("{0}")]
     Config(String),
-    /// The command line or a variable of the original cannot be used.
+    /// An argument or a variable of the original is invalid.
     #[error("{0}")]
     Original(String),
 }

@@ -6,52 +6,53 @@ use bytes::{BufMut, Bytes, BytesMut};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Headers are written into blocks of so many bytes: some thirty share one allocation, and who keeps one keeps no more than that.
-const BLOCK: usize = 4 * 1024;
-/// Digits of a number of 64 bits at the most.
-const DIGITS: usize = 20;
-/// Longest text of a time to the second, and what is around the parts of a header, bytes.
-const AROUND: usize = 96;
+/// Block size of header memory, bytes. About thirty headers share one allocation.
+const BLOCK_BYTES: usize = 4 * 1024;
+/// Most digits of a 64-bit number.
+const DIGITS_MAX: usize = 20;
+/// Longest text of a header without its streams, bytes.
+const FIXED_BYTES: usize = 96;
 
-/// A stream's part of one message.
+/// Part of one stream in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part<'a> {
     /// Name of the stream.
     pub stream: &'a str,
-    /// What workers choose their parser by.
+    /// Type by which workers choose their parser.
     pub typ: &'a str,
-    /// Parts that follow for it.
+    /// Number of frames of this stream.
     pub length: usize,
 }
 
-/// Writes headers; what does not change from event to event is kept.
+/// Writer of headers; caches the text that repeats from event to event.
 #[derive(Debug, Default)]
-pub struct Writer {
+pub struct HeaderWriter {
     streams: String,
-    of: Vec<(String, String, usize)>,
-    /// The second of the last header, counted from 1970, and its text up to the point.
+    parts: Vec<(String, String, usize)>,
+    /// Second of the last header, counted from 1970, and its text up to the decimal point.
     second: Option<i64>,
     second_text: String,
     block: BytesMut,
 }
 
-impl Writer {
-    /// The header of `event` with `parts` in the order of the frames: workers slice the frames in the order of its text.
+impl HeaderWriter {
+    /// Returns the header of `event`. `parts` must be in the order of the frames, since workers
+    /// split the frames in the header's order.
     pub fn write(&mut self, event: u64, parts: &[Part<'_>], created_at: Timestamp) -> Bytes {
-        let same = self.of.len() == parts.len()
-            && self.of.iter().zip(parts).all(|((stream, typ, length), part)| {
+        let same = self.parts.len() == parts.len()
+            && self.parts.iter().zip(parts).all(|((stream, typ, length), part)| {
                 stream == part.stream && typ == part.typ && *length == part.length
             });
         if !same {
             self.streams = streams(parts);
-            self.of =
+            self.parts =
                 parts.iter().map(|part| (part.stream.to_owned(), part.typ.to_owned(), part.length)).collect();
         }
         let micros = created_at.as_microsecond();
-        self.tell_second(micros.div_euclid(1_000_000), created_at);
-        let room = self.streams.len() + DIGITS + AROUND;
+        self.update_second_text(micros.div_euclid(1_000_000), created_at);
+        let room = self.streams.len() + DIGITS_MAX + FIXED_BYTES;
         if self.block.capacity() < room {
-            self.block = BytesMut::with_capacity(room.max(BLOCK));
+            self.block = BytesMut::with_capacity(room.max(BLOCK_BYTES));
         }
         let out = &mut self.block;
         out.put_slice(br#"{"event_number":"#);
@@ -65,28 +66,28 @@ impl Writer {
         out.split().freeze()
     }
 
-    fn tell_second(&mut self, second: i64, at: Timestamp) {
+    fn update_second_text(&mut self, second: i64, at: Timestamp) {
         if self.second.replace(second) == Some(second) {
             return;
         }
         self.second_text.clear();
         // Writing to a string cannot fail.
         let _ = write!(self.second_text, "{at:.6}");
-        // Without the six digits and the Z.
+        // Removes the six digits and the `Z`.
         self.second_text.truncate(self.second_text.len().saturating_sub(7));
     }
 }
 
-/// Appends `number` with `least` digits or more.
+/// Appends `number` with at least `least` digits.
 fn put_number(out: &mut BytesMut, mut number: u64, least: usize) {
-    let mut digits = [b'0'; DIGITS];
-    let mut from = DIGITS;
+    let mut digits = [b'0'; DIGITS_MAX];
+    let mut from = DIGITS_MAX;
     while number > 0 {
         from -= 1;
         digits[from] = b'0' + (number % 10) as u8;
         number /= 10;
     }
-    out.put_slice(&digits[from.min(DIGITS - least)..]);
+    out.put_slice(&digits[from.min(DIGITS_MAX - least)..]);
 }
 
 fn streams(parts: &[Part<'_>]) -> String {
@@ -104,17 +105,17 @@ mod tests {
     const EIGER: Part<'_> = Part { stream: "eiger", typ: "STINS", length: 2 };
 
     #[test]
-    fn it_is_the_captured_one() {
+    fn the_header_equals_the_captured_one() {
         let at: Timestamp = "2026-11-20T12:45:03.392521Z".parse().unwrap();
         let captured = r#"{"event_number":1,"streams":{"eiger":{"typ":"STINS","length":2}},"created_at":"2026-11-20T12:45:03.392521Z"}"#;
-        let mut writer = Writer::default();
+        let mut writer = HeaderWriter::default();
         assert_eq!(writer.write(1, &[EIGER], at), captured);
         assert_eq!(writer.write(1, &[EIGER], at), captured, "also from what was kept");
     }
 
     #[test]
-    fn times_are_those_that_their_own_text_says() {
-        let mut writer = Writer::default();
+    fn times_have_six_digits_in_any_second() {
+        let mut writer = HeaderWriter::default();
         for micros in [0, 1, 999_999, 1_000_000, 1_795_178_747_572_412, -1, -1_000_001] {
             let at = Timestamp::from_microsecond(micros).unwrap();
             let text = writer.write(u64::MAX, &[EIGER], at);
@@ -125,9 +126,9 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_the_text_is_the_order_of_the_frames() {
+    fn streams_are_in_the_order_of_the_frames() {
         let at = Timestamp::UNIX_EPOCH;
-        let mut writer = Writer::default();
+        let mut writer = HeaderWriter::default();
         let other = Part { stream: "a \"b\"", typ: "PCAP", length: 1 };
         writer.write(8, &[EIGER], at);
         assert_eq!(

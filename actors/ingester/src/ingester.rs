@@ -1,10 +1,11 @@
-//! The actor Ingester: follows the controller, holds parameters, asks for the planned restart at a new mapping, answers `finished`,
-//! and lets itself be known (CONTRACT ID01, IO01 to IO07, IO12).
+//! The actor Ingester: follows the controller, holds parameters, restarts the scan at a new
+//! mapping, answers `finished`, and publishes the ingester's state (CONTRACT ID01, IO01 to IO07,
+//! IO12).
 
+mod controller_state;
 mod handles;
-mod handling;
 mod stage;
-mod steps;
+mod updates_in_progress;
 
 use std::{
     collections::VecDeque,
@@ -20,52 +21,52 @@ use uuid::Uuid;
 
 pub(crate) use self::handles::Handles;
 use self::{
+    controller_state::ControllerState,
     stage::{Batch, Stage},
-    steps::ControllerState,
 };
 use crate::{
+    ingester_state::{BuildMeta, DRANSPOSE_VERSION, IngesterState, Rate},
     messages::{RedisAction, RedisCommand, ScanStarted, SourceReady, UpdatesArrived, WorkersSeen},
-    presence::{BuildMeta, DRANSPOSE_VERSION, Presence, Rate},
     roster::Roster,
 };
 
-/// Interval at which it publishes itself: at least every 1.3 s (CONTRACT ID01).
+/// Interval between two publications of the configuration key; 1.3 s at most (CONTRACT ID01).
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// Who this ingester is.
+/// Published identity of an ingester.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub(crate) name: Arc<str>,
-    /// Where workers dial it, `tcp://host:port`.
+    /// Address that workers dial, `tcp://host:port`.
     pub(crate) url: String,
     pub(crate) service_uuid: Uuid,
     pub(crate) build: Option<BuildMeta>,
 }
 
 metrics! {
-    /// Metrics of the actor.
+    /// Metrics of the actor Ingester.
     struct IngesterMetrics {
-        /// Mappings begun.
+        /// Mappings started.
         mappings: counter("mappings"),
-        /// Times that another ingester had published under the same name.
-        foreign: counter("") as "foreign_publications",
+        /// Publications by another ingester under the same name.
+        name_conflicts: counter("") as "name_conflicts",
     }
 }
 
-/// The actor.
+/// The actor Ingester.
 pub(crate) struct Ingester {
     identity: Arc<Identity>,
     handles: Handles,
-    /// As of the last request to Redis that was answered.
+    /// State after the last answered request to Redis.
     controller: ControllerState,
-    /// The mapping that everything is ready for.
+    /// Mapping for which the scan has started.
     mapping: Option<Uuid>,
-    /// Updates that are not handled yet.
+    /// Updates that are not yet handled.
     batches: VecDeque<Batch>,
     stage: Stage,
     workers: Roster,
     rate: Rate,
-    /// The key has been written by this process.
+    /// This process has written the configuration key.
     published: bool,
     metrics: IngesterMetrics,
 }
@@ -87,9 +88,9 @@ impl Ingester {
         }
     }
 
-    fn presence(&mut self) -> Vec<u8> {
+    fn ingester_state(&mut self) -> Vec<u8> {
         let (events, metrics) = self.handles.metrics();
-        let presence = Presence {
+        let ingester_state = IngesterState {
             service_uuid: self.identity.service_uuid,
             mapping_uuid: self.mapping,
             dranspose_version: DRANSPOSE_VERSION,
@@ -103,22 +104,22 @@ impl Ingester {
             streams: self.handles.streams.iter().map(|stream| stream.name.clone()).collect(),
             orchestrator: metrics,
         };
-        // Strings, numbers and uuids cannot fail to be written.
-        serde_json::to_vec(&presence).unwrap_or_default()
+        // Strings, numbers and UUIDs always serialize.
+        serde_json::to_vec(&ingester_state).unwrap_or_default()
     }
 
-    /// Publishes at once. What Redis does not take now, it gets with the next heartbeat.
+    /// Publishes the configuration key. If Redis refuses, the next heartbeat publishes it.
     fn publish(&mut self, cx: &mut ChildCx<'_, Self>) {
-        let action = RedisAction::Publish(self.presence());
+        let action = RedisAction::Publish(self.ingester_state());
         let Ok(answer) = self.handles.redis.request(|reply| RedisCommand { action, reply }) else { return };
         cx.spawn(answer, |ingester, answer, cx| {
             let Ok(Ok(before)) = answer else { return };
             let ours = format!(r#"{{"service_uuid":"{}""#, ingester.identity.service_uuid);
-            let foreign = before.is_some_and(|before| !before.starts_with(ours.as_bytes()));
-            if foreign && ingester.published {
-                ingester.metrics.foreign.add(1);
+            let name_conflicts = before.is_some_and(|before| !before.starts_with(ours.as_bytes()));
+            if name_conflicts && ingester.published {
+                ingester.metrics.name_conflicts.add(1);
                 let name = &ingester.identity.name;
-                let text = format!("another ingester publishes as {name}: give one of them another name");
+                let text = format!("another ingester publishes under the name {name}: rename one of them");
                 tracing::warn!(path = cx.vitals().path(), text);
                 cx.vitals().note(text);
             }
@@ -126,28 +127,28 @@ impl Ingester {
         });
     }
 
-    /// Parameters that were not there when they were asked for are asked for again.
-    fn fetch_missing(&mut self, cx: &mut ChildCx<'_, Self>) {
-        if self.stage != Stage::Idle || !self.controller.is_behind() {
+    /// Requests missing parameters and unacknowledged `finished` entries again.
+    fn retry_pending(&mut self, cx: &mut ChildCx<'_, Self>) {
+        if self.stage != Stage::Idle || !self.controller.has_pending_requests() {
             return;
         }
         self.stage = Stage::Redis;
         let (handles, controller) = (self.handles.clone(), self.controller.clone());
-        cx.spawn(async move { controller.caught_up(&handles).await }, |ingester, controller, cx| {
+        cx.spawn(async move { controller.retry_pending(&handles).await }, |ingester, controller, cx| {
             ingester.controller = controller;
             ingester.stage = Stage::Idle;
             ingester.publish(cx);
-            ingester.proceed(cx);
+            ingester.process_next(cx);
         });
     }
 
     fn status(&mut self) -> Value {
-        let mut presence: Value = serde_json::from_slice(&self.presence()).unwrap_or_default();
-        // Names are the workers' own: they are escaped here, and in the key they are as they are.
-        for worker in presence["connected_workers"].as_object_mut().into_iter().flatten() {
+        let mut ingester_state: Value = serde_json::from_slice(&self.ingester_state()).unwrap_or_default();
+        // Worker names come from the network: they are escaped for the console only.
+        for worker in ingester_state["connected_workers"].as_object_mut().into_iter().flatten() {
             worker.1["name"] = worker.1["name"].as_str().map(sanitize).into();
         }
-        json!({ "presence": presence, "behind": self.controller.is_behind(), "workers": self.handles.peers() })
+        json!({ "state": ingester_state, "pending_requests": self.controller.has_pending_requests(), "workers": self.handles.peers() })
     }
 }
 
@@ -156,7 +157,7 @@ impl Child for Ingester {
         self.publish(cx);
         cx.every(HEARTBEAT, |ingester, cx| {
             ingester.publish(cx);
-            ingester.fetch_missing(cx);
+            ingester.retry_pending(cx);
         });
     }
 }
@@ -169,7 +170,7 @@ impl Handle<UpdatesArrived> for Ingester {
     ) -> Answer<Self, bool> {
         let (reply, answer) = Answer::later();
         self.batches.push_back(Batch::new(updates, reply));
-        self.proceed(cx);
+        self.process_next(cx);
         answer
     }
 }
@@ -198,7 +199,7 @@ impl Handle<WorkersSeen> for Ingester {
     }
 }
 
-/// `POST /v1/consoles/ingester/<name>/ingester/status`
+/// Console of the ingester: `POST /v1/consoles/ingester/<name>/ingester/status`.
 impl Handle<ConsoleRequest> for Ingester {
     fn handle(&mut self, request: ConsoleRequest, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
         Answer::now(match request.verb.as_str() {

@@ -1,11 +1,14 @@
-//! The ingester subsystem: takes frames from detectors and hands each to the workers that its event is assigned to.
+//! Ingester subsystem: receives frames from detectors and sends each to the workers its event is
+//! assigned to.
 //!
-//! It takes the place of dranspose's Python ingesters: the same Redis keys, worker sockets, source protocols and dump files.
-//! [`child_spec`] gives its tree; a protocol of your own is a [`source::Source`] in the [`source::Registry`] that
-//! [`child_spec_with`] takes. `CONTRACT.md` beside this crate has its rules by number.
+//! Replaces dranspose's Python ingesters, with the same Redis keys, worker sockets, source
+//! protocols and dump files. [`child_spec`] returns its supervision tree. A protocol outside this
+//! crate implements [`source::Source`] and is added to the [`source::Registry`] given to
+//! [`child_spec_with`]. `CONTRACT.md` beside this crate lists its rules by number.
 //!
-//! Pure rules: [`updates`], [`parameters`], [`mapping`], [`assignment`], [`alignment`], [`header`], [`roster`], [`presence`], [`protocol`],
-//! [`trouble`], [`zmtp`]. Actors: `ingester`, `accept`, `assign`, `work`. Everything that talks to the outside is under [`edge`].
+//! Pure rules: [`updates`], [`parameters`], [`mapping`], [`assignment`], [`alignment`], [`header`],
+//! [`roster`], [`ingester_state`], [`protocol`], [`log_lines`], [`zmtp`]. Actors: `ingester`,
+//! `accept`, `assign`, `work`. All network and file access is under [`edge`].
 
 mod accept;
 pub mod alignment;
@@ -19,18 +22,18 @@ pub mod edge;
 mod error;
 pub mod header;
 mod ingester;
+pub mod ingester_state;
 pub mod item;
+pub mod log_lines;
 pub mod mapping;
 pub mod messages;
 pub mod parameters;
-pub mod presence;
 pub mod protocol;
 pub mod roster;
 pub mod source;
 mod stream;
 pub mod stream_queue;
 mod subsystem;
-pub mod trouble;
 pub mod updates;
 mod work;
 pub mod zmtp;
@@ -53,48 +56,49 @@ use crate::{
     edge::{
         dump::Dump,
         egress::{self, Egress, EgressLimits},
-        redis::{self, Place, Position},
+        redis::{self, Position, RedisTarget},
     },
     ingester::{Handles, Identity, Ingester},
+    ingester_state::BuildMeta,
     mapping::Mappings,
     messages::{MappingFinished, RedisCommand},
-    presence::BuildMeta,
-    source::{MakeSource, Registry, Supply},
+    source::{MakeSource, Registry, SourceFactory},
     stream::StreamSpec,
     stream_queue::{StreamQueue, StreamQueues},
-    work::{Tools, Work},
+    work::{Work, WorkContext},
 };
 
-/// Messages that may wait for an actor: more than there are workers' pings, or streams.
-const NOTICES: usize = 1_024;
+/// Capacity of each actor's mailbox, in messages; exceeds the number of streams and of workers that
+/// ping at once.
+const MAILBOX_CAPACITY: usize = 1_024;
 /// Commands that may wait for Redis.
-const COMMANDS: usize = 256;
-/// Ends of mappings that may wait for a stream's child, which takes them at once.
-const ENDS: usize = 4;
-/// Events that may wait for the dump; their bytes are bounded besides.
-const DUMPED: usize = 65_536;
-/// How long a part of a scan may take to stop: nothing in it is worth waiting for.
-const STOP: Duration = Duration::from_millis(500);
-/// How long the dump may take to write what waits.
-const DUMP_STOP: Duration = Duration::from_secs(10);
+const REDIS_COMMANDS_MAX: usize = 256;
+/// `finished` messages that may wait for a stream's child.
+const FINISHED_MAX: usize = 4;
+/// Events that may wait for the dump; their bytes are bounded separately.
+const DUMP_EVENTS_MAX: usize = 65_536;
+/// Time-out for stopping a child of a scan.
+const STOP_TIMEOUT: Duration = Duration::from_millis(500);
+/// Time-out for the dump to write its pending events at a stop.
+const DUMP_STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a schema cannot say of the sections: everything that the operator has to change.
+/// Returns every error of the `[[ingester]]` sections that the JSON schema cannot express.
 pub fn check(all: &[IngesterConfig]) -> Vec<String> {
     IngesterConfig::check(all, &Registry::standard())
 }
 
-/// The subsystem's tree: a branch for each ingester.
+/// Returns the subsystem's tree, with one supervisor for each ingester.
 ///
 /// # Errors
-/// What the operator has to change.
+/// A key of the configuration is invalid; the text says what to change.
 pub fn child_spec(all: &[IngesterConfig]) -> Result<ChildSpec, IngesterError> {
     child_spec_with(all, &Registry::standard())
 }
 
-/// As [`child_spec`], with protocols of your own.
+/// Like [`child_spec`], with the source protocols of `registry`.
 ///
 /// # Errors
-/// What the operator has to change.
+/// A key of the configuration is invalid; the text says what to change.
 pub fn child_spec_with(all: &[IngesterConfig], registry: &Registry) -> Result<ChildSpec, IngesterError> {
     let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF);
     for config in all {
@@ -106,10 +110,10 @@ pub fn child_spec_with(all: &[IngesterConfig], registry: &Registry) -> Result<Ch
     Ok(ChildSpec::supervisor("ingester", tree))
 }
 
-/// Finds what keeps an ingester from starting: a port that is taken.
+/// Checks that each ingester's port is free.
 ///
 /// # Errors
-/// What the operator has to change.
+/// A port is in use or an address is invalid; the text says what to change.
 pub fn preflight(all: &[IngesterConfig]) -> Result<(), IngesterError> {
     for config in all {
         let address = config.address().map_err(IngesterError::Config)?;
@@ -119,11 +123,11 @@ pub fn preflight(all: &[IngesterConfig]) -> Result<(), IngesterError> {
     Ok(())
 }
 
-/// One ingester. Sinks first: what keeps and sends, then who says what to send, then the sources.
+/// Builds the supervisor of one ingester. Sinks start first, sources last.
 fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec, String> {
     let name: Arc<str> = config.name().into();
     let service_uuid = Uuid::new_v4();
-    let place = Place::new(&config.redis()?, &name, service_uuid)?;
+    let target = RedisTarget::new(&config.redis()?, &name, service_uuid)?;
     let Streams { queues, makes, companions } = streams(config, registry)?;
     let egress = Egress::new(EgressLimits {
         bytes_per_peer: usize::try_from(config.egress_bytes_per_peer).unwrap_or(usize::MAX),
@@ -131,18 +135,19 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         spill_dir: config.spill_dir.clone(),
         ..EgressLimits::default()
     });
-    let (dump_outbox, dump_slot) = inbox(DUMPED);
+    let (dump_outbox, dump_slot) = inbox(DUMP_EVENTS_MAX);
     let dump = Dump::new(dump_outbox);
-    let (commands, commands_slot) = inbox(COMMANDS);
-    let (ingester, ingester_slot) = mailbox::<Ingester>(NOTICES);
-    let (accept, accept_slot) = mailbox::<Accept>(NOTICES);
-    let (work, work_slot) = mailbox::<Work>(NOTICES);
-    let (ends, ends_slots): (Vec<_>, Vec<_>) = queues.iter().map(|_| inbox(ENDS)).unzip();
+    let (commands, commands_slot) = inbox(REDIS_COMMANDS_MAX);
+    let (ingester, ingester_slot) = mailbox::<Ingester>(MAILBOX_CAPACITY);
+    let (accept, accept_slot) = mailbox::<Accept>(MAILBOX_CAPACITY);
+    let (work, work_slot) = mailbox::<Work>(MAILBOX_CAPACITY);
+    let (finished_outboxes, finished_slots): (Vec<_>, Vec<_>) =
+        queues.iter().map(|_| inbox(FINISHED_MAX)).unzip();
     let mappings = Durable::new("mappings", Mappings::default());
     let position = Position::default();
-    let redis = redis::factory(place.clone(), commands_slot, ingester.recipient(), position.clone());
+    let redis = redis::factory(target.clone(), commands_slot, ingester.recipient(), position.clone());
     let workers = egress::factory(config.address()?, egress.clone(), accept.recipient());
-    let following = Following {
+    let ingester_parts = IngesterParts {
         config: config.clone(),
         identity: Arc::new(Identity {
             name,
@@ -153,16 +158,16 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         queues: queues.clone(),
         mappings: mappings.clone(),
         work: work.clone(),
-        ends: ends.into(),
+        finished_outboxes: finished_outboxes.into(),
         commands,
         dump: dump.clone(),
         egress: egress.clone(),
     };
     let seen = ingester.recipient();
-    let accepting = Factory::actor(accept_slot, move |cx| Ok(Accept::new(seen.clone(), &cx.vitals)));
+    let accept_factory = Factory::actor(accept_slot, move |cx| Ok(Accept::new(seen.clone(), &cx.vitals)));
     let scan = ScanBranch {
-        place: place.clone(),
-        tools: Tools {
+        target: target.clone(),
+        context: WorkContext {
             streams: queues,
             mappings: mappings.view(),
             begun: Durable::new("begun_mapping", 0),
@@ -175,96 +180,99 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         work,
         work_slot,
         makes,
-        ends: ends_slots,
+        finished_slots,
     };
-    let workers = egress.declare(ChildSpec::worker("egress", workers));
-    let before_scan = SupervisorSpec::new(Strategy::RestForOne)
+    let workers = egress.add_durable_state(ChildSpec::worker("egress", workers));
+    let children = SupervisorSpec::new(Strategy::RestForOne)
         .child(ChildSpec::worker("spill", egress::spill_factory(egress)))
-        .child(ChildSpec::worker("dump", dump.factory(&dump_slot)).shutdown(Shutdown::After(DUMP_STOP)))
-        .child(position.declare(ChildSpec::worker("redis", redis)))
+        .child(
+            ChildSpec::worker("dump", dump.factory(&dump_slot)).shutdown(Shutdown::After(DUMP_STOP_TIMEOUT)),
+        )
+        .child(position.add_durable_state(ChildSpec::worker("redis", redis)))
         .child(workers)
         .child(
-            ChildSpec::worker("ingester", following.factory(ingester_slot))
+            ChildSpec::worker("ingester", ingester_parts.factory(ingester_slot))
                 .console(ingester.recipient())
                 .durable(&mappings),
         )
-        .child(ChildSpec::worker("accept", accepting));
-    let all = companions.into_iter().fold(before_scan, SupervisorSpec::child);
+        .child(ChildSpec::worker("accept", accept_factory));
+    let all = companions.into_iter().fold(children, SupervisorSpec::child);
     Ok(all
         .child(ChildSpec::supervisor("scan", scan.spec()))
-        // The last one: nobody is started again for its sake.
-        .child(redis::log_child(place)))
+        // Started last, so that `RestForOne` restarts no other child with it.
+        .child(redis::log_child(target)))
 }
 
-/// The parts of the actor Ingester.
-struct Following {
+/// Parameters for building the actor Ingester.
+struct IngesterParts {
     config: IngesterConfig,
     identity: Arc<Identity>,
     queues: StreamQueues,
     mappings: Durable<Mappings>,
     work: Mailbox<Work>,
-    ends: Arc<[Outbox<MappingFinished>]>,
+    finished_outboxes: Arc<[Outbox<MappingFinished>]>,
     commands: Outbox<RedisCommand>,
     dump: Dump,
     egress: Egress,
 }
 
-impl Following {
+impl IngesterParts {
     fn factory(self, slot: MailboxSlot<Ingester>) -> Factory {
         Factory::actor(slot, move |cx: &StartCx| {
             let handles = Handles {
                 streams: self.queues.clone(),
                 mappings: self.mappings.clone(),
                 work: self.work.recipient(),
-                ends: self.ends.clone(),
+                finished_outboxes: self.finished_outboxes.clone(),
                 redis: self.commands.clone(),
                 dump: self.dump.outbox().clone(),
                 egress: self.egress.clone(),
                 dump_path: self.config.dump_path.clone(),
                 name: self.identity.name.clone(),
                 tree: cx.tree.clone(),
-                scan_path: sibling(cx.vitals.path(), "scan"),
+                scan_path: sibling_path(cx.vitals.path(), "scan"),
             };
             Ok(Ingester::new(self.identity.clone(), handles, cx))
         })
     }
 }
 
-/// The parts of what begins anew with each mapping.
+/// Parameters for building the children that restart with each mapping.
 struct ScanBranch {
-    place: Place,
-    tools: Tools,
+    target: RedisTarget,
+    context: WorkContext,
     ingester: Mailbox<Ingester>,
     work: Mailbox<Work>,
     work_slot: MailboxSlot<Work>,
     makes: Vec<(StreamConfig, MakeSource)>,
-    ends: Vec<InboxSlot<MappingFinished>>,
+    finished_slots: Vec<InboxSlot<MappingFinished>>,
 }
 
 impl ScanBranch {
     fn spec(self) -> SupervisorSpec {
-        let Self { place, tools, ingester, work, work_slot, makes, ends } = self;
+        let Self { target, context, ingester, work, work_slot, makes, finished_slots } = self;
         let (_, assign_slot) = mailbox::<Assign>(1);
-        let (streams, mappings, begun) = (tools.streams.clone(), tools.mappings.clone(), tools.begun.clone());
+        let (streams, mappings, begun) =
+            (context.streams.clone(), context.mappings.clone(), context.begun.clone());
         let (queues, followed, assigned) = (streams.clone(), mappings.clone(), work.recipient());
         let assign = Factory::actor(assign_slot, move |cx| {
-            let (place, assigned) = (place.clone(), assigned.clone());
-            Ok(Assign::new(queues.clone(), followed.clone(), place, assigned, &cx.vitals))
+            let (target, assigned) = (target.clone(), assigned.clone());
+            Ok(Assign::new(queues.clone(), followed.clone(), target, assigned, &cx.vitals))
         });
-        let sending = Factory::actor(work_slot, move |cx| Ok(Work::new(tools.clone(), cx)));
+        let work_factory = Factory::actor(work_slot, move |cx| Ok(Work::new(context.clone(), cx)));
         let mut tree = SupervisorSpec::new(Strategy::OneForAll)
-            .child(scan_child("work", sending).durable(&begun))
+            .child(scan_child("work", work_factory).durable(&begun))
             .child(scan_child("assign", assign));
-        for (position, ((config, make), ends)) in makes.into_iter().zip(ends).enumerate() {
+        for (position, ((config, make), finished)) in makes.into_iter().zip(finished_slots).enumerate() {
             let spec = StreamSpec {
                 streams: streams.clone(),
                 position,
                 mappings: mappings.clone(),
-                ends,
+                finished,
                 work: work.recipient(),
                 ingester: ingester.recipient(),
                 make,
-                place: config.place(),
+                options: config.source_options(),
                 endpoint: config.endpoint(),
             };
             let child = scan_child(format!("stream_{position}"), spec.factory());
@@ -274,47 +282,49 @@ impl ScanBranch {
     }
 }
 
-/// A part of a scan: what is sent to one is not for the next.
+/// A child of a scan. Its mailbox is purged at a restart: pending messages belong to the former
+/// mapping.
 fn scan_child(id: impl Into<String>, factory: Factory) -> ChildSpec {
-    ChildSpec::worker(id, factory).on_restart(OnRestart::Purge).shutdown(Shutdown::After(STOP))
+    ChildSpec::worker(id, factory).on_restart(OnRestart::Purge).shutdown(Shutdown::After(STOP_TIMEOUT))
 }
 
-/// The streams of one ingester.
+/// Streams of one ingester, with the means to build their sources.
 struct Streams {
     queues: StreamQueues,
     makes: Vec<(StreamConfig, MakeSource)>,
-    /// The children that run beside their sources.
+    /// Children that run beside the sources, such as reader threads.
     companions: Vec<ChildSpec>,
 }
 
 fn streams(config: &IngesterConfig, registry: &Registry) -> Result<Streams, String> {
     let (mut queues, mut makes, mut companions) = (Vec::new(), Vec::new(), Vec::new());
     for (position, stream) in config.stream.iter().enumerate() {
-        let place = stream.place();
-        let supply = registry.supply(&stream.source, &place);
-        let supply = supply.ok_or_else(|| format!("no such source: {}", stream.source))?;
-        let Supply { make, companion } = supply.map_err(|error| error.to_string())?;
-        let source = make(&place).map_err(|error| error.to_string())?;
-        queues.push(StreamQueue::new(&stream.name, !source.can_wait()));
+        let options = stream.source_options();
+        let factory = registry.factory(&stream.source, &options);
+        let factory = factory.ok_or_else(|| format!("unknown source: {}", stream.source))?;
+        let SourceFactory { make, companion } = factory.map_err(|error| error.to_string())?;
+        let source = make(&options).map_err(|error| error.to_string())?;
+        queues.push(StreamQueue::new(&stream.name, !source.has_backpressure()));
         makes.push((stream.clone(), make));
         let child = |factory| ChildSpec::worker(format!("source_{position}"), factory);
         companions.extend(
-            companion.map(|one| child(one).label(stream.name.clone()).shutdown(Shutdown::After(STOP))),
+            companion
+                .map(|one| child(one).label(stream.name.clone()).shutdown(Shutdown::After(STOP_TIMEOUT))),
         );
     }
     Ok(Streams { queues: queues.into(), makes, companions })
 }
 
-/// The path of a child of the same supervisor.
-fn sibling(path: &str, id: &str) -> String {
+/// Path of the child `id` under the same supervisor as `path`.
+fn sibling_path(path: &str, id: &str) -> String {
     let above = path.rsplit_once('/').map_or("", |(above, _)| above);
     format!("{above}/{id}")
 }
 
-/// What the build says of itself, as the original reads it: none if the file is missing; published only if it is whole.
+/// Reads the build's metadata. None if the file is missing or incomplete, as in the original.
 fn build_meta(path: &Path) -> Option<BuildMeta> {
     let text = std::fs::read(path).ok()?;
     serde_json::from_slice(&text)
-        .inspect_err(|error| tracing::warn!(?path, %error, "this is no build's metadata: passed over"))
+        .inspect_err(|error| tracing::warn!(?path, %error, "invalid build metadata is ignored"))
         .ok()
 }

@@ -1,4 +1,4 @@
-//! The mapping that is followed, and those before it. Pure.
+//! The current mapping and the former ones. Pure.
 
 use std::collections::VecDeque;
 
@@ -6,35 +6,35 @@ use uuid::Uuid;
 
 use crate::updates::FORMER_MAX;
 
-/// The mapping that is followed, or was last.
+/// The current or last mapping.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mapping {
-    /// Its uuid; None before the first.
+    /// UUID; None before the first mapping.
     pub uuid: Option<Uuid>,
-    /// Positions of the streams that it uses.
+    /// Positions of the streams that the mapping uses.
     pub active: Vec<usize>,
-    /// The file that its events are dumped to.
+    /// Dump file of its events.
     pub dump: Option<String>,
     /// Number of the mapping in this process, from 1.
     pub number: u64,
-    /// The controller has said that it is finished.
+    /// The controller has finished the mapping.
     pub finished: bool,
-    /// So had the mapping before it been.
+    /// The controller had finished the mapping before it.
     pub former_finished: bool,
 }
 
-/// The state of the actor Ingester that outlives its restarts.
+/// Durable state of the actor Ingester.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mappings {
-    /// The mapping that is followed.
+    /// The current mapping.
     pub current: Mapping,
-    /// The mappings before it, the oldest first: as many as are remembered.
+    /// Former mappings, oldest first, at most [`FORMER_MAX`].
     pub former: VecDeque<Uuid>,
 }
 
 impl Mappings {
-    /// Begins with the next mapping; returns its number.
-    pub fn follow(&mut self, uuid: Uuid, active: Vec<usize>, dump: Option<String>) -> u64 {
+    /// Begins the next mapping and returns its number.
+    pub fn begin(&mut self, uuid: Uuid, active: Vec<usize>, dump: Option<String>) -> u64 {
         self.former.extend(self.current.uuid);
         if self.former.len() > FORMER_MAX {
             self.former.pop_front();
@@ -59,7 +59,7 @@ mod tests {
     fn former_mappings_are_remembered_up_to_a_bound() {
         let mut mappings = Mappings::default();
         for n in 0..FORMER_MAX as u128 + 3 {
-            assert_eq!(mappings.follow(Uuid::from_u128(n), vec![0], None), n as u64 + 1);
+            assert_eq!(mappings.begin(Uuid::from_u128(n), vec![0], None), n as u64 + 1);
             mappings.current.finished = n % 2 == 0;
         }
         assert_eq!(mappings.former.len(), FORMER_MAX);

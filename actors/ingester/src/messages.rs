@@ -1,4 +1,4 @@
-//! The messages of an ingester's children.
+//! Messages between an ingester's children.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use uuid::Uuid;
 
 use crate::{assignment::Assignment, roster::Roster, updates::ControllerUpdate};
 
-/// A sign of life of a worker (CONTRACT IP02), from its connection to Accept.
+/// Ping of a worker (CONTRACT IP02), from its connection to Accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerPinged {
-    /// The worker's name: the identity of its connection.
+    /// Name of the worker, the identity of its connection.
     pub worker: Arc<str>,
-    /// Of this run of the worker.
+    /// UUID of the worker's process.
     pub service_uuid: [u8; 16],
 }
 
@@ -21,12 +21,12 @@ impl Message for WorkerPinged {
     type Result = ();
 }
 
-/// The connected workers have changed, or were heard of again: from Accept to Ingester.
+/// List of connected workers, from Accept to Ingester.
 #[derive(Debug)]
 pub struct WorkersSeen {
-    /// All that are connected.
+    /// All connected workers.
     pub workers: Roster,
-    /// One of them is new or gone: others wait to read of it.
+    /// A worker was added or removed: publish at once.
     pub changed: bool,
 }
 
@@ -34,7 +34,8 @@ impl Message for WorkersSeen {
     type Result = ();
 }
 
-/// Entries of the `updates` stream, in order. The answer is whether all were handled; if not, they are to be handed over again.
+/// Entries of the `updates` stream, in order. The answer is true once all are handled; otherwise
+/// they must be sent again.
 #[derive(Debug)]
 pub struct UpdatesArrived(pub Vec<ControllerUpdate>);
 
@@ -42,10 +43,10 @@ impl Message for UpdatesArrived {
     type Result = bool;
 }
 
-/// A scan has started anew, and nothing of a former mapping is left: from Work to Ingester.
+/// The scan has restarted and nothing of a former mapping is left, from Work to Ingester.
 #[derive(Debug, Clone, Copy)]
 pub struct ScanStarted {
-    /// Number of the mapping that it is for.
+    /// Number of the scan's mapping.
     pub mapping: u64,
 }
 
@@ -53,10 +54,10 @@ impl Message for ScanStarted {
     type Result = ();
 }
 
-/// A stream's source misses nothing that is sent from now on: from the stream's child to Ingester.
+/// A stream's source is connected and loses no further frame, from the stream's child to Ingester.
 #[derive(Debug, Clone, Copy)]
 pub struct SourceReady {
-    /// Number of the mapping that it runs for.
+    /// Number of the mapping.
     pub mapping: u64,
     /// Position of the stream.
     pub stream: usize,
@@ -66,11 +67,11 @@ impl Message for SourceReady {
     type Result = ();
 }
 
-/// The controller has said that a mapping is finished: from Ingester to Work, which sends none of its events after the answer, and to the
-/// children of the streams.
+/// The controller has finished a mapping, from Ingester to Work and to the streams' children. After
+/// its answer Work sends no event of the mapping.
 #[derive(Debug, Clone, Copy)]
 pub struct MappingFinished {
-    /// Its number.
+    /// Number of the mapping.
     pub mapping: u64,
 }
 
@@ -78,8 +79,8 @@ impl Message for MappingFinished {
     type Result = ();
 }
 
-/// Entries of a mapping's `assigned` stream, in order: from their reader to Assign. The answer comes when Work has taken their events; it has
-/// the entries that could not be read.
+/// Entries of a mapping's `assigned` stream, in order, from their reader to Assign. The answer
+/// lists invalid entries and comes when Work has taken the events.
 #[derive(Debug)]
 pub struct EntriesRead(pub Vec<Vec<u8>>);
 
@@ -87,18 +88,19 @@ impl Message for EntriesRead {
     type Result = Vec<InvalidEntry>;
 }
 
-/// An entry that is not what a controller writes.
+/// An assignment entry that could not be read.
 #[derive(Debug)]
 pub struct InvalidEntry {
-    /// Its position in the message.
+    /// Position in the message.
     pub at: usize,
-    /// Its content.
+    /// Content of the entry.
     pub entry: Vec<u8>,
-    /// The fault that was found.
+    /// Parse error.
     pub error: serde_json::Error,
 }
 
-/// Events and their workers, in order: from Assign to Work. The answer comes when there is room for more.
+/// Events and their workers, in order, from Assign to Work. The answer comes when there is room for
+/// more.
 #[derive(Debug)]
 pub struct EventsAssigned(pub Vec<Assignment>);
 
@@ -106,10 +108,11 @@ impl Message for EventsAssigned {
     type Result = ();
 }
 
-/// Items that Work waits for are in their stream's queue: from the stream's child to Work.
+/// A stream's backlog has items again, from the stream's child to Work.
 ///
-/// The items themselves travel as batches in the queue, which is bounded in bytes. An item is one event of up to 100,000 in a second, that is
-/// 10 us for everything; a message from one arbiter to another costs as much, so that it is sent only when Work has found the queue empty.
+/// The items travel in the backlog, which is bounded in bytes. This message is sent only when Work
+/// found the backlog empty: at 100,000 events a second a message for each item would use the whole
+/// 10 us.
 #[derive(Debug, Clone, Copy)]
 pub struct ItemsIngested {
     /// Position of the stream.
@@ -120,31 +123,33 @@ impl Message for ItemsIngested {
     type Result = ();
 }
 
-/// A command to Redis; the answer says why it failed.
+/// A command to Redis.
 #[derive(Debug)]
 pub struct RedisCommand {
-    /// What to do.
+    /// The action.
     pub action: RedisAction,
-    /// Where the answer goes.
+    /// Receiver of the answer, or of the reason for the failure.
     pub reply: Reply<Result<Option<Bytes>, RedisFailure>>,
 }
 
-/// Why a command to Redis failed.
+/// Failure of a command to Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedisFailure {
     /// Reason and advice.
     pub text: String,
-    /// Redis refused this command, for example because its key is of another type. It may take others.
+    /// Redis refused this command, e.g. because the key has another type. Other commands may
+    /// succeed.
     pub refused: bool,
 }
 
-/// Requests to Redis. Keys are those of CONTRACT ID01 to ID09.
+/// Actions on Redis. Keys are those of CONTRACT ID01 to ID09.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RedisAction {
-    /// Publishes the configuration key, for ten seconds; answers with what was there before.
+    /// Publishes the configuration key for ten seconds; answers with the beginning of the former
+    /// value.
     Publish(Vec<u8>),
-    /// Reads a version of a parameter; no answer if it is not there.
+    /// Reads a version of a parameter; answers None if it is missing.
     Parameter(String, Uuid),
-    /// Says that this ingester has finished a mapping.
+    /// Reports that this ingester has finished a mapping.
     Finished(Uuid),
 }

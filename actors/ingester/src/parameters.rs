@@ -1,4 +1,4 @@
-//! The controller's parameters as far as an ingester holds them (CONTRACT ID09, ID11, IO07). Pure.
+//! Parameters of the controller that an ingester holds (CONTRACT ID09, ID11, IO07). Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-/// The one parameter that means something to an ingester: where dump files go.
+/// Only parameter that an ingester uses: the prefix of dump files.
 const DUMP_PREFIX: &str = "dump_prefix";
 
-/// What is held: of each parameter one version with its value.
+/// One version and value of each parameter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parameters {
     held: BTreeMap<String, (Uuid, Bytes)>,
 }
 
 impl Parameters {
-    /// Versions that `wanted` names and that are not held.
+    /// Versions in `wanted` that are not held.
     pub fn missing<'a>(&self, wanted: &'a BTreeMap<String, Uuid>) -> Vec<(&'a str, Uuid)> {
         let held = |name: &str, uuid: Uuid| self.held.get(name).is_some_and(|(held, _)| *held == uuid);
         wanted
@@ -26,24 +26,24 @@ impl Parameters {
             .collect()
     }
 
-    /// Holds a version, in place of any other of its name.
+    /// Replaces any other version of the same name.
     pub fn hold(&mut self, name: &str, uuid: Uuid, value: Bytes) {
         self.held.insert(name.to_owned(), (uuid, value));
     }
 
-    /// Drops what `wanted` does not name: a controller that was restarted begins with none.
+    /// Drops parameters that `wanted` does not name; a restarted controller begins with none.
     pub fn keep_only(&mut self, wanted: &BTreeMap<String, Uuid>) {
         self.held.retain(|name, _| wanted.contains_key(name));
     }
 
-    /// Hex SHA-256 over the raw uuids of all that is held, in the order of their names.
+    /// Hex SHA-256 over the raw UUIDs of all held versions, in the order of their names.
     pub fn hash(&self) -> String {
         let mut digest = Sha256::new();
         self.held.values().for_each(|(uuid, _)| digest.update(uuid.as_bytes()));
         digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Where dump files go; None if they are not wanted.
+    /// Prefix of dump files; None without dumps.
     pub fn dump_prefix(&self) -> Option<&str> {
         let (_, value) = self.held.get(DUMP_PREFIX)?;
         std::str::from_utf8(value).ok().filter(|prefix| !prefix.is_empty())
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn none_held_has_the_hash_of_nothing() {
+    fn no_parameters_have_the_hash_of_empty_input() {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(Parameters::default().hash(), empty);
     }
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_missing_and_what_is_gone_is_dropped() {
+    fn only_changed_parameters_are_missing_and_removed_ones_are_dropped() {
         let [a, b, c] = [1, 2, 3].map(Uuid::from_u128);
         let mut parameters = Parameters::default();
         parameters.hold("x", a, Bytes::new());

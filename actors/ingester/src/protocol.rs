@@ -1,5 +1,5 @@
-//! The source protocols as pure rules (CONTRACT IP10 to IP27): which message starts a series, is an item, ends it, or is none.
-//! Each file classifies; the machine is written once. Sources feed what they receive.
+//! Source protocols as pure rules (CONTRACT IP10 to IP27): classification of messages into starts,
+//! items and ends of a series. Each file classifies one protocol; most share [`Machine`].
 
 pub mod albaem;
 pub mod cbors;
@@ -21,4 +21,4 @@ pub mod stins;
 mod template;
 pub mod xspress;
 
-pub use machine::{Classify, Kind, Machine, Recognise, Verdict};
+pub use machine::{Classify, Kind, Machine, Outcome, Recognise};

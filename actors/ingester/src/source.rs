@@ -1,4 +1,5 @@
-//! Where items come from. Public: a protocol of your own is a [`Source`] and a line in a [`Registry`].
+//! Sources of items. A protocol outside this crate implements [`Source`] and is added to a
+//! [`Registry`].
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -8,133 +9,139 @@ use serde::{Deserialize, Serialize};
 
 use crate::item::Item;
 
-/// The items of one run, in order. Dropping it closes what it holds, with all that is buffered in it.
+/// Items of one run, in order. Dropping it closes the source's connection and drops all buffered
+/// items.
 pub type Items = LocalBoxStream<'static, Result<Item, SourceError>>;
 
-/// A source of one stream.
+/// Source of one stream.
 ///
-/// For each mapping that uses the stream there is one run: `run`, then `finish` if all events of the mapping were ingested,
-/// then `stop` exactly once, on every way out: restart, error, end, shutdown.
+/// Each mapping that uses the stream has one run: `run`, then `finish` if all events of the mapping
+/// were ingested. `stop` follows exactly once, after a restart, error, end or shutdown.
 pub trait Source {
-    /// Connects, and gives the items. What is not polled is not read, so that a sender is slowed where its protocol allows that.
-    /// An error ends the run; a peer that is away is none: it is waited for, and `cx.link` tells of it.
+    /// Connects and returns the items. Items that are not polled are not read, which slows the
+    /// sender where the protocol allows it. An error ends the run. A peer that is away is not an
+    /// error: the source retries and reports it to `cx.link`.
     fn run(&mut self, cx: SourceCx) -> Items;
 
-    /// Does the sender wait when its items are not taken? Where it does not (publish and subscribe), items that there is no room for
-    /// are lost and counted, and a mapping is begun only once the source is connected.
-    fn can_wait(&self) -> bool {
+    /// Returns true if the sender waits while its items are not read. Otherwise (publish and
+    /// subscribe) items without room are lost and counted, and a mapping starts only after the
+    /// source is connected.
+    fn has_backpressure(&self) -> bool {
         true
     }
 
-    /// All events of the mapping were ingested.
+    /// Called when all events of the mapping were ingested.
     fn finish(&mut self) {}
 
-    /// The run has ended, and its items are dropped.
+    /// Called after the run has ended and its items are dropped.
     fn stop(&mut self) {}
 }
 
-/// What a run is given.
+/// Context of a run.
 #[derive(Debug, Clone)]
 pub struct SourceCx {
     /// Name of the stream.
     pub stream: Arc<str>,
-    /// Where it tells of its connection.
+    /// Receiver of the state of the connection.
     pub link: LinkReporter,
-    /// What it counts.
+    /// Counters of the source.
     pub counts: SourceCounts,
 }
 
 metrics! {
-    /// Counters of a source. They go on over runs.
+    /// Counters of a source over all runs.
     pub struct SourceCounts {
-        /// Messages that are invalid in their protocol, thrown away.
+        /// Messages dropped as invalid in their protocol.
         pub invalid: counter("messages") as "invalid_messages",
-        /// Items of a source that cannot be slowed, lost because nobody took them in time.
+        /// Items lost because a source without backpressure sent faster than workers took them.
         pub lost: counter("items") as "lost_items",
-        /// Messages before a start, after an end, and second starts, thrown away.
+        /// Messages dropped before a start or after an end, and repeated starts.
         pub outside: counter("messages") as "outside_scans",
-        /// Connections to a source made anew within a run.
+        /// Reconnects to a source within a run.
         pub reconnects: counter("") as "source_reconnects",
     }
 }
 
-/// Why a run ended early. The text says what to do.
+/// Reason why a run ended early. The text says what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SourceError(pub String);
 
-/// Where a stream's items come from, as configured.
+/// Configured options of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Place {
-    /// The address of a source that is dialled, e.g. `tcp://detector:9999`.
+pub struct SourceOptions {
+    /// Address of a source that is dialled, e.g. `tcp://detector:9999`.
     pub upstream_url: Option<String>,
-    /// The address that a source which is dialled listens at, e.g. `0.0.0.0:8000`.
+    /// Address on which a source connects, e.g. `0.0.0.0:8000`.
     pub listen: Option<String>,
-    /// A file to be played: a dump, or a raw capture.
+    /// File to replay: a dump, or a raw capture.
     pub file: Option<String>,
-    /// How fast a file is played: `recorded`, or a rate such as `1000/s`; as fast as it is taken if it is not given.
+    /// Replay speed: `recorded`, or a rate such as `1000/s`. None: full speed.
     pub pace: Option<String>,
 }
 
-/// Makes the source of one run.
-pub type MakeSource = Arc<dyn Fn(&Place) -> Result<Box<dyn Source>, SourceError> + Send + Sync>;
+/// Creates the source of one run.
+pub type MakeSource = Arc<dyn Fn(&SourceOptions) -> Result<Box<dyn Source>, SourceError> + Send + Sync>;
 
-/// What feeds one stream.
-pub struct Supply {
-    /// Makes the source of each run.
+/// Factory of one stream's sources.
+pub struct SourceFactory {
+    /// Creates the source of each run.
     pub make: MakeSource,
-    /// What runs beside all its runs, as a child of its own that is there before the first one: a thread for what blocks.
+    /// Child that runs beside all runs and starts before the first, e.g. a thread for blocking
+    /// reads.
     pub companion: Option<Factory>,
 }
 
-/// Makes what feeds one stream.
-type MakeSupply = Arc<dyn Fn(&Place) -> Result<Supply, SourceError> + Send + Sync>;
+/// Creates the factory of one stream.
+type MakeFactory = Arc<dyn Fn(&SourceOptions) -> Result<SourceFactory, SourceError> + Send + Sync>;
 
-/// The known protocols, by the names they are configured with.
+/// Source protocols by configured name.
 #[derive(Clone, Default)]
 pub struct Registry {
-    kinds: BTreeMap<String, MakeSupply>,
+    kinds: BTreeMap<String, MakeFactory>,
 }
 
 impl Registry {
-    /// Adds or replaces the protocol `name`. `make` fails, with what to do, if the place does not fit.
+    /// Adds or replaces the protocol `name`. `make` returns an error if the options do not fit the
+    /// protocol.
     #[must_use]
     pub fn with(
         self,
         name: &str,
-        make: impl Fn(&Place) -> Result<Box<dyn Source>, SourceError> + Send + Sync + 'static,
+        make: impl Fn(&SourceOptions) -> Result<Box<dyn Source>, SourceError> + Send + Sync + 'static,
     ) -> Self {
         let make: MakeSource = Arc::new(make);
-        self.with_supply(name, move |place| {
-            // Whether the place fits is to be known now.
-            make(place)?;
-            Ok(Supply { make: make.clone(), companion: None })
+        self.with_factory(name, move |options| {
+            // Reports options that do not fit when the configuration is checked.
+            make(options)?;
+            Ok(SourceFactory { make: make.clone(), companion: None })
         })
     }
 
-    /// As [`Registry::with`], for a protocol that needs a companion.
+    /// Like [`Registry::with`], for a protocol with a companion child.
     #[must_use]
-    pub fn with_supply(
+    pub fn with_factory(
         mut self,
         name: &str,
-        supply: impl Fn(&Place) -> Result<Supply, SourceError> + Send + Sync + 'static,
+        factory: impl Fn(&SourceOptions) -> Result<SourceFactory, SourceError> + Send + Sync + 'static,
     ) -> Self {
-        self.kinds.insert(name.to_owned(), Arc::new(supply));
+        self.kinds.insert(name.to_owned(), Arc::new(factory));
         self
     }
 
-    /// What feeds a stream of the protocol `name` from `place`; None if there is no such protocol.
+    /// Factory of the protocol `name` with `options`; None if the protocol is unknown.
     ///
     /// # Errors
-    /// The place does not fit; the text says what to do.
-    pub fn supply(&self, name: &str, place: &Place) -> Option<Result<Supply, SourceError>> {
-        self.kinds.get(name).map(|supply| supply(place))
+    /// The options do not fit; the text says what to do.
+    pub fn factory(&self, name: &str, options: &SourceOptions) -> Option<Result<SourceFactory, SourceError>> {
+        self.kinds.get(name).map(|factory| factory(options))
     }
 
-    /// Makes sources of the protocol `name`. One that has a companion does nothing without it: see [`Registry::supply`].
+    /// Returns a function that creates sources of the protocol `name`. A source with a companion
+    /// needs the companion to run: see [`Registry::factory`].
     pub fn get(&self, name: &str) -> Option<MakeSource> {
-        let supply = self.kinds.get(name)?.clone();
-        Some(Arc::new(move |place| (supply(place)?.make)(place)))
+        let factory = self.kinds.get(name)?.clone();
+        Some(Arc::new(move |options| (factory(options)?.make)(options)))
     }
 
     /// All names.
@@ -143,7 +150,7 @@ impl Registry {
     }
 }
 
-impl fmt::Debug for Supply {
+impl fmt::Debug for SourceFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Supply").field("companion", &self.companion).finish_non_exhaustive()
     }

@@ -1,5 +1,5 @@
-//! A stream's child: runs its source while a mapping uses it, and keeps what came until its event takes it. A new mapping is a
-//! new incarnation, and a run of its own.
+//! Child of a stream: runs its source while a mapping uses it, and queues the items for Work. Each
+//! mapping is a new incarnation with its own run.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -14,65 +14,66 @@ use crate::{
     mapping::{Mapping, Mappings},
     messages::{ItemsIngested, MappingFinished, SourceReady},
     protocol::gaps::{Gaps, Step},
-    source::{MakeSource, Place, Source, SourceCounts, SourceCx, SourceError},
+    source::{MakeSource, Source, SourceCounts, SourceCx, SourceError, SourceOptions},
     stream_queue::{StreamQueue, StreamQueues},
 };
 
-/// How often the gauges are set.
-const GAUGES: Duration = Duration::from_millis(500);
-/// Interval of the check whether a source that the ingester waits for is connected.
-const CONNECTED: Duration = Duration::from_millis(10);
-/// Items after which others of the arbiter have their turn: as many small ones as come with one read.
-const TURN: usize = 256;
-/// Bytes after which they have it, too: a large frame is sent on while it is still in the processor's cache.
-const TURN_BYTES: usize = 512 << 10;
-/// Gaps are logged at most that often; they are counted always.
-const GAP_LOG: Duration = Duration::from_secs(10);
+/// Interval between two updates of the gauges.
+const GAUGE_INTERVAL: Duration = Duration::from_millis(500);
+/// Interval between two checks of a source's connection, until it is up.
+const READY_POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Items after which the child yields, about as many small ones as arrive with one read.
+const YIELD_ITEMS: usize = 256;
+/// Bytes after which the child yields, so that a large frame is sent while it is in the processor's
+/// cache.
+const YIELD_BYTES: usize = 512 << 10;
+/// Shortest time between two log lines on gaps. All gaps are counted.
+const GAP_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// One stream as configured.
+/// Parameters of one stream's child.
 #[derive(Clone)]
 pub(crate) struct StreamSpec {
     pub(crate) streams: StreamQueues,
     pub(crate) position: usize,
     pub(crate) mappings: DurableView<Mappings>,
-    pub(crate) ends: InboxSlot<MappingFinished>,
+    pub(crate) finished: InboxSlot<MappingFinished>,
     pub(crate) work: Recipient<ItemsIngested>,
     pub(crate) ingester: Recipient<SourceReady>,
     pub(crate) make: MakeSource,
-    pub(crate) place: Place,
-    /// Address or file, for the tree.
+    pub(crate) options: SourceOptions,
+    /// Address or file, shown in the tree.
     pub(crate) endpoint: String,
 }
 
 impl StreamSpec {
-    /// The child.
+    /// Factory of the child.
     pub(crate) fn factory(self) -> Factory {
-        let ends = self.ends.clone();
+        let finished = self.finished.clone();
         let factory = Factory::task(move |cx: StartCx| {
             let spec = self.clone();
             async move { spec.run(&cx).await }
         });
-        factory.with_inbox("ends", &ends)
+        factory.with_inbox("ends", &finished)
     }
 
     async fn run(&self, cx: &StartCx) -> Result<(), Fault> {
         let mapping = self.mappings.get().current;
         let link = cx.vitals.link("source", self.endpoint.clone());
         link.idle();
-        // Also where this mapping does without the stream: what it counts is shown from the start.
+        // Registers the metrics also if this mapping does not use the stream.
         let (counts, source_counts) =
             (StreamMetrics::register(&cx.vitals), SourceCounts::register(&cx.vitals));
         if mapping.active.contains(&self.position) {
-            let source = (self.make)(&self.place).map_err(|error| Fault::from_error(&error))?;
+            let source = (self.make)(&self.options).map_err(|error| Fault::from_error(&error))?;
             let run = Run {
                 stream: self.stream(),
                 counts,
                 lost: source_counts.lost.clone(),
                 gaps: Gaps::default(),
-                told: None,
+                gap_logged_at: None,
                 batch: VecDeque::new(),
                 turn_bytes: 0,
-                source: Stopped(source),
+                source: StopGuard(source),
                 finished: false,
                 work: &self.work,
                 position: self.position,
@@ -87,17 +88,17 @@ impl StreamSpec {
         Ok(())
     }
 
-    /// Takes items until the stop.
+    /// Queues items until the stop.
     async fn follow(&self, mut run: Run<'_>, source: SourceCx, mapping: &Mapping) {
         let (cx, stream, link) = (run.cx, run.stream, source.link.clone());
         let mut items = run.source.0.run(source);
-        let (mut gauges, mut look) = (interval(GAUGES), interval(CONNECTED));
-        gauges.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut finished = std::pin::pin!(end_of(mapping, self.ends.open()).fuse());
+        let (mut gauge_tick, mut poll) = (interval(GAUGE_INTERVAL), interval(READY_POLL_INTERVAL));
+        gauge_tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut finished = std::pin::pin!(mapping_finished(mapping, self.finished.open()).fuse());
         let mut stop = std::pin::pin!(cx.stop.cancelled());
         let ready = SourceReady { mapping: mapping.number, stream: self.position };
-        let (mut told, mut ended) = (false, false);
+        let (mut ready_sent, mut ended) = (false, false);
         loop {
             tokio::select! {
                 biased;
@@ -106,27 +107,27 @@ impl StreamSpec {
                     run.finished = true;
                     run.source.0.finish();
                 }
-                _ = look.tick(), if !told => {
-                    // A source that can be slowed misses nothing.
-                    told = (!stream.misses || link.is_up()) && self.ingester.tell(ready).is_ok();
+                _ = poll.tick(), if !ready_sent => {
+                    // A source with backpressure loses no frame before it is connected.
+                    ready_sent = (!stream.lossy || link.is_up()) && self.ingester.tell(ready).is_ok();
                 }
-                _ = gauges.tick() => run.gauges(),
+                _ = gauge_tick.tick() => run.update_gauges(),
                 mut item = items.next(), if !ended => {
-                    // What has come with it is taken without looking at all the rest each time.
+                    // Takes all items that are ready, without polling the other branches for each.
                     run.turn_bytes = 0;
-                    for left in (0..TURN).rev() {
+                    for left in (0..YIELD_ITEMS).rev() {
                         ended = run.take(item);
-                        let over = left == 0 || run.turn_bytes >= TURN_BYTES;
-                        let more = if ended || over { None } else { items.next().now_or_never() };
+                        let limit_reached = left == 0 || run.turn_bytes >= YIELD_BYTES;
+                        let more = if ended || limit_reached { None } else { items.next().now_or_never() };
                         let Some(next) = more else { break };
                         item = next;
                     }
-                    run.keep().await;
+                    run.enqueue().await;
                     tokio::task::yield_now().await;
                 }
             }
         }
-        // What is buffered goes before the source is told that its run is over.
+        // Buffered items must be dropped before the source's `stop`.
         drop(items);
     }
 
@@ -136,23 +137,23 @@ impl StreamSpec {
 }
 
 /// Waits until all events of `mapping` were ingested.
-async fn end_of(mapping: &Mapping, mut ends: Inbox<MappingFinished>) {
+async fn mapping_finished(mapping: &Mapping, mut inbox: Inbox<MappingFinished>) {
     if mapping.finished {
         return;
     }
-    while ends.recv().await.is_some_and(|finished| finished.mapping != mapping.number) {}
+    while inbox.recv().await.is_some_and(|finished| finished.mapping != mapping.number) {}
 }
 
-/// Tells Work, which waits for it, that items have come.
-fn tell_work(work: &Recipient<ItemsIngested>, stream: usize) {
-    // Each stream has one such message on its way at the most, and Work's mailbox room for all of them.
+/// Notifies Work that items have arrived.
+fn notify_work(work: &Recipient<ItemsIngested>, stream: usize) {
+    // Work's mailbox has room for one such message of each stream.
     let _ = work.tell(ItemsIngested { stream });
 }
 
-/// Tells the source that its run is over, exactly once, however that came.
-struct Stopped(Box<dyn Source>);
+/// Calls the source's `stop` exactly once.
+struct StopGuard(Box<dyn Source>);
 
-impl Drop for Stopped {
+impl Drop for StopGuard {
     fn drop(&mut self) {
         self.0.stop();
     }
@@ -164,13 +165,13 @@ struct Run<'a> {
     counts: StreamMetrics,
     lost: Metric,
     gaps: Gaps,
-    told: Option<Instant>,
-    /// Taken in this turn, and not yet kept.
+    gap_logged_at: Option<Instant>,
+    /// Items of this turn that are not queued yet.
     batch: VecDeque<Item>,
-    /// Bytes taken in this turn.
+    /// Bytes received in this turn.
     turn_bytes: usize,
-    source: Stopped,
-    /// Discards what comes from now on (CONTRACT IO13).
+    source: StopGuard,
+    /// Further items are dropped (CONTRACT IO13).
     finished: bool,
     work: &'a Recipient<ItemsIngested>,
     position: usize,
@@ -178,7 +179,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Takes what the source gave. Was it the last?
+    /// Handles an item or the end of the source; true at the end.
     fn take(&mut self, given: Option<Result<Item, SourceError>>) -> bool {
         match given {
             Some(Ok(item)) => {
@@ -186,14 +187,14 @@ impl Run<'_> {
                 self.turn_bytes += bytes;
                 self.counts.items.add(1);
                 self.counts.bytes.add(bytes as u64);
-                self.look_for_gap(&item);
+                self.check_gap(&item);
                 if !self.finished {
                     self.batch.push_back(item);
                 }
                 return false;
             }
             Some(Err(error)) => {
-                let text = format!("the source has ended until the next mapping: {error}");
+                let text = format!("the source failed and restarts with the next mapping: {error}");
                 tracing::error!(path = self.cx.vitals.path(), text);
                 self.cx.vitals.note(text);
             }
@@ -202,13 +203,13 @@ impl Run<'_> {
         true
     }
 
-    /// Puts what this turn gave where its events take it from.
-    async fn keep(&mut self) {
+    /// Moves the items of this turn to the backlog.
+    async fn enqueue(&mut self) {
         let backlog = &self.stream.backlog;
-        if self.stream.misses {
-            // It cannot be slowed: who sends waits for nobody.
+        if self.stream.lossy {
+            // Without backpressure the sender does not wait: items without room are lost.
             if backlog.offer(&mut self.batch) {
-                tell_work(self.work, self.position);
+                notify_work(self.work, self.position);
             }
             self.lost.add(self.batch.len() as u64);
             self.batch.clear();
@@ -216,14 +217,14 @@ impl Run<'_> {
         }
         let (work, stream) = (self.work, self.position);
         tokio::select! {
-            () = backlog.push(&mut self.batch, || tell_work(work, stream)) => {}
+            () = backlog.push(&mut self.batch, || notify_work(work, stream)) => {}
             () = self.cx.stop.cancelled() => {}
         }
     }
 
-    fn look_for_gap(&mut self, item: &Item) {
+    fn check_gap(&mut self, item: &Item) {
         let Some(number) = item.number else {
-            // Each series has numbers of its own.
+            // Each series has its own numbers.
             self.gaps = Gaps::default();
             return;
         };
@@ -235,18 +236,18 @@ impl Run<'_> {
             }
             Step::Repeat | Step::Backwards => {
                 self.counts.backwards.add(1);
-                format!("frame {number} came again or late")
+                format!("frame {number} was repeated or late")
             }
         };
         self.counts.gaps.add(1);
-        if self.told.is_none_or(|told| told.elapsed() >= GAP_LOG) {
-            self.told = Some(Instant::now());
+        if self.gap_logged_at.is_none_or(|at| at.elapsed() >= GAP_LOG_INTERVAL) {
+            self.gap_logged_at = Some(Instant::now());
             tracing::warn!(path = self.cx.vitals.path(), stream = &*self.stream.name, text);
             self.cx.vitals.note(text);
         }
     }
 
-    fn gauges(&self) {
+    fn update_gauges(&self) {
         let backlog = &self.stream.backlog;
         self.counts.waiting_bytes.set(backlog.bytes() as u64);
         self.counts.waiting_items.set(backlog.items() as u64);
@@ -258,21 +259,21 @@ impl Run<'_> {
 metrics! {
     /// Metrics of a stream.
     struct StreamMetrics {
-        /// Items that a source gave.
+        /// Items received from a source.
         items: counter("items"),
-        /// Bytes of a source's items.
+        /// Bytes of items received from a source.
         bytes: counter("bytes") as "received",
-        /// Places where frame numbers did not follow each other.
+        /// Gaps in the frame numbers.
         gaps: counter("gaps"),
-        /// Frames that are missing by their numbers.
+        /// Frames missing by their numbers.
         missing: counter("frames") as "missing_frames",
-        /// Frames whose number came again or late.
+        /// Frames whose number was repeated or out of order.
         backwards: counter("frames") as "backward_frames",
-        /// Bytes of a stream that wait for their events.
+        /// Bytes of a stream waiting for their events.
         waiting_bytes: gauge("bytes") as "waiting",
-        /// Items of a stream that wait for their events.
+        /// Items of a stream waiting for their events.
         waiting_items: gauge("items"),
-        /// Time that the oldest item has waited for its event.
+        /// Waiting time of the oldest item of a stream.
         oldest: gauge("milliseconds") as "oldest_item",
     }
 }

@@ -1,33 +1,33 @@
-//! A stream of this ingester, and its items between source and Work.
+//! A configured stream, and its items between source and Work.
 
 use std::sync::Arc;
 
 use crate::backlog::Backlog;
 
-/// Bytes of one stream that may wait for their events, where its source can be slowed. More would only be out of the processor's
-/// cache when its turn comes: with 16 MiB an event of 1 KiB cost a quarter more.
+/// Backlog of a stream with backpressure, bytes. A larger one exceeds the processor's cache: with
+/// 16 MiB an event of 1 KiB took a quarter more time.
 const BACKLOG_BYTES: usize = 1 << 20;
-/// The same where what there is no room for is lost.
-const BACKLOG_BYTES_MISSING: usize = 16 << 20;
+/// Backlog of a stream without backpressure, bytes.
+const LOSSY_BACKLOG_BYTES: usize = 16 << 20;
 
-/// All streams of an ingester, in the order of its configuration, which is the order of a message's frames.
+/// Streams of an ingester in configured order, which is the order of a message's frames.
 pub type StreamQueues = Arc<[StreamQueue]>;
 
-/// A stream, in the hands of its child and of Work.
+/// A stream, shared by its child and Work.
 #[derive(Debug)]
 pub struct StreamQueue {
-    /// Its name.
+    /// Name of the stream.
     pub name: Arc<str>,
-    /// Its items that wait for their events.
+    /// Items that wait for their events.
     pub backlog: Backlog,
-    /// Its source misses what is sent while it is not connected.
-    pub misses: bool,
+    /// The source loses messages sent while it is not connected.
+    pub lossy: bool,
 }
 
 impl StreamQueue {
-    /// Without items.
-    pub fn new(name: &str, misses: bool) -> Self {
-        let bytes_max = if misses { BACKLOG_BYTES_MISSING } else { BACKLOG_BYTES };
-        Self { name: name.into(), backlog: Backlog::new(bytes_max), misses }
+    /// Creates a stream without items.
+    pub fn new(name: &str, lossy: bool) -> Self {
+        let bytes_max = if lossy { LOSSY_BACKLOG_BYTES } else { BACKLOG_BYTES };
+        Self { name: name.into(), backlog: Backlog::new(bytes_max), lossy }
     }
 }

@@ -1,4 +1,4 @@
-//! The entry of this crate in the list of subsystems.
+//! Entry of this crate in the list of subsystems.
 
 use orchestrator_subsystem::{Branch, CommandError, Context, Subsystem};
 
@@ -11,7 +11,7 @@ use crate::{
     preflight,
 };
 
-/// The ingesters.
+/// The ingester subsystem.
 #[derive(Debug, Clone, Copy)]
 pub struct Ingesters;
 
@@ -23,7 +23,7 @@ impl Subsystem for Ingesters {
 
     const NAME: &'static str = "ingester";
     const DESCRIPTION: &'static str = "Ingesters, each with its streams.";
-    const COMMANDS_HELP: &'static str = "Look into the ingesters";
+    const COMMANDS_HELP: &'static str = "Inspect the ingesters";
 
     fn branch(all: &Self::Config) -> Result<Branch<Self::Config>, IngesterError> {
         child_spec(all).map(Branch::from)
@@ -38,7 +38,7 @@ impl Subsystem for Ingesters {
     }
 
     fn default_config() -> Result<Self::Config, String> {
-        Err("there is no [[ingester]] to run: configure one with its streams".to_owned())
+        Err("no [[ingester]] is configured: add one with its streams".to_owned())
     }
 
     fn is_configured(all: &Self::Config) -> bool {

@@ -1,60 +1,61 @@
-//! Updates of the controller, and the actions that they require (CONTRACT IO01 to IO03). Pure.
+//! Updates of the controller and the actions they require (CONTRACT IO01 to IO03). Pure.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::Deserialize;
 use uuid::Uuid;
 
-/// Former mappings that are remembered: one of them is not taken for a new one.
+/// Former mappings that are remembered, so that none of them is taken for a new one.
 pub const FORMER_MAX: usize = 64;
 
 /// An entry of `dranspose:controller:updates`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ControllerUpdate {
-    /// The mapping that the controller has now.
+    /// Current mapping of the controller.
     pub mapping_uuid: Uuid,
     /// Version of each parameter.
     #[serde(default)]
     pub parameters_version: BTreeMap<String, Uuid>,
-    /// Streams of a new mapping; none in the other kinds of update, and missing with controllers before 0.1.
+    /// Streams of a new mapping; empty in other updates, and missing with controllers before 0.1.
     #[serde(default)]
     pub active_streams: Option<Vec<String>>,
-    /// All events are done, or the scan was stopped.
+    /// All events are processed, or the scan was stopped.
     #[serde(default)]
     pub finished: bool,
 }
 
-/// What one update asks for, in this order: parameters, then a new mapping, then the answer to `finished`, then publishing.
+/// Actions that one update requires. The order is: parameters, new mapping, answer to `finished`,
+/// publishing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Turn {
-    /// A mapping begins with these of my streams.
+pub struct UpdateActions {
+    /// Mapping to begin, with the active streams of this ingester.
     pub begin: Option<(Uuid, Vec<String>)>,
-    /// `finished` is to be answered under this mapping.
+    /// Mapping under which `finished` is answered.
     pub finish: Option<Uuid>,
 }
 
-/// Which mapping is followed.
+/// Tracker of the current mapping.
 #[derive(Debug, Clone, Default)]
-pub struct Following {
+pub struct MappingTracker {
     mapping: Option<Uuid>,
     former: VecDeque<Uuid>,
 }
 
-impl Following {
-    /// Goes on with `mapping`, after a restart of the child that knew it. Updates may be handed over again, so that those before
-    /// it are still known as `former` ones.
+impl MappingTracker {
+    /// Resumes with `mapping` after a restart. Updates may be delivered again, so the mappings
+    /// before it are known as `former`.
     pub fn resumed(mapping: Option<Uuid>, former: VecDeque<Uuid>) -> Self {
         Self { mapping, former }
     }
 
-    /// The mapping that is followed; None before the first.
+    /// The current mapping; None before the first.
     pub fn mapping(&self) -> Option<Uuid> {
         self.mapping
     }
 
-    /// Takes one update. Every entry must be given, in order: a nudge that lands right behind a new mapping has its uuid, but
-    /// no streams.
-    pub fn take(&mut self, update: &ControllerUpdate, mine: &[impl AsRef<str>]) -> Turn {
+    /// Processes one update. Every entry must be given, in order: an update right behind a new
+    /// mapping has its UUID, but no streams.
+    pub fn take(&mut self, update: &ControllerUpdate, mine: &[impl AsRef<str>]) -> UpdateActions {
         let uuid = update.mapping_uuid;
         let is_new = self.mapping != Some(uuid) && !self.former.contains(&uuid);
         let begin = is_new.then(|| {
@@ -66,11 +67,11 @@ impl Following {
             }
             (uuid, active(update, mine))
         });
-        Turn { begin, finish: update.finished.then_some(uuid) }
+        UpdateActions { begin, finish: update.finished.then_some(uuid) }
     }
 }
 
-/// Those of `mine` that the update names; all where it cannot name any (0.0.4).
+/// Streams of `mine` that the update names; all if it names none (0.0.4).
 fn active(update: &ControllerUpdate, mine: &[impl AsRef<str>]) -> Vec<String> {
     let named = |stream: &&str| match &update.active_streams {
         Some(streams) => streams.iter().any(|one| one == stream),

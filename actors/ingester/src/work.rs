@@ -1,18 +1,18 @@
-//! The actor Work: takes one item of each stream of an event and sends them to its workers, in the order of the events. A new
-//! mapping is a new incarnation.
+//! The actor Work: combines one item of each stream of an event and sends them to the event's
+//! workers, in the order of events. Each mapping is a new incarnation.
 //!
-//! Each message, and each end of a wait, lets it send until something is missing: events ([`EventsAssigned`]), items ([`ItemsIngested`]), or room in
-//! a worker's queue.
+//! Sending runs until it lacks events ([`EventsAssigned`]), items ([`ItemsIngested`]) or room in a
+//! worker's queue. The message or wake-up that brings it resumes sending.
 
-mod pump;
-mod tools;
+mod context;
+mod sender;
 
 use orchestrator_supervise::{Answer, Child, ChildCx, Handle, StartCx, StopToken, Vitals};
 
-pub(crate) use self::tools::Tools;
+pub(crate) use self::context::WorkContext;
 use self::{
-    pump::{Pause, Pump, Waits},
-    tools::WorkMetrics,
+    context::WorkMetrics,
+    sender::{EventSender, Pause, WaitCondition},
 };
 use crate::{
     edge::dump::DumpCommand,
@@ -22,55 +22,56 @@ use crate::{
 
 /// Sends events.
 pub(crate) struct Work {
-    tools: Tools,
+    context: WorkContext,
     counts: WorkMetrics,
     stop: StopToken,
-    /// None: nothing is sent in this mapping.
-    pump: Option<Pump>,
+    /// None if this mapping sends nothing.
+    sender: Option<EventSender>,
 }
 
 impl Work {
-    pub(crate) fn new(tools: Tools, cx: &StartCx) -> Self {
-        Self { tools, counts: WorkMetrics::register(&cx.vitals), stop: cx.stop.clone(), pump: None }
+    pub(crate) fn new(context: WorkContext, cx: &StartCx) -> Self {
+        Self { context, counts: WorkMetrics::register(&cx.vitals), stop: cx.stop.clone(), sender: None }
     }
 
-    /// Purges what is left of the former incarnation. None: nothing is sent in this mapping.
+    /// Purges the state of the former incarnation. Returns None if this mapping sends nothing.
     fn begin(&self, mapping: Mapping, vitals: &Vitals) -> Option<Mapping> {
-        let begun = mapping.uuid.is_some() && self.tools.begun.get() == mapping.number;
-        // Started again within a mapping: what is on its way to workers is of this one, not of the former.
-        self.tools.egress.purge(if begun { mapping.finished } else { mapping.former_finished });
-        self.tools.streams.iter().for_each(|stream| stream.backlog.clear());
-        // Which events have left cannot be known any more, and a frame too many would shift all that follow.
+        let begun = mapping.uuid.is_some() && self.context.begun.get() == mapping.number;
+        // After a restart within a mapping, queued messages belong to this mapping.
+        self.context.egress.purge(if begun { mapping.finished } else { mapping.former_finished });
+        self.context.streams.iter().for_each(|stream| stream.backlog.clear());
+        // The sent events are unknown after a restart, and one extra frame would shift all later
+        // ones.
         if begun && !mapping.finished {
-            self.counts.broken.add(1);
-            let text = "the scan was interrupted: the rest of its events is not sent; set a new mapping";
+            self.counts.interrupted.add(1);
+            let text = "the scan was interrupted: its remaining events are not sent; set a new mapping";
             tracing::error!(path = vitals.path(), text);
             vitals.note(text);
         }
         (mapping.uuid.is_some() && !begun).then_some(mapping)
     }
 
-    /// Sends events until something is missing that a message, or the end of a wait, brings.
+    /// Sends events until a message or a wake-up is needed.
     fn advance(&mut self, cx: &mut ChildCx<'_, Self>) {
-        // Events that were to be sent are not waited for: the mapping that they are of is over.
-        let Some(pump) = self.pump.as_mut().filter(|_| !self.stop.is_cancelled()) else { return };
-        pump.goes_on();
+        // At a stop the mapping is over: its remaining events are not sent.
+        let Some(sender) = self.sender.as_mut().filter(|_| !self.stop.is_cancelled()) else { return };
+        sender.resume();
         loop {
-            match pump.burst() {
-                Pause::Turn => {
-                    pump.waits_for(Waits::Turn);
+            match sender.burst() {
+                Pause::Yield => {
+                    sender.wait_for(WaitCondition::Yield);
                     return cx.spawn(tokio::task::yield_now(), |work, (), cx| work.advance(cx));
                 }
                 Pause::Assignment => {
-                    if !pump.next_chunk() {
-                        return pump.waits_for(Waits::Events);
+                    if !sender.next_chunk() {
+                        return sender.wait_for(WaitCondition::Events);
                     }
                 }
-                Pause::Item(stream) => return pump.waits_for(Waits::Items(stream)),
+                Pause::Item(stream) => return sender.wait_for(WaitCondition::Items(stream)),
                 Pause::Room(worker) => {
-                    pump.waits_for(Waits::Room);
-                    let egress = self.tools.egress.clone();
-                    return cx.spawn(async move { egress.room(&worker).await }, |work, (), cx| {
+                    sender.wait_for(WaitCondition::Room);
+                    let egress = self.context.egress.clone();
+                    return cx.spawn(async move { egress.wait_for_room(&worker).await }, |work, (), cx| {
                         work.advance(cx);
                     });
                 }
@@ -80,20 +81,21 @@ impl Work {
 }
 
 impl Child for Work {
-    /// Nothing of the former mapping is left when this returns: its queues are purged, what waited for its events is thrown away.
+    /// Purges all queues of the former mapping before it reports the start.
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
-        self.counts.held_up.set(0);
-        let mapping = self.tools.mappings.get().current;
+        self.counts.blocked.set(0);
+        let mapping = self.context.mappings.get().current;
         let started = ScanStarted { mapping: mapping.number };
         if let Some(mapping) = self.begin(mapping, cx.vitals()) {
-            let dump = self.tools.dump.outbox().clone();
+            let dump = self.context.dump.outbox().clone();
             let open = DumpCommand::Open(mapping.dump.clone());
-            self.pump = Some(Pump::new(self.tools.clone(), mapping, self.counts.clone()));
-            // The dump is told first: it closes the former file, too. Refused only when the process ends.
+            self.sender = Some(EventSender::new(self.context.clone(), mapping, self.counts.clone()));
+            // Opening the new dump also closes the former one. It fails only at the end of the
+            // process.
             cx.spawn(async move { _ = dump.send(open).await }, |work, (), cx| work.advance(cx));
         }
-        // Where the ingester refuses it, it asks for another start.
-        let _ = self.tools.ingester.tell(started);
+        // If the mailbox is full, Ingester requests the scan again after a time-out.
+        let _ = self.context.ingester.tell(started);
     }
 }
 
@@ -103,15 +105,15 @@ impl Handle<EventsAssigned> for Work {
         EventsAssigned(events): EventsAssigned,
         cx: &mut ChildCx<'_, Self>,
     ) -> Answer<Self, ()> {
-        let Some(pump) = &mut self.pump else { return Answer::done() };
-        let answer = if pump.takes(events) {
+        let Some(sender) = &mut self.sender else { return Answer::done() };
+        let answer = if sender.push_events(events) {
             Answer::done()
         } else {
             let (reply, answer) = Answer::later();
-            pump.tells_of_room(reply);
+            sender.reply_when_room(reply);
             answer
         };
-        if pump.waits() == Waits::Events {
+        if sender.condition() == WaitCondition::Events {
             self.advance(cx);
         }
         answer
@@ -120,7 +122,11 @@ impl Handle<EventsAssigned> for Work {
 
 impl Handle<ItemsIngested> for Work {
     fn handle(&mut self, ingested: ItemsIngested, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
-        if self.pump.as_ref().is_some_and(|pump| pump.waits() == Waits::Items(ingested.stream)) {
+        if self
+            .sender
+            .as_ref()
+            .is_some_and(|sender| sender.condition() == WaitCondition::Items(ingested.stream))
+        {
             self.advance(cx);
         }
         Answer::done()
@@ -129,8 +135,8 @@ impl Handle<ItemsIngested> for Work {
 
 impl Handle<MappingFinished> for Work {
     fn handle(&mut self, finished: MappingFinished, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
-        if let Some(pump) = &mut self.pump {
-            pump.finishes(finished.mapping);
+        if let Some(sender) = &mut self.sender {
+            sender.finish(finished.mapping);
         }
         Answer::done()
     }

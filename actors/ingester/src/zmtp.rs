@@ -1,7 +1,8 @@
-//! ZMTP 3.0 with NULL security (ZeroMQ RFC 23), as bytes: no socket and no clock in here.
+//! ZMTP 3.0 with NULL security (ZeroMQ RFC 23), without sockets or clocks.
 //!
-//! We announce minor version 0. A peer that knows 3.1 (RFC 37, libzmq 4.3) then keeps to 3.0 with us: subscriptions are messages and not
-//! commands. PING and PONG are 3.1's, but libzmq sends PING to any peer where heartbeats are switched on, so it is answered.
+//! The announced minor version is 0, so that peers of 3.1 (RFC 37, libzmq 4.3) keep to 3.0, where
+//! subscriptions are messages. PING and PONG belong to 3.1, but libzmq with heartbeats sends PING
+//! to any peer, so it is answered.
 
 mod buffers;
 mod command;

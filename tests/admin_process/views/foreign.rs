@@ -85,7 +85,7 @@ fn status() -> Value {
         HOSTILE_TEXT: HOSTILE_TEXT, "catalog": HOSTILE_TEXT, "base": HOSTILE_TEXT, "agent": HOSTILE_TEXT, "paused": HOSTILE_TEXT, "phase": HOSTILE_TEXT, "stencil": HOSTILE_TEXT, "blocked_by": [HOSTILE_TEXT],
         "no_headroom": { HOSTILE_TEXT: HOSTILE_TEXT }, "away": { HOSTILE_TEXT: HOSTILE_TEXT }, "tcn": 1, "requeued": 1,
         "rules": { HOSTILE_TEXT: { "phase": HOSTILE_TEXT, "reason": HOSTILE_TEXT, "unsettled": [HOSTILE_TEXT], "would_claim": [HOSTILE_TEXT] } },
-        "presence": { "name": HOSTILE_TEXT, "url": HOSTILE_TEXT, "mapping_uuid": HOSTILE_TEXT, "orchestrator": { "streams": { HOSTILE_TEXT: { "items": HOSTILE_TEXT } } } },
+        "state": { "name": HOSTILE_TEXT, "url": HOSTILE_TEXT, "mapping_uuid": HOSTILE_TEXT, "orchestrator": { "streams": { HOSTILE_TEXT: { "items": HOSTILE_TEXT } } } },
         "workers": [{ "worker": HOSTILE_TEXT, "connected": HOSTILE_TEXT }],
     })
 }

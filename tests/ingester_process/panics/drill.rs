@@ -67,7 +67,7 @@ impl Drill {
 
     /// Metric of scans that were cut short.
     pub(crate) fn broken(&self) -> i64 {
-        self.env.metric("scan/work", "broken_scans")
+        self.env.metric("scan/work", "interrupted_scans")
     }
 
     /// Runs a scan without a panic.

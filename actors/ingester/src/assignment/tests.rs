@@ -1,4 +1,4 @@
-//! The readers of entries, and the quick one against the general one.
+//! Tests of the readers of entries; the fast one against the general one.
 
 use proptest::prelude::*;
 use smallvec::smallvec;
@@ -10,7 +10,7 @@ fn reader(streams: &[&str]) -> Reader {
 }
 
 #[test]
-fn my_part_is_taken_in_the_order_of_the_streams() {
+fn own_streams_are_read_in_configured_order() {
     let entry = br#"[{"event_number":0,"assignments":{"pcap":["w1","w2"],"eiger":["w1"],"other":["w9"]}},
         {"event_number":1,"assignments":{"other":["w2"]}},{"event_number":2,"assignments":{"eiger":[]}}]"#;
     let read = reader(&["eiger", "pcap"]).read(entry).unwrap();
@@ -27,7 +27,7 @@ fn my_part_is_taken_in_the_order_of_the_streams() {
 }
 
 #[test]
-fn names_are_shared_and_escapes_understood() {
+fn worker_names_are_interned_and_escapes_decoded() {
     let mut reader = reader(&["a\"b"]);
     let entry = br#"[{"event_number":7,"assignments":{"a\"b":["w1"]}},{"event_number":8,"assignments":{"a\"b":["w1"]}}]"#;
     let read = reader.read(entry).unwrap();
@@ -59,9 +59,9 @@ fn event() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever the quick reader takes, the general one reads the same.
+    /// Compares both readers wherever the fast one accepts the entry.
     #[test]
-    fn a_plain_entry_is_read_as_any_other(
+    fn the_fast_reader_agrees_with_the_general_one(
         events in prop::collection::vec(event(), 0..4),
         cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
     ) {
@@ -77,14 +77,14 @@ proptest! {
 }
 
 #[test]
-fn what_controllers_write_is_plain() {
+fn a_controllers_entry_takes_the_fast_path() {
     let entry = br#"[{"event_number":0,"assignments":{"eiger":["w1"],"other":["w2"]}},{"event_number":10,"assignments":{}}]"#;
     let read = plain::read(&mut reader(&["eiger"]).0, entry).unwrap();
     assert_eq!(read, [Assignment { event: 0, streams: smallvec![(0, smallvec!["w1".into()])] }]);
 }
 
 #[test]
-fn what_no_controller_writes_is_refused() {
+fn a_malformed_entry_is_refused() {
     for entry in [&b""[..], b"{}", b"[{}]", br#"[{"event_number":-1,"assignments":{}}]"#] {
         assert!(reader(&["eiger"]).read(entry).is_err());
     }

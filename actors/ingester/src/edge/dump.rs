@@ -1,5 +1,5 @@
-//! Dump files (CONTRACT IF09 to IF11), on a thread of their own. A disk that is slow or full never holds up a scan: events that the dump has no
-//! room for are left out of it, which is counted and noted.
+//! Dump files (CONTRACT IF09 to IF11), written by a thread. A slow or full disk never delays a
+//! scan: events without room are left out, counted and noted.
 
 use std::{
     fs::{File, OpenOptions},
@@ -17,30 +17,30 @@ use crate::{item::Item, protocol::cbors};
 
 /// Bytes of events that may wait for the disk.
 const WAITING_BYTES: usize = 64 << 20;
-/// Written at once.
-const BUFFER: usize = 1 << 20;
-/// Bytes that are shown of a file's path: its beginning comes from the controller.
+/// Bytes of one write.
+const BUFFER_BYTES: usize = 1 << 20;
+/// Bytes shown of a file's path, whose beginning comes from the controller.
 const PATH_SHOWN: usize = 256;
 
-/// What the dump is told.
+/// Command to the dump thread.
 #[derive(Debug)]
 pub enum DumpCommand {
-    /// A mapping begins: its events go to this file, behind what is there; None: they are not dumped.
+    /// Starts a mapping: its events are appended to this file; None: not dumped.
     Open(Option<String>),
-    /// An event.
+    /// Writes an event.
     Event(DumpEvent),
-    /// The mapping is finished; answered when its file is closed.
+    /// Ends the mapping; answered when the file is closed.
     Close(Reply<()>),
 }
 
-/// All that one event has of this ingester's streams.
+/// Items of one event for all streams of this ingester.
 #[derive(Debug)]
 pub struct DumpEvent {
-    /// Its number.
+    /// Number of the event.
     pub event: u64,
-    /// Its items by stream, in the order of the streams.
+    /// Items by stream, in the order of the streams.
     pub items: Vec<(Arc<str>, Item)>,
-    /// As in the workers' headers.
+    /// Time in the workers' headers.
     pub created_at: Timestamp,
 }
 
@@ -50,7 +50,7 @@ impl DumpEvent {
     }
 }
 
-/// Where events are handed to the dump. Cheap to clone.
+/// Handle of the dump thread. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Dump {
     outbox: Outbox<DumpCommand>,
@@ -58,17 +58,17 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Hands over to the child whose inbox `outbox` leads to.
+    /// Creates a handle that sends to `outbox`.
     pub fn new(outbox: Outbox<DumpCommand>) -> Self {
         Self { outbox, waiting: Arc::default() }
     }
 
-    /// The way to the child, for what must not be left out.
+    /// Outbox for commands that must not be left out.
     pub fn outbox(&self) -> &Outbox<DumpCommand> {
         &self.outbox
     }
 
-    /// Hands over an event; false if there is no room for it.
+    /// Queues an event; false if there is no room.
     pub fn offer(&self, event: DumpEvent) -> bool {
         let bytes = event.bytes();
         if self.waiting.fetch_add(bytes, Relaxed) + bytes > WAITING_BYTES {
@@ -82,11 +82,11 @@ impl Dump {
         taken
     }
 
-    /// The child that writes.
+    /// Factory of the thread.
     pub fn factory(&self, commands: &InboxSlot<DumpCommand>) -> Factory {
         let (slot, waiting) = (commands.clone(), self.waiting.clone());
         let factory = Factory::thread(move |cx: StartCx| {
-            let mut writer = Writer::new(&cx);
+            let mut writer = DumpWriter::new(&cx);
             let mut commands = slot.open();
             while let Some(command) = commands.next_blocking(&cx) {
                 if let DumpCommand::Event(event) = &command {
@@ -98,7 +98,7 @@ impl Dump {
                     DumpCommand::Event(event) => writer.write(&event),
                     DumpCommand::Close(closed) => {
                         writer.close();
-                        // Who asked may have gone on without the answer.
+                        // The sender may have continued without the answer.
                         let _ = closed.send(());
                     }
                 }
@@ -122,14 +122,14 @@ metrics! {
     }
 }
 
-/// Writes the running mapping.
-struct Writer {
+/// Writer of the current mapping's events.
+struct DumpWriter {
     cx: StartCx,
-    output: Option<Output>,
+    output: Option<DumpFile>,
     metrics: DumpMetrics,
 }
 
-impl Writer {
+impl DumpWriter {
     fn new(cx: &StartCx) -> Self {
         Self { cx: cx.clone(), output: None, metrics: DumpMetrics::register(&cx.vitals) }
     }
@@ -137,7 +137,7 @@ impl Writer {
     fn open(&mut self, path: Option<String>) {
         self.close();
         let Some(path) = path else { return };
-        match Output::open(&path) {
+        match DumpFile::open(&path) {
             Ok(output) => self.output = Some(output),
             Err(error) => self.failed(&path, &error),
         }
@@ -150,7 +150,7 @@ impl Writer {
         cbors::encode_event(&mut output.waiting, event.event, items, event.created_at);
         self.metrics.events.add(1);
         self.metrics.bytes.add((output.waiting.len() - before) as u64);
-        if output.waiting.len() >= BUFFER {
+        if output.waiting.len() >= BUFFER_BYTES {
             self.flush();
         }
     }
@@ -160,7 +160,8 @@ impl Writer {
         self.output = None;
     }
 
-    /// Writes what waits. If that fails nothing of it is in the file, and the file is given up.
+    /// Writes the buffered events. After an error none of them is in the file, and the file is
+    /// closed.
     fn flush(&mut self) {
         let Some(mut output) = self.output.take() else { return };
         match output.flush() {
@@ -180,46 +181,46 @@ impl Writer {
     }
 }
 
-/// The file, and whole events that wait to be written to it.
-struct Output {
+/// A dump file, and whole events buffered for it.
+struct DumpFile {
     path: String,
     file: File,
-    /// Bytes of the file, all of them whole events.
+    /// Length of the file after the last whole event, bytes.
     end: u64,
     waiting: Vec<u8>,
 }
 
-impl Output {
+impl DumpFile {
     fn open(path: &str) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         let end = file.metadata()?.len();
         Ok(Self { path: path.to_owned(), file, end, waiting: Vec::new() })
     }
 
-    /// Writes what waits.
+    /// Writes the buffered events.
     fn flush(&mut self) -> io::Result<()> {
         let mut written = 0;
         while written < self.waiting.len() {
             match self.file.write(&self.waiting[written..]) {
-                Ok(0) => return Err(self.cut(written as u64, io::ErrorKind::WriteZero.into())),
+                Ok(0) => return Err(self.truncate_partial(written as u64, io::ErrorKind::WriteZero.into())),
                 Ok(bytes) => written += bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.cut(written as u64, error)),
+                Err(error) => return Err(self.truncate_partial(written as u64, error)),
             }
         }
         self.end += written as u64;
         self.waiting.clear();
-        // What one huge event needed is not kept.
-        self.waiting.shrink_to(4 * BUFFER);
+        // Frees the memory of a large event.
+        self.waiting.shrink_to(4 * BUFFER_BYTES);
         Ok(())
     }
 
-    /// Takes back what was written of events that are not whole: it would spoil what is written after it.
-    fn cut(&self, written: u64, error: io::Error) -> io::Error {
-        // Unless somebody else has written, too.
+    /// Removes a partly written event, which would make the rest of the file unreadable.
+    fn truncate_partial(&self, written: u64, error: io::Error) -> io::Error {
+        // Skipped if another process has written to the file.
         let ours = self.file.metadata().is_ok_and(|now| now.len() == self.end + written);
         if ours && let Err(error) = self.file.set_len(self.end) {
-            tracing::warn!(path = self.path, %error, "a part of an event is left at the end of the dump");
+            tracing::warn!(path = self.path, %error, "a partly written event remains at the end of the dump");
         }
         error
     }

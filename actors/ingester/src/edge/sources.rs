@@ -1,19 +1,19 @@
-//! The sources: what each protocol's items come through, and the registry of all that are shipped.
+//! Sources of each protocol, and the registry of all built-in ones.
 
 mod address;
 mod dial;
 mod long;
+mod outcome_counter;
 mod pandabox;
 mod recognisers;
 mod replay;
 mod sardana;
-mod tally;
 mod zmq;
 
 use std::sync::Arc;
 
 use crate::{
-    source::{Place, Registry, Source, SourceError, Supply},
+    source::{Registry, Source, SourceError, SourceFactory, SourceOptions},
     zmtp::SocketType,
 };
 
@@ -29,92 +29,102 @@ pub use sardana::{IdleServers, SardanaSource};
 pub use zmq::ZmqSource;
 
 impl Registry {
-    /// All protocols that are shipped, by our names and by the class names of the original. A ZeroMQ protocol with a `file` in place of
-    /// an `upstream_url` plays a raw capture of its messages.
+    /// All built-in protocols, by short name and by the original's class name. A ZeroMQ protocol
+    /// with `file` in place of `upstream_url` replays a raw capture of its messages.
     pub fn standard() -> Self {
         let mut registry = Self::default();
         for ZmqProtocol { names, socket, recogniser } in ZMQ {
             for name in names {
-                registry = registry.with_supply(name, move |place| zmq_or_file(place, socket, recogniser));
+                registry =
+                    registry.with_factory(name, move |options| zmq_or_file(options, socket, recogniser));
             }
         }
         for name in ["pandabox", "TcpPcapIngester"] {
-            registry = registry.with(name, |place| {
-                let source = PandaBoxSource::new(address(place)?);
+            registry = registry.with(name, |options| {
+                let source = PandaBoxSource::new(address(options)?);
                 Ok(Box::new(source) as Box<dyn Source>)
             });
         }
         let idle = IdleServers::default();
         for name in ["sardana", "HttpSardanaIngester"] {
             let idle = idle.clone();
-            registry = registry.with(name, move |place| {
-                unfit(place.upstream_url.as_deref(), "upstream_url", "Sardana dials us: give `listen`")?;
-                unfit(
-                    place.file.as_deref(),
+            registry = registry.with(name, move |options| {
+                reject(
+                    options.upstream_url.as_deref(),
+                    "upstream_url",
+                    "Sardana connects to the ingester: give `listen`",
+                )?;
+                reject(
+                    options.file.as_deref(),
                     "file",
                     "only messages over ZeroMQ and dumps are played: give `listen`",
                 )?;
-                unfit_pace(place)?;
-                let listen = wanted(place.listen.as_deref(), "listen", "0.0.0.0:8000")?;
+                reject_pace(options)?;
+                let listen = require(options.listen.as_deref(), "listen", "0.0.0.0:8000")?;
                 Ok(Box::new(SardanaSource::new(listen, &idle)?) as Box<dyn Source>)
             });
         }
-        registry.with_supply("replay", |place| {
-            unfit(place.upstream_url.as_deref(), "upstream_url", "a replay reads a file: give `file`")?;
-            unfit(place.listen.as_deref(), "listen", "a replay reads a file: give `file`")?;
-            wanted(place.file.as_deref(), "file", "/data/scan.cbors")?;
-            replay::supply(place, None)
+        registry.with_factory("replay", |options| {
+            reject(options.upstream_url.as_deref(), "upstream_url", "a replay reads a file: give `file`")?;
+            reject(options.listen.as_deref(), "listen", "a replay reads a file: give `file`")?;
+            require(options.file.as_deref(), "file", "/data/scan.cbors")?;
+            replay::factory(options, None)
         })
     }
 }
 
-fn zmq_or_file(place: &Place, socket: SocketType, recogniser: MakeRecogniser) -> Result<Supply, SourceError> {
-    if place.file.is_some() {
-        unfit(place.upstream_url.as_deref(), "upstream_url", "give it or `file`, not both")?;
-        unfit(place.listen.as_deref(), "listen", "a file is played: leave it out")?;
-        return replay::supply(place, Some(recogniser));
+fn zmq_or_file(
+    options: &SourceOptions,
+    socket: SocketType,
+    recogniser: MakeRecogniser,
+) -> Result<SourceFactory, SourceError> {
+    if options.file.is_some() {
+        reject(options.upstream_url.as_deref(), "upstream_url", "give `upstream_url` or `file`, not both")?;
+        reject(options.listen.as_deref(), "listen", "a file is replayed: leave it out")?;
+        return replay::factory(options, Some(recogniser));
     }
-    let address = address(place)?;
+    let address = address(options)?;
     if socket == SocketType::Sub {
-        // What is not read at once may be lost: nothing that others do is waited for.
-        let make = move |_: &Place| {
+        // A SUB may lose messages that are not read at once, so it reads on the stream's own
+        // arbiter.
+        let make = move |_: &SourceOptions| {
             Ok(Box::new(ZmqSource::new(address.clone(), socket, recogniser)) as Box<dyn Source>)
         };
-        return Ok(Supply { make: Arc::new(make), companion: None });
+        return Ok(SourceFactory { make: Arc::new(make), companion: None });
     }
     let (reader, companion) = LongReader::new();
-    let make = move |_: &Place| {
+    let make = move |_: &SourceOptions| {
         let source = ZmqSource::new(address.clone(), socket, recogniser);
         Ok(Box::new(source.with_reader(reader.clone())) as Box<dyn Source>)
     };
-    Ok(Supply { make: Arc::new(make), companion: Some(companion) })
+    Ok(SourceFactory { make: Arc::new(make), companion: Some(companion) })
 }
 
-/// The address of a source that is dialled.
-fn address(place: &Place) -> Result<Address, SourceError> {
-    unfit(place.listen.as_deref(), "listen", "the source is dialled: give `upstream_url`")?;
-    unfit(
-        place.file.as_deref(),
+/// Address of a source that is dialled.
+fn address(options: &SourceOptions) -> Result<Address, SourceError> {
+    reject(options.listen.as_deref(), "listen", "the source is dialled: give `upstream_url`")?;
+    reject(
+        options.file.as_deref(),
         "file",
         "only messages over ZeroMQ and dumps are played: give `upstream_url`",
     )?;
-    unfit_pace(place)?;
-    Address::parse(wanted(place.upstream_url.as_deref(), "upstream_url", "tcp://detector:9999")?)
+    reject_pace(options)?;
+    Address::parse(require(options.upstream_url.as_deref(), "upstream_url", "tcp://detector:9999")?)
 }
 
-fn wanted<'a>(given: Option<&'a str>, name: &str, example: &str) -> Result<&'a str, SourceError> {
+fn require<'a>(given: Option<&'a str>, name: &str, example: &str) -> Result<&'a str, SourceError> {
     given.ok_or_else(|| {
-        SourceError(format!("{name} is missing: give the source's place, e.g. {name} = \"{example}\""))
+        SourceError(format!("{name} is missing: give the source's address, e.g. {name} = \"{example}\""))
     })
 }
 
-fn unfit(given: Option<&str>, name: &str, advice: &str) -> Result<(), SourceError> {
+fn reject(given: Option<&str>, name: &str, advice: &str) -> Result<(), SourceError> {
     match given {
-        Some(given) => Err(SourceError(format!("{name} = {given}: does not fit this protocol: {advice}"))),
+        Some(given) => Err(SourceError(format!("{name} = {given}: not used by this protocol: {advice}"))),
         None => Ok(()),
     }
 }
 
-fn unfit_pace(place: &Place) -> Result<(), SourceError> {
-    unfit(place.pace.as_deref(), "pace", "only a `file` has a pace: leave it out")
+fn reject_pace(options: &SourceOptions) -> Result<(), SourceError> {
+    reject(options.pace.as_deref(), "pace", "only a `file` has a pace: leave it out")
 }

@@ -1,4 +1,5 @@
-//! ZMTP over a TCP stream: the handshake, and a reader of messages. For what we dial and for what dials us; in NULL both sides do the same.
+//! ZMTP over TCP: the handshake and a reader of messages, for outgoing and incoming connections.
+//! With NULL security both sides do the same.
 
 use std::{io, time::Duration};
 
@@ -17,13 +18,13 @@ use crate::{
     zmtp::{Command, Decoder, FrameLimits, GREETING_BYTES, Greeting, Incoming, Ready, SocketType, ZmtpError},
 };
 
-/// A peer that sends PINGs and does not take the PONGs is not answered any more beyond so many bytes.
+/// Most pending PONG bytes of a peer that does not read.
 const PONG_BYTES_MAX: usize = 4096;
 
-/// Why a connection ended.
+/// Reason why a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The peer does not keep to ZMTP or to the limits, or refused us.
+    /// The peer violated ZMTP or the limits, or refused the connection.
     #[error(transparent)]
     Zmtp(#[from] ZmtpError),
     /// The connection failed.
@@ -32,43 +33,44 @@ pub enum StreamError {
     /// The peer closed in the middle of a greeting, handshake or message.
     #[error("the peer closed the connection in the middle of {0}")]
     CutOff(&'static str),
-    /// The handshake was not over in time.
-    #[error("the peer did not finish the handshake within {} ms: is it a ZeroMQ socket?", .0.as_millis())]
+    /// The handshake timed out.
+    #[error("the peer did not complete the handshake within {} ms: check that it is a ZeroMQ socket", .0.as_millis())]
     TooSlow(Duration),
 }
 
-/// What our side of a connection is.
+/// Local side of a connection.
 #[derive(Debug, Clone)]
 pub struct Local {
-    /// Our socket type.
+    /// Socket type.
     pub socket_type: SocketType,
-    /// Our identity; empty for none.
+    /// Identity; empty for none.
     pub identity: Bytes,
-    /// What the peer may send after the handshake.
+    /// Limits of the peer's messages after the handshake.
     pub limits: FrameLimits,
-    /// How much is read at once where messages are small, bytes: 256 KiB for a source, little for a peer that hardly sends.
+    /// Bytes of one read of small messages: 256 KiB for a source, little for a peer that rarely
+    /// sends.
     pub block_bytes: usize,
-    /// How long the handshake may take.
+    /// Time-out of the handshake.
     pub deadline: Duration,
 }
 
-/// A connection that is ready for messages.
+/// A connection after the handshake.
 #[derive(Debug)]
 pub struct Connection {
-    /// What the peer told of itself.
+    /// READY of the peer.
     pub peer: Ready,
-    /// Its messages. Some may be buffered in it already.
+    /// Reader of messages; some may already be buffered.
     pub reader: MessageReader<OwnedReadHalf>,
-    /// Where ours go.
+    /// Writer.
     pub writer: OwnedWriteHalf,
 }
 
 impl Connection {
-    /// The same, with its readiness waited for by the runtime that this is called in.
+    /// Registers the connection with the current runtime.
     ///
     /// # Errors
-    /// The runtime does not take it; the connection is gone.
-    pub fn moved_here(self) -> io::Result<Self> {
+    /// The runtime refuses it; the connection is closed.
+    pub fn reregister(self) -> io::Result<Self> {
         let Self { peer, reader, writer } = self;
         let stream = reader.read.reunite(writer).map_err(io::Error::other)?;
         let (read, writer) = TcpStream::from_std(stream.into_std()?)?.into_split();
@@ -76,12 +78,13 @@ impl Connection {
     }
 }
 
-/// Greets the peer over a new connection. A SUB then still has to subscribe: write a [`subscription`](crate::zmtp::subscription).
+/// Performs the handshake over a new connection and sets TCP_NODELAY. A SUB must then subscribe:
+/// write a [`subscription`](crate::zmtp::subscription).
 ///
-/// A peer whose socket type does not fit is told so before it is refused. Sets TCP_NODELAY.
+/// A peer with an incompatible socket type gets an ERROR before it is refused.
 ///
 /// # Errors
-/// The peer does not keep to ZMTP 3 NULL, does not fit, goes, or is slower than the deadline.
+/// The peer violates ZMTP 3 NULL, is incompatible, disconnects, or exceeds the time-out.
 pub async fn handshake(stream: TcpStream, local: &Local) -> Result<Connection, StreamError> {
     timeout(local.deadline, greet(stream, local)).await.map_err(|_| StreamError::TooSlow(local.deadline))?
 }
@@ -89,7 +92,8 @@ pub async fn handshake(stream: TcpStream, local: &Local) -> Result<Connection, S
 async fn greet(stream: TcpStream, local: &Local) -> Result<Connection, StreamError> {
     stream.set_nodelay(true)?;
     let (mut read, mut writer) = stream.into_split();
-    // Both at once: nothing in 3.0 makes us wait for the peer's version, and the peer may wait for all of ours.
+    // Greeting and READY are sent at once: 3.0 does not depend on the peer's version, and the peer
+    // may wait for both.
     let opening = [&Greeting::OURS[..], &Ready::encode(local.socket_type, &local.identity)].concat();
     writer.write_all(&opening).await?;
     read_greeting(&mut read).await?;
@@ -105,7 +109,7 @@ async fn greet(stream: TcpStream, local: &Local) -> Result<Connection, StreamErr
         }
     };
     if let Err(error) = peer.check_fits(local.socket_type) {
-        // It is refused whether or not it takes the reason.
+        // The peer is refused even if it does not take the reason.
         let _ = writer.write_all(&Command::error(&error.to_string())).await;
         return Err(error.into());
     }
@@ -127,13 +131,14 @@ async fn read_greeting(read: &mut OwnedReadHalf) -> Result<Greeting, StreamError
     }
 }
 
-/// Reads messages: many small ones with one system call, a long frame straight to where it stays.
+/// Reader of messages: many small ones with one system call, a long frame directly into its final
+/// buffer.
 #[derive(Debug)]
 pub struct MessageReader<R> {
     read: R,
     decoder: Decoder,
-    /// What [`MessageReader::buffered`] came upon that is no message.
-    found: Option<Result<Incoming, ZmtpError>>,
+    /// Non-message that [`MessageReader::buffered`] has decoded.
+    pending: Option<Result<Incoming, ZmtpError>>,
     pongs: BytesMut,
 }
 
@@ -142,46 +147,45 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         Self {
             read,
             decoder: Decoder::for_handshake(limits, block_bytes),
-            found: None,
+            pending: None,
             pongs: BytesMut::new(),
         }
     }
 
-    /// What it reads from, and the bytes and state so far.
+    /// Returns the stream, and the decoder with its buffered bytes.
     pub fn into_parts(self) -> (R, Decoder) {
         (self.read, self.decoder)
     }
 
-    /// The next message or command; None after the peer closed between two messages. What was read before an error came first.
-    /// May be dropped and called again: nothing is lost.
+    /// Next message or command; None after the peer closed between two messages. Cancel-safe.
     ///
     /// # Errors
-    /// The peer does not keep to ZMTP or to the limits, or the connection failed. Do not go on then.
+    /// The peer violates ZMTP or the limits, or the connection failed. Do not read on then.
     pub async fn next(&mut self) -> Result<Option<Incoming>, StreamError> {
         read_next(&mut self.read, &mut self.decoder).await
     }
 
-    /// Waits until nobody has anything of the last long frame any more; at once if there was none.
+    /// Waits until all references to the last long frame are dropped.
     pub async fn last_is_released(&self) {
         self.decoder.last_is_released().await;
     }
 
-    /// The next message if it is read already, and nothing but messages is before it.
+    /// Next message if it is already buffered and no command precedes it.
     pub fn buffered(&mut self) -> Option<Parts> {
-        if self.found.is_some() {
+        if self.pending.is_some() {
             return None;
         }
         match self.decoder.next().transpose()? {
             Ok(Incoming::Message(parts)) => Some(parts),
             other => {
-                self.found = Some(other);
+                self.pending = Some(other);
                 None
             }
         }
     }
 
-    /// The next message; commands are dealt with: PINGs are answered through `writer`, others are ignored. None after the peer closed
-    /// between two messages. May be dropped and called again: nothing is lost.
+    /// Next message. PINGs are answered through `writer`, other commands ignored. None after the
+    /// peer closed between two messages. Cancel-safe.
     ///
     /// # Errors
     /// As [`MessageReader::next`], or the peer sent an ERROR.
@@ -190,8 +194,8 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         writer: &mut (impl AsyncWrite + Unpin),
     ) -> Result<Option<Parts>, StreamError> {
         loop {
-            let incoming = if let Some(found) = self.found.take() {
-                Some(found?)
+            let incoming = if let Some(pending) = self.pending.take() {
+                Some(pending?)
             } else if self.pongs.is_empty() {
                 self.next().await?
             } else {
@@ -252,7 +256,7 @@ mod tests {
         }
     }
 
-    /// A connection of ours, and the other end of it.
+    /// Both ends of a connection.
     async fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -260,7 +264,7 @@ mod tests {
         (dialled.expect("a connection"), accepted.expect("a connection").0)
     }
 
-    /// What a libzmq socket of the type `name` says first.
+    /// Greeting and READY of a libzmq socket of the type `name`.
     fn opening(name: &str, identity: &str) -> Vec<u8> {
         let mut bytes = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01NULL".to_vec();
         bytes.resize(GREETING_BYTES, 0);
@@ -311,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_that_does_not_fit_is_told_so() {
+    async fn an_incompatible_socket_gets_an_error_command() {
         let (ours, mut theirs) = pair().await;
         theirs.write_all(&opening("PUB", "")).await.expect("room");
         let error = handshake(ours, &local(SocketType::Router)).await.expect_err("a PUB");
@@ -325,7 +329,7 @@ mod tests {
     async fn a_message_before_ready_and_other_greetings_are_refused() {
         for (bytes, text) in [
             ([&Greeting::OURS[..], b"\0\x01a"].concat(), "before its READY"),
-            (b"GET / HTTP/1.1\r\n".to_vec(), "no ZMTP signature"),
+            (b"GET / HTTP/1.1\r\n".to_vec(), "not a ZMTP signature"),
             ([&Greeting::OURS[..12], b"CURVE", &[0; 47]].concat(), "`CURVE`"),
             ([&Greeting::OURS[..], b"\x04\x09\x05ERROR\x02no"].concat(), "refused the connection: no"),
             ([&Greeting::OURS[..], b"\x06\0\0\x01\0\0\0\0\0"].concat(), "1099511627776 bytes"),
@@ -338,7 +342,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_that_says_nothing_is_left() {
+    async fn a_silent_peer_times_out() {
         let (ours, _theirs) = pair().await;
         let error =
             handshake(ours, &Local { deadline: Duration::from_millis(20), ..local(SocketType::Router) })

@@ -1,4 +1,4 @@
-//! The actor's handles on the other children of its ingester.
+//! Handles of the actor Ingester on its siblings.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,9 +21,9 @@ use crate::{
 };
 
 /// Time-out of a command to Redis.
-const REDIS: Duration = Duration::from_secs(3);
-/// Longest wait of an answer to `finished` for the dump file, and for Work.
-const END: Duration = Duration::from_secs(2);
+const REDIS_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest delay of the answer to `finished` by the dump, and by Work.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The handles. Cheap to clone.
 #[derive(Clone)]
@@ -31,37 +31,38 @@ pub(crate) struct Handles {
     pub(crate) streams: StreamQueues,
     pub(crate) mappings: Durable<Mappings>,
     pub(crate) work: Recipient<MappingFinished>,
-    /// To the children of the streams, by position.
-    pub(crate) ends: Arc<[Outbox<MappingFinished>]>,
+    /// Inboxes of the streams' children, by position.
+    pub(crate) finished_outboxes: Arc<[Outbox<MappingFinished>]>,
     pub(crate) redis: Outbox<RedisCommand>,
     pub(crate) dump: Outbox<DumpCommand>,
     pub(crate) egress: Egress,
-    /// One file for all mappings.
+    /// File for the dumps of all mappings.
     pub(crate) dump_path: Option<String>,
-    /// The ingester's name, for files.
+    /// Name of the ingester, part of dump file names.
     pub(crate) name: Arc<str>,
     pub(crate) tree: Tree,
-    /// Path of the group that is restarted at a new mapping.
+    /// Path of the supervisor that is restarted at a new mapping.
     pub(crate) scan_path: String,
 }
 
 impl Handles {
     pub(super) async fn redis(&self, action: RedisAction) -> Result<Option<Bytes>, RedisFailure> {
         let failure = |text: &str| Err(RedisFailure { text: text.to_owned(), refused: false });
-        match self.redis.ask(|reply| RedisCommand { action, reply }, REDIS).await {
+        match self.redis.ask(|reply| RedisCommand { action, reply }, REDIS_TIMEOUT).await {
             Ok(outcome) => outcome,
             Err(AskError::Full(_)) => failure("too many commands wait for redis"),
             Err(_) => failure("redis did not answer in time"),
         }
     }
 
-    /// Asks for the planned restart: the former mapping's work and assignments end, the new one's begin.
+    /// Requests the planned restart of the scan for `mapping`.
     pub(super) fn request_scan(&self, mapping: Uuid) -> Result<(), CommandError> {
         let origin = Origin { by: "ingester".to_owned(), reason: format!("mapping {mapping}") };
         self.tree.request_restart(&self.scan_path, &origin)
     }
 
-    /// Ends the mapping that is followed: none of its events is sent, and its dump is closed, when this returns.
+    /// Marks the current mapping finished. When this returns, none of its events is sent any more
+    /// and its dump is closed.
     pub(super) async fn finish(&self) {
         let (number, active) = self.mappings.update(|mappings| {
             mappings.current.finished = true;
@@ -69,19 +70,20 @@ impl Handles {
         });
         let finished = MappingFinished { mapping: number };
         for stream in active {
-            // A child that is started again meanwhile finds the mapping finished.
-            let _ = self.ends[stream].tell(finished);
+            // A child that restarts meanwhile reads `finished` from the mappings.
+            let _ = self.finished_outboxes[stream].tell(finished);
         }
-        // So does a Work that is lost meanwhile.
-        let _ = self.work.ask(finished, END).await;
+        // Work reads it from the mappings, too, if it restarts.
+        let _ = self.work.ask(finished, FINISH_TIMEOUT).await;
         let (closed, answer) = reply();
-        // A dump that is behind does not hold up the scan; it goes on writing.
-        if timeout(END, self.dump.send(DumpCommand::Close(closed))).await.is_ok() {
-            let _ = timeout(END, answer).await;
+        // A slow dump does not delay the scan; it closes its file later.
+        if timeout(FINISH_TIMEOUT, self.dump.send(DumpCommand::Close(closed))).await.is_ok() {
+            let _ = timeout(FINISH_TIMEOUT, answer).await;
         }
     }
 
-    /// Events that were sent since the process started, over all mappings; and what is told of the streams beside the original's fields.
+    /// Returns the events sent since the process started, and the streams' metrics for the member
+    /// `orchestrator`.
     pub(super) fn metrics(&self) -> (u64, Value) {
         let nodes = self.tree.node(&self.scan_path).map(|node| node.children).unwrap_or_default();
         let work = nodes.iter().find(|node| node.id == "work");
@@ -97,11 +99,11 @@ impl Handles {
         (events, json!({ "streams": streams }))
     }
 
-    /// State of each worker that something is sent to, or that is connected.
+    /// State of each known worker, by name.
     pub(super) fn peers(&self) -> Vec<Value> {
         let mut peers = self.egress.peers();
         peers.sort_by(|a, b| a.worker.cmp(&b.worker));
-        let told = |peer: PeerState| {
+        let reason = |peer: PeerState| {
             json!({
                 "worker": sanitize(&*peer.worker), "connected": peer.connected, "queued_bytes": peer.queued_bytes,
                 "queued_messages": peer.queued_messages, "spilled_bytes": peer.spilled_bytes,
@@ -109,7 +111,7 @@ impl Handles {
                 "oldest_ms": peer.oldest_age.map(millis),
             })
         };
-        peers.into_iter().map(told).collect()
+        peers.into_iter().map(reason).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Updates that are not handled yet, and the answer that the next one waits for.
+//! Pending updates, and the answer that the next one waits for.
 
 use std::{collections::BTreeSet, vec};
 
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::updates::ControllerUpdate;
 
-/// Updates that came together.
+/// Updates that arrived in one message.
 pub(super) struct Batch {
     pub(super) updates: vec::IntoIter<ControllerUpdate>,
     pub(super) reply: Reply<bool>,
@@ -19,26 +19,26 @@ impl Batch {
     }
 }
 
-/// The answer that the actor waits for before it takes the next update.
+/// Answer that the actor waits for before it handles the next update.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// None.
+    /// No answer is awaited.
     Idle,
-    /// Redis's.
+    /// The answer of Redis.
     Redis,
-    /// The new scan's.
-    Beginning(Beginning),
+    /// The start of the new scan.
+    Starting(MappingStart),
 }
 
-/// A mapping whose scan was asked for.
+/// A mapping whose scan was requested.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Beginning {
+pub(super) struct MappingStart {
     pub(super) uuid: Uuid,
     pub(super) number: u64,
     pub(super) requests: u32,
     pub(super) scan_started: bool,
-    /// Positions of the streams whose sources would miss something yet.
+    /// Positions of streams whose sources are not connected yet and would lose frames.
     pub(super) awaited: BTreeSet<usize>,
-    /// The same update's `finished`.
+    /// Mapping that the same update finishes.
     pub(super) finish: Option<Uuid>,
 }

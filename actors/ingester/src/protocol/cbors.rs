@@ -1,6 +1,7 @@
-//! Dump files (`.cbors`, CONTRACT IF11, IF12) and raw captures: written and read. Both are CBOR items one behind the other, with nothing around them.
+//! Dump files (`.cbors`, CONTRACT IF11, IF12) and raw captures. Both are sequences of CBOR items.
 //!
-//! A dump has one item an event, with all streams of the ingester; a raw capture has one array of byte strings a ZeroMQ message.
+//! A dump has one item for each event, with all streams of the ingester. A raw capture has one
+//! array of byte strings for each ZeroMQ message.
 
 use std::io::Read;
 
@@ -14,27 +15,27 @@ use minicbor::{
 
 use crate::item::Parts;
 
-/// Tag of a CBOR item that says that it is one.
+/// Tag of self-described CBOR.
 const SELF_DESCRIBED: u64 = 55_799;
 /// Tag of an event.
 const EVENT: u64 = 42_877;
 /// Tag of one stream's part of an event.
 const STREAM: u64 = 42_878;
-/// Tag of a point in time as text.
+/// Tag of a time as text.
 const TIME: u64 = 0;
-/// Longest event or message that is read, in bytes.
+/// Longest event or message, bytes.
 pub const ITEM_MAX: usize = 1 << 30;
-/// Most parts of one item: a byte string of no bytes takes one in the file, and much more in memory.
+/// Most parts of one item. An empty part takes one byte in the file, and much more in memory.
 pub const PARTS_MAX: usize = 1 << 20;
 /// Most streams of one event.
 const STREAMS_MAX: u64 = 4_096;
-/// Longest name or type of a stream, and longest time, in bytes.
+/// Longest stream name, type or time, bytes.
 const NAME_MAX: u64 = 4_096;
-/// What is read at once, in bytes; doubled as long as an item goes on.
+/// Bytes of one read; doubled while an item continues.
 const READ: usize = 64 << 10;
 
-/// Appends one event to `out`, byte for byte as the original writes it: shortest integers, definite lengths, microseconds. A stream is
-/// its name, its type and its frames.
+/// Appends one event to `out`, byte for byte as the original writes it: shortest integers, definite
+/// lengths, microseconds. Each stream has a name, a type and frames.
 pub fn encode_event<'a>(
     out: &mut Vec<u8>,
     event_number: u64,
@@ -45,7 +46,7 @@ pub fn encode_event<'a>(
         0 => format!("{created_at:.0}"),
         _ => format!("{created_at:.6}"),
     };
-    // A vector takes all that is written: nothing can fail.
+    // Writing to a vector cannot fail.
     let _ = write_event(&mut Encoder::new(&mut *out), event_number, streams, &time);
 }
 
@@ -70,14 +71,14 @@ fn write_event<'a, W: encode::Write>(
 /// One item of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// Of a dump.
+    /// Event of a dump.
     Event(Event),
-    /// Of a raw capture: the parts of one message.
+    /// Parts of one message of a raw capture.
     Message(Parts),
 }
 
 impl Entry {
-    /// Bytes of its parts.
+    /// Sum of the parts' lengths, bytes.
     pub fn bytes(&self) -> usize {
         let bytes = |frames: &Parts| frames.iter().map(Bytes::len).sum::<usize>();
         match self {
@@ -90,57 +91,57 @@ impl Entry {
 /// One event of a dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Its number.
+    /// Number of the event.
     pub number: u64,
-    /// Its streams in order.
+    /// Streams in order.
     pub streams: Vec<Stream>,
-    /// When it was made; dumps of before 2025 do not tell.
+    /// Time of creation; missing in dumps from before 2025.
     pub created_at: Option<Timestamp>,
 }
 
 /// One stream's part of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stream {
-    /// Its name.
+    /// Name of the stream.
     pub name: String,
-    /// The type of its item.
+    /// Type of its item.
     pub typ: String,
-    /// The parts.
+    /// Parts of its item.
     pub frames: Parts,
 }
 
-/// Why a file cannot be read on.
+/// Reason why a file cannot be read on.
 #[derive(Debug, thiserror::Error)]
 pub enum CborsError {
     /// Reading failed.
-    #[error("it cannot be read: {0}: give a file that can, and look at its disk")]
+    #[error("it cannot be read: {0}: give a readable file, and check its disk")]
     Io(#[from] std::io::Error),
-    /// It ends inside an item: it is still written, or was cut off.
-    #[error("the file ends inside the item at byte {0}: it was cut off, or is still written")]
+    /// The file ends inside an item.
+    #[error("the file ends inside the item at byte {0}: it was cut off, or is still being written")]
     CutOff(u64),
-    /// It is neither a dump nor a capture.
+    /// The file is neither a dump nor a capture.
     #[error(
         "byte {at}: neither a dump nor a raw capture: {reason}: give a .cbors file or a capture of CBOR arrays"
     )]
     Malformed {
-        /// Where the item begins.
+        /// Position of the item, bytes.
         at: u64,
-        /// What is not right.
+        /// Fault that was found.
         reason: String,
     },
     /// An item is too long.
-    #[error("the item at byte {0} is longer than {ITEM_MAX} bytes: cut the file, it cannot be played")]
+    #[error("the item at byte {0} is longer than {ITEM_MAX} bytes: cut the file before it")]
     TooLong(u64),
 }
 
-/// Why there is no item.
+/// Reason why no item was decoded.
 #[derive(Debug)]
 enum Stop {
-    /// More has to be read.
+    /// More bytes are needed.
     More,
-    /// It says that it is longer than may be.
+    /// An announced length exceeds the limit.
     TooLong,
-    /// It is of another form.
+    /// The item is malformed.
     Malformed(decode::Error),
 }
 
@@ -150,7 +151,7 @@ impl From<decode::Error> for Stop {
     }
 }
 
-/// Reads a file item by item. It holds one item and what was read with it.
+/// Reader of a file, item by item. It buffers one item and the rest of its last block.
 #[derive(Debug)]
 pub struct Reader<R> {
     file: R,
@@ -159,20 +160,20 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads from `file`, which may be read in any pieces.
+    /// Reads from `file`, in blocks of any size.
     pub fn new(file: R) -> Self {
         Self { file, unread: BytesMut::new(), at: 0 }
     }
 
-    /// The next item; None at the end.
+    /// Next item; None at the end.
     ///
     /// # Errors
-    /// Reading failed, or the file is no dump and no capture. It cannot be read on.
+    /// Reading failed, or the file is malformed. Do not read on then.
     #[expect(clippy::should_implement_trait, reason = "not to be adapted: an error ends it")]
     pub fn next(&mut self) -> Result<Option<Entry>, CborsError> {
         let mut wanted = READ;
         loop {
-            // Looked through first, since nothing in it is to be believed: the form is told at once, and nothing is kept.
+            // The first pass only validates, since lengths in the file are not trustworthy.
             let mut cbor = Decoder::new(&self.unread);
             let found = entry(&mut cbor, None);
             let length = cbor.position();
@@ -193,7 +194,7 @@ impl<R: Read> Reader<R> {
             if self.fill(wanted)? == 0 {
                 return if self.unread.is_empty() { Ok(None) } else { Err(CborsError::CutOff(self.at)) };
             }
-            // As much again as there is, so that what is looked at twice stays in proportion.
+            // Doubles the buffer, so that the work of repeated validation stays linear.
             wanted =
                 self.unread.len().max(READ).min(READ.max(ITEM_MAX + 1 - self.unread.len().min(ITEM_MAX)));
         }
@@ -218,7 +219,8 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// The item in front. What it holds is kept if the bytes are given that `cbor` reads, which have to be all of the item then.
+/// Decodes the first item. Frames are kept if `bytes` is given, which must be the bytes of the
+/// whole item.
 fn entry(cbor: &mut Decoder<'_>, bytes: Option<&Bytes>) -> Result<Entry, Stop> {
     let mut parts_left = PARTS_MAX;
     match cbor.datatype()? {
@@ -254,7 +256,7 @@ fn frames(cbor: &mut Decoder<'_>, bytes: Option<&Bytes>, parts_left: &mut usize)
         .ok()
         .and_then(|count| parts_left.checked_sub(count))
         .ok_or_else(|| decode::Error::message("too many parts"))?;
-    // The count is what the file says: room is made as they come.
+    // The count is not trustworthy; nothing is reserved for it.
     let mut frames = Parts::new();
     for _frame in 0..count {
         if announced(cbor).is_some_and(|length| length > (ITEM_MAX - cbor.position().min(ITEM_MAX)) as u64) {
@@ -272,7 +274,7 @@ fn text<'a>(cbor: &mut Decoder<'a>) -> Result<&'a str, Stop> {
     Ok(cbor.str()?)
 }
 
-/// Argument of the next item's head (RFC 8949 §3): of a string its length.
+/// Argument of the next item's head (RFC 8949 §3); for a string its length.
 fn announced(cbor: &Decoder<'_>) -> Option<u64> {
     let (head, rest) = cbor.input().get(cbor.position()..)?.split_first()?;
     let size = match head & 0x1f {

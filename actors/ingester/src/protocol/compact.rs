@@ -1,20 +1,21 @@
-//! Writes JSON the way the original's models are written out: compact, members in order, floats shortest with `.0` kept, what is
-//! no number `null` (found by running it; `tests/golden/pcap-odd.cbors`).
+//! Writer of JSON in the form of the original's models: compact, members in order, shortest floats
+//! with `.0` kept, NaN and infinities as `null`. Verified against the original by
+//! `tests/golden/pcap-odd.cbors`.
 
 use std::{borrow::Cow, collections::HashMap, fmt::Write};
 
 use crate::protocol::json::Raw;
 
-/// Members in the order of their first mention, each with its last value, as a Python dict has them.
+/// Members in the order of their first occurrence, each with its last value, as in a Python dict.
 pub(crate) fn unique<'a>(members: &[(Raw<'a>, Raw<'a>)]) -> Vec<(Cow<'a, str>, Raw<'a>)> {
-    let mut places: HashMap<Cow<'a, str>, usize> = HashMap::with_capacity(members.len());
+    let mut positions: HashMap<Cow<'a, str>, usize> = HashMap::with_capacity(members.len());
     let mut out: Vec<(Cow<'a, str>, Raw<'a>)> = Vec::with_capacity(members.len());
     for (key, value) in members {
         let key = key.string().unwrap_or_default();
-        match places.get(&key) {
-            Some(place) => out[*place].1 = *value,
+        match positions.get(&key) {
+            Some(position) => out[*position].1 = *value,
             None => {
-                places.insert(key.clone(), out.len());
+                positions.insert(key.clone(), out.len());
                 out.push((key, *value));
             }
         }
@@ -31,11 +32,12 @@ pub(crate) fn key(name: &str, out: &mut String) {
 
 /// Appends a string with its quotes.
 pub(crate) fn string(text: &str, out: &mut String) {
-    // Writing a string to a string cannot fail.
+    // Serializing a string cannot fail.
     out.push_str(&serde_json::to_string(text).unwrap_or_default());
 }
 
-/// Appends a float with the fewest digits that mean it; what is no number is `null`. Where it turns to exponents is the original's.
+/// Appends a float with the fewest digits, or `null` if it is not finite. Exponents are used where
+/// the original uses them.
 pub(crate) fn float(value: f64, out: &mut String) {
     if !value.is_finite() {
         out.push_str("null");
@@ -62,8 +64,8 @@ pub(crate) fn float(value: f64, out: &mut String) {
     }
 }
 
-/// The fewest digits that mean a float, the even ones of two that mean it equally well, and how many stand before the point. They come
-/// from the JSON crate, whose layout is its own affair and has changed.
+/// Shortest decimal digits of a float, and the number of digits before the decimal point. They are
+/// taken from the JSON crate, whose own layout may change.
 fn shortest(value: f64) -> (String, i32) {
     let text = serde_json::to_string(&value).unwrap_or_default();
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -78,7 +80,7 @@ fn shortest(value: f64) -> (String, i32) {
     }
 }
 
-/// Appends any value. Its depth was bounded when it was read.
+/// Appends any value. Its depth was bounded when it was parsed.
 pub(crate) fn value(raw: Raw<'_>, out: &mut String) {
     match raw.lead() {
         b'"' => string(&raw.string().unwrap_or_default(), out),
@@ -114,7 +116,7 @@ fn number(text: &str, out: &mut String) {
     if text.contains(['.', 'e', 'E', 'I']) {
         float(text.parse().unwrap_or(f64::NAN), out);
     } else {
-        // Integers of any size stay as they are; there is only one zero.
+        // Integers of any size stay unchanged, except `-0`.
         out.push_str(if text == "-0" { "0" } else { text });
     }
 }

@@ -1,15 +1,15 @@
-//! Contrast, a beamline's orchestration in Python (CONTRACT IP21). `ZmqSubContrastIngester`. The original unpickles what it receives, which
-//! runs whatever the sender likes; here only opcodes are looked at.
+//! Contrast, a beamline's orchestration in Python (CONTRACT IP21). `ZmqSubContrastIngester`. The
+//! original unpickles messages, which can run code of the sender; here only opcodes are parsed.
 
 use bytes::Bytes;
 
 use crate::protocol::{
     lax,
     machine::{Classify, Kind, excerpt, invalid},
-    pickle::{Top, Value, read_dict},
+    pickle::{TopDict, Value, read_dict},
 };
 
-/// The members that tell what a message is.
+/// Members that determine the kind of a message.
 const FIELDS: &[&str] = &["status", "path", "scannr", "description", "dt"];
 
 /// Classifier of Contrast's messages.
@@ -26,18 +26,16 @@ impl Classify for Contrast {
         match read_dict(part, FIELDS) {
             Ok(top) => kind(&top).unwrap_or_else(|| {
                 let has = excerpt(format!("{:?}", top.members));
-                Kind::Invalid(format!(
-                    "no valid contrast message: check what the sender writes: it has {has}"
-                ))
+                Kind::Invalid(format!("invalid contrast message: check what the sender writes: it has {has}"))
             }),
             Err(error) => {
-                Kind::Invalid(format!("no valid contrast message: {error}: check what the sender writes"))
+                Kind::Invalid(format!("invalid contrast message: {error}: check what the sender writes"))
             }
         }
     }
 }
 
-fn kind(top: &Top) -> Option<Kind> {
+fn kind(top: &TopDict) -> Option<Kind> {
     let status = match top.get("status") {
         Some(Value::Text(status)) => Some(status.as_str()),
         Some(_) => return None,
@@ -55,13 +53,13 @@ fn kind(top: &Top) -> Option<Kind> {
         Some("finished") => scan.then_some(Kind::End),
         Some("running") => is_float(top, "dt").then_some(Kind::Data(None)),
         Some(_) => None,
-        // Without a status: what it has most fields of, a start before an end.
+        // Without a status the fields decide, a start before an end.
         None if scan => Some(Kind::Start),
         None => is_float(top, "dt").then_some(Kind::Data(None)),
     }
 }
 
-fn is_text(top: &Top, name: &str) -> bool {
+fn is_text(top: &TopDict, name: &str) -> bool {
     match top.get(name) {
         Some(Value::Text(_)) => true,
         Some(Value::Bytes(bytes) | Value::ByteArray(bytes)) => std::str::from_utf8(bytes).is_ok(),
@@ -69,7 +67,7 @@ fn is_text(top: &Top, name: &str) -> bool {
     }
 }
 
-fn is_int(top: &Top, name: &str) -> bool {
+fn is_int(top: &TopDict, name: &str) -> bool {
     let in_text = |text: &str| lax::int_text(text).is_some();
     match top.get(name) {
         Some(Value::Int(_) | Value::Bool(_) | Value::Wide(_) | Value::Number) => true,
@@ -80,7 +78,7 @@ fn is_int(top: &Top, name: &str) -> bool {
     }
 }
 
-fn is_float(top: &Top, name: &str) -> bool {
+fn is_float(top: &TopDict, name: &str) -> bool {
     let in_text = |text: &str| lax::float_text(text).is_some();
     match top.get(name) {
         Some(Value::Int(_) | Value::Bool(_) | Value::Float(_) | Value::Wide(true) | Value::Number) => true,

@@ -1,14 +1,14 @@
-//! Points in time as the original's validation takes them: a date with or without time and offset, or a count of seconds or
-//! milliseconds since 1970 (found by running it; `tests/golden/vectors.json`).
+//! Times as accepted by the original's validation: a date with optional time and offset, or seconds
+//! or milliseconds since 1970. Verified by `tests/golden/vectors.json`.
 
 use crate::protocol::{json::Raw, lax};
 
-/// Counts larger than this are milliseconds.
+/// Larger numbers are milliseconds.
 const SECONDS_MAX: f64 = 2e10;
-/// Milliseconds from 1970 to the begin of the year 0 and to the end of the year 9999.
+/// Milliseconds from 1970 to the beginning of year 0 and to the end of year 9999.
 const MILLIS: std::ops::Range<f64> = -62_167_219_200_000.0..253_402_300_800_000.0;
 
-/// Is it a point in time?
+/// Returns true for a valid time.
 pub(crate) fn is_datetime(raw: Raw<'_>) -> bool {
     match raw.lead() {
         b'"' => raw.string().is_some_and(|text| is_count_text(&text) || is_date_time(&text)),
@@ -21,7 +21,7 @@ fn is_count(count: f64) -> bool {
     MILLIS.contains(&if count.abs() > SECONDS_MAX { count } else { count * 1e3 })
 }
 
-/// Exponents are taken behind a point only.
+/// Exponents are accepted only with a decimal point.
 fn is_count_text(text: &str) -> bool {
     let (mut plain, point) = (text.bytes(), text.contains('.'));
     plain.all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-') || point && matches!(byte, b'e' | b'E'))
@@ -51,7 +51,7 @@ fn is_date(text: &str) -> bool {
     bytes[4] == b'-' && bytes[7] == b'-' && year > 0 && jiff::civil::Date::new(year, month, day).is_ok()
 }
 
-/// `08:49`, `08:49:10`, `08:49:10.627`, each with an offset or none.
+/// `08:49`, `08:49:10`, `08:49:10.627`, each with an optional offset.
 fn is_time(text: &str) -> bool {
     let in_range = |at, end| number(text, at..at + 2).is_some_and(|number| number < end);
     if !in_range(0, 24) || text.as_bytes().get(2) != Some(&b':') || !in_range(3, 60) {
@@ -70,7 +70,7 @@ fn is_time(text: &str) -> bool {
     digits > 0 && is_offset(&fraction[digits..])
 }
 
-/// Nothing, `Z`, `+02:00`, `-0200`; the sign may be the typographic one.
+/// Empty, `Z`, `+02:00`, `-0200`; the sign may be U+2212.
 fn is_offset(text: &str) -> bool {
     let Some(rest) = text.strip_prefix(['+', '-', '\u{2212}']) else {
         return matches!(text, "" | "Z" | "z");

@@ -1,4 +1,5 @@
-//! DECTRIS stream v1 with appendix (CONTRACT IP17). `ZmqPullEigerLegacyIngester`. How many parts there are is the workers' affair.
+//! DECTRIS stream v1 with appendix (CONTRACT IP17). `ZmqPullEigerLegacyIngester`. The number of
+//! parts is not checked.
 
 use bytes::Bytes;
 

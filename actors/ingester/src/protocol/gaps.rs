@@ -1,29 +1,29 @@
-//! Tells holes in the numbers that a source gives its frames.
+//! Detection of gaps in a source's frame numbers.
 
-/// How a number follows the one before it.
+/// Relation of a number to the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The next one, or the first of all.
+    /// The next number, or the first one.
     Ok,
-    /// Numbers were left out.
+    /// Numbers are missing.
     Gap {
-        /// How many.
+        /// Count of missing numbers.
         missing: u64,
     },
-    /// The same again.
+    /// The same number again.
     Repeat,
-    /// A smaller one. Counting goes on from there.
+    /// A smaller number; counting continues from there.
     Backwards,
 }
 
-/// Watches one series.
+/// Detector for one series.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gaps {
     last: Option<u64>,
 }
 
 impl Gaps {
-    /// The series' next number. The first one is never a gap: sources count from where they like.
+    /// Records the series' next number. The first one is never a gap.
     pub fn step(&mut self, number: u64) -> Step {
         let Some(last) = self.last.replace(number) else {
             return Step::Ok;
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// What is missing and what is there add up, whichever numbers of a series are lost.
+        /// Missing and received frames add up to the whole range.
         #[test]
         fn gaps_add_up(kept in proptest::collection::vec(any::<bool>(), 1..200), first in 0..u64::MAX - 300) {
             let mut gaps = Gaps::default();
@@ -63,13 +63,13 @@ mod tests {
         }
 
         #[test]
-        fn every_pair_is_told(a: u64, b: u64) {
+        fn every_pair_is_classified(a: u64, b: u64) {
             let mut gaps = Gaps::default();
             prop_assert_eq!(gaps.step(a), Step::Ok);
-            let told = gaps.step(b);
+            let found = gaps.step(b);
             let expected = if b < a { Step::Backwards } else if b == a { Step::Repeat }
                 else if b - a == 1 { Step::Ok } else { Step::Gap { missing: b - a - 1 } };
-            prop_assert_eq!(told, expected);
+            prop_assert_eq!(found, expected);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The header that STINS and Xspress3 share (CONTRACT IP14): `htype` says what a message is. It is read for every frame, so that it is
-//! looked through once, and nothing is kept but where the fields are.
+//! Header shared by STINS and Xspress3 (CONTRACT IP14); `htype` is the kind of message. It is
+//! parsed for every frame, in one pass and without copies.
 
 use crate::protocol::{
     json::{Raw, each_member},
@@ -7,7 +7,7 @@ use crate::protocol::{
     machine::Kind,
 };
 
-/// The fields that tell one message from another; of repeated ones the last.
+/// Fields that distinguish messages; of repeated ones the last.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Header<'a> {
     htype: Option<Raw<'a>>,
@@ -21,7 +21,7 @@ pub(crate) struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Reads the first part of a message; None if it is no object.
+    /// Parses the first part of a message; None if it is not an object.
     pub(crate) fn read(part: &'a [u8]) -> Option<Self> {
         let mut header = Self::default();
         each_member(part, |key, value| {
@@ -34,7 +34,7 @@ impl<'a> Header<'a> {
         Some(header)
     }
 
-    /// As bytes, which are told apart one by one where strings are compared with each name in turn.
+    /// Matched as bytes, which is faster than comparing strings one by one.
     fn field(&mut self, name: &[u8]) -> Option<&mut Option<Raw<'a>>> {
         Some(match name {
             b"htype" => &mut self.htype,
@@ -49,11 +49,11 @@ impl<'a> Header<'a> {
         })
     }
 
-    /// What the message is; `fits`: what the protocol asks of an image besides.
+    /// Kind of the message. `fits` checks further fields of an image.
     pub(crate) fn kind(&self, fits: impl Fn(&Self) -> bool) -> Option<Kind> {
         let image = || self.image().filter(|_| fits(self));
         let Some(htype) = self.htype else {
-            // Without a type it is what it has most fields of: the original's choice among several that fit.
+            // Without a type the kind with the most matching fields wins, as in the original.
             return image().or_else(|| self.start()).or(Some(Kind::End));
         };
         match htype.string()?.as_bytes() {
@@ -74,7 +74,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Is it a string? Nothing else is taken for one.
+/// Returns true for a JSON string.
 pub(crate) fn is_string(raw: Raw<'_>) -> bool {
     raw.lead() == b'"'
 }

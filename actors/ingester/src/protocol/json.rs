@@ -1,17 +1,18 @@
-//! A JSON reader that keeps values as text, looked at only where a protocol asks. It takes what the original's parser takes
-//! (found by running it): also `NaN`, `Infinity` and `-Infinity`, which Python writes, and not more than [`DEPTH`] levels.
+//! JSON parser that keeps values as text and evaluates only requested members. It accepts the same
+//! input as the original's parser, including `NaN`, `Infinity` and `-Infinity`, up to [`DEPTH`]
+//! levels.
 
 use std::borrow::Cow;
 
 /// Deepest nesting.
 const DEPTH: usize = 200;
-/// Longest text that is looked at, in bytes: a header, or the lists of one PandABox message.
+/// Longest text, bytes: a header, or the lists of one PandABox message.
 const TEXT_MAX: usize = 64 << 20;
 
-/// Most members of one object: each takes several times its shortest text in memory.
+/// Most members of one object; each takes several times its shortest text in memory.
 const MEMBERS_MAX: usize = 1 << 18;
 
-/// Bytes that are not plain inside of a string.
+/// Bytes that end a run of plain characters in a string.
 const SPECIAL: [bool; 256] = {
     let mut special = [false; 256];
     let mut control = 0;
@@ -24,22 +25,22 @@ const SPECIAL: [bool; 256] = {
     special
 };
 
-/// A value's text, checked, with nothing around it.
+/// Text of a valid value, without surrounding whitespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Raw<'a>(&'a str);
 
 impl<'a> Raw<'a> {
-    /// The text as it came.
+    /// The text as received.
     pub(crate) fn text(self) -> &'a str {
         self.0
     }
 
-    /// First byte: tells the type.
+    /// First byte, which determines the type.
     pub(crate) fn lead(self) -> u8 {
         self.0.as_bytes()[0]
     }
 
-    /// A string's characters; None if it is no string.
+    /// Characters of a string; None for other types.
     pub(crate) fn string(self) -> Option<Cow<'a, str>> {
         let inner = self.0.strip_prefix('"')?.strip_suffix('"')?;
         Some(if inner.as_bytes().contains(&b'\\') {
@@ -49,18 +50,19 @@ impl<'a> Raw<'a> {
         })
     }
 
-    /// An array's elements; None if it is no array.
+    /// Elements of an array; None for other types.
     pub(crate) fn elements(self) -> Option<Elements<'a>> {
         (self.lead() == b'[').then_some(Elements { scan: Scan { text: self.0, at: 1 } })
     }
 
-    /// An object's members in order, repeated keys too; None if it is no object, or has too many.
+    /// Members of an object in order, including repeated keys; None for other types or too many
+    /// members.
     pub(crate) fn members(self) -> Option<Vec<(Raw<'a>, Raw<'a>)>> {
         Scan { text: self.0, at: 0 }.members().ok()
     }
 }
 
-/// Elements of an array that was checked.
+/// Iterator over the elements of a valid array.
 #[derive(Debug, Clone)]
 pub(crate) struct Elements<'a> {
     scan: Scan<'a>,
@@ -77,12 +79,12 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The members of an object, in order.
+/// Members of an object, in order.
 #[derive(Debug)]
 pub(crate) struct Object<'a>(Vec<(Raw<'a>, Raw<'a>)>);
 
 impl<'a> Object<'a> {
-    /// Reads `bytes` as one object; None if it is anything else, or has too many members.
+    /// Parses `bytes` as one object; None for anything else or too many members.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let mut members = Vec::with_capacity(8);
         each_member(bytes, |key, value| {
@@ -93,14 +95,14 @@ impl<'a> Object<'a> {
         (members.len() <= MEMBERS_MAX).then_some(Self(members))
     }
 
-    /// The member `name`; of repeated ones the last, as the original's parser has it.
+    /// The member `name`; the last of repeated ones, as in the original's parser.
     pub(crate) fn get(&self, name: &str) -> Option<Raw<'a>> {
         let is_it = |key: Raw<'a>| {
             let (written, plain) = (key.text().as_bytes(), name.len() + 2);
             if written.len() == plain {
                 &written[1..=name.len()] == name.as_bytes()
             } else {
-                // What is written with escapes is longer.
+                // A key with escapes is longer than the name.
                 written.len() > plain
                     && written.contains(&b'\\')
                     && key.string().is_some_and(|key| key == name)
@@ -115,8 +117,8 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Reads `bytes` as one object and hands over its members in order, repeated keys too. None if it is anything else; what was handed
-/// over is to be thrown away then.
+/// Parses `bytes` as one object and passes its members to `take` in order, including repeated keys.
+/// If it returns None, the members passed so far are invalid.
 pub(crate) fn each_member<'a>(bytes: &'a [u8], mut take: impl FnMut(Raw<'a>, Raw<'a>)) -> Option<()> {
     if bytes.len() > TEXT_MAX {
         return None;
@@ -128,7 +130,8 @@ pub(crate) fn each_member<'a>(bytes: &'a [u8], mut take: impl FnMut(Raw<'a>, Raw
     (scan.at == bytes.len()).then_some(())
 }
 
-/// Deepest nesting of JSON, at most 255; of anything else some number. Counts only, so that it is fast.
+/// Nesting depth of JSON text, at most 255; for other text any number. It only counts brackets, to
+/// be fast.
 pub(crate) fn depth(bytes: &[u8]) -> u8 {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0_u8, 0, false, false);
     for byte in bytes {
@@ -147,7 +150,7 @@ pub(crate) fn depth(bytes: &[u8]) -> u8 {
     deepest
 }
 
-/// What is not JSON.
+/// Invalid JSON.
 #[derive(Debug, Clone, Copy)]
 struct Malformed;
 
@@ -329,7 +332,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The characters behind escapes that were checked.
+/// Characters of a string with valid escapes.
 fn unescape(inner: &str) -> String {
     let mut out = String::with_capacity(inner.len());
     let mut scan = Scan { text: inner, at: 0 };

@@ -1,14 +1,15 @@
-//! Field types as the original's validation takes them ("lax", CONTRACT IP13; the details were found by running it, and
-//! `tests/golden/vectors.json` holds them): numbers in strings, integral floats and booleans are integers, too.
+//! Field types as accepted by the original's validation ("lax", CONTRACT IP13): strings with
+//! numbers, integral floats and booleans are integers, too. Verified by
+//! `tests/golden/vectors.json`.
 
 use std::borrow::Cow;
 
 use crate::protocol::json::{Object, Raw};
 
-/// First float that is no integer any more, by its size.
+/// Smallest absolute float that is not accepted as an integer.
 const INTEGRAL_MAX: f64 = 9_223_372_036_854_775_807.0;
 
-/// An integer. One beyond 128 bits is refused, where the original takes up to 4300 digits.
+/// An integer of up to 128 bits; the original takes up to 4300 digits.
 pub(crate) fn int(raw: Raw<'_>) -> Option<i128> {
     match raw.lead() {
         b't' => Some(1),
@@ -22,23 +23,23 @@ pub(crate) fn int(raw: Raw<'_>) -> Option<i128> {
     }
 }
 
-/// What fits 64 bits, as nearly all does, is read several times faster so.
+/// Tries 64 bits first, which is several times faster.
 fn integer(text: &str) -> Result<i128, std::num::ParseIntError> {
     text.parse::<i64>().map(i128::from).or_else(|_| text.parse())
 }
 
-/// A list of integers.
+/// Returns true for a list of integers.
 pub(crate) fn is_ints(raw: Raw<'_>) -> bool {
     raw.elements().is_some_and(|mut each| each.all(|raw| int(raw).is_some()))
 }
 
-/// An integral float.
+/// Integer of an integral float.
 pub(crate) fn int_float(float: f64) -> Option<i128> {
     #[expect(clippy::cast_possible_truncation, reason = "within the range of i64")]
     (float.fract() == 0.0 && float.abs() < INTEGRAL_MAX).then_some(float as i128)
 }
 
-/// An integer as text: `7`, ` +1_000 `, `7.00`.
+/// Integer of a text such as `7`, ` +1_000 `, `7.00`.
 pub(crate) fn int_text(text: &str) -> Option<i128> {
     let text = text.trim();
     let digits = match text.split_once('.') {
@@ -62,7 +63,8 @@ pub(crate) fn float(raw: Raw<'_>) -> Option<f64> {
     }
 }
 
-/// A float as text: ` 7. `, `.5`, `1_0e3`, `nan`, `-inf`, `Infinity`. Underscores stand anywhere inside, but then space is not taken.
+/// Float of a text such as ` 7. `, `.5`, `1_0e3`, `nan`, `-inf`, `Infinity`. Text with underscores
+/// may not have spaces.
 pub(crate) fn float_text(text: &str) -> Option<f64> {
     if let Ok(float) = text.trim().parse() {
         return Some(float);
@@ -71,7 +73,7 @@ pub(crate) fn float_text(text: &str) -> Option<f64> {
     text.replace('_', "").parse().ok().filter(|_| single)
 }
 
-/// Underscores stand between digits only.
+/// Removes underscores, which must be between digits.
 fn without_underscores(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('_') {
         return Some(Cow::Borrowed(text));
@@ -82,7 +84,7 @@ fn without_underscores(text: &str) -> Option<Cow<'_, str>> {
     between.then(|| Cow::Owned(text.replace('_', "")))
 }
 
-/// Members of an object, by the types that are asked for.
+/// Members of an object by type.
 impl<'a> Object<'a> {
     /// The integer `name`.
     pub(crate) fn int(&self, name: &str) -> Option<i128> {
@@ -94,27 +96,27 @@ impl<'a> Object<'a> {
         float(self.get(name)?)
     }
 
-    /// The string `name`; nothing else is taken for one.
+    /// The string `name`.
     pub(crate) fn string(&self, name: &str) -> Option<Cow<'a, str>> {
         self.get(name)?.string()
     }
 
-    /// Is `name` a string?
+    /// Returns true if `name` is a string.
     pub(crate) fn has_string(&self, name: &str) -> bool {
         self.get(name).is_some_and(|raw| raw.lead() == b'"')
     }
 
-    /// Is `name` a list of integers?
+    /// Returns true if `name` is a list of integers.
     pub(crate) fn has_ints(&self, name: &str) -> bool {
         self.get(name).is_some_and(is_ints)
     }
 
-    /// Is `name` one of the values that stand for the number `value`: the integer, the float, for 0 and 1 the boolean?
+    /// Returns true if `name` equals `value` as an integer, a float or, for 0 and 1, a boolean.
     pub(crate) fn is_number(&self, name: &str, value: i128) -> bool {
         self.get(name).is_some_and(|raw| raw.lead() != b'"' && int(raw) == Some(value))
     }
 
-    /// Is `name` absent, or what `check` takes?
+    /// Returns true if `name` is absent or `check` accepts it.
     pub(crate) fn absent_or(&self, name: &str, check: impl FnOnce(Raw<'a>) -> bool) -> bool {
         self.get(name).is_none_or(check)
     }

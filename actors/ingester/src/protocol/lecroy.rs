@@ -1,4 +1,5 @@
-//! LeCroy oscilloscopes (CONTRACT IP22, IP23). `ZmqSubLecroyIngester`. Traces are gathered until their sequence ends: that is one item.
+//! LeCroy oscilloscopes (CONTRACT IP22, IP23). `ZmqSubLecroyIngester`. All traces of a sequence
+//! become one item.
 
 use std::collections::VecDeque;
 
@@ -8,17 +9,17 @@ use crate::{
     item::{Item, Parts},
     protocol::{
         json::Object,
-        machine::{Recognise, Verdict, invalid, no_parts},
+        machine::{Outcome, Recognise, invalid, no_parts},
     },
 };
 
 const TYP: &str = "lecroy_9fwdWp6Rq7";
-/// What may be gathered for one item, in bytes: a sequence that never ends must not fill the memory.
+/// Most bytes gathered for one item, in case a sequence never ends.
 const GATHERED_MAX: usize = 1 << 30;
-/// The same, in parts.
+/// Most parts gathered for one item.
 const PARTS_MAX: usize = 1 << 20;
 
-/// Makes items of an oscilloscope's messages.
+/// Recogniser of an oscilloscope's messages.
 #[derive(Debug, Default)]
 pub struct Lecroy {
     phase: Phase,
@@ -28,7 +29,7 @@ pub struct Lecroy {
 enum Phase {
     #[default]
     WaitPrepare,
-    /// Only a sequence start right behind it makes this a start.
+    /// A prepare, which is a start only if a sequence start follows directly.
     Prepared(Parts),
     Running(Running),
     Done,
@@ -41,14 +42,14 @@ struct Running {
     continuous: bool,
 }
 
-/// What a message says.
+/// Kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    /// A scan will start.
+pub enum MessageKind {
+    /// A scan is prepared.
     Prepare,
     /// A sequence starts.
     SequenceStart {
-        /// There is one such message for all sequences.
+        /// One sequence start for all sequences.
         continuous: bool,
     },
     /// A sequence ends.
@@ -59,100 +60,100 @@ pub enum What {
     Traces,
 }
 
-/// What a message is by its first part; None if it is invalid.
-pub fn classify(parts: &[Bytes]) -> Option<What> {
+/// Kind of a message by its first part; None if it is invalid.
+pub fn classify(parts: &[Bytes]) -> Option<MessageKind> {
     let header = Object::parse(parts.first()?)?;
     header.int("frame")?;
     traces(&header).or_else(|| message(&header))
 }
 
-fn traces(header: &Object<'_>) -> Option<What> {
+fn traces(header: &Object<'_>) -> Option<MessageKind> {
     header.string("htype").filter(|htype| htype == "traces")?;
     header.int("ch")?;
     header.float("ts")?;
     header.float("horiz_offset")?;
     header.float("horiz_interval")?;
-    (header.has_ints("shape") && header.has_string("dtype")).then_some(What::Traces)
+    (header.has_ints("shape") && header.has_string("dtype")).then_some(MessageKind::Traces)
 }
 
-fn message(header: &Object<'_>) -> Option<What> {
+fn message(header: &Object<'_>) -> Option<MessageKind> {
     let says = |what| header.is_number("what", what);
-    // The stop is told by its number alone.
+    // The stop has no `htype`.
     if says(3) {
-        return header.int("frames").map(|_| What::Stop);
+        return header.int("frames").map(|_| MessageKind::Stop);
     }
     header.string("htype").filter(|htype| htype == "msg")?;
     if says(0) {
-        Some(What::Prepare)
+        Some(MessageKind::Prepare)
     } else if says(1) {
         header.int("seqno")?;
         let triggers = header.int("ntriggers")?;
-        header.has_ints("channels").then_some(What::SequenceStart { continuous: triggers == -1 })
+        header.has_ints("channels").then_some(MessageKind::SequenceStart { continuous: triggers == -1 })
     } else {
-        says(2).then_some(What::SequenceEnd)
+        says(2).then_some(MessageKind::SequenceEnd)
     }
 }
 
 impl Recognise for Lecroy {
-    fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Verdict {
+    fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Outcome {
         if matches!(self.phase, Phase::Done) {
-            return Verdict::Outside;
+            return Outcome::Outside;
         }
         if message.is_empty() {
-            return Verdict::Invalid(no_parts(TYP));
+            return Outcome::Invalid(no_parts(TYP));
         }
         let what = classify(&message);
         match &mut self.phase {
             Phase::Running(series) => match what {
-                None => Verdict::Invalid(invalid(TYP, &message)),
-                Some(What::Stop) => {
+                None => Outcome::Invalid(invalid(TYP, &message)),
+                Some(MessageKind::Stop) => {
                     out.push_back(item(message));
                     self.phase = Phase::Done;
-                    Verdict::Taken
+                    Outcome::Taken
                 }
                 Some(what) => series.feed(what, message, out),
             },
             Phase::Prepared(prepare) => {
-                if let Some(What::SequenceStart { continuous }) = what {
+                if let Some(MessageKind::SequenceStart { continuous }) = what {
                     out.push_back(item(std::mem::take(prepare)));
                     self.phase =
                         Phase::Running(Running { bytes: size(&message), gathered: message, continuous });
-                    return Verdict::Taken;
+                    return Outcome::Taken;
                 }
-                // Whatever else it is, a prepare too: it is gone with the one before it.
+                // Any other message, including another prepare, discards the pending one.
                 self.phase = Phase::WaitPrepare;
-                if what.is_some() { Verdict::Outside } else { Verdict::Invalid(invalid(TYP, &message)) }
+                if what.is_some() { Outcome::Outside } else { Outcome::Invalid(invalid(TYP, &message)) }
             }
-            Phase::WaitPrepare if what == Some(What::Prepare) => {
+            Phase::WaitPrepare if what == Some(MessageKind::Prepare) => {
                 self.phase = Phase::Prepared(message);
-                Verdict::Taken
+                Outcome::Taken
             }
-            _ if what.is_some() => Verdict::Outside,
-            _ => Verdict::Invalid(invalid(TYP, &message)),
+            _ if what.is_some() => Outcome::Outside,
+            _ => Outcome::Invalid(invalid(TYP, &message)),
         }
     }
 }
 
 impl Running {
-    fn feed(&mut self, what: What, message: Parts, out: &mut VecDeque<Item>) -> Verdict {
-        if matches!(what, What::Prepare | What::Stop) {
-            return Verdict::Outside;
+    fn feed(&mut self, what: MessageKind, message: Parts, out: &mut VecDeque<Item>) -> Outcome {
+        if matches!(what, MessageKind::Prepare | MessageKind::Stop) {
+            return Outcome::Outside;
         }
         self.bytes += size(&message);
         self.gathered.extend(message);
-        if what == What::SequenceEnd {
-            // The one sequence start of continuous mode is the first part of every item.
+        if what == MessageKind::SequenceEnd {
+            // In continuous mode the sequence start is the first part of every item.
             let kept = self.gathered.first().filter(|_| self.continuous).cloned().into_iter().collect();
             out.push_back(item(std::mem::replace(&mut self.gathered, kept)));
             self.bytes = size(&self.gathered);
         } else if self.bytes > GATHERED_MAX || self.gathered.len() > PARTS_MAX {
             self.gathered.truncate(usize::from(self.continuous));
             self.bytes = size(&self.gathered);
-            return Verdict::Invalid(format!(
-                "no sequence end within {GATHERED_MAX} bytes of traces: they are thrown away: check what the sender writes"
+            return Outcome::Invalid(format!(
+                "no sequence end within {GATHERED_MAX} bytes of traces, which are dropped: check what the sender writes"
             ));
         }
-        Verdict::Taken
+        Outcome::Taken
     }
 }
 

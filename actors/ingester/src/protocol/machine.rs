@@ -1,4 +1,5 @@
-//! The state machine that most protocols share: wait for a start, pass items, stop at the end (CONTRACT IP11, IP12).
+//! State machine of most protocols: wait for a start, pass items, stop at the end (CONTRACT IP11,
+//! IP12).
 
 use std::{collections::VecDeque, fmt};
 
@@ -7,51 +8,51 @@ use orchestrator_supervise::sanitize_to;
 
 use crate::item::{Item, Parts};
 
-/// Longest part of a message that a reason shows, bytes of the message.
+/// Most bytes of a message shown in a reason.
 const EXCERPT: usize = 120;
-/// The same when each of them is escaped.
+/// Longest excerpt after escaping, bytes.
 const EXCERPT_ESCAPED: usize = 10 * EXCERPT;
 
-/// Makes items of messages. It holds one series and outlives connections; a new run gets a new one.
+/// Recogniser of one run's messages. It outlives connections.
 pub trait Recognise: fmt::Debug {
-    /// Takes one message and appends its items to `out`. Never panics, whatever the message is.
-    fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Verdict;
+    /// Processes one message and appends its items to `out`. Never panics, whatever the message is.
+    fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Outcome;
 }
 
-/// What became of a message.
+/// Outcome of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is an item, several, or a part of one that is still gathered.
+pub enum Outcome {
+    /// It became one or several items, or part of an item.
     Taken,
-    /// It is valid and thrown away: before the start, after the end, a start within a series.
+    /// It is valid but dropped: before the start, after the end, or a repeated start.
     Outside,
-    /// It is none of the series by its protocol, e.g. a heartbeat.
+    /// Its protocol never makes it an item, e.g. a heartbeat.
     Ignored,
-    /// It is thrown away as invalid, with the reason. Later frames shift against events.
+    /// It is invalid and dropped, for this reason. Later frames go to earlier events.
     Invalid(String),
 }
 
-/// What a message is by itself, wherever it comes in the series.
+/// Kind of a message, independent of its position in the series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// Starts a series.
+    /// Start of a series.
     Start,
-    /// One item, with the number that its source gave it.
+    /// One item, with the number given by the source.
     Data(Option<i128>),
-    /// Ends the series.
+    /// End of the series.
     End,
-    /// Valid, and never an item.
+    /// Valid, but never an item.
     Nothing,
-    /// Not of this protocol; says why.
+    /// Invalid, for this reason.
     Invalid(String),
 }
 
-/// Tells what a message is.
+/// Classifier of messages.
 pub trait Classify: fmt::Debug {
-    /// The type of the items, as workers' parsers know it.
+    /// Type of the items, by which workers choose their parser.
     const TYP: &'static str;
 
-    /// Looks at a message that has at least one part. What it keeps of one may make the next one cheaper, and no more than that.
+    /// Classifies a message with at least one part. State may only make later calls faster.
     fn classify(&mut self, parts: &[Bytes]) -> Kind;
 }
 
@@ -62,7 +63,7 @@ enum Phase {
     Done,
 }
 
-/// The common machine around a classifier.
+/// State machine around a classifier.
 #[derive(Debug)]
 pub struct Machine<C> {
     classifier: C,
@@ -76,23 +77,23 @@ impl<C: Classify> Machine<C> {
         Self { classifier, phase: Phase::WaitStart, numbers: Numbers::default() }
     }
 
-    fn take(&mut self, message: Parts, number: Option<u64>, out: &mut VecDeque<Item>) -> Verdict {
+    fn take(&mut self, message: Parts, number: Option<u64>, out: &mut VecDeque<Item>) -> Outcome {
         out.push_back(Item { typ: C::TYP.into(), frames: message, number });
-        Verdict::Taken
+        Outcome::Taken
     }
 }
 
 impl<C: Classify> Recognise for Machine<C> {
-    fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Verdict {
+    fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Outcome {
         if self.phase == Phase::Done {
-            return Verdict::Outside;
+            return Outcome::Outside;
         }
         if message.is_empty() {
-            return Verdict::Invalid(no_parts(C::TYP));
+            return Outcome::Invalid(no_parts(C::TYP));
         }
         match (self.classifier.classify(&message), self.phase) {
-            (Kind::Invalid(reason), _) => Verdict::Invalid(reason),
-            (Kind::Nothing, _) => Verdict::Ignored,
+            (Kind::Invalid(reason), _) => Outcome::Invalid(reason),
+            (Kind::Nothing, _) => Outcome::Ignored,
             (Kind::Start, Phase::WaitStart) => {
                 self.phase = Phase::Running;
                 self.take(message, None, out)
@@ -105,19 +106,19 @@ impl<C: Classify> Recognise for Machine<C> {
                 self.phase = Phase::Done;
                 self.take(message, None, out)
             }
-            _ => Verdict::Outside,
+            _ => Outcome::Outside,
         }
     }
 }
 
-/// Counts a series' numbers from its first data item.
+/// Counter of a series' numbers from its first data item.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     first: Option<i128>,
 }
 
 impl Numbers {
-    /// `number` counted from 0. One before the first is 0: that it goes backwards is what gap checking tells of it.
+    /// `number` relative to the first one. A smaller number is 0, which gap detection reports.
     pub(crate) fn relative(&mut self, number: Option<i128>) -> Option<u64> {
         let number = number?;
         let first = *self.first.get_or_insert(number);
@@ -125,24 +126,24 @@ impl Numbers {
     }
 }
 
-/// The reason of a message that is none of `typ`, with the begin of its first part.
+/// Reason for an invalid message of type `typ`, with the beginning of its first part.
 pub(crate) fn invalid(typ: &str, parts: &[Bytes]) -> String {
     let part = parts.first().map(Bytes::as_ref).unwrap_or_default();
     let shown = excerpt(part);
-    format!("no valid {typ} message: check what the sender writes: {} parts, part 0 = {shown}", parts.len())
+    format!("invalid {typ} message: check what the sender writes: {} parts, part 0 = {shown}", parts.len())
 }
 
-/// The begin of a source's text, escaped.
+/// Beginning of a source's text, escaped.
 pub(crate) fn excerpt(text: impl AsRef<[u8]>) -> String {
     let text = text.as_ref();
-    // Cut first: it may be as long as a frame.
+    // Cut before escaping, since the text may be as long as a frame.
     let shown = sanitize_to(&text[..text.len().min(EXCERPT)], EXCERPT_ESCAPED);
     let more = if text.len() > EXCERPT { ".." } else { "" };
     shown + more
 }
 
 pub(crate) fn no_parts(typ: &str) -> String {
-    format!("no valid {typ} message: it has no parts: check what the sender writes")
+    format!("invalid {typ} message: it has no parts: check what the sender writes")
 }
 
 #[cfg(test)]
@@ -153,7 +154,7 @@ mod tests {
     fn numbers_are_counted_from_the_first() {
         let mut numbers = Numbers::default();
         let given = [Some(7), Some(8), None, Some(3), Some(i128::MAX), Some(i128::MIN)];
-        let told = given.map(|number| numbers.relative(number));
-        assert_eq!(told, [Some(0), Some(1), None, Some(0), Some(u64::MAX), Some(0)]);
+        let found = given.map(|number| numbers.relative(number));
+        assert_eq!(found, [Some(0), Some(1), None, Some(0), Some(u64::MAX), Some(0)]);
     }
 }

@@ -1,4 +1,5 @@
-//! PandABox's own TCP protocol, port 8889 (CONTRACT IP24). `TcpPcapIngester`. Bytes in, lines out: every line of an arm is an item.
+//! PandABox's TCP protocol, port 8889 (CONTRACT IP24). `TcpPcapIngester`. Every line of an arm is
+//! an item.
 
 use std::collections::VecDeque;
 
@@ -8,9 +9,9 @@ use smallvec::smallvec;
 use crate::{item::Item, protocol::machine::excerpt};
 
 const TYP: &str = "PCAP_RAW";
-/// What the client sends first.
+/// First bytes of the client.
 pub const HELLO: &[u8] = b"\n";
-/// What the box answers.
+/// Expected answer of the box.
 const WELCOME: &[u8] = b"OK\n";
 const ARM: &[u8] = b"arm_time: ";
 const END: &[u8] = b"END";
@@ -19,7 +20,7 @@ const LINE_MAX: usize = 1 << 20;
 /// Longest header of an arm, bytes.
 const HEADER_MAX: usize = 16 << 20;
 
-/// Makes items of the bytes of one connection.
+/// Parser of one connection.
 #[derive(Debug, Default)]
 pub struct PandaBox {
     unread: BytesMut,
@@ -32,16 +33,17 @@ enum Phase {
     #[default]
     Welcome,
     WaitArm,
-    /// The header so far.
+    /// The header received so far.
     Header(BytesMut),
     Armed,
 }
 
 impl PandaBox {
-    /// Takes what came over the connection and appends the items in it to `out`.
+    /// Processes received bytes and appends their items to `out`.
     ///
     /// # Errors
-    /// It is no PandABox, or a line is too long; the text says what to do. The connection is of no use any more.
+    /// The peer is not a PandABox, or a line is too long; the text says what to do. Close the
+    /// connection then.
     pub fn feed(&mut self, bytes: &[u8], out: &mut VecDeque<Item>) -> Result<(), String> {
         let mut from = self.unread.len();
         self.unread.extend_from_slice(bytes);
@@ -52,29 +54,29 @@ impl PandaBox {
         }
         if self.unread.len() > LINE_MAX {
             return Err(format!(
-                "a line longer than {LINE_MAX} bytes: is this a PandABox's data port (8889)?"
+                "a line longer than {LINE_MAX} bytes: check that this is a PandABox's data port (8889)"
             ));
         }
         Ok(())
     }
 
-    /// Has the box answered, so that it is one?
+    /// Returns true once the peer has answered as a PandABox.
     pub fn is_welcome(&self) -> bool {
         !matches!(self.phase, Phase::Welcome)
     }
 
-    /// Is it inside an arm, whose rest would be lost with the connection?
+    /// Returns true inside an arm, whose rest would be lost with the connection.
     pub fn is_armed(&self) -> bool {
         matches!(self.phase, Phase::Armed | Phase::Header(_))
     }
 
-    /// Lines thrown away since this was asked: between arms.
+    /// Lines dropped between arms since the last call.
     pub fn take_outside(&mut self) -> u64 {
         std::mem::take(&mut self.outside)
     }
 
     fn line(&mut self, line: &[u8], out: &mut VecDeque<Item>) -> Result<(), String> {
-        // Copied, since a few bytes would keep the whole read buffer.
+        // Copied, since a short slice would keep the whole read buffer in memory.
         let item =
             |line| Item { typ: TYP.into(), frames: smallvec![Bytes::copy_from_slice(line)], number: None };
         match &mut self.phase {
@@ -82,7 +84,7 @@ impl PandaBox {
             Phase::Welcome => {
                 let shown = excerpt(line);
                 return Err(format!(
-                    "it answers `{shown}` where a PandABox says OK: is this its data port (8889)?"
+                    "it answers `{shown}` instead of OK: check that this is a PandABox's data port (8889)"
                 ));
             }
             Phase::WaitArm if line.starts_with(ARM) => self.phase = Phase::Header(line.into()),
@@ -91,7 +93,7 @@ impl PandaBox {
                 header.extend_from_slice(line);
                 if header.len() > HEADER_MAX {
                     return Err(format!(
-                        "a header longer than {HEADER_MAX} bytes: is this a PandABox's data port (8889)?"
+                        "a header longer than {HEADER_MAX} bytes: check that this is a PandABox's data port (8889)"
                     ));
                 }
                 if line.trim_ascii().is_empty() {

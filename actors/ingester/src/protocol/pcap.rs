@@ -1,5 +1,5 @@
-//! PandABox data over ZeroMQ (CONTRACT IP20). `ZmqSubPCAPIngester`. One message carries lists, one element for each trigger, and is
-//! split into as many items.
+//! PandABox data over ZeroMQ (CONTRACT IP20). `ZmqSubPCAPIngester`. One message has lists with one
+//! element for each trigger and is split into one item for each.
 
 use std::collections::VecDeque;
 
@@ -11,17 +11,17 @@ use crate::{
     protocol::{
         compact, datetime,
         json::{Elements, Object, Raw},
-        machine::{Kind, Numbers, Recognise, Verdict, invalid, no_parts},
+        machine::{Kind, Numbers, Outcome, Recognise, invalid, no_parts},
     },
 };
 
 const TYP: &str = "PCAP";
-/// All items of one message together, in bytes, without their lists: scalars are repeated in each.
+/// Most bytes of all items of one message without their lists; scalars are repeated in each item.
 const SPLIT_MAX: usize = 1 << 30;
-/// The fields that the original declares; they come first.
+/// Fields declared by the original, which come first.
 const DECLARED: [&str; 4] = ["message_id", "version", "message_type", "frame_number"];
 
-/// Makes items of a PandABox's messages.
+/// Recogniser of a PandABox's messages.
 #[derive(Debug, Default)]
 pub struct Pcap {
     phase: Phase,
@@ -36,7 +36,7 @@ enum Phase {
     Done,
 }
 
-/// What a message is by its first part. That it can be split is another matter.
+/// Kind of a message by its first part. It does not check that the message can be split.
 pub fn classify(parts: &[Bytes]) -> Kind {
     let kind = parts.first().and_then(|part| Object::parse(part)).and_then(|header| kind(&header));
     kind.unwrap_or_else(|| Kind::Invalid(invalid(TYP, parts)))
@@ -56,39 +56,39 @@ fn kind(header: &Object<'_>) -> Option<Kind> {
 }
 
 impl Recognise for Pcap {
-    fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Verdict {
+    fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Outcome {
         if self.phase == Phase::Done {
-            return Verdict::Outside;
+            return Outcome::Outside;
         }
         if message.is_empty() {
-            return Verdict::Invalid(no_parts(TYP));
+            return Outcome::Invalid(no_parts(TYP));
         }
         match (classify(&message), &self.phase) {
-            (Kind::Invalid(reason), _) => return Verdict::Invalid(reason),
+            (Kind::Invalid(reason), _) => return Outcome::Invalid(reason),
             (Kind::Start, Phase::WaitStart) => self.phase = Phase::Running,
             (Kind::End, Phase::Running) => self.phase = Phase::Done,
             (Kind::Data(_), Phase::Running) => return self.split(&message, out),
-            _ => return Verdict::Outside,
+            _ => return Outcome::Outside,
         }
         out.push_back(Item { typ: TYP.into(), frames: message, number: None });
-        Verdict::Taken
+        Outcome::Taken
     }
 }
 
 impl Pcap {
-    fn split(&mut self, message: &[Bytes], out: &mut VecDeque<Item>) -> Verdict {
+    fn split(&mut self, message: &[Bytes], out: &mut VecDeque<Item>) -> Outcome {
         if message.len() != 1 {
             let parts = message.len();
-            return Verdict::Invalid(format!(
+            return Outcome::Invalid(format!(
                 "data of {parts} parts: a PCAP message has one: check what the sender writes"
             ));
         }
         match Split::of(&message[0]) {
             Ok(split) => {
                 split.items(&mut self.numbers, out);
-                Verdict::Taken
+                Outcome::Taken
             }
-            Err(reason) => Verdict::Invalid(reason),
+            Err(reason) => Outcome::Invalid(reason),
         }
     }
 }
@@ -108,7 +108,7 @@ enum Extra<'a> {
 
 impl<'a> Split<'a> {
     fn of(part: &'a [u8]) -> Result<Self, String> {
-        let missing = || "a PCAP message lost its fields: report this".to_owned();
+        let missing = || "a PCAP message has lost its fields: report this bug".to_owned();
         let header = Object::parse(part).ok_or_else(missing)?;
         let message_id = header.int(DECLARED[0]).ok_or_else(missing)?;
         let frame_number = header.int(DECLARED[3]).ok_or_else(missing)?;
@@ -139,7 +139,7 @@ impl<'a> Split<'a> {
             .ok_or_else(|| format!("PCAP message {message_id} has no list: check what the sender writes"))?;
         if count.saturating_mul(scalars) > SPLIT_MAX {
             return Err(format!(
-                "PCAP message {message_id} would grow beyond {SPLIT_MAX} bytes: send less beside lists of {count}"
+                "PCAP message {message_id} would grow beyond {SPLIT_MAX} bytes: send fewer scalars with lists of {count}"
             ));
         }
         Ok(Self { message_id, frame_number, count, extras })

@@ -1,5 +1,5 @@
-//! Bodies that Sardana posts (CONTRACT IP25, IP26). `HttpSardanaIngester`. Each accepted body is an item of one frame, written out anew: declared
-//! fields first, then the others as they came.
+//! Bodies that Sardana posts (CONTRACT IP25, IP26). `HttpSardanaIngester`. Each accepted body
+//! becomes an item of one frame, with declared fields first and the others in their order.
 
 use std::collections::VecDeque;
 
@@ -11,29 +11,29 @@ use crate::{
     protocol::{
         compact,
         json::{Object, depth},
-        machine::Verdict,
+        machine::Outcome,
     },
 };
 
 const TYP: &str = "sardana";
-/// Bytes times levels of a body: about a second's work.
+/// Limit of a body's length in bytes times its depth, about a second of work.
 const WORK_MAX: usize = 512 << 20;
-/// A body that is within them however it is nested, bytes.
+/// Bodies up to this length are within the limit at any depth, bytes.
 const SHORT: usize = WORK_MAX / 255;
 
-/// What a post says of the scan.
+/// Kind of a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Post {
-    /// `/v1/data_desc`: it starts.
+    /// `/v1/data_desc`: the scan starts.
     Description,
     /// `/v1/record_data`: one record.
     Record,
-    /// `/v1/record_end`: it has ended.
+    /// `/v1/record_end`: the scan has ended.
     End,
 }
 
 impl Post {
-    /// The post of a path; None for those that are no items.
+    /// Kind of post at a path; None for other paths.
     pub fn of_path(path: &str) -> Option<Self> {
         match path {
             "/v1/data_desc" => Some(Self::Description),
@@ -51,10 +51,10 @@ impl Post {
         }
     }
 
-    /// The frame of a body.
+    /// Frame of a body.
     ///
     /// # Errors
-    /// The body has not the post's form; says what it wants.
+    /// The body does not have the post's form; the text says what to send.
     pub fn frame(self, body: &[u8]) -> Result<Bytes, &'static str> {
         let wants = match self {
             Self::Description => "send a JSON object with serialno (integer), scandir and title (strings)",
@@ -62,7 +62,7 @@ impl Post {
             Self::End => "send a JSON object",
         };
         if body.len() > SHORT && body.len().saturating_mul(depth(body).into()) > WORK_MAX {
-            return Err("send less, or nest it less: each level of a long body is looked through once more");
+            return Err("send a shorter or less nested body");
         }
         let object = Object::parse(body).ok_or(wants)?;
         self.write(&object).map(Bytes::from).ok_or(wants)
@@ -102,12 +102,13 @@ impl Post {
     }
 }
 
-/// Is it what `/v1/custom_data` takes, to throw it away?
+/// Returns true for a body accepted by `/v1/custom_data`, which is dropped.
 pub fn is_object(body: &[u8]) -> bool {
     Object::parse(body).is_some()
 }
 
-/// The machine of one scan. Unlike elsewhere a second start within it is an item, too (found by running the original).
+/// State machine of one scan. Unlike in other protocols, a second start within a scan is an item,
+/// as in the original.
 #[derive(Debug, Default)]
 pub struct Sardana {
     phase: Phase,
@@ -122,15 +123,15 @@ enum Phase {
 }
 
 impl Sardana {
-    /// Takes one accepted post.
-    pub fn feed(&mut self, post: Post, frame: Bytes, out: &mut VecDeque<Item>) -> Verdict {
+    /// Processes one accepted post.
+    pub fn feed(&mut self, post: Post, frame: Bytes, out: &mut VecDeque<Item>) -> Outcome {
         match (&self.phase, post) {
-            (Phase::Done, _) | (Phase::WaitStart, Post::Record | Post::End) => return Verdict::Outside,
+            (Phase::Done, _) | (Phase::WaitStart, Post::Record | Post::End) => return Outcome::Outside,
             (Phase::WaitStart, Post::Description) => self.phase = Phase::Running,
             (Phase::Running, Post::End) => self.phase = Phase::Done,
             (Phase::Running, _) => {}
         }
         out.push_back(Item { typ: TYP.into(), frames: smallvec![frame], number: None });
-        Verdict::Taken
+        Outcome::Taken
     }
 }

@@ -1,4 +1,5 @@
-//! STINS: what MAX IV's streaming receiver and area detector plug-ins push (CONTRACT IP16). `ZmqPullSingleIngester`.
+//! STINS, the protocol of MAX IV's streaming receiver and area detector plug-ins (CONTRACT IP16).
+//! `ZmqPullSingleIngester`.
 
 use bytes::Bytes;
 

@@ -1,39 +1,39 @@
-//! The header of a series' last image, to know the next one by. The images of a series say the same of themselves but for their
-//! numbers; a header that differs from the last one in the digits of whole numbers alone is the same kind of message, and that is
-//! seen several times faster than its text is read.
+//! Header of a series' last image as a template for the next. Headers within a series usually
+//! differ only in the digits of whole numbers, and comparing them is several times faster than
+//! parsing.
 
 use std::ops::Range;
 
 use crate::protocol::json::{Raw, each_member};
 
-/// Longer headers are read each time, bytes.
+/// Longest header kept as a template, bytes.
 const TEXT_MAX: usize = 4 * 1024;
-/// Digits that fit 64 bits for certain.
+/// Digits that always fit 64 bits.
 const DIGITS_MAX: usize = 18;
 
-/// Must be the same.
+/// The byte must be equal.
 const SAME: u8 = 0;
-/// May be another digit.
+/// The byte may be any digit.
 const DIGIT: u8 = 1;
-/// May be another digit but 0, which no number of several digits begins with.
+/// The byte may be any digit but 0: the first of several.
 const LEADING: u8 = 2;
 
-/// A header, and which of its bytes may be others.
+/// A header, and a rule for each byte.
 #[derive(Debug, Default)]
 pub(crate) struct Template {
     text: Vec<u8>,
     rules: Vec<u8>,
-    /// Where its frame's number is; empty: nothing is kept.
+    /// Range of the frame number; empty: no template.
     frame: Range<usize>,
 }
 
 impl Template {
-    /// The frame's number of a header that differs from the kept one in whole numbers only.
+    /// Frame number of a header that matches the template.
     pub(crate) fn frame_of(&self, part: &[u8]) -> Option<i128> {
         if self.frame.is_empty() || part.len() != self.text.len() {
             return None;
         }
-        // Without a branch, so that many bytes are compared at once.
+        // Without branches, so that the compiler vectorizes the comparison.
         let differs = self.text.iter().zip(&self.rules).zip(part).fold(0, |differs, ((kept, rule), byte)| {
             let digit = u8::from(byte.is_ascii_digit());
             let zero_leads = u8::from(*rule == LEADING) & u8::from(*byte == b'0');
@@ -47,7 +47,8 @@ impl Template {
         Some(digits.fold(0_i64, |number, digit| number * 10 + i64::from(digit - b'0')).into())
     }
 
-    /// Keeps an image's header whose frame number is the member `name`. Not kept is one whose number is not plain.
+    /// Keeps an image's header as a template; `name` is the member with the frame number. It is not
+    /// kept if that number is not plain digits.
     pub(crate) fn keep(&mut self, part: &[u8], name: &str) {
         self.frame = 0..0;
         if part.len() > TEXT_MAX {
@@ -61,7 +62,7 @@ impl Template {
         let _ = each_member(part, |key, value| {
             let named = key.string().is_some_and(|key| key == name);
             if named {
-                // Of repeated ones the last counts.
+                // The last of repeated members wins.
                 *frame = 0..0;
             }
             let Some(range) = plain(part, value) else { return };
@@ -76,7 +77,7 @@ impl Template {
     }
 }
 
-/// Where `value` is in `part`, if it is digits alone.
+/// Range of `value` in `part`, if it has only digits.
 fn plain(part: &[u8], value: Raw<'_>) -> Option<Range<usize>> {
     let text = value.text().as_bytes();
     let start = text.as_ptr().addr().checked_sub(part.as_ptr().addr())?;
@@ -110,18 +111,19 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever becomes of the digits, or of any byte, of a header that was kept: it is read as by one that keeps nothing.
+        /// Changes digits and other bytes of a kept header and compares with a classifier without a
+        /// template.
         #[test]
-        fn what_is_known_again_is_what_would_have_been_read(
+        fn a_template_match_equals_a_full_parse(
             header in header(),
             digits in prop::collection::vec((any::<prop::sample::Index>(), prop_oneof![Just(b'0'), b'0'..=b'9']), 1..9),
             other in prop::option::weighted(0.2, (any::<prop::sample::Index>(), any::<u8>())),
         ) {
             let mut keeping = Stins::default();
             keeping.classify(&[Bytes::from(header.clone())]);
-            let places: Vec<usize> = (0..header.len()).filter(|at| header[*at].is_ascii_digit()).collect();
+            let digit_positions: Vec<usize> = (0..header.len()).filter(|at| header[*at].is_ascii_digit()).collect();
             let mut changed = header.clone();
-            digits.iter().for_each(|(at, digit)| changed[*at.get(&places)] = *digit);
+            digits.iter().for_each(|(at, digit)| changed[*at.get(&digit_positions)] = *digit);
             if let Some((at, byte)) = other {
                 changed[at.index(header.len())] = byte;
             }
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_is_known_by_its_first_image() {
+    fn a_template_matches_the_images_of_its_series() {
         let image =
             |frame: u32, at: u32| format!(r#"{{"frame":{frame},"htype":"image","x":{at}.5,"t":{at}}}"#);
         let mut template = Template::default();

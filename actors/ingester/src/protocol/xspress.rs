@@ -1,5 +1,5 @@
-//! Xspress3 (CONTRACT IP18). `ZmqSubXspressIngester`. An image is one message of three parts, or, in the old form, three messages in
-//! a row, whose parts become one item.
+//! Xspress3 (CONTRACT IP18). `ZmqSubXspressIngester`. An image is one message of three parts, or,
+//! in the old form, three messages whose parts become one item.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::{
         htype::{Header, is_string},
         json::Raw,
         lax,
-        machine::{Kind, Numbers, Recognise, Verdict, invalid, no_parts},
+        machine::{Kind, Numbers, Outcome, Recognise, invalid, no_parts},
     },
 };
 
@@ -19,7 +19,7 @@ const TYP: &str = "xspress";
 /// Messages that follow the header of an image in the old form: data and metadata.
 const FOLLOWING: u8 = 2;
 
-/// Makes items of an Xspress3's messages.
+/// Recogniser of an Xspress3's messages.
 #[derive(Debug, Default)]
 pub struct Xspress {
     phase: Phase,
@@ -31,7 +31,8 @@ enum Phase {
     #[default]
     WaitStart,
     Running,
-    /// Inside an image of the old form: what came of it, its number, and how many messages are missing.
+    /// Inside an image of the old form: its parts so far, its number, and the count of missing
+    /// messages.
     Gathering {
         parts: Parts,
         number: Option<u64>,
@@ -40,7 +41,7 @@ enum Phase {
     Done,
 }
 
-/// What a message is by its first part. The caller knows where it stands.
+/// Kind of a message by its first part, independent of its position.
 pub fn classify(parts: &[Bytes]) -> Kind {
     let kind = parts.first().and_then(|part| Header::read(part)).and_then(|header| kind(&header));
     kind.unwrap_or_else(|| Kind::Invalid(invalid(TYP, parts)))
@@ -56,7 +57,7 @@ fn kind(header: &Header<'_>) -> Option<Kind> {
 }
 
 impl Xspress {
-    fn running(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Verdict {
+    fn running(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Outcome {
         let item = |frames, number| Item { typ: TYP.into(), frames, number };
         match classify(&message) {
             Kind::Data(number) => {
@@ -66,40 +67,40 @@ impl Xspress {
                 } else {
                     self.phase = Phase::Gathering { parts: message, number, missing: FOLLOWING };
                 }
-                Verdict::Taken
+                Outcome::Taken
             }
             Kind::End => {
                 self.phase = Phase::Done;
                 out.push_back(item(message, None));
-                Verdict::Taken
+                Outcome::Taken
             }
-            Kind::Start | Kind::Nothing => Verdict::Outside,
-            Kind::Invalid(reason) => Verdict::Invalid(reason),
+            Kind::Start | Kind::Nothing => Outcome::Outside,
+            Kind::Invalid(reason) => Outcome::Invalid(reason),
         }
     }
 
-    fn waiting(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Verdict {
+    fn waiting(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Outcome {
         match classify(&message) {
-            // A start never has more parts; images that come before it may.
+            // A start has one part; images before it may have several.
             Kind::Start if message.len() == 1 => {
                 self.phase = Phase::Running;
                 out.push_back(Item { typ: TYP.into(), frames: message, number: None });
-                Verdict::Taken
+                Outcome::Taken
             }
-            Kind::Start => Verdict::Invalid(format!(
+            Kind::Start => Outcome::Invalid(format!(
                 "a start of {} parts: an xspress start has one: check what the sender writes",
                 message.len()
             )),
-            Kind::Invalid(reason) if message.len() == 1 => Verdict::Invalid(reason),
-            _ => Verdict::Outside,
+            Kind::Invalid(reason) if message.len() == 1 => Outcome::Invalid(reason),
+            _ => Outcome::Outside,
         }
     }
 }
 
 impl Recognise for Xspress {
-    fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Verdict {
+    fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Outcome {
         if message.is_empty() && !matches!(self.phase, Phase::Done) {
-            return Verdict::Invalid(no_parts(TYP));
+            return Outcome::Invalid(no_parts(TYP));
         }
         match &mut self.phase {
             Phase::WaitStart => self.waiting(message, out),
@@ -112,9 +113,9 @@ impl Recognise for Xspress {
                     out.push_back(Item { typ: TYP.into(), frames, number });
                     self.phase = Phase::Running;
                 }
-                Verdict::Taken
+                Outcome::Taken
             }
-            Phase::Done => Verdict::Outside,
+            Phase::Done => Outcome::Outside,
         }
     }
 }

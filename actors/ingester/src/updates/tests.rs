@@ -1,4 +1,4 @@
-//! Updates as captured, and in the orders that robbed the original of scans.
+//! Captured updates, and orders of updates in which the original loses scans.
 
 use super::*;
 
@@ -27,58 +27,58 @@ fn the_captured_update_is_read() {
         "target_parameters_hash":null,"active_streams":["eiger"],"finished":false}"#;
     let update: ControllerUpdate = serde_json::from_str(text).unwrap();
     assert_eq!(update.parameters_version.len(), 1);
-    let turn = Following::default().take(&update, &MINE);
-    assert_eq!(turn.begin.unwrap().1, ["eiger"]);
-    assert_eq!(turn.finish, None);
+    let actions = MappingTracker::default().take(&update, &MINE);
+    assert_eq!(actions.begin.unwrap().1, ["eiger"]);
+    assert_eq!(actions.finish, None);
 }
 
 #[test]
-fn a_nudge_right_behind_a_mapping_takes_no_stream_away() {
-    let mut following = Following::default();
+fn an_update_right_behind_a_mapping_removes_no_stream() {
+    let mut tracker = MappingTracker::default();
     assert_eq!(
-        following.take(&update(1, &["eiger", "other"]), &MINE).begin,
+        tracker.take(&update(1, &["eiger", "other"]), &MINE).begin,
         Some((uuid(1), vec!["eiger".into()]))
     );
-    assert_eq!(following.take(&update(1, &[]), &MINE).begin, None);
+    assert_eq!(tracker.take(&update(1, &[]), &MINE).begin, None);
 }
 
 #[test]
 fn an_unknown_mapping_is_adopted_without_streams() {
-    let mut following = Following::default();
-    assert_eq!(following.take(&update(4, &[]), &MINE).begin, Some((uuid(4), vec![])));
+    let mut tracker = MappingTracker::default();
+    assert_eq!(tracker.take(&update(4, &[]), &MINE).begin, Some((uuid(4), vec![])));
 }
 
 #[test]
-fn without_active_streams_all_of_mine_are() {
+fn without_active_streams_all_streams_are_used() {
     let text = format!(r#"{{"mapping_uuid":"{}","parameters_version":{{}}}}"#, uuid(3));
     let update: ControllerUpdate = serde_json::from_str(&text).unwrap();
-    assert_eq!(Following::default().take(&update, &MINE).begin.unwrap().1, MINE);
+    assert_eq!(MappingTracker::default().take(&update, &MINE).begin.unwrap().1, MINE);
 }
 
 #[test]
-fn finished_is_answered_under_its_own_mapping_and_a_former_one_does_not_come_back() {
-    let mut following = Following::default();
-    following.take(&update(1, &["eiger"]), &MINE);
-    following.take(&update(2, &["eiger"]), &MINE);
-    assert_eq!(following.take(&finished(1), &MINE), Turn { begin: None, finish: Some(uuid(1)) });
-    assert_eq!(following.mapping(), Some(uuid(2)));
+fn finished_is_answered_under_its_own_mapping_and_a_former_one_does_not_restart() {
+    let mut tracker = MappingTracker::default();
+    tracker.take(&update(1, &["eiger"]), &MINE);
+    tracker.take(&update(2, &["eiger"]), &MINE);
+    assert_eq!(tracker.take(&finished(1), &MINE), UpdateActions { begin: None, finish: Some(uuid(1)) });
+    assert_eq!(tracker.mapping(), Some(uuid(2)));
     assert_eq!(
-        following.take(&finished(9), &MINE),
-        Turn { begin: Some((uuid(9), vec![])), finish: Some(uuid(9)) }
+        tracker.take(&finished(9), &MINE),
+        UpdateActions { begin: Some((uuid(9), vec![])), finish: Some(uuid(9)) }
     );
 }
 
 #[test]
-fn who_goes_on_after_a_restart_knows_the_former_ones() {
-    let mut following = Following::resumed(Some(uuid(2)), [uuid(1)].into());
-    assert_eq!(following.take(&finished(1), &MINE), Turn { begin: None, finish: Some(uuid(1)) });
-    assert_eq!(following.take(&update(2, &["eiger"]), &MINE), Turn { begin: None, finish: None });
-    assert_eq!(following.mapping(), Some(uuid(2)));
+fn a_resumed_tracker_knows_the_former_mappings() {
+    let mut tracker = MappingTracker::resumed(Some(uuid(2)), [uuid(1)].into());
+    assert_eq!(tracker.take(&finished(1), &MINE), UpdateActions { begin: None, finish: Some(uuid(1)) });
+    assert_eq!(tracker.take(&update(2, &["eiger"]), &MINE), UpdateActions { begin: None, finish: None });
+    assert_eq!(tracker.mapping(), Some(uuid(2)));
 }
 
 #[test]
-fn what_is_remembered_is_bounded() {
-    let mut following = Following::default();
-    (0..1000).for_each(|n| drop(following.take(&update(n, &[]), &MINE)));
-    assert_eq!(following.former.len(), FORMER_MAX);
+fn former_mappings_are_bounded() {
+    let mut tracker = MappingTracker::default();
+    (0..1000).for_each(|n| drop(tracker.take(&update(n, &[]), &MINE)));
+    assert_eq!(tracker.former.len(), FORMER_MAX);
 }

@@ -1,4 +1,5 @@
-//! Buffers of long frames, used again: fresh memory costs a page fault for each page, a fifth of what carrying a frame costs.
+//! Reusable buffers of long frames. Page faults of fresh memory take a fifth of the time for
+//! carrying a frame.
 
 use std::{
     collections::TryReserveError,
@@ -9,40 +10,40 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Bytes that are kept at the most.
+/// Most bytes of free buffers.
 const KEPT_BYTES: usize = 32 << 20;
 
-/// The buffers of one connection. They end with it, and those that are lent with whoever has them.
+/// Buffers of one connection. Lent buffers may outlive it.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    free: Arc<Free>,
+    pool: Arc<BufferPool>,
 }
 
 #[derive(Debug, Default)]
-struct Free {
-    shelf: Mutex<Shelf>,
-    /// The last one that was lent has come back.
-    last_back: Notify,
+struct BufferPool {
+    state: Mutex<PoolState>,
+    /// Notified when the last lent buffer has returned.
+    returned: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Shelf {
+struct PoolState {
     kept: Vec<Vec<u8>>,
-    /// Number of the last one that was lent, from 1 on.
+    /// Number of the last lent buffer, from 1.
     last: u64,
-    last_is_out: bool,
+    last_is_lent: bool,
 }
 
-impl Free {}
+impl BufferPool {}
 
 impl Buffers {
     /// An empty buffer for `len` bytes.
     ///
     /// # Errors
-    /// There is no memory: which must not abort the process, since a peer says the length.
+    /// There is no memory. It must not abort the process, since the peer chooses the length.
     pub(super) fn take(&self, len: usize) -> Result<Vec<u8>, TryReserveError> {
-        let kept = self.free.shelf.lock().kept.pop();
-        // Of other frames' lengths none is kept: they come from the same detector.
+        let kept = self.pool.state.lock().kept.pop();
+        // A buffer of another size is dropped: a detector's frames have equal lengths.
         if let Some(mut kept) = kept.filter(|kept| (len..=len.saturating_mul(2)).contains(&kept.capacity())) {
             kept.clear();
             return Ok(kept);
@@ -52,21 +53,22 @@ impl Buffers {
         Ok(buffer)
     }
 
-    /// A full buffer, as what everybody else has. It comes back once the last of them has dropped it.
+    /// Lends a full buffer as shared bytes. It returns to the pool after the last reference is
+    /// dropped.
     pub(super) fn lend(&self, bytes: Vec<u8>) -> Bytes {
-        let mut shelf = self.free.shelf.lock();
-        shelf.last += 1;
-        shelf.last_is_out = true;
-        let number = shelf.last;
-        drop(shelf);
-        Bytes::from_owner(Lent { bytes, number, home: Arc::downgrade(&self.free) })
+        let mut state = self.pool.state.lock();
+        state.last += 1;
+        state.last_is_lent = true;
+        let number = state.last;
+        drop(state);
+        Bytes::from_owner(Lent { bytes, number, pool: Arc::downgrade(&self.pool) })
     }
 
-    /// Waits until the one that was lent last has come back; at once if it has, or none was lent.
-    pub(super) async fn last_is_back(&self) {
+    /// Waits until the last lent buffer has returned.
+    pub(super) async fn last_returned(&self) {
         loop {
-            let back = self.free.last_back.notified();
-            if !self.free.shelf.lock().last_is_out {
+            let back = self.pool.returned.notified();
+            if !self.pool.state.lock().last_is_lent {
                 return;
             }
             back.await;
@@ -77,7 +79,7 @@ impl Buffers {
 struct Lent {
     bytes: Vec<u8>,
     number: u64,
-    home: Weak<Free>,
+    pool: Weak<BufferPool>,
 }
 
 impl AsRef<[u8]> for Lent {
@@ -88,16 +90,16 @@ impl AsRef<[u8]> for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let Some(home) = self.home.upgrade() else { return };
-        let mut shelf = home.shelf.lock();
-        let kept: usize = shelf.kept.iter().map(Vec::capacity).sum();
+        let Some(pool) = self.pool.upgrade() else { return };
+        let mut state = pool.state.lock();
+        let kept: usize = state.kept.iter().map(Vec::capacity).sum();
         if kept + self.bytes.capacity() <= KEPT_BYTES {
-            shelf.kept.push(std::mem::take(&mut self.bytes));
+            state.kept.push(std::mem::take(&mut self.bytes));
         }
-        if shelf.last == self.number {
-            shelf.last_is_out = false;
-            drop(shelf);
-            home.last_back.notify_one();
+        if state.last == self.number {
+            state.last_is_lent = false;
+            drop(state);
+            pool.returned.notify_one();
         }
     }
 }
@@ -118,24 +120,24 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_comes_back_when_the_last_of_its_readers_drops_it() {
+    fn a_buffer_returns_when_its_last_reader_drops_it() {
         let buffers = Buffers::default();
         let one = full(&buffers, 1 << 20);
         let (at, slice) = (one.as_ptr(), one.slice(5..));
         drop(one);
-        assert!(buffers.free.shelf.lock().kept.is_empty());
+        assert!(buffers.pool.state.lock().kept.is_empty());
         drop(slice);
         assert_eq!(full(&buffers, 1 << 20).as_ptr(), at);
         assert_eq!(full(&buffers, 9).len(), 9, "too large a one is not kept for a small frame");
     }
 
     #[test]
-    fn only_the_last_one_is_waited_for() {
+    fn only_the_last_buffer_is_awaited() {
         let buffers = Buffers::default();
-        let is_back = || buffers.last_is_back().now_or_never().is_some();
+        let is_back = || buffers.last_returned().now_or_never().is_some();
         assert!(is_back(), "none was lent");
         let one = full(&buffers, 1 << 20);
-        let mut waiting = pin!(buffers.last_is_back());
+        let mut waiting = pin!(buffers.last_returned());
         assert!(waiting.as_mut().now_or_never().is_none());
         let two = full(&buffers, 1 << 20);
         let part = two.slice(9..);
@@ -148,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_the_bound_and_nothing_without_the_connection() {
+    fn free_buffers_are_bounded_and_end_with_the_connection() {
         let buffers = Buffers::default();
         let many: Vec<_> = (0..40).map(|_| full(&buffers, 1 << 20)).collect();
         drop(many);
-        assert_eq!(buffers.free.shelf.lock().kept.len(), 32);
+        assert_eq!(buffers.pool.state.lock().kept.len(), 32);
         drop(full(&buffers, KEPT_BYTES + 1));
-        assert!(buffers.free.shelf.lock().kept.iter().all(|kept| kept.capacity() <= KEPT_BYTES));
+        assert!(buffers.pool.state.lock().kept.iter().all(|kept| kept.capacity() <= KEPT_BYTES));
         let last = full(&buffers, 1 << 20);
         drop(buffers);
         assert_eq!(last.len(), 1 << 20);

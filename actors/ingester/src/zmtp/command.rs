@@ -1,4 +1,4 @@
-//! Commands: READY, ERROR, PING, PONG; and subscriptions, which are messages in 3.0.
+//! Commands READY, ERROR, PING, PONG; and subscriptions, which are messages in 3.0.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use orchestrator_supervise::sanitize;
@@ -8,22 +8,22 @@ use crate::zmtp::{FrameHeader, ZmtpError};
 /// Longest identity (RFC 28), bytes.
 pub const IDENTITY_BYTES_MAX: usize = 255;
 
-/// More bytes of a PING's context are not allowed (RFC 37).
+/// Longest context of a PING (RFC 37), bytes.
 const PING_CONTEXT_MAX: usize = 16;
 
-/// What our sockets are.
+/// Local socket types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketType {
-    /// Towards workers, which are DEALERs.
+    /// Peer of workers, which are DEALERs.
     Router,
-    /// From a PUSH.
+    /// Peer of a PUSH.
     Pull,
-    /// From a PUB.
+    /// Peer of a PUB.
     Sub,
 }
 
 impl SocketType {
-    /// Its name on the wire.
+    /// Name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Router => "ROUTER",
@@ -32,7 +32,7 @@ impl SocketType {
         }
     }
 
-    /// The types that may be on the other side (RFC 28 to 30); the first is the usual one.
+    /// Compatible peer types (RFC 28 to 30), the usual one first.
     fn peers(self) -> &'static [&'static str] {
         match self {
             Self::Router => &["DEALER", "REQ", "ROUTER"],
@@ -42,17 +42,17 @@ impl SocketType {
     }
 }
 
-/// What a peer's READY tells.
+/// READY of a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ready {
-    /// Its socket type.
+    /// Socket type.
     pub socket_type: String,
-    /// Its identity; empty if it has none.
+    /// Identity; empty for none.
     pub identity: Bytes,
 }
 
 impl Ready {
-    /// The frame of our own READY. An identity that is empty is left out.
+    /// Frame of the local READY. An empty identity is left out.
     pub fn encode(socket_type: SocketType, identity: &[u8]) -> Bytes {
         let mut body = BytesMut::new();
         body.put_slice(b"\x05READY");
@@ -63,10 +63,10 @@ impl Ready {
         command_frame(&body)
     }
 
-    /// Whether a socket of this type may talk to ours.
+    /// Checks that the peer's socket type is compatible.
     ///
     /// # Errors
-    /// It may not.
+    /// It is not.
     pub fn check_fits(&self, ours: SocketType) -> Result<(), ZmtpError> {
         if ours.peers().contains(&self.socket_type.as_str()) {
             return Ok(());
@@ -108,26 +108,26 @@ impl Ready {
     }
 }
 
-/// A command of a peer.
+/// Command of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// It is ready for messages.
+    /// The peer is ready for messages.
     Ready(Ready),
-    /// It gives up, and why.
+    /// The peer refuses the connection, for this reason.
     Error(String),
-    /// It wants a PONG with these bytes ([`Command::pong`]).
+    /// The peer expects a PONG with these bytes ([`Command::pong`]).
     Ping(Bytes),
-    /// It answers a PING.
+    /// Answer to a PING.
     Pong(Bytes),
-    /// Something that does not concern us, e.g. SUBSCRIBE of a peer that does not keep to 3.0: to be ignored.
+    /// Unknown command, to be ignored, e.g. SUBSCRIBE of a peer that does not keep to 3.0.
     Other(Bytes),
 }
 
 impl Command {
-    /// Reads a command frame's body.
+    /// Decodes the body of a command frame.
     ///
     /// # Errors
-    /// It is cut off or has impossible lengths.
+    /// The body is truncated or has invalid lengths.
     pub fn decode(mut body: Bytes) -> Result<Self, ZmtpError> {
         let name = take_short(&mut body)?;
         Ok(match &name[..] {
@@ -137,7 +137,8 @@ impl Command {
                 Self::Error(sanitize(&reason))
             }
             b"PING" => {
-                // Two bytes say how long the peer will wait; whoever answers at once need not know.
+                // The first two bytes are the peer's time-out, which an immediate answer does not
+                // need.
                 if body.len() < 2 || body.len() > 2 + PING_CONTEXT_MAX {
                     return Err(ZmtpError::Malformed("a PING has an impossible length"));
                 }
@@ -148,12 +149,12 @@ impl Command {
         })
     }
 
-    /// The frame of the PONG that answers a PING.
+    /// Frame of the PONG that answers a PING.
     pub fn pong(context: &[u8]) -> Bytes {
         command_frame(&[b"\x04PONG", context].concat())
     }
 
-    /// The frame of an ERROR command: tells the peer why it is refused. The reason is cut at 255 bytes.
+    /// Frame of an ERROR command. The reason is cut after 255 bytes.
     pub fn error(reason: &str) -> Bytes {
         let reason = &reason[..reason.floor_char_boundary(255)];
         let mut body = BytesMut::new();
@@ -163,7 +164,7 @@ impl Command {
     }
 }
 
-/// The frame that subscribes a SUB to all messages that begin with `prefix`, in the form of 3.0: a message.
+/// Frame that subscribes a SUB to all messages with `prefix`; in 3.0 a message.
 pub fn subscription(prefix: &[u8]) -> Bytes {
     let mut frame = BytesMut::new();
     frame.put_slice(&FrameHeader::message(prefix.len() + 1, false));
@@ -179,7 +180,7 @@ fn command_frame(body: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-/// A name or reason: one byte of length, then the text. Ours are short.
+/// A name or reason: one byte of length, then the text.
 fn put_short(body: &mut BytesMut, text: &[u8]) {
     body.put_u8(u8::try_from(text.len()).unwrap_or(u8::MAX));
     body.put_slice(&text[..text.len().min(255)]);
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn our_ready_is_as_libzmq_writes_it() {
+    fn the_local_ready_equals_libzmqs() {
         assert_eq!(
             &Ready::encode(SocketType::Router, b"")[..],
             b"\x04\x1c\x05READY\x0bSocket-Type\0\0\0\x06ROUTER"
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_do_not_fit_are_named() {
+    fn incompatible_socket_types_are_named() {
         let ready = Ready { socket_type: "PUB".into(), identity: Bytes::new() };
         let error = ready.check_fits(SocketType::Router).expect_err("a PUB for a ROUTER");
         assert_eq!(error.to_string(), "a PUB socket cannot talk to our ROUTER: connect a DEALER there");

@@ -1,60 +1,56 @@
-//! What a peer may do wrong.
+//! Violations of ZMTP by a peer.
 
-/// Why a connection cannot go on. Each of them ends it; none is the fault of another connection.
+/// Reason why a connection cannot continue. Each ends only its own connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ZmtpError {
-    /// The first bytes are not ZMTP's, or ZMTP 1.0's, which begins without a signature.
-    #[error("the peer's first bytes are no ZMTP signature: is it a ZeroMQ socket, of libzmq 4 or later?")]
+    /// The first bytes are not ZMTP, or ZMTP 1.0 without a signature.
+    #[error("the peer's first bytes are not a ZMTP signature: connect a ZeroMQ socket of libzmq 4 or later")]
     NoSignature,
     /// A version before 3.0.
     #[error("the peer speaks ZMTP {0}.x: use libzmq 4 or later there")]
     OldVersion(u8),
-    /// Another mechanism than NULL.
-    #[error("the peer wants the security mechanism `{0}`: switch it off there, only NULL is spoken here")]
+    /// A mechanism other than NULL.
+    #[error("the peer requires the security mechanism `{0}`: disable it there, only NULL is supported")]
     Mechanism(String),
-    /// A socket type that does not talk to ours.
+    /// An incompatible socket type.
     #[error("a {theirs} socket cannot talk to our {ours}: connect a {expected} there")]
     SocketType {
-        /// Our socket's type.
+        /// Local socket type.
         ours: &'static str,
-        /// The peer's.
+        /// Socket type of the peer.
         theirs: String,
-        /// What fits.
+        /// Compatible type.
         expected: &'static str,
     },
-    /// The peer refused us.
+    /// The peer refused the connection.
     #[error("the peer refused the connection: {0}")]
     Refused(String),
-    /// A message came before the handshake was over.
-    #[error("the peer sent a message before its READY command: it does not keep to ZMTP")]
+    /// A message arrived before the handshake was complete.
+    #[error("the peer sent a message before its READY command: it violates ZMTP")]
     TooEarly,
-    /// A frame is not well formed.
-    #[error("{0}: the peer does not keep to ZMTP 3")]
+    /// A frame is malformed.
+    #[error("{0}: the peer violates ZMTP 3")]
     Malformed(&'static str),
-    /// A frame's length, told by its header, is over the limit. Nothing was reserved for it.
-    #[error(
-        "the peer announces a frame of {bytes} bytes; {limit} are allowed: raise the limit if that is meant"
-    )]
+    /// A frame's announced length exceeds the limit. Nothing was reserved for it.
+    #[error("the peer announces a frame of {bytes} bytes; {limit} are allowed: send shorter messages")]
     FrameTooLong {
-        /// What it announces, bytes.
+        /// Announced length, bytes.
         bytes: u64,
-        /// What is allowed, bytes.
+        /// Limit, bytes.
         limit: u64,
     },
-    /// A message's parts together are over the limit.
-    #[error(
-        "the peer sends a message of {bytes} bytes or more; {limit} are allowed: raise the limit if that is meant"
-    )]
+    /// A message exceeds the limit.
+    #[error("the peer sends a message of {bytes} bytes or more; {limit} are allowed: send shorter messages")]
     MessageTooLong {
-        /// What its parts come to so far, bytes.
+        /// Length of its parts so far, bytes.
         bytes: u64,
-        /// What is allowed, bytes.
+        /// Limit, bytes.
         limit: u64,
     },
     /// A message has too many parts.
-    #[error("the peer sends a message of more than {0} parts: raise the limit if that is meant")]
+    #[error("the peer sends a message of more than {0} parts: send shorter messages")]
     TooManyParts(usize),
     /// The system has no memory for a frame within the limits.
-    #[error("no memory for a frame of {0} bytes: lower the limits or give the process more")]
+    #[error("no memory for a frame of {0} bytes: give the process more")]
     NoMemory(usize),
 }

@@ -1,10 +1,10 @@
-//! Frames and messages: the decoder that a reader feeds, and headers for a writer.
+//! Frames and messages: decoder, and headers for writing.
 
 use std::ops::Deref;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut, buf::Limit};
 
-/// Longest command that is taken, bytes.
+/// Longest command, bytes.
 pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
 
 use crate::{
@@ -16,30 +16,30 @@ const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 
-/// Free space below which a block is not worth another read.
+/// Free space of a block below which it is not read into, bytes.
 const WORTH_A_READ: usize = 4096;
 
-/// What a peer may send. A header over a limit is an error before anything is reserved for it.
+/// Limits of a peer's messages. A header over a limit is an error before memory is reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameLimits {
     /// Longest frame, bytes.
     pub frame_max: usize,
-    /// All parts of a message together, bytes.
+    /// Longest message (all parts), bytes.
     pub message_max: usize,
-    /// Parts of a message.
+    /// Most parts of a message.
     pub parts_max: usize,
 }
 
-/// What has come.
+/// A decoded message or command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incoming {
-    /// A whole message: its parts in order, one at least.
+    /// A whole message: its parts in order, at least one.
     Message(Parts),
-    /// The body of a command frame, for [`Command::decode`](crate::zmtp::Command::decode).
+    /// Body of a command frame, for [`Command::decode`](crate::zmtp::Command::decode).
     Command(Bytes),
 }
 
-/// A frame's header in front of `len` bytes.
+/// Header of a frame with `len` bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameHeader {
     bytes: [u8; 9],
@@ -50,12 +50,12 @@ impl FrameHeader {
     /// Longest header, bytes.
     pub const BYTES_MAX: usize = 9;
 
-    /// Of a message's part; `more` parts follow.
+    /// Header of a message's part; `more` parts follow.
     pub fn message(len: usize, more: bool) -> Self {
         Self::new(len, if more { MORE } else { 0 })
     }
 
-    /// Of a command.
+    /// Header of a command.
     pub fn command(len: usize) -> Self {
         Self::new(len, COMMAND)
     }
@@ -80,7 +80,7 @@ impl Deref for FrameHeader {
     }
 }
 
-/// Appends a whole message to `out`, its parts copied.
+/// Appends a whole message to `out`, copying its parts.
 pub fn encode_message(parts: &[Bytes], out: &mut impl BufMut) {
     for (index, part) in parts.iter().enumerate() {
         out.put_slice(&FrameHeader::message(part.len(), index + 1 < parts.len()));
@@ -94,21 +94,22 @@ struct Header {
     len: usize,
 }
 
-/// Makes messages of bytes. Read into [`Decoder::space`], then call [`Decoder::next`] until it gives None.
+/// Decoder of messages. Read into [`Decoder::space`], then call [`Decoder::next`] until it returns
+/// None.
 ///
-/// Small frames are slices of the block that they were read into, so they cost no copy, but keep the whole block alive. A frame that is
-/// longer than what has come of it, and long, gets a buffer of its own, and `space` ends with it: the kernel copies straight
-/// to where the frame stays.
+/// Small frames are slices of their read block: they are not copied, but keep the block in memory.
+/// A long frame that is not yet complete gets its own buffer, into which `space` then reads
+/// directly.
 #[derive(Debug)]
 pub struct Decoder {
     limits: FrameLimits,
-    /// Whether messages may come yet.
+    /// Messages are allowed; false during the handshake.
     open: bool,
     block_bytes: usize,
     block: BytesMut,
-    /// The header of the frame that is coming; its bytes are taken off the block.
+    /// Header of the current frame, already removed from the block.
     header: Option<Header>,
-    /// The body of a long frame that is coming.
+    /// Body of the current long frame.
     body: Option<Vec<u8>>,
     buffers: Buffers,
     parts: Parts,
@@ -116,7 +117,8 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// `block_bytes`: how much is read at once where messages are small; nothing is reserved before the first read.
+    /// Creates a decoder that reads blocks of `block_bytes`. Nothing is reserved before the first
+    /// read.
     pub fn new(limits: FrameLimits, block_bytes: usize) -> Self {
         Self {
             limits,
@@ -131,28 +133,29 @@ impl Decoder {
         }
     }
 
-    /// As [`Decoder::new`], but takes only commands until [`Decoder::open`]: before the handshake a peer is owed no more memory than that.
+    /// Like [`Decoder::new`], but accepts only commands until [`Decoder::open`], to bound the
+    /// memory during the handshake.
     pub fn for_handshake(limits: FrameLimits, block_bytes: usize) -> Self {
         Self { open: false, ..Self::new(limits, block_bytes) }
     }
 
-    /// The handshake is over: messages may come.
+    /// Allows messages after the handshake.
     pub fn open(&mut self) {
         self.open = true;
     }
 
-    /// Whether it is between two messages, with nothing of the next one there.
+    /// Returns true between two messages, with no byte of the next one buffered.
     pub fn is_idle(&self) -> bool {
         self.header.is_none() && self.block.is_empty() && self.parts.is_empty()
     }
 
-    /// Bytes of the frame under way that have not come yet; None between frames or inside of a header.
+    /// Missing bytes of the current frame; None between frames and inside a header.
     pub fn missing(&self) -> Option<usize> {
         let header = self.header?;
         Some(header.len - self.body.as_ref().map_or(self.block.len(), Vec::len))
     }
 
-    /// Where the next bytes go. Never empty once [`Decoder::next`] has given None.
+    /// Buffer for the next read. Never empty after [`Decoder::next`] has returned None.
     pub fn space(&mut self) -> Limit<&mut (dyn BufMut + Send)> {
         let missing = self.missing().unwrap_or(0);
         if let Some(body) = &mut self.body {
@@ -166,10 +169,10 @@ impl Decoder {
         (&mut self.block as &mut (dyn BufMut + Send)).limit(free)
     }
 
-    /// The next whole message or command; None if more must be read.
+    /// Next whole message or command; None if more bytes are needed.
     ///
     /// # Errors
-    /// The peer does not keep to ZMTP or to the limits. The connection cannot go on.
+    /// The peer violates ZMTP or the limits. The connection cannot continue.
     #[expect(clippy::should_implement_trait, reason = "it gives more after a None")]
     pub fn next(&mut self) -> Result<Option<Incoming>, ZmtpError> {
         loop {
@@ -248,7 +251,7 @@ impl Decoder {
         if self.block.len() >= header.len {
             return Ok(Some(self.block.split_to(header.len).freeze()));
         }
-        // What fits a quarter of a block is not worth a buffer of its own.
+        // A short frame stays in the block.
         if header.len > self.block_bytes / 4 {
             let mut body = self.buffers.take(header.len).map_err(|_| ZmtpError::NoMemory(header.len))?;
             body.extend_from_slice(&self.block);
@@ -258,12 +261,12 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Waits until nobody has anything of the last long frame any more; at once if there was none.
+    /// Waits until all references to the last long frame are dropped.
     pub async fn last_is_released(&self) {
-        self.buffers.last_is_back().await;
+        self.buffers.last_returned().await;
     }
 
-    /// Bytes that are reserved for what is coming.
+    /// Bytes reserved for incoming data.
     #[cfg(test)]
     pub(super) fn reserved(&self) -> usize {
         self.block.capacity() + self.body.as_ref().map_or(0, Vec::capacity)

@@ -1,10 +1,10 @@
-//! The greeting: the first 64 bytes of either side (RFC 23).
+//! Greeting: the first 64 bytes of either side (RFC 23).
 
 use orchestrator_supervise::sanitize;
 
 use crate::zmtp::ZmtpError;
 
-/// Bytes of a greeting.
+/// Length of a greeting, bytes.
 pub const GREETING_BYTES: usize = 64;
 
 const VERSION_AT: usize = 10;
@@ -12,15 +12,15 @@ const MINOR_AT: usize = 11;
 const MECHANISM_AT: usize = 12;
 const MECHANISM_END: usize = 32;
 
-/// A peer's greeting, as far as it matters.
+/// Greeting of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Greeting {
-    /// Its minor version; of a major version above 3, which falls back to ours, whatever it says.
+    /// Minor version; of no meaning with a major version above 3, which falls back to 3.0.
     pub minor: u8,
 }
 
 impl Greeting {
-    /// Ours: version 3.0, NULL. In NULL the roles are symmetric, so that `as-server` is 0.
+    /// Local greeting: version 3.0, NULL. With NULL the roles are symmetric, so `as-server` is 0.
     pub const OURS: [u8; GREETING_BYTES] = {
         let mut bytes = [0; GREETING_BYTES];
         bytes[0] = 0xFF;
@@ -33,17 +33,17 @@ impl Greeting {
         bytes
     };
 
-    /// Looks at what has come so far; None while more is missing. Old peers send fewer than 64 bytes and then wait for ours, so each byte
-    /// is judged as soon as it is there.
+    /// Decodes the bytes received so far; None if more are needed. Old peers send fewer than 64
+    /// bytes and then wait, so each byte is checked as soon as it arrives.
     ///
     /// # Errors
-    /// Something that is not ZMTP, a version before 3, or another mechanism than NULL.
+    /// The bytes are not ZMTP, or have a version before 3, or another mechanism than NULL.
     pub fn decode(bytes: &[u8]) -> Result<Option<Self>, ZmtpError> {
-        // Bytes 1 to 8 are padding: libzmq puts a length there, for peers of ZMTP 1.
+        // Bytes 1 to 8 are padding; libzmq puts a length there for peers of ZMTP 1.
         if bytes.first().is_some_and(|&byte| byte != 0xFF) || bytes.get(9).is_some_and(|byte| byte & 1 == 0) {
             return Err(ZmtpError::NoSignature);
         }
-        // The revision 1 means 2.0; a 0 is a 1.x that knows of signatures.
+        // Revision 1 means 2.0; 0 is a 1.x with signatures.
         if let Some(revision @ 0..=2) = bytes.get(VERSION_AT) {
             return Err(ZmtpError::OldVersion((revision + 1).min(2)));
         }
@@ -60,7 +60,7 @@ impl Greeting {
 mod tests {
     use super::*;
 
-    /// What libzmq 4.3.4 sends: the padding holds the length of its identity plus 1.
+    /// Greeting of libzmq 4.3.4, whose padding holds the length of its identity plus 1.
     fn libzmq() -> [u8; GREETING_BYTES] {
         let mut bytes = [0; GREETING_BYTES];
         bytes[..16].copy_from_slice(b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01NULL");
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_is_as_the_rfc_has_it() {
+    fn the_local_greeting_follows_the_rfc() {
         let mut expected = [0; GREETING_BYTES];
         expected[..16].copy_from_slice(b"\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL");
         assert_eq!(Greeting::OURS, expected);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn that_of_libzmq_is_taken_once_it_is_whole() {
+    fn a_libzmq_greeting_is_accepted_once_complete() {
         let bytes = libzmq();
         for end in 0..GREETING_BYTES {
             assert_eq!(Greeting::decode(&bytes[..end]), Ok(None), "{end} bytes");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_refused_as_soon_as_it_shows() {
+    fn an_invalid_greeting_is_refused_at_its_first_wrong_byte() {
         assert_eq!(Greeting::decode(b"G"), Err(ZmtpError::NoSignature));
         assert_eq!(Greeting::decode(b"\x01\0"), Err(ZmtpError::NoSignature));
         assert_eq!(Greeting::decode(b"\xff\0\0\0\0\0\0\0\x01\x7e"), Err(ZmtpError::NoSignature));

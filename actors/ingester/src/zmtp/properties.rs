@@ -1,4 +1,4 @@
-//! What holds for the decoder whatever comes, and however it is cut.
+//! Property tests of the decoder with any input, cut anywhere.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use super::{Command, Decoder, FrameHeader, FrameLimits, Greeting, Incoming, Zmtp
 const LIMITS: FrameLimits = FrameLimits { frame_max: 5_000, message_max: 8_000, parts_max: 6 };
 const BLOCK: usize = 512;
 
-/// Feeds `bytes` in pieces of the sizes `cuts`, over and over, and gives what comes out.
+/// Feeds `bytes` in pieces of the sizes `cuts`, repeated, and returns the decoded messages.
 fn feed(decoder: &mut Decoder, mut bytes: &[u8], cuts: &[usize]) -> Result<Vec<Incoming>, ZmtpError> {
     let mut incoming = Vec::new();
     let mut cuts = cuts.iter().copied().cycle();
@@ -46,7 +46,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn messages_come_out_as_they_went_in_wherever_they_are_cut(
+    fn messages_are_decoded_wherever_they_are_cut(
         messages in prop::collection::vec((message(), any::<bool>()), 0..20),
         cuts in cuts(),
     ) {
@@ -71,7 +71,7 @@ proptest! {
         bytes in prop::collection::vec(prop_oneof![0..8_u8, any::<u8>()], 0..4_000),
         cuts in cuts(),
     ) {
-        // Panics and reservations beyond the limits are what it looks for.
+        // Checks for panics and for reservations beyond the limits.
         let _ = feed(&mut Decoder::new(LIMITS, BLOCK), &bytes, &cuts);
         let _ = Command::decode(Bytes::copy_from_slice(&bytes));
         let _ = Greeting::decode(&bytes);

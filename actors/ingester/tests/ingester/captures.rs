@@ -1,4 +1,4 @@
-//! The golden captures: what a source sent, and what the original made of it.
+//! Golden captures: messages of a source, and the original's items of them.
 
 use std::{fs, path::PathBuf};
 
@@ -18,7 +18,8 @@ use orchestrator_ingester::{
     },
 };
 
-/// A file of the captures kept here, or of a folder with others (`golden/at_random.py`).
+/// Path of a capture in this repository, or in the directory `ORCHESTRATOR_GOLDEN`
+/// (`golden/at_random.py`).
 pub(crate) fn path(name: &str) -> PathBuf {
     let kept = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     std::env::var_os("ORCHESTRATOR_GOLDEN").map_or_else(kept, PathBuf::from).join(name)
@@ -29,7 +30,7 @@ fn entries(name: &str) -> Vec<Entry> {
     std::iter::from_fn(|| reader.next().expect("a whole file")).collect()
 }
 
-/// The messages of a capture.
+/// Messages of a capture.
 pub(crate) fn messages(case: &str) -> Vec<Vec<Bytes>> {
     entries(&format!("{case}.cbor"))
         .into_iter()
@@ -50,7 +51,7 @@ pub(crate) fn events(case: &str) -> Vec<Event> {
         .collect()
 }
 
-/// The recogniser of the protocol that a case's name begins with.
+/// Recogniser of the protocol that a case's name begins with.
 pub(crate) fn recogniser(case: &str) -> Box<dyn Recognise> {
     match case.split_once('-').expect("protocol-case").0 {
         "stins" => Box::new(Machine::new(Stins::default())),

@@ -1,4 +1,4 @@
-//! The workers' port: order for each worker, hostile peers, purges, and what is over the budget.
+//! The workers' port: order, pings, purges and spilling.
 
 mod delivery;
 mod peer;

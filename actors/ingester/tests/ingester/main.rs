@@ -1,4 +1,4 @@
-//! The parts of the ingester: scans, sources, protocols, egress.
+//! Integration tests of the ingester: scans, sources, protocols, egress.
 
 mod captures;
 mod egress;

@@ -1,4 +1,4 @@
-//! Our recognisers against what dranspose's own ingesters made of the same messages (`golden/make.py`).
+//! The recognisers against dranspose's own ingesters on the same messages (`golden/make.py`).
 
 mod golden;
 mod hostile;

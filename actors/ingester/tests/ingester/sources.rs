@@ -1,4 +1,4 @@
-//! Each source over real sockets and files: the items are those that the original makes of the same messages.
+//! Sources over real sockets and files: their items equal the original's.
 
 mod pandabox;
 mod registry;

@@ -1,4 +1,5 @@
-//! Sources that need threads: none gathers over mappings, none is left behind, and one that hangs is shown and not doubled.
+//! Threads of sources: none accumulates or is left behind, and one that hangs is shown and not
+//! started twice.
 
 use std::{
     fs,
@@ -7,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::toy::{Playground, Script};
+use crate::toy::{Fixture, Script};
 use orchestrator_harness::{free_port, own_process};
 use orchestrator_ingester::StreamConfig;
 use orchestrator_supervise::{Command, NodeSnapshot, Origin, testing::eventually};
@@ -17,7 +18,7 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/stins-plain.cbors")
 }
 
-/// A played file as the stream of the original that made it.
+/// A replayed file, with the stream name of the dump.
 fn replay(file: &Path, pace: Option<&str>) -> StreamConfig {
     StreamConfig {
         name: "golden".to_owned(),
@@ -28,12 +29,12 @@ fn replay(file: &Path, pace: Option<&str>) -> StreamConfig {
     }
 }
 
-/// Names of the threads of this process, but for those that the test program itself has.
+/// Names of the threads of this process, without those of the test harness.
 fn threads() -> Vec<String> {
     let tasks = fs::read_dir("/proc/self/task").expect("the threads").flatten();
     let main = std::process::id().to_string();
     let others = tasks.filter(|task| *task.file_name() != *main);
-    // One that ends meanwhile has no name any more.
+    // A thread that ends meanwhile has no name.
     let names = others.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
     let of_a_test = |name: &String| name.starts_with("threads::");
     let mut names: Vec<_> =
@@ -42,7 +43,7 @@ fn threads() -> Vec<String> {
     names
 }
 
-/// An answer means that all threads of the server are there.
+/// Returns true once the server answers, when all its threads run.
 fn answers(address: &str) -> bool {
     let Ok(mut stream) = TcpStream::connect(address) else { return false };
     let mut answer = String::new();
@@ -50,18 +51,18 @@ fn answers(address: &str) -> bool {
     asked.and_then(|()| stream.read_to_string(&mut answer)).is_ok() && answer.starts_with("HTTP/1.1 404")
 }
 
-fn node(play: &Playground, child: &str) -> NodeSnapshot {
-    play.tree.node(&format!("ingester/toys/{child}")).expect("a child")
+fn node(fixture: &Fixture, child: &str) -> NodeSnapshot {
+    fixture.tree.node(&format!("ingester/toys/{child}")).expect("a child")
 }
 
-fn items(play: &Playground) -> i64 {
-    let metrics = node(play, "scan/stream_0").metrics;
+fn items(fixture: &Fixture) -> i64 {
+    let metrics = node(fixture, "scan/stream_0").metrics;
     metrics.iter().find(|metric| metric.name == "items").map_or(0, |metric| metric.value)
 }
 
 #[test]
-fn no_thread_gathers_over_mappings_and_none_is_left() {
-    own_process("threads::no_thread_gathers_over_mappings_and_none_is_left", || {
+fn threads_do_not_accumulate_over_mappings() {
+    own_process("threads::threads_do_not_accumulate_over_mappings", || {
         let listen = format!("127.0.0.1:{}", free_port());
         let change = |config: &mut orchestrator_ingester::IngesterConfig| {
             // The pace leaves the thread in the middle of the file.
@@ -73,12 +74,12 @@ fn no_thread_gathers_over_mappings_and_none_is_left() {
             };
             config.stream = vec![replay(&golden(), Some("1/s")), sardana];
         };
-        Playground::run(&[], vec![Script::Ends], change, async |play| {
+        Fixture::run(&[], vec![Script::Ends], change, async |fixture| {
             let mut first = None;
             for mapping in 1..=6 {
-                let had = items(&play);
-                play.begin(&["golden", "sardana"]).await;
-                eventually("the file is read", || items(&play) > had).await;
+                let had = items(&fixture);
+                fixture.begin(&["golden", "sardana"]).await;
+                eventually("the file is read", || items(&fixture) > had).await;
                 eventually("the server answers", || answers(&listen)).await;
                 let first = first.get_or_insert_with(threads);
                 let what = format!("mapping {mapping} has the threads of the first, {first:?}");
@@ -90,38 +91,39 @@ fn no_thread_gathers_over_mappings_and_none_is_left() {
     });
 }
 
-/// A pipe that nobody writes into hangs as a file system does that has gone away.
+/// A pipe without a writer hangs like an unavailable file system.
 #[test]
-fn a_read_that_hangs_is_shown_and_not_doubled() {
-    own_process("threads::a_read_that_hangs_is_shown_and_not_doubled", || {
+fn a_hanging_read_is_shown_and_not_started_twice() {
+    own_process("threads::a_hanging_read_is_shown_and_not_started_twice", || {
         let directory = tempfile::tempdir().expect("a directory");
         let pipe = directory.path().join("gone.cbors");
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
         let change =
             |config: &mut orchestrator_ingester::IngesterConfig| config.stream = vec![replay(&pipe, None)];
-        Playground::run(&[], vec![Script::Ends], change, async |play| {
+        Fixture::run(&[], vec![Script::Ends], change, async |fixture| {
             let readers = || threads().iter().filter(|name| *name == "source_0").count();
-            let hangs = || node(&play, "source_0").in_progress.is_some_and(|hand| hand.name == "open file");
+            let hangs =
+                || node(&fixture, "source_0").in_progress.is_some_and(|work| work.name == "open file");
             for _ in 0..3 {
-                play.begin(&["golden"]).await;
+                fixture.begin(&["golden"]).await;
                 eventually("it hangs", hangs).await;
                 assert_eq!(readers(), 1);
             }
-            eventually("the tree shows it", || node(&play, "source_0").stuck).await;
-            // It is given up, and not started beside itself.
-            let (tree, origin) = (play.tree.clone(), Origin::default());
+            eventually("the tree shows it", || node(&fixture, "source_0").stuck).await;
+            // A stuck thread is reported and no second one is started.
+            let (tree, origin) = (fixture.tree.clone(), Origin::default());
             let restart = tree.command("ingester/toys/source_0", Command::Restart, &origin);
             let released = async {
-                eventually("it is given up", || node(&play, "source_0").state == "stuck").await;
+                eventually("it is given up", || node(&fixture, "source_0").state == "stuck").await;
                 assert_eq!(readers(), 1);
                 drop(fs::OpenOptions::new().write(true).open(&pipe).expect("it is read"));
             };
             tokio::join!(async { restart.await.expect("a restart") }, released);
-            // The run of the present mapping is read for.
+            // The read for the current mapping's run begins.
             eventually("it hangs again", hangs).await;
-            assert_eq!((node(&play, "source_0").incarnation, readers()), (2, 1));
+            assert_eq!((node(&fixture, "source_0").incarnation, readers()), (2, 1));
             fs::write(&pipe, fs::read(golden()).expect("a dump")).expect("it is read");
-            eventually("its items come", || items(&play) > 0).await;
+            eventually("its items come", || items(&fixture) > 0).await;
         });
     });
 }

@@ -1,5 +1,5 @@
-//! A protocol of the test's own, as somebody outside of the crate would write one, and what it takes to see it work: a private
-//! Redis, the controller's part, and workers on the `zeromq` crate.
+//! A source protocol defined outside the crate, and its environment: a private Redis, the
+//! controller's part, and workers on the `zeromq` crate.
 
 use std::{
     sync::{
@@ -25,10 +25,10 @@ use serde_json::Value;
 use uuid::Uuid;
 use zeromq::{DealerSocket, Socket, SocketOptions, SocketRecv, SocketSend};
 
-/// What a run gives: items by number, then an end, an error, or nothing more.
+/// Behaviour of a run.
 #[derive(Debug, Clone)]
 pub(crate) enum Script {
-    /// Numbers of the frames (None: a message without one), after which nothing comes.
+    /// Gives frames with these numbers (None: without one), then waits.
     Waits(Vec<Option<u64>>),
     /// The stream ends.
     Ends,
@@ -38,7 +38,7 @@ pub(crate) enum Script {
     Panics,
 }
 
-/// What has become of all runs of a toy.
+/// Counters of all runs.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     pub(crate) script: Mutex<Vec<Script>>,
@@ -83,21 +83,22 @@ impl Source for Toy {
     }
 }
 
-/// An ingester of toys, and everything around it.
-pub(crate) struct Playground {
+/// An ingester `toys` with Redis and a tree.
+pub(crate) struct Fixture {
     pub(crate) redis: Redis,
     pub(crate) runs: Arc<Runs>,
     pub(crate) port: u16,
     pub(crate) tree: Tree,
 }
 
-impl Playground {
-    /// Runs `test` on an ingester `toys` with these streams; every run of each plays the next script, the last one for ever.
+impl Fixture {
+    /// Runs `test` on an ingester `toys` with these streams. Each run plays the next script; the
+    /// last one is repeated.
     pub(crate) fn run<Fut: Future<Output = ()>>(
         streams: &[&str],
         scripts: Vec<Script>,
         change: impl FnOnce(&mut IngesterConfig),
-        test: impl FnOnce(Playground) -> Fut,
+        test: impl FnOnce(Fixture) -> Fut,
     ) -> Arc<Runs> {
         let runs = Arc::new(Runs { script: Mutex::new(scripts), ..Runs::default() });
         let redis = Redis::start();
@@ -121,7 +122,7 @@ impl Playground {
         let spec = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(ingester);
         let handed = runs.clone();
         TestTree::run(spec, |tree| {
-            let playground = Playground { redis, runs: handed, port, tree };
+            let playground = Fixture { redis, runs: handed, port, tree };
             async move {
                 playground.registered().await;
                 test(playground).await;
@@ -131,8 +132,8 @@ impl Playground {
     }
 
     async fn registered(&self) {
-        eventually("the ingester is in Redis", || self.presence().is_some()).await;
-        // Its first look at the updates is over: what is written from now on is read.
+        eventually("the ingester is in Redis", || self.ingester_state().is_some()).await;
+        // The first read of the updates is over; entries written from now on are read.
         eventually("Redis is up", || {
             self.tree
                 .node("ingester/toys/redis")
@@ -146,12 +147,12 @@ impl Playground {
         Controller::new(&self.redis, "toys")
     }
 
-    /// What the ingester publishes.
-    pub(crate) fn presence(&self) -> Option<Value> {
+    /// The published configuration key.
+    pub(crate) fn ingester_state(&self) -> Option<Value> {
         self.controller().ingester_state()
     }
 
-    /// Begins a mapping and waits until it is taken.
+    /// Starts a mapping and waits until it is published.
     pub(crate) async fn begin(&self, streams: &[&str]) -> Uuid {
         let uuid = Uuid::new_v4();
         self.controller().publish_update(&Controller::update_json(&uuid.to_string(), streams, false));
@@ -159,24 +160,24 @@ impl Playground {
         uuid
     }
 
-    /// Waits until the ingester says that it follows `uuid`.
+    /// Waits until the ingester publishes `uuid`.
     pub(crate) async fn taken(&self, uuid: Uuid) {
         eventually("the mapping is taken", || self.controller().is_active(&uuid.to_string())).await;
     }
 
-    /// Assigns events: number, and of each stream its workers.
+    /// Assigns events: number, and the workers of each stream.
     pub(crate) fn assign(&self, mapping: Uuid, events: &[(u64, Value)]) {
         self.controller().assign_events(&mapping.to_string(), events);
     }
 
-    /// Says that all is done, and waits for the answer.
+    /// Finishes the mapping and waits for the answer.
     pub(crate) async fn finish(&self, mapping: Uuid) {
         let mapping = mapping.to_string();
         self.controller().publish_update(&Controller::update_json(&mapping, &[], true));
         eventually("finished is answered", || self.controller().is_finished(&mapping)).await;
     }
 
-    /// A worker that has let itself be heard.
+    /// A worker that has pinged.
     pub(crate) async fn worker(&self, name: &str) -> Worker {
         let mut options = SocketOptions::default();
         options.peer_identity(name.parse().expect("an identity"));
@@ -193,14 +194,14 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// The next message: its event, and the text of each part by stream.
+    /// Next message: its event, and the text of each part by stream.
     pub(crate) async fn event(&mut self) -> (u64, Vec<(String, Vec<String>)>) {
         let received = tokio::time::timeout(Duration::from_secs(20), self.socket.recv()).await;
         let mut parts = received.expect("a message in time").expect("no error").into_vec().into_iter();
         let header: Value = serde_json::from_slice(&parts.next().expect("a header")).expect("JSON");
-        let streams = header["streams"].as_object().expect("streams").iter().map(|(stream, told)| {
-            assert_eq!(told["typ"], "TOY");
-            let length = told["length"].as_u64().expect("a length") as usize;
+        let streams = header["streams"].as_object().expect("streams").iter().map(|(stream, received)| {
+            assert_eq!(received["typ"], "TOY");
+            let length = received["length"].as_u64().expect("a length") as usize;
             let texts = parts.by_ref().take(length).map(|part| String::from_utf8_lossy(&part).into_owned());
             (stream.clone(), texts.collect())
         });
@@ -209,7 +210,7 @@ impl Worker {
         event
     }
 
-    /// The next message, which has one stream with at most one part: its event and the part's text.
+    /// Next message, of one stream with at most one part: its event and the part's text.
     pub(crate) async fn single(&mut self) -> (u64, String) {
         let (event, mut streams) = self.event().await;
         assert_eq!(streams.len(), 1);

@@ -1,4 +1,4 @@
-//! One worker's connection: the handshake, then pings in and messages out.
+//! Connection of one worker: the handshake, then pings in and messages out.
 
 use std::{
     cell::RefCell,
@@ -13,8 +13,8 @@ use tokio::{net::TcpStream, sync::Notify, task::yield_now};
 
 use super::{
     Egress,
+    eviction::Priority,
     staging::{SLICES, Staging},
-    standing::Standing,
 };
 use crate::{
     edge::zmtp_stream::{Local, StreamError, handshake},
@@ -22,48 +22,50 @@ use crate::{
     zmtp::{Command, Decoder, FrameLimits, Incoming, SocketType, ZmtpError},
 };
 
-/// Workers send 16 bytes at a time.
+/// Limits of a worker's messages; a ping has 16 bytes.
 const LIMITS: FrameLimits = FrameLimits { frame_max: 64 * 1024, message_max: 64 * 1024, parts_max: 64 };
 
-/// Room for what a worker sends, bytes: a few pings, or a READY.
-const BLOCK: usize = 1024;
+/// Read block of a connection, bytes: some pings, or a READY.
+const BLOCK_BYTES: usize = 1024;
 
-/// A connection that has written so much, bytes, lets others have a turn.
-const TURN_BYTES: usize = 1 << 20;
+/// Bytes written after which a connection yields.
+const YIELD_BYTES: usize = 1 << 20;
 
-/// A connection that sends lets others have a turn after so many reads and messages.
-const TURN_STEPS: u32 = 64;
+/// Reads and messages after which a connection yields.
+const YIELD_STEPS: u32 = 64;
 
-/// A worker that sends PINGs of ZMTP and reads nothing is not answered beyond so many bytes.
+/// Most pending PONG bytes; further PINGs of ZMTP are not answered.
 const PONG_BYTES_MAX: usize = 4096;
 
-/// Why a connection ended.
+/// Reason why a connection ended.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum End {
-    /// Before it was ready for messages.
+pub(super) enum CloseReason {
+    /// The handshake failed.
     #[error("{0}")]
     Refused(StreamError),
     #[error("{0}")]
     Broken(#[from] StreamError),
     #[error("closed by the worker")]
     Closed,
-    #[error("given up: its worker has dialled again, a new mapping begins, or its slot was needed")]
-    GivenUp,
+    #[error(
+        "closed by the ingester: the worker connected again, a new mapping began, or its slot was needed"
+    )]
+    Superseded,
 }
 
-impl From<io::Error> for End {
+impl From<io::Error> for CloseReason {
     fn from(error: io::Error) -> Self {
         Self::Broken(error.into())
     }
 }
 
-impl From<ZmtpError> for End {
+impl From<ZmtpError> for CloseReason {
     fn from(error: ZmtpError) -> Self {
         Self::Broken(error.into())
     }
 }
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) egress: Egress,
@@ -72,79 +74,82 @@ pub(super) struct Shared {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn serve(stream: TcpStream, slot: &ConnectionSlot, shared: &Shared) -> End {
+pub(super) async fn serve(stream: TcpStream, slot: &ConnectionSlot, shared: &Shared) -> CloseReason {
     tokio::select! {
         biased;
-        () = slot.closing() => End::GivenUp,
-        end = converse(stream, slot, shared) => end,
+        () = slot.closing() => CloseReason::Superseded,
+        reason = run_session(stream, slot, shared) => reason,
     }
 }
 
-async fn converse(stream: TcpStream, slot: &ConnectionSlot, shared: &Shared) -> End {
+async fn run_session(stream: TcpStream, slot: &ConnectionSlot, shared: &Shared) -> CloseReason {
     let local = Local {
         socket_type: SocketType::Router,
         identity: Bytes::new(),
         limits: LIMITS,
-        block_bytes: BLOCK,
+        block_bytes: BLOCK_BYTES,
         deadline: shared.egress.inner.limits.handshake_deadline,
     };
     let connection = match handshake(stream, &local).await {
         Ok(connection) => connection,
-        Err(error) => return End::Refused(error),
+        Err(error) => return CloseReason::Refused(error),
     };
     let name = std::str::from_utf8(&connection.peer.identity).ok().filter(|name| !name.is_empty());
     let Some(name) = name.map(Arc::from) else {
-        let text = "no identity: set it to the worker's name, in UTF-8";
-        // It is refused whether or not it takes the reason.
+        let text = "no identity: set the socket's identity to the worker's name, in UTF-8";
+        // The peer is refused even if it does not take the reason.
         let _ = connection.writer.try_write(&Command::error(text));
-        return End::Refused(ZmtpError::Malformed("the peer has no identity that is a name").into());
+        return CloseReason::Refused(
+            ZmtpError::Malformed("the peer's identity is empty or not UTF-8").into(),
+        );
     };
-    Standing::Guest.note(slot);
+    Priority::Identified.raise(slot);
     let (read, decoder) = connection.reader.into_parts();
     let stream = match read.reunite(connection.writer) {
         Ok(stream) => Arc::new(stream),
-        Err(error) => return End::Refused(io::Error::other(error).into()),
+        Err(error) => return CloseReason::Refused(io::Error::other(error).into()),
     };
     let wake = Arc::new(Notify::new());
     let id = shared.egress.lock().attach(&name, stream.clone(), wake.clone(), slot.close_notify());
-    let line = Line { egress: &shared.egress, name, id, stream, wake, pongs: RefCell::default() };
+    let worker =
+        WorkerConnection { egress: &shared.egress, name, id, stream, wake, pongs: RefCell::default() };
     tokio::select! {
         biased;
-        end = line.listen(decoder, slot, shared) => end,
-        end = line.speak() => end,
+        reason = worker.read_loop(decoder, slot, shared) => reason,
+        reason = worker.write_loop() => reason,
     }
 }
 
-/// A connection that is its worker's. Dropped, it leaves the queue to the next one.
-struct Line<'a> {
+/// A worker's connection after the handshake. Its drop leaves the queue to the next connection.
+struct WorkerConnection<'a> {
     egress: &'a Egress,
     name: Arc<str>,
     id: u64,
     stream: Arc<TcpStream>,
     wake: Arc<Notify>,
-    /// Answers to PINGs of ZMTP, which go out between two batches of messages.
+    /// PONGs of ZMTP, written between two batches of messages.
     pongs: RefCell<Vec<u8>>,
 }
 
-impl Drop for Line<'_> {
+impl Drop for WorkerConnection<'_> {
     fn drop(&mut self) {
         self.egress.lock().detach(&self.name, self.id);
     }
 }
 
-impl Line<'_> {
-    /// Takes pings until the connection ends.
-    async fn listen(&self, mut decoder: Decoder, slot: &ConnectionSlot, shared: &Shared) -> End {
-        let mut turn = 0_u32;
+impl WorkerConnection<'_> {
+    /// Reads pings until the connection ends.
+    async fn read_loop(&self, mut decoder: Decoder, slot: &ConnectionSlot, shared: &Shared) -> CloseReason {
+        let mut since_yield = 0_u32;
         loop {
             match decoder.next() {
-                Ok(Some(Incoming::Message(parts))) => self.take_ping(&parts, slot, shared),
+                Ok(Some(Incoming::Message(parts))) => self.handle_ping(&parts, slot, shared),
                 Ok(Some(Incoming::Command(body))) => match Command::decode(body) {
-                    Ok(command) => self.take_command(command),
+                    Ok(command) => self.handle_command(command),
                     Err(error) => return error.into(),
                 },
                 Ok(None) => match self.stream.try_read_buf(&mut decoder.space()) {
-                    Ok(0) => return End::Closed,
+                    Ok(0) => return CloseReason::Closed,
                     Ok(_) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         if let Err(error) = self.stream.readable().await {
@@ -155,22 +160,22 @@ impl Line<'_> {
                 },
                 Err(error) => return error.into(),
             }
-            turn = turn.wrapping_add(1);
-            if turn.is_multiple_of(TURN_STEPS) {
+            since_yield = since_yield.wrapping_add(1);
+            if since_yield.is_multiple_of(YIELD_STEPS) {
                 yield_now().await;
             }
         }
     }
 
-    fn take_ping(&self, parts: &[Bytes], slot: &ConnectionSlot, shared: &Shared) {
+    fn handle_ping(&self, parts: &[Bytes], slot: &ConnectionSlot, shared: &Shared) {
         let [uuid] = parts else { return shared.bad_pings.add(1) };
         let Ok(service_uuid) = <[u8; 16]>::try_from(&uuid[..]) else { return shared.bad_pings.add(1) };
-        Standing::Worker.note(slot);
-        // What is refused is counted by the mailbox. The next ping comes in two seconds.
+        Priority::Worker.raise(slot);
+        // A refused ping is counted by the mailbox; workers ping every two seconds.
         let _ = shared.pings.tell(WorkerPinged { worker: self.name.clone(), service_uuid });
     }
 
-    fn take_command(&self, command: Command) {
+    fn handle_command(&self, command: Command) {
         if let Command::Ping(context) = command {
             let mut pongs = self.pongs.borrow_mut();
             if pongs.len() < PONG_BYTES_MAX {
@@ -180,24 +185,24 @@ impl Line<'_> {
         }
     }
 
-    /// Writes what waits for the worker until the connection ends.
-    async fn speak(&self) -> End {
+    /// Writes queued messages until the connection ends.
+    async fn write_loop(&self) -> CloseReason {
         let mut staging = Staging::default();
-        let mut turn = 0;
+        let mut since_yield = 0;
         loop {
             if staging.is_empty() {
                 staging.add_bytes(&std::mem::take(&mut *self.pongs.borrow_mut()));
                 if self.egress.lock().stage(&self.name, self.id, &mut staging).is_none() {
-                    return End::GivenUp;
+                    return CloseReason::Superseded;
                 }
                 if staging.is_empty() {
                     self.wake.notified().await;
                     continue;
                 }
             }
-            match self.write(&mut staging) {
-                Ok(Some(bytes)) => turn += bytes,
-                Ok(None) => return End::GivenUp,
+            match self.write_batch(&mut staging) {
+                Ok(Some(bytes)) => since_yield += bytes,
+                Ok(None) => return CloseReason::Superseded,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if let Err(error) = self.stream.writable().await {
                         return error.into();
@@ -205,22 +210,22 @@ impl Line<'_> {
                 }
                 Err(error) => return error.into(),
             }
-            if turn >= TURN_BYTES {
-                turn = 0;
+            if since_yield >= YIELD_BYTES {
+                since_yield = 0;
                 yield_now().await;
             }
         }
     }
 
     /// Writes once. None: the connection was replaced or reset.
-    fn write(&self, staging: &mut Staging) -> io::Result<Option<usize>> {
+    fn write_batch(&self, staging: &mut Staging) -> io::Result<Option<usize>> {
         let mut slices = [IoSlice::new(&[]); SLICES];
         let count = staging.slices(&mut slices);
         let bytes = self.stream.try_write_vectored(&slices[..count])?;
         let messages = staging.advance(bytes);
-        let news = self.egress.lock().sent(&self.name, self.id, messages, bytes);
-        Ok(news.map(|news| {
-            self.egress.tell(news);
+        let wakeups = self.egress.lock().sent(&self.name, self.id, messages, bytes);
+        Ok(wakeups.map(|wakeups| {
+            self.egress.wake(wakeups);
             bytes
         }))
     }

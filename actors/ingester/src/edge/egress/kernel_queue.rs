@@ -1,34 +1,35 @@
-//! Whether the kernel still has bytes of a connection to send.
+//! Unsent bytes in the kernel's socket buffers.
 //!
-//! `SIOCOUTQ` would tell, but no safe wrapper has it. The kernel's table of TCP sockets has the same metric. It is read once for all
-//! connections, at a change of mappings only.
+//! No safe wrapper exists for `SIOCOUTQ`, so the kernel's table of TCP sockets is read instead,
+//! once for all connections and only at a change of mappings.
 
 use std::{collections::HashSet, fmt::Write, fs, net::SocketAddr};
 
 use tokio::net::TcpStream;
 
-/// Connections with bytes that their peers have not confirmed.
+/// Connections with bytes that their peers have not acknowledged.
 #[derive(Debug, Default)]
-pub(super) struct Unsent {
-    /// Local and remote address of each, as the table writes them; None where the table cannot be read.
+pub(super) struct UnsentSockets {
+    /// Local and remote address of each connection, as written in the table; None if the table
+    /// cannot be read.
     table: Option<Option<HashSet<(String, String)>>>,
 }
 
-impl Unsent {
-    /// Whether `stream` may have some. True if that cannot be told.
-    pub(super) fn of(&mut self, stream: &TcpStream) -> bool {
+impl UnsentSockets {
+    /// Returns true if `stream` may have unsent bytes, also if that is unknown.
+    pub(super) fn contains(&mut self, stream: &TcpStream) -> bool {
         let table = self.table.get_or_insert_with(read);
         let (Some(table), Ok(local), Ok(remote)) = (table, stream.local_addr(), stream.peer_addr()) else {
             return true;
         };
-        table.contains(&(as_in_table(local), as_in_table(remote)))
+        table.contains(&(table_form(local), table_form(remote)))
     }
 }
 
 fn read() -> Option<HashSet<(String, String)>> {
     let mut found = HashSet::new();
     parse(&fs::read_to_string("/proc/thread-self/net/tcp").ok()?, &mut found);
-    // Missing where the kernel has no IPv6; then nobody is connected over it.
+    // Missing in kernels without IPv6.
     if let Ok(text) = fs::read_to_string("/proc/thread-self/net/tcp6") {
         parse(&text, &mut found);
     }
@@ -49,8 +50,8 @@ fn parse(text: &str, found: &mut HashSet<(String, String)>) {
     }
 }
 
-/// Addresses are words of 32 bits in the machine's order, ports are plain numbers; all in hexadecimal.
-fn as_in_table(address: SocketAddr) -> String {
+/// Address as in the table: 32-bit words in native byte order and the port, all in hexadecimal.
+fn table_form(address: SocketAddr) -> String {
     let octets = match address {
         SocketAddr::V4(address) => address.ip().octets().to_vec(),
         SocketAddr::V6(address) => address.ip().octets().to_vec(),
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn bytes_that_the_peer_does_not_take_are_seen() {
+    async fn unsent_bytes_are_detected() {
         for host in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(listener) = TcpListener::bind(host).await else {
                 assert!(host.starts_with('['), "there is IPv4 everywhere");
@@ -80,9 +81,9 @@ mod tests {
             let address = listener.local_addr().expect("an address");
             let (ours, theirs) = tokio::join!(TcpStream::connect(address), listener.accept());
             let (ours, mut theirs) = (ours.expect("connected"), theirs.expect("connected").0);
-            assert!(!Unsent::default().of(&ours));
+            assert!(!UnsentSockets::default().contains(&ours));
             let mut written = 0;
-            // Until neither side's buffers take any more.
+            // Fills the buffers of both sides.
             while let Ok(Ok(count)) = tokio::time::timeout(std::time::Duration::from_millis(200), async {
                 ours.writable().await?;
                 ours.try_write(&[0; 1 << 16]).or_else(|error| {
@@ -93,12 +94,14 @@ mod tests {
             {
                 written += count;
             }
-            assert!(Unsent::default().of(&ours));
-            assert!(!Unsent::default().of(&theirs));
+            assert!(UnsentSockets::default().contains(&ours));
+            assert!(!UnsentSockets::default().contains(&theirs));
             let mut taken = vec![0; written];
             theirs.read_exact(&mut taken).await.expect("all of it");
-            orchestrator_supervise::testing::eventually("all is confirmed", || !Unsent::default().of(&ours))
-                .await;
+            orchestrator_supervise::testing::eventually("all is confirmed", || {
+                !UnsentSockets::default().contains(&ours)
+            })
+            .await;
         }
     }
 }

@@ -1,27 +1,28 @@
-//! The limits of the egress.
+//! Limits of the egress.
 
 use std::{path::PathBuf, time::Duration};
 
-/// Frames up to this length are copied once a peer has a backlog: they are slices of the block that they were read into, and would pin it.
+/// Longest frame that is copied once a worker has a backlog, bytes. Such frames are slices of
+/// larger read blocks, which they would keep in memory.
 pub(super) const SMALL_FRAME: usize = 64 * 1024;
 
-/// A peer with more waiting than this, bytes, has a backlog.
+/// Queued bytes above which a worker has a backlog.
 pub(super) const BACKLOG: usize = 1 << 20;
 
-/// What the egress may hold.
+/// Limits of memory, disk and connections.
 #[derive(Debug, Clone)]
 pub struct EgressLimits {
-    /// Memory for what waits for one worker, bytes. A single message over it is taken where nothing else waits.
+    /// Memory for one worker's queue, bytes. A larger message is taken if nothing else waits.
     pub bytes_per_peer: usize,
-    /// Disk for what is over that, bytes in all; 0 for none.
+    /// Disk space beyond that for all workers, bytes; 0 for none.
     pub spill_bytes: u64,
-    /// Where spilled messages are kept, in files without a name.
+    /// Directory of the unnamed spill files.
     pub spill_dir: PathBuf,
-    /// Length of such a file, bytes; it is given back once it is read.
+    /// Length of a spill file, bytes; its space is freed once it is read.
     pub segment_bytes: u64,
-    /// The most connections at a time; None: what the limit on open files sensibly allows.
+    /// Most connections at a time; None: half of the limit on open files.
     pub connections_max: Option<usize>,
-    /// How long a handshake may take.
+    /// Time-out of a handshake.
     pub handshake_deadline: Duration,
 }
 

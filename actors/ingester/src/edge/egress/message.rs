@@ -1,20 +1,20 @@
-//! A message to workers.
+//! Messages to workers.
 
 use bytes::Bytes;
 
 use crate::{item::Parts, zmtp::FrameHeader};
 
-/// One message to workers. Shared by the queues of all that get it.
+/// A message, shared by the queues of all its workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Its first part, the JSON header (CONTRACT IP04).
+    /// First part, the JSON header (CONTRACT IP04).
     pub header: Bytes,
-    /// The other parts: the frames of all streams, in the header's order.
+    /// Other parts: the frames of all streams in the header's order.
     pub frames: Parts,
 }
 
 impl Message {
-    /// Bytes on the wire.
+    /// Encoded length, bytes.
     pub fn wire_bytes(&self) -> usize {
         wire_bytes(std::iter::once(self.header.len()).chain(self.frames.iter().map(Bytes::len)))
     }
@@ -24,7 +24,7 @@ impl Message {
     }
 }
 
-/// Bytes of `parts` lengths on the wire.
+/// Encoded length of parts with these lengths, bytes.
 fn wire_bytes(parts: impl Iterator<Item = usize>) -> usize {
     parts.map(|len| FrameHeader::message(len, false).len() + len).sum()
 }

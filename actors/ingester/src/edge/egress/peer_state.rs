@@ -1,24 +1,24 @@
-//! The state of one worker's queue, as operators see it.
+//! State of one worker's queue, for operators.
 
 use std::{sync::Arc, time::Duration};
 
-/// What is known of one worker.
+/// State of one worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerState {
-    /// Its name.
+    /// Name of the worker.
     pub worker: Arc<str>,
-    /// Whether it has a connection.
+    /// True while it has a connection.
     pub connected: bool,
-    /// Memory that its messages take, bytes, with what goes to disk.
+    /// Memory of its queued messages, bytes, including those waiting for the disk.
     pub queued_bytes: usize,
-    /// Messages that wait, those on disk included.
+    /// Queued messages, in memory and on disk.
     pub queued_messages: usize,
-    /// On disk, bytes.
+    /// Bytes on disk.
     pub spilled_bytes: u64,
-    /// Messages that went out, in all mappings since it was first known.
+    /// Messages sent since the worker was first known.
     pub events_out: u64,
-    /// Bytes that went out.
+    /// Bytes sent.
     pub bytes_out: u64,
-    /// How long the oldest message that is in memory has waited.
+    /// Waiting time of the oldest message in memory.
     pub oldest_age: Option<Duration>,
 }

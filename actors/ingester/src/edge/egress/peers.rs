@@ -1,4 +1,4 @@
-//! All peers: their queues and their connections.
+//! Queues and connections of all peers.
 
 mod disk;
 
@@ -18,44 +18,44 @@ use super::{
     limits::{BACKLOG, EgressLimits, SMALL_FRAME},
     message::Message,
     peer_state::PeerState,
-    queue::{Entry, PeerQueue, Place, RECORD_HEAD, Shares},
+    queue::{Destination, Entry, PeerQueue, RECORD_HEAD, Shares},
     spill_file::SpillFile,
     staging::Staging,
 };
 
-/// What became of a message.
+/// Outcome of offering a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Offer {
-    Taken,
-    TakenForDisk,
+pub(super) enum OfferOutcome {
+    Queued,
+    QueuedForDisk,
     Refused,
 }
 
-/// Who has to be told after a change.
+/// Tasks to wake after a change.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct News {
+pub(super) struct Wakeups {
     pub(super) room: bool,
     pub(super) disk: bool,
 }
 
-/// One connection, as queues see it.
+/// A connection as known to the queues.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct PeerConnection {
     pub(super) id: u64,
     pub(super) stream: Arc<TcpStream>,
-    /// There is something to write.
+    /// Notified when there is something to write.
     pub(super) wake: Arc<Notify>,
-    /// The connection is to end: it was replaced or reset.
+    /// Notified to end the connection, after it was replaced or reset.
     pub(super) end: Arc<Notify>,
 }
 
 #[derive(Debug)]
 struct Attached {
-    line: Line,
-    /// Something of the present mapping was given to it.
+    connection: PeerConnection,
+    /// A message of the current mapping was given to it.
     used: bool,
-    /// It was told since it last looked that there is something to write.
-    told: bool,
+    /// It was notified and has not read its queue since.
+    notified: bool,
 }
 
 #[derive(Debug)]
@@ -64,11 +64,11 @@ struct Peer {
     queue: PeerQueue,
     file: Arc<Mutex<SpillFile>>,
     attached: Option<Attached>,
-    /// The cost of the message that was refused last.
+    /// Cost of the message that was refused last, bytes.
     refused: Option<usize>,
-    /// It is in the list of who has work for the disk.
+    /// It is in the list of peers with work for the disk.
     listed: bool,
-    /// The present mapping sends to it.
+    /// The current mapping sends to it.
     addressed: bool,
     events_out: u64,
     bytes_out: u64,
@@ -86,20 +86,20 @@ pub(super) struct Peers {
     map: HashMap<Arc<str>, Peer>,
     shares: Shares,
     spill_bytes: u64,
-    /// Counts mappings: what the disk's thread brings back for an older one is dropped.
+    /// Number of the mapping. Results of disk jobs of older mappings are dropped.
     epoch: u64,
-    /// Bytes on disk, and bytes on their way there as they will be on disk.
+    /// Bytes on disk, and bytes queued for the disk as encoded there.
     disk_bytes: u64,
     to_disk_bytes: u64,
-    /// The disk takes nothing for now.
-    failing: bool,
-    /// The disk gives nothing for now.
-    unreadable: bool,
+    /// The last write to disk failed.
+    write_failed: bool,
+    /// The last read from disk failed.
+    read_failed: bool,
     listed: VecDeque<Arc<str>>,
-    next_line: u64,
-    pub(super) waiting: usize,
-    pub(super) listening_at: Option<SocketAddr>,
-    /// Connections that were reset at a change of mappings.
+    next_connection_id: u64,
+    pub(super) waiting_senders: usize,
+    pub(super) local_addr: Option<SocketAddr>,
+    /// Connections reset at a change of mappings.
     pub(super) resets: u64,
 }
 
@@ -116,22 +116,22 @@ impl Peers {
             epoch: 0,
             disk_bytes: 0,
             to_disk_bytes: 0,
-            failing: false,
-            unreadable: false,
+            write_failed: false,
+            read_failed: false,
             listed: VecDeque::new(),
-            next_line: 0,
-            waiting: 0,
-            listening_at: None,
+            next_connection_id: 0,
+            waiting_senders: 0,
+            local_addr: None,
             resets: 0,
         }
     }
 
     fn disk_takes(&self, bytes: usize) -> bool {
-        !self.failing && self.disk_bytes + self.to_disk_bytes + bytes as u64 <= self.spill_bytes
+        !self.write_failed && self.disk_bytes + self.to_disk_bytes + bytes as u64 <= self.spill_bytes
     }
 
-    /// Queues a message, or remembers what was refused.
-    pub(super) fn offer(&mut self, worker: &str, message: &Arc<Message>, at_ms: u64) -> Offer {
+    /// Queues a message, or remembers the cost of the refused one.
+    pub(super) fn offer(&mut self, worker: &str, message: &Arc<Message>, at_ms: u64) -> OfferOutcome {
         let entry = Entry::new(message.clone(), at_ms);
         let disk = self.disk_takes(entry.wire + RECORD_HEAD);
         let peer = match self.map.get_mut(worker) {
@@ -139,26 +139,26 @@ impl Peers {
             None => self.map.entry(worker.into()).or_insert_with(|| Peer::new(worker.into())),
         };
         peer.addressed = true;
-        match peer.queue.place(entry.cost(), self.shares, disk) {
-            Place::Front => {
+        match peer.queue.destination(entry.cost(), self.shares, disk) {
+            Destination::Front => {
                 let backlog = peer.queue.memory() > BACKLOG;
                 peer.queue.push_front_share(if backlog { entry.compact(SMALL_FRAME) } else { entry });
                 if let Some(attached) = &mut peer.attached
-                    && !std::mem::replace(&mut attached.told, true)
+                    && !std::mem::replace(&mut attached.notified, true)
                 {
-                    attached.line.wake.notify_one();
+                    attached.connection.wake.notify_one();
                 }
-                Offer::Taken
+                OfferOutcome::Queued
             }
-            Place::Disk => {
+            Destination::Disk => {
                 self.to_disk_bytes += record_bytes(&entry);
                 peer.queue.push_to_disk(entry.compact(SMALL_FRAME));
                 let listed = peer.list_in(&mut self.listed, self.shares);
-                if listed { Offer::TakenForDisk } else { Offer::Taken }
+                if listed { OfferOutcome::QueuedForDisk } else { OfferOutcome::Queued }
             }
-            Place::Nowhere => {
+            Destination::Refused => {
                 peer.refused = Some(entry.cost());
-                Offer::Refused
+                OfferOutcome::Refused
             }
         }
     }
@@ -167,11 +167,12 @@ impl Peers {
         let Some(peer) = self.map.get(worker) else { return true };
         peer.refused.is_none_or(|cost| {
             let disk = self.disk_takes(cost);
-            peer.queue.place(cost, self.shares, disk) != Place::Nowhere
+            peer.queue.destination(cost, self.shares, disk) != Destination::Refused
         })
     }
 
-    /// A connection with this identity is ready; it takes over from an older one, which ends. Gives its id.
+    /// Attaches a ready connection and returns its id. An older connection of the same identity
+    /// ends.
     pub(super) fn attach(
         &mut self,
         name: &Arc<str>,
@@ -179,29 +180,29 @@ impl Peers {
         wake: Arc<Notify>,
         end: Arc<Notify>,
     ) -> u64 {
-        let id = self.next_line;
-        self.next_line += 1;
+        let id = self.next_connection_id;
+        self.next_connection_id += 1;
         let peer = self.map.entry(name.clone()).or_insert_with(|| Peer::new(name.clone()));
-        let line = Line { id, stream, wake, end };
-        if let Some(old) = peer.attached.replace(Attached { line, used: false, told: false }) {
-            old.line.end.notify_one();
+        let connection = PeerConnection { id, stream, wake, end };
+        if let Some(old) = peer.attached.replace(Attached { connection, used: false, notified: false }) {
+            old.connection.end.notify_one();
         }
         peer.queue.unstage();
         id
     }
 
-    /// The connection is gone, if it is still the peer's.
+    /// Detaches the connection, unless another one has replaced it.
     pub(super) fn detach(&mut self, name: &str, id: u64) {
         let Some(peer) = self.map.get_mut(name).filter(|peer| peer.is_attached(id)) else { return };
         peer.attached = None;
         peer.queue.unstage();
-        // Strangers leave nothing behind.
+        // A peer that was never assigned an event is forgotten.
         if peer.queue.is_empty() && !peer.addressed {
             self.map.remove(name);
         }
     }
 
-    /// Stages what waits for the peer of the connection `id`. None: the connection was replaced or reset.
+    /// Stages queued messages for the connection `id`. None: the connection was replaced or reset.
     pub(super) fn stage(&mut self, name: &str, id: u64, staging: &mut Staging) -> Option<()> {
         let peer = self.map.get_mut(name).filter(|peer| peer.is_attached(id))?;
         staging.expect(peer.queue.memory());
@@ -215,22 +216,23 @@ impl Peers {
         staging.close();
         if let Some(attached) = &mut peer.attached {
             attached.used |= used;
-            attached.told = false;
+            attached.notified = false;
         }
         Some(())
     }
 
-    /// The connection `id` has written `bytes`, with which `messages` are out. None: the connection was replaced or reset.
-    pub(super) fn sent(&mut self, name: &str, id: u64, messages: usize, bytes: usize) -> Option<News> {
+    /// Records that the connection `id` has written `bytes`, completing `messages`. None: the
+    /// connection was replaced or reset.
+    pub(super) fn sent(&mut self, name: &str, id: u64, messages: usize, bytes: usize) -> Option<Wakeups> {
         let peer = self.map.get_mut(name).filter(|peer| peer.is_attached(id))?;
         peer.events_out += messages as u64;
         peer.bytes_out += bytes as u64;
         if messages == 0 {
-            return Some(News::default());
+            return Some(Wakeups::default());
         }
         peer.queue.sent(messages);
         let disk = self.settle(name);
-        Some(News { room: self.waiting > 0, disk })
+        Some(Wakeups { room: self.waiting_senders > 0, disk })
     }
 
     pub(super) fn purge(&mut self, finished: bool) {
@@ -238,15 +240,15 @@ impl Peers {
         self.disk_bytes = 0;
         self.to_disk_bytes = 0;
         self.listed.clear();
-        let mut unsent = kernel_queue::Unsent::default();
+        let mut unsent = kernel_queue::UnsentSockets::default();
         let resets = &mut self.resets;
         self.map.retain(|_, peer| {
             let waited = !peer.queue.is_empty();
             let Some(mut attached) = peer.attached.take() else { return false };
             let used = std::mem::take(&mut attached.used);
-            if waited || used && (!finished || unsent.of(&attached.line.stream)) {
+            if waited || used && (!finished || unsent.contains(&attached.connection.stream)) {
                 *resets += 1;
-                reset(&attached.line);
+                reset(&attached.connection);
                 return false;
             }
             let (events_out, bytes_out) = (peer.events_out, peer.bytes_out);
@@ -291,10 +293,10 @@ impl Peer {
     }
 
     fn is_attached(&self, id: u64) -> bool {
-        self.attached.as_ref().is_some_and(|attached| attached.line.id == id)
+        self.attached.as_ref().is_some_and(|attached| attached.connection.id == id)
     }
 
-    /// Lists a peer that wants the disk; true if it was not listed.
+    /// Lists a peer with work for the disk; true if it was not listed.
     fn list_in(&mut self, listed: &mut VecDeque<Arc<str>>, shares: Shares) -> bool {
         let wanted = !self.listed && self.queue.wants_disk(shares);
         if wanted {
@@ -305,12 +307,12 @@ impl Peer {
     }
 }
 
-/// Ends a connection at once, with all that the kernel has of it: the peer gets a reset, and nothing after it.
-fn reset(line: &Line) {
-    // To close the socket would do the same, but whoever is polled with it holds it for a moment longer.
-    if let Err(error) = rustix::net::connect_unspec(&line.stream) {
-        tracing::warn!(%error, "cannot reset a worker's connection at once: it is reset when it is closed");
+/// Resets a connection at once, discarding the kernel's buffer; the peer receives a reset.
+fn reset(connection: &PeerConnection) {
+    // Dropping the socket would reset it later, since the task that polls it holds a reference.
+    if let Err(error) = rustix::net::connect_unspec(&connection.stream) {
+        tracing::warn!(%error, "cannot reset a worker's connection at once; it is reset when it closes");
     }
-    let _ = rustix::net::sockopt::set_socket_linger(&line.stream, Some(Duration::ZERO));
-    line.end.notify_one();
+    let _ = rustix::net::sockopt::set_socket_linger(&connection.stream, Some(Duration::ZERO));
+    connection.end.notify_one();
 }

@@ -1,4 +1,4 @@
-//! The queue of a peer against the simplest model of it: one list.
+//! Property tests of a peer's queue against a single list.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -7,23 +7,23 @@ use proptest::prelude::*;
 
 use super::{
     Message,
-    queue::{Body, Entry, PeerQueue, Place, RECORD_HEAD, Shares},
+    queue::{Body, Destination, Entry, PeerQueue, RECORD_HEAD, Shares},
 };
 use crate::item::Parts;
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// A message of so many bytes is given.
+    /// A message of this length is queued.
     Give(usize),
-    /// The connection takes so many in hand, and writes so many of them whole.
+    /// The connection stages this many messages and completes this many.
     Write(usize, usize),
     /// The connection is lost.
     Lose,
-    /// The disk's thread takes work.
+    /// The spill thread takes a job.
     Begin,
-    /// It reports; false: the write failed.
+    /// The job ends; false: the write failed.
     End(bool),
-    /// It was lost in the middle of its work, and begins anew.
+    /// The spill thread restarts in the middle of a job.
     Crash,
 }
 
@@ -38,7 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A message that bears its number.
+/// A message with its number as header.
 fn entry(number: u64, len: usize) -> Entry {
     let header = Bytes::from(number.to_be_bytes().to_vec());
     Entry::new(
@@ -47,9 +47,9 @@ fn entry(number: u64, len: usize) -> Entry {
     )
 }
 
-/// The queue with a disk, the model beside it, and what is under way.
+/// The queue with a disk, the model, and the jobs in progress.
 #[derive(Default)]
-struct World {
+struct QueueModel {
     queue: PeerQueue,
     model: VecDeque<u64>,
     disk: VecDeque<Entry>,
@@ -65,15 +65,15 @@ fn record(entry: &Entry) -> u64 {
     (entry.wire + RECORD_HEAD) as u64
 }
 
-impl World {
+impl QueueModel {
     fn step(&mut self, step: Step) {
         match step {
             Step::Give(len) => {
                 let entry = entry(self.next, len);
-                match self.queue.place(entry.cost(), SHARES, true) {
-                    Place::Front => self.queue.push_front_share(entry.compact(1_000)),
-                    Place::Disk => self.queue.push_to_disk(entry.compact(1_000)),
-                    Place::Nowhere => return,
+                match self.queue.destination(entry.cost(), SHARES, true) {
+                    Destination::Front => self.queue.push_front_share(entry.compact(1_000)),
+                    Destination::Disk => self.queue.push_to_disk(entry.compact(1_000)),
+                    Destination::Refused => return,
                 }
                 self.model.push_back(self.next);
                 self.next += 1;
@@ -97,7 +97,7 @@ impl World {
                 self.reading = self.queue.begin_read(SHARES);
             }
             Step::Begin => {}
-            Step::End(well) => self.end(well),
+            Step::End(succeeded) => self.end(succeeded),
             Step::Crash => {
                 self.writing = None;
                 self.reading = None;
@@ -108,10 +108,10 @@ impl World {
         self.check();
     }
 
-    fn end(&mut self, well: bool) {
+    fn end(&mut self, succeeded: bool) {
         if let Some(entries) = self.writing.take() {
-            self.queue.end_write(well.then(|| entries.iter().map(record).sum()));
-            if well {
+            self.queue.end_write(succeeded.then(|| entries.iter().map(record).sum()));
+            if succeeded {
                 self.disk.extend(entries);
             }
         } else if let Some(bytes) = self.reading.take() {
@@ -120,7 +120,7 @@ impl World {
             while let Some(entry) = self.disk.pop_front() {
                 taken += record(&entry);
                 entries.push(entry);
-                if taken > bytes as u64 || !well {
+                if taken > bytes as u64 || !succeeded {
                     break;
                 }
             }
@@ -132,23 +132,23 @@ impl World {
         assert_eq!(self.queue.messages(), self.model.len());
         assert_eq!(self.queue.is_empty(), self.model.is_empty());
         assert_eq!(self.queue.disk_bytes(), self.disk.iter().map(record).sum::<u64>());
-        // Each share may be exceeded by one message, which was alone in it or was read back.
+        // Each share may be exceeded by one message that was alone in it or was read back.
         assert!(self.queue.memory() <= SHARES.front + SHARES.to_disk + 2 * 3_200, "{}", self.queue.memory());
     }
 }
 
 proptest! {
     #[test]
-    fn messages_leave_in_order_each_once(steps in prop::collection::vec(step(), 0..300)) {
-        let mut world = World::default();
-        steps.into_iter().for_each(|step| world.step(step));
-        // What is left comes out, too.
-        while !world.model.is_empty() {
-            let before = world.model.len();
+    fn messages_leave_in_order_and_once(steps in prop::collection::vec(step(), 0..300)) {
+        let mut queue_model = QueueModel::default();
+        steps.into_iter().for_each(|step| queue_model.step(step));
+        // The remaining messages leave, too.
+        while !queue_model.model.is_empty() {
+            let before = queue_model.model.len();
             for step in [Step::Write(9, 9), Step::Begin, Step::End(true), Step::End(true), Step::Write(9, 9)] {
-                world.step(step);
+                queue_model.step(step);
             }
-            prop_assert!(world.model.len() < before || world.queue.disk_bytes() > 0, "it goes on");
+            prop_assert!(queue_model.model.len() < before || queue_model.queue.disk_bytes() > 0, "it goes on");
         }
     }
 

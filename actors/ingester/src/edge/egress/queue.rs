@@ -1,7 +1,8 @@
-//! What waits for one peer: in memory, on the way to disk, and on disk. Pure: no clock, no socket, no file.
+//! Queue of one peer: in memory, waiting for the disk, and on disk. Pure: no clock, no socket, no
+//! file.
 //!
-//! One order runs through all of it: `front` (memory), then the disk's records, then `to_disk`. A message may only join the front while
-//! nothing is behind it.
+//! The order is `front` (memory), then the records on disk, then `to_disk`. A message joins `front`
+//! only while the other two are empty.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -10,18 +11,18 @@ use bytes::{Bytes, BytesMut};
 use super::message::Message;
 use crate::zmtp::encode_message;
 
-/// Memory that a message takes beside its bytes: its places in queues, and the allocations behind it.
+/// Memory of a message beside its bytes: queue entries and allocations.
 const ENTRY_BYTES: usize = 128;
 
-/// Bytes before each record on disk: its length and when it was given.
+/// Bytes before each record on disk: length and time.
 pub(super) const RECORD_HEAD: usize = 16;
 
-/// What a message is kept as.
+/// Stored form of a message.
 #[derive(Debug, Clone)]
 pub(super) enum Body {
-    /// As it was given, shared with the queues of other peers.
+    /// Shared with the queues of other peers.
     Shared(Arc<Message>),
-    /// All of its frames as they go out.
+    /// Encoded.
     Wire(Bytes),
 }
 
@@ -29,9 +30,9 @@ pub(super) enum Body {
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) body: Body,
-    /// Bytes on the wire.
+    /// Encoded length, bytes.
     pub(super) wire: usize,
-    /// When it was given, milliseconds after the egress was made.
+    /// Time when it was queued, milliseconds after the egress was created.
     pub(super) at_ms: u64,
 }
 
@@ -41,16 +42,16 @@ impl Entry {
         Self { body: Body::Shared(message), wire, at_ms }
     }
 
-    pub(super) fn of_wire(wire: Bytes, at_ms: u64) -> Self {
+    pub(super) fn from_wire(wire: Bytes, at_ms: u64) -> Self {
         Self { wire: wire.len(), body: Body::Wire(wire), at_ms }
     }
 
-    /// Memory it stands for, bytes.
+    /// Accounted memory, bytes.
     pub(super) fn cost(&self) -> usize {
         self.wire + ENTRY_BYTES
     }
 
-    /// A copy that pins no block: frames of up to `small` bytes are slices of larger blocks.
+    /// Copies frames of up to `small` bytes, which are slices of larger read blocks.
     pub(super) fn compact(self, small: usize) -> Self {
         let Body::Shared(message) = &self.body else { return self };
         let body = if self.wire <= small {
@@ -70,15 +71,15 @@ impl Entry {
     }
 }
 
-/// Where a message goes.
+/// Part of the queue that takes a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Destination {
     Front,
     Disk,
-    Nowhere,
+    Refused,
 }
 
-/// How much memory each part of a queue may take, bytes.
+/// Memory of each part of a queue, bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shares {
     pub(super) front: usize,
@@ -86,7 +87,8 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Of a peer's budget one half is for what goes out next, the other for what is on its way to disk; without a disk all is the front's.
+    /// Splits a peer's budget: half for the front, half for messages waiting for the disk. Without
+    /// a disk all is the front's.
     pub(super) fn new(budget: usize, spills: bool) -> Self {
         if spills {
             Self { front: budget / 2, to_disk: budget - budget / 2 }
@@ -96,16 +98,16 @@ impl Shares {
     }
 }
 
-/// The queue of one peer.
+/// Queue of one peer.
 #[derive(Debug, Default)]
 pub(super) struct PeerQueue {
     front: VecDeque<Entry>,
     front_bytes: usize,
-    /// So many at the front are in the hands of the present connection, written in part at the most.
+    /// Messages at the front that the connection has staged.
     staged: usize,
     to_disk: VecDeque<Entry>,
     to_disk_bytes: usize,
-    /// So many at the head of `to_disk` are being written.
+    /// Messages at the head of `to_disk` that are being written.
     writing: usize,
     disk_messages: usize,
     disk_bytes: u64,
@@ -131,31 +133,31 @@ impl PeerQueue {
         self.disk_bytes
     }
 
-    /// When the oldest message was given, if it is known: one that is on disk is not looked up.
+    /// Time of the oldest message; unknown if only records on disk wait.
     pub(super) fn oldest_ms(&self) -> Option<u64> {
         self.front.front().or_else(|| self.to_disk.front()).map(|entry| entry.at_ms)
     }
 
-    /// Nothing is behind the front.
+    /// True if all messages are in the front.
     pub(super) fn is_direct(&self) -> bool {
         self.to_disk.is_empty() && self.disk_messages == 0
     }
 
-    /// What waits for the disk takes so much there, bytes.
+    /// Bytes of `to_disk` as encoded on disk.
     pub(super) fn to_disk_record_bytes(&self) -> u64 {
         (self.to_disk_bytes - self.to_disk.len() * (ENTRY_BYTES - RECORD_HEAD)) as u64
     }
 
-    /// Where a message that takes `cost` goes; `disk` tells whether the disk may take more. A message over a whole share is taken where
-    /// nothing else is: it would never go out otherwise.
-    pub(super) fn place(&self, cost: usize, shares: Shares, disk: bool) -> Place {
+    /// Part of the queue for a message of `cost` bytes; `disk` is true if the disk may take more.
+    /// An oversized message is taken by an empty part, or it would never be sent.
+    pub(super) fn destination(&self, cost: usize, shares: Shares, disk: bool) -> Destination {
         let fits = |used: usize, share: usize| used == 0 || used.saturating_add(cost) <= share;
         if self.is_direct() && fits(self.front_bytes, shares.front) {
-            Place::Front
+            Destination::Front
         } else if disk && shares.to_disk > 0 && fits(self.to_disk_bytes, shares.to_disk) {
-            Place::Disk
+            Destination::Disk
         } else {
-            Place::Nowhere
+            Destination::Refused
         }
     }
 
@@ -169,19 +171,19 @@ impl PeerQueue {
         self.to_disk.push_back(entry);
     }
 
-    /// The next message that no connection has in hand.
+    /// Next message that is not staged.
     pub(super) fn stage(&mut self) -> Option<&Entry> {
         let entry = self.front.get(self.staged)?;
         self.staged += 1;
         Some(entry)
     }
 
-    /// The present connection is gone: what it had in hand goes out again, whole.
+    /// Unstages all messages after the loss of a connection; they are sent again, whole.
     pub(super) fn unstage(&mut self) {
         self.staged = 0;
     }
 
-    /// The first `count` messages went out.
+    /// Removes the first `count` messages, which were sent.
     pub(super) fn sent(&mut self, count: usize) {
         for entry in self.front.drain(..count) {
             self.front_bytes -= entry.cost();
@@ -189,7 +191,7 @@ impl PeerQueue {
         self.staged -= count;
     }
 
-    /// Moves what never reached the disk to the front, where nothing is before it and it fits.
+    /// Moves messages from `to_disk` to the front while nothing is on disk and they fit.
     pub(super) fn settle(&mut self, shares: Shares) {
         while self.disk_messages == 0 && self.writing == 0 && !self.reading {
             let Some(next) = self.to_disk.front() else { return };
@@ -202,7 +204,7 @@ impl PeerQueue {
         }
     }
 
-    /// Messages to be written now, up to about `bytes`; None if there are none or some are being written.
+    /// Messages to write now, about `bytes`; None if there are none or a write is in progress.
     pub(super) fn begin_write(&mut self, bytes: usize) -> Option<Vec<Entry>> {
         if self.writing > 0 || self.to_disk.is_empty() {
             return None;
@@ -218,7 +220,7 @@ impl PeerQueue {
         Some(batch)
     }
 
-    /// What was being written is on disk, `bytes` in all; or nothing of it, if it failed.
+    /// Ends a write of `written` bytes; None: it failed and the messages stay.
     pub(super) fn end_write(&mut self, written: Option<u64>) {
         let count = std::mem::take(&mut self.writing);
         let Some(bytes) = written else { return };
@@ -229,7 +231,8 @@ impl PeerQueue {
         self.disk_bytes += bytes;
     }
 
-    /// How many bytes may be read ahead from the disk now; None for nothing. The front is filled again once half of its share is free.
+    /// Bytes to read ahead from disk; None for nothing. The front is refilled once half of its
+    /// share is free.
     pub(super) fn begin_read(&mut self, shares: Shares) -> Option<usize> {
         if self.reading || self.disk_messages == 0 || self.front_bytes > shares.front / 2 {
             return None;
@@ -238,7 +241,7 @@ impl PeerQueue {
         Some(shares.front - self.front_bytes)
     }
 
-    /// These messages were read back, which took `bytes` of records; or nothing, if that failed.
+    /// Ends a read of these messages, `bytes` on disk; empty if it failed.
     pub(super) fn end_read(&mut self, entries: Vec<Entry>, bytes: u64) {
         self.reading = false;
         self.disk_messages -= entries.len();
@@ -246,13 +249,13 @@ impl PeerQueue {
         entries.into_iter().for_each(|entry| self.push_front_share(entry));
     }
 
-    /// Nobody writes or reads any more: whoever did is gone.
+    /// Resets the jobs in progress after the spill thread was lost.
     pub(super) fn abandon_disk_work(&mut self) {
         self.writing = 0;
         self.reading = false;
     }
 
-    /// Whether there is anything to be written or read now.
+    /// True if there is something to write or read.
     pub(super) fn wants_disk(&self, shares: Shares) -> bool {
         let write = self.writing == 0 && !self.to_disk.is_empty();
         let read = !self.reading && self.disk_messages > 0 && self.front_bytes <= shares.front / 2;

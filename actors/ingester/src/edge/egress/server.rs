@@ -1,4 +1,4 @@
-//! The child that owns the port and every connection: dropping its one future ends them all.
+//! Child that owns the workers' port and all connections. Dropping its future ends them.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -12,28 +12,30 @@ use tokio::{
 
 use super::{
     Egress,
-    connection::{End, Shared, serve},
-    display::Display,
+    connection::{CloseReason, Shared, serve},
+    eviction::{connection_limit, eviction_candidate},
     listener::listen,
-    standing::{connection_limit, least},
+    metrics_exporter::MetricsExporter,
 };
 use crate::messages::WorkerPinged;
 
-/// How often sums over all peers are shown anew.
-const SHOW_EVERY: Duration = Duration::from_millis(500);
+/// Interval between two updates of the metrics.
+const METRICS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The child that listens for workers at `listen_at` and serves them from `egress`. Good pings go to `pings`; where that is full they are
-/// dropped. It fails if the port is taken. Stopped, it ends at once, as the original does: queues stay for the next start.
+/// Factory of the child that listens at `listen_at` and serves workers from `egress`. Valid pings
+/// go to `pings`; while that is full they are dropped. The child fails if the port is in use. It
+/// stops at once; queues stay for the next incarnation.
 pub fn factory(listen_at: SocketAddr, egress: Egress, pings: Recipient<WorkerPinged>) -> Factory {
     Factory::task(move |cx: StartCx| {
         let (egress, pings) = (egress.clone(), pings.clone());
         async move {
             let link = cx.vitals.link("worker port", listen_at.to_string());
             let listener = listen(listen_at).map_err(|error| Fault::from_error(&error))?;
-            egress.lock().listening_at = listener.local_addr().ok();
+            egress.lock().local_addr = listener.local_addr().ok();
             link.up();
             let server = WorkerServer::new(listener, egress, pings, &cx.vitals);
-            // The children of this future have a fair order of their own; tokio's budget would only wake it up in vain.
+            // The connections yield by themselves; tokio's budget would only wake this task
+            // needlessly.
             tokio::select! {
                 biased;
                 () = cx.stop.cancelled() => {}
@@ -47,20 +49,20 @@ pub fn factory(listen_at: SocketAddr, egress: Egress, pings: Recipient<WorkerPin
 metrics! {
     /// Metrics of the workers' port.
     struct PortMetrics {
-        /// Connections at the workers' port.
+        /// Open connections at the workers' port.
         connections: gauge("connections"),
-        /// Connections closed to make room for others.
+        /// Connections closed to free a slot for another one.
         evicted: counter("") as "connections_evicted",
-        /// Connections at the workers' port that did not speak its protocol.
+        /// Connections at the workers' port whose handshake failed.
         refused: counter("") as "handshakes_refused",
-        /// Messages of workers that are no pings, passed over.
+        /// Messages from workers that are not pings, ignored.
         bad_pings: counter(""),
     }
 }
 
 struct WorkerServer {
     listener: TcpListener,
-    slots: ConnectionSlots<SocketAddr, End>,
+    slots: ConnectionSlots<SocketAddr, CloseReason>,
     shared: Arc<Shared>,
     refused: Metric,
     vitals: Arc<Vitals>,
@@ -75,35 +77,35 @@ impl WorkerServer {
     ) -> Self {
         let connections_max = egress.inner.limits.connections_max.unwrap_or_else(connection_limit);
         let PortMetrics { connections, evicted, refused, bad_pings } = PortMetrics::register(vitals);
-        let slots = ConnectionSlots::new(connections_max, least, connections, evicted);
+        let slots = ConnectionSlots::new(connections_max, eviction_candidate, connections, evicted);
         let shared = Arc::new(Shared { egress, pings, bad_pings });
         Self { listener, slots, shared, refused, vitals: vitals.clone() }
     }
 
     async fn run(mut self) {
-        let mut display = Display::new(&self.shared.egress, &self.vitals);
-        let mut show = interval(SHOW_EVERY);
-        show.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut metrics_exporter = MetricsExporter::new(&self.shared.egress, &self.vitals);
+        let mut metrics_tick = interval(METRICS_INTERVAL);
+        metrics_tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
-                _ = show.tick() => display.refresh(&self.shared.egress),
+                _ = metrics_tick.tick() => metrics_exporter.refresh(&self.shared.egress),
                 event = self.slots.next_event(async || self.listener.accept().await, true) => match event {
                     ConnectionEvent::Accepted((stream, peer)) => {
                         let shared = self.shared.clone();
                         self.slots.serve(peer, |_, slot| async move { serve(stream, &slot, &shared).await });
-                        // Whoever else runs on this arbiter has a turn, too, however many are dialling.
+                        // Lets other tasks run however many workers connect.
                         yield_now().await;
                     }
-                    ConnectionEvent::Ended { peer, end, .. } => self.note_end(peer, end),
+                    ConnectionEvent::Ended { peer, end, .. } => self.log_end(peer, end),
                 }
             }
         }
     }
 
-    fn note_end(&self, peer: SocketAddr, end: Option<End>) {
+    fn log_end(&self, peer: SocketAddr, end: Option<CloseReason>) {
         match end {
-            Some(End::Refused(error)) => {
+            Some(CloseReason::Refused(error)) => {
                 self.refused.add(1);
                 tracing::debug!(%peer, "worker connection refused: {error}");
             }

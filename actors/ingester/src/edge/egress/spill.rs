@@ -1,7 +1,7 @@
-//! The thread that keeps on disk what is over a worker's budget, and brings it back as the worker takes.
+//! Thread that writes messages beyond a worker's memory budget to disk and reads them back.
 //!
-//! What it has to do stands in the queues, so that nothing is lost with the thread: a message leaves memory once it is written, and the
-//! disk once it is in memory again. How much may wait for it is bounded there, too.
+//! Its jobs are in the queues, so a crash loses nothing: a message leaves memory after it is
+//! written, and the disk after it is read. The queues also bound the pending work.
 
 use std::time::{Duration, Instant};
 
@@ -9,56 +9,56 @@ use orchestrator_supervise::{Factory, Fault, Metric, MetricKind, StartCx, block_
 
 use super::{
     Egress,
-    peers::{DiskJob, News},
+    peers::{DiskJob, Wakeups},
 };
 
-/// After a failure the same is not tried again for so long. Where writing fails reading goes on: it may give back what is missing.
-const RETRY: Duration = Duration::from_secs(1);
+/// Delay after a failed write or read. While writing fails, reading continues.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The thread child that spills for `egress`. Without it, and while the disk is full or fails, spilling counts as exhausted: what is in
-/// memory stays there, what is on disk stays there, and [`Egress::try_send`] refuses beyond the budgets.
+/// Factory of the thread that spills for `egress`. While it is down, or the disk is full or fails,
+/// spilling counts as exhausted and [`Egress::try_send`] refuses messages beyond the memory budget.
 pub fn spill_factory(egress: Egress) -> Factory {
     Factory::thread(move |cx: StartCx| {
         let failures = cx.vitals.register(
             "spill_failures",
             "failures",
             MetricKind::Counter,
-            "Times that the disk took nothing of what waits for a worker.",
+            "Failed writes and reads of spilled messages.",
         );
-        let news = egress.lock().retry_disk(true);
-        egress.tell(news);
-        Shift { egress: &egress, cx: &cx, failures }.run();
+        let wakeups = egress.lock().retry_disk(true);
+        egress.wake(wakeups);
+        SpillWorker { egress: &egress, cx: &cx, failures }.run();
         Ok::<(), Fault>(())
     })
 }
 
-/// One incarnation at work.
-struct Shift<'a> {
+/// One incarnation of the thread.
+struct SpillWorker<'a> {
     egress: &'a Egress,
     cx: &'a StartCx,
     failures: Metric,
 }
 
-impl Shift<'_> {
+impl SpillWorker<'_> {
     fn run(&self) {
         let mut retry_at = None;
         while !self.cx.stop.is_cancelled() {
             let work = self.cx.vitals.begin_work("spill");
             if retry_at.is_some_and(|at| Instant::now() >= at) {
                 retry_at = None;
-                let news = self.egress.lock().retry_disk(false);
-                self.egress.tell(news);
+                let wakeups = self.egress.lock().retry_disk(false);
+                self.egress.wake(wakeups);
             }
-            // Carried out without the lock: disks take their time.
+            // Without the lock, since disks are slow.
             let job = self.egress.lock().next_job();
             if let Some(job) = job {
-                if !self.carry_out(job) {
-                    retry_at.get_or_insert_with(|| Instant::now() + RETRY);
+                if !self.execute(job) {
+                    retry_at.get_or_insert_with(|| Instant::now() + RETRY_DELAY);
                 }
                 continue;
             }
             drop(work);
-            // Woken or not, it looks again.
+            // The outcome does not matter: the loop checks again.
             let _ = block_on(retry_at, async {
                 tokio::select! {
                     biased;
@@ -70,28 +70,28 @@ impl Shift<'_> {
     }
 
     /// Writes, then reads. False if either failed.
-    fn carry_out(&self, job: DiskJob) -> bool {
+    fn execute(&self, job: DiskJob) -> bool {
         let limits = &self.egress.inner.limits;
         let mut file = job.file.lock();
-        let mut well = true;
+        let mut succeeded = true;
         if let Some(entries) = &job.write {
             let written = file.append(entries, &limits.spill_dir, limits.segment_bytes);
             let bytes = written.map_err(|error| self.fail("write", &error)).ok();
-            well &= bytes.is_some();
+            succeeded &= bytes.is_some();
             self.report(|| self.egress.lock().written(&job.peer, job.epoch, bytes));
         }
         if let Some(bytes) = job.read {
             let read = file.read(bytes).map_err(|error| self.fail("read", &error));
-            well &= read.is_ok();
+            succeeded &= read.is_ok();
             let (entries, bytes) = read.unwrap_or_default();
             self.report(|| self.egress.lock().read_back(&job.peer, job.epoch, entries, bytes));
         }
-        well
+        succeeded
     }
 
-    fn report(&self, change: impl FnOnce() -> News) {
-        let news = change();
-        self.egress.tell(news);
+    fn report(&self, change: impl FnOnce() -> Wakeups) {
+        let wakeups = change();
+        self.egress.wake(wakeups);
     }
 
     fn fail(&self, what: &str, error: &std::io::Error) {

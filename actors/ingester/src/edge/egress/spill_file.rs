@@ -1,4 +1,5 @@
-//! One peer's records on disk: segments without a name, which are gone as soon as they are closed, whatever happens to the process.
+//! One peer's records on disk, in segments without a name. The kernel frees a segment when it is
+//! closed, also after a crash.
 
 use std::{collections::VecDeque, fs::File, io, os::unix::fs::FileExt, path::Path};
 
@@ -7,10 +8,10 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use super::queue::{Body, Entry, RECORD_HEAD};
 use crate::zmtp::FrameHeader;
 
-/// Small records are gathered up to so many bytes for one write.
-const GATHER: usize = 1 << 20;
+/// Bytes of small records that are buffered for one write.
+const BUFFER_BYTES: usize = 1 << 20;
 
-/// Longest read ahead, bytes; a longer record is read by itself.
+/// Longest read-ahead, bytes; a longer record is read alone.
 const READ_MAX: usize = 4 << 20;
 
 #[derive(Debug)]
@@ -20,14 +21,14 @@ struct Segment {
     written: u64,
 }
 
-/// The segments of one peer, oldest first.
+/// Segments of one peer, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct SpillFile {
     segments: VecDeque<Segment>,
 }
 
 impl SpillFile {
-    /// Appends records, and gives their bytes. If it fails nothing was appended.
+    /// Appends records and returns their length in bytes. After an error nothing was appended.
     pub(super) fn append(
         &mut self,
         entries: &[Entry],
@@ -39,16 +40,16 @@ impl SpillFile {
             self.segments.push_back(Segment { file, read: 0, written: 0 });
         }
         let Some(segment) = self.segments.back_mut() else { return Ok(0) };
-        let mut out = Output { file: &segment.file, at: segment.written, gathered: Vec::new() };
+        let mut out = RecordWriter { file: &segment.file, at: segment.written, buffered: Vec::new() };
         for entry in entries {
-            out.gathered.put_u64(entry.wire as u64);
-            out.gathered.put_u64(entry.at_ms);
+            out.buffered.put_u64(entry.wire as u64);
+            out.buffered.put_u64(entry.at_ms);
             match &entry.body {
                 Body::Wire(wire) => out.put(wire)?,
                 Body::Shared(message) => {
                     let mut left = message.frames.len();
                     for part in std::iter::once(&message.header).chain(&message.frames) {
-                        out.gathered.put_slice(&FrameHeader::message(part.len(), left > 0));
+                        out.buffered.put_slice(&FrameHeader::message(part.len(), left > 0));
                         out.put(part)?;
                         left = left.saturating_sub(1);
                     }
@@ -62,8 +63,8 @@ impl SpillFile {
         Ok(bytes)
     }
 
-    /// Reads the next records, one at least, until they take about `bytes` of memory; gives them and what they took on disk. What was read
-    /// is gone here. If it fails nothing is gone.
+    /// Reads at least one record, then more until they take about `bytes` of memory. Returns them
+    /// with their length on disk and removes them. After an error nothing was removed.
     pub(super) fn read(&mut self, bytes: usize) -> io::Result<(Vec<Entry>, u64)> {
         let Some(segment) = self.segments.front_mut() else { return Ok((Vec::new(), 0)) };
         let left = usize::try_from(segment.written - segment.read).unwrap_or(usize::MAX);
@@ -77,10 +78,10 @@ impl SpillFile {
             let (wire, at_ms) = (usize::try_from(head.get_u64()).unwrap_or(usize::MAX), head.get_u64());
             if block.len() - RECORD_HEAD >= wire {
                 block.advance(RECORD_HEAD);
-                entries.push(Entry::of_wire(block.split_to(wire), at_ms));
+                entries.push(Entry::from_wire(block.split_to(wire), at_ms));
             } else if entries.is_empty() {
                 let at = segment.read + RECORD_HEAD as u64;
-                entries.push(Entry::of_wire(read_at(&segment.file, at, wire)?, at_ms));
+                entries.push(Entry::from_wire(read_at(&segment.file, at, wire)?, at_ms));
                 block.clear();
             } else {
                 break;
@@ -102,17 +103,17 @@ fn read_at(file: &File, at: u64, bytes: usize) -> io::Result<Bytes> {
     Ok(block.freeze())
 }
 
-/// Where records go: small pieces are gathered, large ones written from where they are.
-struct Output<'a> {
+/// Writer of records: buffers small pieces and writes large ones directly.
+struct RecordWriter<'a> {
     file: &'a File,
     at: u64,
-    gathered: Vec<u8>,
+    buffered: Vec<u8>,
 }
 
-impl Output<'_> {
+impl RecordWriter<'_> {
     fn put(&mut self, bytes: &Bytes) -> io::Result<()> {
-        if self.gathered.len() + bytes.len() <= GATHER {
-            self.gathered.extend_from_slice(bytes);
+        if self.buffered.len() + bytes.len() <= BUFFER_BYTES {
+            self.buffered.extend_from_slice(bytes);
             return Ok(());
         }
         self.flush()?;
@@ -122,9 +123,9 @@ impl Output<'_> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.write_all_at(&self.gathered, self.at)?;
-        self.at += self.gathered.len() as u64;
-        self.gathered.clear();
+        self.file.write_all_at(&self.buffered, self.at)?;
+        self.at += self.buffered.len() as u64;
+        self.buffered.clear();
         Ok(())
     }
 }
@@ -141,12 +142,15 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back_in_order_over_segments_and_leave_nothing() {
+    fn records_are_read_in_order_over_segments_which_are_freed() {
         let directory = tempfile::tempdir().expect("a directory");
         let mut file = SpillFile::default();
         let entries: Vec<Entry> = (0..300_usize)
             .map(|n| {
-                Entry::of_wire(Bytes::from(vec![n as u8; if n % 100 == 99 { 5 << 20 } else { n }]), n as u64)
+                Entry::from_wire(
+                    Bytes::from(vec![n as u8; if n % 100 == 99 { 5 << 20 } else { n }]),
+                    n as u64,
+                )
             })
             .collect();
         let mut bytes = 0;
@@ -171,9 +175,9 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_gone_loses_nothing() {
+    fn a_failed_append_loses_nothing() {
         let directory = tempfile::tempdir().expect("a directory");
-        let entries = [Entry::of_wire(Bytes::from_static(b"a"), 1)];
+        let entries = [Entry::from_wire(Bytes::from_static(b"a"), 1)];
         let mut file = SpillFile::default();
         assert!(file.append(&entries, &directory.path().join("gone"), 1).is_err());
         assert_eq!(file.append(&entries, directory.path(), 1).expect("room"), 17);

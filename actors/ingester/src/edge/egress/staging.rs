@@ -1,4 +1,4 @@
-//! What one connection is writing: small frames gathered in a buffer, large ones where they are.
+//! Data that one connection is writing: small frames copied into a buffer, large ones by reference.
 
 use std::{collections::VecDeque, io::IoSlice, ops::Range};
 
@@ -7,27 +7,27 @@ use bytes::{Buf, Bytes};
 use super::queue::{Body, Entry};
 use crate::zmtp::FrameHeader;
 
-/// From this length on a frame is written from where it is. Below, a copy is cheaper than an entry in a list for the kernel.
+/// Shortest frame written by reference, bytes. Below, a copy is cheaper than an I/O vector entry.
 pub(super) const SHARED_FROM: usize = 8 * 1024;
 
-/// No more is gathered for one system call, bytes.
+/// Most bytes staged for one system call.
 pub(super) const BATCH_BYTES: usize = 256 * 1024;
 
-/// Entries of one vectored write. The kernel takes 1,024; more than this is not faster.
+/// I/O vectors of one write. The kernel takes 1,024, but more than this is not faster.
 pub(super) const SLICES: usize = 64;
 
-/// More than this is not reserved before it is there, bytes: from 128 KiB on the allocator may ask the kernel each time.
+/// Most bytes reserved in advance. From 128 KiB on the allocator may ask the kernel each time.
 const RESERVED: usize = 120 * 1024;
 
-/// Messages under way to the kernel.
+/// Staged messages.
 #[derive(Debug, Default)]
 pub(super) struct Staging {
-    /// What was gathered of small frames, until all is written.
+    /// Buffer of small frames, kept until all is written.
     small: Vec<u8>,
-    /// So much of it is in the chunks.
+    /// Bytes of `small` that are part of a chunk.
     closed: usize,
     chunks: VecDeque<Chunk>,
-    /// Where each message ends, counted over all that was ever staged, and what is staged and written so far.
+    /// End of each message in the stream of bytes, and the bytes staged and written so far.
     ends: VecDeque<u64>,
     staged: u64,
     written: u64,
@@ -35,7 +35,7 @@ pub(super) struct Staging {
 
 #[derive(Debug)]
 enum Chunk {
-    /// A part of what was gathered.
+    /// Range of `small`.
     Small(Range<usize>),
     Shared(Bytes),
 }
@@ -61,12 +61,12 @@ impl Staging {
         self.staged == self.written
     }
 
-    /// Whether another message may join the batch.
+    /// True if another message may join the batch.
     pub(super) fn has_room(&self) -> bool {
         self.staged - self.written < BATCH_BYTES as u64 && self.chunks.len() < SLICES
     }
 
-    /// About so many bytes will be added.
+    /// Reserves memory for about `bytes`.
     pub(super) fn expect(&mut self, bytes: usize) {
         self.small.reserve(bytes.min(RESERVED));
     }
@@ -90,7 +90,7 @@ impl Staging {
         self.ends.push_back(self.staged);
     }
 
-    /// Adds bytes that are no message's. Call [`Staging::close`] after the last ones.
+    /// Adds bytes that belong to no message. Call [`Staging::close`] after the last ones.
     pub(super) fn add_bytes(&mut self, bytes: &[u8]) {
         self.small.extend_from_slice(bytes);
         self.staged += bytes.len() as u64;
@@ -105,7 +105,7 @@ impl Staging {
         }
     }
 
-    /// Makes what was gathered ready to be written.
+    /// Completes the current chunk of small frames.
     pub(super) fn close(&mut self) {
         if self.closed < self.small.len() {
             self.chunks.push_back(Chunk::Small(self.closed..self.small.len()));
@@ -113,7 +113,7 @@ impl Staging {
         }
     }
 
-    /// Fills `slices` for one vectored write and gives how many.
+    /// Fills `slices` for one vectored write and returns their number.
     pub(super) fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
         let chunks = self.chunks.iter().filter(|chunk| chunk.len() > 0).map(|chunk| match chunk {
             Chunk::Small(range) => &self.small[range.clone()],
@@ -122,7 +122,7 @@ impl Staging {
         slices.iter_mut().zip(chunks).map(|(slice, chunk)| *slice = IoSlice::new(chunk)).count()
     }
 
-    /// `bytes` were written; gives how many messages are out now.
+    /// Records `bytes` as written and returns the number of completed messages.
     pub(super) fn advance(&mut self, mut bytes: usize) -> usize {
         self.written += bytes as u64;
         while let Some(chunk) = self.chunks.front_mut() {
@@ -134,7 +134,7 @@ impl Staging {
             self.chunks.pop_front();
         }
         if self.chunks.is_empty() {
-            // Who has nothing to write holds nothing.
+            // An idle connection keeps no buffer.
             (self.small, self.closed) = (Vec::new(), 0);
         }
         let before = self.ends.len();

@@ -1,4 +1,4 @@
-//! The `assigned` stream of one mapping, from its beginning (CONTRACT ID07).
+//! Reader of one mapping's `assigned` stream, from its beginning (CONTRACT ID07).
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
@@ -7,28 +7,29 @@ use orchestrator_supervise::{LinkReporter, Metric, Recipient, Vitals};
 use uuid::Uuid;
 
 use super::{
-    connection::{RequestError, shortened},
-    entry::{Id, shown},
-    place::{BACKOFF, Place, advice},
+    connection::{RequestError, truncated},
+    entry::{Id, excerpt},
     reader::StreamReader,
+    target::{BACKOFF, RedisTarget, advice},
 };
 use crate::messages::{EntriesRead, InvalidEntry};
 
 /// Longest wait of a read (CONTRACT ID07).
 const BLOCK: Duration = Duration::from_secs(1);
-/// Entries read at once: one may have ten thousand events.
+/// Entries read at once; one may have ten thousand events.
 const COUNT: usize = 16;
-/// Longest reply, bytes: an entry that is longer is skipped.
+/// Longest reply, bytes; a longer entry is skipped.
 const REPLY_MAX: usize = 32 << 20;
-/// Bytes of entries from which on a message has no more of them: many entries are one event, one may be a whole mapping.
+/// Bytes after which no more entries join a message to Assign.
 const GROUP_BYTES: usize = 64 << 10;
-/// Time-out for Work to have room for the events: as long as their frames take to come.
-const TAKEN: Duration = Duration::MAX;
+/// No time-out: Work may wait for frames as long as it takes.
+const DELIVERY_TIMEOUT: Duration = Duration::MAX;
 
-/// Hands over every entry of `mapping` to `assign`, in order, none twice; lost connections are made again. An entry that is none, or that
-/// cannot be read, is skipped, counted by `skipped` and noted in `vitals`. Ends never.
+/// Delivers every entry of `mapping` to `assign`, in order and once, and reconnects after errors.
+/// An entry that cannot be read is skipped, counted by `skipped` and noted in `vitals`. Never
+/// returns.
 pub(crate) async fn follow(
-    place: &Place,
+    target: &RedisTarget,
     mapping: Uuid,
     link: LinkReporter,
     (vitals, skipped): (Arc<Vitals>, Metric),
@@ -39,24 +40,24 @@ pub(crate) async fn follow(
     let mut reader = StreamReader::new(key, COUNT, BLOCK, &vitals, skipped);
     let mut last = Id::default();
     loop {
-        let Err(error) = connection(place, &mut reader, &mut last, &mut reconnect, assign).await;
-        if !reader.asks_less() {
-            tokio::time::sleep(reconnect.failed(advice(&error, place.endpoint()))).await;
+        let Err(error) = connection(target, &mut reader, &mut last, &mut reconnect, assign).await;
+        if !reader.reduced_request() {
+            tokio::time::sleep(reconnect.failed(advice(&error, target.endpoint()))).await;
         }
     }
 }
 
 async fn connection(
-    place: &Place,
+    target: &RedisTarget,
     reader: &mut StreamReader,
     last: &mut Id,
     reconnect: &mut Reconnect,
     assign: &Recipient<EntriesRead>,
 ) -> Result<Infallible, RequestError> {
-    let mut redis = place.connect(BLOCK, REPLY_MAX).await?;
+    let mut redis = target.connect(BLOCK, REPLY_MAX).await?;
     let mut wait = false;
     loop {
-        // The first read tells at once whether the key can be read.
+        // The first read returns at once and shows that the key can be read.
         let entries = reader.read(&mut redis, *last, wait).await?;
         if !std::mem::replace(&mut wait, true) {
             reconnect.connected();
@@ -74,8 +75,8 @@ async fn connection(
                 ids.push(id);
                 group.push(data);
             }
-            for InvalidEntry { at, entry, error } in hand_over(group, assign).await {
-                let why = format!("{}: {}", shortened(&error), shown(b"data", &entry));
+            for InvalidEntry { at, entry, error } in deliver(group, assign).await {
+                let why = format!("{}: {}", truncated(&error), excerpt(b"data", &entry));
                 reader.skip(ids.get(at).copied(), &why);
             }
             *last = newest;
@@ -84,11 +85,11 @@ async fn connection(
     }
 }
 
-/// Until Work has taken the events; returns the entries that could not be read.
-async fn hand_over(entries: Vec<Vec<u8>>, assign: &Recipient<EntriesRead>) -> Vec<InvalidEntry> {
-    match assign.ask(EntriesRead(entries), TAKEN).await {
+/// Delivers entries and returns the invalid ones, once Work has taken the events.
+async fn deliver(entries: Vec<Vec<u8>>, assign: &Recipient<EntriesRead>) -> Vec<InvalidEntry> {
+    match assign.ask(EntriesRead(entries), DELIVERY_TIMEOUT).await {
         Ok(invalid) => invalid,
-        // Who would answer has ended, and this reader is about to.
+        // Assign has ended, and this reader ends with it.
         Err(_) => std::future::pending().await,
     }
 }

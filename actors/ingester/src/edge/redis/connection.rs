@@ -1,5 +1,5 @@
-//! One connection, for one request at a time. Replies come back as they are: what a peer of another kind answers must not fail in a
-//! conversion that repeats all of it.
+//! Connection to Redis for one request at a time. Replies stay untyped: a failed conversion by the
+//! client library would repeat the whole reply in its error.
 
 use std::{
     fmt::{self, Display, Write},
@@ -25,40 +25,40 @@ use tokio::{
 
 use super::reply_limit::ReplyLimit;
 
-/// How long a connection may take to be made, and a command that does not wait to be answered.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time-out for connecting, and for commands that do not block.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why there is no connection, or no reply that can be used. The text is limited.
+/// Failure of a connection or a request. The text is bounded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RequestError {
-    /// The connection failed, or the reply was none.
+    /// The connection failed, or the reply was malformed.
     #[error("{0}")]
     Failed(String),
-    /// Redis refuses the command: the key is of another type, the user may not, the memory is full.
+    /// Redis refused the command, e.g. wrong type of key, no permission, or no memory.
     #[error("{0}")]
     Refused(String),
-    /// The reply was longer than the connection allows. The connection is gone.
+    /// The reply was longer than the limit; the connection is closed.
     #[error("the reply is longer than {} KiB or has too many values", .0 / 1024)]
     TooLong(usize),
-    /// The reply is not of the command's form.
-    #[error("the reply has {found}, where {wanted} is expected")]
-    Odd {
-        /// The type that came.
+    /// The reply has another type than the command returns.
+    #[error("the reply has {found} instead of {wanted}")]
+    Unexpected {
+        /// Type of the reply.
         found: &'static str,
-        /// The type that the command gives.
+        /// Type that the command returns.
         wanted: &'static str,
     },
-    /// The same entries again, or entries without an id: reading on would not end.
-    #[error("the reply has only entries from before {0}")]
+    /// Only entries that were read before, or entries without an id; reading on would not end.
+    #[error("the reply has only entries up to {0}, which were read before")]
     Stale(String),
-    /// Nothing came in time.
+    /// No reply within the time-out.
     #[error("no answer within {} ms", .0.as_millis())]
-    Silent(Duration),
+    TimedOut(Duration),
 }
 
 impl From<RedisError> for RequestError {
     fn from(error: RedisError) -> Self {
-        let text = shortened(&error);
+        let text = truncated(&error);
         match error.kind() {
             ErrorKind::Server(_) | ErrorKind::Extension => Self::Refused(text),
             _ => Self::Failed(text),
@@ -67,7 +67,7 @@ impl From<RedisError> for RequestError {
 }
 
 impl RequestError {
-    pub(super) fn odd(found: &Value, wanted: &'static str) -> Self {
+    pub(super) fn unexpected(found: &Value, wanted: &'static str) -> Self {
         let found = match found {
             Value::Nil => "nothing",
             Value::Int(_) => "an integer",
@@ -78,21 +78,21 @@ impl RequestError {
             Value::Map(_) => "a map",
             _ => "another type",
         };
-        Self::Odd { found, wanted }
+        Self::Unexpected { found, wanted }
     }
 }
 
 /// A connection to Redis.
 pub(super) struct Connection {
     redis: MultiplexedConnection,
-    /// Moves requests and replies; runs only while one is under way.
+    /// Transfers requests and replies; polled only during a request.
     driver: Fuse<LocalBoxFuture<'static, ()>>,
     reply_max: usize,
-    over: Arc<AtomicBool>,
+    too_long: Arc<AtomicBool>,
 }
 
 impl Connection {
-    /// Connects to `info`. A command may block for `blocking`, and no reply may be longer than `reply_max` bytes.
+    /// Connects to `info`. A command may block for `blocking`; a reply may have `reply_max` bytes.
     pub(super) async fn open(
         info: &ConnectionInfo,
         blocking: Duration,
@@ -104,49 +104,49 @@ impl Connection {
                     let stream =
                         TcpStream::connect((host.as_str(), *port)).await.map_err(RedisError::from)?;
                     stream.set_nodelay(true).map_err(RedisError::from)?;
-                    Self::over(stream, info, blocking, reply_max).await
+                    Self::too_long(stream, info, blocking, reply_max).await
                 }
                 ConnectionAddr::Unix(path) => {
                     let stream = UnixStream::connect(path).await.map_err(RedisError::from)?;
-                    Self::over(stream, info, blocking, reply_max).await
+                    Self::too_long(stream, info, blocking, reply_max).await
                 }
                 _ => Err(RequestError::Failed("TLS is not built in".to_owned())),
             }
         };
-        timeout(PATIENCE, opening).await.map_err(|_| RequestError::Silent(PATIENCE))?
+        timeout(TIMEOUT, opening).await.map_err(|_| RequestError::TimedOut(TIMEOUT))?
     }
 
-    async fn over(
+    async fn too_long(
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         info: &ConnectionInfo,
         blocking: Duration,
         reply_max: usize,
     ) -> Result<Self, RequestError> {
-        let over = Arc::<AtomicBool>::default();
-        let limited = LimitedStream::new(stream, ReplyLimit::new(reply_max, over.clone()));
-        let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE + blocking));
+        let too_long = Arc::<AtomicBool>::default();
+        let limited = LimitedStream::new(stream, ReplyLimit::new(reply_max, too_long.clone()));
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT + blocking));
         let opened = MultiplexedConnection::new_with_config(info.redis_settings(), limited, config).await;
         let (redis, driver) = match opened {
             Ok(opened) => opened,
-            Err(_) if over.load(Relaxed) => return Err(RequestError::TooLong(reply_max)),
+            Err(_) if too_long.load(Relaxed) => return Err(RequestError::TooLong(reply_max)),
             Err(error) => return Err(error.into()),
         };
-        Ok(Self { redis, driver: driver.boxed_local().fuse(), reply_max, over })
+        Ok(Self { redis, driver: driver.boxed_local().fuse(), reply_max, too_long })
     }
 
-    /// The reply to one command.
+    /// Reply to one command.
     pub(super) async fn ask(&mut self, command: &Cmd) -> Result<Value, RequestError> {
         let mut redis = self.redis.clone();
         self.drive(command.query_async(&mut redis)).await
     }
 
-    /// The replies to several.
+    /// Replies to several commands.
     pub(super) async fn ask_all(&mut self, commands: &Pipeline) -> Result<Vec<Value>, RequestError> {
         let mut redis = self.redis.clone();
         self.drive(commands.query_async(&mut redis)).await
     }
 
-    /// The reply to a script.
+    /// Reply to a script.
     pub(super) async fn run(&mut self, script: &ScriptInvocation<'_>) -> Result<Value, RequestError> {
         let mut redis = self.redis.clone();
         self.drive(script.invoke_async(&mut redis)).await
@@ -159,27 +159,28 @@ impl Connection {
         let request = std::pin::pin!(request);
         let outcome = match select(request, &mut self.driver).await {
             Either::Left((outcome, _)) => outcome,
-            // The connection has ended: that is the outcome.
+            // The connection has ended; the request returns its error.
             Either::Right(((), request)) => request.await,
         };
         outcome.map_err(|error| {
-            if self.over.load(Relaxed) { RequestError::TooLong(self.reply_max) } else { error.into() }
+            if self.too_long.load(Relaxed) { RequestError::TooLong(self.reply_max) } else { error.into() }
         })
     }
 }
 
-/// `text` as [`sanitize`] gives it, without writing out more of it than that: it may repeat a whole reply.
-pub(super) fn shortened(text: &impl Display) -> String {
-    let mut out = Short(String::new());
-    // An error means that the rest is left out.
+/// Text as [`sanitize`] returns it, formatted only up to its limit, since the text may repeat a
+/// whole reply.
+pub(super) fn truncated(text: &impl Display) -> String {
+    let mut out = Truncated(String::new());
+    // An error means that the rest is cut.
     let _ = write!(out, "{text}");
     sanitize(out.0)
 }
 
-/// Takes a little more than is shown.
-struct Short(String);
+/// Writer that stops after the shown length.
+struct Truncated(String);
 
-impl Write for Short {
+impl Write for Truncated {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let room = (TEXT_MAX + 1).saturating_sub(self.0.len());
         self.0.push_str(&text[..text.floor_char_boundary(room)]);

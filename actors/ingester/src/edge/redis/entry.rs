@@ -1,30 +1,30 @@
-//! Entries of streams: an id, and fields of which `data` is the one that counts. Taken apart by hand, so that an odd one costs
-//! itself only.
+//! Entries of Redis streams: an id and fields, of which `data` has the content. Parsed one by one,
+//! so that an invalid entry does not affect the others.
 
 use orchestrator_supervise::{sanitize, sanitize_to};
 use redis::Value;
 
 use super::connection::RequestError;
 
-/// The field that has an entry's content.
+/// Field with an entry's content.
 const FIELD: &[u8] = b"data";
-/// Bytes that are shown of an odd entry's field, and of its value.
-const SHOWN: usize = 64;
-/// Room for them when each byte is escaped.
-const ESCAPED: usize = 10 * SHOWN;
+/// Bytes shown of an invalid entry's field, and of its value.
+const EXCERPT_BYTES: usize = 64;
+/// Longest excerpt after escaping, bytes.
+const EXCERPT_ESCAPED_BYTES: usize = 10 * EXCERPT_BYTES;
 
-/// An entry's id; the order of ids is the order of entries.
+/// Id of an entry; ids are ordered as entries are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id(u64, u64);
 
 impl Id {
-    /// `ms-seq`; None if it is none.
+    /// Parses `ms-seq`.
     fn parse(text: &[u8]) -> Option<Self> {
         let (ms, seq) = std::str::from_utf8(text).ok()?.split_once('-')?;
         Some(Self(ms.parse().ok()?, seq.parse().ok()?))
     }
 
-    /// The least one after this.
+    /// The smallest id after this one.
     pub(super) fn next(self) -> Self {
         match self.1.checked_add(1) {
             Some(seq) => Self(self.0, seq),
@@ -42,61 +42,61 @@ impl std::fmt::Display for Id {
 /// One entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Its id; None if that is none.
+    /// Id; None if it is malformed.
     pub(super) id: Option<Id>,
-    /// Its content, or what is odd about it.
+    /// Content, or the fault of the entry.
     pub(super) data: Result<Vec<u8>, String>,
 }
 
-/// The entries of a reply to XREAD of one stream, in order; none of one that timed out.
-pub(super) fn of_read(reply: Value) -> Result<Vec<Entry>, RequestError> {
+/// Entries of an XREAD reply for one stream, in order; none after a time-out.
+pub(super) fn parse_xread(reply: Value) -> Result<Vec<Entry>, RequestError> {
     let streams = match reply {
         Value::Nil => return Ok(Vec::new()),
-        Value::Array(streams) => streams.into_iter().map(named).collect::<Result<Vec<_>, _>>()?,
-        // As version 3 of the protocol has it.
+        Value::Array(streams) => streams.into_iter().map(entries_of_stream).collect::<Result<Vec<_>, _>>()?,
+        // Form of RESP 3.
         Value::Map(streams) => streams.into_iter().map(|(_, entries)| entries).collect(),
-        other => return Err(RequestError::odd(&other, "an array of streams")),
+        other => return Err(RequestError::unexpected(&other, "an array of streams")),
     };
     let mut entries = Vec::new();
     for stream in streams {
-        entries.extend(of_range(stream)?);
+        entries.extend(parse_xrange(stream)?);
     }
     Ok(entries)
 }
 
-/// The entries of a stream.
-pub(super) fn of_range(reply: Value) -> Result<Vec<Entry>, RequestError> {
+/// Entries of an XRANGE reply.
+pub(super) fn parse_xrange(reply: Value) -> Result<Vec<Entry>, RequestError> {
     match reply {
         Value::Nil => Ok(Vec::new()),
         Value::Array(entries) => Ok(entries.into_iter().map(entry).collect()),
-        other => Err(RequestError::odd(&other, "an array of entries")),
+        other => Err(RequestError::unexpected(&other, "an array of entries")),
     }
 }
 
-/// An id by itself; None if there is no entry.
-pub(super) fn of_id(reply: &Value) -> Result<Option<Id>, RequestError> {
+/// An entry's id; None for nil.
+pub(super) fn parse_id(reply: &Value) -> Result<Option<Id>, RequestError> {
     match reply {
         Value::Nil => Ok(None),
         other => {
             let id = text(other).and_then(Id::parse);
-            id.map(Some).ok_or_else(|| RequestError::odd(other, "an entry's id"))
+            id.map(Some).ok_or_else(|| RequestError::unexpected(other, "an entry's id"))
         }
     }
 }
 
-/// An odd value, to be told: its field, and how it begins.
-pub(super) fn shown(field: &[u8], value: &[u8]) -> String {
-    let begin = |bytes: &[u8]| sanitize_to(&bytes[..bytes.len().min(SHOWN)], ESCAPED);
+/// Excerpt of an invalid value: its field, length and beginning.
+pub(super) fn excerpt(field: &[u8], value: &[u8]) -> String {
+    let begin = |bytes: &[u8]| sanitize_to(&bytes[..bytes.len().min(EXCERPT_BYTES)], EXCERPT_ESCAPED_BYTES);
     format!("field `{}` of {} bytes begins `{}`", begin(field), value.len(), begin(value))
 }
 
-/// The entries of a stream that comes with its name.
-fn named(stream: Value) -> Result<Value, RequestError> {
+/// Entries of a stream that is preceded by its name.
+fn entries_of_stream(stream: Value) -> Result<Value, RequestError> {
     match stream {
         Value::Array(pair) => <[Value; 2]>::try_from(pair)
             .map(|[_, entries]| entries)
-            .map_err(|pair| RequestError::odd(&Value::Array(pair), "a stream's name and entries")),
-        other => Err(RequestError::odd(&other, "a stream's name and entries")),
+            .map_err(|pair| RequestError::unexpected(&Value::Array(pair), "a stream's name and entries")),
+        other => Err(RequestError::unexpected(&other, "a stream's name and entries")),
     }
 }
 
@@ -108,12 +108,12 @@ fn entry(entry: Value) -> Entry {
     match pair {
         Ok([id, fields]) => Entry { id: text(&id).and_then(Id::parse), data: data(fields) },
         Err(other) => {
-            Entry { id: None, data: Err(RequestError::odd(&other, "an id and fields").to_string()) }
+            Entry { id: None, data: Err(RequestError::unexpected(&other, "an id and fields").to_string()) }
         }
     }
 }
 
-/// The content: of repeated fields the last, as the original has it.
+/// Content of an entry; the last of repeated fields wins, as in the original.
 fn data(fields: Value) -> Result<Vec<u8>, String> {
     let (mut found, mut other) = (None, None);
     let mut take = |field: Value, value: Value| match text(&field) {
@@ -128,24 +128,26 @@ fn data(fields: Value) -> Result<Vec<u8>, String> {
             }
         }
         Value::Map(fields) => fields.into_iter().for_each(|(field, value)| take(field, value)),
-        // An entry that was deleted while it waited for its consumers.
+        // The entry was deleted after it was delivered to a consumer group.
         Value::Nil => {}
-        odd => return Err(RequestError::odd(&odd, "fields").to_string()),
+        unexpected => return Err(RequestError::unexpected(&unexpected, "fields").to_string()),
     }
     match (found, other) {
-        // Moved, not copied: entries of assignments are long.
+        // Moved, since entries of assignments are long.
         (Some(Value::BulkString(data)), _) => Ok(data),
         (Some(Value::SimpleString(data)), _) => Ok(data.into_bytes()),
-        (Some(odd), _) => Err(RequestError::odd(&odd, "text in field `data`").to_string()),
+        (Some(unexpected), _) => {
+            Err(RequestError::unexpected(&unexpected, "text in field `data`").to_string())
+        }
         (None, Some((field, value))) => Err(format!(
             "no field `data`: {}",
-            shown(text(&field).unwrap_or_default(), text(&value).unwrap_or_default())
+            excerpt(text(&field).unwrap_or_default(), text(&value).unwrap_or_default())
         )),
         (None, None) => Err(sanitize("no field `data`")),
     }
 }
 
-/// The bytes of a string.
+/// Bytes of a string.
 fn text(value: &Value) -> Option<&[u8]> {
     match value {
         Value::BulkString(bytes) => Some(bytes),

@@ -1,5 +1,5 @@
-//! What goes wrong in this ingester, told where dranspose's parts tell it: the stream `dranspose_logs`, which its controller shows
-//! (CONTRACT ID10). Nobody waits for it, and what Redis does not take in time is left out.
+//! Publishes this ingester's faults in `dranspose_logs`, which dranspose's controller shows
+//! (CONTRACT ID10). Nothing waits for it; lines that Redis does not take in time are dropped.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -9,77 +9,77 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
     connection::{Connection, RequestError},
-    place::Place,
+    target::RedisTarget,
 };
-use crate::trouble::{Line, Watch};
+use crate::log_lines::{LogCollector, LogLine};
 
 const KEY: &str = "dranspose_logs";
-/// Lines that are kept there, of all parts, about.
-const KEPT: usize = 1_000;
-/// Lines that wait for Redis.
-const WAITING: usize = 256;
-/// Longest reply, bytes: ids.
+/// Approximate length to which the stream is trimmed, in lines of all processes.
+const STREAM_LENGTH: usize = 1_000;
+/// Lines that may wait for Redis.
+const PENDING_MAX: usize = 256;
+/// Longest reply, bytes; the replies are ids.
 const REPLY_MAX: usize = 1 << 20;
-/// How often it is looked for something new.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval between two checks for new lines.
+const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The state of the child that outlives its restarts.
+/// Durable state of the child.
 #[derive(Debug, Default)]
-struct Lines {
-    watch: Watch,
-    waiting: VecDeque<Line>,
+struct LogState {
+    collector: LogCollector,
+    waiting: VecDeque<LogLine>,
 }
 
-/// The child that tells of its siblings and all below them.
-pub(crate) fn child(place: Place) -> ChildSpec {
-    let lines = Durable::new("waiting_lines", Lines::default());
+/// Child that publishes faults of its siblings and their children.
+pub(crate) fn child(target: RedisTarget) -> ChildSpec {
+    let lines = Durable::new("waiting_lines", LogState::default());
     let shared = lines.clone();
     let factory = Factory::task(move |cx: StartCx| {
-        let (place, lines) = (place.clone(), shared.clone());
+        let (target, lines) = (target.clone(), shared.clone());
         async move {
-            cx.stop.run_until_cancelled(tell(&place, &lines, &cx)).await;
+            cx.stop.run_until_cancelled(publish(&target, &lines, &cx)).await;
             Ok::<(), Fault>(())
         }
     });
     ChildSpec::worker("log", factory).durable(&lines)
 }
 
-async fn tell(place: &Place, lines: &Durable<Lines>, cx: &StartCx) {
+async fn publish(target: &RedisTarget, lines: &Durable<LogState>, cx: &StartCx) {
     let branch = cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch);
     let lost = cx.vitals.register(
         "lost_log_lines",
         "lines",
         MetricKind::Counter,
-        "Lines about trouble that Redis did not take in time.",
+        "Log lines that Redis did not take in time; they are in the program's own log only.",
     );
     let mut connection = None;
-    let mut look = interval(LOOK);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut tick = interval(INTERVAL);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        look.tick().await;
+        tick.tick().await;
         let Some(node) = cx.tree.node(branch) else { continue };
         let waiting = lines.update(|lines| {
-            let news = cx.tree.events(lines.watch.seen());
-            lines.waiting.extend(lines.watch.lines(&news, &node));
-            let over = lines.waiting.len().saturating_sub(WAITING);
+            let news = cx.tree.events(lines.collector.last_seq());
+            lines.waiting.extend(lines.collector.lines(&news, &node));
+            let over = lines.waiting.len().saturating_sub(PENDING_MAX);
             lost.add(lines.waiting.drain(..over).count() as u64);
             lines.waiting.clone()
         });
-        // That Redis is away is told by the link of its own child.
-        if !waiting.is_empty() && send(place, &mut connection, &waiting).await.is_ok() {
+        // The link of the child `redis` reports that Redis is away.
+        if !waiting.is_empty() && send(target, &mut connection, &waiting).await.is_ok() {
             lines.update(|lines| lines.waiting.clear());
         }
     }
 }
 
 async fn send(
-    place: &Place,
+    target: &RedisTarget,
     slot: &mut Option<Connection>,
-    lines: &VecDeque<Line>,
+    lines: &VecDeque<LogLine>,
 ) -> Result<(), RequestError> {
     let mut connection = match slot.take() {
         Some(connection) => connection,
-        None => place.connect(Duration::ZERO, REPLY_MAX).await?,
+        None => target.connect(Duration::ZERO, REPLY_MAX).await?,
     };
     let mut commands = pipe();
     for line in lines {
@@ -91,7 +91,7 @@ async fn send(
             ("created", &created),
             ("levelname", line.level.name()),
         ];
-        let command = commands.cmd("XADD").arg(KEY).arg("MAXLEN").arg("~").arg(KEPT).arg("*");
+        let command = commands.cmd("XADD").arg(KEY).arg("MAXLEN").arg("~").arg(STREAM_LENGTH).arg("*");
         command.arg(&fields).ignore();
     }
     connection.ask_all(&commands).await?;

@@ -1,4 +1,5 @@
-//! Reads one stream, over any number of connections. An entry that cannot be used is skipped, counted and named; the next one is read.
+//! Reader of one Redis stream over any number of connections. An invalid entry is skipped, counted
+//! and noted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,37 +9,39 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     connection::{Connection, RequestError},
-    entry::{Entry, Id, of_id, of_range, of_read},
+    entry::{Entry, Id, parse_id, parse_xrange, parse_xread},
 };
 
-/// Shortest time that a read without an entry takes, whatever the peer does with its time-out.
-const READ_MIN: Duration = Duration::from_millis(100);
+/// Shortest duration of an empty read, in case the peer ignores the blocking time-out.
+const EMPTY_READ_MIN: Duration = Duration::from_millis(100);
 
-/// Gives the id of the first entry and nothing else: for entries that are too long to be read.
-const ID_OF: &str = "local e = redis.call(ARGV[1], KEYS[1], ARGV[2], ARGV[3], 'COUNT', 1) \
+/// Script that returns only the id of the first entry, for entries that are too long to read.
+const ID_SCRIPT: &str = "local e = redis.call(ARGV[1], KEYS[1], ARGV[2], ARGV[3], 'COUNT', 1) \
     return e[1] and e[1][1] or false";
 
-/// Ids and contents; no content where an entry was skipped.
+/// Ids and contents; None for a skipped entry.
 type Entries = Vec<(Id, Option<Vec<u8>>)>;
 
 /// Reader of one stream.
 pub(super) struct StreamReader {
     key: Arc<str>,
     block: Duration,
-    /// Entries read at once at the most.
+    /// Most entries of one read.
     count_max: usize,
-    /// Entries read at once now: fewer after a reply that was too long. 0: the next entry alone is too long.
+    /// Entries of the next read, fewer after a reply that was too long. 0: the next entry alone is
+    /// too long.
     count: usize,
-    /// The newest entry is too long: only its id is asked for.
-    long_top: bool,
-    /// The last request was changed to ask for less.
-    asks_less: bool,
+    /// The newest entry is too long; only its id is read.
+    newest_oversized: bool,
+    /// The next request is smaller than the one that failed.
+    reduced_request: bool,
     vitals: Arc<Vitals>,
     skipped: Metric,
 }
 
 impl StreamReader {
-    /// Reads `key`, up to `count` entries at once, and waits up to `block` for one. Entries that are skipped are counted by `skipped`.
+    /// Reads `key`, up to `count` entries at once, waiting up to `block` for one. `skipped` counts
+    /// skipped entries.
     pub(super) fn new(
         key: impl Into<Arc<str>>,
         count: usize,
@@ -47,14 +50,24 @@ impl StreamReader {
         skipped: Metric,
     ) -> Self {
         let (key, vitals) = (key.into(), vitals.clone());
-        Self { key, block, count_max: count, count, long_top: false, asks_less: false, vitals, skipped }
+        Self {
+            key,
+            block,
+            count_max: count,
+            count,
+            newest_oversized: false,
+            reduced_request: false,
+            vitals,
+            skipped,
+        }
     }
 
-    /// Entries after `last`, each with its id and content; none if there is none, also after waiting for one if `wait`. Where the
-    /// content is None the entry was skipped.
+    /// Entries after `last` with id and content; None as content of a skipped entry. With `wait` it
+    /// blocks while there are none.
     ///
     /// # Errors
-    /// As [`Connection::ask`]. After [`RequestError::TooLong`] the next read asks for less, unless it cannot.
+    /// See [`Connection::ask`]. After [`RequestError::TooLong`] the next read requests less, if
+    /// possible.
     pub(super) async fn read(
         &mut self,
         redis: &mut Connection,
@@ -62,7 +75,7 @@ impl StreamReader {
         wait: bool,
     ) -> Result<Entries, RequestError> {
         if self.count == 0 {
-            return self.pass_over(redis, last).await;
+            return self.skip_oversized(redis, last).await;
         }
         let began = Instant::now();
         let mut command = cmd("XREAD");
@@ -71,40 +84,43 @@ impl StreamReader {
             command.arg("BLOCK").arg(self.block.as_millis() as usize);
         }
         command.arg("STREAMS").arg(&*self.key).arg(last.to_string());
-        let entries = redis.ask(&command).await.and_then(of_read).inspect_err(|error| {
+        let entries = redis.ask(&command).await.and_then(parse_xread).inspect_err(|error| {
             if matches!(error, RequestError::TooLong(_)) {
                 self.count /= 4;
-                self.asks_less = true;
+                self.reduced_request = true;
             }
         })?;
         self.count = (self.count * 2).min(self.count_max);
         if entries.is_empty() && wait {
-            sleep(READ_MIN.saturating_sub(began.elapsed())).await;
+            sleep(EMPTY_READ_MIN.saturating_sub(began.elapsed())).await;
         }
-        self.in_order(entries, last)
+        self.without_repeats(entries, last)
     }
 
-    /// Tells whether the last request failed in a way that the next one avoids: it need not wait.
-    pub(super) fn asks_less(&mut self) -> bool {
-        std::mem::take(&mut self.asks_less)
+    /// Returns true, once, after a failure that the next, smaller request avoids; it need not be
+    /// delayed.
+    pub(super) fn reduced_request(&mut self) -> bool {
+        std::mem::take(&mut self.reduced_request)
     }
 
-    /// The id of the newest entry; None without any.
-    pub(super) async fn top(&mut self, redis: &mut Connection) -> Result<Option<Id>, RequestError> {
-        if self.long_top {
-            return self.id_of(redis, ["XREVRANGE", "+", "-"]).await;
+    /// Id of the newest entry; None without entries.
+    pub(super) async fn newest_id(&mut self, redis: &mut Connection) -> Result<Option<Id>, RequestError> {
+        if self.newest_oversized {
+            return self.fetch_id(redis, ["XREVRANGE", "+", "-"]).await;
         }
         let mut command = cmd("XREVRANGE");
         command.arg(&*self.key).arg("+").arg("-").arg("COUNT").arg(1);
-        let entries = redis.ask(&command).await.and_then(of_range).inspect_err(|error| {
-            self.long_top = matches!(error, RequestError::TooLong(_));
-            self.asks_less = self.long_top;
+        let entries = redis.ask(&command).await.and_then(parse_xrange).inspect_err(|error| {
+            self.newest_oversized = matches!(error, RequestError::TooLong(_));
+            self.reduced_request = self.newest_oversized;
         })?;
-        let id = |entry: &Entry| entry.id.ok_or(RequestError::Odd { found: "none", wanted: "an entry's id" });
+        let id = |entry: &Entry| {
+            entry.id.ok_or(RequestError::Unexpected { found: "none", wanted: "an entry's id" })
+        };
         entries.first().map(id).transpose()
     }
 
-    /// Counts and names an entry that cannot be used.
+    /// Counts and notes an entry that cannot be used.
     pub(super) fn skip(&self, id: Option<Id>, why: &str) {
         self.skipped.add(1);
         let id = id.map_or_else(|| "without an id".to_owned(), |id| id.to_string());
@@ -113,7 +129,7 @@ impl StreamReader {
         self.vitals.note(text);
     }
 
-    fn in_order(&self, entries: Vec<Entry>, last: Id) -> Result<Entries, RequestError> {
+    fn without_repeats(&self, entries: Vec<Entry>, last: Id) -> Result<Entries, RequestError> {
         let none = entries.is_empty();
         let mut newest = last;
         let mut read = Vec::with_capacity(entries.len());
@@ -122,7 +138,7 @@ impl StreamReader {
                 self.skip(None, &data.err().unwrap_or_default());
                 continue;
             };
-            // None twice, whatever the peer gives.
+            // Skips repeated entries, whatever the peer sends.
             if id <= newest {
                 continue;
             }
@@ -132,19 +148,19 @@ impl StreamReader {
         if read.is_empty() && !none { Err(RequestError::Stale(last.to_string())) } else { Ok(read) }
     }
 
-    /// The next entry alone is longer than a reply may be.
-    async fn pass_over(&mut self, redis: &mut Connection, last: Id) -> Result<Entries, RequestError> {
-        let found = self.id_of(redis, ["XRANGE", &last.next().to_string(), "+"]).await?;
+    /// Skips the next entry, which alone exceeds the longest reply.
+    async fn skip_oversized(&mut self, redis: &mut Connection, last: Id) -> Result<Entries, RequestError> {
+        let found = self.fetch_id(redis, ["XRANGE", &last.next().to_string(), "+"]).await?;
         self.count = 1;
         let Some(id) = found.filter(|id| *id > last) else { return Ok(Vec::new()) };
-        self.skip(Some(id), "it is longer than a reply may be");
+        self.skip(Some(id), "it is longer than the longest reply");
         Ok(vec![(id, None)])
     }
 
-    async fn id_of(&self, redis: &mut Connection, range: [&str; 3]) -> Result<Option<Id>, RequestError> {
-        let script = Script::new(ID_OF);
+    async fn fetch_id(&self, redis: &mut Connection, range: [&str; 3]) -> Result<Option<Id>, RequestError> {
+        let script = Script::new(ID_SCRIPT);
         let mut script = script.key(&*self.key);
         range.iter().for_each(|word| _ = script.arg(*word));
-        redis.run(&script).await.and_then(|id: Value| of_id(&id))
+        redis.run(&script).await.and_then(|id: Value| parse_id(&id))
     }
 }

@@ -1,4 +1,4 @@
-//! Limit of replies: the client library buffers a reply whole, however long it is.
+//! Limit of replies, which the client library buffers whole.
 
 use std::sync::{
     Arc,
@@ -7,10 +7,10 @@ use std::sync::{
 
 use orchestrator_edge::{FrameLimit, LimitError};
 
-/// Most lines of one reply. Each value takes a line, and a value takes more memory than the shortest line.
+/// Most lines of one reply. Each value takes a line, and more memory than the shortest line.
 const LINES_MAX: usize = 1 << 18;
 
-/// Limit of one reply. It belongs to what was sent last.
+/// Limit of the reply to the last request.
 #[derive(Debug)]
 pub(super) struct ReplyLimit {
     reply_max: usize,
@@ -20,7 +20,7 @@ pub(super) struct ReplyLimit {
 }
 
 impl ReplyLimit {
-    /// Limits replies to `reply_max` bytes. `over` is set when one was longer.
+    /// Limits replies to `reply_max` bytes. `over` is set after a longer one.
     pub(super) fn new(reply_max: usize, over: Arc<AtomicBool>) -> Self {
         Self { reply_max, bytes: 0, lines: 0, over }
     }
@@ -51,7 +51,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads a reply of these bytes on a connection that allows ten.
+    /// Reads two replies of these bytes on a connection that allows 512 KiB.
     async fn reply(bytes: &[u8]) -> (io::Result<usize>, bool) {
         let (ours, mut theirs) = duplex(1 << 20);
         let over = Arc::<AtomicBool>::default();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_reply_has_the_whole_limit_and_a_longer_one_ends_the_connection() {
+    async fn a_reply_over_the_limit_closes_the_connection() {
         assert!(matches!(reply(&vec![b'x'; 1 << 19]).await, (Ok(_), false)));
         assert!(matches!(reply(&vec![b'x'; (1 << 19) + 1]).await, (Err(_), true)));
         assert!(matches!(reply(&vec![b'\n'; LINES_MAX]).await, (Ok(_), false)));

@@ -1,4 +1,4 @@
-//! The `updates` stream: every entry, in order, none twice (CONTRACT ID06, IO01).
+//! Reader of the `updates` stream: delivers every entry in order and once (CONTRACT ID06, IO01).
 
 use std::{convert::Infallible, time::Duration};
 
@@ -6,10 +6,10 @@ use orchestrator_edge::Reconnect;
 use orchestrator_supervise::{ChildSpec, Durable, MetricKind, Recipient, StartCx};
 
 use super::{
-    connection::{Connection, RequestError, shortened},
-    entry::{Id, shown},
-    place::{BACKOFF, Place, advice},
+    connection::{Connection, RequestError, truncated},
+    entry::{Id, excerpt},
     reader::StreamReader,
+    target::{BACKOFF, RedisTarget, advice},
 };
 use crate::{messages::UpdatesArrived, updates::ControllerUpdate};
 
@@ -22,10 +22,10 @@ const COUNT: usize = 256;
 const REPLY_MAX: usize = 16 << 20;
 /// Longest update, bytes: room for ten thousand parameters.
 const UPDATE_MAX: usize = 1 << 20;
-/// How long the ingester may take over a batch: parameters to be fetched, a mapping to be begun.
-const HANDLING: Duration = Duration::from_secs(60);
+/// Time-out of the ingester for a batch, which may fetch parameters and start a mapping.
+const HANDLING_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The last entry of the updates that was handled. None before the first look: what is older than that is not replayed.
+/// Id of the last handled update. None before the first read, which starts at the newest entry.
 #[derive(Debug, Clone)]
 pub struct Position(Durable<Option<Id>>);
 
@@ -36,32 +36,32 @@ impl Default for Position {
 }
 
 impl Position {
-    /// Declares it as state of `child`.
-    pub fn declare(&self, child: ChildSpec) -> ChildSpec {
+    /// Adds the position to `child` as durable state.
+    pub fn add_durable_state(&self, child: ChildSpec) -> ChildSpec {
         child.durable(&self.0)
     }
 }
 
-/// Follows until the stop.
+/// Reads updates until the stop.
 pub(super) async fn follow(
-    place: &Place,
+    target: &RedisTarget,
     ingester: &Recipient<UpdatesArrived>,
     position: &Position,
     cx: &StartCx,
 ) {
-    let mut reconnect = Reconnect::new(cx.vitals.link("redis", place.endpoint()), BACKOFF);
+    let mut reconnect = Reconnect::new(cx.vitals.link("redis", target.endpoint()), BACKOFF);
     let skipped = cx.vitals.register(
         "invalid_updates",
         "",
         MetricKind::Counter,
-        "Entries of the controller's updates that could not be read, skipped.",
+        "Entries of the controller's updates that could not be read and were skipped.",
     );
     let mut reader = StreamReader::new(KEY, COUNT, BLOCK, &cx.vitals, skipped);
     let following = async {
         loop {
-            let Err(error) = connection(place, ingester, position, &mut reader, &mut reconnect).await;
-            if !reader.asks_less() {
-                tokio::time::sleep(reconnect.failed(advice(&error, place.endpoint()))).await;
+            let Err(error) = read_connection(target, ingester, position, &mut reader, &mut reconnect).await;
+            if !reader.reduced_request() {
+                tokio::time::sleep(reconnect.failed(advice(&error, target.endpoint()))).await;
             }
         }
     };
@@ -72,70 +72,71 @@ pub(super) async fn follow(
 }
 
 /// Reads on one connection until it fails.
-async fn connection(
-    place: &Place,
+async fn read_connection(
+    target: &RedisTarget,
     ingester: &Recipient<UpdatesArrived>,
     position: &Position,
     reader: &mut StreamReader,
     reconnect: &mut Reconnect,
 ) -> Result<Infallible, RequestError> {
-    let mut redis = place.connect(BLOCK, REPLY_MAX).await?;
-    let mut last = begin(&mut redis, reader, position).await?;
+    let mut redis = target.connect(BLOCK, REPLY_MAX).await?;
+    let mut last = start_position(&mut redis, reader, position).await?;
     reconnect.connected();
     loop {
         let entries = reader.read(&mut redis, last, true).await?;
         let Some((newest, _)) = entries.last() else {
-            last = begin(&mut redis, reader, position).await?;
+            last = start_position(&mut redis, reader, position).await?;
             continue;
         };
         let newest = *newest;
-        let updates = entries.into_iter().filter_map(|(id, data)| parsed(reader, id, &data?)).collect();
-        hand_over(updates, ingester).await;
+        let updates = entries.into_iter().filter_map(|(id, data)| parse_update(reader, id, &data?)).collect();
+        deliver(updates, ingester).await;
         position.0.update(|position| *position = Some(newest));
         last = newest;
         reconnect.succeeded();
     }
 }
 
-/// Where to read on. A stream that was emptied, or made anew with smaller ids, has nothing that was seen: it is read from its
+/// Position to read from. A stream that was emptied or recreated with smaller ids is read from its
 /// beginning.
-async fn begin(
+async fn start_position(
     redis: &mut Connection,
     reader: &mut StreamReader,
     position: &Position,
 ) -> Result<Id, RequestError> {
-    let top = reader.top(redis).await?.unwrap_or_default();
+    let newest_id = reader.newest_id(redis).await?.unwrap_or_default();
     Ok(position.0.update(|position| {
-        let begin = match *position {
-            None => top,
-            Some(seen) if seen <= top => seen,
+        let start_position = match *position {
+            None => newest_id,
+            Some(seen) if seen <= newest_id => seen,
             Some(_) => Id::default(),
         };
-        *position = Some(begin);
-        begin
+        *position = Some(start_position);
+        start_position
     }))
 }
 
-/// Until the ingester has handled them: it may be restarted in between.
-async fn hand_over(updates: Vec<ControllerUpdate>, ingester: &Recipient<UpdatesArrived>) {
+/// Delivers updates until the ingester has handled them; it may restart in between.
+async fn deliver(updates: Vec<ControllerUpdate>, ingester: &Recipient<UpdatesArrived>) {
     if updates.is_empty() {
         return;
     }
-    while ingester.ask(UpdatesArrived(updates.clone()), HANDLING).await != Ok(true) {
-        tracing::warn!("updates of the controller were not handled: handing them over again");
+    while ingester.ask(UpdatesArrived(updates.clone()), HANDLING_TIMEOUT).await != Ok(true) {
+        tracing::warn!("updates of the controller were not handled: delivering them again");
         tokio::time::sleep(BACKOFF.first).await;
     }
 }
 
-fn parsed(reader: &StreamReader, id: Id, data: &[u8]) -> Option<ControllerUpdate> {
+fn parse_update(reader: &StreamReader, id: Id, data: &[u8]) -> Option<ControllerUpdate> {
     let update = if data.len() > UPDATE_MAX {
         Err(format!("it is longer than {UPDATE_MAX} bytes"))
     } else {
-        serde_json::from_slice(data).map_err(|error| shortened(&error))
+        serde_json::from_slice(data).map_err(|error| truncated(&error))
     };
     update
         .map_err(|why| {
-            reader.skip(Some(id), &format!("no update of a controller: {why}: {}", shown(b"data", data)))
+            reader
+                .skip(Some(id), &format!("not an update of a controller: {why}: {}", excerpt(b"data", data)))
         })
         .ok()
 }

@@ -1,4 +1,4 @@
-//! Where a source is dialled.
+//! Address of a source that is dialled.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use orchestrator_edge::HostPort;
 
 use crate::source::SourceError;
 
-/// Its host and port.
+/// Host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address(pub(super) HostPort);
 
 impl Address {
-    /// Reads `tcp://host:port`; IPv6 addresses stand in brackets.
+    /// Parses `tcp://host:port`; IPv6 addresses are in brackets.
     ///
     /// # Errors
-    /// It is none; the text says what to write.
+    /// The address is invalid; the text says what to write.
     pub fn parse(url: &str) -> Result<Self, SourceError> {
         let at = url.strip_prefix("tcp://").and_then(|at| HostPort::parse(at.trim_end_matches('/'), None));
         at.map(Self).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Connections that we make: tried for ever, with what is wrong told to the link.
+//! Outgoing connections: retried without limit, with the error reported to the link.
 
 use std::time::Duration;
 
@@ -15,15 +15,16 @@ use crate::{
     source::{SourceCounts, SourceCx},
 };
 
-/// Longest look-up and connecting, and longest greeting.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// Short: frames of a source that cannot be slowed are lost meanwhile.
+/// Time-out for name lookup and connecting, and for a greeting.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Delays between two attempts, short since a source without backpressure loses frames meanwhile.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
-/// A peer that vanished without a word is noticed a minute or two later: an idle source says nothing either.
-const SILENCE: Duration = Duration::from_secs(60);
-const PROBES: (Duration, u32) = (Duration::from_secs(15), 4);
+/// Idle time before keep-alive probes. An idle source sends nothing, so a vanished peer is detected
+/// after about two minutes.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_PROBES: (Duration, u32) = (Duration::from_secs(15), 4);
 
-/// Dials one address for one run.
+/// Connections to one address over one run.
 #[derive(Debug)]
 pub(super) struct Dialler {
     address: Address,
@@ -37,14 +38,14 @@ pub(super) struct Dialler {
 
 impl Dialler {
     pub(super) fn new(address: Address, cx: &SourceCx) -> Self {
-        // What the link says is of the run before.
+        // Clears the former run's state of the link.
         cx.link.connecting(0);
         let reconnect = Reconnect::new(cx.link.clone(), BACKOFF);
         let (link, counts) = (cx.link.clone(), cx.counts.clone());
         Self { address, link, reconnect, counts, was_up: false, progressed: false }
     }
 
-    /// Tries until there is a connection that `open` is content with. Its error says what to do.
+    /// Retries until `open` accepts a connection. Its error says what to do.
     pub(super) async fn dial<C>(&mut self, open: impl AsyncFn(TcpStream) -> Result<C, String>) -> C {
         loop {
             match self.try_once(&open).await {
@@ -56,24 +57,24 @@ impl Dialler {
                     }
                     return connection;
                 }
-                Err(reason) => self.wait(&reason).await,
+                Err(reason) => self.back_off(&reason).await,
             }
         }
     }
 
-    /// Begins the delays anew: a message of the source was processed. Cheap, for every message.
+    /// Resets the delays after a message was processed. Cheap enough for every message.
     pub(super) fn progressed(&mut self) {
         if !std::mem::replace(&mut self.progressed, true) {
             self.reconnect.succeeded();
         }
     }
 
-    /// The connection is gone: waits for a moment before the next try.
-    pub(super) async fn lost(&mut self, reason: &str) {
-        self.wait(&format!("{reason}: see that the source runs")).await;
+    /// Reports a lost connection and waits before the next attempt.
+    pub(super) async fn connection_lost(&mut self, reason: &str) {
+        self.back_off(&format!("{reason}: check that the source runs")).await;
     }
 
-    async fn wait(&mut self, reason: &str) {
+    async fn back_off(&mut self, reason: &str) {
         let delay = self.reconnect.failed(format!("{}: {reason}", self.address));
         sleep(delay).await;
     }
@@ -81,17 +82,19 @@ impl Dialler {
     async fn try_once<C>(&self, open: &impl AsyncFn(TcpStream) -> Result<C, String>) -> Result<C, String> {
         let advice = "start the source there, or correct upstream_url";
         let connecting = TcpStream::connect((&*self.address.0.host, self.address.0.port));
-        let stream = match timeout(PATIENCE, connecting).await {
+        let stream = match timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return Err(format!("{error}: {advice}")),
-            Err(_elapsed) => return Err(format!("no answer within {} s: {advice}", PATIENCE.as_secs())),
+            Err(_elapsed) => {
+                return Err(format!("no answer within {} s: {advice}", CONNECT_TIMEOUT.as_secs()));
+            }
         };
         keep_alive(&stream).map_err(|error| format!("keep-alive cannot be set: {error}"))?;
         open(stream).await
     }
 }
 
-/// The connection goes with the run, and so does what the link says of it.
+/// Clears the link's state with the end of the run.
 impl Drop for Dialler {
     fn drop(&mut self) {
         self.link.connecting(0);
@@ -100,7 +103,7 @@ impl Drop for Dialler {
 
 fn keep_alive(stream: &TcpStream) -> rustix::io::Result<()> {
     set_socket_keepalive(stream, true)?;
-    set_tcp_keepidle(stream, SILENCE)?;
-    set_tcp_keepintvl(stream, PROBES.0)?;
-    set_tcp_keepcnt(stream, PROBES.1)
+    set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+    set_tcp_keepintvl(stream, KEEPALIVE_PROBES.0)?;
+    set_tcp_keepcnt(stream, KEEPALIVE_PROBES.1)
 }

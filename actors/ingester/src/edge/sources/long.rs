@@ -1,8 +1,9 @@
-//! Long messages are read on the arbiter that sends them on: what one processor has read, another one would fetch again from its
-//! cache. Short ones are read and taken apart beside the sending, on the stream's own arbiter.
+//! Long messages are read on the arbiter that sends them on, since another processor would have to
+//! fetch them from its cache. Short ones are read on the stream's own arbiter, in parallel with the
+//! sending.
 //!
-//! And one is read after the other is sent, into the same buffer: several would take turns in the cache. Only where that takes
-//! long, since a worker is slow or the dump still has it, is the next one read before.
+//! The next long message is read after the last one is sent, into the same buffer, to stay in the
+//! cache. If the last one is held for long, e.g. by a slow worker, the next one is read before.
 
 use std::time::Duration;
 
@@ -17,32 +18,34 @@ use crate::{
     item::Parts,
 };
 
-/// From here on a message is long, bytes: handing it over costs less than fetching it.
-const LONG: usize = 256 << 10;
-/// So many short messages in a row bring a connection back: a start and an end between long ones do not.
-const SHORT: u32 = 64;
-/// So long the next message waits for the last one to be sent.
-const PATIENCE: Duration = Duration::from_millis(20);
-/// So long none waits after one has waited in vain: a slow worker costs the others a thirtieth of their rate at the most.
-const IMPATIENCE: Duration = Duration::from_millis(600);
-/// Connections that may wait: a stream has one, and a run that has ended may have left one behind.
-const WAITING: usize = 4;
+/// Shortest message that is read by the companion, bytes.
+const LONG_BYTES: usize = 256 << 10;
+/// Short messages in a row after which the connection moves back; the start and end between series
+/// do not.
+const SHORT_RUN: u32 = 64;
+/// Longest wait for the last message to be released before the next read.
+const RELEASE_TIMEOUT: Duration = Duration::from_millis(20);
+/// Time without such waits after one has timed out. A slow worker then costs the others a thirtieth
+/// of their rate at most.
+const EAGER_PERIOD: Duration = Duration::from_millis(600);
+/// Connections that may wait for the companion: one of the stream, and those of former runs.
+const CONNECTIONS_MAX: usize = 4;
 
-/// What a read gives.
+/// Result of a read.
 type Read = Result<Option<Parts>, StreamError>;
 
-/// Reads messages elsewhere: in a child, the companion of its stream.
+/// Handle of the companion that reads long messages.
 #[derive(Debug, Clone)]
-pub(super) struct LongReader(Outbox<Loan>);
+pub(super) struct LongReader(Outbox<LentConnection>);
 
-/// A connection that is lent; it is closed when its messages are not wanted any more.
+/// A connection moved to the companion. It is closed when the receiver is dropped.
 #[derive(Debug)]
-struct Loan {
+struct LentConnection {
     connection: Box<Connection>,
     reads: mpsc::Sender<Returned>,
 }
 
-/// A message, with the last one the connection.
+/// A message; with the last one the connection.
 #[derive(Debug)]
 struct Returned {
     read: Read,
@@ -50,53 +53,54 @@ struct Returned {
 }
 
 impl LongReader {
-    /// A reader, and the child that it needs.
+    /// Returns a handle, and the factory of the companion.
     pub(super) fn new() -> (Self, Factory) {
-        let (loans, slot) = inbox(WAITING);
+        let (connections, slot) = inbox(CONNECTIONS_MAX);
         let inbox = slot.clone();
         let child = Factory::task(move |cx| serve(inbox.clone(), cx));
-        (Self(loans), child.with_inbox("connections", &slot))
+        (Self(connections), child.with_inbox("connections", &slot))
     }
 }
 
-/// The messages of one connection.
+/// Messages of one connection.
 #[derive(Debug)]
 pub(super) struct Messages {
-    at: At,
+    location: ReaderLocation,
     reader: Option<LongReader>,
-    /// Was the last one long? The next one is read as such, too.
+    /// The last message was long, so the next one is read by the companion.
     is_long: bool,
 }
 
-/// Where they are read.
+/// Reader of the connection.
 #[derive(Debug)]
-enum At {
-    Here(Box<Connection>),
-    /// One is read ahead.
+enum ReaderLocation {
+    Local(Box<Connection>),
+    /// The companion reads one message ahead.
     Lent(mpsc::Receiver<Returned>),
 }
 
 impl Messages {
-    /// Of `connection`; long ones are read by `reader`, if there is one.
+    /// Reads `connection`; `reader` reads long messages, if given.
     pub(super) fn new(connection: Connection, reader: Option<LongReader>) -> Self {
-        Self { at: At::Here(Box::new(connection)), reader, is_long: false }
+        Self { location: ReaderLocation::Local(Box::new(connection)), reader, is_long: false }
     }
 
-    /// The next message; None after the peer closed between two.
+    /// Next message; None after the peer closed between two messages.
     ///
     /// # Errors
-    /// As [`MessageReader::next_message`](crate::edge::zmtp_stream::MessageReader::next_message). Do not go on then.
+    /// See [`MessageReader::next_message`](crate::edge::zmtp_stream::MessageReader::next_message).
+    /// Do not read on then.
     pub(super) async fn next(&mut self) -> Read {
         if self.is_long {
             self.lend().await;
         }
-        let read = match &mut self.at {
-            At::Here(connection) => connection.reader.next_message(&mut connection.writer).await,
-            At::Lent(reads) => {
-                // Without a word the reader has ended, with the connection.
+        let read = match &mut self.location {
+            ReaderLocation::Local(connection) => connection.reader.next_message(&mut connection.writer).await,
+            ReaderLocation::Lent(reads) => {
+                // Without a message the companion has ended and closed the connection.
                 let Some(Returned { read, connection }) = reads.recv().await else { return Ok(None) };
                 if let Some(connection) = connection {
-                    self.at = At::Here(Box::new(connection.moved_here()?));
+                    self.location = ReaderLocation::Local(Box::new(connection.reregister()?));
                 }
                 read
             }
@@ -105,31 +109,33 @@ impl Messages {
         read
     }
 
-    /// The next message if it is here, and read already.
+    /// Next message if it is already buffered.
     pub(super) fn buffered(&mut self) -> Option<Parts> {
-        match &mut self.at {
-            At::Here(connection) => connection.reader.buffered(),
-            At::Lent(_) => None,
+        match &mut self.location {
+            ReaderLocation::Local(connection) => connection.reader.buffered(),
+            ReaderLocation::Lent(_) => None,
         }
     }
 
     async fn lend(&mut self) {
-        let (At::Here(_), Some(reader)) = (&self.at, &self.reader) else { return };
+        let (ReaderLocation::Local(_), Some(reader)) = (&self.location, &self.reader) else { return };
         let (reads, returned) = mpsc::channel(1);
-        if let At::Here(connection) = std::mem::replace(&mut self.at, At::Lent(returned)) {
-            // Refused it is closed, which the next read tells.
-            let _ = reader.0.send(Loan { connection, reads }).await;
+        if let ReaderLocation::Local(connection) =
+            std::mem::replace(&mut self.location, ReaderLocation::Lent(returned))
+        {
+            // If the companion refuses, the connection closes and the next read reports that.
+            let _ = reader.0.send(LentConnection { connection, reads }).await;
         }
     }
 }
 
 fn is_long(message: &Parts) -> bool {
-    message.iter().map(bytes::Bytes::len).sum::<usize>() >= LONG
+    message.iter().map(bytes::Bytes::len).sum::<usize>() >= LONG_BYTES
 }
 
-async fn serve(loans: InboxSlot<Loan>, cx: StartCx) -> Result<(), Fault> {
-    let mut loans = loans.open();
-    while let Some(Loan { connection, reads }) = loans.next(&cx).await {
+async fn serve(connections: InboxSlot<LentConnection>, cx: StartCx) -> Result<(), Fault> {
+    let mut connections = connections.open();
+    while let Some(LentConnection { connection, reads }) = connections.next(&cx).await {
         let unwanted = reads.clone();
         tokio::select! {
             biased;
@@ -142,28 +148,28 @@ async fn serve(loans: InboxSlot<Loan>, cx: StartCx) -> Result<(), Fault> {
 }
 
 async fn read(connection: Box<Connection>, reads: &mpsc::Sender<Returned>) {
-    // Here, and not where it was dialled, its readiness is waited for: each packet that comes would wake that thread.
-    let mut connection = match connection.moved_here() {
+    // Registers the socket with this runtime; otherwise each packet would wake the dialling thread.
+    let mut connection = match connection.reregister() {
         Ok(connection) => Box::new(connection),
         Err(error) => {
             let _ = reads.send(Returned { read: Err(error.into()), connection: None }).await;
             return;
         }
     };
-    let (mut short, mut impatient_until) = (0, None);
-    // Not before the last one was taken: what nobody takes is not read, which slows the sender.
+    let (mut short, mut eager_until) = (0, None);
+    // Reads only after the last message was taken, which slows the sender.
     while let Ok(permit) = reads.reserve().await {
-        if impatient_until.is_none_or(|until| Instant::now() >= until) {
-            let sent = timeout(PATIENCE, connection.reader.last_is_released()).await;
-            impatient_until = sent.is_err().then(|| Instant::now() + IMPATIENCE);
+        if eager_until.is_none_or(|until| Instant::now() >= until) {
+            let sent = timeout(RELEASE_TIMEOUT, connection.reader.last_is_released()).await;
+            eager_until = sent.is_err().then(|| Instant::now() + EAGER_PERIOD);
         }
         let read = connection.reader.next_message(&mut connection.writer).await;
         match &read {
             Ok(Some(message)) if is_long(message) => short = 0,
             Ok(Some(_)) => short += 1,
-            Ok(None) | Err(_) => short = SHORT,
+            Ok(None) | Err(_) => short = SHORT_RUN,
         }
-        if short == SHORT {
+        if short == SHORT_RUN {
             return permit.send(Returned { read, connection: Some(connection) });
         }
         permit.send(Returned { read, connection: None });

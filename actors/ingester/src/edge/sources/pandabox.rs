@@ -1,4 +1,5 @@
-//! PandABox over TCP (CONTRACT IP24): a connection for each run. One that is lost is made anew; an arm that was under way is not to be had again.
+//! PandABox over TCP (CONTRACT IP24), with one connection for each run. After a lost connection the
+//! source reconnects; the rest of an arm in progress is lost.
 
 use std::collections::VecDeque;
 
@@ -13,15 +14,15 @@ use tokio::{
 use crate::{
     edge::sources::{
         address::Address,
-        dial::{Dialler, PATIENCE},
-        tally::Tally,
+        dial::{CONNECT_TIMEOUT, Dialler},
+        outcome_counter::OutcomeCounter,
     },
     item::Item,
     protocol::pandabox::{HELLO, PandaBox},
     source::{Items, Source, SourceCx},
 };
 
-/// What is read at once, bytes.
+/// Bytes of one read.
 const BLOCK: usize = 64 << 10;
 
 /// A PandABox.
@@ -31,7 +32,7 @@ pub struct PandaBoxSource {
 }
 
 impl PandaBoxSource {
-    /// Its data port is at `address`.
+    /// Dials the data port at `address`.
     pub fn new(address: Address) -> Self {
         Self { address }
     }
@@ -43,7 +44,7 @@ impl Source for PandaBoxSource {
             dialler: Dialler::new(self.address.clone(), &cx),
             wire: None,
             items: VecDeque::new(),
-            tally: Tally::new(cx),
+            outcome_counter: OutcomeCounter::new(cx),
         };
         unfold(run, |mut run| async move { Some((Ok(run.next().await), run)) }).boxed_local()
     }
@@ -53,10 +54,10 @@ struct Run {
     dialler: Dialler,
     wire: Option<Wire>,
     items: VecDeque<Item>,
-    tally: Tally,
+    outcome_counter: OutcomeCounter,
 }
 
-/// One connection, and what is known of it.
+/// A connection and its protocol state.
 struct Wire {
     stream: TcpStream,
     panda: PandaBox,
@@ -71,23 +72,24 @@ impl Run {
             }
             let Some(wire) = &mut self.wire else {
                 let (mut wire, items) = self.dialler.dial(open).await;
-                self.tally.outside(wire.panda.take_outside());
+                self.outcome_counter.outside(wire.panda.take_outside());
                 (self.wire, self.items) = (Some(wire), items);
                 continue;
             };
             let read = wire.read(&mut self.items).await;
             let outside = wire.panda.take_outside();
-            self.tally.outside(outside);
+            self.outcome_counter.outside(outside);
             if outside > 0 || !self.items.is_empty() {
                 self.dialler.progressed();
             }
             let Err(reason) = read else { continue };
             if wire.panda.is_armed() {
-                self.tally
-                    .invalid(&format!("the connection was lost within an arm, whose rest is lost: {reason}"));
+                self.outcome_counter.invalid(&format!(
+                    "the connection was lost within an arm; the rest of the arm is lost: {reason}"
+                ));
             }
             self.wire = None;
-            self.dialler.lost(&reason).await;
+            self.dialler.connection_lost(&reason).await;
         }
     }
 }
@@ -105,7 +107,10 @@ impl Wire {
 }
 
 async fn open(mut stream: TcpStream) -> Result<(Wire, VecDeque<Item>), String> {
-    stream.write_all(HELLO).await.map_err(|error| format!("it takes nothing: {error}: is it a PandABox?"))?;
+    stream
+        .write_all(HELLO)
+        .await
+        .map_err(|error| format!("it does not read: {error}: check that it is a PandABox"))?;
     let mut wire = Wire { stream, panda: PandaBox::default(), block: BytesMut::new() };
     let mut items = VecDeque::new();
     let greeting = async {
@@ -114,11 +119,11 @@ async fn open(mut stream: TcpStream) -> Result<(Wire, VecDeque<Item>), String> {
         }
         Ok(())
     };
-    match timeout(PATIENCE, greeting).await {
+    match timeout(CONNECT_TIMEOUT, greeting).await {
         Ok(greeted) => greeted.map(|()| (wire, items)),
         Err(_elapsed) => Err(format!(
-            "it does not greet within {} s: is this a PandABox's data port (8889)?",
-            PATIENCE.as_secs()
+            "no greeting within {} s: check that this is a PandABox's data port (8889)",
+            CONNECT_TIMEOUT.as_secs()
         )),
     }
 }

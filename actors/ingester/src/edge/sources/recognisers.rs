@@ -1,4 +1,4 @@
-//! Protocols over ZeroMQ, each with its recogniser.
+//! Protocols over ZeroMQ and their recognisers.
 
 use crate::{
     protocol::{
@@ -8,18 +8,19 @@ use crate::{
     zmtp::SocketType,
 };
 
-/// Makes the recogniser of one run.
+/// Creates the recogniser of one run.
 pub type MakeRecogniser = fn() -> Box<dyn Recognise>;
 
 /// A protocol over ZeroMQ.
 pub(super) struct ZmqProtocol {
-    /// Our name of it, and the original's class.
+    /// Short name, and the original's class name.
     pub(super) names: [&'static str; 2],
     pub(super) socket: SocketType,
     pub(super) recogniser: MakeRecogniser,
 }
 
-/// In the order in which a raw capture of an unknown protocol is tried: those that ask for more come first.
+/// Order in which the protocol of a raw capture is detected: protocols with more required fields
+/// come first.
 pub(super) const ZMQ: [ZmqProtocol; 7] = [
     ZmqProtocol {
         names: ["stins", "ZmqPullSingleIngester"],
@@ -58,7 +59,7 @@ pub(super) const ZMQ: [ZmqProtocol; 7] = [
     },
 ];
 
-/// Recognisers of all protocols of which there may be raw captures.
+/// Recognisers of all protocols of raw captures.
 pub(super) fn all_recognisers() -> Vec<Box<dyn Recognise>> {
     ZMQ.iter().map(|protocol| (protocol.recogniser)()).collect()
 }

@@ -1,5 +1,5 @@
-//! Plays files: dumps as they are, raw captures through the recogniser of their protocol. The stream's companion, a thread, reads
-//! ahead a little.
+//! Replay of files: dumps as they are, raw captures through the recogniser of their protocol. The
+//! stream's companion thread reads ahead.
 
 mod reader;
 
@@ -11,27 +11,27 @@ use tokio::time::{Duration, Instant, sleep_until};
 
 use crate::{
     edge::sources::{
+        outcome_counter::OutcomeCounter,
         recognisers::{MakeRecogniser, all_recognisers},
-        replay::reader::{Entries, Reading},
-        tally::Tally,
+        replay::reader::{Entries, FileReader},
     },
     item::{Item, Parts},
     protocol::{
-        Recognise, Verdict,
+        Outcome, Recognise,
         cbors::{Entry, Event},
     },
-    source::{Items, Place, Source, SourceCx, SourceError, Supply},
+    source::{Items, Source, SourceCx, SourceError, SourceFactory, SourceOptions},
 };
 
-/// Bytes that are shown of the name of a dump's stream.
+/// Bytes shown of a stream's name.
 const NAME_SHOWN: usize = 64;
 
-/// How fast a file is played.
+/// Replay speed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Pace {
-    /// As fast as it is taken.
+    /// As fast as items are taken.
     Full,
-    /// As it was recorded.
+    /// By recorded times.
     Recorded,
     /// Time between two items.
     Every(Duration),
@@ -55,28 +55,32 @@ impl Pace {
     }
 }
 
-/// A file that is played from its start in each run.
+/// A file that is replayed from its start in each run.
 #[derive(Debug)]
 struct ReplaySource {
     file: PathBuf,
     pace: Pace,
     recogniser: Option<MakeRecogniser>,
-    reading: Reading,
+    file_reader: FileReader,
 }
 
-/// Plays the file of `place`. `recogniser` is for raw captures; without one the protocol is told by the message that starts the series.
+/// Factory of sources that replay the file of `options`. `recogniser` is for raw captures; without
+/// one the protocol is detected by the message that starts the series.
 ///
 /// # Errors
-/// The pace is none; the text says what to write.
-pub(super) fn supply(place: &Place, recogniser: Option<MakeRecogniser>) -> Result<Supply, SourceError> {
-    let (file, pace) = (PathBuf::from(place.file.as_deref().unwrap_or_default()), place.pace.as_deref());
+/// The pace is invalid; the text says what to write.
+pub(super) fn factory(
+    options: &SourceOptions,
+    recogniser: Option<MakeRecogniser>,
+) -> Result<SourceFactory, SourceError> {
+    let (file, pace) = (PathBuf::from(options.file.as_deref().unwrap_or_default()), options.pace.as_deref());
     let pace = Pace::parse(pace)?;
-    let (reading, companion) = reader::companion();
-    let make = move |_: &Place| {
-        let source = ReplaySource { file: file.clone(), pace, recogniser, reading: reading.clone() };
+    let (file_reader, companion) = reader::companion();
+    let make = move |_: &SourceOptions| {
+        let source = ReplaySource { file: file.clone(), pace, recogniser, file_reader: file_reader.clone() };
         Ok(Box::new(source) as Box<dyn Source>)
     };
-    Ok(Supply { make: Arc::new(make), companion: Some(companion) })
+    Ok(SourceFactory { make: Arc::new(make), companion: Some(companion) })
 }
 
 impl Source for ReplaySource {
@@ -87,15 +91,15 @@ impl Source for ReplaySource {
         };
         let run = Run {
             file: self.file.clone(),
-            reading: self.reading.clone(),
+            file_reader: self.file_reader.clone(),
             entries: None,
             link: cx.link.clone(),
-            clock: Clock { pace: self.pace, first: None, count: 0 },
+            pacer: Pacer { pace: self.pace, first: None, count: 0 },
             candidates,
             items: VecDeque::new(),
-            seen: Vec::new(),
+            other_streams: Vec::new(),
             played: false,
-            tally: Tally::new(cx),
+            outcome_counter: OutcomeCounter::new(cx),
         };
         unfold(Some(run), |run| async move {
             let mut run = run?;
@@ -114,30 +118,30 @@ impl Source for ReplaySource {
 
 struct Run {
     file: PathBuf,
-    reading: Reading,
+    file_reader: FileReader,
     entries: Option<Entries>,
     link: LinkReporter,
-    clock: Clock,
-    /// One as soon as the protocol is known.
+    pacer: Pacer,
+    /// A single one once the protocol is known.
     candidates: Vec<Box<dyn Recognise>>,
     items: VecDeque<Item>,
-    /// Streams of the dump, where ours was not among them.
-    seen: Vec<String>,
+    /// Streams of the dump, if the configured one is not among them.
+    other_streams: Vec<String>,
     played: bool,
-    tally: Tally,
+    outcome_counter: OutcomeCounter,
 }
 
 impl Run {
     async fn next(&mut self) -> Result<Option<Item>, String> {
         loop {
             if let Some(item) = self.items.pop_front() {
-                self.clock.wait_rate().await;
+                self.pacer.wait_rate().await;
                 self.played = true;
                 return Ok(Some(item));
             }
             let entries = match &mut self.entries {
                 Some(entries) => entries,
-                None => self.entries.insert(self.reading.begin(&self.file)?),
+                None => self.entries.insert(self.file_reader.begin(&self.file)?),
             };
             let entry = entries.next().await;
             if matches!(entry, Some(Ok(_))) {
@@ -146,7 +150,7 @@ impl Run {
             match entry {
                 Some(Ok(Entry::Event(event))) => self.take_event(event).await?,
                 Some(Ok(Entry::Message(message))) => {
-                    if self.clock.pace == Pace::Recorded {
+                    if self.pacer.pace == Pace::Recorded {
                         return Err(
                             "a raw capture has no times: give a rate such as pace = \"1000/s\"".to_owned()
                         );
@@ -155,22 +159,23 @@ impl Run {
                 }
                 Some(Err(error)) => return Err(error.to_string()),
                 None if self.played => return Ok(None),
-                None => return Err(self.nothing()),
+                None => return Err(self.no_items_reason()),
             }
         }
     }
 
     async fn take_event(&mut self, event: Event) -> Result<(), String> {
-        let Some(at) = event.streams.iter().position(|stream| stream.name == self.tally.stream()) else {
+        let Some(at) = event.streams.iter().position(|stream| stream.name == self.outcome_counter.stream())
+        else {
             let names = event.streams.iter().map(|stream| sanitize_to(&stream.name, NAME_SHOWN));
-            self.seen.extend(names.take(16_usize.saturating_sub(self.seen.len())));
+            self.other_streams.extend(names.take(16_usize.saturating_sub(self.other_streams.len())));
             return Ok(());
         };
-        if self.clock.pace == Pace::Recorded {
+        if self.pacer.pace == Pace::Recorded {
             let time = event
                 .created_at
                 .ok_or("a dump of this age has no times: give a rate such as pace = \"1000/s\"")?;
-            self.clock.wait_recorded(time).await;
+            self.pacer.wait_recorded(time).await;
         }
         let mut streams = event.streams;
         let stream = streams.swap_remove(at);
@@ -179,53 +184,56 @@ impl Run {
     }
 
     fn take_message(&mut self, message: Parts) {
-        let mut verdict = Verdict::Outside;
+        let mut outcome = Outcome::Outside;
         for at in 0..self.candidates.len() {
-            verdict = self.candidates[at].feed(message.clone(), &mut self.items);
+            outcome = self.candidates[at].feed(message.clone(), &mut self.items);
             if !self.items.is_empty() && self.candidates.len() > 1 {
                 self.candidates = vec![self.candidates.swap_remove(at)];
                 break;
             }
         }
-        // Until the protocol is known, what is invalid in one is so in most.
+        // While the protocol is unknown, most candidates find a valid message invalid.
         if self.candidates.len() == 1 {
-            self.tally.count(verdict);
+            self.outcome_counter.count(outcome);
         } else {
-            self.tally.outside(1);
+            self.outcome_counter.outside(1);
         }
     }
 
-    fn nothing(&self) -> String {
-        let mut seen = self.seen.clone();
-        seen.sort();
-        seen.dedup();
-        match seen.is_empty() {
-            true => "it holds no series: give a dump, or a raw capture that has a message that starts one"
+    fn no_items_reason(&self) -> String {
+        let mut other_streams = self.other_streams.clone();
+        other_streams.sort();
+        other_streams.dedup();
+        match other_streams.is_empty() {
+            true => "it has no series: give a dump, or a raw capture with a message that starts a series"
                 .to_owned(),
             false => {
-                format!("it holds no stream `{}`: name the stream like one of {seen:?}", self.tally.stream())
+                format!(
+                    "it has no stream `{}`: name the stream like one of {other_streams:?}",
+                    self.outcome_counter.stream()
+                )
             }
         }
     }
 }
 
-/// The file is closed with the run.
+/// The link is not up between runs.
 impl Drop for Run {
     fn drop(&mut self) {
         self.link.connecting(0);
     }
 }
 
-/// When the next item is due.
-struct Clock {
+/// Timing of items.
+struct Pacer {
     pace: Pace,
-    /// When the first one was, here and in the file.
+    /// Time of the first item, here and in the file.
     first: Option<(Instant, jiff::Timestamp)>,
     count: u32,
 }
 
-impl Clock {
-    /// Items at a rate are due at multiples from the first one, so that no delay adds up.
+impl Pacer {
+    /// Items at a rate are due at multiples of the interval, so that delays do not add up.
     async fn wait_rate(&mut self) {
         if let Pace::Every(between) = self.pace {
             let (first, _) = *self.first.get_or_insert_with(|| (Instant::now(), jiff::Timestamp::UNIX_EPOCH));
@@ -236,7 +244,7 @@ impl Clock {
 
     async fn wait_recorded(&mut self, time: jiff::Timestamp) {
         let (first, recorded) = *self.first.get_or_insert_with(|| (Instant::now(), time));
-        // Events of a clock that was set back come at once.
+        // After a backward step of the recording clock, events are due at once.
         let after = Duration::try_from(time.duration_since(recorded)).unwrap_or_default();
         sleep_until(first + after).await;
     }

@@ -1,5 +1,5 @@
-//! Sardana over HTTP (CONTRACT IP25, IP28): it dials us. The server stays from the first run on, since posts outside a mapping are answered, too:
-//! the next source at the address goes on with it.
+//! Sardana over HTTP (CONTRACT IP25, IP28). The server stays open after the first run, since posts
+//! outside a mapping are answered, too. The next source at the same address reuses it.
 
 mod body;
 mod server;
@@ -21,8 +21,8 @@ use tokio::{sync::mpsc, time::sleep};
 
 use crate::{
     edge::sources::{
-        sardana::server::{Posted, Server},
-        tally::Tally,
+        outcome_counter::OutcomeCounter,
+        sardana::server::{AcceptedPost, Server},
     },
     item::Item,
     protocol::sardana::Sardana,
@@ -30,16 +30,16 @@ use crate::{
 };
 
 /// Posts that wait for the run; further ones wait in their requests.
-const WAITING: usize = 64;
+const POSTS_MAX: usize = 64;
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
 
-/// Servers of sources that are gone. Each mapping has a source of its own; the port must not close in between.
+/// Servers without a source. Each mapping has a new source, but the port must stay open in between.
 #[derive(Debug, Clone, Default)]
 pub struct IdleServers(Arc<Mutex<BTreeMap<SocketAddr, Server>>>);
 
 impl IdleServers {}
 
-/// An address that Sardana posts to.
+/// An address to which Sardana posts.
 #[derive(Debug)]
 pub struct SardanaSource {
     listen: SocketAddr,
@@ -48,15 +48,15 @@ pub struct SardanaSource {
 }
 
 impl SardanaSource {
-    /// Listens at `listen`, an IP address and a port, from the first run on, with the server that is there, if one is in `idle`,
-    /// and leaves it there.
+    /// Listens at `listen`, an IP address and a port, from the first run on. Reuses the server in
+    /// `idle`, if any, and leaves it there when dropped.
     ///
     /// # Errors
-    /// It is none; the text says what to write.
+    /// The address is invalid; the text says what to write.
     pub fn new(listen: &str, idle: &IdleServers) -> Result<Self, SourceError> {
         let listen = listen.parse().map_err(|_| {
             SourceError(format!(
-                "listen = {listen}: no address of ours: write an IP address and a port, e.g. 0.0.0.0:8000"
+                "listen = {listen}: not a local address: write an IP address and a port, e.g. 0.0.0.0:8000"
             ))
         })?;
         Ok(Self { listen, idle: idle.clone(), server: Rc::default() })
@@ -74,13 +74,13 @@ impl Drop for SardanaSource {
 impl Source for SardanaSource {
     fn run(&mut self, cx: SourceCx) -> Items {
         cx.link.connecting(0);
-        let (sender, posts) = mpsc::channel(WAITING);
+        let (sender, posts) = mpsc::channel(POSTS_MAX);
         if self.server.borrow().is_none() {
             let idle = self.idle.0.lock().remove(&self.listen);
             self.server.replace(idle.filter(|server| !server.has_ended()));
         }
         if let Some(server) = &*self.server.borrow() {
-            server.switch(&cx, sender.clone());
+            server.set_run(&cx, sender.clone());
             cx.link.up();
         }
         let run = Run {
@@ -92,7 +92,7 @@ impl Source for SardanaSource {
             posts,
             machine: Sardana::default(),
             items: VecDeque::new(),
-            tally: Tally::new(cx.clone()),
+            outcome_counter: OutcomeCounter::new(cx.clone()),
             cx,
         };
         unfold(run, |mut run| async move { run.next().await.map(|item| (Ok(item), run)) }).boxed_local()
@@ -105,12 +105,12 @@ struct Run {
     reconnect: Reconnect,
     /// A post was processed.
     progressed: bool,
-    /// For the server that is started within this run.
-    sender: mpsc::Sender<Posted>,
-    posts: mpsc::Receiver<Posted>,
+    /// Sender for the server started in this run.
+    sender: mpsc::Sender<AcceptedPost>,
+    posts: mpsc::Receiver<AcceptedPost>,
     machine: Sardana,
     items: VecDeque<Item>,
-    tally: Tally,
+    outcome_counter: OutcomeCounter,
     cx: SourceCx,
 }
 
@@ -118,9 +118,9 @@ impl Run {
     async fn next(&mut self) -> Option<Item> {
         self.listening().await;
         while self.items.is_empty() {
-            let Posted { post, frame, .. } = self.posts.recv().await?;
-            let verdict = self.machine.feed(post, frame, &mut self.items);
-            self.tally.count(verdict);
+            let AcceptedPost { post, frame, .. } = self.posts.recv().await?;
+            let outcome = self.machine.feed(post, frame, &mut self.items);
+            self.outcome_counter.count(outcome);
             if !std::mem::replace(&mut self.progressed, true) {
                 self.reconnect.succeeded();
             }

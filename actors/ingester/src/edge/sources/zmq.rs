@@ -1,5 +1,5 @@
-//! Sources over ZeroMQ: a PULL or SUB socket that connects (CONTRACT IP10). A PULL is slowed by not being read; what a SUB's peer
-//! drops, it drops.
+//! Sources over ZeroMQ: a PULL or SUB socket that connects (CONTRACT IP10). An unread PULL slows
+//! its sender; a publisher drops messages for a slow SUB.
 
 use std::collections::VecDeque;
 
@@ -11,24 +11,24 @@ use crate::{
     edge::{
         sources::{
             address::Address,
-            dial::{Dialler, PATIENCE},
+            dial::{CONNECT_TIMEOUT, Dialler},
             long::{LongReader, Messages},
+            outcome_counter::OutcomeCounter,
             recognisers::MakeRecogniser,
-            tally::Tally,
         },
         zmtp_stream::{Connection, Local, handshake},
     },
     item::Item,
-    protocol::{Recognise, Verdict},
+    protocol::{Outcome, Recognise},
     source::{Items, Source, SourceCx},
     zmtp::{FrameLimits, SocketType, subscription},
 };
 
-/// What is read at once where messages are small, bytes.
+/// Bytes of one read of small messages.
 const BLOCK: usize = 256 << 10;
-/// Items of one batch, but for a message that makes many.
+/// Most items of one batch, unless one message makes more.
 const BATCH: usize = 256;
-/// What a message may have at the most, unless [`ZmqSource::limits`] says otherwise.
+/// Limits of messages, unless changed by [`ZmqSource::limits`].
 const LIMITS: FrameLimits = FrameLimits { frame_max: 1 << 30, message_max: 1 << 30, parts_max: 4096 };
 
 /// A source that pushes or publishes.
@@ -38,23 +38,23 @@ pub struct ZmqSource {
     socket: SocketType,
     recogniser: MakeRecogniser,
     limits: FrameLimits,
-    /// Who reads long messages, if it is not the source itself.
+    /// Reader of long messages, if it is not the source itself.
     long: Option<LongReader>,
 }
 
 impl ZmqSource {
-    /// Connects a `socket`, PULL or SUB, to `address`. Frames and messages may have 1 GiB.
+    /// Connects a `socket`, PULL or SUB, to `address`. Messages may have 1 GiB.
     pub fn new(address: Address, socket: SocketType, recogniser: MakeRecogniser) -> Self {
         Self { address, socket, recogniser, limits: LIMITS, long: None }
     }
 
-    /// Other limits. A peer that announces more is cut off, and dialled again.
+    /// Sets the limits of messages. A peer that exceeds them is disconnected and dialled again.
     #[must_use]
     pub fn limits(self, limits: FrameLimits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Long messages are read by `reader`.
+    /// Lets `reader` read long messages.
     pub(super) fn with_reader(self, reader: LongReader) -> Self {
         Self { long: Some(reader), ..self }
     }
@@ -69,36 +69,36 @@ impl Source for ZmqSource {
                 identity: Bytes::new(),
                 limits: self.limits,
                 block_bytes: BLOCK,
-                deadline: PATIENCE,
+                deadline: CONNECT_TIMEOUT,
             },
             messages: None,
             long: self.long.clone(),
             recogniser: (self.recogniser)(),
-            tally: Tally::new(cx),
+            outcome_counter: OutcomeCounter::new(cx),
         };
-        // In batches, and boxed: otherwise all of the run and what it waits with is moved for each item.
+        // Batches, and a boxed run, avoid moving the whole state for each item.
         let batches = unfold(Box::new(run), |mut run| async move { Some((run.batch().await, run)) });
         batches.flat_map(|items| iter(items).map(Ok)).boxed_local()
     }
 
-    fn can_wait(&self) -> bool {
+    fn has_backpressure(&self) -> bool {
         self.socket != SocketType::Sub
     }
 }
 
-/// One run. Its recogniser outlives connections: a series goes on where the connection broke.
+/// One run. Its recogniser outlives connections, so a series continues after a reconnect.
 struct Run {
     dialler: Dialler,
     local: Local,
-    /// Those of the connection that there is.
+    /// Messages of the current connection.
     messages: Option<Messages>,
     long: Option<LongReader>,
     recogniser: Box<dyn Recognise>,
-    tally: Tally,
+    outcome_counter: OutcomeCounter,
 }
 
 impl Run {
-    /// The next item, and those that have come with it.
+    /// Next item, with those that arrived with it.
     async fn batch(&mut self) -> VecDeque<Item> {
         let mut items = VecDeque::new();
         while items.is_empty() {
@@ -112,11 +112,11 @@ impl Run {
                 Ok(Some(message)) => {
                     let mut next = Some(message);
                     while let Some(message) = next {
-                        let verdict = self.recogniser.feed(message, &mut items);
-                        if !matches!(verdict, Verdict::Invalid(_)) {
+                        let outcome = self.recogniser.feed(message, &mut items);
+                        if !matches!(outcome, Outcome::Invalid(_)) {
                             self.dialler.progressed();
                         }
-                        self.tally.count(verdict);
+                        self.outcome_counter.count(outcome);
                         next = if items.len() < BATCH { messages.buffered() } else { None };
                     }
                     continue;
@@ -125,19 +125,19 @@ impl Run {
                 Err(error) => error.to_string(),
             };
             self.messages = None;
-            self.dialler.lost(&reason).await;
+            self.dialler.connection_lost(&reason).await;
         }
         items
     }
 }
 
-/// Greets the source, and subscribes to everything.
+/// Completes the handshake and, for a SUB, subscribes to everything.
 async fn open(stream: TcpStream, local: &Local) -> Result<Connection, String> {
     let mut connection = handshake(stream, local).await.map_err(|error| error.to_string())?;
     if local.socket_type == SocketType::Sub {
         let subscribed = connection.writer.write_all(&subscription(b"")).await;
         subscribed.map_err(|error| {
-            format!("it does not take the subscription: {error}: see that the source runs")
+            format!("it does not read the subscription: {error}: check that the source runs")
         })?;
     }
     Ok(connection)

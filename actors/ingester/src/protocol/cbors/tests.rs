@@ -1,10 +1,10 @@
-//! The captured bytes, times, damaged files, and events read as they were written.
+//! Tests of captured bytes, times, damaged files, and round trips.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The spec's first event, captured from the original.
+/// First event captured from the original.
 const CAPTURED: &str = "d9d9f7d9a77d8300a1656569676572d9a77e82655354494e53815843\
     7b226874797065223a2022686561646572222c202266696c656e616d65223a20222f746d702f736572696573312e6835222c20226d73\
     675f6e756d626572223a20307dc0781b323032362d31312d32305431323a34353a34372e3634393630335a";
@@ -30,7 +30,7 @@ fn the_captured_event_is_read_and_written_byte_for_byte() {
     assert_eq!(event.created_at.unwrap().to_string(), "2026-11-20T12:45:47.649603Z");
     assert_eq!(encoded(&event), bytes);
     assert_eq!(reader.next().unwrap(), None);
-    // As versions of before 2025 wrote it.
+    // Format of versions from before 2025.
     let old = [&bytes[..6], b"\x82", &bytes[7..bytes.len() - 30]].concat();
     let Some(Entry::Event(event)) = Reader::new(&old[..]).next().unwrap() else { panic!("an event") };
     assert_eq!((event.streams.len(), event.created_at), (1, None));
@@ -52,7 +52,7 @@ fn times_are_cut_to_microseconds() {
 }
 
 #[test]
-fn what_is_no_file_of_ours_says_so() {
+fn an_invalid_file_names_its_fault() {
     for (bytes, text) in [
         (&b"\x83A"[..], "ends inside the item at byte 0"),
         (b"\x80\x9a\0\x10\0\0", "ends inside the item at byte 1"),
@@ -80,10 +80,10 @@ fn what_is_no_file_of_ours_says_so() {
     }
 }
 
-/// Gives a few bytes at a time.
-struct Dribble<'a>(&'a [u8], usize);
+/// Reader that returns a few bytes at a time.
+struct ChunkedReader<'a>(&'a [u8], usize);
 
-impl Read for Dribble<'_> {
+impl Read for ChunkedReader<'_> {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         let count = self.1.min(into.len());
         self.0.read(&mut into[..count])
@@ -105,7 +105,7 @@ proptest! {
     #[test]
     fn events_are_read_as_written(events in proptest::collection::vec(event(), 0..6), piece in 1..300_usize) {
         let bytes: Vec<u8> = events.iter().flat_map(encoded).collect();
-        let mut reader = Reader::new(Dribble(&bytes, piece));
+        let mut reader = Reader::new(ChunkedReader(&bytes, piece));
         for event in events {
             prop_assert_eq!(reader.next().unwrap(), Some(Entry::Event(event)));
         }
@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_makes_it_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), event in event(), at: u16, into: u8) {
+    fn damaged_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), event in event(), at: u16, into: u8) {
         let mut damaged = encoded(&event);
         let at = usize::from(at) % damaged.len();
         damaged[at] = into;

@@ -1,4 +1,4 @@
-//! The reader against an independent one, and what it reads against what was written.
+//! Tests of the parser against serde_json, and round trips of strings.
 
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ proptest! {
     fn any_text_is_read_or_refused(text in "[\\[\\]{}\",:0-9eE.+a-u\\\\ -]{0,40}") {
         let ours = Object::parse(text.as_bytes()).is_some();
         let theirs = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text);
-        // serde_json refuses numbers beyond a float's range; nothing else that is told apart here.
+        // serde_json also refuses numbers beyond a float's range.
         prop_assert!(ours == theirs.is_ok() || theirs.is_err_and(|e| e.to_string().contains("out of range")), "{}", text);
     }
 }

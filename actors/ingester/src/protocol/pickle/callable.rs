@@ -1,18 +1,18 @@
-//! The few callables whose results are told: what Python and numpy write scalars with. No other is anything but opaque, and none
-//! is ever called.
+//! Results of the few callables with which Python and numpy write scalars. Other callables give
+//! opaque values; none is called.
 
 use std::{cell::Cell, rc::Rc};
 
 use crate::protocol::{
     lax,
-    pickle::value::{Blob, Callable, Dtype, Text, Thing},
+    pickle::value::{Blob, Callable, Dtype, StackItem, Text},
 };
 
-/// Longer text and bytes are not decoded.
+/// Longest text or bytes that are decoded.
 const DECODED_MAX: usize = 4096;
 
-pub(super) fn global<'a>(module: &[u8], name: &[u8]) -> Thing<'a> {
-    Thing::Callable(match (module, name) {
+pub(super) fn global<'a>(module: &[u8], name: &[u8]) -> StackItem<'a> {
+    StackItem::Callable(match (module, name) {
         (b"collections", b"OrderedDict") => Callable::OrderedDict,
         (b"_codecs", b"encode") => Callable::Encode,
         (b"builtins" | b"__builtin__", b"bytes") => Callable::Bytes,
@@ -22,45 +22,51 @@ pub(super) fn global<'a>(module: &[u8], name: &[u8]) -> Thing<'a> {
         (b"numpy.core.multiarray" | b"numpy._core.multiarray", b"scalar") => Callable::NumpyScalar,
         (b"numpy.core.multiarray" | b"numpy._core.multiarray", b"_reconstruct") => Callable::NumpyReconstruct,
         (b"numpy.core.numeric" | b"numpy._core.numeric", b"_frombuffer") => Callable::NumpyFromBuffer,
-        _ => return Thing::Opaque,
+        _ => return StackItem::Opaque,
     })
 }
 
-/// What calling `callable` gives.
-pub(super) fn call<'a>(callable: &Thing<'a>, arguments: &Thing<'a>) -> Thing<'a> {
-    let (Thing::Callable(callable), Thing::Tuple(arguments)) = (callable, arguments) else {
-        return Thing::Opaque;
+/// Result of calling `callable`.
+pub(super) fn call<'a>(callable: &StackItem<'a>, arguments: &StackItem<'a>) -> StackItem<'a> {
+    let (StackItem::Callable(callable), StackItem::Tuple(arguments)) = (callable, arguments) else {
+        return StackItem::Opaque;
     };
     match (callable, &arguments[..]) {
-        (Callable::OrderedDict, _) => Thing::Dict(Rc::default()),
-        (Callable::Encode, [Thing::Text(text), ..]) => latin1(text).map_or(Thing::Opaque, Thing::Bytes),
-        (Callable::Bytes, []) => Thing::Bytes(Blob::Read(&[])),
-        (Callable::ByteArray, []) => Thing::ByteArray(Blob::Read(&[])),
-        (Callable::ByteArray, [Thing::Bytes(bytes)]) => Thing::ByteArray(bytes.clone()),
-        (Callable::ByteArray, [Thing::Text(text), ..]) => {
-            latin1(text).map_or(Thing::Unhashable, Thing::ByteArray)
+        (Callable::OrderedDict, _) => StackItem::Dict(Rc::default()),
+        (Callable::Encode, [StackItem::Text(text), ..]) => {
+            latin1(text).map_or(StackItem::Opaque, StackItem::Bytes)
         }
-        (Callable::Decimal, [Thing::Text(text)]) => lax::float_text(text).map_or(Thing::Opaque, Thing::Float),
-        (Callable::NumpyDtype, [Thing::Text(code), ..]) => dtype(code),
-        (Callable::NumpyScalar, [Thing::Dtype(dtype), Thing::Bytes(bytes)]) => scalar(dtype.get(), bytes),
-        (Callable::NumpyReconstruct, _) => Thing::Array(Rc::default()),
+        (Callable::Bytes, []) => StackItem::Bytes(Blob::Read(&[])),
+        (Callable::ByteArray, []) => StackItem::ByteArray(Blob::Read(&[])),
+        (Callable::ByteArray, [StackItem::Bytes(bytes)]) => StackItem::ByteArray(bytes.clone()),
+        (Callable::ByteArray, [StackItem::Text(text), ..]) => {
+            latin1(text).map_or(StackItem::Unhashable, StackItem::ByteArray)
+        }
+        (Callable::Decimal, [StackItem::Text(text)]) => {
+            lax::float_text(text).map_or(StackItem::Opaque, StackItem::Float)
+        }
+        (Callable::NumpyDtype, [StackItem::Text(code), ..]) => dtype(code),
+        (Callable::NumpyScalar, [StackItem::Dtype(dtype), StackItem::Bytes(bytes)]) => {
+            scalar(dtype.get(), bytes)
+        }
+        (Callable::NumpyReconstruct, _) => StackItem::Array(Rc::default()),
         (
             Callable::NumpyFromBuffer,
-            [Thing::Bytes(bytes) | Thing::ByteArray(bytes), Thing::Dtype(dtype), ..],
-        ) => Thing::Array(Rc::new(Cell::new(number(dtype.get(), bytes)))),
-        (Callable::NumpyFromBuffer, _) => Thing::Array(Rc::default()),
-        _ => Thing::Opaque,
+            [StackItem::Bytes(bytes) | StackItem::ByteArray(bytes), StackItem::Dtype(dtype), ..],
+        ) => StackItem::Array(Rc::new(Cell::new(number(dtype.get(), bytes)))),
+        (Callable::NumpyFromBuffer, _) => StackItem::Array(Rc::default()),
+        _ => StackItem::Opaque,
     }
 }
 
-/// Gives `state` to `thing`, wherever else it lies.
-pub(super) fn build(thing: &Thing<'_>, state: &Thing<'_>) {
-    let Thing::Tuple(state) = state else { return };
-    match (thing, &state[..]) {
-        (Thing::Dtype(dtype), [_, Thing::Text(order), ..]) => {
+/// Applies `state` to `item`, which is shared with all its references.
+pub(super) fn build(item: &StackItem<'_>, state: &StackItem<'_>) {
+    let StackItem::Tuple(state) = state else { return };
+    match (item, &state[..]) {
+        (StackItem::Dtype(dtype), [_, StackItem::Text(order), ..]) => {
             dtype.set(Dtype { big_endian: &**order == ">", ..dtype.get() });
         }
-        (Thing::Array(value), [_, _, Thing::Dtype(dtype), _, Thing::Bytes(bytes)]) => {
+        (StackItem::Array(value), [_, _, StackItem::Dtype(dtype), _, StackItem::Bytes(bytes)]) => {
             value.set(number(dtype.get(), bytes));
         }
         _ => {}
@@ -75,51 +81,51 @@ fn latin1<'a>(text: &str) -> Option<Blob<'a>> {
     bytes.map(|bytes| Blob::Made(bytes.into()))
 }
 
-/// `f8`, `<i4`, `U5`, `b1`.
-fn dtype<'a>(code: &str) -> Thing<'a> {
+/// Parses `f8`, `<i4`, `U5`, `b1`.
+fn dtype<'a>(code: &str) -> StackItem<'a> {
     let big_endian = code.starts_with('>');
     let mut rest = code.trim_start_matches(['<', '>', '=', '|']).chars();
     let kind = rest.next().and_then(|kind| u8::try_from(kind).ok());
     match (kind, rest.as_str().parse()) {
-        (Some(kind), Ok(size)) => Thing::Dtype(Rc::new(Cell::new(Dtype { kind, size, big_endian }))),
-        _ => Thing::Opaque,
+        (Some(kind), Ok(size)) => StackItem::Dtype(Rc::new(Cell::new(Dtype { kind, size, big_endian }))),
+        _ => StackItem::Opaque,
     }
 }
 
-/// An array of one element is a number, too.
+/// Number of an array with one element.
 fn number(dtype: Dtype, bytes: &[u8]) -> Option<f64> {
     match scalar(dtype, bytes) {
-        Thing::Float(float) if bytes.len() == dtype.size => Some(float),
-        Thing::Bool(truth) => Some(truth.into()),
+        StackItem::Float(float) if bytes.len() == dtype.size => Some(float),
+        StackItem::Bool(truth) => Some(truth.into()),
         _ => None,
     }
 }
 
-fn scalar<'a>(dtype: Dtype, bytes: &[u8]) -> Thing<'a> {
+fn scalar<'a>(dtype: Dtype, bytes: &[u8]) -> StackItem<'a> {
     let mut bytes = bytes[..bytes.len().min(DECODED_MAX)].to_vec();
     if dtype.big_endian && dtype.kind != b'U' {
         bytes.reverse();
     }
     match (dtype.kind, &bytes[..]) {
-        (b'b', [byte]) => Thing::Bool(*byte != 0),
-        // numpy's integers are taken through floats.
+        (b'b', [byte]) => StackItem::Bool(*byte != 0),
+        // numpy's integers are converted through floats.
         (b'i' | b'u', [.., high]) if bytes.len() <= 8 => {
             let fill = if dtype.kind == b'i' && *high >= 0x80 { 0xff } else { 0 };
             let mut whole = [fill; 8];
             whole[..bytes.len()].copy_from_slice(&bytes);
             let unsigned = u64::from_le_bytes(whole);
-            Thing::Float(if dtype.kind == b'i' { unsigned.cast_signed() as f64 } else { unsigned as f64 })
+            StackItem::Float(if dtype.kind == b'i' { unsigned.cast_signed() as f64 } else { unsigned as f64 })
         }
-        (b'f', &[a, b, c, d]) => Thing::Float(f32::from_le_bytes([a, b, c, d]).into()),
-        (b'f', &[a, b, c, d, e, f, g, h]) => Thing::Float(f64::from_le_bytes([a, b, c, d, e, f, g, h])),
-        (b'f', _) => Thing::Number,
+        (b'f', &[a, b, c, d]) => StackItem::Float(f32::from_le_bytes([a, b, c, d]).into()),
+        (b'f', &[a, b, c, d, e, f, g, h]) => StackItem::Float(f64::from_le_bytes([a, b, c, d, e, f, g, h])),
+        (b'f', _) => StackItem::Number,
         (b'U', _) => text(&bytes, dtype.big_endian),
-        _ => Thing::Opaque,
+        _ => StackItem::Opaque,
     }
 }
 
-/// numpy's text: four bytes a character.
-fn text<'a>(bytes: &[u8], big_endian: bool) -> Thing<'a> {
+/// numpy's text: four bytes for each character.
+fn text<'a>(bytes: &[u8], big_endian: bool) -> StackItem<'a> {
     let text: Option<String> = bytes
         .chunks_exact(4)
         .map(|unit| {
@@ -127,5 +133,5 @@ fn text<'a>(bytes: &[u8], big_endian: bool) -> Thing<'a> {
             char::from_u32(if big_endian { u32::from_be_bytes(unit) } else { u32::from_le_bytes(unit) })
         })
         .collect();
-    text.map_or(Thing::Opaque, |text| Thing::Text(Text::Made(text.trim_end_matches('\0').into())))
+    text.map_or(StackItem::Opaque, |text| StackItem::Text(Text::Made(text.trim_end_matches('\0').into())))
 }

@@ -1,4 +1,4 @@
-//! Bytes of a pickle, taken from the front.
+//! Cursor over the bytes of a pickle.
 
 use crate::protocol::pickle::error::PickleError;
 
@@ -24,20 +24,20 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// A little-endian number of `width` bytes, 8 at the most.
+    /// A little-endian number of `width` bytes, at most 8.
     pub(super) fn number(&mut self, width: usize) -> Result<u64, PickleError> {
         let mut whole = [0; 8];
         whole[..width].copy_from_slice(self.take(width)?);
         Ok(u64::from_le_bytes(whole))
     }
 
-    /// As many bytes as a number of `width` bytes says.
+    /// Bytes preceded by their count, a number of `width` bytes.
     pub(super) fn counted(&mut self, width: usize) -> Result<&'a [u8], PickleError> {
         let count = usize::try_from(self.number(width)?).map_err(|_| PickleError::CutOff)?;
         self.take(count)
     }
 
-    /// Up to the next line end, which is taken, too.
+    /// Bytes up to the next newline, which is consumed.
     pub(super) fn line(&mut self) -> Result<&'a [u8], PickleError> {
         let rest = &self.bytes[self.at..];
         let end = rest.iter().position(|byte| *byte == b'\n').ok_or(PickleError::CutOff)?;
@@ -45,7 +45,7 @@ impl<'a> Cursor<'a> {
         Ok(&rest[..end])
     }
 
-    /// Are there `count` bytes left?
+    /// Returns true if `count` bytes are left.
     pub(super) fn has(&self, count: u64) -> bool {
         count <= (self.bytes.len() - self.at) as u64
     }

@@ -1,23 +1,23 @@
 //! Errors of reading a pickle.
 
-/// Why bytes are no pickle of a dict.
+/// Reason why bytes are not a pickle of a dict.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PickleError {
-    /// It ends early.
+    /// The pickle ends early.
     #[error("the pickle is cut off")]
     CutOff,
-    /// No opcode, or not where it may stand.
-    #[error("no pickle: opcode {opcode:#04x} at byte {at}")]
+    /// An opcode is unknown or misplaced.
+    #[error("not a pickle: opcode {opcode:#04x} at byte {at}")]
     Malformed {
         /// The opcode.
         opcode: u8,
-        /// Where it stands.
+        /// Position of the opcode, bytes.
         at: usize,
     },
-    /// It holds more at once than this looks at.
-    #[error("the pickle holds more than {0} things at once: send less in one message")]
+    /// Stack or memo exceed the limit.
+    #[error("the pickle has more than {0} items at once: send less in one message")]
     TooMuch(usize),
-    /// It is something else than a dict.
-    #[error("the pickle holds no dict")]
+    /// The top of the pickle is not a dict.
+    #[error("the pickle is not of a dict")]
     NoDict,
 }

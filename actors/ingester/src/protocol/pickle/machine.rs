@@ -1,4 +1,4 @@
-//! The stack machine of pickles.
+//! Stack machine of pickles.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -6,20 +6,20 @@ use crate::protocol::pickle::{
     callable,
     cursor::Cursor,
     error::PickleError,
-    value::{Thing, Top},
+    value::{StackItem, TopDict},
 };
 
-/// Things on the stack at once, and in the memo.
-const THINGS_MAX: usize = 1 << 20;
+/// Most items on the stack, and in the memo.
+const ITEMS_MAX: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct Machine<'a> {
     pub(super) cursor: Cursor<'a>,
     wanted: &'static [&'static str],
-    stack: Vec<Thing<'a>>,
-    /// Where the marks are: nothing below the last one may be popped.
+    stack: Vec<StackItem<'a>>,
+    /// Stack positions of the marks; nothing below the last one may be popped.
     marks: Vec<usize>,
-    memo: HashMap<u64, Thing<'a>>,
+    memo: HashMap<u64, StackItem<'a>>,
     pub(super) opcode: u8,
     opcode_at: usize,
 }
@@ -37,16 +37,16 @@ impl<'a> Machine<'a> {
         }
     }
 
-    pub(super) fn run(mut self) -> Result<Top, PickleError> {
+    pub(super) fn run(mut self) -> Result<TopDict, PickleError> {
         loop {
             self.opcode_at = self.cursor.at();
             self.opcode = self.cursor.take(1)?[0];
             if self.opcode == b'.' {
-                let Thing::Dict(dict) = self.pop()? else {
+                let StackItem::Dict(dict) = self.pop()? else {
                     return Err(PickleError::NoDict);
                 };
                 let dict = dict.borrow();
-                return Ok(Top { members: dict.members.clone(), only_string_keys: !dict.foreign_keys });
+                return Ok(TopDict { members: dict.members.clone(), only_string_keys: !dict.foreign_keys });
             }
             let made = match self.opcode {
                 b'I' | b'L' | b'F' | b'S' | b'V' => Some(self.text_scalar()?),
@@ -63,13 +63,14 @@ impl<'a> Machine<'a> {
                     self.cursor.has(frame).then_some(()).ok_or(PickleError::CutOff)?;
                     None
                 }
-                // A buffer that is marked read-only.
+                // Marks a buffer as read-only.
                 0x98 => None,
-                // Persistent ids, extension codes and buffers beside the pickle: Python refuses them, too.
+                // Persistent ids, extension codes and out-of-band buffers are refused, as by
+                // Python.
                 _ => return Err(self.malformed()),
             };
-            if let Some(thing) = made {
-                self.push(thing)?;
+            if let Some(item) = made {
+                self.push(item)?;
             }
         }
     }
@@ -78,11 +79,11 @@ impl<'a> Machine<'a> {
         PickleError::Malformed { opcode: self.opcode, at: self.opcode_at }
     }
 
-    fn push(&mut self, thing: Thing<'a>) -> Result<(), PickleError> {
-        if self.stack.len() >= THINGS_MAX {
-            return Err(PickleError::TooMuch(THINGS_MAX));
+    fn push(&mut self, item: StackItem<'a>) -> Result<(), PickleError> {
+        if self.stack.len() >= ITEMS_MAX {
+            return Err(PickleError::TooMuch(ITEMS_MAX));
         }
-        self.stack.push(thing);
+        self.stack.push(item);
         Ok(())
     }
 
@@ -90,32 +91,32 @@ impl<'a> Machine<'a> {
         self.marks.last().copied().unwrap_or(0)
     }
 
-    fn pop(&mut self) -> Result<Thing<'a>, PickleError> {
+    fn pop(&mut self) -> Result<StackItem<'a>, PickleError> {
         if self.stack.len() <= self.floor() {
             return Err(self.malformed());
         }
         self.stack.pop().ok_or(self.malformed())
     }
 
-    fn top(&self) -> Result<&Thing<'a>, PickleError> {
+    fn top(&self) -> Result<&StackItem<'a>, PickleError> {
         self.stack.last().filter(|_| self.stack.len() > self.floor()).ok_or(self.malformed())
     }
 
-    /// Everything above the last mark, and the mark.
-    fn pop_mark(&mut self) -> Result<Vec<Thing<'a>>, PickleError> {
+    /// Pops everything above the last mark, and the mark.
+    fn pop_mark(&mut self) -> Result<Vec<StackItem<'a>>, PickleError> {
         let mark = self.marks.pop().ok_or(self.malformed())?;
         Ok(self.stack.split_off(mark))
     }
 
-    fn plain(&mut self) -> Result<Option<Thing<'a>>, PickleError> {
+    fn plain(&mut self) -> Result<Option<StackItem<'a>>, PickleError> {
         Ok(match self.opcode {
-            b')' => Some(Thing::Tuple(Rc::from([]))),
-            b'}' => Some(Thing::Dict(Rc::default())),
-            b']' | 0x8f => Some(Thing::Unhashable),
+            b')' => Some(StackItem::Tuple(Rc::from([]))),
+            b'}' => Some(StackItem::Dict(Rc::default())),
+            b']' | 0x8f => Some(StackItem::Unhashable),
             b'2' => Some(self.top()?.clone()),
             b'(' => {
-                if self.marks.len() >= THINGS_MAX {
-                    return Err(PickleError::TooMuch(THINGS_MAX));
+                if self.marks.len() >= ITEMS_MAX {
+                    return Err(PickleError::TooMuch(ITEMS_MAX));
                 }
                 self.marks.push(self.stack.len());
                 None
@@ -135,34 +136,34 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// Opcodes that make one thing of several.
-    fn gather(&mut self) -> Result<Thing<'a>, PickleError> {
+    /// Opcodes that combine several items into one.
+    fn gather(&mut self) -> Result<StackItem<'a>, PickleError> {
         if let opcode @ 0x85..=0x87 = self.opcode {
             let count = usize::from(opcode - 0x84);
             let from = self.stack.len().checked_sub(count).filter(|from| *from >= self.floor());
-            return Ok(Thing::tuple(self.stack.split_off(from.ok_or(self.malformed())?)));
+            return Ok(StackItem::tuple(self.stack.split_off(from.ok_or(self.malformed())?)));
         }
         if self.opcode == b'i' {
             self.cursor.line()?;
             self.cursor.line()?;
         }
-        let things = self.pop_mark()?;
+        let items = self.pop_mark()?;
         match self.opcode {
-            b't' => Ok(Thing::tuple(things)),
+            b't' => Ok(StackItem::tuple(items)),
             b'd' => {
                 let dict = Rc::default();
-                self.insert(&Thing::Dict(Rc::clone(&dict)), &things)?;
-                Ok(Thing::Dict(dict))
+                self.insert(&StackItem::Dict(Rc::clone(&dict)), &items)?;
+                Ok(StackItem::Dict(dict))
             }
-            b'l' => Ok(Thing::Unhashable),
-            b'o' if things.is_empty() => Err(self.malformed()),
-            _ => Ok(Thing::Opaque),
+            b'l' => Ok(StackItem::Unhashable),
+            b'o' if items.is_empty() => Err(self.malformed()),
+            _ => Ok(StackItem::Opaque),
         }
     }
 
-    /// Opcodes that put things into the one below.
-    fn fill(&mut self) -> Result<Option<Thing<'a>>, PickleError> {
-        let things = match self.opcode {
+    /// Opcodes that add items to the one below.
+    fn fill(&mut self) -> Result<Option<StackItem<'a>>, PickleError> {
+        let items = match self.opcode {
             b'a' => vec![self.pop()?],
             b's' => {
                 let value = self.pop()?;
@@ -172,28 +173,28 @@ impl<'a> Machine<'a> {
         };
         let target = self.top()?.clone();
         if matches!(self.opcode, b's' | b'u') {
-            self.insert(&target, &things)?;
+            self.insert(&target, &items)?;
         }
         Ok(None)
     }
 
-    fn insert(&self, target: &Thing<'a>, things: &[Thing<'a>]) -> Result<(), PickleError> {
-        let (pairs, rest) = things.as_chunks::<2>();
+    fn insert(&self, target: &StackItem<'a>, items: &[StackItem<'a>]) -> Result<(), PickleError> {
+        let (pairs, rest) = items.as_chunks::<2>();
         if !rest.is_empty() || pairs.iter().any(|[key, _]| !key.is_hashable()) {
             return Err(self.malformed());
         }
         match target {
-            Thing::Dict(dict) => {
+            StackItem::Dict(dict) => {
                 let mut dict = dict.borrow_mut();
                 pairs.iter().for_each(|[key, value]| dict.insert(key, value, self.wanted));
             }
-            Thing::Opaque => {}
+            StackItem::Opaque => {}
             _ => return Err(self.malformed()),
         }
         Ok(())
     }
 
-    fn remember(&mut self) -> Result<Option<Thing<'a>>, PickleError> {
+    fn remember(&mut self) -> Result<Option<StackItem<'a>>, PickleError> {
         let at = match self.opcode {
             b'p' | b'g' => {
                 let line = std::str::from_utf8(self.cursor.line()?).ok();
@@ -206,37 +207,37 @@ impl<'a> Machine<'a> {
         if matches!(self.opcode, b'g' | b'h' | b'j') {
             return self.memo.get(&at).cloned().map(Some).ok_or(self.malformed());
         }
-        if self.memo.len() >= THINGS_MAX {
-            return Err(PickleError::TooMuch(THINGS_MAX));
+        if self.memo.len() >= ITEMS_MAX {
+            return Err(PickleError::TooMuch(ITEMS_MAX));
         }
-        let thing = self.top()?.clone();
-        self.memo.insert(at, thing);
+        let item = self.top()?.clone();
+        self.memo.insert(at, item);
         Ok(None)
     }
 
-    fn object(&mut self) -> Result<Option<Thing<'a>>, PickleError> {
+    fn object(&mut self) -> Result<Option<StackItem<'a>>, PickleError> {
         Ok(Some(match self.opcode {
             b'c' => {
                 let module = self.cursor.line()?;
                 callable::global(module, self.cursor.line()?)
             }
             0x93 => match (self.pop()?, self.pop()?) {
-                (Thing::Text(name), Thing::Text(module)) => {
+                (StackItem::Text(name), StackItem::Text(module)) => {
                     callable::global(module.as_bytes(), name.as_bytes())
                 }
                 _ => return Err(self.malformed()),
             },
             b'b' => {
                 let state = self.pop()?;
-                let thing = self.pop()?;
-                callable::build(&thing, &state);
-                thing
+                let item = self.pop()?;
+                callable::build(&item, &state);
+                item
             }
             0x92 => {
                 for _argument in ["keywords", "positional", "class"] {
                     self.pop()?;
                 }
-                Thing::Opaque
+                StackItem::Opaque
             }
             _ => {
                 let arguments = self.pop()?;

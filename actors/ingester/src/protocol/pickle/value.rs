@@ -1,4 +1,4 @@
-//! What lies on the stack of a pickle, and what is told of it.
+//! Values on the stack of a pickle, and values of requested members.
 
 use std::{
     cell::{Cell, RefCell},
@@ -6,58 +6,58 @@ use std::{
     rc::Rc,
 };
 
-/// Text and bytes are cut beyond: they are no number and no status then.
-const TOLD_MAX: usize = 4096;
+/// Longest text or bytes of a value; longer ones are cut.
+const VALUE_BYTES_MAX: usize = 4096;
 
-/// Longer tuples are opaque.
+/// Longest tuple; longer ones are opaque.
 pub(super) const TUPLE_MAX: usize = 8;
 
-/// A value as far as it is told.
+/// Value of a requested member.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// `None`.
     None,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// An integer of up to 64 bits.
     Int(i64),
-    /// A wider integer; is it within a float's range?
+    /// A wider integer; true if it is within a float's range.
     Wide(bool),
     /// A float.
     Float(f64),
-    /// A number of an opaque type that Python turns into any other.
+    /// A number of an opaque type that Python converts to any other.
     Number,
-    /// Text, cut if it is longer than some thousand bytes.
+    /// Text, cut after 4,096 bytes.
     Text(String),
-    /// Bytes, cut likewise.
+    /// Bytes, cut after 4,096.
     Bytes(Vec<u8>),
-    /// A bytearray, cut likewise.
+    /// A bytearray, cut after 4,096 bytes.
     ByteArray(Vec<u8>),
-    /// Anything else.
+    /// Any other type.
     Opaque,
 }
 
 /// The dict at the top of a pickle.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Top {
-    /// Members that were asked for, with their last values.
+pub struct TopDict {
+    /// Requested members with their last values.
     pub members: Vec<(&'static str, Value)>,
-    /// Are all its keys strings?
+    /// True if all keys are strings.
     pub only_string_keys: bool,
 }
 
-impl Top {
-    /// The member `name`, which was asked for.
+impl TopDict {
+    /// The requested member `name`.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.members.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 }
 
-/// A global that is known.
+/// A known global.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Callable {
     OrderedDict,
-    /// `_codecs.encode`: how protocols 0 to 2 write bytes.
+    /// `_codecs.encode`, used by protocols 0 to 2 for bytes.
     Encode,
     Bytes,
     ByteArray,
@@ -68,7 +68,7 @@ pub(super) enum Callable {
     NumpyFromBuffer,
 }
 
-/// A numpy type: its letter, its size in bytes, its byte order.
+/// A numpy type: letter, size in bytes, byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dtype {
     pub(super) kind: u8,
@@ -112,9 +112,9 @@ impl Deref for Blob<'_> {
     }
 }
 
-/// A value on the stack. Cloning one copies nothing.
+/// A value on the stack. Clones share their content.
 #[derive(Debug, Clone)]
-pub(super) enum Thing<'a> {
+pub(super) enum StackItem<'a> {
     None,
     Bool(bool),
     Int(i64),
@@ -125,38 +125,38 @@ pub(super) enum Thing<'a> {
     Bytes(Blob<'a>),
     ByteArray(Blob<'a>),
     /// A short tuple; others are opaque.
-    Tuple(Rc<[Thing<'a>]>),
+    Tuple(Rc<[StackItem<'a>]>),
     Dict(Rc<RefCell<Dict>>),
-    /// A list or a set: cannot be a key.
+    /// A list or a set, which cannot be a key.
     Unhashable,
     Callable(Callable),
     Dtype(Rc<Cell<Dtype>>),
-    /// What it is as a number, if it has one element.
+    /// Value of an array with one element.
     Array(Rc<Cell<Option<f64>>>),
     Opaque,
 }
 
-impl<'a> Thing<'a> {
-    /// A tuple. Those in it that hold tuples themselves become opaque, so that nothing nests deeply.
-    pub(super) fn tuple(mut things: Vec<Thing<'a>>) -> Self {
-        if things.len() > TUPLE_MAX {
+impl<'a> StackItem<'a> {
+    /// A tuple. Nested tuples of tuples become opaque, to bound the depth.
+    pub(super) fn tuple(mut items: Vec<StackItem<'a>>) -> Self {
+        if items.len() > TUPLE_MAX {
             return Self::Opaque;
         }
-        for thing in &mut things {
-            if matches!(thing, Self::Tuple(inner) if inner.iter().any(|one| matches!(one, Self::Tuple(_)))) {
-                *thing = Self::Opaque;
+        for item in &mut items {
+            if matches!(item, Self::Tuple(inner) if inner.iter().any(|one| matches!(one, Self::Tuple(_)))) {
+                *item = Self::Opaque;
             }
         }
-        Self::Tuple(things.into())
+        Self::Tuple(items.into())
     }
 
     pub(super) fn is_hashable(&self) -> bool {
         !matches!(self, Self::Dict(_) | Self::Unhashable | Self::ByteArray(_) | Self::Array(_))
     }
 
-    /// What is told of it.
+    /// Value of a requested member.
     fn value(&self) -> Value {
-        let short = |bytes: &[u8]| bytes[..bytes.len().min(TOLD_MAX)].to_vec();
+        let short = |bytes: &[u8]| bytes[..bytes.len().min(VALUE_BYTES_MAX)].to_vec();
         match self {
             Self::None => Value::None,
             Self::Bool(truth) => Value::Bool(*truth),
@@ -165,7 +165,7 @@ impl<'a> Thing<'a> {
             Self::Float(float) => Value::Float(*float),
             Self::Number => Value::Number,
             Self::Array(value) => value.get().map_or(Value::Opaque, Value::Float),
-            Self::Text(text) => Value::Text(text[..text.floor_char_boundary(TOLD_MAX)].to_owned()),
+            Self::Text(text) => Value::Text(text[..text.floor_char_boundary(VALUE_BYTES_MAX)].to_owned()),
             Self::Bytes(bytes) => Value::Bytes(short(bytes)),
             Self::ByteArray(bytes) => Value::ByteArray(short(bytes)),
             _ => Value::Opaque,
@@ -173,7 +173,7 @@ impl<'a> Thing<'a> {
     }
 }
 
-/// A dict; of its members only those that are asked for.
+/// A dict with its requested members.
 #[derive(Debug, Default)]
 pub(super) struct Dict {
     pub(super) members: Vec<(&'static str, Value)>,
@@ -181,8 +181,13 @@ pub(super) struct Dict {
 }
 
 impl Dict {
-    pub(super) fn insert(&mut self, key: &Thing<'_>, value: &Thing<'_>, wanted: &'static [&'static str]) {
-        let Thing::Text(key) = key else {
+    pub(super) fn insert(
+        &mut self,
+        key: &StackItem<'_>,
+        value: &StackItem<'_>,
+        wanted: &'static [&'static str],
+    ) {
+        let StackItem::Text(key) = key else {
             self.foreign_keys = true;
             return;
         };

@@ -1,8 +1,8 @@
-//! Messages to workers: each that is sent arrives, once, in order, at its worker and over any change of connections.
+//! Delivery: each message arrives once and in order at its worker, over any change of connections.
 
 use std::sync::Arc;
 
-use super::peer::{Fixture, PATIENCE, Worker, limits, message, parts};
+use super::peer::{Fixture, TIMEOUT, Worker, limits, message, parts};
 use futures_util::future::join_all;
 use orchestrator_ingester::edge::egress::{EgressLimits, Message};
 use orchestrator_supervise::{Command, Origin, testing::eventually};
@@ -22,20 +22,20 @@ fn ten_thousand_messages_of_mixed_sizes_reach_their_dealers_in_order() {
     Fixture::run(EgressLimits::default(), |fixture| async move {
         let names = ["w0", "w1", "w2", "w3"];
         let mut expected: [Vec<Arc<Message>>; 4] = Default::default();
-        let mut dice = fastrand::Rng::with_seed(7);
+        let mut rng = fastrand::Rng::with_seed(7);
         for number in 0..10_000 {
-            let len = match dice.u8(..) {
+            let len = match rng.u8(..) {
                 0 => 1 << 20,
-                1..10 => dice.usize(8_000..100_000),
-                10..100 => dice.usize(200..300),
-                _ => dice.usize(0..3_000),
+                1..10 => rng.usize(8_000..100_000),
+                10..100 => rng.usize(200..300),
+                _ => rng.usize(0..3_000),
             };
             let mut message = message(number, len);
-            if dice.bool() {
+            if rng.bool() {
                 let frame = message.frames[0].slice(..len / 2);
                 Arc::make_mut(&mut message).frames.push(frame);
             }
-            let targets = dice.u8(1..16);
+            let targets = rng.u8(1..16);
             for (index, queue) in expected.iter_mut().enumerate() {
                 if targets & 1 << index != 0 {
                     queue.push(message.clone());
@@ -48,8 +48,7 @@ fn ten_thousand_messages_of_mixed_sizes_reach_their_dealers_in_order() {
                 let mut dealer = dealer(fixture, name).await;
                 dealer.send(vec![7_u8; 16].into()).await.expect("a ping goes out");
                 for (at, expected) in expected.iter().enumerate() {
-                    let received =
-                        timeout(PATIENCE, dealer.recv()).await.expect("in time").expect("no error");
+                    let received = timeout(TIMEOUT, dealer.recv()).await.expect("in time").expect("no error");
                     assert!(received.into_vec() == parts(expected), "message {at} of {name} differs");
                 }
             }
@@ -67,7 +66,7 @@ fn ten_thousand_messages_of_mixed_sizes_reach_their_dealers_in_order() {
         tokio::join!(sender, join_all(receivers));
         let mut pings = fixture.pings.open();
         for _ in names {
-            let ping = timeout(PATIENCE, pings.recv()).await.expect("in time").expect("a ping");
+            let ping = timeout(TIMEOUT, pings.recv()).await.expect("in time").expect("a ping");
             assert_eq!(ping.service_uuid, [7; 16]);
             assert!(names.contains(&&*ping.worker), "{}", ping.worker);
         }
@@ -96,7 +95,7 @@ fn a_worker_that_connects_late_gets_all_and_a_restart_of_the_child_loses_nothing
         assert_eq!((state.connected, state.queued_messages, state.events_out), (false, 100, 0));
         let origin = Origin { by: "the test".to_owned(), reason: "a restart".to_owned() };
         fixture.tree.command("egress", Command::Restart, &origin).await.expect("restarted");
-        let port = fixture.egress.listening_at().expect("a port");
+        let port = fixture.egress.local_addr().expect("a port");
         let mut worker = Worker::dial(port, "late").await;
         for number in 0..100 {
             assert_eq!(worker.next().await, Some(parts(&message(number, 1_000))));
@@ -105,7 +104,7 @@ fn a_worker_that_connects_late_gets_all_and_a_restart_of_the_child_loses_nothing
 }
 
 #[test]
-fn a_new_connection_takes_over_in_the_middle_of_a_message() {
+fn a_new_connection_replaces_one_in_the_middle_of_a_message() {
     Fixture::run(EgressLimits::default(), |fixture| async move {
         let big = message(1, 32 << 20);
         let mut old = Worker::dial_with(fixture.port, "w", Some(16 << 10)).await;
@@ -120,9 +119,9 @@ fn a_new_connection_takes_over_in_the_middle_of_a_message() {
         let mut new = Worker::dial(fixture.port, "w").await;
         assert!(new.next().await == Some(parts(&big)), "the whole message");
         assert_eq!(new.next().await, Some(parts(&message(2, 10))));
-        // The old connection ends, and that does not touch the new one.
+        // The old connection ends without affecting the new one.
         let mut rest = Vec::new();
-        let _ = timeout(PATIENCE, old.stream.read_to_end(&mut rest)).await.expect("it ends");
+        let _ = timeout(TIMEOUT, old.stream.read_to_end(&mut rest)).await.expect("it ends");
         assert!(rest.len() < 32 << 20);
         fixture.send("w", &message(3, 10)).await;
         assert_eq!(new.next().await, Some(parts(&message(3, 10))));
@@ -144,6 +143,6 @@ fn four_mebibyte_frames_stay_within_the_budget() {
         for _ in 0..taken {
             assert!(worker.next().await == Some(parts(&frame)), "a whole frame");
         }
-        timeout(PATIENCE, fixture.egress.room("w")).await.expect("room");
+        timeout(TIMEOUT, fixture.egress.wait_for_room("w")).await.expect("room");
     });
 }

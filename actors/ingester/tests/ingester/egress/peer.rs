@@ -1,4 +1,4 @@
-//! A worker's side of the port, byte by byte, and the tree under test.
+//! A worker's side of the port, and the tree under test.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -19,10 +19,10 @@ use tokio::{
     time::timeout,
 };
 
-/// Longest wait for what must come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Time-out of each expected event.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a libzmq DEALER says first.
+/// Greeting and READY of a libzmq DEALER.
 pub(crate) fn opening(identity: &str) -> Vec<u8> {
     let mut bytes = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01NULL".to_vec();
     bytes.resize(64, 0);
@@ -44,12 +44,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Dials and greets; ready when the other side's greeting is there.
+    /// Connects and waits for the greeting.
     pub(crate) async fn dial(port: SocketAddr, identity: &str) -> Self {
         Self::dial_with(port, identity, None).await
     }
 
-    /// As `dial`, with a receive buffer of so many bytes, so that little is under way.
+    /// Like `dial`, with a receive buffer of `buffer` bytes.
     pub(crate) async fn dial_with(port: SocketAddr, identity: &str, buffer: Option<u32>) -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
         if let Some(buffer) = buffer {
@@ -67,9 +67,9 @@ impl Worker {
         self.stream.write_all(&[&b"\0\x10"[..], &uuid].concat()).await.expect("room");
     }
 
-    /// The next message; None when the connection has ended, by a close or a reset.
+    /// Next message; None after a close or a reset.
     pub(crate) async fn next(&mut self) -> Option<Vec<Bytes>> {
-        timeout(PATIENCE, async {
+        timeout(TIMEOUT, async {
             loop {
                 match self.decoder.next().expect("well formed") {
                     Some(Incoming::Message(parts)) => return Some(parts.into_vec()),
@@ -86,7 +86,7 @@ impl Worker {
     }
 }
 
-/// A message that bears a number, and a frame of `len` bytes that depend on it.
+/// A message with its number as header, and a frame of `len` bytes derived from it.
 pub(crate) fn message(number: u64, len: usize) -> Arc<Message> {
     let header = Bytes::from(format!("{{\"event_number\":{number}}}"));
     let frame: Vec<u8> = (0..len).map(|at| (at as u64 ^ number) as u8).collect();
@@ -97,7 +97,7 @@ pub(crate) fn parts(message: &Message) -> Vec<Bytes> {
     std::iter::once(&message.header).chain(&message.frames).cloned().collect()
 }
 
-/// Keeps the pings for the test.
+/// Actor that collects the pings for the test.
 struct Collector(Outbox<WorkerPinged>);
 
 impl Child for Collector {}
@@ -109,7 +109,7 @@ impl Handle<WorkerPinged> for Collector {
     }
 }
 
-/// An egress in a tree of its own; its children run on another thread than the test.
+/// An egress in its own tree, whose children run on another thread than the test.
 pub(crate) struct Fixture {
     pub(crate) egress: Egress,
     pub(crate) tree: Tree,
@@ -132,17 +132,17 @@ impl Fixture {
                     .placement(Placement::Dedicated),
             );
         TestTree::run(spec, |tree| async move {
-            eventually("it listens", || egress.listening_at().is_some()).await;
-            let port = egress.listening_at().expect("a port");
+            eventually("it listens", || egress.local_addr().is_some()).await;
+            let port = egress.local_addr().expect("a port");
             test(Fixture { egress, tree, pings, port }).await;
         });
     }
 
-    /// Sends, and waits for room where there is none.
+    /// Sends, waiting for room.
     pub(crate) async fn send(&self, worker: &str, message: &Arc<Message>) {
-        timeout(PATIENCE, async {
+        timeout(TIMEOUT, async {
             while self.egress.try_send(worker, message).is_err() {
-                self.egress.room(worker).await;
+                self.egress.wait_for_room(worker).await;
             }
         })
         .await
@@ -163,7 +163,7 @@ impl Fixture {
     }
 }
 
-/// Limits with a budget of so many bytes for each worker, and so many on disk.
+/// Limits with memory for each worker and disk space, bytes.
 pub(crate) fn limits(bytes_per_peer: usize, spill_bytes: u64) -> EgressLimits {
     EgressLimits { bytes_per_peer, spill_bytes, segment_bytes: 1 << 20, ..EgressLimits::default() }
 }

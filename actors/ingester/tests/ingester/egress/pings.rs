@@ -1,6 +1,6 @@
-//! What workers send: pings, and what are none. Whoever attacks the port is in `tests/hostile`.
+//! Messages from workers: pings and others. Attacks on the port are in `tests/hostile`.
 
-use super::peer::{Fixture, PATIENCE, Worker, message, parts};
+use super::peer::{Fixture, TIMEOUT, Worker, message, parts};
 use orchestrator_ingester::edge::egress::EgressLimits;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -18,10 +18,10 @@ fn bad_pings_are_counted_and_change_nothing() {
             .write_all(&[&b"\x02\0\0\0\0\0\x01\0\0"[..], &[0; 65_536]].concat())
             .await
             .expect("room");
-        // A PING of ZMTP is answered, between messages.
+        // A PING of ZMTP is answered between messages.
         worker.stream.write_all(b"\x04\x09\x04PING\0\x0ahi").await.expect("room");
         worker.ping([9; 16]).await;
-        let ping = timeout(PATIENCE, pings.recv()).await.expect("in time").expect("a ping");
+        let ping = timeout(TIMEOUT, pings.recv()).await.expect("in time").expect("a ping");
         assert_eq!((&*ping.worker, ping.service_uuid), ("w", [9; 16]));
         assert_eq!(fixture.metric("egress", "bad_pings"), 3);
         let mut answer = vec![0; 30 + 9];

@@ -1,12 +1,12 @@
-//! The change of mappings: nothing of the old one reaches a worker afterwards.
+//! Change of mappings: no message of the old one reaches a worker afterwards.
 
-use super::peer::{Fixture, PATIENCE, Worker, limits, message, parts};
+use super::peer::{Fixture, TIMEOUT, Worker, limits, message, parts};
 use orchestrator_ingester::edge::egress::EgressLimits;
 use orchestrator_supervise::testing::eventually;
 use tokio::{io::AsyncReadExt, time::timeout};
 
 #[test]
-fn what_waits_is_dropped_and_who_is_away_is_forgotten() {
+fn queued_messages_are_dropped_and_absent_workers_forgotten() {
     Fixture::run(limits(64 << 10, 16 << 20), |fixture| async move {
         for number in 0..2_000 {
             fixture.send("away", &message(number, 1_000)).await;
@@ -23,30 +23,31 @@ fn what_waits_is_dropped_and_who_is_away_is_forgotten() {
 }
 
 #[test]
-fn who_waits_for_room_is_told() {
+fn a_purge_wakes_senders_that_wait_for_room() {
     Fixture::run(limits(64 << 10, 0), |fixture| async move {
         while fixture.egress.try_send("w", &message(0, 1_000)).is_ok() {}
         let waiting = fixture.egress.clone();
-        let waits = waiting.room("w");
+        let waits = waiting.wait_for_room("w");
         let purges = async { fixture.egress.purge(false) };
         let both = async { tokio::join!(waits, purges) };
-        timeout(PATIENCE, both).await.expect("told");
+        timeout(TIMEOUT, both).await.expect("told");
         fixture.egress.try_send("w", &message(1, 1_000)).expect("room");
     });
 }
 
-/// Sends 8 MiB to a worker that reads nothing, of which the kernel takes a part, changes the mapping, and gives what the worker could read.
+/// Sends 8 MiB to a worker that reads nothing, purges, and returns the bytes that the worker can
+/// still read.
 async fn read_after_purge(fixture: &Fixture, finished: bool) -> usize {
     let mut worker = Worker::dial_with(fixture.port, "w", Some(16 << 10)).await;
     fixture.connected("w").await;
     fixture.send("w", &message(1, 8 << 20)).await;
-    // Some of it is written.
+    // A part of it is written.
     worker.stream.readable().await.expect("readable");
     eventually("some of it is written", || fixture.peer("w").is_some_and(|peer| peer.bytes_out > 0)).await;
     fixture.egress.purge(finished);
     assert!(fixture.peer("w").is_none_or(|peer| !peer.connected));
     let mut read = Vec::new();
-    let end = timeout(PATIENCE, worker.stream.read_to_end(&mut read)).await.expect("it ends");
+    let end = timeout(TIMEOUT, worker.stream.read_to_end(&mut read)).await.expect("it ends");
     assert!(end.is_err(), "a reset, not an end");
     read.len()
 }
@@ -57,7 +58,7 @@ fn a_connection_with_a_part_of_the_old_mapping_is_reset() {
         for finished in [true, false] {
             let read = read_after_purge(&fixture, finished).await;
             assert!(read < 1 << 20, "only what the worker's side had already: {read} bytes");
-            // It dials again, and gets the new mapping from its beginning.
+            // The worker connects again and gets the new mapping from its beginning.
             let mut worker = Worker::dial(fixture.port, "w").await;
             fixture.connected("w").await;
             fixture.send("w", &message(0, 5)).await;
@@ -69,24 +70,24 @@ fn a_connection_with_a_part_of_the_old_mapping_is_reset() {
 }
 
 #[test]
-fn what_only_the_kernel_still_has_is_thrown_away_too() {
+fn messages_in_the_kernels_buffer_are_dropped() {
     Fixture::run(EgressLimits::default(), |fixture| async move {
         let mut worker = Worker::dial_with(fixture.port, "w", Some(4 << 10)).await;
         fixture.connected("w").await;
-        // The kernel takes all of it, and the worker's side less.
+        // The kernel takes all of it, the worker's receive buffer only a part.
         fixture.send("w", &message(1, 20_000)).await;
         eventually("the kernel has it", || fixture.peer("w").is_some_and(|peer| peer.queued_bytes == 0))
             .await;
         fixture.egress.purge(true);
         assert_eq!(fixture.peer("w"), None, "it was reset");
         let mut read = Vec::new();
-        let end = timeout(PATIENCE, worker.stream.read_to_end(&mut read)).await.expect("it ends");
+        let end = timeout(TIMEOUT, worker.stream.read_to_end(&mut read)).await.expect("it ends");
         assert!(end.is_err() && read.len() < 20_000, "{end:?} after {} bytes", read.len());
     });
 }
 
 #[test]
-fn a_finished_mapping_leaves_workers_connected_and_an_unfinished_one_those_it_did_not_use() {
+fn a_finished_mapping_keeps_connections_and_an_unfinished_one_keeps_unused_ones() {
     Fixture::run(EgressLimits::default(), |fixture| async move {
         let mut used = Worker::dial(fixture.port, "used").await;
         let mut idle = Worker::dial(fixture.port, "idle").await;
@@ -94,10 +95,10 @@ fn a_finished_mapping_leaves_workers_connected_and_an_unfinished_one_those_it_di
         fixture.connected("idle").await;
         fixture.send("used", &message(0, 10)).await;
         assert_eq!(used.next().await, Some(parts(&message(0, 10))));
-        // With a ping the kernel confirms what has come.
+        // The kernel acknowledges the received bytes with the ping.
         used.ping([1; 16]).await;
         let mut pings = fixture.pings.open();
-        timeout(PATIENCE, pings.recv()).await.expect("in time");
+        timeout(TIMEOUT, pings.recv()).await.expect("in time");
         eventually("all is out", || fixture.peer("used").is_some_and(|peer| peer.queued_bytes == 0)).await;
         fixture.egress.purge(true);
         fixture.send("used", &message(1, 10)).await;
@@ -110,15 +111,15 @@ fn a_finished_mapping_leaves_workers_connected_and_an_unfinished_one_those_it_di
 }
 
 #[test]
-fn mapping_after_mapping_begins_at_its_first_message_whatever_the_last_one_left() {
+fn every_mapping_begins_at_its_first_message() {
     Fixture::run(limits(64 << 10, 64 << 20), |fixture| async move {
-        let mut dice = fastrand::Rng::with_seed(3);
+        let mut rng = fastrand::Rng::with_seed(3);
         for mapping in 0..40 {
             let first = mapping * 1_000_000;
             let mut worker = Worker::dial_with(fixture.port, "w", Some(16 << 10)).await;
             fixture.connected("w").await;
-            let count = dice.u64(1..600);
-            let read = dice.u64(0..count);
+            let count = rng.u64(1..600);
+            let read = rng.u64(0..count);
             let sender = async {
                 for number in 0..count {
                     fixture.send("w", &message(first + number, 1_000 + (number % 7) as usize * 1_500)).await;
@@ -135,8 +136,9 @@ fn mapping_after_mapping_begins_at_its_first_message_whatever_the_last_one_left(
                 }
             };
             tokio::join!(sender, receiver);
-            fixture.egress.purge(dice.bool());
-            // What the worker's side had is all that may still come; a connection that was done may stay.
+            fixture.egress.purge(rng.bool());
+            // Only bytes already received by the worker's side may still arrive; an idle connection
+            // may stay.
             let stays = fixture.peer("w").is_some_and(|peer| peer.connected);
             let mut came = read;
             while !stays && worker.next().await.is_some() {

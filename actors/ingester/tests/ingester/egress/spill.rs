@@ -1,4 +1,4 @@
-//! What is over a worker's budget goes to disk and comes back, in order; and what happens where the disk does not take it.
+//! Spilling to disk and back in order, and failures of the disk.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ fn a_full_disk_counts_as_full_and_loses_nothing() {
 }
 
 #[test]
-fn crashes_of_the_thread_and_of_the_connections_lose_nothing_that_is_queued() {
+fn crashes_of_the_thread_and_lost_connections_lose_no_queued_message() {
     Fixture::run(limits(128 << 10, 256 << 20), |fixture| async move {
         const COUNT: u64 = 20_000;
         let origin = Origin { by: "the test".to_owned(), reason: "chaos".to_owned() };
@@ -86,7 +86,8 @@ fn crashes_of_the_thread_and_of_the_connections_lose_nothing_that_is_queued() {
         };
         let receiver = async {
             let mut next = 0;
-            // The first three connections are lost while much is under way; kernels hold less than what is sent in all.
+            // The first three connections are lost in mid-transfer; the kernel's buffers are
+            // smaller than the total.
             for last in [false, false, false, true] {
                 let mut worker = Worker::dial_with(fixture.port, "w", Some(16 << 10)).await;
                 fixture.connected("w").await;
@@ -98,7 +99,8 @@ fn crashes_of_the_thread_and_of_the_connections_lose_nothing_that_is_queued() {
                     let parts = worker.next().await.expect("a message");
                     let header = std::str::from_utf8(&parts[0]).expect("text");
                     let number: u64 = header[16..header.len() - 1].parse().expect("a number");
-                    // What the kernel had of the last connection is lost with it; nothing comes twice or out of order.
+                    // Messages in the kernel's buffers are lost with a connection; none is repeated
+                    // or reordered.
                     assert!(number == next || left == 500 && number > next, "{number} instead of {next}");
                     next = number + 1;
                     left -= 1;

@@ -1,9 +1,9 @@
-//! The same parts, in the same order, byte for byte.
+//! Golden tests: the same parts in the same order, byte for byte.
 
 use std::{collections::VecDeque, fs};
 
 use orchestrator_ingester::protocol::{
-    Verdict,
+    Outcome,
     cbors::encode_event,
     pandabox::PandaBox,
     sardana::{Post, Sardana},
@@ -18,16 +18,16 @@ fn zmq_protocols_give_the_originals_items() {
         let mut items = VecDeque::new();
         for message in messages(case) {
             let before = items.len();
-            let verdict = recogniser.feed(message.into(), &mut items);
-            let made = items.len() - before;
-            assert!(made == 0 || verdict == Verdict::Taken, "{case}: {verdict:?} with {made} items");
+            let outcome = recogniser.feed(message.into(), &mut items);
+            let created = items.len() - before;
+            assert!(created == 0 || outcome == Outcome::Taken, "{case}: {outcome:?} with {created} items");
         }
         compare(case, items);
     }
 }
 
 #[test]
-fn the_number_of_a_frame_is_the_sources_from_0() {
+fn frame_numbers_are_relative_to_the_first() {
     let numbers = |case: &str| {
         let (mut recogniser, mut items) = (recogniser(case), VecDeque::new());
         messages(case).into_iter().for_each(|message| drop(recogniser.feed(message.into(), &mut items)));
@@ -46,16 +46,16 @@ fn the_number_of_a_frame_is_the_sources_from_0() {
 }
 
 #[test]
-fn verdicts_tell_invalid_messages_from_those_outside() {
+fn outcomes_separate_invalid_messages_from_those_outside() {
     let count = |case: &str| {
         let (mut recogniser, mut items) = (recogniser(case), VecDeque::new());
         let mut counts = [0; 4];
         for message in messages(case) {
             counts[match recogniser.feed(message.into(), &mut items) {
-                Verdict::Taken => 0,
-                Verdict::Outside => 1,
-                Verdict::Ignored => 2,
-                Verdict::Invalid(reason) => {
+                Outcome::Taken => 0,
+                Outcome::Outside => 1,
+                Outcome::Ignored => 2,
+                Outcome::Invalid(reason) => {
                     assert!(reason.contains("check what the sender writes"), "{case}: {reason}");
                     3
                 }
@@ -85,7 +85,7 @@ fn pandabox_gives_the_originals_items() {
 }
 
 #[test]
-fn what_is_no_pandabox_is_refused() {
+fn another_server_is_refused() {
     for answer in [b"HTTP/1.1 400 Bad Request\n".to_vec(), vec![b'x'; 2 << 20]] {
         let error = PandaBox::default().feed(&answer, &mut VecDeque::new()).expect_err("no PandABox");
         assert!(error.contains("8889"), "{error}");
@@ -99,7 +99,7 @@ fn sardana_gives_the_originals_items() {
         let statuses = fs::read_to_string(path(&format!("{case}.status.json"))).expect("statuses");
         let statuses: Vec<(u16, String)> = serde_json::from_str(&statuses).expect("JSON");
         for (parts, (status, _)) in messages(case).iter().zip(statuses) {
-            // Content types are the server's affair (tests/ingester/sources.rs).
+            // Content types are tested with the server (tests/ingester/sources.rs).
             let kind = String::from_utf8_lossy(&parts[1]).to_lowercase();
             let json = matches!(&*kind, "" | "application/json" | "application/vnd.x+json; charset=utf-8");
             let post = std::str::from_utf8(&parts[0]).ok().and_then(Post::of_path).filter(|_| json);

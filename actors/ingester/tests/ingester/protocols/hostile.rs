@@ -1,17 +1,17 @@
-//! Nothing that a sender writes makes a recogniser panic.
+//! Hostile messages: no recogniser panics or exhausts memory.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use orchestrator_ingester::{
     item::{Item, Parts},
-    protocol::{Recognise, Verdict, pandabox::PandaBox, pickle::read_dict, sardana::Post},
+    protocol::{Outcome, Recognise, pandabox::PandaBox, pickle::read_dict, sardana::Post},
 };
 use proptest::prelude::*;
 
 use crate::captures::{ZMQ_CASES, messages, recogniser};
 
-/// Feeds messages and gives what was made of them, in bytes.
+/// Feeds messages and returns the bytes of the resulting items.
 fn feed(recogniser: &mut dyn Recognise, messages: Vec<Vec<Bytes>>) -> usize {
     let mut items = VecDeque::new();
     for message in messages {
@@ -28,7 +28,7 @@ proptest! {
         feed(&mut *recogniser(ZMQ_CASES[case]), messages);
     }
 
-    /// Captures with bytes changed, cut and put in, and messages out of order.
+    /// Captures with bytes changed, removed and inserted, and messages out of order.
     #[test]
     fn damaged_captures(case in 0..ZMQ_CASES.len(), damages in proptest::collection::vec(
         (any::<u16>(), any::<u16>(), any::<u8>(), 0..5_u8), 1..12)) {
@@ -54,9 +54,9 @@ proptest! {
             }
         }
         let sent: usize = damaged.iter().flatten().map(Bytes::len).sum();
-        let made = feed(&mut *recogniser(case), damaged);
+        let created = feed(&mut *recogniser(case), damaged);
         // PCAP repeats scalars in each item, LeCroy a sequence start.
-        prop_assert!(made <= sent * 40, "{} bytes of {}", made, sent);
+        prop_assert!(created <= sent * 40, "{} bytes of {}", created, sent);
     }
 
     #[test]
@@ -94,18 +94,21 @@ fn a_pickle_cannot_fill_the_memory_or_the_stack() {
         (nested(b"(", 2 << 20), "more than"),
         (nested(b"N", 2 << 20), "more than"),
         (nested(b"N\x94", 2 << 20), "more than"),
-        // A tuple in a tuple, a million deep.
-        (nested(b"N\x85", 1).into_iter().chain(b"\x85".repeat(1 << 20)).chain(*b".").collect(), "no dict"),
-        ([&b"\x80\x04N"[..], &b"\x85".repeat(1 << 20), b"."].concat(), "no dict"),
+        // Tuples nested a million deep.
+        (
+            nested(b"N\x85", 1).into_iter().chain(b"\x85".repeat(1 << 20)).chain(*b".").collect(),
+            "not of a dict",
+        ),
+        ([&b"\x80\x04N"[..], &b"\x85".repeat(1 << 20), b"."].concat(), "not of a dict"),
         (b"\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xffabc.".to_vec(), "cut off"),
         (b"\x80\x04B\xff\xff\xff\xffabc.".to_vec(), "cut off"),
-        (b"\x80\x09}.".to_vec(), "no pickle"),
-        (b"cos\nsystem\n(S'echo'\ntR.".to_vec(), "no dict"),
+        (b"\x80\x09}.".to_vec(), "not a pickle"),
+        (b"cos\nsystem\n(S'echo'\ntR.".to_vec(), "not of a dict"),
     ] {
-        let error = read_dict(&bytes, &["status"]).expect_err("no dict");
+        let error = read_dict(&bytes, &["status"]).expect_err("not of a dict");
         assert!(error.to_string().contains(text), "{error}");
     }
-    // Dicts in each other, by a member that is asked for.
+    // Nested dicts in a requested member.
     let deep =
         [&b"\x80\x04"[..], &b"}X\x06\0\0\0status".repeat(50_000), b"N", &b"s".repeat(50_000), b"."].concat();
     assert!(read_dict(&deep, &["status"]).is_ok());
@@ -121,8 +124,8 @@ fn a_split_cannot_fill_the_memory() {
     let start = Bytes::from_static(
         br#"{"message_id":1,"version":1,"message_type":"series-start","arm_time":"2024-10-07T08:49:10Z"}"#,
     );
-    let made = feed(&mut *recogniser("pcap-x"), vec![vec![start.clone()], vec![Bytes::from(data)]]);
-    assert_eq!(made, start.len());
+    let created = feed(&mut *recogniser("pcap-x"), vec![vec![start.clone()], vec![Bytes::from(data)]]);
+    assert_eq!(created, start.len());
 }
 
 #[test]
@@ -135,12 +138,12 @@ fn a_sequence_that_never_ends_cannot_fill_the_memory() {
     let mut traces = text(
         r#"{"htype":"traces","ch":1,"ts":1,"frame":0,"shape":[1],"dtype":"a","horiz_offset":0,"horiz_interval":1}"#,
     );
-    // One allocation, however often it is counted.
+    // One allocation, counted repeatedly.
     traces.push(Bytes::from(vec![0; 64 << 20]));
-    let verdicts: Vec<Verdict> = (0..17).map(|_| recogniser.feed(traces.clone(), &mut items)).collect();
+    let outcomes: Vec<Outcome> = (0..17).map(|_| recogniser.feed(traces.clone(), &mut items)).collect();
     assert!(
-        matches!(&verdicts[..], [.., Verdict::Taken, Verdict::Invalid(_), Verdict::Taken]),
-        "{verdicts:?}"
+        matches!(&outcomes[..], [.., Outcome::Taken, Outcome::Invalid(_), Outcome::Taken]),
+        "{outcomes:?}"
     );
     recogniser.feed(text(r#"{"htype":"msg","what":2,"frame":0}"#), &mut items);
     let item = items.pop_back().expect("an item");

@@ -1,4 +1,4 @@
-//! Part 0 of some two thousand messages, and what the original's models take each for.
+//! First parts of about two thousand messages, classified as by the original's models.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use orchestrator_ingester::protocol::{
     albaem::Albaem,
     contrast::Contrast,
     eiger_legacy::EigerLegacy,
-    lecroy::{self, What},
+    lecroy::{self, MessageKind},
     pcap,
     stins::Stins,
     xspress,
@@ -27,11 +27,11 @@ fn ours(protocol: &str, part: Bytes) -> Option<&'static str> {
         "pcap" => pcap::classify(&parts),
         "lecroy" => {
             return lecroy::classify(&parts).map(|what| match what {
-                What::Prepare => "LecroyPrepare",
-                What::SequenceStart { .. } => "LecroySeqStart",
-                What::SequenceEnd => "LecroySeqEnd",
-                What::Stop => "LecroyEnd",
-                What::Traces => "LecroyData",
+                MessageKind::Prepare => "LecroyPrepare",
+                MessageKind::SequenceStart { .. } => "LecroySeqStart",
+                MessageKind::SequenceEnd => "LecroySeqEnd",
+                MessageKind::Stop => "LecroyEnd",
+                MessageKind::Traces => "LecroyData",
             });
         }
         other => panic!("no classifier for {other}"),
@@ -56,7 +56,7 @@ fn ours(protocol: &str, part: Bytes) -> Option<&'static str> {
 }
 
 #[test]
-fn messages_are_the_originals_kinds() {
+fn messages_are_classified_as_by_the_original() {
     let text = fs::read_to_string(path("vectors.json")).expect("vectors");
     let vectors: Vec<(String, String, Option<String>)> = serde_json::from_str(&text).expect("JSON");
     assert!(vectors.len() > 1000, "only {} vectors", vectors.len());

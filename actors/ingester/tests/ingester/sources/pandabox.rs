@@ -41,7 +41,7 @@ fn lines_arrive_as_the_originals_items() {
 }
 
 #[test]
-fn a_lost_connection_is_made_anew_and_gives_no_empty_items() {
+fn a_lost_connection_is_reopened_without_empty_items() {
     bench(async |bench| {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -67,7 +67,7 @@ fn a_lost_connection_is_made_anew_and_gives_no_empty_items() {
 }
 
 #[test]
-fn another_server_is_told_from_a_pandabox() {
+fn another_server_is_not_a_pandabox() {
     bench(async |bench| {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();

@@ -1,6 +1,6 @@
-//! What is in the registry, and what it says of places that do not fit.
+//! Names in the registry, and errors about options that do not fit.
 
-use orchestrator_ingester::source::{Place, Registry};
+use orchestrator_ingester::source::{Registry, SourceOptions};
 
 use super::support::make;
 
@@ -34,34 +34,42 @@ fn all_protocols_have_both_names() {
 }
 
 #[test]
-fn a_place_that_does_not_fit_says_what_is_missing() {
+fn invalid_options_name_the_key_and_the_remedy() {
     let some = |text: &str| Some(text.to_owned());
-    let none = Place::default;
-    for (name, place, text) in [
+    let none = SourceOptions::default;
+    for (name, options, text) in [
         ("stins", none(), "upstream_url is missing"),
-        ("stins", Place { upstream_url: some("detector"), ..none() }, "write tcp://host:port"),
-        ("stins", Place { upstream_url: some("tcp://a:1"), file: some("/x"), ..none() }, "not both"),
+        ("stins", SourceOptions { upstream_url: some("detector"), ..none() }, "write tcp://host:port"),
+        ("stins", SourceOptions { upstream_url: some("tcp://a:1"), file: some("/x"), ..none() }, "not both"),
         (
             "stins",
-            Place { upstream_url: some("tcp://a:1"), listen: some("0.0.0.0:1"), ..none() },
+            SourceOptions { upstream_url: some("tcp://a:1"), listen: some("0.0.0.0:1"), ..none() },
             "listen = 0.0.0.0:1",
         ),
         (
             "stins",
-            Place { upstream_url: some("tcp://a:1"), pace: some("recorded"), ..none() },
+            SourceOptions { upstream_url: some("tcp://a:1"), pace: some("recorded"), ..none() },
             "only a `file` has a pace",
         ),
-        ("stins", Place { file: some("/x"), pace: some("fast"), ..none() }, "write recorded, or a rate"),
+        (
+            "stins",
+            SourceOptions { file: some("/x"), pace: some("fast"), ..none() },
+            "write recorded, or a rate",
+        ),
         ("replay", none(), "file is missing"),
-        ("replay", Place { file: some("/x"), pace: some("0/s"), ..none() }, "write recorded, or a rate"),
-        ("replay", Place { upstream_url: some("tcp://a:1"), ..none() }, "give `file`"),
+        (
+            "replay",
+            SourceOptions { file: some("/x"), pace: some("0/s"), ..none() },
+            "write recorded, or a rate",
+        ),
+        ("replay", SourceOptions { upstream_url: some("tcp://a:1"), ..none() }, "give `file`"),
         ("pandabox", none(), "upstream_url is missing"),
-        ("TcpPcapIngester", Place { file: some("/x"), ..none() }, "give `upstream_url`"),
+        ("TcpPcapIngester", SourceOptions { file: some("/x"), ..none() }, "give `upstream_url`"),
         ("sardana", none(), "listen is missing"),
-        ("sardana", Place { listen: some("8000"), ..none() }, "write an IP address and a port"),
-        ("HttpSardanaIngester", Place { upstream_url: some("tcp://a:1"), ..none() }, "give `listen`"),
+        ("sardana", SourceOptions { listen: some("8000"), ..none() }, "write an IP address and a port"),
+        ("HttpSardanaIngester", SourceOptions { upstream_url: some("tcp://a:1"), ..none() }, "give `listen`"),
     ] {
-        let error = make(name, &place).map(|_| ()).expect_err("it does not fit").to_string();
+        let error = make(name, &options).map(|_| ()).expect_err("it does not fit").to_string();
         assert!(error.contains(text), "{name}: {error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Files that are played.
+//! Replay of files.
 
 use std::time::{Duration, Instant};
 
@@ -6,15 +6,15 @@ use futures_util::StreamExt;
 use orchestrator_ingester::{
     item::Item,
     protocol::cbors::encode_event,
-    source::{Items, Place, SourceError},
+    source::{Items, SourceError, SourceOptions},
 };
 
-use super::support::{DEADLINE, accompanied, item};
+use super::support::{DEADLINE, bench_with_companion, item};
 use crate::captures::{ZMQ_CASES, compare, path};
 
-fn place(file: &str, pace: Option<&str>) -> Place {
+fn options(file: &str, pace: Option<&str>) -> SourceOptions {
     let file = if file.starts_with('/') { file.to_owned() } else { path(file).display().to_string() };
-    Place { file: Some(file), pace: pace.map(str::to_owned), ..Place::default() }
+    SourceOptions { file: Some(file), pace: pace.map(str::to_owned), ..SourceOptions::default() }
 }
 
 async fn all(items: Items) -> Result<Vec<Item>, SourceError> {
@@ -26,28 +26,29 @@ async fn all(items: Items) -> Result<Vec<Item>, SourceError> {
 fn dumps_and_captures_are_played() {
     for case in ZMQ_CASES {
         let protocol = case.split_once('-').expect("protocol-case").0;
-        let (dump, capture) = (place(&format!("{case}.cbors"), None), place(&format!("{case}.cbor"), None));
-        accompanied("replay", &dump, async |bench, mut source| {
+        let (dump, capture) =
+            (options(&format!("{case}.cbors"), None), options(&format!("{case}.cbor"), None));
+        bench_with_companion("replay", &dump, async |bench, mut source| {
             compare(case, all(source.run(bench.cx("golden"))).await.expect("a dump"));
         });
-        accompanied(protocol, &capture, async |bench, mut source| {
-            // Again from the start in each run.
+        bench_with_companion(protocol, &capture, async |bench, mut source| {
+            // Each run starts at the beginning.
             for _run in 0..2 {
                 compare(case, all(source.run(bench.cx("any"))).await.expect("a capture"));
             }
         });
         if case.ends_with("plain") {
-            accompanied("replay", &capture, async |bench, mut untold| {
-                compare(case, all(untold.run(bench.cx("any"))).await.expect("a capture"));
+            bench_with_companion("replay", &capture, async |bench, mut detected| {
+                compare(case, all(detected.run(bench.cx("any"))).await.expect("a capture"));
             });
         }
     }
 }
 
-/// A run is over whatever its file has left: the thread that reads turns to the next one.
+/// The reader thread turns to the next run whatever is left of the file.
 #[test]
-fn a_run_that_is_dropped_early_leaves_the_thread_to_the_next_one() {
-    accompanied("replay", &place("stins-plain.cbors", None), async |bench, mut source| {
+fn a_dropped_run_frees_the_thread_for_the_next() {
+    bench_with_companion("replay", &options("stins-plain.cbors", None), async |bench, mut source| {
         for _run in 0..20 {
             let mut items = source.run(bench.cx("golden"));
             item(&mut items).await;
@@ -65,14 +66,14 @@ fn files_that_cannot_be_played_say_what_to_do() {
     let whole = std::fs::read(path("stins-plain.cbors")).expect("a golden file");
     std::fs::write(&cut, &whole[..whole.len() - 1]).expect("room");
     for (file, pace, advice) in [
-        ("/nowhere.cbors", None, "give a file that can"),
+        ("/nowhere.cbors", None, "give a readable file"),
         (text.to_str().expect("UTF-8"), None, "give a .cbors file"),
         (cut.to_str().expect("UTF-8"), None, "cut off"),
         ("stins-plain.cbors", None, "name the stream like one of [\"golden\"]"),
-        ("pandabox-plain.cbor", None, "holds no series"),
+        ("pandabox-plain.cbor", None, "has no series"),
         ("stins-plain.cbor", Some("recorded"), "give a rate"),
     ] {
-        accompanied("replay", &place(file, pace), async |bench, mut source| {
+        bench_with_companion("replay", &options(file, pace), async |bench, mut source| {
             let stream = if file.contains("cut") { "golden" } else { "eiger" };
             let error = all(source.run(bench.cx(stream))).await.expect_err("no play").to_string();
             assert!(error.contains(advice) && error.contains("file = "), "{error}");
@@ -94,7 +95,7 @@ fn a_file_keeps_its_pace() {
     for (pace, least, most) in
         [(Some("recorded"), 240, 20_000), (Some("20/s"), 150, 20_000), (None, 0, 20_000)]
     {
-        accompanied("replay", &place(file, pace), async |bench, mut source| {
+        bench_with_companion("replay", &options(file, pace), async |bench, mut source| {
             let begin = Instant::now();
             assert_eq!(all(source.run(bench.cx("s"))).await.expect("a dump").len(), 4);
             let took = begin.elapsed();

@@ -1,11 +1,11 @@
-//! Sardana's posts, by hand.
+//! Sardana's posts, sent over plain sockets.
 
 use std::{
     io::Write,
     net::{Ipv4Addr, SocketAddr},
 };
 
-use orchestrator_ingester::source::{Place, Registry};
+use orchestrator_ingester::source::{Registry, SourceOptions};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -19,8 +19,8 @@ fn free_address() -> SocketAddr {
     listener.local_addr().expect("an address")
 }
 
-fn place(address: SocketAddr) -> Place {
-    Place { listen: Some(address.to_string()), ..Place::default() }
+fn options(address: SocketAddr) -> SourceOptions {
+    SourceOptions { listen: Some(address.to_string()), ..SourceOptions::default() }
 }
 
 /// Status and body of the answer.
@@ -45,7 +45,7 @@ fn posts_are_answered_and_arrive_as_the_originals() {
     for case in ["sardana-plain", "sardana-odd"] {
         bench(async |bench| {
             let address = free_address();
-            let mut source = make("HttpSardanaIngester", &place(address)).expect("a source");
+            let mut source = make("HttpSardanaIngester", &options(address)).expect("a source");
             let mut items = source.run(bench.cx("s"));
             until(&mut items, "the server", || bench.is_up()).await;
             let statuses = std::fs::read_to_string(path(&format!("{case}.status.json"))).expect("statuses");
@@ -64,10 +64,10 @@ fn posts_are_answered_and_arrive_as_the_originals() {
 }
 
 #[test]
-fn posts_between_runs_are_answered_and_thrown_away() {
+fn posts_between_runs_are_answered_and_dropped() {
     bench(async |bench| {
         let address = free_address();
-        let mut source = make("sardana", &place(address)).expect("a source");
+        let mut source = make("sardana", &options(address)).expect("a source");
         let mut items = source.run(bench.cx("s"));
         until(&mut items, "the server", || bench.is_up()).await;
         drop(items);
@@ -82,7 +82,7 @@ fn posts_between_runs_are_answered_and_thrown_away() {
         let new = br#"{"serialno":2,"scandir":"a","title":"b"}"#;
         assert_eq!(post(address, "/v1/data_desc", "", new).await.0, 200);
         assert!(item(&mut items).await.frames[0].starts_with(br#"{"type":"DataDescription","serialno":2"#));
-        // The port is free again once the source is gone.
+        // The port closes with its source and registry.
         drop(items);
         drop(source);
         orchestrator_supervise::testing::eventually("the port is free", || {
@@ -92,15 +92,16 @@ fn posts_between_runs_are_answered_and_thrown_away() {
     });
 }
 
-/// Who finds the port open may rely on what is answered: a start that is thrown away would cost the whole scan.
+/// A client that finds the port open relies on the answer: losing the start would lose the whole
+/// scan.
 #[test]
 fn the_first_post_to_a_port_that_opens_is_an_item() {
     for round in 0..200 {
         bench(async |bench| {
             let address = free_address();
-            let mut source = make("sardana", &place(address)).expect("a source");
+            let mut source = make("sardana", &options(address)).expect("a source");
             let mut items = source.run(bench.cx("s"));
-            // A thread of its own: it is to be faster than the run, which is on this one.
+            // On another thread, to be faster than the run.
             let first = std::thread::spawn(move || {
                 let deadline = std::time::Instant::now() + DEADLINE;
                 let mut stream = loop {
@@ -121,15 +122,15 @@ fn the_first_post_to_a_port_that_opens_is_an_item() {
     }
 }
 
-/// Each mapping makes its sources anew.
+/// Each mapping creates new sources.
 #[test]
-fn the_port_stays_when_the_source_is_another() {
+fn the_port_stays_open_for_the_next_source() {
     bench(async |bench| {
         let address = free_address();
         let registry = Registry::standard();
         let make = registry.get("sardana").expect("a known name");
         for _ in 0..3 {
-            let mut source = make(&place(address)).expect("a source");
+            let mut source = make(&options(address)).expect("a source");
             let mut items = source.run(bench.cx("s"));
             until(&mut items, "the server", || bench.is_up()).await;
             assert_eq!(post(address, "/v1/data_desc", "", DESCRIPTION).await.0, 200);
@@ -143,13 +144,13 @@ fn the_port_stays_when_the_source_is_another() {
     });
 }
 
-/// Another stream at the same address does not get what is meant for the first.
+/// Another stream at the same address does not get the first one's posts.
 #[test]
 fn a_server_belongs_to_one_source_at_a_time() {
     bench(async |bench| {
         let address = free_address();
         let registry = Registry::standard();
-        let make = |name| registry.get(name).expect("a known name")(&place(address)).expect("a source");
+        let make = |name| registry.get(name).expect("a known name")(&options(address)).expect("a source");
         let (mut first, mut second) = (make("sardana"), make("HttpSardanaIngester"));
         let mut items = first.run(bench.cx("s"));
         until(&mut items, "the server", || bench.is_up()).await;
@@ -164,10 +165,10 @@ fn a_server_belongs_to_one_source_at_a_time() {
 }
 
 #[test]
-fn a_run_that_does_not_take_its_posts_holds_the_sender_and_not_the_memory() {
+fn a_slow_run_blocks_the_sender_within_bounded_memory() {
     bench(async |bench| {
         let address = free_address();
-        let mut source = make("sardana", &place(address)).expect("a source");
+        let mut source = make("sardana", &options(address)).expect("a source");
         let mut items = source.run(bench.cx("s"));
         until(&mut items, "the server", || bench.is_up()).await;
         let record = br#"{"timestamp":1}"#;
@@ -188,11 +189,11 @@ fn a_run_that_does_not_take_its_posts_holds_the_sender_and_not_the_memory() {
 }
 
 #[test]
-fn a_port_in_use_is_waited_for() {
+fn a_port_in_use_is_retried() {
     bench(async |bench| {
         let taken = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let address = taken.local_addr().expect("an address");
-        let mut source = make("sardana", &place(address)).expect("a source");
+        let mut source = make("sardana", &options(address)).expect("a source");
         let mut items = source.run(bench.cx("s"));
         until(&mut items, "the link to be down", || {
             bench.down().is_some_and(|why| why.contains("free the port"))

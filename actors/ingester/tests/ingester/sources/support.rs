@@ -1,18 +1,18 @@
-//! A source under test: in a child, whose vitals have link and metrics.
+//! A source under test, in a child with link and metrics.
 
 use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
 use orchestrator_ingester::{
     item::Item,
-    source::{Items, Place, Registry, Source, SourceCounts, SourceCx, SourceError},
+    source::{Items, Registry, Source, SourceCounts, SourceCx, SourceError, SourceOptions},
 };
 use orchestrator_supervise::{ChildSpec, Factory, Link, Strategy, SupervisorSpec, Vitals, testing::TestTree};
 
-/// Far beyond what any step needs on a busy machine.
+/// Time-out of each step, generous for a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
-/// What a test looks at.
+/// Vitals and counters of the source.
 pub(crate) struct Bench {
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) counts: SourceCounts,
@@ -28,7 +28,7 @@ impl Bench {
         matches!(self.vitals.link_state(), Some((_, _, Link::Up { .. })))
     }
 
-    /// Why the link is down, if it is.
+    /// Reason why the link is down, if it is.
     pub(crate) fn down(&self) -> Option<String> {
         match self.vitals.link_state() {
             Some((_, _, Link::Down { reason, .. })) => Some(reason),
@@ -42,15 +42,16 @@ pub(crate) fn bench<Fut: Future<Output = ()>>(test: impl FnOnce(Bench) -> Fut) {
     run(None, test);
 }
 
-/// As [`bench`], with a source that has a companion, which runs beside it.
-pub(crate) fn accompanied<Fut: Future<Output = ()>>(
+/// Like [`bench`], with a source whose companion runs beside it.
+pub(crate) fn bench_with_companion<Fut: Future<Output = ()>>(
     name: &str,
-    place: &Place,
+    options: &SourceOptions,
     test: impl FnOnce(Bench, Box<dyn Source>) -> Fut,
 ) {
-    let supply = Registry::standard().supply(name, place).expect("a known name").expect("a place that fits");
-    let source = (supply.make)(place).expect("a source");
-    run(Some(supply.companion.expect("it has one")), |bench| test(bench, source));
+    let factory =
+        Registry::standard().factory(name, options).expect("a known name").expect("a place that fits");
+    let source = (factory.make)(options).expect("a source");
+    run(Some(factory.companion.expect("it has one")), |bench| test(bench, source));
 }
 
 fn run<Fut: Future<Output = ()>>(companion: Option<Factory>, test: impl FnOnce(Bench) -> Fut) {
@@ -71,24 +72,24 @@ fn run<Fut: Future<Output = ()>>(companion: Option<Factory>, test: impl FnOnce(B
 }
 
 /// A source by its name in the registry.
-pub(crate) fn make(name: &str, place: &Place) -> Result<Box<dyn Source>, SourceError> {
-    Registry::standard().get(name).expect("a known name")(place)
+pub(crate) fn make(name: &str, options: &SourceOptions) -> Result<Box<dyn Source>, SourceError> {
+    Registry::standard().get(name).expect("a known name")(options)
 }
 
-pub(crate) fn upstream(port: u16) -> Place {
-    Place { upstream_url: Some(format!("tcp://127.0.0.1:{port}")), ..Place::default() }
+pub(crate) fn upstream(port: u16) -> SourceOptions {
+    SourceOptions { upstream_url: Some(format!("tcp://127.0.0.1:{port}")), ..SourceOptions::default() }
 }
 
 pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, future).await.unwrap_or_else(|_| panic!("gave up waiting for {what}"))
 }
 
-/// The next item.
+/// Next item.
 pub(crate) async fn item(items: &mut Items) -> Item {
     in_time("an item", items.next()).await.expect("no end").expect("no error")
 }
 
-/// The next `count` items.
+/// Next `count` items.
 pub(crate) async fn take(items: &mut Items, count: usize) -> Vec<Item> {
     let mut taken = Vec::new();
     for _ in 0..count {
@@ -97,7 +98,7 @@ pub(crate) async fn take(items: &mut Items, count: usize) -> Vec<Item> {
     taken
 }
 
-/// Polls the items, of which there is none, until `condition` holds.
+/// Polls the source, which has no items, until `condition` holds.
 pub(crate) async fn until(items: &mut Items, what: &str, mut condition: impl FnMut() -> bool) {
     let waiting = async {
         while !condition() {

@@ -1,4 +1,4 @@
-//! PULL and SUB against sockets of an independent implementation.
+//! PULL and SUB against an independent implementation of ZeroMQ.
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -15,7 +15,7 @@ use tokio::{
 };
 use zeromq::{Endpoint, PubSocket, PushSocket, Socket, SocketSend, ZmqMessage};
 
-use super::support::{accompanied, bench, in_time, item, make, take, until, upstream};
+use super::support::{bench, bench_with_companion, in_time, item, make, take, until, upstream};
 use crate::captures::{ZMQ_CASES, compare, messages};
 
 fn message(parts: Vec<Bytes>) -> ZmqMessage {
@@ -29,7 +29,7 @@ fn port(endpoint: &Endpoint) -> u16 {
     }
 }
 
-/// How many items the original makes of a case.
+/// Number of items that the original makes of a case.
 fn expected(case: &str) -> usize {
     let mut recogniser = crate::captures::recogniser(case);
     let mut items = std::collections::VecDeque::new();
@@ -38,7 +38,7 @@ fn expected(case: &str) -> usize {
 }
 
 #[test]
-fn what_is_pushed_arrives_as_the_originals_items() {
+fn pushed_messages_arrive_as_the_originals_items() {
     for case in ZMQ_CASES.iter().filter(|case| case.starts_with("stins") || case.starts_with("eiger")) {
         bench(async |bench| {
             let mut push = PushSocket::new();
@@ -57,7 +57,7 @@ fn what_is_pushed_arrives_as_the_originals_items() {
 }
 
 #[test]
-fn what_is_published_arrives_as_the_originals_items() {
+fn published_messages_arrive_as_the_originals_items() {
     for case in ZMQ_CASES
         .iter()
         .filter(|case| case.ends_with("plain") && !case.starts_with("stins") && !case.starts_with("eiger"))
@@ -68,7 +68,8 @@ fn what_is_published_arrives_as_the_originals_items() {
             let name = case.split_once('-').expect("protocol-case").0;
             let mut source = make(name, &upstream(port(&endpoint))).expect("a source");
             let mut items = source.run(bench.cx("s"));
-            // The publisher takes the subscription when it likes: what is no message counts as soon as it arrives.
+            // The time of the subscription is unknown: it is complete when an invalid message is
+            // counted.
             while bench.counts.invalid.get() == 0 {
                 publisher.send(message(vec![Bytes::from_static(b"nothing")])).await.expect("a publisher");
                 let a_moment = tokio::time::timeout(std::time::Duration::from_millis(5), items.next()).await;
@@ -137,7 +138,7 @@ fn a_new_run_waits_for_a_start_and_the_old_connection_is_closed() {
 
         let mut items = source.run(bench.cx("s"));
         until(&mut items, "the connection", || bench.is_up()).await;
-        // Sent to the old connection as long as the other side has not noticed its end.
+        // Goes to the old connection until the other side has noticed its end.
         let outside = bench.counts.outside.get();
         while bench.counts.outside.get() == outside {
             let _ = push.send(message(messages[1].clone())).await;
@@ -154,7 +155,7 @@ fn a_new_run_waits_for_a_start_and_the_old_connection_is_closed() {
     });
 }
 
-/// A peer that says what it likes after a PUSH's handshake, and how often it was dialled.
+/// Accepts a connection, completes a PUSH's handshake and sends `bytes`.
 async fn raw_peer(listener: &TcpListener, bytes: &[u8]) -> tokio::net::TcpStream {
     let (mut stream, _) = listener.accept().await.expect("a connection");
     let mut greeting = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL".to_vec();
@@ -180,7 +181,7 @@ fn a_frame_that_is_too_long_costs_the_connection_and_nothing_else() {
             let peer = async {
                 let mut stream = raw_peer(&listener, hostile).await;
                 let mut rest = Vec::new();
-                // Cut off by us.
+                // Closed by the source.
                 let _ = stream.read_to_end(&mut rest).await;
             };
             tokio::select! {
@@ -196,7 +197,7 @@ fn a_frame_that_is_too_long_costs_the_connection_and_nothing_else() {
     });
 }
 
-/// A start, then images of such sizes, in whatever way they are read.
+/// A start, then images of these sizes.
 fn images(sizes: &[usize]) -> Vec<Vec<Bytes>> {
     let all = messages("stins-plain");
     let image = |(number, size): (usize, &usize)| {
@@ -211,12 +212,12 @@ const LONG: usize = 3 << 20;
 #[test]
 fn long_messages_and_short_ones_keep_their_order() {
     let port = free_port();
-    accompanied("stins", &upstream(port), async |bench, mut source| {
+    bench_with_companion("stins", &upstream(port), async |bench, mut source| {
         let mut push = PushSocket::new();
         push.bind(&format!("tcp://127.0.0.1:{port}")).await.expect("the port");
         let mut items = source.run(bench.cx("s"));
         until(&mut items, "the connection", || bench.is_up()).await;
-        // Many short ones are read on the stream's own arbiter again.
+        // Many short messages move the connection back to the stream's own arbiter.
         let short: Vec<usize> = (0..200).collect();
         let sizes = [&[9, LONG, 10, LONG, LONG, 11, LONG][..], &short, &[LONG, 12, LONG]].concat();
         for wanted in images(&sizes) {
@@ -227,11 +228,11 @@ fn long_messages_and_short_ones_keep_their_order() {
     });
 }
 
-/// Each is read once the one before is sent on, but who keeps one, as a slow worker's queue does, does not hold the others up.
+/// A retained message, as in a slow worker's queue, does not delay the next ones.
 #[test]
-fn long_messages_that_are_kept_hold_up_nobody() {
+fn retained_long_messages_delay_nothing() {
     let port = free_port();
-    accompanied("stins", &upstream(port), async |bench, mut source| {
+    bench_with_companion("stins", &upstream(port), async |bench, mut source| {
         let mut push = PushSocket::new();
         push.bind(&format!("tcp://127.0.0.1:{port}")).await.expect("the port");
         let mut items = source.run(bench.cx("s"));
@@ -246,13 +247,14 @@ fn long_messages_that_are_kept_hold_up_nobody() {
     });
 }
 
-/// A run that ends in the middle of a long message closes its connection, whoever reads it, and the next one dials anew.
+/// A run that ends in the middle of a long message closes its connection, and the next one dials
+/// again.
 #[test]
 fn a_run_ends_in_the_middle_of_a_long_message() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     listener.set_nonblocking(true).expect("a socket");
-    accompanied("stins", &upstream(port), async |bench, mut source| {
+    bench_with_companion("stins", &upstream(port), async |bench, mut source| {
         let listener = TcpListener::from_std(listener).expect("a reactor");
         for _ in 0..2 {
             let mut items = source.run(bench.cx("s"));
@@ -272,7 +274,7 @@ fn a_run_ends_in_the_middle_of_a_long_message() {
             assert!(more.is_err(), "half of a message: {more:?}");
             drop(items);
             source.stop();
-            // A reset says as well that nobody reads any more.
+            // A reset also shows that the connection is closed.
             let _ = in_time("the connection's end", stream.read_to_end(&mut Vec::new())).await;
         }
     });

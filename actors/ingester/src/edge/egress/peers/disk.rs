@@ -1,16 +1,16 @@
-//! What the disk has to do for peers, and what it brings back.
+//! Disk jobs of peers and their results.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{News, Peers};
+use super::{Peers, Wakeups};
 use crate::edge::egress::{queue::Entry, spill_file::SpillFile};
 
-/// No more is written to disk in one go, bytes.
+/// Most bytes written to disk in one job.
 const WRITE_BATCH: usize = 4 << 20;
 
-/// Work for the disk: at first the writing, then the reading.
+/// Job for the spill thread: write, then read.
 #[derive(Debug)]
 pub(in crate::edge::egress) struct DiskJob {
     pub(in crate::edge::egress) peer: Arc<str>,
@@ -21,7 +21,7 @@ pub(in crate::edge::egress) struct DiskJob {
 }
 
 impl Peers {
-    /// Moves on what the peer has behind its front; true if the disk has to do something now.
+    /// Moves messages from behind the front of the peer's queue; true if the disk has work.
     pub(in crate::edge::egress) fn settle(&mut self, name: &str) -> bool {
         let Some(peer) = self.map.get_mut(name) else { return false };
         if peer.queue.is_direct() {
@@ -31,74 +31,75 @@ impl Peers {
         peer.queue.settle(self.shares);
         self.to_disk_bytes -= before - peer.queue.to_disk_record_bytes();
         if let Some(attached) = &peer.attached {
-            attached.line.wake.notify_one();
+            attached.connection.wake.notify_one();
         }
         peer.list_in(&mut self.listed, self.shares)
     }
 
-    /// The next work for the disk.
+    /// Next job for the disk.
     pub(in crate::edge::egress) fn next_job(&mut self) -> Option<DiskJob> {
         loop {
             let name = self.listed.pop_front()?;
             let Some(peer) = self.map.get_mut(&name) else { continue };
             peer.listed = false;
-            let write = if self.failing { None } else { peer.queue.begin_write(WRITE_BATCH) };
-            let read = if self.unreadable { None } else { peer.queue.begin_read(self.shares) };
+            let write = if self.write_failed { None } else { peer.queue.begin_write(WRITE_BATCH) };
+            let read = if self.read_failed { None } else { peer.queue.begin_read(self.shares) };
             if write.is_some() || read.is_some() {
                 return Some(DiskJob { peer: name, epoch: self.epoch, file: peer.file.clone(), write, read });
             }
         }
     }
 
-    /// What was to be written is written, `bytes` on disk; None: it failed, and nothing of it is there.
-    pub(in crate::edge::egress) fn written(&mut self, peer: &str, epoch: u64, bytes: Option<u64>) -> News {
-        self.failing = bytes.is_none();
+    /// Records the outcome of a write: `bytes` on disk, or None if it failed and wrote nothing.
+    pub(in crate::edge::egress) fn written(&mut self, peer: &str, epoch: u64, bytes: Option<u64>) -> Wakeups {
+        self.write_failed = bytes.is_none();
         let Some(known) = self.map.get_mut(peer).filter(|_| epoch == self.epoch) else {
-            return News::default();
+            return Wakeups::default();
         };
         known.queue.end_write(bytes);
         if let Some(bytes) = bytes {
             self.disk_bytes += bytes;
             self.to_disk_bytes -= bytes;
         }
-        // After a failure the thread comes back by itself, a while later.
+        // After a failure the spill thread retries after a delay.
         let disk = self.settle(peer) && bytes.is_some();
-        News { room: self.waiting > 0, disk }
+        Wakeups { room: self.waiting_senders > 0, disk }
     }
 
-    /// What was to be read is read, from `bytes` on disk; empty if that failed.
+    /// Records the outcome of a read of `bytes` on disk; empty if it failed.
     pub(in crate::edge::egress) fn read_back(
         &mut self,
         peer: &str,
         epoch: u64,
         entries: Vec<Entry>,
         bytes: u64,
-    ) -> News {
+    ) -> Wakeups {
         let Some(known) = self.map.get_mut(peer).filter(|_| epoch == self.epoch) else {
-            return News::default();
+            return Wakeups::default();
         };
-        self.unreadable = entries.is_empty();
+        self.read_failed = entries.is_empty();
         known.queue.end_read(entries, bytes);
         self.disk_bytes -= bytes;
         if let Some(attached) = &known.attached {
-            attached.line.wake.notify_one();
+            attached.connection.wake.notify_one();
         }
-        let disk = self.settle(peer) && !self.unreadable;
-        News { room: self.waiting > 0, disk }
+        let disk = self.settle(peer) && !self.read_failed;
+        Wakeups { room: self.waiting_senders > 0, disk }
     }
 
-    /// The disk's thread begins anew, after a while or a crash: everything that wants the disk is listed, and new records are tried.
-    pub(in crate::edge::egress) fn retry_disk(&mut self, anew: bool) -> News {
-        self.failing = false;
-        self.unreadable = false;
+    /// Lists every peer with work for the disk and allows writing and reading again. `restarted`:
+    /// the spill thread has lost its job.
+    pub(in crate::edge::egress) fn retry_disk(&mut self, restarted: bool) -> Wakeups {
+        self.write_failed = false;
+        self.read_failed = false;
         self.listed.clear();
         for peer in self.map.values_mut() {
-            if anew {
+            if restarted {
                 peer.queue.abandon_disk_work();
             }
             peer.listed = false;
             peer.list_in(&mut self.listed, self.shares);
         }
-        News { room: self.waiting > 0, disk: false }
+        Wakeups { room: self.waiting_senders > 0, disk: false }
     }
 }

@@ -1,4 +1,4 @@
-//! Servers that are no Redis, or a hostile one.
+//! Hostile servers, and servers other than Redis.
 
 use redis::{Client, cmd};
 use tokio::{
@@ -10,8 +10,8 @@ use super::*;
 
 const REPLY_MAX: usize = 64 << 10;
 
-/// Error of a client of a server that sends `first`, and then `rest` without end, whatever it is asked.
-async fn told_by(first: &[u8], rest: &[u8]) -> RequestError {
+/// Error of a client whose server sends `first`, then `rest` without end.
+async fn error_of(first: &[u8], rest: &[u8]) -> RequestError {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("redis://{}/0", listener.local_addr().expect("its address"));
     let serving = async {
@@ -39,7 +39,7 @@ async fn told_by(first: &[u8], rest: &[u8]) -> RequestError {
 }
 
 #[tokio::test]
-async fn what_has_no_end_is_too_long() {
+async fn an_endless_reply_is_too_long() {
     let nothing: &[u8] = b"";
     for (first, rest) in [
         (&b"$2147483647\r\n"[..], &b"x"[..]),
@@ -49,13 +49,13 @@ async fn what_has_no_end_is_too_long() {
         (b"-ERR ", b"\xff"),
         (nothing, b">1\r\n$1\r\nx\r\n"),
     ] {
-        let told = told_by(first, rest).await;
-        assert_eq!(told, RequestError::TooLong(REPLY_MAX), "{}", first.escape_ascii());
+        let error = error_of(first, rest).await;
+        assert_eq!(error, RequestError::TooLong(REPLY_MAX), "{}", first.escape_ascii());
     }
 }
 
 #[tokio::test]
-async fn what_is_no_reply_is_told_in_short() {
+async fn an_invalid_reply_has_a_short_error() {
     let deep = b"*1\r\n".repeat(1_000);
     let text = [&b"-ERR "[..], &b"y\x1b[2J".repeat(2_000), b"\r\n"].concat();
     for first in [
@@ -70,15 +70,15 @@ async fn what_is_no_reply_is_told_in_short() {
         b"$x\r\n",
         b"*1\r\n-ERR no\r\n",
     ] {
-        let text = told_by(&first.repeat(4), b"").await.to_string();
+        let text = error_of(&first.repeat(4), b"").await.to_string();
         assert!(text.len() <= 600 && !text.contains('\u{1b}'), "{text}");
     }
-    let refused = told_by(&text.repeat(3), b"").await;
+    let refused = error_of(&text.repeat(3), b"").await;
     assert!(matches!(refused, RequestError::Refused(_) | RequestError::Failed(_)), "{refused}");
 }
 
 #[test]
-fn a_text_is_not_written_out_beyond_what_is_shown() {
+fn a_long_error_is_truncated_while_formatting() {
     struct Endless;
     impl Display for Endless {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,6 +87,6 @@ fn a_text_is_not_written_out_beyond_what_is_shown() {
             }
         }
     }
-    assert!(shortened(&Endless).len() <= TEXT_MAX);
-    assert_eq!(shortened(&"a\nb"), "a\\nb");
+    assert!(truncated(&Endless).len() <= TEXT_MAX);
+    assert_eq!(truncated(&"a\nb"), "a\\nb");
 }

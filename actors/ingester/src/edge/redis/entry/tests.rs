@@ -1,4 +1,4 @@
-//! Replies as Redis gives them, and as no Redis does.
+//! Valid and invalid replies.
 
 use proptest::prelude::*;
 
@@ -32,8 +32,8 @@ fn ids_are_ordered_by_number_not_by_text() {
 }
 
 #[test]
-fn an_odd_entry_is_told_and_costs_the_others_nothing() {
-    let entries = of_read(reply([
+fn an_invalid_entry_is_reported_and_the_others_are_read() {
+    let entries = parse_xread(reply([
         entry_of("1-0", &[b"data", b"first"]),
         entry_of("2-0", &[b"\xff", b"x\x1b[2J"]),
         entry_of("3-0", &[]),
@@ -48,38 +48,39 @@ fn an_odd_entry_is_told_and_costs_the_others_nothing() {
     assert_eq!(entries.iter().map(|entry| entry.id).take(7).collect::<Vec<_>>(), ids);
     let taken: Vec<_> = entries.iter().filter_map(|entry| entry.data.as_ref().ok()).collect();
     assert_eq!(taken, [b"first".as_slice(), b"second", b"third"]);
-    let odd: Vec<_> = entries.iter().filter_map(|entry| entry.data.as_ref().err()).collect();
+    let unexpected: Vec<_> = entries.iter().filter_map(|entry| entry.data.as_ref().err()).collect();
     assert_eq!(
-        odd,
+        unexpected,
         [
             "no field `data`: field `\\xff` of 5 bytes begins `x\\u{1b}[2J`",
             "no field `data`",
-            "the reply has an array, where text in field `data` is expected",
-            "the reply has an integer, where an id and fields is expected",
+            "the reply has an array instead of text in field `data`",
+            "the reply has an integer instead of an id and fields",
             "no field `data`",
         ]
     );
 }
 
 #[test]
-fn what_is_shown_of_a_long_value_is_its_begin() {
-    let long = shown(&vec![0xff; 4 << 20], &vec![b'y'; 4 << 20]);
+fn an_excerpt_is_the_beginning_of_a_value() {
+    let long = excerpt(&vec![0xff; 4 << 20], &vec![b'y'; 4 << 20]);
     assert!(long.len() < 512, "{long}");
     assert!(long.contains(&format!("of 4194304 bytes begins `{}`", "y".repeat(64))), "{long}");
 }
 
 #[test]
-fn replies_of_another_kind_are_errors() {
-    assert_eq!(of_read(Value::Nil), Ok(Vec::new()));
-    for odd in [Value::Int(1), Value::Okay, bulk("x"), array([Value::Int(1)]), array([array([bulk("key")])])]
+fn replies_of_another_type_are_errors() {
+    assert_eq!(parse_xread(Value::Nil), Ok(Vec::new()));
+    for unexpected in
+        [Value::Int(1), Value::Okay, bulk("x"), array([Value::Int(1)]), array([array([bulk("key")])])]
     {
-        assert!(of_read(odd).is_err());
+        assert!(parse_xread(unexpected).is_err());
     }
-    assert_eq!(of_id(&Value::Nil), Ok(None));
-    assert_eq!(of_id(&bulk("4-2")), Ok(Some(Id(4, 2))));
-    assert!(of_id(&array([])).is_err());
+    assert_eq!(parse_id(&Value::Nil), Ok(None));
+    assert_eq!(parse_id(&bulk("4-2")), Ok(Some(Id(4, 2))));
+    assert!(parse_id(&array([])).is_err());
     let third = Value::Map(vec![(bulk("key"), array([entry_of("1-0", &[b"data", b"x"])]))]);
-    assert_eq!(of_read(third).unwrap().len(), 1, "as version 3 of the protocol has it");
+    assert_eq!(parse_xread(third).unwrap().len(), 1, "as version 3 of the protocol has it");
 }
 
 fn value() -> impl Strategy<Value = Value> {
@@ -100,9 +101,9 @@ fn value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn no_reply_is_too_odd(reply in value()) {
-        let _ = of_id(&reply);
-        for entry in of_read(reply.clone()).into_iter().chain(of_range(reply)).flatten() {
+    fn any_reply_is_read_or_refused(reply in value()) {
+        let _ = parse_id(&reply);
+        for entry in parse_xread(reply.clone()).into_iter().chain(parse_xrange(reply)).flatten() {
             prop_assert!(entry.data.err().is_none_or(|text| text.len() < 2_000));
         }
     }

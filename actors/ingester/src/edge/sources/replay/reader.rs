@@ -1,4 +1,5 @@
-//! The thread that reads the files of one stream, for all its runs. One that hangs in a read is shown so, and no other is started beside it.
+//! Thread that reads the files of one stream for all its runs. The tree shows a read that hangs; no
+//! second thread is started.
 
 use std::{
     fs::File,
@@ -11,76 +12,76 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::protocol::cbors::{CborsError, Entry, Reader};
 
-/// Entries that are read ahead.
-const AHEAD: usize = 4;
-/// KiB of entries that are read ahead; a longer one is read alone.
-const AHEAD_KIB: u32 = 64 << 10;
-/// Runs that may wait for the thread. More than the present one are there only while it hangs.
-const RUNS: usize = 8;
+/// Entries read ahead.
+const READ_AHEAD_ENTRIES: usize = 4;
+/// KiB of entries read ahead; a longer one is read alone.
+const READ_AHEAD_KIB: u32 = 64 << 10;
+/// Runs that may wait for the thread. More than one waits only while the thread hangs.
+const REQUESTS_MAX: usize = 8;
 
-/// What is read, or why nothing more is.
+/// Entries of a file, or the error that ended the reading.
 #[derive(Debug)]
-pub(super) struct Entries(mpsc::Receiver<Ahead>);
+pub(super) struct Entries(mpsc::Receiver<ReadEntry>);
 
 impl Entries {
-    /// The next one; None at the end of the file.
+    /// Next entry; None at the end of the file.
     pub(super) async fn next(&mut self) -> Option<Result<Entry, CborsError>> {
         self.0.recv().await.map(|ahead| ahead.entry)
     }
 }
 
-/// An entry, and the room that it takes as long as it waits.
+/// An entry and its share of the read-ahead limit.
 #[derive(Debug)]
-struct Ahead {
+struct ReadEntry {
     entry: Result<Entry, CborsError>,
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// The way to the thread.
+/// Handle of the thread.
 #[derive(Debug, Clone)]
-pub(super) struct Reading(Outbox<Order>);
+pub(super) struct FileReader(Outbox<ReadRequest>);
 
-/// A file to be read for a run.
+/// A file to read for a run.
 #[derive(Debug)]
-struct Order {
+struct ReadRequest {
     file: PathBuf,
-    run: mpsc::Sender<Ahead>,
+    run: mpsc::Sender<ReadEntry>,
     room: Arc<Semaphore>,
 }
 
-/// The thread, and the way to it.
-pub(super) fn companion() -> (Reading, Factory) {
-    let (outbox, slot) = inbox::<Order>(RUNS);
-    let orders = slot.clone();
+/// Creates the handle, and the factory of the thread.
+pub(super) fn companion() -> (FileReader, Factory) {
+    let (outbox, slot) = inbox::<ReadRequest>(REQUESTS_MAX);
+    let requests = slot.clone();
     let thread = Factory::thread(move |cx: StartCx| {
-        let mut orders = orders.open();
-        while let Some(order) = orders.next_blocking(&cx) {
-            order.carry_out(&cx);
+        let mut requests = requests.open();
+        while let Some(request) = requests.next_blocking(&cx) {
+            request.execute(&cx);
         }
         Ok::<(), Fault>(())
     });
-    (Reading(outbox), thread.with_inbox("files", &slot))
+    (FileReader(outbox), thread.with_inbox("files", &slot))
 }
 
-impl Reading {
-    /// Begins with `file`; the reading ends with it, or when what is given is dropped.
+impl FileReader {
+    /// Starts reading `file`; reading ends with the file, or when the entries are dropped.
     ///
     /// # Errors
     /// The thread hangs; the text says what to do.
     pub(super) fn begin(&self, file: &Path) -> Result<Entries, String> {
-        let (run, entries) = mpsc::channel(AHEAD);
-        let room = Arc::new(Semaphore::new(AHEAD_KIB as usize));
-        let refused = self.0.tell(Order { file: file.to_owned(), run, room }).is_err();
+        let (run, entries) = mpsc::channel(READ_AHEAD_ENTRIES);
+        let room = Arc::new(Semaphore::new(READ_AHEAD_KIB as usize));
+        let refused = self.0.tell(ReadRequest { file: file.to_owned(), run, room }).is_err();
         if refused {
-            return Err("its file system does not answer: see that it does, then restart this".to_owned());
+            return Err("its file system does not respond: repair it, then restart this child".to_owned());
         }
         Ok(Entries(entries))
     }
 }
 
-impl Order {
-    fn carry_out(self, cx: &StartCx) {
-        // Of a run that was over before its turn came.
+impl ReadRequest {
+    fn execute(self, cx: &StartCx) {
+        // The run ended before the thread was free.
         if self.run.is_closed() {
             return;
         }
@@ -91,7 +92,7 @@ impl Order {
         let mut reader = match opened {
             Ok(file) => Reader::new(file),
             Err(error) => {
-                self.hand_over(Err(error.into()), cx);
+                self.deliver(Err(error.into()), cx);
                 return;
             }
         };
@@ -102,25 +103,25 @@ impl Order {
             };
             let Some(entry) = entry else { return };
             let failed = entry.is_err();
-            if !self.hand_over(entry, cx) || failed {
+            if !self.deliver(entry, cx) || failed {
                 return;
             }
         }
     }
 
-    /// Waits until the run takes it; false if it does not any more.
-    fn hand_over(&self, entry: Result<Entry, CborsError>, cx: &StartCx) -> bool {
+    /// Waits until the run takes the entry; false if the run has ended.
+    fn deliver(&self, entry: Result<Entry, CborsError>, cx: &StartCx) -> bool {
         let kib = entry.as_ref().map_or(0, |entry| u32::try_from(entry.bytes() >> 10).unwrap_or(u32::MAX));
         let given = block_on(None, async {
             let send = async {
-                // The room is never closed.
-                let _room = self.room.clone().acquire_many_owned(kib.min(AHEAD_KIB)).await.ok();
-                self.run.send(Ahead { entry, _room }).await.is_ok()
+                // The semaphore is never closed.
+                let _room = self.room.clone().acquire_many_owned(kib.min(READ_AHEAD_KIB)).await.ok();
+                self.run.send(ReadEntry { entry, _room }).await.is_ok()
             };
             tokio::select! {
                 biased;
                 given = send => given,
-                // Also while there is no room.
+                // Ends the wait for room, too.
                 () = self.run.closed() => false,
                 () = cx.stop.cancelled() => false,
             }

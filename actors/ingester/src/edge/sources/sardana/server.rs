@@ -1,4 +1,4 @@
-//! The HTTP server behind it, on a thread of its own that ends when it is dropped.
+//! HTTP server for Sardana, on a thread that ends when the server is dropped.
 
 use std::{
     io,
@@ -19,59 +19,61 @@ use orchestrator_supervise::Metric;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-use super::body::{Refused, Room};
+use super::body::{BodyLimits, Rejection};
 use crate::{
     protocol::sardana::{Post, is_object},
     source::SourceCx,
 };
 
-/// Connections at once.
+/// Most connections.
 const CONNECTIONS_MAX: usize = 256;
-/// A client that has not sent its request line and headers by then is cut off.
+/// Time-out for a request's headers.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An accepted post.
 #[derive(Debug)]
-pub(super) struct Posted {
+pub(super) struct AcceptedPost {
     pub(super) post: Post,
     pub(super) frame: Bytes,
-    /// Given back once the run has taken it.
-    _room: Option<OwnedSemaphorePermit>,
+    /// Released once the run has taken the post.
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Where posts go: the run that there was last, and the metric for those that come when it is over.
+/// Receiver of posts: the last run, and the counter of posts after its end.
 #[derive(Debug)]
-struct Desk {
-    run: Mutex<(mpsc::Sender<Posted>, Metric)>,
-    room: Room,
+struct PostRouter {
+    run: Mutex<(mpsc::Sender<AcceptedPost>, Metric)>,
+    limits: BodyLimits,
 }
 
-impl Desk {}
+impl PostRouter {}
 
 /// The running server.
 #[derive(Debug)]
 pub(super) struct Server {
-    desk: Arc<Desk>,
+    router: Arc<PostRouter>,
     thread: JoinHandle<()>,
-    _ended_by: Stop,
+    _stop: Stop,
 }
 
-/// Dropped, it ends the server, also where nobody waits for its start any more.
+/// Stops the server when dropped, also while it starts.
 #[derive(Debug)]
 struct Stop(ServerHandle);
 
 impl Server {
-    /// Listens at `address`; posts go to `sender` from the first on.
+    /// Listens at `address` and sends posts to `sender` from the first one on.
     pub(super) async fn start(
         address: SocketAddr,
         cx: &SourceCx,
-        sender: mpsc::Sender<Posted>,
+        sender: mpsc::Sender<AcceptedPost>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
-        let desk =
-            Arc::new(Desk { run: Mutex::new((sender, cx.counts.outside.clone())), room: Room::default() });
+        let router = Arc::new(PostRouter {
+            run: Mutex::new((sender, cx.counts.outside.clone())),
+            limits: BodyLimits::default(),
+        });
         let (started, wait) = oneshot::channel();
-        let shared = Data::from(desk.clone());
+        let shared = Data::from(router.clone());
         let serve = move || {
             System::new().block_on(async move {
                 match build(listener, shared) {
@@ -87,32 +89,33 @@ impl Server {
         };
         let thread = thread::Builder::new().name("sardana".to_owned()).spawn(serve)?;
         let stop = wait.await.map_err(|_| io::Error::other("the server did not start"))??;
-        Ok(Self { desk, thread, _ended_by: stop })
+        Ok(Self { router, thread, _stop: stop })
     }
 
-    /// Has it ended by itself, which it said why?
+    /// Returns true if the server ended by itself; the log has the reason.
     pub(super) fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Posts go to `sender` from now on; when its receiver is gone they are answered and thrown away.
-    pub(super) fn switch(&self, cx: &SourceCx, sender: mpsc::Sender<Posted>) {
-        *self.desk.run.lock() = (sender, cx.counts.outside.clone());
+    /// Sends further posts to `sender`. After its receiver is dropped, posts are answered and
+    /// dropped.
+    pub(super) fn set_run(&self, cx: &SourceCx, sender: mpsc::Sender<AcceptedPost>) {
+        *self.router.run.lock() = (sender, cx.counts.outside.clone());
     }
 }
 
 impl Drop for Stop {
     fn drop(&mut self) {
-        // The order is given at once; its end need not be waited for.
+        // The stop is requested at once; its completion need not be awaited.
         drop(self.0.stop(false));
     }
 }
 
-fn build(listener: TcpListener, desk: Data<Desk>) -> io::Result<actix_web::dev::Server> {
+fn build(listener: TcpListener, router: Data<PostRouter>) -> io::Result<actix_web::dev::Server> {
     let app = move || {
         App::new()
-            .app_data(desk.clone())
-            .route("/v1/custom_data", web::post().to(custom))
+            .app_data(router.clone())
+            .route("/v1/custom_data", web::post().to(custom_data))
             .route("/v1/{post}", web::post().to(post))
     };
     let server = HttpServer::new(app)
@@ -127,14 +130,14 @@ fn build(listener: TcpListener, desk: Data<Desk>) -> io::Result<actix_web::dev::
     Ok(server.run())
 }
 
-async fn post(request: HttpRequest, payload: Payload, desk: Data<Desk>) -> HttpResponse {
+async fn post(request: HttpRequest, payload: Payload, router: Data<PostRouter>) -> HttpResponse {
     let Some(post) = Post::of_path(request.path()) else {
         return HttpResponse::NotFound().finish();
     };
     if !is_json(&request) {
         return refused("send JSON, with content-type: application/json");
     }
-    let body = match desk.room.read(&request, payload).await {
+    let body = match router.limits.read(&request, payload).await {
         Ok(body) => body,
         Err(why) => return refused_as(why),
     };
@@ -142,11 +145,11 @@ async fn post(request: HttpRequest, payload: Payload, desk: Data<Desk>) -> HttpR
         Ok(frame) => frame,
         Err(advice) => return refused(advice),
     };
-    let (sender, outside) = desk.run.lock().clone();
-    // A full queue holds the request: the sender is slowed. Without a run the post is thrown away.
+    let (sender, outside) = router.run.lock().clone();
+    // A full queue delays the answer, which slows the sender. Without a run the post is dropped.
     let send = async {
-        let _room = desk.room.queue(frame.len()).await;
-        sender.send(Posted { post, frame, _room }).await.is_ok()
+        let _permit = router.limits.queue(frame.len()).await;
+        sender.send(AcceptedPost { post, frame, _permit }).await.is_ok()
     };
     let sent = tokio::select! {
         sent = send => sent,
@@ -158,15 +161,15 @@ async fn post(request: HttpRequest, payload: Payload, desk: Data<Desk>) -> HttpR
     accepted()
 }
 
-async fn custom(request: HttpRequest, payload: Payload, desk: Data<Desk>) -> HttpResponse {
-    match desk.room.read(&request, payload).await {
+async fn custom_data(request: HttpRequest, payload: Payload, router: Data<PostRouter>) -> HttpResponse {
+    match router.limits.read(&request, payload).await {
         Err(why) => refused_as(why),
         Ok(body) if is_json(&request) && is_object(&body.bytes) => accepted(),
         Ok(_) => refused("send a JSON object, with content-type: application/json"),
     }
 }
 
-/// As the original's framework: JSON by its name, or no name at all.
+/// Accepts JSON content types and a missing one, as the original's framework does.
 fn is_json(request: &HttpRequest) -> bool {
     let Some(kind) = request.headers().get(header::CONTENT_TYPE) else {
         return true;
@@ -184,8 +187,8 @@ fn refused(advice: &'static str) -> HttpResponse {
     refused_as((StatusCode::UNPROCESSABLE_ENTITY, advice))
 }
 
-/// The connection ends: the rest of a body that is not taken is not read.
-fn refused_as((status, advice): Refused) -> HttpResponse {
+/// Closes the connection, so that the rest of a refused body is not read.
+fn refused_as((status, advice): Rejection) -> HttpResponse {
     let mut response = HttpResponse::build(status);
     if status != StatusCode::UNPROCESSABLE_ENTITY {
         response.force_close();

@@ -1,5 +1,5 @@
-//! The configuration key: what an ingester tells of itself (CONTRACT ID01 to ID04). Pure. A key that does not validate ends the tasks of every
-//! worker, so that its types are those of the original.
+//! Value of the configuration key (CONTRACT ID01 to ID04). Pure. A value that does not validate
+//! ends the tasks of every worker, so the types are exactly the original's.
 
 use std::{
     collections::BTreeMap,
@@ -13,60 +13,60 @@ use uuid::Uuid;
 
 use crate::roster::ConnectedWorker;
 
-/// The version whose wire this is.
+/// Version of dranspose whose formats are written.
 pub const DRANSPOSE_VERSION: &str = "0.2.0";
 
-/// The value of `dranspose:ingester:<name>:config`.
+/// Value of `dranspose:ingester:<name>:config`.
 #[derive(Debug, Serialize)]
-pub struct Presence<'a> {
-    /// This process.
+pub struct IngesterState<'a> {
+    /// UUID of this process.
     pub service_uuid: Uuid,
-    /// The mapping that was taken.
+    /// UUID of the current mapping.
     pub mapping_uuid: Option<Uuid>,
-    /// The version whose wire this is.
+    /// Version of dranspose whose formats are written.
     pub dranspose_version: &'static str,
-    /// From the build's own file.
+    /// Metadata of the build.
     pub mapreduce_version: Option<&'a BuildMeta>,
-    /// Of the parameters that are held.
+    /// Hash of the held parameters (CONTRACT ID11).
     pub parameters_hash: String,
-    /// Since the process started.
+    /// Events sent since the process started.
     pub processed_events: u64,
-    /// Events a second, of the last full second.
+    /// Events a second, over the last full second.
     pub event_rate: f64,
-    /// The ingester.
+    /// Name of the ingester.
     pub name: &'a str,
-    /// Where workers dial it.
+    /// Address that workers dial.
     pub url: &'a str,
-    /// By process.
+    /// Connected workers by process UUID.
     pub connected_workers: &'a BTreeMap<Uuid, ConnectedWorker>,
-    /// What it can ingest.
+    /// Names of the configured streams.
     pub streams: Vec<Arc<str>>,
-    /// Metrics of ours; readers ignore what they do not know.
+    /// Metrics of this program; dranspose ignores unknown members.
     pub orchestrator: Value,
 }
 
-/// Where the user's code comes from, if its build says so (`BUILD_META_FILE`).
+/// Origin of the user's code (`BUILD_META_FILE`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub struct BuildMeta {
-    /// Of the build.
+    /// Commit of the build.
     pub commit_hash: String,
-    /// Of the build.
+    /// Branch of the build.
     pub branch_name: String,
-    /// When it was built, RFC 3339.
+    /// Time of the build, RFC 3339.
     pub timestamp: String,
-    /// Of the code.
+    /// Repository of the code.
     pub repository_url: String,
 }
 
 /// Checks an ingester's name (CONTRACT IF02).
 ///
 /// # Errors
-/// The text says what to change.
+/// The name is invalid; the text says what to change.
 pub fn check_name(name: &str) -> Result<(), String> {
     match name {
         "" => Err("a name is needed".to_owned()),
         _ if name.contains(':') => {
-            Err("a colon would break the key that it is published under: leave it out".to_owned())
+            Err("a colon is not allowed in the Redis key of the ingester: remove it".to_owned())
         }
         _ => Ok(()),
     }
@@ -74,7 +74,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Events a second over the last full second.
+/// Event rate over the last full second.
 #[derive(Debug, Default)]
 pub struct Rate {
     last: Option<(Instant, u64)>,
@@ -82,7 +82,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// `events` were counted up to `now`. A new rate is made once a second has passed.
+    /// Returns the rate after `events` events up to `now`; it changes once a second.
     pub fn update(&mut self, now: Instant, events: u64) -> f64 {
         match self.last {
             None => self.last = Some((now, events)),
@@ -106,13 +106,13 @@ mod tests {
     fn the_key_has_the_captured_fields_and_types() {
         let uuid = |text: &str| text.parse::<Uuid>().unwrap();
         let mut roster = Roster::default();
-        roster.heard(
+        roster.record_ping(
             "w1".into(),
             uuid("d469408d-22de-4771-a11c-6490592691f2"),
             Instant::now(),
             1_795_178_747.572_412_5,
         );
-        let presence = Presence {
+        let ingester_state = IngesterState {
             service_uuid: uuid("86cca159-3ab4-4ab6-a20d-6b11f8168335"),
             mapping_uuid: Some(uuid("6277a4d0-975c-4dfe-97be-7f6d1d5a5c38")),
             dranspose_version: DRANSPOSE_VERSION,
@@ -127,11 +127,11 @@ mod tests {
             orchestrator: Value::Null,
         };
         let captured = r#"{"service_uuid":"86cca159-3ab4-4ab6-a20d-6b11f8168335","mapping_uuid":"6277a4d0-975c-4dfe-97be-7f6d1d5a5c38","dranspose_version":"0.2.0","mapreduce_version":null,"parameters_hash":"d9bf","processed_events":5,"event_rate":4.75,"name":"eiger-ingester","url":"tcp://localhost:57529","connected_workers":{"d469408d-22de-4771-a11c-6490592691f2":{"name":"w1","service_uuid":"d469408d-22de-4771-a11c-6490592691f2","last_seen":1795178747.5724125}},"streams":["eiger"],"orchestrator":null}"#;
-        assert_eq!(serde_json::to_string(&presence).unwrap(), captured);
+        assert_eq!(serde_json::to_string(&ingester_state).unwrap(), captured);
     }
 
     #[test]
-    fn a_rate_is_that_of_the_last_full_second() {
+    fn a_rate_covers_the_last_full_second() {
         let mut rate = Rate::default();
         let begin = Instant::now();
         let at = |millis| begin + Duration::from_millis(millis);

@@ -10,12 +10,12 @@ use crate::{
     stream_queue::StreamQueues,
 };
 
-/// What Work works with.
+/// Handles of the actor Work.
 #[derive(Clone)]
-pub(crate) struct Tools {
+pub(crate) struct WorkContext {
     pub(crate) streams: StreamQueues,
     pub(crate) mappings: DurableView<Mappings>,
-    /// Number of the mapping whose events have begun to leave.
+    /// Number of the mapping of which events were sent.
     pub(crate) begun: Durable<u64>,
     pub(crate) ingester: Recipient<ScanStarted>,
     pub(crate) egress: Egress,
@@ -26,9 +26,9 @@ pub(crate) struct Tools {
 metrics! {
     /// Metrics of Work.
     pub(crate) struct WorkMetrics {
-        /// Events handed over to their workers.
+        /// Events queued for their workers.
         pub(crate) events: counter("events"),
-        /// Bytes handed over to workers.
+        /// Bytes queued for workers.
         pub(crate) bytes: counter("bytes") as "event",
         /// Time spent waiting for events to be assigned.
         pub(crate) wait_assignment: counter("microseconds") as "wait_for_assignment",
@@ -36,15 +36,15 @@ metrics! {
         pub(crate) wait_source: counter("microseconds") as "wait_for_source",
         /// Time spent waiting for room in a worker's queue.
         pub(crate) wait_egress: counter("microseconds") as "wait_for_workers",
-        /// 1 while a worker has no room left, in memory or on disk, and all wait for it.
-        pub(crate) held_up: gauge("") as "held_up_by_workers",
-        /// Events whose frame was lost and that were sent without it.
-        pub(crate) holes: counter(""),
-        /// Items whose event had been sent without them.
+        /// 1 while a worker's queue is full, in memory and on disk, and all sending waits for it.
+        pub(crate) blocked: gauge("") as "blocked_by_worker",
+        /// Events sent without a lost frame (`on_gap = "align"`).
+        pub(crate) without_frame: counter("") as "events_without_frame",
+        /// Frames dropped because their event was already sent without them (`on_gap = "align"`).
         pub(crate) late: counter("items") as "late_items",
-        /// Events left out of the dump because the disk was behind.
+        /// Events left out of the dump because the disk was too slow.
         pub(crate) not_dumped: counter("") as "events_not_dumped",
-        /// Scans that were interrupted: the rest of their events is not sent.
-        pub(crate) broken: counter("scans") as "broken_scans",
+        /// Interrupted scans, whose remaining events are not sent.
+        pub(crate) interrupted: counter("scans") as "interrupted_scans",
     }
 }

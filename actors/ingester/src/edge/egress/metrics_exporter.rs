@@ -1,4 +1,4 @@
-//! What the tree and the metrics show of the workers: sums, and metrics of each.
+//! Metrics of the workers' queues: sums, and metrics of each worker.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -6,15 +6,15 @@ use orchestrator_supervise::{Vitals, metrics, sanitize};
 
 use super::{Egress, peer_state::PeerState};
 
-/// The label of a worker's metrics.
+/// Label of a worker's metrics.
 const LABEL: &str = "worker";
 
 metrics! {
     /// Sums over all workers.
     struct EgressMetrics {
-        /// Bytes that wait in memory for workers.
+        /// Bytes queued in memory for workers.
         queued_bytes: gauge("bytes") as "egress_queued_bytes",
-        /// Bytes that wait on disk for workers.
+        /// Bytes on disk for workers.
         spilled_bytes: gauge("bytes"),
         /// Connections of workers reset at a new mapping.
         resets: counter("") as "connections_reset",
@@ -30,31 +30,31 @@ metrics! {
         events: counter("events") as "worker_events",
         /// Bytes sent to the worker.
         sent: counter("bytes") as "worker_sent",
-        /// Bytes that wait in memory for the worker.
+        /// Bytes queued in memory for the worker.
         queued: gauge("bytes") as "worker_queued",
-        /// Bytes that wait on disk for the worker.
+        /// Bytes on disk for the worker.
         spilled: gauge("bytes") as "worker_spilled",
-        /// Time that the oldest event in memory has waited for the worker.
+        /// Waiting time of the oldest event queued in memory for the worker.
         oldest: gauge("milliseconds") as "worker_oldest",
     }
 }
 
-/// Shows queues and connections, whenever it is told to.
-pub(super) struct Display {
+/// Updates the metrics of queues and connections.
+pub(super) struct MetricsExporter {
     vitals: Arc<Vitals>,
     metrics: EgressMetrics,
-    /// Resets that were counted.
-    resets_told: u64,
-    shown: BTreeSet<Arc<str>>,
+    /// Resets already counted by the metric.
+    resets_counted: u64,
+    labels: BTreeSet<Arc<str>>,
 }
 
-impl Display {
+impl MetricsExporter {
     pub(super) fn new(egress: &Egress, vitals: &Arc<Vitals>) -> Self {
         Self {
             vitals: vitals.clone(),
             metrics: EgressMetrics::register(vitals),
-            resets_told: egress.lock().resets,
-            shown: BTreeSet::new(),
+            resets_counted: egress.lock().resets,
+            labels: BTreeSet::new(),
         }
     }
 
@@ -65,20 +65,20 @@ impl Display {
         };
         self.metrics.queued_bytes.set(totals.queued_bytes);
         self.metrics.spilled_bytes.set(totals.spilled_bytes);
-        self.metrics.resets.add(resets - self.resets_told);
-        self.resets_told = resets;
+        self.metrics.resets.add(resets - self.resets_counted);
+        self.resets_counted = resets;
         let states = egress.peers();
-        // Names are the workers' own.
+        // Worker names come from the network.
         let named = |state: &PeerState| -> Arc<str> { sanitize(&*state.worker).into() };
         let known: BTreeSet<_> = states.iter().map(named).collect();
-        for gone in self.shown.difference(&known) {
+        for gone in self.labels.difference(&known) {
             self.vitals.unregister_labelled((LABEL, gone));
         }
-        self.shown = known;
-        states.iter().for_each(|state| self.show(&named(state), state));
+        self.labels = known;
+        states.iter().for_each(|state| self.set_metrics(&named(state), state));
     }
 
-    fn show(&self, worker: &str, state: &PeerState) {
+    fn set_metrics(&self, worker: &str, state: &PeerState) {
         let metrics = WorkerMetrics::register(&self.vitals, worker);
         let oldest = state.oldest_age.unwrap_or_default().as_millis();
         metrics.connected.set(state.connected.into());

@@ -1,23 +1,24 @@
-//! Faults of one ingester as lines of dranspose's log (CONTRACT ID10): exits, links that are down, and notes. Pure.
+//! Log lines for dranspose about one ingester (CONTRACT ID10): exits, links that are down, and
+//! notes. Pure.
 
 use std::collections::BTreeMap;
 
 use orchestrator_supervise::{Event, EventKind, NodeSnapshot, TEXT_MAX, sanitize_to};
 
-/// Longest text of a line, bytes: a reason, and what is said of it.
+/// Longest text of a line, bytes: a reason and its context.
 const TEXT_BYTES_MAX: usize = 2 * TEXT_MAX;
 
-/// How bad it is, in the words of Python's logging.
+/// Severity, in the words of Python's logging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// The rest goes on.
+    /// Operation continues.
     Warning,
     /// Something was lost.
     Error,
 }
 
 impl Level {
-    /// Its word.
+    /// Name of the level in Python's logging.
     pub fn name(self) -> &'static str {
         match self {
             Self::Warning => "WARNING",
@@ -26,45 +27,45 @@ impl Level {
     }
 }
 
-/// A line of the log.
+/// A log line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
-    /// How bad.
+pub struct LogLine {
+    /// Severity.
     pub level: Level,
-    /// Path of the child that it is about.
+    /// Path of the child that the line is about.
     pub path: String,
-    /// What happened.
+    /// Text.
     pub text: String,
-    /// When, milliseconds since 1970.
+    /// Time, milliseconds since 1970.
     pub at_ms: u64,
 }
 
-/// Finds what is new.
+/// Collector of new log lines.
 #[derive(Debug, Default)]
-pub struct Watch {
-    /// The last event that was looked at.
-    seen: u64,
-    /// When each child's last note was made.
+pub struct LogCollector {
+    /// Sequence number of the last processed event.
+    last_seq: u64,
+    /// Time of each child's last note, milliseconds since 1970.
     notes: BTreeMap<String, u64>,
 }
 
-impl Watch {
-    /// The last event that was looked at.
-    pub fn seen(&self) -> u64 {
-        self.seen
+impl LogCollector {
+    /// Sequence number of the last processed event.
+    pub fn last_seq(&self) -> u64 {
+        self.last_seq
     }
 
-    /// The lines of `events`, those after the last one, as far as they are of `branch` or below, and of its new notes; in order of time.
-    pub fn lines(&mut self, events: &[Event], branch: &NodeSnapshot) -> Vec<Line> {
-        self.seen = events.last().map_or(self.seen, |event| event.seq);
+    /// Returns the lines of `events` and of new notes at or below `branch`, in order of time.
+    pub fn lines(&mut self, events: &[Event], branch: &NodeSnapshot) -> Vec<LogLine> {
+        self.last_seq = events.last().map_or(self.last_seq, |event| event.seq);
         let below = format!("{}/", branch.path);
         let ours = events.iter().filter(|event| event.path == branch.path || event.path.starts_with(&below));
-        let mut lines: Vec<_> = ours.filter_map(of_event).collect();
+        let mut lines: Vec<_> = ours.filter_map(line_of_event).collect();
         branch.walk(&mut |node| {
             let Some(note) = &node.note else { return };
             if self.notes.insert(node.path.clone(), note.at_ms) != Some(note.at_ms) {
                 let (path, text) = (node.path.clone(), note.text.clone());
-                lines.push(Line { level: Level::Warning, path, text, at_ms: note.at_ms });
+                lines.push(LogLine { level: Level::Warning, path, text, at_ms: note.at_ms });
             }
         });
         lines.iter_mut().for_each(|line| line.text = sanitize_to(&line.text, TEXT_BYTES_MAX));
@@ -73,19 +74,19 @@ impl Watch {
     }
 }
 
-fn of_event(event: &Event) -> Option<Line> {
+fn line_of_event(event: &Event) -> Option<LogLine> {
     let (level, text) = match &event.kind {
         EventKind::Exited { reason, .. }
             if reason.starts_with("panicked") || reason.starts_with("failed") =>
         {
             (Level::Error, reason.clone())
         }
-        EventKind::Escalated { reason } => (Level::Error, format!("it gives up: {reason}")),
+        EventKind::Escalated { reason } => (Level::Error, format!("the supervisor gave up: {reason}")),
         EventKind::StopTimedOut { depth, .. } => {
-            (Level::Error, format!("it did not stop in time, {depth} messages wait"))
+            (Level::Error, format!("it did not stop in time; {depth} messages are pending"))
         }
         EventKind::LinkDown { reason } => (Level::Warning, reason.clone()),
         _ => return None,
     };
-    Some(Line { level, path: event.path.clone(), text, at_ms: event.at_ms })
+    Some(LogLine { level, path: event.path.clone(), text, at_ms: event.at_ms })
 }

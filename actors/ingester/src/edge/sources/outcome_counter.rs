@@ -1,28 +1,28 @@
-//! What recognisers say of messages, counted and told.
+//! Counters and log lines for the outcomes of messages.
 
-use crate::{protocol::Verdict, source::SourceCx};
+use crate::{protocol::Outcome, source::SourceCx};
 
-/// Counts the messages of one run.
+/// Counter of one run's outcomes.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct OutcomeCounter {
     cx: SourceCx,
     invalid: u64,
 }
 
-impl Tally {
+impl OutcomeCounter {
     pub(super) fn new(cx: SourceCx) -> Self {
         Self { cx, invalid: 0 }
     }
 
-    pub(super) fn count(&mut self, verdict: Verdict) {
-        match verdict {
-            Verdict::Taken | Verdict::Ignored => {}
-            Verdict::Outside => self.cx.counts.outside.add(1),
-            Verdict::Invalid(reason) => self.invalid(&reason),
+    pub(super) fn count(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Taken | Outcome::Ignored => {}
+            Outcome::Outside => self.cx.counts.outside.add(1),
+            Outcome::Invalid(reason) => self.invalid(&reason),
         }
     }
 
-    /// Counts one. All are counted, but of a flood not all are logged.
+    /// Counts an invalid message. The 1st, 2nd, 4th, 8th .. is logged.
     pub(super) fn invalid(&mut self, reason: &str) {
         self.cx.counts.invalid.add(1);
         self.invalid += 1;
@@ -31,7 +31,7 @@ impl Tally {
             tracing::error!(
                 stream = &*self.cx.stream,
                 so_far,
-                "thrown away, so that later frames go to earlier events: {reason}"
+                "message dropped, so later frames go to earlier events: {reason}"
             );
         }
     }

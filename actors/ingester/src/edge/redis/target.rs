@@ -1,4 +1,4 @@
-//! The address of Redis, and connections to it.
+//! Address of Redis, and connections to it.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -8,36 +8,36 @@ use uuid::Uuid;
 
 use super::connection::{Connection, RequestError};
 
-/// Between two tries.
+/// Delays between two attempts to connect.
 pub(super) const BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(2) };
 
-/// Where Redis is, and under which name this ingester is known there.
+/// Address of Redis and the identity of this ingester there.
 #[derive(Clone)]
-pub struct Place {
+pub struct RedisTarget {
     pub(super) client: Client,
     pub(super) endpoint: Arc<str>,
     pub(super) name: Arc<str>,
     pub(super) service_uuid: Uuid,
 }
 
-impl Place {
-    /// `url` as `redis://[user:password@]host[:port][/db]` or `unix:///path`.
+impl RedisTarget {
+    /// Parses `redis://[user:password@]host[:port][/db]` or `unix:///path`.
     ///
     /// # Errors
-    /// It is none; the text does not repeat it, since it may have a password.
+    /// The URL is invalid. The text does not repeat it, since it may contain a password.
     pub fn new(url: &str, name: &str, service_uuid: Uuid) -> Result<Self, String> {
         let client = Client::open(url)
-            .map_err(|_| "no address of Redis: write redis://host:port/0 or unix:///path".to_owned())?;
+            .map_err(|_| "not a URL of Redis: write redis://host:port/0 or unix:///path".to_owned())?;
         let endpoint = client.get_connection_info().addr().to_string().into();
         Ok(Self { client, endpoint, name: name.into(), service_uuid })
     }
 
-    /// Without credentials.
+    /// Address without credentials.
     pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// A connection on which a command may block for `blocking`, and no reply may be longer than `reply_max` bytes.
+    /// Connects. A command may block for `blocking`; a reply may have `reply_max` bytes.
     pub(super) async fn connect(
         &self,
         blocking: Duration,
@@ -47,7 +47,7 @@ impl Place {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for RedisTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Place")
             .field("endpoint", &self.endpoint)
@@ -56,15 +56,15 @@ impl fmt::Debug for Place {
     }
 }
 
-/// What is said of an error, and what to do.
+/// Text of an error with advice.
 pub(super) fn advice(error: &RequestError, endpoint: &str) -> String {
     match error {
         RequestError::Refused(_) => {
-            format!("{error}: look at the keys of redis at {endpoint} and at the user's rights")
+            format!("{error}: check the type of the keys of Redis at {endpoint} and the user's permissions")
         }
-        RequestError::Failed(_) | RequestError::Silent(_) => {
-            format!("{error}: is Redis running at {endpoint}, and is redis_url right?")
+        RequestError::Failed(_) | RequestError::TimedOut(_) => {
+            format!("{error}: check that Redis runs at {endpoint} and that redis_url is correct")
         }
-        _ => format!("{error}: what answers at {endpoint} does not behave as Redis does"),
+        _ => format!("{error}: the server at {endpoint} does not behave like Redis"),
     }
 }

@@ -1,0 +1,146 @@
+//! Handling of updates, one at a time: each waits for the answers of Redis and of the new scan.
+
+use std::time::Duration;
+
+use orchestrator_supervise::{ChildCx, Fault};
+use uuid::Uuid;
+
+use super::{
+    Ingester,
+    stage::{MappingStart, Stage},
+};
+use crate::{
+    messages::{ScanStarted, SourceReady},
+    updates::{ControllerUpdate, UpdateActions},
+};
+
+/// Time-out of a scan's start, after which it is requested again.
+const SCAN_START_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest number of requests for the scan of one mapping.
+const SCAN_REQUESTS_MAX: u32 = 3;
+/// Longest wait of a mapping for sources without backpressure to connect. The controller gives up
+/// after 10 s (CONTRACT IO06).
+const SOURCES_TIMEOUT: Duration = Duration::from_secs(3);
+
+impl Ingester {
+    /// Starts handling the next update, unless one is in progress.
+    pub(super) fn process_next(&mut self, cx: &mut ChildCx<'_, Self>) {
+        while self.stage == Stage::Idle
+            && let Some(batch) = self.batches.front_mut()
+        {
+            if let Some(update) = batch.updates.next() {
+                return self.process_update(update, cx);
+            }
+            self.mapping = self.controller.mapping();
+            self.publish(cx);
+            let _ = self.batches.pop_front().map(|batch| batch.reply.send(true));
+        }
+    }
+
+    fn process_update(&mut self, update: ControllerUpdate, cx: &mut ChildCx<'_, Self>) {
+        self.stage = Stage::Redis;
+        let (handles, controller) = (self.handles.clone(), self.controller.clone());
+        let taking = async move { controller.take(&update, &handles).await };
+        cx.spawn(taking, |ingester, (controller, UpdateActions { begin, finish }), cx| {
+            ingester.controller = controller;
+            match begin {
+                Some((uuid, active)) => ingester.start_mapping(uuid, &active, finish, cx),
+                None => ingester.finish(finish, cx),
+            }
+        });
+    }
+
+    fn start_mapping(
+        &mut self,
+        uuid: Uuid,
+        active: &[String],
+        finish: Option<Uuid>,
+        cx: &mut ChildCx<'_, Self>,
+    ) {
+        let position = |name: &String| self.handles.streams.iter().position(|stream| *stream.name == **name);
+        let active: Vec<usize> = active.iter().filter_map(position).collect();
+        let dump = self.handles.dump_path.clone().or_else(|| {
+            let prefix = self.controller.parameters.dump_prefix()?;
+            Some(format!("{prefix}{}-{uuid}.cbors", self.handles.name))
+        });
+        tracing::info!(%uuid, streams = ?active, dump, "a mapping begins");
+        let awaited = active.iter().copied().collect();
+        let number = self.handles.mappings.update(|mappings| mappings.begin(uuid, active, dump));
+        let starting = MappingStart { uuid, number, requests: 0, scan_started: false, awaited, finish };
+        self.stage = Stage::Starting(starting);
+        self.request_scan(number, cx);
+    }
+
+    /// Requests the scan of mapping `number`, and again after a time-out.
+    fn request_scan(&mut self, number: u64, cx: &mut ChildCx<'_, Self>) {
+        let Some(starting) = self.starting(number).filter(|starting| !starting.scan_started) else {
+            return;
+        };
+        let uuid = starting.uuid;
+        starting.requests += 1;
+        let requested = if starting.requests > SCAN_REQUESTS_MAX {
+            Err(format!("no start within {SCAN_START_TIMEOUT:?}"))
+        } else {
+            self.handles.request_scan(uuid).map_err(|error| error.to_string())
+        };
+        match requested {
+            Ok(()) => cx.after(SCAN_START_TIMEOUT, move |ingester, cx| ingester.request_scan(number, cx)),
+            Err(reason) => {
+                let text = format!("the scan could not be restarted for mapping {uuid}: {reason}");
+                cx.fail(Fault::new(text));
+            }
+        }
+    }
+
+    pub(super) fn scan_started(&mut self, started: ScanStarted, cx: &mut ChildCx<'_, Self>) {
+        let Some(starting) = self.starting(started.mapping) else { return };
+        starting.scan_started = true;
+        if starting.awaited.is_empty() {
+            return self.mapping_started(cx);
+        }
+        cx.after(SOURCES_TIMEOUT, move |ingester, cx| {
+            if let Some(MappingStart { uuid, .. }) = ingester.starting(started.mapping) {
+                tracing::warn!(%uuid, "a source is not connected yet: frames sent before it connects are lost");
+                ingester.mapping_started(cx);
+            }
+        });
+    }
+
+    pub(super) fn source_ready(&mut self, ready: SourceReady, cx: &mut ChildCx<'_, Self>) {
+        let Some(starting) = self.starting(ready.mapping) else { return };
+        starting.awaited.remove(&ready.stream);
+        if starting.scan_started && starting.awaited.is_empty() {
+            self.mapping_started(cx);
+        }
+    }
+
+    /// The mapping start `number`, if it is in progress.
+    fn starting(&mut self, number: u64) -> Option<&mut MappingStart> {
+        match &mut self.stage {
+            Stage::Starting(starting) if starting.number == number => Some(starting),
+            _ => None,
+        }
+    }
+
+    fn mapping_started(&mut self, cx: &mut ChildCx<'_, Self>) {
+        self.metrics.mappings.add(1);
+        if let Stage::Starting(starting) = std::mem::replace(&mut self.stage, Stage::Idle) {
+            self.finish(starting.finish, cx);
+        }
+    }
+
+    /// Answers `finished`, if the update has it.
+    fn finish(&mut self, finished: Option<Uuid>, cx: &mut ChildCx<'_, Self>) {
+        let Some(uuid) = finished else {
+            self.stage = Stage::Idle;
+            return self.process_next(cx);
+        };
+        self.stage = Stage::Redis;
+        let (handles, controller) = (self.handles.clone(), self.controller.clone());
+        cx.spawn(async move { controller.finish(uuid, &handles).await }, |ingester, controller, cx| {
+            ingester.controller = controller;
+            ingester.stage = Stage::Idle;
+            ingester.process_next(cx);
+        });
+    }
+}
