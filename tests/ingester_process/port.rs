@@ -31,7 +31,10 @@ fn a_busy_worker_port_prevents_the_start() {
     let mut instance = env.spawn();
     assert!(!instance.wait().success());
     let log = env.base.log();
-    assert!(log.contains("the port is in use: stop the process that listens there, or choose another port"), "{log}");
+    assert!(
+        log.contains("the port is in use: stop the process that listens there, or choose another port"),
+        "{log}"
+    );
 }
 
 /// Opens a connection that stops at one of five points of the handshake.

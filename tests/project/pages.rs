@@ -130,9 +130,9 @@ fn each_question_of_the_architecture_leads_to_an_existing_function() {
         section.lines().filter(|line| line.starts_with("| ") && line.contains('`')).collect();
     assert!(rows.len() >= QUESTIONS_MIN, "only {} questions", rows.len());
     for row in rows {
-        let places: Vec<(&str, &str)> = row.split('`').filter_map(|span| span.split_once("::")).collect();
-        assert!(!places.is_empty(), "no file::function in {row}");
-        for (file, function) in places {
+        let targets: Vec<(&str, &str)> = row.split('`').filter_map(|span| span.split_once("::")).collect();
+        assert!(!targets.is_empty(), "no file::function in {row}");
+        for (file, function) in targets {
             let source =
                 fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
             let name = function.rsplit("::").next().expect("a name");

@@ -56,7 +56,7 @@ const NAMES: &[&str] = &[
 ];
 
 /// Words that may follow `hand`: field terms such as a hand-out, and the verb `hand over`.
-const AFTER_HAND: &[&str] = &["out", "outs", "over", "off", "shake"];
+const FIELD_TERMS: &[&str] = &["out", "outs", "over", "off", "shake"];
 
 /// Words that neither comments nor pages contain.
 const PHRASES: &[&str] = &[
@@ -157,7 +157,7 @@ fn banned(identifier: &str) -> Option<&'static str> {
     parts.iter().enumerate().find_map(|(at, part)| {
         let word = NAMES.iter().find(|word| *word == part)?;
         let field_term =
-            part == "hand" && parts.get(at + 1).is_some_and(|next| AFTER_HAND.contains(&next.as_str()));
+            part == "hand" && parts.get(at + 1).is_some_and(|next| FIELD_TERMS.contains(&next.as_str()));
         (!field_term).then_some(*word)
     })
 }

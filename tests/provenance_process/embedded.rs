@@ -118,7 +118,10 @@ fn a_refused_row_is_named_and_kept_as_a_dead_letter() {
         assert_eq!(kept[0]["line"], lines[1]);
         assert!(kept[0]["reason"].as_str().is_some_and(|reason| reason.contains("index")), "{kept}");
     }
-    assert_eq!((env.count("location"), env.base().metric("provenance/dead_letters", "dead_lettered")), (2, 2));
+    assert_eq!(
+        (env.count("location"), env.base().metric("provenance/dead_letters", "dead_lettered")),
+        (2, 2)
+    );
     instance.kill_nine();
     let instance = env.start();
     assert_eq!(env.ask(&["dead-letters", "--limit", "5"])[0]["line"], lines[1]);
