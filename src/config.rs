@@ -137,7 +137,8 @@ impl Config {
         format!("{}\n", Schema::whole())
     }
 
-    /// Loads the configuration from all layers. Returns the configuration and the merged sources with the origins of values.
+    /// Loads the configuration from all layers and collects all errors: of layers, schema, types and sections.
+    /// Returns the configuration and the merged sources with the origins of values.
     fn with_origins(sources: &Sources) -> Result<(Self, config::Value)> {
         let schema = Schema::whole();
         let (merged, mut diagnostics) = Layers::read(sources, &schema).finish();

@@ -105,6 +105,9 @@ fn rejected_rules_are_parked_and_the_others_continue() {
     eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
     let (_, page, _) = site.base().cli(&["catalog", "status"]);
     assert!(page.contains("table: parked: ") && page.contains("Nowhere"), "{page}");
+    let (_, why, _) = site.base().cli(&["why", "catalog"]);
+    assert!(why.contains("rules/table: the server refuses the rule: ") && why.contains("Nowhere"), "{why}");
+    assert!(why.contains("do: orchestrator catalog check table; "), "{why}");
     // A parked rule sends no further requests.
     let refused = server.response_count("GET", 409) + server.response_count("GET", 400);
     let before = polls(&server);
@@ -187,7 +190,7 @@ fn rules_are_replaced_while_the_process_runs() {
     site.add_rule("claim.set.state = \"$nonsense\"\n");
     site.write();
     instance.signal(Signal::HUP);
-    eventually("it to be refused", || site.base().log().contains("configuration refused"));
+    eventually("it to be refused", || site.base().log().contains("cannot reload the configuration"));
     assert!(site.rule_status("other").is_object());
     assert!(instance.terminate().success());
 }

@@ -69,8 +69,15 @@ async fn pause_and_resume_commands_change_the_state() {
     browser
         .until("the button that resumes", "document.querySelector('.drawer button[data-verb=resume]')")
         .await;
+    // The overview names the cause and the command that ends it.
+    browser.go("#/").await;
+    let cause = "[...document.querySelectorAll('.cause')].map(c => c.textContent).join('\\n')";
+    browser.until("the cause", &format!("{cause}.includes('Do: orchestrator resume {short}')")).await;
+    browser.go(&format!("#/tree/{path}?tab=events")).await;
     command(&browser, "resume", "done").await;
     browser.until("it to run", &format!("{row}.dataset.state === 'running'")).await;
+    browser.go("#/").await;
+    browser.until("no cause", &format!("{cause}.includes('Nothing holds up work')")).await;
     browser.close().await;
 }
 

@@ -134,5 +134,5 @@ fn the_tutorial_subsystem_builds_and_runs() {
     let (code, out, _) = env.cli(&["check", "--only", "pulse"]);
     assert!(code == 0 && out.contains("heart") && !out.contains("watcher"), "{out}");
     let (code, _, err) = env.cli(&["check", "--set", "pulse.period_ms=0"]);
-    assert!(code == 78 && err.contains("below the least value 1"), "{err}");
+    assert!(code == 78 && err.contains("below the minimum 1"), "{err}");
 }

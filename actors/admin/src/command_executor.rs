@@ -63,7 +63,8 @@ impl CommandExecutor<'_> {
         entry.close(done)
     }
 
-    /// Authorises the caller and opens the audit entry. Refused callers are recorded, too.
+    /// Authorises the caller, who needs the role operator for every command, and opens the audit entry. Refused
+    /// callers are recorded, too; without an entry nothing is executed.
     fn authorise(&self, caller: &Caller, path: &str, verb: &str) -> Result<Entry<'_>, ApiError> {
         let line = self.audit.reserve();
         let record = Record {

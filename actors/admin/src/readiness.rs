@@ -54,6 +54,7 @@ fn has_exited(node: &NodeSnapshot) -> bool {
     node.restart != "permanent" && node.state == "stopped"
 }
 
+/// Returns the reason why a child is not ready, by the table of this module.
 fn failure(node: &NodeSnapshot, own: &str) -> Option<String> {
     if node.stuck {
         return Some(stuck(node));

@@ -52,6 +52,12 @@ export async function post(url, body) {
   return response.json();
 }
 
+/** Causes that hold up work in the branch `path`, the most effective first. */
+export async function why(path) {
+  const answer = await get(`/v1/why/${encode(path)}`);
+  return answer.subsystems[0].causes;
+}
+
 export function commandUrl(path, verb) {
   return `/v1/actors/${encode(path)}/${encodeURIComponent(verb)}`;
 }

@@ -1,5 +1,6 @@
 // The overview page: a card for each subsystem, and the timeline.
 
+import { why } from "./api.js";
 import { chart } from "./chart.js";
 import { el, keyed, setAttr, setText } from "./dom.js";
 import { bytes, count } from "./format.js";
@@ -11,10 +12,30 @@ import { chartsOf } from "./subsystems.js";
 import { timeline } from "./timeline.js";
 import { problems } from "./problems.js";
 
+const WHY_MS = 2000;
+
+/** The first cause that holds up work in a branch, asked for again every few seconds. */
+function causeOf(path) {
+  const text = el("p", { class: "cause" });
+  let last = -Infinity;
+  return {
+    node: text,
+    tick() {
+      if (document.hidden || performance.now() - last < WHY_MS || state.status !== "live") return;
+      last = performance.now();
+      why(path).then(([cause]) => {
+        setAttr(text, "data-kind", cause?.kind ?? "none");
+        setText(text, cause ? `${cause.path.split("/").slice(1).join("/")}: ${cause.text}. Do: ${cause.help}` : "Nothing holds up work");
+      }, () => setText(text, ""));
+    },
+  };
+}
+
 function card(first) {
   const id = first.id;
   const sign = liveGlyph();
   const summary = el("p", { class: "summary" });
+  const cause = causeOf(first.path);
   const list = el("ul", { class: "problems" });
   const [flow, backlog] = chartsOf(id).filter((one) => one.card);
   const charts = [flow, backlog].map((one) => ({ ...one, graph: chart(one.title, one.show, { small: true }) }));
@@ -23,7 +44,7 @@ function card(first) {
   });
   const node = el("article", { class: "card", "aria-label": id },
     el("header", {}, sign.node, el("h2", {}, el("a", { href: link(id), text: id }))),
-    summary, list,
+    summary, cause.node, list,
     el("div", { class: "charts" }, charts.map((one) => one.graph.node)),
     el("p", { class: "card-links" }, el("a", { href: link(id), text: "Details" }), el("a", { href: link("tree", first.path), text: "In the tree" })));
   return {
@@ -47,6 +68,7 @@ function card(first) {
         list.replaceChildren(...shown, ...(found.length > 4 ? [el("li", { class: "quiet", text: `and ${found.length - 4} more` })] : []));
       }
       live.tick();
+      cause.tick();
     },
   };
 }

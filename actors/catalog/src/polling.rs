@@ -57,7 +57,7 @@ impl Polling {
         (self.pending_notices, self.at_once) = (None, None);
     }
 
-    /// Returns the time of the next poll; None: at once.
+    /// Returns the time of the next poll; None: at once. `Agent::may_poll` decides whether the rule polls then.
     pub fn due(&self) -> Option<Instant> {
         let PollIntervals { poll, poll_without_notices, coalesce, coalesce_max } = self.intervals;
         let last_poll = self.last_poll?;

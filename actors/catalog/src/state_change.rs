@@ -134,7 +134,9 @@ impl StateChange {
         self.last_etag.as_deref()
     }
 
-    /// Starts a run. With `idle`, it ends without a plan if the catalog still has that ETag.
+    /// Starts a run with a read. With `idle`, it ends without a plan if the catalog still has that ETag. The read
+    /// is conditional (`If-None-Match`) only for the query that the ETag belongs to; writes use `If-Match` only for
+    /// guarded rules.
     pub fn start(&mut self, idle: Option<String>) -> Step {
         self.idle = idle;
         self.phase = Phase::Reading;

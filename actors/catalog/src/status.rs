@@ -101,6 +101,7 @@ pub enum Count {
 #[derive(Debug, Clone)]
 pub struct StatusReporter {
     rule: String,
+    vitals: Arc<Vitals>,
     status: Status,
     metrics: Arc<RuleMetrics>,
     /// Durations of handlers.
@@ -143,9 +144,10 @@ metrics! {
 
 impl StatusReporter {
     /// Creates the reporter of `rule` and registers its metrics at `vitals`.
-    pub fn new(rule: &str, status: &Status, vitals: &Vitals) -> Self {
+    pub fn new(rule: &str, status: &Status, vitals: &Arc<Vitals>) -> Self {
         Self {
             rule: rule.to_owned(),
+            vitals: vitals.clone(),
             status: status.clone(),
             metrics: Arc::new(RuleMetrics::register(vitals, rule)),
             handler_time: vitals.register_timing(
@@ -184,8 +186,28 @@ impl StatusReporter {
         });
     }
 
-    /// Sets phase and reason.
+    /// Sets phase and reason, and reports a phase without work to `GET /v1/why`.
     pub fn set_phase(&self, phase: &'static str, reason: Option<String>) {
+        let rule = &self.rule;
+        match (phase, &reason) {
+            ("parked", Some(reason)) => {
+                let help =
+                    format!("orchestrator catalog check {rule}; then orchestrator catalog run-once {rule}");
+                self.vitals.set_blocker(
+                    "rule_parked",
+                    format!("the server refuses the rule: {reason}"),
+                    help,
+                );
+            }
+            ("waiting", Some(reason)) => {
+                self.vitals.set_blocker("server_unavailable", reason, "orchestrator catalog status");
+            }
+            ("paused", _) => {
+                let help = format!("orchestrator catalog resume {rule}");
+                self.vitals.set_blocker("paused", "an operator paused the rule", help);
+            }
+            _ => self.vitals.clear_blocker(),
+        }
         self.metrics.parked.set((phase == "parked").into());
         self.change(|status| (status.phase, status.reason) = (phase, reason));
     }

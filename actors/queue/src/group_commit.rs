@@ -173,7 +173,7 @@ impl GroupCommit {
         }
     }
 
-    /// Runs one transaction over the waiting work. `now` returns wall-clock time in seconds and is
+    /// Runs one transaction over the waiting work, and sends the answers after its commit. `now` returns wall-clock time in seconds and is
     /// called once per request.
     ///
     /// # Errors

@@ -50,6 +50,8 @@ impl Ingester {
         });
     }
 
+    /// Records a new mapping and requests the restart of `scan`. Once `scan` and its sources have reported
+    /// (`scan_started`, `source_ready`, 3 s at most), `mapping_started` publishes the mapping.
     fn start_mapping(
         &mut self,
         uuid: Uuid,

@@ -219,6 +219,10 @@ impl Decoder {
         Ok(Some(header))
     }
 
+    /// Checks the flags and the announced length of a frame, before memory for it is reserved.
+    ///
+    /// # Errors
+    /// The frame or its message is longer than the limit, or the flags are invalid.
     fn check(&self, flags: u8, announced: u64) -> Result<usize, ZmtpError> {
         let command = flags & COMMAND != 0;
         let limit = if command { COMMAND_BYTES_MAX } else { self.limits.frame_max };

@@ -30,7 +30,8 @@ struct Pairs {
 }
 
 impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
-    /// Pushes the remaining jobs of a stencil.
+    /// Pushes the remaining jobs of a stencil in chunks. After each acknowledged chunk the cursor is written;
+    /// the next chunk is pushed after that.
     pub(super) async fn push(&mut self, stencil: &Stencil) -> Result<Event, ActionError> {
         let mut pairs = self.pairs(stencil);
         if self.settings.strict {

@@ -158,7 +158,8 @@ impl AttrState {
         Dispatch { fetcher_id, started: now, runs, previous }
     }
 
-    /// Records the end of a job. Returns false without a log row (CONTRACT QO06).
+    /// Records the end of a job with its exit code, which ends the hold of its path. The rows of the
+    /// queue stay as they are. Returns false without a log row (CONTRACT QO06).
     pub fn finish(&mut self, exit_code: i64, now: i64) -> bool {
         match &mut self.log {
             Some(log) => {
