@@ -90,23 +90,23 @@ async fn a_child_console_shows_its_answer() {
     browser
         .until(
             "the questions",
-            "[...document.querySelectorAll('.picture button')].some(b => b.textContent === 'stats')",
+            "[...document.querySelectorAll('.view button')].some(b => b.textContent === 'stats')",
         )
         .await;
     browser
         .run(
-            "[...document.querySelectorAll('.picture button')].find(b => b.textContent === 'stats').click();",
+            "[...document.querySelectorAll('.view button')].find(b => b.textContent === 'stats').click();",
         )
         .await;
     browser
-        .until("the counts", "document.querySelector('.picture .pairs')?.textContent.includes('ready')")
+        .until("the counts", "document.querySelector('.view .pairs')?.textContent.includes('ready')")
         .await;
-    browser.click(".picture button[data-verb=pause]").await;
+    browser.click(".view button[data-verb=pause]").await;
     browser.until("the dialog", "document.querySelector('dialog[open] #reason')").await;
     browser.type_text("no workers today").await;
     browser.press(Key::Enter).await;
     browser
-        .until("the answer", "document.querySelector('.picture .pairs')?.textContent.includes('pausedtrue')")
+        .until("the answer", "document.querySelector('.view .pairs')?.textContent.includes('pausedtrue')")
         .await;
     browser.close().await;
 }
@@ -143,7 +143,7 @@ async fn the_timeline_shows_a_crash_and_the_tree_before_it() {
     browser
         .until(
             "the tree of that time",
-            "document.querySelector('.past:not([hidden])')?.textContent.includes('as it was at')",
+            "document.querySelector('.past:not([hidden])')?.textContent.startsWith('The tree at ')",
         )
         .await;
     let row = format!("document.querySelector('tr[data-path=\"{path}\"] .col-restarts').textContent");

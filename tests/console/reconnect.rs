@@ -27,7 +27,7 @@ async fn the_page_reconnects_after_a_kill() {
         .until("the page to go on", "document.querySelector('#connection').dataset.status === 'live'")
         .await;
     browser
-        .until("the news", "document.querySelector('#banner').textContent.includes('started again')")
+        .until("the news", "document.querySelector('#banner').textContent.includes('was restarted')")
         .await;
     browser
         .until("events of the new program", "document.querySelectorAll('table.tree tbody tr').length > 8")

@@ -41,7 +41,7 @@ async fn a_viewer_sees_no_action_and_commands_are_refused() {
     browser.go(&format!("#/tree/{path}")).await;
     enter(&browser, "not-a-token-at-all-00000").await;
     browser
-        .until("it to be refused", "document.querySelector('#token-why')?.textContent.includes('not known')")
+        .until("it to be refused", "document.querySelector('#token-why')?.textContent.includes('is unknown')")
         .await;
     enter(&browser, VIEWER).await;
     browser
