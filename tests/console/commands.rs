@@ -94,9 +94,7 @@ async fn a_child_console_shows_its_answer() {
         )
         .await;
     browser
-        .run(
-            "[...document.querySelectorAll('.view button')].find(b => b.textContent === 'stats').click();",
-        )
+        .run("[...document.querySelectorAll('.view button')].find(b => b.textContent === 'stats').click();")
         .await;
     browser
         .until("the counts", "document.querySelector('.view .pairs')?.textContent.includes('ready')")

@@ -54,7 +54,7 @@ fn status_pause_and_resume_reach_a_running_instance() {
     let status = run(&site, &["status"]);
     assert!(
         status.contains("blocked for")
-            && status.contains(&format!("4: {first} of {first} jobs of 1 stencils")),
+            && status.contains(&format!("4: {first} of {first} jobs of 1 started stencils")),
         "{status}"
     );
     assert!(run(&site, &["pause"]).contains("pushing is paused"));

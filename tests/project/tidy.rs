@@ -82,7 +82,7 @@ const OUR_EDGE_CALLS: &[&str] = &[
     "mongodb::contains_password",
     "redis::factory",
     "redis::log_child",
-    "redis::{self, Place, Position}",
+    "redis::{self, Position, RedisTarget}",
 ];
 
 fn root() -> PathBuf {

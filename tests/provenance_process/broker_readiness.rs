@@ -41,7 +41,7 @@ fn readiness_requires_a_consumer_for_every_queue() {
 
     let notice = next_notice(&manager, 2 * REPORT_AFTER).expect("a notice");
     assert!(begun.elapsed() >= REPORT_AFTER, "{notice} after {:?}", begun.elapsed());
-    assert!(notice.starts_with("STATUS=waits for ") && notice.contains("EXTEND_TIMEOUT_USEC="), "{notice}");
+    assert!(notice.starts_with("STATUS=waiting for ") && notice.contains("EXTEND_TIMEOUT_USEC="), "{notice}");
     let missing = "160 of 160 queues have no consumer: content_add.unknown.[0-f], ";
     eventually("the queues to be named", || readyz(&env).body.contains(missing));
     // The log line follows the status.
@@ -53,7 +53,7 @@ fn readiness_requires_a_consumer_for_every_queue() {
         if notice.starts_with("READY=1") {
             break;
         }
-        assert!(notice.starts_with("STATUS=waits for "), "{notice}");
+        assert!(notice.starts_with("STATUS=waiting for "), "{notice}");
     }
     let queues = rabbit.ctl(&["-q", "list_queues", "--no-table-headers", "name", "consumers"]);
     let consumed = queues.lines().filter(|line| line.contains("_add.") && line.ends_with("\t1")).count();

@@ -27,7 +27,7 @@ pub fn json(value: &impl Serialize) -> String {
     escape_json(&serde_json::to_string(value).unwrap_or_default())
 }
 
-/// Replaces control and direction characters in JSON text with `\uXXXX` escapes of the same value.
+/// Replaces control and direction characters in JSON text with `\u` escapes of the same value.
 fn escape_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {

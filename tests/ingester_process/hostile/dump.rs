@@ -48,7 +48,7 @@ fn files() -> Vec<(&'static str, Vec<u8>, u64, &'static str)> {
         // Valid events, then an invalid one.
         ("cut", [event(0, "cut"), event(1, "cut")[..20].to_vec()].concat(), 0, "it was cut off"),
         ("damaged", [event(0, "damaged"), b"\xf6".to_vec()].concat(), 0, "neither a dump"),
-        ("foreign", event(0, "\u{1b}[2J"), 0, "it holds no stream `foreign`: name the stream like one of"),
+        ("foreign", event(0, "\u{1b}[2J"), 0, "it has no stream `foreign`: name the stream like one of"),
     ]
 }
 

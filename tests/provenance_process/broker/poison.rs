@@ -75,7 +75,7 @@ fn check_tree_and_metrics(home: &Home) {
     let (code, tree, err) = env.cli(&["tree"]);
     assert_eq!(code, 0, "{err}");
     for (child, reason) in [
-        ("(location_3)", "row refused: path of 3000 bytes: the store takes 2704 at most"),
+        ("(location_3)", "row refused: path of 3000 bytes: the maximum is 2704"),
         ("(origin_5)", "row refused: url of origin 2507070707070707070707070707070707070707 contains a NUL"),
         ("amqp", "message of content_add.unknown.9 refused: the body is not a complete msgpack value"),
     ] {

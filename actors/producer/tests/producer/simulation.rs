@@ -1,6 +1,8 @@
 //! In-memory database and queue with injected faults, for more documents and faults than a real server handles in time. Time is
 //! tokio's paused clock, which advances when all tasks wait.
 
+mod run;
+
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -9,10 +11,9 @@ use std::{
 };
 
 use orchestrator_producer::{
-    advance::{Action, Event, Machine, StencilUpdate},
+    advance::StencilUpdate,
     cursor::{Remaining, SetSummary},
     environment::{Environment, Peer, Progress, Stopped},
-    executor::{Executor, Settings},
     id::Id,
     lease::Lease,
     pair::Pair,
@@ -20,9 +21,10 @@ use orchestrator_producer::{
     queue_state::QueueState,
     stencil::{ConfigDocument, InvalidDocument, Selection, Set, State, Stencil},
     store::{Store, StoreError},
-    watermark::WaterMarks,
 };
 use tokio::time::Instant;
+
+pub(crate) use self::run::{End, run, settings};
 
 /// State of database and queue.
 #[derive(Debug, Default)]
@@ -355,63 +357,4 @@ impl Environment for SimulatedProcess {
     }
 
     fn set_held(&self, _: bool) {}
-}
-
-/// Returns settings of a process.
-pub(crate) fn settings(strict: bool, page_size: u32, chunk: usize, holder: &str) -> Settings {
-    Settings {
-        strict,
-        queue: "arborescent".to_owned(),
-        page_size,
-        chunk,
-        marks: WaterMarks { high: 0, low: 0 },
-        poll: POLL,
-        holder: holder.to_owned(),
-        lease: Duration::from_secs(30),
-    }
-}
-
-/// End of a process.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Stopped,
-    Killed,
-    /// The machine returned this final action.
-    Returned(Action),
-}
-
-/// Runs a producer until it ends.
-pub(crate) async fn run(machine: Machine, settings: Settings, process: &SimulatedProcess) -> End {
-    run_with_store(machine, settings, process.clone(), process).await
-}
-
-/// Runs a producer over another database until it ends.
-pub(crate) async fn run_with_store(
-    mut machine: Machine,
-    settings: Settings,
-    store: impl Store,
-    process: &SimulatedProcess,
-) -> End {
-    let settings = Settings { poll: process.poll, ..settings };
-    let mut executor = Executor::new(settings, store, process.clone(), process.clone());
-    let run = async {
-        let mut event = Event::Started;
-        loop {
-            match machine.on(event) {
-                end @ (Action::Finish | Action::Halt(_)) => {
-                    executor.release_lease().await;
-                    return End::Returned(end);
-                }
-                action => match executor.execute(action).await {
-                    Ok(next) => event = next,
-                    Err(Stopped) => return End::Stopped,
-                },
-            }
-        }
-    };
-    tokio::select! {
-        biased;
-        () = process.killed.notified() => End::Killed,
-        end = run => end,
-    }
 }

@@ -73,7 +73,7 @@ fn an_unknown_host_is_a_link_state_and_not_a_crash() {
     let (notices, spec) = at("amqp://guest:guest@nobody.invalid/");
     TestTree::run(spec, async |tree| {
         let reason = || link(&tree).reason.unwrap_or_default();
-        eventually("the link is down", || reason().contains("see that it runs")).await;
+        eventually("the link is down", || reason().contains("check that it runs")).await;
         assert!(!notices.state().is_up);
     });
 }

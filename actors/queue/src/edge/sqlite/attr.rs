@@ -4,6 +4,7 @@ use super::groups;
 use super::section::Section;
 use super::view::View;
 use crate::storage::{AttrState, GroupKey, GroupPosition, LogRow, Row};
+use orchestrator_supervise::sanitize;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 /// Reads the log row and the queue rows of an attribute path, except rows of deleted runs.
@@ -143,4 +144,21 @@ pub(super) fn repair(
     // Insert all of `right`, because the tables may lack entries that they should have.
     move_groups(conn, view, &key.attr_path, &[wrong], &[])?;
     move_groups(conn, view, &key.attr_path, &[], &right)
+}
+
+/// Marks the rows of an attribute path that no `DONE` can report as dequeued.
+pub(super) fn mark_dequeued(
+    conn: &Connection,
+    view: &mut View,
+    attr_path: &str,
+    state: &AttrState,
+) -> rusqlite::Result<()> {
+    tracing::warn!(
+        attr_path = sanitize(attr_path),
+        bytes = attr_path.len(),
+        "skipped a row of the database: its attribute path is too long for a DONE line"
+    );
+    let mut after = state.clone();
+    after.mark_dequeued();
+    save(conn, view, attr_path, state, &after)
 }

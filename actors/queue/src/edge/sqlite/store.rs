@@ -1,5 +1,4 @@
-//! The SQLite store: one connection, one open transaction at a time, and a view of the database in
-//! memory.
+//! The SQLite store: one connection, one open transaction at a time, and a view of the database in memory.
 
 use super::checkpoint::{self, CheckpointMode, Checkpointed};
 use super::error::storage_error;
@@ -10,11 +9,10 @@ use super::view::View;
 use super::{attr, deletion, groups, handout, ingest, replaced, staging};
 use crate::protocol::ATTR_PATH_BYTES_MAX;
 use crate::storage::{
-    AttrState, Batch, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert,
-    is_expired, is_held,
+    Batch, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert, is_expired,
+    is_held,
 };
 use orchestrator_edge::{DatabaseFiles, FileReplaced};
-use orchestrator_supervise::sanitize;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,13 +22,12 @@ use std::time::{Duration, Instant};
 /// Maximum number of repaired groups in one dequeue before the whole table of groups is rebuilt.
 const REPAIRS_MAX: usize = 1_000;
 
-/// Maximum number of attribute paths too long for a `DONE` line that one dequeue marks as dequeued
-/// (CONTRACT QP13). Others wait for its commit. At the limit it returns no job, and the next
-/// dequeue continues.
+/// Maximum number of attribute paths too long for a `DONE` line that one dequeue marks as dequeued (CONTRACT QP13).
+/// Others wait for its commit. At the limit it returns no job, and the next dequeue continues.
 const MARKED_MAX: usize = 32;
 
-/// Storage of the queue in a SQLite file, used from one thread. A second connection runs
-/// checkpoints ([`super::Checkpointer`]), a third one answers operators ([`super::Inspector`]).
+/// Storage of the queue in a SQLite file, used from one thread. A second connection runs checkpoints
+/// ([`super::Checkpointer`]), a third one answers operators ([`super::Inspector`]).
 #[derive(Debug)]
 pub struct SqliteStore {
     conn: Connection,
@@ -47,14 +44,14 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens or creates the database at `path`, migrates it to schema version 2 and adopts it with
-    /// tables of our own. Keeps the rows of a file of the original; a file of version 1 becomes
-    /// empty (CONTRACT QD01 to QD04, QR46). Waits for other processes for 50 ms at most.
+    /// Opens or creates the database at `path`, migrates it to schema version 2 and adopts it with tables of our own.
+    /// Keeps the rows of a file of the original; a file of version 1 becomes empty (CONTRACT QD01 to QD04, QR46). Waits
+    /// for other processes for 50 ms at most.
     ///
     /// # Errors
-    /// [`StorageError::Busy`] while another process uses the file, [`StorageError::Locked`] while
-    /// another instance does, [`StorageError::NewerSchema`], [`StorageError::Corrupt`] (see
-    /// [`super::set_aside`]), [`StorageError::Full`], [`StorageError::Backend`].
+    /// [`StorageError::Busy`] while another process uses the file, [`StorageError::Locked`] while another instance
+    /// does, [`StorageError::NewerSchema`], [`StorageError::Corrupt`] (see [`super::set_aside`]),
+    /// [`StorageError::Full`], [`StorageError::Backend`].
     pub fn open(path: &Path, options: Options) -> Result<Self, StorageError> {
         let Opened { mut conn, files, lock, incarnation } = open(path, &options)?;
         let wal_pages = Arc::new(AtomicU64::new(0));
@@ -78,20 +75,19 @@ impl SqliteStore {
         })
     }
 
-    /// Returns the number of pages in the write-ahead log after the last commit, updated by each
-    /// commit.
+    /// Returns the number of pages in the write-ahead log after the last commit, updated by each commit.
     #[must_use]
     pub fn wal_pages(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.wal_pages)
     }
 
-    /// Moves the rest of the write-ahead log into the database between two transactions, so that
-    /// the log is reused and stays short under load. Called when a [`super::Checkpointer`] has left
-    /// few pages; costs a write of those and a sync.
+    /// Moves the rest of the write-ahead log into the database between two transactions, so that the log is reused and
+    /// stays short under load. Called when a [`super::Checkpointer`] has left few pages; costs a write of those and a
+    /// sync.
     ///
     /// # Errors
-    /// [`StorageError::Full`], [`StorageError::Backend`]. A lock of another connection is
-    /// [`Checkpointed::busy`] instead.
+    /// [`StorageError::Full`], [`StorageError::Backend`]. A lock of another connection is [`Checkpointed::busy`]
+    /// instead.
     pub fn checkpoint_final(&mut self) -> Result<Checkpointed, StorageError> {
         checkpoint::run(&self.conn, &self.path, CheckpointMode::Passive)
     }
@@ -105,17 +101,15 @@ impl SqliteStore {
     /// Checks that the files at their paths are the open ones, and keeps other instances out.
     ///
     /// # Errors
-    /// [`StorageError::Replaced`]: call [`SqliteStore::close_replaced`]. [`StorageError::Locked`]
-    /// if the lock file was replaced and another instance has the lock: nothing may be written
-    /// until the call succeeds.
+    /// [`StorageError::Replaced`]: call [`SqliteStore::close_replaced`]. [`StorageError::Locked`] if the lock file was
+    /// replaced and another instance has the lock: nothing may be written until the call succeeds.
     pub fn check_files(&mut self) -> Result<(), StorageError> {
         self.files.check()?;
         self.lock.relock_if_replaced(&self.path)
     }
 
-    /// Closes a database after one of its files was `replaced`. Moves every commit into the open
-    /// database file. Sets a log at the path aside if it belongs to another file. `unix_time` is in
-    /// seconds.
+    /// Closes a database after one of its files was `replaced`. Moves every commit into the open database file. Sets a
+    /// log at the path aside if it belongs to another file. `unix_time` is in seconds.
     ///
     /// # Errors
     /// Of SQLite or the file system; the database is closed nevertheless.
@@ -123,8 +117,7 @@ impl SqliteStore {
         replaced::close(self.conn, &self.path, &self.files, replaced, unix_time)
     }
 
-    /// Announces that the next change of `data_version` comes from another connection of this
-    /// process.
+    /// Announces that the next change of `data_version` comes from another connection of this process.
     pub fn expect_own_change(&mut self) {
         self.other_writers.expect_own_change();
     }
@@ -141,8 +134,8 @@ impl SqliteStore {
         &self.path
     }
 
-    /// Rebuilds the table of groups from the original's tables, in case another program wrote with
-    /// triggers off. Scans all rows. Needs an open transaction.
+    /// Rebuilds the table of groups from the original's tables, in case another program wrote with triggers off. Scans
+    /// all rows. Needs an open transaction.
     ///
     /// # Errors
     /// Of SQLite.
@@ -154,8 +147,8 @@ impl SqliteStore {
         })
     }
 
-    /// Counts the steps of SQLite's virtual machine, a measure of cost that does not depend on the
-    /// computer. For tests; it slows everything down.
+    /// Counts the steps of SQLite's virtual machine, a measure of cost that does not depend on the computer. For tests;
+    /// it slows everything down.
     ///
     /// # Errors
     /// Of SQLite.
@@ -243,8 +236,8 @@ impl Storage for SqliteStore {
     fn upsert_run(&mut self, run: &RunId, complete: bool) -> Result<Upsert, StorageError> {
         self.run("adding a run", |conn, view, _| {
             if let Some(fetcher_id) = view.runs.fetcher_id(&run.fetcher) {
-                // A fetcher without a live run does not exist for other programs, so it gets a new
-                // number when it returns.
+                // A fetcher without a live run does not exist for other programs, so it gets a new number when it
+                // returns.
                 let gone = view.runs.live_runs(fetcher_id).is_empty() && view.runs.has_deleted_of(fetcher_id);
                 if gone || view.runs.is_deleted(fetcher_id, run.started) {
                     view.urgent = Some(fetcher_id);
@@ -326,7 +319,7 @@ impl Storage for SqliteStore {
                             return Ok(None);
                         }
                         marked += 1;
-                        mark_dequeued(conn, view, &key.attr_path, &state)?;
+                        attr::mark_dequeued(conn, view, &key.attr_path, &state)?;
                         continue;
                     }
                     return handout::dispatch(conn, view, handout, &key, section.run_started, state, now)
@@ -392,23 +385,6 @@ impl Storage for SqliteStore {
             Ok(Requeued { rows, was_in_flight })
         })
     }
-}
-
-/// Marks the rows of an attribute path that no `DONE` can report as dequeued.
-fn mark_dequeued(
-    conn: &Connection,
-    view: &mut View,
-    attr_path: &str,
-    state: &AttrState,
-) -> rusqlite::Result<()> {
-    tracing::warn!(
-        attr_path = sanitize(attr_path),
-        bytes = attr_path.len(),
-        "skipped a row of the database: its attribute path is too long for a DONE line"
-    );
-    let mut after = state.clone();
-    after.mark_dequeued();
-    attr::save(conn, view, attr_path, state, &after)
 }
 
 fn hold_is_over(started: Option<i64>, now: i64, hold: i64) -> bool {
