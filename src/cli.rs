@@ -49,7 +49,7 @@ pub(crate) enum ClientCommand {
     ///
     /// Example: orchestrator tail queue --kind exited,commanded
     Tail(TailArguments),
-    /// Explain why work is held up: causes in the order of their effect, with the command that helps
+    /// Explain why work is delayed: causes, the most effective first, with the command that corrects each
     ///
     /// Example: orchestrator why queue
     Why {
@@ -65,7 +65,7 @@ pub(crate) enum ClientCommand {
         /// Show only this child and its descendants; the root's name is optional
         path: Option<String>,
     },
-    /// Restart a child; does not count towards its restart intensity
+    /// Restart a child; this does not count towards the restart intensity of its supervisor
     ///
     /// Example: orchestrator restart queue/fetcher_watcher --reason "new input directory"
     Restart(ActorCommand),
@@ -77,7 +77,7 @@ pub(crate) enum ClientCommand {
     ///
     /// Example: orchestrator start queue/fetcher_watcher
     Start(ActorCommand),
-    /// Pause a source; it takes in nothing new, and queued work is finished
+    /// Pause a source: it accepts no new work and finishes queued work
     ///
     /// Example: orchestrator pause queue/inotify --reason "too much at once"
     Pause(ActorCommand),

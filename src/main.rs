@@ -35,7 +35,7 @@ use crate::{
 
 /// Run a queue, a provenance storage, an ingester, a producer and a catalog agent in one supervised process.
 ///
-/// Without a command, run the configured subsystems. `orchestrator tree` shows a running instance.
+/// Without a command, run the configured subsystems. `orchestrator tree` shows the children of the running instance.
 #[derive(Debug, Parser)]
 #[command(version, subcommand_precedence_over_arg = true, after_help = ExitCode::TABLE)]
 struct Arguments {
@@ -51,7 +51,7 @@ struct Arguments {
 struct RunArguments {
     #[command(flatten)]
     config: ConfigArguments,
-    /// Run only this subsystem
+    /// Run only this subsystem: queue, provenance, ingester, producer or catalog
     #[arg(long, value_name = "SUBSYSTEM")]
     only: Option<String>,
 }
@@ -70,7 +70,7 @@ enum Command {
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
-    /// Run in place of another program, with its command line
+    /// Replace another program and accept its command line
     ///
     /// Example: orchestrator as nixpkgs-update-supervisor queue.db fetchers/ worker.sock
     As {
@@ -84,7 +84,7 @@ enum Command {
     /// Print the configuration or its schema
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Run an instance in a temporary directory, under load and under faults, and account for every job and row
+    /// Run an instance in a temporary directory, under load with injected faults, and report the outcome of every job and row
     ///
     /// Example: orchestrator demo --for 20s
     Demo(demo::DemoArguments),

@@ -32,15 +32,15 @@ impl ExitCode {
     pub(crate) const TABLE: &str = "\
 Exit codes:
   0    done
-  1    failed in another way than below
+  1    failed for a reason that no other code describes
   2    the command line is invalid
   3    the running instance is unreachable
-  4    there is no such child, console or verb
+  4    the child, console or command does not exist
   5    the running instance refused the request
-  6    the response or the effect did not arrive in time
+  6    the response or its confirmation did not arrive in time; the command may still take effect
   70   the root supervisor gave up
   78   the configuration, or a resource that it names, prevents the start
-  137  a second signal ended the program before it had drained";
+  137  a second signal ended the program before it finished queued work";
 }
 
 impl ExitCode {

@@ -47,7 +47,7 @@ pub enum CatalogCommand {
     ///
     /// Example: orchestrator catalog resume
     Resume(SwitchArguments),
-    /// Make a rule poll now, even if it is parked, and report what it claimed
+    /// Make a rule poll now, even if it is parked, and show the claimed rows
     ///
     /// Example: orchestrator catalog run-once convert
     RunOnce {

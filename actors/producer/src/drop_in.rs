@@ -36,7 +36,7 @@ pub struct Arguments {
     /// The original's YAML file
     #[arg(value_name = "CONFIG.yaml")]
     config: PathBuf,
-    /// Follow exactly the original's rules, with its flaws
+    /// Follow exactly the original's rules, including its errors
     #[arg(long, conflicts_with = "until_done")]
     strict: bool,
     /// Exit with code 0 once max_tcn is complete, instead of waiting for a greater one

@@ -106,7 +106,7 @@ pub struct InitArguments {
     /// Address of the database
     #[arg(long, value_name = "DSN", required_unless_present = "dsn_file")]
     dsn: Option<String>,
-    /// File with the DSN, for one with a password
+    /// File that contains the DSN; use it for a DSN with a password
     #[arg(long, value_name = "FILE", conflicts_with = "dsn")]
     dsn_file: Option<std::path::PathBuf>,
     /// with-path, without-path, with-path-denormalized or without-path-denormalized

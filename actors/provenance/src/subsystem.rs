@@ -24,7 +24,7 @@ impl Subsystem for Provenance {
 
     const NAME: &'static str = "provenance";
     const DESCRIPTION: &'static str = "The provenance subsystem.";
-    const COMMANDS_HELP: &'static str = "Add provenance rows and ask for them";
+    const COMMANDS_HELP: &'static str = "Import and query provenance rows";
 
     fn branch(config: &ProvenanceConfig) -> Result<Branch<ProvenanceConfig>, ProvenanceError> {
         child_spec(config).map(Branch::from)

@@ -13,7 +13,7 @@ const CONSOLE: &str = "queue/queue_console";
 /// Inspect and control the queue
 #[derive(Debug, Clone, Subcommand)]
 pub enum QueueCommand {
-    /// List the fetcher files in the queue
+    /// List the runs of all fetchers, with their numbers of rows
     ///
     /// Example: orchestrator queue ls
     Ls {
@@ -37,7 +37,7 @@ pub enum QueueCommand {
         #[command(flatten)]
         form: OutputFormat,
     },
-    /// Make a job available again, even if a worker has it
+    /// Make a job available again and end its hold; its worker is not stopped
     ///
     /// Example: orchestrator queue requeue python3Packages.requests
     Requeue {

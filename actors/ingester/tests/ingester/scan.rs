@@ -67,6 +67,9 @@ fn each_run_is_stopped_exactly_once_however_it_ends() {
         // A mapping without the stream.
         fixture.begin(&[]).await;
         assert_eq!((fixture.runs.begun.load(SeqCst), fixture.runs.stopped.load(SeqCst)), (5, 5));
+        // A stream that still starts would begin a run of the next mapping, and stop it for the restart.
+        let scan = || fixture.tree.node("ingester/toys/scan");
+        eventually("the scan is up", || scan().is_some_and(|scan| scan.state == "running")).await;
         fixture.begin(&["a"]).await;
         eventually("the last run", || fixture.runs.begun.load(SeqCst) == 6).await;
     });

@@ -120,7 +120,10 @@ fn an_answer_beyond_the_limit_is_not_read() {
     let (catalog, spec) = with(endpoint(&server.url()).body_limit(1_000), Source::Anonymous);
     TestTree::run(spec, async |tree| {
         let Err(RequestError::Rejected(text)) = get(&catalog, FOO).await else { panic!() };
-        assert_eq!(text, "GET /entity/Foo: the response is larger than 1000 bytes: ask for fewer rows at once");
+        assert_eq!(
+            text,
+            "GET /entity/Foo: the response is larger than 1000 bytes: ask for fewer rows at once"
+        );
         let update: Vec<_> = (1..=100).map(|id| json!({"id": id, "state": "done"})).collect();
         assert!(matches!(put(&catalog, WRITE, &update.into()).await, Err(RequestError::OutcomeUnknown(_))));
         assert!(get(&catalog, "/entity/Foo/id=1").await.is_ok());
