@@ -24,7 +24,7 @@ pub struct Ermrest {
 }
 
 impl Ermrest {
-    /// Starts a server with `options`, those that `ermrest_server.py --help` shows. It can be made to fail by [`Ermrest::fault`].
+    /// Starts a server with `options`, those that `ermrest_server.py --help` shows. It can be made to fail by [`Ermrest::set_faults`].
     ///
     /// # Panics
     /// If it does not start.
