@@ -54,8 +54,10 @@ fn start(edges: &'static [(&'static str, Build)]) -> Arc<Results> {
     // Floods need many descriptors.
     let limit: Rlimit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("up to the hard limit");
-    let all =
-        edges.iter().flat_map(|(edge, build)| Behaviour::ALL.map(|behaviour| (*edge, behaviour, *build)));
+    // Cells side by side are of different edges: some of them have much larger trees than others.
+    let all = Behaviour::ALL
+        .into_iter()
+        .flat_map(|behaviour| edges.iter().map(move |(edge, build)| (*edge, behaviour, *build)));
     reference::prepare();
     let mut selected: Vec<_> = all.filter(|(edge, behaviour, _)| is_selected(edge, *behaviour)).collect();
     if selected.iter().any(|(edge, ..)| broker::EDGES.contains(edge)) {
