@@ -120,7 +120,7 @@ fn check_dead_letters(home: &Home, messages: &[Message]) {
             ("location_add.unknown.3", "path of 3000 bytes", 7 + 4 + 3_000),
             (
                 "origin_add.unknown.5",
-                "url of origin 2507070707070707070707070707070707070707 contains a NUL",
+                "url of origin 2507070707070707070707070707070707070707 contains a NUL, which is not allowed",
                 7 + 37
             ),
         ]
