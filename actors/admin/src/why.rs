@@ -7,7 +7,7 @@ use actix_web::{
     web::{Data, Path},
 };
 use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
-use orchestrator_supervise::{BlockerSnapshot, CommandError, Event, EventKind, NodeSnapshot};
+use orchestrator_supervise::{BlockerSnapshot, CommandError, Event, EventKind, NodeSnapshot, Tree};
 
 use crate::{api_error::ApiError, handler_context::HandlerContext};
 
@@ -19,10 +19,7 @@ const EVIDENCE_MAX: usize = 3;
 
 pub(crate) async fn whole(context: Data<HandlerContext>) -> HttpResponse {
     let snapshot = context.tree.snapshot();
-    let facts = Facts::of(&context.tree.events(0), snapshot.captured_at_ms);
-    let branches = snapshot.root.children.iter();
-    let subsystems = branches.map(|branch| causes_of(branch, &facts)).collect();
-    HttpResponse::Ok().json(Why { at_ms: snapshot.captured_at_ms, subsystems })
+    answer(&context.tree, snapshot.captured_at_ms, &snapshot.root.children)
 }
 
 pub(crate) async fn part(
@@ -33,9 +30,14 @@ pub(crate) async fn part(
     let path = context.tree.resolve(&path).ok_or_else(unknown)?;
     let snapshot = context.tree.snapshot();
     let branch = snapshot.root.find(&path).ok_or_else(unknown)?;
-    let facts = Facts::of(&context.tree.events(0), snapshot.captured_at_ms);
-    let subsystems = vec![causes_of(branch, &facts)];
-    Ok(HttpResponse::Ok().json(Why { at_ms: snapshot.captured_at_ms, subsystems }))
+    Ok(answer(&context.tree, snapshot.captured_at_ms, std::slice::from_ref(branch)))
+}
+
+/// Answers with the causes of each branch.
+fn answer(tree: &Tree, at_ms: u64, branches: &[NodeSnapshot]) -> HttpResponse {
+    let facts = Facts::of(&tree.events(0), at_ms);
+    let subsystems = branches.iter().map(|branch| causes_of(branch, &facts)).collect();
+    HttpResponse::Ok().json(Why { at_ms, subsystems })
 }
 
 /// Facts that the events add to the tree.
@@ -113,7 +115,7 @@ fn steered(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
             "paused by an operator".to_owned(),
             format!("orchestrator resume {}", short(node)),
         ),
-        "stopped" if command.is_some() => at(
+        "stopped" if command.is_some_and(|(_, text)| text.starts_with("stop ")) => at(
             node,
             "stopped",
             "stopped by an operator".to_owned(),
@@ -171,7 +173,7 @@ fn reported(node: &NodeSnapshot, blocker: &BlockerSnapshot) -> Cause {
     Cause { since_ms: Some(blocker.since_ms), ..cause }
 }
 
-/// On its way up or down; a supervisor is as long as a child of it is.
+/// A child that starts, stops or waits for its next start.
 fn restarting(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
     if !["backing_off", "starting", "stopping"].contains(&node.state.as_str()) {
         return None;

@@ -195,9 +195,9 @@ impl Maker {
         [first, self.calls(Rows::Origins(later))]
     }
 
-    /// First each revision with one origin, registered or not, or none; then with others. Rows of a
-    /// revision name the same origin in a phase, except for single calls that name several, of
-    /// which the last counts.
+    /// Revisions in two phases: each with one origin, registered or not, or none; then with another.
+    /// All rows of a revision name the same origin within a phase. A single call may name several;
+    /// the store keeps the last.
     fn revisions(&mut self) -> [Phase; 2] {
         let pool = self.pool(Entity::Revision);
         let origins = self.pool(Entity::Origin);
