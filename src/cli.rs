@@ -41,7 +41,7 @@ pub(crate) enum ClientCommand {
         #[command(flatten)]
         format: OutputFormat,
     },
-    /// Watch the children: state, restarts, queued and handled messages, handling time, connection
+    /// Watch the children: state, restarts, mailbox depth, rate, handling time and connection
     ///
     /// Example: orchestrator top queue --sort rate --interval 1
     Top(TopArguments),
@@ -49,11 +49,11 @@ pub(crate) enum ClientCommand {
     ///
     /// Example: orchestrator tail queue --kind exited,commanded
     Tail(TailArguments),
-    /// Explain why work is delayed: causes, the most effective first, with the command that corrects each
+    /// Explain why work is delayed: the causes by their effect, each with a command that helps
     ///
     /// Example: orchestrator why queue
     Why {
-        /// Show only this branch of the tree; the root's name is optional
+        /// Show only this child and its descendants; the root's name is optional
         path: Option<String>,
         #[command(flatten)]
         format: OutputFormat,

@@ -24,17 +24,17 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// Show the catalogs and their rules, and preview rules.
 #[derive(Debug, Clone, Subcommand)]
 pub enum CatalogCommand {
-    /// Show the exact requests of each rule, and rows that it would claim now. Writes nothing
+    /// Show each rule's requests and the rows that it would claim now, without writing
     ///
-    /// Asks the catalogs, not a running instance.
+    /// Connects to the catalogs directly, so no instance has to run.
     ///
     /// Example: orchestrator catalog check --config /etc/orchestrator/orchestrator.toml
     Check(check::CheckArguments),
-    /// Show each rule: its phase, its counters, and what an operator has to look at
+    /// Show each rule's phase, counters and problems
     ///
     /// Example: orchestrator catalog status
     Status {
-        /// Only this catalog
+        /// Show only this catalog
         name: Option<String>,
         #[command(flatten)]
         form: OutputFormat,
@@ -43,7 +43,7 @@ pub enum CatalogCommand {
     ///
     /// Example: orchestrator catalog pause convert
     Pause(SwitchArguments),
-    /// Claim rows again
+    /// Resume claiming rows
     ///
     /// Example: orchestrator catalog resume
     Resume(SwitchArguments),
@@ -51,7 +51,7 @@ pub enum CatalogCommand {
     ///
     /// Example: orchestrator catalog run-once convert
     RunOnce {
-        /// The rule
+        /// Name of the rule
         rule: String,
         /// The catalog, if several have a rule of this name
         #[arg(long, value_name = "NAME")]
@@ -65,9 +65,9 @@ pub enum CatalogCommand {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct SwitchArguments {
-    /// Only this rule
+    /// Apply to this rule only
     rule: Option<String>,
-    /// Only this catalog
+    /// Apply to the rules of this catalog only
     #[arg(long, value_name = "NAME")]
     catalog: Option<String>,
     #[command(flatten)]

@@ -10,11 +10,11 @@ const BRANCH: &str = "ingester";
 /// Inspect the ingesters
 #[derive(Debug, Clone, Subcommand)]
 pub enum IngesterCommand {
-    /// Show mapping, streams and workers of each ingester
+    /// Show the mapping, the streams and the workers of each ingester
     ///
     /// Example: orchestrator ingester status
     Status {
-        /// Name of the only ingester to show
+        /// Show only the ingester with this name
         name: Option<String>,
         #[command(flatten)]
         form: OutputFormat,

@@ -23,9 +23,9 @@ const URL: &str = "tcp://localhost:10000";
 /// Programs that can be replaced.
 #[derive(Debug, Clone, Subcommand)]
 pub enum DropIn {
-    /// An ingester of dranspose, as `dranspose ingester`
+    /// Replace `dranspose ingester`
     DransposeIngester(Arguments),
-    /// dranspose's ingester for Sardana, as `dranspose http_ingester`
+    /// Replace `dranspose http_ingester`, the ingester for Sardana
     DransposeHttpIngester(HttpArguments),
 }
 
@@ -45,13 +45,13 @@ impl DropIn {
 /// Command line of `dranspose ingester`.
 #[derive(Debug, Clone, Args)]
 pub struct Arguments {
-    /// Class of the source protocol
+    /// Ingester class, which selects the source protocol, e.g. dranspose.ingesters:ZmqPullSingleIngester
     #[arg(short = 'c', long = "ingesterclass", visible_alias = "class")]
     class: String,
-    /// Address of the source, e.g. tcp://detector:9999; default: UPSTREAM_URL
+    /// Address of the source, e.g. tcp://detector:9999 [env: UPSTREAM_URL]
     #[arg(short, long)]
     upstream_url: Option<String>,
-    /// Name of the stream; default: INGESTER_STREAMS
+    /// Name of the stream [env: INGESTER_STREAMS]
     #[arg(short, long)]
     name: Option<String>,
 }
@@ -59,16 +59,16 @@ pub struct Arguments {
 /// Command line of `dranspose http_ingester`.
 #[derive(Debug, Clone, Args)]
 pub struct HttpArguments {
-    /// App of the source protocol
+    /// Application that receives the posts, e.g. dranspose.ingesters.http_sardana:app
     #[arg(short = 'c', long = "ingesterclass", visible_alias = "class")]
     app: String,
-    /// Address on which posts are received
+    /// Address to listen on for HTTP posts
     #[arg(long, default_value = "0.0.0.0")]
     host: String,
-    /// Port on which posts are received
+    /// Port to listen on for HTTP posts
     #[arg(short, long)]
     port: u16,
-    /// Name of the stream; default: INGESTER_STREAMS
+    /// Name of the stream [env: INGESTER_STREAMS]
     #[arg(short, long)]
     name: Option<String>,
 }

@@ -16,27 +16,27 @@ const CONSOLE: &str = "producer/stencil_producer";
 /// Inspect and control the producer.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ProducerCommand {
-    /// Show the jobs that are left to push, from what the database has now. Nothing is written
+    /// Count the jobs that remain to be pushed, without pushing any
     ///
-    /// Reads the database directly; no instance has to run.
+    /// Reads the database directly, so no instance has to run.
     ///
     /// Example: orchestrator producer plan --config /etc/orchestrator/orchestrator.toml
     Plan(plan::PlanArguments),
-    /// Show phase, progress, speed and what the producer waits for
+    /// Show the producer's phase, progress and rate, and the reason if it waits
     ///
     /// Example: orchestrator producer status
     Status {
         #[command(flatten)]
         form: OutputFormat,
     },
-    /// Stop pushing until `resume`. A chunk in flight is completed
+    /// Stop pushing jobs until `resume`; the chunk in flight is completed
     ///
     /// Example: orchestrator producer pause
     Pause {
         #[command(flatten)]
         form: OutputFormat,
     },
-    /// Resume pushing
+    /// Resume pushing jobs
     ///
     /// Example: orchestrator producer resume
     Resume {

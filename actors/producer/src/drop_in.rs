@@ -26,23 +26,23 @@ const PAGE_MAX: u32 = 1_000_000;
 /// Programs that the producer replaces.
 #[derive(Debug, Clone, Subcommand)]
 pub enum DropIn {
-    /// Producer of a tanglenomicon, `runner client`
+    /// Replace the job producer of the tanglenomicon, `runner client`
     Fproducer(Arguments),
 }
 
 /// Arguments of the original, and three options of its replacement.
 #[derive(Debug, Clone, Args)]
 pub struct Arguments {
-    /// The original's YAML file
+    /// Configuration file of the original, in YAML
     #[arg(value_name = "CONFIG.yaml")]
     config: PathBuf,
-    /// Follow exactly the original's rules, including its errors
+    /// Reproduce the original's selection of jobs exactly, including its errors
     #[arg(long, conflicts_with = "until_done")]
     strict: bool,
-    /// Exit with code 0 once max_tcn is complete, instead of waiting for a greater one
+    /// Exit with code 0 when the TCN in `max_tcn` is complete, instead of waiting for it to be raised
     #[arg(long)]
     until_done: bool,
-    /// Create the missing indexes of the tangles at the start
+    /// Create missing indexes in the collection of tangles before the first job
     #[arg(long)]
     ensure_indexes: bool,
 }

@@ -18,21 +18,20 @@ use crate::{edge::postgres, flavor::Flavor};
 /// Add and query provenance rows.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ProvenanceCommand {
-    /// Add the rows of a file, one JSON object a line
+    /// Add the rows of a file with one JSON object per line
     ///
-    /// Importing rows again changes nothing that is stored, so an import can be repeated.
+    /// Rows that are already stored stay as they are, so an import can be repeated.
     ///
     /// Example: orchestrator provenance import rows.jsonl
     Import(ImportArguments),
     #[cfg(feature = "postgres")]
-    /// Create the tables in an empty PostgreSQL database, as the original's schema version 1 has
-    /// them
+    /// Create the tables of the original's schema version 1 in a PostgreSQL database
     ///
-    /// Existing tables stay as they are; a database of another flavor or version is refused.
+    /// Existing tables are not changed. A database of another flavor or version is refused.
     ///
     /// Example: orchestrator provenance init --dsn postgresql://postgres@localhost/provenance
     Init(InitArguments),
-    /// Show what is stored about contents, directories, revisions or origins
+    /// Show the stored attributes of contents, directories, revisions or origins
     ///
     /// Example: orchestrator provenance get origin 3acef14580ea7fd42840ee905c5ce2b0ef9e8175
     Get {
@@ -47,11 +46,11 @@ pub enum ProvenanceCommand {
         #[command(flatten)]
         swh: SwhConfig,
     },
-    /// Show where a content appeared first
+    /// Show the earliest occurrence of a content
     ///
     /// Example: orchestrator provenance find-first 20329687bb9c1231a7e05afe86160343ad49b494
     FindFirst {
-        /// The content, 40 hex digits
+        /// Identifier of the content, 40 hex digits
         #[arg(value_name = "ID")]
         id: String,
         #[command(flatten)]
@@ -63,7 +62,7 @@ pub enum ProvenanceCommand {
     ///
     /// Example: orchestrator provenance find-all 20329687bb9c1231a7e05afe86160343ad49b494 --limit 10
     FindAll {
-        /// The content, 40 hex digits
+        /// Identifier of the content, 40 hex digits
         #[arg(value_name = "ID")]
         id: String,
         /// Maximum number of occurrences
@@ -74,10 +73,10 @@ pub enum ProvenanceCommand {
         #[command(flatten)]
         swh: SwhConfig,
     },
-    /// Show the permanently refused rows with the reasons, latest first
+    /// Show the dead letters: permanently refused rows with the reason, latest first
     ///
-    /// For the embedded transport; a broker has them in its queue
-    /// orchestrator.provenance.dead_letter. The lines can be corrected and imported again.
+    /// Works with the embedded transport. With RabbitMQ, read them from the queue
+    /// orchestrator.provenance.dead_letter. Corrected rows can be imported again.
     ///
     /// Example: orchestrator provenance dead-letters --limit 10
     DeadLetters {

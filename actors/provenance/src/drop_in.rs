@@ -23,7 +23,9 @@ const FILE: &str = "SWH_CONFIG_FILENAME";
 /// Programs that this subsystem replaces.
 #[derive(Debug, Clone, Subcommand)]
 pub enum DropIn {
-    /// The server of Software Heritage's provenance storage, configured by the file that SWH_CONFIG_FILENAME names
+    /// Replace the RabbitMQ server of Software Heritage's provenance storage
+    ///
+    /// Reads the YAML file that the environment variable SWH_CONFIG_FILENAME names.
     SwhProvenanceServer(Arguments),
 }
 

@@ -30,7 +30,7 @@ pub enum QueueCommand {
         #[command(flatten)]
         form: OutputFormat,
     },
-    /// Show the queue's metrics
+    /// Show the current value of each metric of the queue
     ///
     /// Example: orchestrator queue stats --json
     Stats {

@@ -9,7 +9,7 @@ use crate::config::QueueConfig;
 /// Programs with a compatible command line.
 #[derive(Debug, Clone, Subcommand)]
 pub enum DropIn {
-    /// nixpkgs-update's supervisor.py
+    /// Replace the `supervisor.py` of nixpkgs-update
     NixpkgsUpdateSupervisor {
         /// Path of the SQLite database
         database_file: PathBuf,

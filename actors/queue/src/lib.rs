@@ -1,6 +1,6 @@
 //! The queue subsystem: hands out the lines of fetcher files as jobs to workers on a unix socket.
 //!
-//! Replaces nixpkgs-update's supervisor.py with the same file names, line format, database and
+//! Replaces the `supervisor.py` of nixpkgs-update with the same file names, line format, database and
 //! worker protocol. [`child_spec`] builds the supervision tree. Comments cite the rules of
 //! `CONTRACT.md` by number.
 //!

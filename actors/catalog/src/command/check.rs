@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct CheckArguments {
-    /// Only this rule
+    /// Show only this rule
     rule: Option<String>,
     #[command(flatten)]
     config: ConfigArguments,

@@ -16,13 +16,13 @@ use crate::{config::ProducerConfig, drop_in, dry_run::dry_run, plan::Plan};
 pub struct PlanArguments {
     #[command(flatten)]
     config: ConfigArguments,
-    /// Original's YAML file in place of a configuration
+    /// Read this YAML file of the original instead of a configuration
     #[arg(long, value_name = "CONFIG.yaml", conflicts_with_all = ["config", "set"])]
     fproducer: Option<PathBuf>,
-    /// Create the missing indexes of the tangles first, without a time limit
+    /// Create missing indexes in the collection of tangles first; may take long
     #[arg(long)]
     ensure_indexes: bool,
-    /// Rate at which Faktory takes jobs, for the estimated time
+    /// Assumed number of jobs that Faktory accepts per second, for the estimate
     #[arg(long, value_name = "N", default_value_t = 25_000, value_parser = clap::value_parser!(u64).range(1..))]
     jobs_per_sec: u64,
     #[command(flatten)]

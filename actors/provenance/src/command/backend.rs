@@ -20,8 +20,8 @@ const CONSOLE: &str = "provenance/rmq_client";
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]
 pub struct SwhConfig {
-    /// Act as the original's client with this YAML file instead of asking a running instance: write
-    /// through its broker and read from its store
+    /// Connect to the broker and the storage in this YAML file of the original, instead of to a running
+    /// instance
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "socket", "token_file"])]
     pub(super) swh_config: Option<PathBuf>,
 }

@@ -10,26 +10,23 @@ use crate::policy::Routing;
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]
 pub(crate) struct ClientOptions {
-    /// Maximum number of rows in a message [default: provenance.client.batch, or the file's
+    /// Maximum number of rows in a message [default: provenance.client.batch; with --swh-config: its
     /// batch_size]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) batch: Option<u32>,
-    /// Seconds until a chunk of the file must be confirmed. A running instance answers within two
-    /// seconds, so an unconfirmed chunk is repeated [default: sent once; with --swh-config the
-    /// file's wait_min]
+    /// Send an unconfirmed chunk again until this many seconds have passed [default: no repetition; with
+    /// --swh-config: its wait_min]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(super) wait_min_secs: Option<u32>,
-    /// Seconds for each batch of a chunk's rows, if that is longer [default: 0; with --swh-config
-    /// the file's wait_per_batch]
+    /// Allow at least this many seconds for each message of a chunk [default: 0; with --swh-config: its
+    /// wait_per_batch]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=86_400))]
     pub(super) wait_per_batch_secs: Option<u32>,
-    /// Unacknowledged responses, with --swh-config only: a running instance uses
-    /// provenance.client.prefetch [default: the file's prefetch_count]
+    /// Maximum number of unacknowledged responses; only with --swh-config [default: its prefetch_count]
     #[arg(long, value_name = "N", requires = "swh_config", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(super) prefetch: Option<u16>,
-    /// Rule that derives a row's range, with --swh-config only: a running instance uses
-    /// provenance.routing. All clients of a broker must use the same: first_byte or first_hex_digit
-    /// [default: first_byte]
+    /// Part of the identifier that selects a row's range; only with --swh-config. All clients of a broker
+    /// must use the same: first_byte or first_hex_digit [default: first_byte]
     #[arg(long, value_name = "ROUTING", requires = "swh_config", value_parser = routing)]
     pub(super) routing: Option<Routing>,
 }
