@@ -4,7 +4,7 @@
 //! |---|---|
 //! | SIGTERM, SIGINT | the first one drains, the second one ends the process at once |
 //! | the same one again within [`REPEATED_WITHIN`] | none |
-//! | SIGHUP | reloads the configuration |
+//! | SIGHUP | reloads the configuration; ignored while the process drains |
 //! | others that end a process by default | none |
 
 use std::{
@@ -76,7 +76,7 @@ impl Signals {
         Ok(Self { streams, stops: Stops::default() })
     }
 
-    /// Waits for the next signal.
+    /// Waits for the next signal and returns its effect, by the table of the module.
     pub(crate) async fn next(&mut self) -> Signal {
         let received = std::future::poll_fn(|cx| poll(&mut self.streams, cx)).await;
         match received {

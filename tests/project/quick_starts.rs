@@ -62,6 +62,9 @@ fn quick_start(name: &str) {
     let script =
         script(&fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display())));
     assert!(script.contains("orchestrator "), "{name}: the quick start runs nothing");
+    // `run` sets a socket by variables, which would hide that a configuration serves no endpoint.
+    let configured = script.contains("orchestrator run --config");
+    assert!(!configured || script.contains("\n[admin]"), "{name}: no command reaches the instance without [admin]");
     run(name, &script);
 }
 

@@ -54,8 +54,8 @@ fn arbiters(out: &mut Exposition, tree: &Tree) {
         .iter()
         .filter_map(|vitals| Some((vitals.arbiter_name()?, vitals.arbiter_silence().as_secs_f64())))
         .collect();
-    let help =
-        "Time by which the heartbeat of an arbiter is overdue. Over one second, the arbiter is blocked.";
+    let help = "Duration of an arbiter's current poll, or the delay of its heartbeat, whichever is longer. \
+                Over one second, the arbiter is blocked.";
     for (name, seconds) in silence {
         out.add(Kind::Gauge, "orchestrator_arbiter_silence_seconds", help, &[("arbiter", name)], seconds);
     }
@@ -92,7 +92,7 @@ fn child(out: &mut Exposition, node: &NodeSnapshot) {
     );
     counter(
         "orchestrator_child_stale_total",
-        "Replies and handles of former incarnations that were dropped.",
+        "Replies and handles (such as delivery tags) dropped because they belong to an earlier incarnation.",
         node.stale,
     );
     node.mailboxes.iter().for_each(|one| mailbox(out, node, one));

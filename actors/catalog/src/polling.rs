@@ -57,7 +57,9 @@ impl Polling {
         (self.pending_notices, self.at_once) = (None, None);
     }
 
-    /// Returns the time of the next poll; None: at once. `Agent::may_poll` decides whether the rule polls then.
+    /// Returns the time of the next poll; None: at once. It is the poll interval after the last poll, or
+    /// `coalesce` after a notice if that is earlier. A parked, paused or full rule does not poll then
+    /// (`Agent::may_poll`).
     pub fn due(&self) -> Option<Instant> {
         let PollIntervals { poll, poll_without_notices, coalesce, coalesce_max } = self.intervals;
         let last_poll = self.last_poll?;

@@ -16,7 +16,8 @@ pub enum Purpose {
     Claim,
 }
 
-/// Priority of a waiting write: by purpose, then by the rule's priority, then by arrival.
+/// Priority of a waiting write: renewals before settlements before claims, then by the rule's
+/// priority, then by arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WritePriority {
     /// Purpose of the write.

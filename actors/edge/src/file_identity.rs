@@ -120,7 +120,8 @@ impl DatabaseFiles {
     }
 }
 
-/// Checks one file. A file whose metadata cannot be read counts as unchanged.
+/// Checks one file: compares device and inode at its path with those at the opening. A file whose
+/// metadata cannot be read counts as unchanged. The queue checks after every commit and every second.
 fn check((path, opened): &(PathBuf, Option<FileIdentity>), part: DatabasePart) -> Result<(), FileReplaced> {
     match FileIdentity::at(path) {
         Ok(now) if opened.is_some() && now != *opened => {

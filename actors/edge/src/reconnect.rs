@@ -59,7 +59,9 @@ impl Reconnect {
         self.connected();
     }
 
-    /// Reports a failed attempt or a lost connection; `reason` says what to do. Returns the delay before the next attempt.
+    /// Reports a failed attempt or a lost connection; `reason` says what to do. Returns the delay before
+    /// the next attempt: it doubles with each failure up to the edge's maximum, with a jitter of 20 %.
+    /// A processed message and a long connection reset it.
     pub fn failed(&mut self, reason: impl AsRef<str>) -> Duration {
         let backoff = cap_backoff(self.backoff);
         // The end of a long connection starts with short delays again.

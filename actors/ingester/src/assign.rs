@@ -23,7 +23,7 @@ const FORWARD_TIMEOUT: Duration = Duration::MAX;
 metrics! {
     /// Metrics of the assignments.
     struct AssignMetrics {
-        /// Events assigned to workers with at least one stream of this ingester.
+        /// Events that include a stream of this ingester and were assigned to workers.
         assigned: counter("events") as "assigned_events",
         /// Assignment entries that could not be read and were skipped; their events are not sent.
         invalid: counter("") as "invalid_assignments",

@@ -259,19 +259,19 @@ impl Run<'_> {
 metrics! {
     /// Metrics of a stream.
     struct StreamMetrics {
-        /// Items received from a source.
+        /// Items received from a source: frames, and marks of a start or an end.
         items: counter("items"),
         /// Bytes of items received from a source.
         bytes: counter("bytes") as "received",
         /// Gaps in the frame numbers.
         gaps: counter("gaps"),
-        /// Frames missing by their numbers.
+        /// Frames missing according to the sequence of frame numbers.
         missing: counter("frames") as "missing_frames",
         /// Frames whose number was repeated or out of order.
         backwards: counter("frames") as "backward_frames",
-        /// Bytes of a stream waiting for their events.
+        /// Bytes of received items whose events are not yet assigned to workers.
         waiting_bytes: gauge("bytes") as "waiting",
-        /// Items of a stream waiting for their events.
+        /// Received items whose events are not yet assigned to workers.
         waiting_items: gauge("items"),
         /// Waiting time of the oldest item of a stream.
         oldest: gauge("milliseconds") as "oldest_item",

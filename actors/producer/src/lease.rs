@@ -29,7 +29,8 @@ pub enum Claim {
     },
 }
 
-/// Decides what `me` does about the lease `seen`, read at `now_ms` of the database's clock.
+/// Decides what `me` does about the lease `seen`, read at `now_ms` of the database's clock: a free, an
+/// expired or its own lease is taken with the next epoch. The owner pushes while [`HeldLease::holds`].
 pub fn claim(now_ms: i64, seen: Option<&Lease>, me: &str) -> Claim {
     match seen {
         None => Claim::Take { epoch: 1 },

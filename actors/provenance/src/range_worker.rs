@@ -45,7 +45,7 @@ metrics! {
     struct WorkerMetrics {
         /// Rows that a worker has accepted and not yet settled.
         waiting: gauge("rows"),
-        /// Rows reported as stored, including repeated rows.
+        /// Rows that the workers reported as stored, including repeated rows.
         stored: counter("rows"),
         /// Rows that the store permanently refuses; they become dead letters.
         refused: counter("rows"),

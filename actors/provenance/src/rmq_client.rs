@@ -59,9 +59,9 @@ metrics! {
     struct ClientMetrics {
         /// Calls of the client.
         calls: counter("calls"),
-        /// Rows reported to callers as stored.
+        /// Rows that the client reported to its callers as stored.
         rows: counter("rows") as "acked",
-        /// Calls of the client that ended without knowing whether their rows are stored.
+        /// Calls of the client that failed, so that it is unknown whether their rows are stored.
         failed: counter("calls") as "failed_calls",
     }
 }

@@ -146,7 +146,8 @@ impl Tracking {
         Names { part: format!("{part}.part"), wholes }
     }
 
-    /// Returns the actions for a change of `file`; see the table of the module.
+    /// Returns the actions for a change of `file`, by the table of the module (CONTRACT QF07). A change of
+    /// another file of a run that is already read is reported as a collision.
     pub fn decide(&mut self, file: &FetcherFile, cause: Cause, current: &CurrentFiles) -> Vec<Action> {
         let run = self.runs.entry(file.run.clone()).or_default();
         let source = match file.kind {

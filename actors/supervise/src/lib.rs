@@ -48,7 +48,7 @@
 //! | child | an actor, a task, a thread or a supervisor | [`ChildSpec`], [`Factory`] |
 //! | supervisor | starts, restarts and stops its children | [`SupervisorSpec`], [`Strategy`], [`Restart`] |
 //! | incarnation | one run of a child, from start to exit | [`StartCx`], [`ChildCx`], [`Exit`] |
-//! | restart intensity | number of restarts in a period after which a supervisor gives up | [`Limits`] |
+//! | restart intensity | restarts that a supervisor allows within a period; after one more it gives up | [`Limits`] |
 //! | mailbox | bounded queue of an actor; stays over restarts | [`Mailbox`], [`mailbox()`] |
 //! | inbox | bounded channel of a task or thread; stays over restarts | [`Outbox`], [`Inbox`], [`inbox()`] |
 //! | durable state | state that outlives incarnations | [`Durable`] |
@@ -63,7 +63,7 @@
 //!
 //! - A panic ends only the incarnation that panics. Only the message in progress is lost; waiting messages stay in order.
 //! - Capacities are exact: a full mailbox refuses, and returns the message.
-//! - A stop drains: children stop in reverse order, and handle the messages of the sources before them.
+//! - A stop drains: children stop in reverse order, so each one handles the messages of sources that stopped before.
 //! - No child has two incarnations at the same time, not even after a thread hangs.
 //! - The tree answers while children are stuck.
 //!

@@ -24,7 +24,7 @@ pub fn sanitize(text: impl AsRef<[u8]>) -> String {
     sanitize_to(text, TEXT_MAX)
 }
 
-/// Escapes `text` as [`sanitize`] does and limits the result to `max` bytes.
+/// Escapes `text` as [`sanitize`] and limits the result to `max` bytes.
 pub fn sanitize_to(text: impl AsRef<[u8]>, max: usize) -> String {
     let text = text.as_ref();
     let mut out = String::with_capacity(text.len().min(max) + 8);

@@ -38,7 +38,7 @@ metrics! {
         pub(crate) wait_egress: counter("microseconds") as "wait_for_workers",
         /// 1 while a worker's queue is full, in memory and on disk, and all sending waits for it.
         pub(crate) blocked: gauge("") as "blocked_by_worker",
-        /// Events sent without a lost frame (`on_gap = "align"`).
+        /// Events sent although a frame of theirs was missing (`on_gap = "align"`).
         pub(crate) without_frame: counter("") as "events_without_frame",
         /// Frames dropped because their event was already sent without them (`on_gap = "align"`).
         pub(crate) late: counter("items") as "late_items",

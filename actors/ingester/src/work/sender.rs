@@ -233,7 +233,8 @@ impl EventSender {
         }
     }
 
-    /// Sends the gathered items.
+    /// Sends the gathered items to the workers that the controller's assignment lists for each stream.
+    /// Workers with the same streams share one message.
     fn send(&mut self, assignment: &Assignment, created_at: Timestamp, egress: &mut Burst<'_>) {
         let Self { active, headers, gathered, held, sent, .. } = self;
         let mut send_to = |header, frames, workers: &mut dyn ExactSizeIterator<Item = &WorkerName>| {

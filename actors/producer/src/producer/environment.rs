@@ -30,7 +30,7 @@ metrics! {
     struct ProducerMetrics {
         /// Jobs whose chunk is acknowledged by Faktory and recorded in the cursor.
         pushed: counter("jobs"),
-        /// TCN whose stencils are processed.
+        /// Crossing number (TCN) whose stencils are processed.
         tcn: gauge("crossings"),
         /// Acknowledged jobs of the current stencil.
         stencil_pushed: gauge("jobs"),

@@ -49,7 +49,7 @@ metrics! {
         rows: counter("rows") as "written",
         /// Writes and connections that failed and were repeated.
         retries: counter("retries"),
-        /// Relations left out because an end or the path is not registered.
+        /// Relations left out because their source, destination or path is not registered.
         unregistered: counter("rows"),
         /// Origins left out because their url is known under another identifier.
         url_taken: counter("rows"),

@@ -328,8 +328,9 @@ impl Incarnation<'_> {
         }
     }
 
-    /// Starts a checkpoint when the write-ahead log has grown: the housekeeper moves most pages
-    /// while the store continues, and the store moves the rest between two turns.
+    /// Starts a checkpoint when the write-ahead log has [`CHECKPOINT_PAGES`], and again after each
+    /// [`RETRY_PAGES`]. The housekeeper moves most pages while the store continues, and the store moves
+    /// the rest between two turns. Idle time, a stop and a full disk also start one.
     fn schedule_checkpoint(&mut self) {
         let pages = self.wal_pages.load(Relaxed);
         self.metrics.wal.set(pages);

@@ -149,7 +149,13 @@ impl SupervisorBody {
         }
     }
 
-    /// Decides whether a child that ended is restarted, with which siblings, and whether the supervisor gives up.
+    /// Decides whether a child that ended is restarted, with which siblings, and whether the supervisor
+    /// gives up.
+    ///
+    /// A permanent child always restarts, a transient one after a failure, a temporary one never. With
+    /// `one_for_all` all siblings restart, with `rest_for_one` those after it. The delay doubles with each
+    /// attempt. More than `intensity` restarts within the period end the supervisor, and so does a static
+    /// child that fails at the first start.
     fn decide_restart(&mut self, index: usize, exit: &Exit) {
         let now = Instant::now();
         let booting = matches!(self.mode, Mode::Booting);

@@ -55,7 +55,7 @@ metrics! {
         evicted: counter("") as "connections_evicted",
         /// Connections at the workers' port whose handshake failed.
         refused: counter("") as "handshakes_refused",
-        /// Messages from workers that are not pings, ignored.
+        /// Ignored messages of workers: all except pings.
         bad_pings: counter(""),
     }
 }

@@ -93,7 +93,7 @@ pub(super) fn forget_delivered(conn: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Undoes a hand-out if its delivery was not recorded and its path was not finished or started
-/// since.
+/// since: the job is ready again, and the log row gets its earlier values.
 pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> rusqlite::Result<bool> {
     let found = conn
         .prepare_cached(

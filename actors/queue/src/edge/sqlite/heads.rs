@@ -35,6 +35,9 @@ impl Heads {
     }
 
     /// Returns the first group that is not held, and the held one whose hold ends first.
+    ///
+    /// If there is no free group and no hold is over, the answer to a worker is `NOJOBS`. The table is
+    /// read only for sections that lost their head.
     pub(super) fn first(&mut self, conn: &Connection) -> rusqlite::Result<[Option<(GroupKey, Section)>; 2]> {
         while let Some(section) = self.stale.pop() {
             // An insertion may have set a head although the table has smaller groups.
