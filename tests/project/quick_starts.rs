@@ -64,7 +64,10 @@ fn quick_start(name: &str) {
     assert!(script.contains("orchestrator "), "{name}: the quick start runs nothing");
     // `run` sets a socket by variables, which would hide that a configuration serves no endpoint.
     let configured = script.contains("orchestrator run --config");
-    assert!(!configured || script.contains("\n[admin]"), "{name}: no command reaches the instance without [admin]");
+    assert!(
+        !configured || script.contains("\n[admin]"),
+        "{name}: no command reaches the instance without [admin]"
+    );
     run(name, &script);
 }
 

@@ -82,7 +82,13 @@ fn child(out: &mut Exposition, node: &NodeSnapshot) {
     if let Some(link) = node.link.as_ref().filter(|link| link.state != "idle") {
         let labels = [path[0], ("kind", link.kind.as_str())];
         let up = u8::from(link.state == "up");
-        out.add(Kind::Gauge, "orchestrator_link_up", "1 if the connection is up.", &labels, up);
+        out.add(
+            Kind::Gauge,
+            "orchestrator_link_up",
+            "1 if the connection is up; no series while no connection is needed.",
+            &labels,
+            up,
+        );
     }
     let mut counter = |name: &str, help: &str, value: u64| out.add(Kind::Counter, name, help, &path, value);
     counter(
