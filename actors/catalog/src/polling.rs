@@ -58,7 +58,8 @@ impl Polling {
     }
 
     /// Returns the time of the next poll; None: at once. It is the poll interval after the last poll, or
-    /// `coalesce` after a notice if that is earlier. A parked, paused or full rule does not poll then
+    /// earlier: at once after a notice or a change of the link, but after a notice soon after a poll
+    /// `coalesce` later, `coalesce_max` at most. A parked, paused or full rule does not poll then
     /// (`Agent::may_poll`).
     pub fn due(&self) -> Option<Instant> {
         let PollIntervals { poll, poll_without_notices, coalesce, coalesce_max } = self.intervals;

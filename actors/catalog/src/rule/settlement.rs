@@ -64,8 +64,8 @@ impl Rule {
             .collect()
     }
 
-    /// Builds a write that applies only while the row has the claim's token, or else the plain
-    /// values that the claim wrote.
+    /// Builds a write that applies only while the row has the claim's token or, without a token column,
+    /// the plain values that the claim wrote.
     fn fenced(&self, before: &Row, claimed: &Row, targets: Vec<(String, Value)>) -> Option<Settlement> {
         if targets.is_empty() {
             return None;

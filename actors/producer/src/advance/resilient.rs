@@ -280,7 +280,7 @@ impl Resilient {
     }
 
     /// Decides, with everything pushed, whether the TCN is complete: two readings in a row without jobs, no
-    /// unreadable documents, and unchanged sets. The sets are listed once more; `next_stencil` completes the TCN.
+    /// unreadable documents, no lost jobs, and unchanged sets. The sets are listed once more; `next_stencil` completes the TCN.
     fn check_completion(&mut self) -> Action {
         if self.pushed || !self.jobs.is_empty() || !self.documents.is_empty() {
             return self.blocked();

@@ -148,7 +148,8 @@ impl PeerQueue {
         (self.to_disk_bytes - self.to_disk.len() * (ENTRY_BYTES - RECORD_HEAD)) as u64
     }
 
-    /// Part of the queue for a message of `cost` bytes; `disk` is true if the disk may take more.
+    /// Part of the queue for a message of `cost` bytes; `disk` is true if the disk may take more. A message
+    /// goes to disk if it does not fit at the front, or if earlier ones already wait for the disk.
     /// An oversized message is taken by an empty part, or it would never be sent.
     pub(super) fn destination(&self, cost: usize, shares: Shares, disk: bool) -> Destination {
         let fits = |used: usize, share: usize| used == 0 || used.saturating_add(cost) <= share;

@@ -230,7 +230,8 @@ impl WorkerChannel {
     }
 
     /// Settles `first` and all other finished deliveries, in the order of CONTRACT PO08: dead
-    /// letters, acknowledgements, responses.
+    /// letters, acknowledgements, responses. A delivery is finished when each of its rows is committed or
+    /// permanently refused. If its worker ended first, it returns to the queue.
     async fn settle(
         &mut self,
         first: (UnackedMessage, Option<MessageOutcome>),
