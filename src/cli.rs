@@ -36,7 +36,7 @@ pub(crate) enum ClientCommand {
     ///
     /// Example: orchestrator tree queue
     Tree {
-        /// Show only this child and its descendants; the root's name is optional
+        /// Show only this child and its descendants; a leading `orchestrator/` is optional
         path: Option<String>,
         #[command(flatten)]
         format: OutputFormat,
@@ -49,11 +49,11 @@ pub(crate) enum ClientCommand {
     ///
     /// Example: orchestrator tail queue --kind exited,commanded
     Tail(TailArguments),
-    /// Explain why work is delayed: the causes by their effect, each with a command that helps
+    /// Explain why work is delayed: the causes, most important first, each with a command that helps
     ///
     /// Example: orchestrator why queue
     Why {
-        /// Show only this child and its descendants; the root's name is optional
+        /// Show only this child and its descendants; a leading `orchestrator/` is optional
         path: Option<String>,
         #[command(flatten)]
         format: OutputFormat,
@@ -62,7 +62,7 @@ pub(crate) enum ClientCommand {
     ///
     /// Example: orchestrator graph | dot -Tsvg -o tree.svg
     Graph {
-        /// Show only this child and its descendants; the root's name is optional
+        /// Show only this child and its descendants; a leading `orchestrator/` is optional
         path: Option<String>,
     },
     /// Restart a child; this does not count towards the restart intensity of its supervisor
@@ -77,11 +77,11 @@ pub(crate) enum ClientCommand {
     ///
     /// Example: orchestrator start queue/fetcher_watcher
     Start(ActorCommand),
-    /// Pause a source: it accepts no new work and finishes queued work
+    /// Pause a child that takes in work: it accepts no new work and finishes queued work
     ///
     /// Example: orchestrator pause queue/inotify --reason "too much at once"
     Pause(ActorCommand),
-    /// Resume a paused source
+    /// Resume a paused child
     ///
     /// Example: orchestrator resume queue/inotify
     Resume(ActorCommand),
@@ -112,7 +112,7 @@ impl ClientCommand {
 /// Arguments of a command to one child.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ActorCommand {
-    /// Path of the child in `orchestrator tree`; the root's name is optional
+    /// Path of the child in `orchestrator tree`; a leading `orchestrator/` is optional
     path: String,
     /// Record this reason in the events and the audit log; at most 512 bytes
     #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]

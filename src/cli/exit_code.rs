@@ -35,7 +35,7 @@ Exit codes:
   1    failed for a reason that no other code describes
   2    the command line is invalid
   3    the running instance is unreachable
-  4    the child, console or command does not exist
+  4    the child or its command does not exist
   5    the running instance refused the request
   6    the response or its confirmation did not arrive in time; the command may still take effect
   70   the root supervisor gave up

@@ -21,7 +21,7 @@ const RETRY: Duration = Duration::from_millis(500);
 /// Arguments of `orchestrator tail`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TailArguments {
-    /// Show only events of this child and its descendants; the root's name is optional
+    /// Show only events of this child and its descendants; a leading `orchestrator/` is optional
     path: Option<String>,
     /// Show only events of these kinds, e.g. exited,commanded
     #[arg(long, value_delimiter = ',', value_name = "KIND")]

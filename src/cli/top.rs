@@ -25,7 +25,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 /// Arguments of `orchestrator top`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TopArguments {
-    /// Show only this child and its descendants; the root's name is optional
+    /// Show only this child and its descendants; a leading `orchestrator/` is optional
     path: Option<String>,
     /// Sort the rows by this column
     #[arg(long, value_enum, default_value_t = Sort::Path)]
@@ -33,7 +33,7 @@ pub(crate) struct TopArguments {
     /// Show only children whose path, state or link contains this text
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
-    /// Refresh every this many seconds, 0.1 to 3600
+    /// Seconds between two refreshes, 0.1 to 3600
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS", value_parser = interval)]
     interval: f64,
     /// Print one table after one interval, and exit

@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(70);
 /// Interval at which `run-once` reads the status.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Show the catalogs and their rules, and preview rules.
+/// Inspect, preview and control the rules of catalogs.
 #[derive(Debug, Clone, Subcommand)]
 pub enum CatalogCommand {
     /// Show each rule's requests and the rows that it would claim now, without writing

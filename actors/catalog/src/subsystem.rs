@@ -23,7 +23,7 @@ impl Subsystem for Catalogs {
 
     const NAME: &'static str = "catalog";
     const DESCRIPTION: &'static str = "Catalogs, each with its rules.";
-    const COMMANDS_HELP: &'static str = "Show the catalogs and their rules, and preview rules";
+    const COMMANDS_HELP: &'static str = "Inspect, preview and control the rules of catalogs";
 
     fn branch(all: &Self::Config) -> Result<Branch<Self::Config>, CatalogError> {
         let mut reloader = RuleReloader::default();

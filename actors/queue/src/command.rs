@@ -30,7 +30,7 @@ pub enum QueueCommand {
         #[command(flatten)]
         form: OutputFormat,
     },
-    /// Show the current value of each metric of the queue
+    /// Show the numbers of rows, groups and paths, and whether the queue is paused
     ///
     /// Example: orchestrator queue stats --json
     Stats {

@@ -22,7 +22,7 @@ pub struct PlanArguments {
     /// Create missing indexes in the collection of tangles first; may take long
     #[arg(long)]
     ensure_indexes: bool,
-    /// Assumed number of jobs that Faktory accepts per second, for the estimate
+    /// Assumed number of jobs that Faktory accepts per second, to estimate the duration
     #[arg(long, value_name = "N", default_value_t = 25_000, value_parser = clap::value_parser!(u64).range(1..))]
     jobs_per_sec: u64,
     #[command(flatten)]
