@@ -221,3 +221,53 @@ fn many_renames_end_with_the_rows_of_the_final_names() {
     lives(&site, &mut instance);
     assert!(instance.terminate().success());
 }
+
+/// Number of growing files that are completed while the directory is listed again and again.
+const RENAMED: usize = 400;
+
+/// CONTRACT QF06: a listing that misses files which are renamed meanwhile deletes no run, so no finished job is handed
+/// out again.
+#[test]
+fn f06_a_file_renamed_during_a_rescan_keeps_its_run() {
+    let site = site();
+    for run in 0..RENAMED {
+        site.write(&format!("f.{run}.txt.part"), &format!("attr{run} 1\n"));
+    }
+    let instance = site.start();
+    let database = site.database();
+    database.expect("SELECT count(*) FROM queue", &["400"]);
+    let mut worker = site.worker();
+    let mut reply = worker.ready();
+    for _ in 0..RENAMED {
+        reply = worker.done(&reply.attr_path().to_owned(), 0);
+    }
+    assert_eq!(reply, Reply::NoJobs, "every job is done");
+
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(SeqCst) {
+                site.actor_command("queue/reader", "restart");
+            }
+        });
+        for run in 0..RENAMED {
+            site.rename(&format!("f.{run}.txt.part"), &format!("f.{run}.txt"));
+            // The restarts set the pace: at most 40 renames for each listing, one for each look at the tree.
+            eventually("the reader to be restarted", || {
+                site.node("queue/reader")["incarnation"].as_u64() > Some(run as u64 / 40)
+            });
+        }
+        is_over.store(true, SeqCst);
+    });
+    database.expect("SELECT count(*) FROM fetcher_runs WHERE is_complete", &["400"]);
+    assert!(
+        site.node("queue/reader")["incarnation"].as_u64() > Some(3),
+        "it listed the directory repeatedly"
+    );
+    // The last file is read after all events before it.
+    site.write("last.1.txt", "last 1\n");
+    database.expect("SELECT count(*) FROM queue WHERE attr_path = 'last'", &["1"]);
+    assert_eq!(worker.ready().attr_path(), "last", "no other job is handed out");
+    assert_eq!(worker.ready(), Reply::NoJobs);
+    assert!(instance.terminate().success());
+}

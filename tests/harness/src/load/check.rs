@@ -79,11 +79,14 @@ impl LoadRecord {
         for handouts in undone.values_mut() {
             handouts.sort_by_key(|handout| handout.sent);
             let mut free = self.disruptions.clone();
-            for handout in handouts {
+            for handout in &*handouts {
                 let disruption = free.iter().position(|disruption| hits(disruption, handout));
-                let again: Vec<_> = self.seen.handouts.iter().filter(|h| line(h) == line(handout)).collect();
-                let at =
-                    disruption.unwrap_or_else(|| panic!("redelivered without a kill or panic: {again:#?}"));
+                let at = disruption.unwrap_or_else(|| {
+                    let again = self.seen.handouts.iter().filter(|h| line(h) == line(handout));
+                    let again: Vec<_> = again.collect();
+                    let disruptions = &self.disruptions;
+                    panic!("redelivered without a kill or panic: {again:#?}, undone {handouts:#?}, {disruptions:?}")
+                });
                 free.remove(at);
             }
         }

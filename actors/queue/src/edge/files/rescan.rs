@@ -16,7 +16,7 @@ use super::{
     schedule::Timer,
 };
 use crate::{
-    file_name::{FetcherFile, FileKind},
+    file_name::{FetcherFile, FileKind, canonical_base},
     lines::LINE_BYTES_MAX,
     messages::IngestOp,
     storage::RunId,
@@ -49,13 +49,9 @@ impl Reader {
         self.examine_missing(&files)?;
         let mut listed: HashMap<&RunId, Vec<&FetcherFile>> = HashMap::new();
         files.iter().for_each(|file| listed.entry(&file.run).or_default().push(file));
-        for run in known.into_keys().filter(|run| !self.tracking.is_tracked(run)) {
-            // No event will report a file that vanished after the listing.
-            let gone = |file: &&FetcherFile| {
-                matches!(probe::examine(&self.input_dir.join(file.name())), Ok(PathKind::Absent))
-            };
-            if listed.get(&run).is_none_or(|files| files.iter().all(gone)) {
-                self.send(IngestOp::DeleteRun { run })?;
+        for (run, is_complete) in &known {
+            if !self.tracking.is_tracked(run) {
+                self.examine_unfollowed(run, *is_complete, listed.get(run).map_or(&[], Vec::as_slice))?;
             }
         }
         if !std::mem::replace(&mut self.scanned, true) {
@@ -72,6 +68,33 @@ impl Reader {
             self.send(IngestOp::Reconciled)?;
         }
         Ok(())
+    }
+
+    /// Deletes a known run that no listed file led to, unless one of its names refers to a file after all: a listing may
+    /// miss a file that is renamed meanwhile, and a deleted run would be handed out again (CONTRACT QF06).
+    fn examine_unfollowed(
+        &mut self,
+        run: &RunId,
+        is_complete: bool,
+        listed: &[&FetcherFile],
+    ) -> Result<(), Stopped> {
+        let mut bases: Vec<String> = listed.iter().map(|file| file.base.clone()).collect();
+        bases.push(canonical_base(run));
+        bases.dedup();
+        // The growing name first: a file that was renamed before that look has its complete name by now.
+        for kind in [FileKind::Growing, FileKind::Complete] {
+            for base in &bases {
+                let file = FetcherFile { run: run.clone(), base: base.clone(), kind };
+                match probe::examine(&self.input_dir.join(file.name())) {
+                    Ok(PathKind::Absent) => {}
+                    Ok(PathKind::Irregular(_)) if listed.is_empty() => {}
+                    // A failed look is no proof of absence: it is repeated, and the run stays until then.
+                    _ => return self.examine_known(&file, is_complete),
+                }
+            }
+        }
+        // No event will report a file that vanished after the listing.
+        self.send(IngestOp::DeleteRun { run: run.clone() })
     }
 
     fn known_runs(&mut self) -> Result<Option<HashMap<RunId, bool>>, Stopped> {
@@ -92,14 +115,17 @@ impl Reader {
 
     fn examine_listed(&mut self, files: &[FetcherFile], known: &HashMap<RunId, bool>) -> Result<(), Stopped> {
         for file in files {
-            let is_complete = known.get(&file.run) == Some(&true);
-            if is_complete && !self.tracking.is_tracked(&file.run) {
-                self.skip(file);
-            } else {
-                self.examine(file, Cause::Listed, RETRY_DELAY)?;
-            }
+            self.examine_known(file, known.get(&file.run) == Some(&true))?;
         }
         Ok(())
+    }
+
+    fn examine_known(&mut self, file: &FetcherFile, is_complete: bool) -> Result<(), Stopped> {
+        if is_complete && !self.tracking.is_tracked(&file.run) {
+            self.skip(file);
+            return Ok(());
+        }
+        self.examine(file, Cause::Listed, RETRY_DELAY)
     }
 
     /// Records a file as followed without reading it, because the database has its run complete
