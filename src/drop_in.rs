@@ -13,6 +13,8 @@ pub(crate) fn admin(listen: Option<&str>) -> AdminConfig {
     AdminConfig {
         listen: listen.unwrap_or_default().to_owned(),
         unix_socket: runtime.map(|directory| directory.join("admin.sock")),
+        // The original leaves no such file in its directory.
+        history_file: PathBuf::new(),
         ..AdminConfig::default()
     }
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod events;
+mod history;
 mod overload;
 mod views;
 mod why;

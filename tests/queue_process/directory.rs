@@ -231,7 +231,7 @@ const RENAMED: usize = 400;
 fn f06_a_file_renamed_during_a_rescan_keeps_its_run() {
     let site = site();
     for run in 0..RENAMED {
-        site.write(&format!("f.{run}.txt.part"), &format!("attr{run} 1\n"));
+        site.write(&format!("f.{run}.txt.part"), format!("attr{run} 1\n"));
     }
     let instance = site.start();
     let database = site.database();
@@ -239,7 +239,7 @@ fn f06_a_file_renamed_during_a_rescan_keeps_its_run() {
     let mut worker = site.worker();
     let mut reply = worker.ready();
     for _ in 0..RENAMED {
-        reply = worker.done(&reply.attr_path().to_owned(), 0);
+        reply = worker.done(reply.attr_path(), 0);
     }
     assert_eq!(reply, Reply::NoJobs, "every job is done");
 

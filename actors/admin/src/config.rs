@@ -28,6 +28,9 @@ pub struct AdminConfig {
     pub tokens_file: PathBuf,
     /// Audit log: a file to which one line of JSON is appended for each command. With "", commands are only logged.
     pub audit_file: PathBuf,
+    /// File that keeps the samples of the history over a planned restart; written at the stop, with missing parent directories. With "", they
+    /// are kept in memory only.
+    pub history_file: PathBuf,
     /// Accepted names in the `Host` header, besides `localhost` and IP addresses.
     #[schemars(extend("format" = "address"))]
     pub allowed_hosts: Vec<String>,
@@ -87,6 +90,10 @@ impl AdminConfig {
         Some(self.audit_file.as_path()).filter(|path| !path.as_os_str().is_empty())
     }
 
+    pub(crate) fn history_path(&self) -> Option<&Path> {
+        Some(self.history_file.as_path()).filter(|path| !path.as_os_str().is_empty())
+    }
+
     fn address(&self, listen: &str) -> Result<SocketAddr, AdminError> {
         let address: SocketAddr =
             listen.parse().map_err(|_| AdminError::InvalidAddress(listen.to_owned()))?;
@@ -106,6 +113,7 @@ impl Default for AdminConfig {
             chaos: false,
             tokens_file: PathBuf::new(),
             audit_file: PathBuf::new(),
+            history_file: PathBuf::from("var/history"),
             allowed_hosts: Vec::new(),
             max_event_clients: 16,
         }

@@ -50,10 +50,17 @@ pub fn child_spec(config: &AdminConfig, binding: Binding, program_info: ProgramI
                 cx.stop.cancelled().await;
                 return Ok(());
             }
-            tokio::select! {
+            if cx.incarnation == 1 {
+                state.load_history();
+            }
+            let ended = tokio::select! {
                 ended = serve(&state, binding, &cx) => ended,
                 never = sample(&cx.tree, &state.history) => match never {},
+            };
+            if ended.is_ok() {
+                state.store_history();
             }
+            ended
         }
     });
     ChildSpec::worker("admin", factory)

@@ -1,13 +1,16 @@
 //! State of the endpoint that all incarnations share.
 
-use std::sync::OnceLock;
+use std::{
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
 
 use parking_lot::Mutex;
 
 use crate::{
     AdminConfig, AdminError, ProgramInfo,
     audit::Audit,
-    history::{History, LIMIT_BYTES},
+    history::{self, History, LIMIT_BYTES},
     listeners::ListenAddresses,
     tokens::Tokens,
 };
@@ -26,6 +29,7 @@ pub(crate) struct EndpointState {
     /// Time when the tree was built, in milliseconds since 1970.
     pub(crate) started_ms: OnceLock<u64>,
     pub(crate) history: Mutex<History>,
+    history_path: Option<PathBuf>,
 }
 
 impl EndpointState {
@@ -43,6 +47,25 @@ impl EndpointState {
             program_info,
             started_ms: OnceLock::new(),
             history: Mutex::new(History::new(LIMIT_BYTES)),
+            history_path: config.history_path().map(Path::to_owned),
         })
+    }
+
+    /// Reads the history of the former process. A damaged file is reported, and the history begins empty.
+    pub(crate) fn load_history(&self) {
+        let Some(path) = &self.history_path else { return };
+        match history::load(path) {
+            Ok(Some(former)) => *self.history.lock() = former,
+            Ok(None) => {}
+            Err(error) => tracing::warn!("the history begins empty: {error}"),
+        }
+    }
+
+    /// Writes the history for the next process.
+    pub(crate) fn store_history(&self) {
+        let Some(path) = &self.history_path else { return };
+        if let Err(error) = history::store(&self.history.lock(), path) {
+            tracing::warn!("the history is not kept: {error}");
+        }
     }
 }

@@ -4,17 +4,20 @@
 //! [`Column`] for each series that stores changes only. Near the limit, every second sample is dropped and the interval is doubled.
 
 mod column;
+mod file;
 mod past;
 mod sample;
 mod segment;
 
 pub(crate) use column::ABSENT;
+pub(crate) use file::{load, store};
 pub(crate) use past::rewind;
 pub(crate) use sample::{LINK_STATES, STATES};
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use orchestrator_supervise::TreeSnapshot;
+use serde::{Deserialize, Serialize};
 
 use crate::history::{
     sample::Values,
@@ -58,7 +61,7 @@ pub(crate) struct Usage {
     pub(crate) oldest_ms: Option<u64>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Name {
     id: u32,
     /// Number of the last segment with this series.
@@ -66,8 +69,10 @@ struct Name {
 }
 
 /// The recorded history.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct History {
+    /// Limit of the memory, in bytes.
+    #[serde(skip)]
     limit: usize,
     step_ms: u64,
     segments: VecDeque<Segment>,

@@ -1,10 +1,12 @@
 //! The values of one series in a segment: the first value, then each change as two variable-length numbers. No I/O.
 
+use serde::{Deserialize, Serialize};
+
 /// Marker for a missing value: the series was not in the sample.
 pub(crate) const ABSENT: i64 = i64::MIN;
 
 /// Values of one series. A tick is the index of a sample in the segment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Column {
     first: i64,
     last: i64,

@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, mem::size_of};
 
+use serde::{Deserialize, Serialize};
+
 use super::column::{ABSENT, Column};
 
 /// Maximum number of samples in a segment.
@@ -10,13 +12,14 @@ pub(super) const TICKS_MAX: usize = 60;
 const COLUMN_BYTES: usize = 2 * (size_of::<Column>() + size_of::<u32>());
 
 /// Consecutive samples.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Segment {
     /// Number of the segment, ascending in the history.
     pub(super) number: u64,
     times: Vec<u64>,
     columns: HashMap<u32, Column>,
     /// Memory in bytes, once the segment is full.
+    #[serde(skip)]
     closed_bytes: Option<usize>,
 }
 

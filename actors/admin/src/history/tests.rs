@@ -64,7 +64,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
     }
 }
 
-fn tree(children: u64, tick: u64, at_ms: u64) -> TreeSnapshot {
+pub(super) fn tree(children: u64, tick: u64, at_ms: u64) -> TreeSnapshot {
     let mut root = node("o", 0, 0);
     root.children = (0..children).map(|i| node(&format!("o/c{i}"), tick, i * 100)).collect();
     TreeSnapshot { seq: 0, captured_at_ms: at_ms, uptime_ms: at_ms, root }
