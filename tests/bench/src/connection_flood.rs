@@ -42,7 +42,6 @@ pub(crate) fn run(binary: &Path) -> Result<Value> {
         stalled.push(beside(&mut worker, || drop(open_stalled_connections(address))) / p99);
         calm.push(p99);
     }
-    let rounded = |ratio: f64| (ratio * 100.0).round() / 100.0;
     Ok(json!({
         "bench": "connection-flood",
         "ready_p99_us": median(calm).round(),
@@ -54,7 +53,7 @@ pub(crate) fn run(binary: &Path) -> Result<Value> {
 /// Returns the worker's p99 latency in a typical span of 500 requests while `others` runs, microseconds.
 ///
 /// The median over the spans removes noise of the machine, which affects few of them.
-fn beside(worker: &mut Worker, others: impl FnOnce() + Send) -> f64 {
+pub(crate) fn beside(worker: &mut Worker, others: impl FnOnce() + Send) -> f64 {
     let over = AtomicBool::new(false);
     let mut took = Vec::new();
     thread::scope(|scope| {
@@ -78,4 +77,9 @@ fn beside(worker: &mut Worker, others: impl FnOnce() + Send) -> f64 {
         span[span.len() * 99 / 100]
     };
     median(took.chunks_mut(500).map(p99).collect())
+}
+
+/// Rounds to two decimals.
+pub(crate) fn rounded(ratio: f64) -> f64 {
+    (ratio * 100.0).round() / 100.0
 }

@@ -3,6 +3,7 @@
 mod calibration;
 mod catalog;
 mod connection_flood;
+mod console;
 mod ingester;
 mod load;
 mod producer;
@@ -73,6 +74,8 @@ enum Bench {
     Catalog(catalog::Options),
     /// Latency of a worker during floods of connections to the admin endpoint; not part of `all`
     ConnectionFlood,
+    /// Cost of the admin endpoint, idle and with open pages; not part of `all`
+    Console(console::Options),
     /// Run the sink of the producer bench
     #[command(hide = true)]
     FaktorySink(producer::Sink),
@@ -108,6 +111,7 @@ fn main() -> Result<()> {
         Bench::Producer(ref options) => print(&producer::run(&arguments.binary, options)?),
         Bench::FaktorySink(ref sink) => sink.run(),
         Bench::Catalog(ref options) => print(&catalog::run(&arguments.binary, options)?),
+        Bench::Console(ref options) => print(&console::run(&arguments.binary, options)?),
         Bench::ConnectionFlood => print(&connection_flood::run(&arguments.binary)?),
         ref one => arguments.report(one),
     }
@@ -166,6 +170,7 @@ impl Arguments {
             | Bench::Ingester(_)
             | Bench::Relay(_)
             | Bench::ConnectionFlood
+            | Bench::Console(_)
             | Bench::Catalog(_)
             | Bench::Producer(_)
             | Bench::FaktorySink(_) => Ok(json!({})),
