@@ -2,14 +2,13 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use orchestrator_edge::http::{Target, plain_headers};
 use orchestrator_supervise::Recipient;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    edge::handlers::{
-        Actor, AnyHandler, Command, EnvValue, Environment, HandleRow, Target, Webhook, plain_headers,
-    },
+    edge::handlers::{Actor, AnyHandler, Command, EnvValue, Environment, HandleRow, Webhook},
     outcome_kind::ExitCodes,
 };
 

@@ -3,7 +3,10 @@
 mod connection;
 mod endpoint;
 mod head_limit;
+mod headers;
 mod pool;
+#[cfg(feature = "tls")]
+mod target;
 
 use std::{io, time::Duration};
 
@@ -11,9 +14,12 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{HeaderMap, StatusCode};
 
+#[cfg(feature = "tls")]
+pub use self::target::Target;
 pub use self::{
     connection::{Connection, Incoming},
     endpoint::Endpoint,
+    headers::{IDEMPOTENCY_KEY, file_headers, plain_headers},
     pool::Pool,
 };
 

@@ -3,10 +3,12 @@
 //!
 //! [`Reconnect`] computes retry delays and reports the state of the link. [`LimitedStream`] fails when a peer sends too much.
 //! [`ConnectionSlots`] accepts connections up to a limit. [`FaultInjector`] makes an edge fail in tests. The features `amqp`, `http`,
-//! `mongodb` and `tls` add clients that more than one edge uses.
+//! `mongodb` and `tls` add clients that more than one edge uses, and `process` adds programs.
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
+#[cfg(any(feature = "http", feature = "process"))]
+pub mod capture;
 mod connection_slots;
 mod descriptors;
 mod fault_injector;
@@ -17,6 +19,8 @@ pub mod http;
 mod limited_stream;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
+#[cfg(feature = "process")]
+pub mod process;
 mod reconnect;
 mod secrets;
 #[cfg(feature = "tls")]

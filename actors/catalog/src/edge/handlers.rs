@@ -1,19 +1,13 @@
 //! Handlers of claimed rows: none, a program, a webhook, or an actor of another subsystem.
 
 mod actor;
-mod capture;
 mod command;
 mod environment;
-mod headers;
-mod process;
-mod target;
 mod webhook;
 
 pub use actor::{Actor, HandleRow};
 pub use command::Command;
 pub use environment::{EnvValue, Environment};
-pub use headers::plain as plain_headers;
-pub use target::Target;
 pub use webhook::Webhook;
 
 use crate::handler::{Handler, Outcome, Row, Task};

@@ -12,9 +12,10 @@ use std::{
 
 use futures_util::future::join_all;
 use orchestrator_catalog::{
-    edge::handlers::{Target, Webhook, plain_headers},
+    edge::handlers::Webhook,
     handler::{Handler, Outcome, Row, Task},
 };
+use orchestrator_edge::http::{Target, plain_headers};
 use orchestrator_harness::{Ermrest, Faktory};
 use serde_json::{Value, json};
 

@@ -4,14 +4,14 @@
 use std::{io, path::PathBuf, pin::pin, process::ExitStatus, process::Stdio, time::Duration};
 
 use futures_util::future::{Either, join3, select};
+use orchestrator_edge::{
+    capture::{Head, Tail, read},
+    process::{Pipes, Process},
+};
 use serde_json::Value;
 use tokio::{io::AsyncWriteExt, process, time::timeout};
 
-use super::{
-    capture::{Head, Tail, read},
-    environment::Environment,
-    process::{Pipes, Process},
-};
+use super::environment::Environment;
 use crate::{
     answer::{fields, quoted},
     handler::{Handler, Outcome, Task},

@@ -3,9 +3,8 @@
 
 use std::{collections::BTreeMap, ffi::OsString};
 
-/// Variables that every program inherits; `LC_*`, too.
-const ALLOWED: [&str; 10] =
-    ["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "TZDIR", "USER"];
+use orchestrator_edge::process::is_inherited;
+
 /// Variables set for each row, and those of systemd's protocols, which the program must not use in
 /// our name.
 const RESERVED: [&str; 8] = [
@@ -92,9 +91,7 @@ impl Environment {
         &self,
         ours: impl Iterator<Item = (OsString, OsString)>,
     ) -> BTreeMap<OsString, OsString> {
-        let passed = |name: &str| {
-            ALLOWED.contains(&name) || name.starts_with("LC_") || self.pass.iter().any(|pass| pass == name)
-        };
+        let passed = |name: &str| is_inherited(name) || self.pass.iter().any(|pass| pass == name);
         let mut variables: BTreeMap<_, _> =
             ours.filter(|(name, _)| name.to_str().is_some_and(passed)).collect();
         variables.extend(self.set.iter().map(|(name, EnvValue(value))| (name.into(), value.into())));

@@ -7,15 +7,13 @@ use hyper::{
     Method, StatusCode,
     header::{self, HeaderMap, HeaderValue},
 };
-use orchestrator_edge::http::{Body, Connection, HttpError, Incoming, Request};
+use orchestrator_edge::{
+    capture::Head,
+    http::{Body, Connection, HttpError, IDEMPOTENCY_KEY, Incoming, Request, Target, file_headers},
+};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
-use super::{
-    capture::Head,
-    headers::{IDEMPOTENCY_KEY, of_file},
-    target::Target,
-};
 use crate::{
     answer::{fields, quoted},
     handler::{Handler, Outcome, Row, Task},
@@ -108,7 +106,7 @@ impl Webhook {
         let headers = request.headers_mut();
         *headers = self.headers.clone();
         if let Some(file) = &self.headers_file {
-            headers.extend(of_file(file)?);
+            headers.extend(file_headers(file)?);
         }
         headers.insert(header::HOST, self.target.authority());
         headers.entry(header::USER_AGENT).or_insert(USER_AGENT);

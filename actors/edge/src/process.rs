@@ -1,4 +1,4 @@
-//! A process that leads its own process group. Nothing of the group outlives this value, and no
+//! Programs: a process that leads its own process group. Nothing of the group outlives this value, and no
 //! zombie stays.
 
 use std::{io, os::fd::OwnedFd, process::ExitStatus};
@@ -9,9 +9,18 @@ use tokio::{
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
 };
 
+/// Variables that every program inherits; `LC_*`, too. All others may hold secrets.
+const INHERITED: [&str; 10] =
+    ["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "TZDIR", "USER"];
+
+/// Returns true for a variable that programs inherit from this process.
+pub fn is_inherited(variable: &str) -> bool {
+    INHERITED.contains(&variable) || variable.starts_with("LC_")
+}
+
 /// A process. Dropped before [`Process::reap`], it is killed with its group.
 #[derive(Debug)]
-pub(super) struct Process {
+pub struct Process {
     child: Child,
     group: Pid,
     /// Reports the leader's end without reaping it, so that its process id stays reserved and the
@@ -22,10 +31,13 @@ pub(super) struct Process {
 
 /// Parent's ends of the pipes.
 #[derive(Debug)]
-pub(super) struct Pipes {
-    pub(super) stdin: Option<ChildStdin>,
-    pub(super) stdout: Option<ChildStdout>,
-    pub(super) stderr: Option<ChildStderr>,
+pub struct Pipes {
+    /// Standard input.
+    pub stdin: Option<ChildStdin>,
+    /// Standard output.
+    pub stdout: Option<ChildStdout>,
+    /// Standard error.
+    pub stderr: Option<ChildStderr>,
 }
 
 impl Process {
@@ -33,7 +45,7 @@ impl Process {
     ///
     /// # Errors
     /// The process cannot be started or watched; nothing runs then.
-    pub(super) fn start(mut command: Command) -> io::Result<(Self, Pipes)> {
+    pub fn start(mut command: Command) -> io::Result<(Self, Pipes)> {
         // Covers failures below.
         command.process_group(0).kill_on_drop(true);
         let mut child = command.spawn()?;
@@ -49,13 +61,13 @@ impl Process {
     ///
     /// # Errors
     /// The runtime ends.
-    pub(super) async fn ended(&self) -> io::Result<()> {
+    pub async fn ended(&self) -> io::Result<()> {
         // A pidfd stays readable, so the readiness is not cleared.
         self.leader.readable().await.map(drop)
     }
 
     /// Sends SIGTERM to the group.
-    pub(super) fn terminate(&self) {
+    pub fn terminate(&self) {
         if kill_process_group(self.group, Signal::TERM).is_err() {
             // The leader may have left its group. It is signalled once: some programs take a second
             // SIGTERM as a demand to end at once.
@@ -67,7 +79,7 @@ impl Process {
     ///
     /// # Errors
     /// The system does not report the status.
-    pub(super) async fn reap(mut self) -> io::Result<ExitStatus> {
+    pub async fn reap(mut self) -> io::Result<ExitStatus> {
         self.kill();
         let status = self.child.wait().await;
         // The process id may be reused from here on.

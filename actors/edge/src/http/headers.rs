@@ -19,7 +19,7 @@ const OURS: [HeaderName; 10] = [
 ];
 
 /// Header by which a receiver recognises a repeated request.
-pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Headers that hold secrets and belong into `headers_file`.
 const SECRET: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
@@ -28,7 +28,7 @@ const SECRET: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::
 ///
 /// # Errors
 /// A header is malformed, reserved or secret. The text does not repeat its value.
-pub fn plain(lines: &[String]) -> Result<HeaderMap, String> {
+pub fn plain_headers(lines: &[String]) -> Result<HeaderMap, String> {
     let headers = read(lines.iter().map(String::as_str))?;
     match SECRET.iter().find(|name| headers.contains_key(*name)) {
         Some(name) => Err(format!("`{name}` is a secret: put it into a file, and name that in headers_file")),
@@ -40,7 +40,7 @@ pub fn plain(lines: &[String]) -> Result<HeaderMap, String> {
 ///
 /// # Errors
 /// The file cannot be read, or a line is malformed. The text names the file and repeats no value.
-pub(super) fn of_file(path: &Path) -> Result<HeaderMap, String> {
+pub fn file_headers(path: &Path) -> Result<HeaderMap, String> {
     let failed = |reason: String| format!("headers_file = {}: {reason}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn headers_are_parsed_as_written() {
-        let headers = plain(&texts(&["X-Site: beam line: 3", "x-site:b", "X-Empty:"])).expect("headers");
+        let headers =
+            plain_headers(&texts(&["X-Site: beam line: 3", "x-site:b", "X-Empty:"])).expect("headers");
         assert!(headers.get_all("x-site").iter().eq(["beam line: 3", "b"]), "{headers:?}");
         assert_eq!(headers["X-Empty"], "");
     }
@@ -93,7 +94,7 @@ mod tests {
             ("Authorization: Bearer secret", "`authorization` is a secret"),
             ("Cookie: secret", "`cookie` is a secret"),
         ] {
-            let text = plain(&texts(&[line])).expect_err(line);
+            let text = plain_headers(&texts(&[line])).expect_err(line);
             assert!(
                 text.contains(expected) && !text.contains("secret\u{1}") && !text.contains(" secret "),
                 "{text}"
@@ -105,13 +106,13 @@ mod tests {
     fn headers_of_a_file_are_never_shown() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), "# for the receiver\n\nAuthorization: Bearer hidden\n").expect("write");
-        let headers = of_file(file.path()).expect("headers");
+        let headers = file_headers(file.path()).expect("headers");
         assert_eq!(headers["authorization"], "Bearer hidden");
         assert!(!format!("{headers:?}").contains("hidden"));
         std::fs::write(file.path(), "hidden").expect("write");
-        let text = of_file(file.path()).unwrap_err();
+        let text = file_headers(file.path()).unwrap_err();
         assert!(text.starts_with("headers_file = /") && !text.contains("hidden"), "{text}");
-        let text = of_file(Path::new("/nowhere/headers")).unwrap_err();
+        let text = file_headers(Path::new("/nowhere/headers")).unwrap_err();
         assert!(text.starts_with("headers_file = /nowhere/headers: cannot be read"), "{text}");
     }
 }

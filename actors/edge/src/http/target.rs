@@ -2,12 +2,12 @@
 
 use std::{fmt, path::Path};
 
-use hyper::{Uri, header::HeaderValue, http::uri::PathAndQuery};
-use orchestrator_edge::{
+use super::Endpoint;
+use crate::{
     HostPort,
-    http::Endpoint,
     tls::{self, TlsClient},
 };
+use hyper::{Uri, header::HeaderValue, http::uri::PathAndQuery};
 
 /// Address of a webhook, and security of its connections.
 #[derive(Clone)]
@@ -64,17 +64,17 @@ impl Target {
     }
 
     /// Returns the address to connect to.
-    pub(super) fn receiver(&self) -> &Endpoint {
+    pub fn receiver(&self) -> &Endpoint {
         &self.receiver
     }
 
     /// Returns the header `Host`.
-    pub(super) fn authority(&self) -> HeaderValue {
+    pub fn authority(&self) -> HeaderValue {
         self.authority.clone()
     }
 
     /// Returns path and query.
-    pub(super) fn path(&self) -> &PathAndQuery {
+    pub fn path(&self) -> &PathAndQuery {
         &self.path
     }
 }

@@ -7,7 +7,7 @@ const PIECE: usize = 8 * 1024;
 
 /// The first bytes of a stream.
 #[derive(Debug)]
-pub(super) struct Head {
+pub struct Head {
     bytes: Vec<u8>,
     limit: usize,
     overrun: bool,
@@ -15,43 +15,43 @@ pub(super) struct Head {
 
 impl Head {
     /// Keeps at most `limit` bytes.
-    pub(super) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self { bytes: Vec::new(), limit, overrun: false }
     }
 
     /// Appends a chunk.
-    pub(super) fn take(&mut self, piece: &[u8]) {
+    pub fn take(&mut self, piece: &[u8]) {
         let room = self.limit - self.bytes.len();
         self.overrun |= piece.len() > room;
         self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
     }
 
     /// Returns the whole stream; None if it exceeded the limit.
-    pub(super) fn whole(&self) -> Option<&[u8]> {
+    pub fn whole(&self) -> Option<&[u8]> {
         (!self.overrun).then_some(&self.bytes)
     }
 
     /// Returns the captured bytes.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
 /// The last bytes of a stream.
 #[derive(Debug)]
-pub(super) struct Tail {
+pub struct Tail {
     bytes: Vec<u8>,
     limit: usize,
 }
 
 impl Tail {
     /// Keeps at most `limit` bytes.
-    pub(super) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self { bytes: Vec::new(), limit }
     }
 
     /// Appends a chunk.
-    pub(super) fn take(&mut self, piece: &[u8]) {
+    pub fn take(&mut self, piece: &[u8]) {
         let piece = &piece[piece.len().saturating_sub(self.limit)..];
         let out = (self.bytes.len() + piece.len()).saturating_sub(self.limit);
         self.bytes.drain(..out);
@@ -59,13 +59,13 @@ impl Tail {
     }
 
     /// Returns the captured bytes.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
 /// Reads `stream` to its end. A read error ends a pipe, too.
-pub(super) async fn read(mut stream: impl AsyncRead + Unpin, mut take: impl FnMut(&[u8])) {
+pub async fn read(mut stream: impl AsyncRead + Unpin, mut take: impl FnMut(&[u8])) {
     let mut piece = vec![0; PIECE];
     while let Ok(length @ 1..) = stream.read(&mut piece).await {
         take(&piece[..length]);
