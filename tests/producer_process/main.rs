@@ -4,4 +4,6 @@ mod boot;
 mod cli;
 mod instances;
 mod kills;
+mod on_complete;
 mod outages;
+mod queues;

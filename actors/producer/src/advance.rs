@@ -7,6 +7,8 @@ mod resilient;
 mod step;
 mod strict;
 
+use std::collections::BTreeSet;
+
 pub use self::{
     report::{Notice, Phase},
     resilient::{REPUSHES_MAX, Resilient},
@@ -24,9 +26,9 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// Returns a machine with the original's rules.
-    pub fn strict(queue: impl Into<String>) -> Self {
-        Self::Strict(Box::new(Strict::new(queue)))
+    /// Returns a machine with the original's rules. `queues` are the producer's own.
+    pub fn strict(queues: BTreeSet<String>) -> Self {
+        Self::Strict(Box::new(Strict::new(queues)))
     }
 
     /// Returns a machine with the default rules.
@@ -56,6 +58,14 @@ impl Machine {
         match self {
             Self::Strict(machine) => machine.phase(),
             Self::Resilient(machine) => machine.phase(),
+        }
+    }
+
+    /// Returns the number of listed stencils whose turn has not come.
+    pub fn waiting_stencils(&self) -> usize {
+        match self {
+            Self::Strict(machine) => machine.waiting_stencils(),
+            Self::Resilient(machine) => machine.waiting_stencils(),
         }
     }
 

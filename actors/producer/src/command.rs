@@ -22,7 +22,7 @@ pub enum ProducerCommand {
     ///
     /// Example: orchestrator producer plan --config /etc/orchestrator/orchestrator.toml
     Plan(plan::PlanArguments),
-    /// Show the producer's phase, progress and rate, and the reason if it waits
+    /// Show the producer's phase, progress, rate and estimated time, and the reason if it waits
     ///
     /// Example: orchestrator producer status
     Status {
@@ -96,6 +96,7 @@ fn table(status: &Value, now_ms: u64) -> String {
             ["tcn_pushed", "tcn_total", "tcn_stencils"].map(|key| number(key).unwrap_or_default());
         rows.push(("tcn", format!("{tcn}: {pushed} of {total} jobs of {stencils} started stencils")));
     }
+    rows.extend(eta(status).map(|eta| ("eta", eta)));
     if !text("stencil").is_empty() {
         let of = |key: &str| number(key).map_or_else(|| "?".to_owned(), |number| number.to_string());
         let (pushed, total, rate) = (of("pushed"), of("total"), of("jobs_per_sec"));
@@ -112,8 +113,39 @@ fn table(status: &Value, now_ms: u64) -> String {
         pairs("no_headroom").map(|(stencil, set)| ("no jobs", format!("{stencil}: there are no {set}"))),
     );
     rows.extend(pairs("away").map(|(peer, reason)| ("away", format!("{peer}: {reason}"))));
+    if let Some(count) = number("undelivered").filter(|count| *count > 0) {
+        let text =
+            format!("{count} completed TCNs are not delivered: see orchestrator tree producer/on_complete");
+        rows.push(("hook", text));
+    }
     let cells: Vec<_> = rows.into_iter().map(|(name, text)| vec![name.to_owned(), text]).collect();
     align(&cells, &[])
+}
+
+/// Describes the time until the known jobs are completed.
+fn eta(status: &Value) -> Option<String> {
+    let jobs = status["jobs_left"].as_u64().filter(|jobs| *jobs > 0)?;
+    let mut text = match (status["eta_secs"].as_u64(), status["completed_per_hour"].as_u64()) {
+        (Some(secs), Some(rate)) => {
+            format!("{} for {jobs} jobs, {rate} are completed per hour", duration(secs))
+        }
+        _ => format!("unknown for {jobs} jobs until some are completed"),
+    };
+    if let Some(stencils) = status["stencils_left"].as_u64().filter(|stencils| *stencils > 0) {
+        text.push_str(&format!("; {stencils} stencils are not started"));
+    }
+    Some(text)
+}
+
+/// Formats a duration with its two greatest units.
+fn duration(secs: u64) -> String {
+    let (days, hours, minutes) = (secs / 86_400, secs / 3_600 % 24, secs / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{secs} s"),
+        (0, 0, minutes) => format!("{minutes} min {} s", secs % 60),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
 }
 
 fn now_ms() -> u64 {
@@ -138,6 +170,26 @@ tcn      5: 60 of 120 jobs of 2 started stencils
 stencil  stencil s (TCN 5 = 2 + 3): 40 of 100 jobs, 20/s, 3 s left
 ";
         assert_eq!(table(&status, 5_000), expected);
+    }
+
+    #[test]
+    fn a_table_has_the_eta_and_undelivered_completions() {
+        let mut status = json!({
+            "phase": "pushing", "since_ms": 1_000, "jobs_left": 500, "completed_per_hour": 250, "eta_secs": 7_200,
+            "stencils_left": 3, "undelivered": 2,
+        });
+        let expected = "\
+phase  pushing for 4 s
+eta    2 h 0 min for 500 jobs, 250 are completed per hour; 3 stencils are not started
+hook   2 completed TCNs are not delivered: see orchestrator tree producer/on_complete
+";
+        assert_eq!(table(&status, 5_000), expected);
+        (status["eta_secs"], status["stencils_left"], status["undelivered"]) =
+            (Value::Null, json!(0), json!(0));
+        let expected = "phase  pushing for 4 s\neta    unknown for 500 jobs until some are completed\n";
+        assert_eq!(table(&status, 5_000), expected);
+        let texts = [59, 61, 3_600, 200_000].map(duration);
+        assert_eq!(texts, ["59 s", "1 min 1 s", "1 h 0 min", "2 d 7 h"]);
     }
 
     #[test]

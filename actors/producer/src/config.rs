@@ -1,11 +1,15 @@
 //! Section `[producer]` of the configuration.
 
-use std::path::PathBuf;
+mod on_complete;
+
+use std::{collections::BTreeMap, path::PathBuf};
 
 use orchestrator_edge::{mongodb, read_secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+pub use self::on_complete::OnCompleteConfig;
 use crate::{edge::faktory::Server, edge::mongodb::Collections, job::JobOptions, queue_state::CountedQueues};
 
 /// Section `[producer]`.
@@ -23,6 +27,24 @@ pub struct ProducerConfig {
     /// Connections to Faktory that a chunk is spread over; `strict` uses only the first one.
     #[schemars(range(min = 1, max = 4))]
     pub connections: u8,
+    /// Faktory queue of the jobs: letters, digits, `.`, `_` and `-`.
+    #[schemars(length(min = 1))]
+    pub queue: String,
+    /// Job type that the workers register.
+    #[schemars(length(min = 1))]
+    pub job_type: String,
+    /// Queues of the jobs with these TCNs, in place of `queue`, e.g. `{ 6 = "heavy" }`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub queues: BTreeMap<String, String>,
+    /// Types of the jobs with these TCNs, in place of `job_type`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub job_types: BTreeMap<String, String>,
+    /// Retries of a job that fails, by Faktory; 0 drops it, -1 makes it dead at once.
+    #[schemars(range(min = -1, max = 1_000))]
+    pub retry: i32,
+    /// Fields of each job's `custom`, besides the `key` that the producer sets.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub custom: BTreeMap<String, Value>,
     /// Time a worker has for a job before Faktory hands it out again, in seconds.
     #[schemars(range(min = 60, max = 86_400))]
     pub reserve_for_secs: u32,
@@ -50,6 +72,8 @@ pub struct ProducerConfig {
     pub faktory: FaktoryConfig,
     /// MongoDB, which has the stencils and tangles.
     pub mongodb: MongoConfig,
+    /// Program or webhook that receives each completed TCN.
+    pub on_complete: OnCompleteConfig,
 }
 
 /// Section `[producer.faktory]`.
@@ -115,6 +139,14 @@ impl ProducerConfig {
                     .to_owned(),
             );
         }
+        errors.extend(self.job_options().err());
+        errors.extend(self.on_complete.check());
+        if self.on_complete.is_configured() && self.compat == Compat::Strict {
+            errors.push(
+                "producer.compat = \"strict\": the original has no on_complete: remove one of the two"
+                    .to_owned(),
+            );
+        }
         // The files are read at run time, so they may still be missing.
         if let Err(error) = Server::new(&self.faktory.url, None, None) {
             errors.push(format!("producer.{error}"));
@@ -138,9 +170,32 @@ impl ProducerConfig {
     }
 
     /// Returns the options that all jobs share.
-    pub(crate) fn job_options(&self) -> JobOptions {
-        JobOptions { reserve_for_secs: self.reserve_for_secs, ..JobOptions::default() }
+    ///
+    /// # Errors
+    /// Faktory would refuse such jobs. The text begins with the key.
+    pub(crate) fn job_options(&self) -> Result<JobOptions, String> {
+        let options = JobOptions {
+            queue: self.queue.clone(),
+            jobtype: self.job_type.clone(),
+            queues: by_tcn("queues", &self.queues)?,
+            jobtypes: by_tcn("job_types", &self.job_types)?,
+            retry: self.retry,
+            reserve_for_secs: self.reserve_for_secs,
+            custom: self.custom.clone().into_iter().collect(),
+            ..JobOptions::default()
+        };
+        options.check().map_err(|error| format!("producer.{error}"))?;
+        Ok(options)
     }
+}
+
+/// Parses the TCNs of the table `key`.
+fn by_tcn(key: &str, table: &BTreeMap<String, String>) -> Result<BTreeMap<i64, String>, String> {
+    let parse = |(tcn, name): (&String, &String)| match tcn.parse() {
+        Ok(tcn) => Ok((tcn, name.clone())),
+        Err(_) => Err(format!("producer.{key}.{tcn} = {name:?}: a TCN is a whole number, such as 6")),
+    };
+    table.iter().map(parse).collect()
 }
 
 impl FaktoryConfig {
@@ -185,6 +240,12 @@ impl Default for ProducerConfig {
             page_size: 500,
             chunk: 1_000,
             connections: 1,
+            queue: JobOptions::default().queue,
+            job_type: JobOptions::default().jobtype,
+            queues: BTreeMap::new(),
+            job_types: BTreeMap::new(),
+            retry: JobOptions::default().retry,
+            custom: BTreeMap::new(),
             reserve_for_secs: JobOptions::default().reserve_for_secs,
             high_water: 1_000_000,
             low_water: 500_000,
@@ -196,6 +257,7 @@ impl Default for ProducerConfig {
             ensure_indexes: false,
             faktory: FaktoryConfig::default(),
             mongodb: MongoConfig::default(),
+            on_complete: OnCompleteConfig::default(),
         }
     }
 }
@@ -249,6 +311,44 @@ mod tests {
         assert!(config.check()[0].starts_with("producer.low_water = 11: "));
         config.high_water = 0;
         assert_eq!(config.check(), Vec::<String>::new(), "there is no bound");
+    }
+
+    #[test]
+    fn invalid_job_options_are_refused_by_key() {
+        let table = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
+        let none = ProducerConfig::default();
+        for (config, said) in [
+            (
+                ProducerConfig { queues: table("six", "heavy"), ..none.clone() },
+                "producer.queues.six = \"heavy\": ",
+            ),
+            (ProducerConfig { queues: table("6", "a b"), ..none.clone() }, "producer.queues.6 = \"a b\": "),
+            (
+                ProducerConfig { job_types: table("6.5", "x"), ..none.clone() },
+                "producer.job_types.6.5 = \"x\": ",
+            ),
+            (ProducerConfig { queue: "a b".to_owned(), ..none.clone() }, "producer.queue = \"a b\": "),
+            (
+                ProducerConfig { custom: [("key".to_owned(), Value::Null)].into(), ..none.clone() },
+                "producer.custom.key",
+            ),
+        ] {
+            let errors = config.check();
+            assert!(errors.len() == 1 && errors[0].starts_with(said), "{errors:?}");
+        }
+        let valid = ProducerConfig { queues: table("-1", "heavy"), job_types: table("6", "x"), ..none };
+        assert_eq!(valid.check(), Vec::<String>::new());
+        let options = valid.job_options().unwrap();
+        assert_eq!((&options.queues[&-1], &options.jobtypes[&6]), (&"heavy".to_owned(), &"x".to_owned()));
+    }
+
+    #[test]
+    fn strict_refuses_on_complete() {
+        let on_complete = OnCompleteConfig { argv: vec!["true".to_owned()], ..OnCompleteConfig::default() };
+        let mut config = ProducerConfig { on_complete, compat: Compat::Strict, ..ProducerConfig::default() };
+        assert!(config.check()[0].starts_with("producer.compat = \"strict\": "));
+        config.compat = Compat::Default;
+        assert_eq!(config.check(), Vec::<String>::new());
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub async fn dry_run(config: &ProducerConfig, ensure_indexes: bool) -> Result<(P
 
 /// Returns the size of a typical job with its separator, in bytes.
 fn job_bytes(config: &ProducerConfig) -> Result<u64, String> {
-    let writer = JobWriter::new(&config.job_options())?;
+    let writer = JobWriter::new(&config.job_options()?)?;
     let (id, tcn) = (Id([0; 12]), 10);
     let pair = Pair { root_id: id, root_tcn: tcn, scion_id: id, scion_tcn: tcn, page_size: config.page_size };
     let mut job = Vec::new();

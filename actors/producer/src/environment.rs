@@ -1,6 +1,8 @@
 //! Clock, stop, pause switch and reports of the producer. Tests replace them.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
+
+use crate::queue_state::QueueState;
 
 /// A stop was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +55,12 @@ pub trait Environment {
 
     /// Reports the progress of the current stencil.
     fn report_progress(&self, progress: Progress);
+
+    /// Reports a reading of the queue. `queues` are the producer's own.
+    fn report_queue(&self, queue_state: &QueueState, queues: &BTreeSet<String>);
+
+    /// Reports the number of completed TCNs that are not delivered to `on_complete`.
+    fn report_undelivered(&self, count: u64);
 
     /// Reports whether pushing is stopped by `high_water`.
     fn set_held(&self, held: bool);

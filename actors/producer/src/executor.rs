@@ -1,16 +1,20 @@
 //! Executor of the state machine's actions, over any database, queue and clock. It retries while a peer is unavailable, and
 //! renews the lease during long actions.
 
+mod completions;
 mod error;
 mod lease;
 mod push;
 mod renewal;
 
-use std::{cell::Cell, time::Duration};
+use std::{cell::Cell, collections::BTreeSet, time::Duration};
+
+use orchestrator_supervise::Outbox;
 
 use self::{error::ActionError, renewal::with_renewal};
 use crate::{
     advance::{Action, Event, StencilUpdate},
+    completion::{Deliveries, Delivery},
     cursor::SetSummary,
     environment::{Environment, Peer, Stopped},
     lease::HeldLease,
@@ -27,8 +31,8 @@ use crate::{
 pub struct Settings {
     /// Strict mode: no lease, no cursors, no retries.
     pub strict: bool,
-    /// Queue that receives the jobs.
-    pub queue: String,
+    /// Queues that receive the jobs.
+    pub queues: BTreeSet<String>,
     /// Tangles of a page, for stencils without a cursor.
     pub page_size: u32,
     /// Jobs of a chunk.
@@ -53,6 +57,9 @@ pub struct Executor<S, Q, P> {
     held_lease: Cell<Option<HeldLease>>,
     page_cache: PageCache,
     level: QueueLevel,
+    deliveries: Option<Deliveries>,
+    /// Time of the last reading of the queue, by the environment's clock.
+    queue_read_ms: Cell<u64>,
 }
 
 impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
@@ -67,7 +74,15 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
             held_lease: Cell::new(None),
             page_cache: PageCache::default(),
             level,
+            deliveries: None,
+            queue_read_ms: Cell::new(0),
         }
+    }
+
+    /// Records completed TCNs and requests their delivery through `requests`. For the default rules only.
+    #[must_use]
+    pub fn delivering(self, requests: Outbox<Delivery>) -> Self {
+        Self { deliveries: Some(Deliveries::new(requests)), ..self }
     }
 
     /// Executes `action`. The caller handles [`Action::Finish`] and [`Action::Halt`]; here they return [`Event::Started`].
@@ -80,6 +95,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
             Err(ActionError::Stopped) => Err(Stopped),
             Err(ActionError::LeaseLost) => {
                 self.held_lease.set(None);
+                self.deliveries.iter_mut().for_each(Deliveries::give_up);
                 Ok(Event::LeaseLost)
             }
             Err(ActionError::Failed(peer, reason)) => {
@@ -106,7 +122,9 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         match action {
             Action::TakeLease => self.take_lease().await,
             Action::ReadConfig => {
-                self.retry_store(async |store| store.config_document().await).await.map(Event::ConfigRead)
+                let config = self.retry_store(async |store| store.config_document().await).await?;
+                self.sync_completions(config).await?;
+                Ok(Event::ConfigRead(config))
             }
             Action::List(selection) => {
                 self.retry_store(async |store| store.list(selection).await).await.map(Event::Listed)
@@ -116,15 +134,16 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
             }
             Action::ReadQueue => {
                 let queue_state = self.read_queue().await?;
-                self.level.read(queue_state.length(&self.settings.queue));
+                self.level.read(queue_state.total_length(&self.settings.queues));
                 Ok(Event::QueueRead(queue_state))
             }
             Action::SummarizeSets(stencil) => self.summarize_sets(&stencil).await,
             Action::UpdateStencil(update) => self.update_stencil(&update).await.map(|()| Event::Written),
             Action::Push(stencil) => self.push(&stencil).await,
             Action::Complete { from, to } => {
-                let fence = self.fence();
-                self.retry_store(async |store| store.complete(from, to, fence).await).await?;
+                let (completion, fence) = (self.completion(to).await?, self.fence());
+                self.retry_store(async |store| store.complete(from, to, completion.as_ref(), fence).await)
+                    .await?;
                 Ok(Event::Written)
             }
             Action::Sleep => {
@@ -185,6 +204,8 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
             let reason = match with_renewal(&self.store, &self.env, &self.held_lease, asked).await? {
                 Ok(queue_state) => {
                     self.env.report_success(Peer::Queue);
+                    self.queue_read_ms.set(self.env.now_ms());
+                    self.env.report_queue(&queue_state, &self.settings.queues);
                     return Ok(queue_state);
                 }
                 Err(error) => error.to_string(),

@@ -1,15 +1,16 @@
 //! Wire format of a job (CONTRACT SP02 to SP05). Workers depend on its five arguments; additional data is in `custom`.
 
-use std::fmt;
+mod options;
+
+use std::{collections::BTreeMap, fmt};
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+pub use self::options::JobOptions;
 use crate::pair::Pair;
 
-/// Longest reservation that Faktory accepts, in seconds.
-const RESERVE_MAX_SECS: u32 = 86_400;
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// Identifier of a job, 32 hexadecimal digits on the wire. It must be unique: of two jobs with one jid, one stays in the set of
@@ -71,82 +72,61 @@ pub struct Job {
     pub keyed: bool,
 }
 
-/// Options that all jobs of a producer share.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobOptions {
-    /// Queue name: letters, digits, `.`, `_` and `-`.
-    pub queue: String,
-    /// Job type that workers register.
-    pub jobtype: String,
-    /// Retries after a failure; 0 drops the job, -1 makes it dead at once. Always sent, because Faktory applies an omitted value of
-    /// one client to later jobs.
-    pub retry: i32,
-    /// Time a worker has for the job, in seconds.
-    pub reserve_for_secs: u32,
-    /// Lines of a failure's backtrace that Faktory keeps.
-    pub backtrace: u32,
-}
-
-impl Default for JobOptions {
-    /// Returns the options of the original.
-    fn default() -> Self {
-        Self {
-            queue: "arborescent".to_owned(),
-            jobtype: "arbor_job".to_owned(),
-            retry: 25,
-            reserve_for_secs: 1800,
-            backtrace: 5,
-        }
-    }
-}
-
 /// Encoder of jobs with the same [`JobOptions`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobWriter {
-    /// Bytes between the jid and the first argument, the same for all jobs.
+    /// Bytes between the jid and the first argument, the same for most jobs.
     common: Vec<u8>,
+    /// Those of TCNs with a queue or a type of their own.
+    by_tcn: BTreeMap<i64, Vec<u8>>,
+    /// Fields of `custom` besides the key.
+    custom: Vec<u8>,
 }
 
 impl JobWriter {
     /// Returns an encoder of jobs with `options`.
     ///
     /// # Errors
-    /// Faktory would refuse such jobs. The text says why.
+    /// Faktory would refuse such jobs. The text begins with `key = value`.
     pub fn new(options: &JobOptions) -> Result<Self, String> {
-        let legal = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
-        if options.queue.is_empty() || !options.queue.bytes().all(legal) {
-            return Err(format!("queue {:?}: write letters, digits, `.`, `_` and `-` only", options.queue));
-        }
-        if options.jobtype.is_empty() {
-            return Err("a job type must not be empty".to_owned());
-        }
-        if options.reserve_for_secs > RESERVE_MAX_SECS {
-            return Err(format!(
-                "reserve_for = {}: Faktory accepts at most {RESERVE_MAX_SECS} s",
-                options.reserve_for_secs
-            ));
-        }
-        let JobOptions { queue, jobtype, retry, reserve_for_secs, backtrace } = options;
-        let (queue, jobtype) = (json!(queue), json!(jobtype));
-        let common = format!(
-            r#"","queue":{queue},"jobtype":{jobtype},"retry":{retry},"reserve_for":{reserve_for_secs},"backtrace":{backtrace},"args":[""#
-        );
-        Ok(Self { common: common.into_bytes() })
+        options.check()?;
+        let common = |queue: &str, jobtype: &str| {
+            let JobOptions { retry, reserve_for_secs, backtrace, .. } = options;
+            let (queue, jobtype) = (json!(queue), json!(jobtype));
+            format!(
+                r#"","queue":{queue},"jobtype":{jobtype},"retry":{retry},"reserve_for":{reserve_for_secs},"backtrace":{backtrace},"args":[""#
+            )
+            .into_bytes()
+        };
+        let special = |tcn: i64| {
+            let (queue, jobtype) = options.of_tcn(tcn);
+            (tcn, common(queue, jobtype))
+        };
+        Ok(Self {
+            common: common(&options.queue, &options.jobtype),
+            by_tcn: options.special_tcns().into_iter().map(special).collect(),
+            custom: options.custom_fields().into_bytes(),
+        })
     }
 
     /// Appends `job` as JSON, without a line end.
     pub fn write(&self, job: &Job, to: &mut Vec<u8>) {
         let Pair { root_id, root_tcn, scion_id, scion_tcn, page_size } = job.pair;
+        let common = self.by_tcn.get(&job.pair.tcn()).unwrap_or(&self.common);
         let (root_id, scion_id) = (hex(&root_id.0), hex(&scion_id.0));
         let [root_tcn, scion_tcn, page_size] = [root_tcn, scion_tcn, page_size.into()].map(Digits::of);
         let mut put = |parts: &[&[u8]]| parts.iter().for_each(|part| to.extend_from_slice(part));
-        put(&[br#"{"jid":""#, hex(job.jid.0.as_bytes()).as_flattened(), &self.common]);
+        put(&[br#"{"jid":""#, hex(job.jid.0.as_bytes()).as_flattened(), common]);
         put(&[root_id.as_flattened(), b"\",", root_tcn.text(), b",\"", scion_id.as_flattened()]);
         put(&[b"\",", scion_tcn.text(), b",", page_size.text(), b"]"]);
         if job.keyed {
             // The same form as the pair's `Display`.
             put(&[br#","custom":{"key":""#, root_id.as_flattened(), b":", root_tcn.text(), b":"]);
-            put(&[scion_id.as_flattened(), b":", scion_tcn.text(), b":", page_size.text(), b"\"}"]);
+            put(&[scion_id.as_flattened(), b":", scion_tcn.text(), b":", page_size.text(), b"\""]);
+            let comma: &[u8] = if self.custom.is_empty() { b"" } else { b"," };
+            put(&[comma, &self.custom, b"}"]);
+        } else if !self.custom.is_empty() {
+            put(&[br#","custom":{"#, &self.custom, b"}"]);
         }
         put(&[b"}"]);
     }
@@ -184,7 +164,7 @@ impl Digits {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::Value;
+    use serde_json::{Map, Value};
 
     use super::*;
     use crate::id::Id;
@@ -217,18 +197,22 @@ mod tests {
     }
 
     #[test]
-    fn options_that_faktory_would_refuse_are_refused() {
-        let options = JobOptions::default();
-        for (wrong, said) in [
-            (JobOptions { queue: String::new(), ..options.clone() }, "queue \"\""),
-            (JobOptions { queue: "a b".to_owned(), ..options.clone() }, "queue \"a b\""),
-            (JobOptions { jobtype: String::new(), ..options.clone() }, "a job type"),
-            (JobOptions { reserve_for_secs: 86_401, ..options.clone() }, "reserve_for = 86401"),
-        ] {
-            let text = JobWriter::new(&wrong).unwrap_err();
-            assert!(text.starts_with(said), "{text}");
-        }
-        assert!(JobWriter::new(&JobOptions { reserve_for_secs: 86_400, ..options }).is_ok());
+    fn queue_type_and_custom_fields_are_as_configured() {
+        let options = JobOptions {
+            queues: [(3, "heavy".to_owned())].into(),
+            jobtypes: [(3, "long_job".to_owned())].into(),
+            custom: Map::from_iter([("site".to_owned(), json!("a}b\n")), ("n".to_owned(), json!({"m": 1}))]),
+            ..JobOptions::default()
+        };
+        let read = |job: &Job| serde_json::from_str::<Value>(&written(&options, job)).unwrap();
+        let job = Job { jid: Jid::derived(&PAIR, 1, 0), pair: PAIR, keyed: true };
+        let heavy = read(&job);
+        assert_eq!((&heavy["queue"], &heavy["jobtype"]), (&json!("heavy"), &json!("long_job")), "TCN 4 - 1");
+        assert_eq!(heavy["custom"], json!({"key": PAIR.to_string(), "site": "a}b\n", "n": {"m": 1}}));
+        let pair = Pair { root_tcn: 5, ..PAIR };
+        let other = read(&Job { pair, keyed: false, ..job });
+        assert_eq!((&other["queue"], &other["jobtype"]), (&json!("arborescent"), &json!("arbor_job")));
+        assert_eq!(other["custom"], json!({"site": "a}b\n", "n": {"m": 1}}));
     }
 
     #[test]

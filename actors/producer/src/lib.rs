@@ -9,13 +9,16 @@
 //! | [`pages`], [`pair`], [`walk`] | jobs of a stencil and their order |
 //! | [`cursor`], [`lease`], [`watermark`], [`queue_state`] | progress of a stencil, lease, flow control, `INFO` |
 //! | [`job`], [`batch`] | wire format of jobs |
+//! | [`completion`] | completed TCNs and their deliveries |
 //! | [`executor`] | actions of the state machine over a [`store`], a [`queue`] and an [`environment`] |
 //! | [`producer`] | the actor |
-//! | [`edge`] | MongoDB and Faktory |
+//! | [`edge`] | MongoDB, Faktory, and the receiver of completed TCNs |
 
 pub mod advance;
 pub mod batch;
 mod command;
+pub mod completion;
+mod completion_rate;
 mod config;
 pub mod cursor;
 mod drop_in;
@@ -48,13 +51,16 @@ use orchestrator_supervise::{
     ChildSpec, Limits, Placement, Restart, Shutdown, Strategy, SupervisorSpec, mailbox,
 };
 
-pub use config::{Compat, FaktoryConfig, MongoConfig, ProducerConfig};
+pub use config::{Compat, FaktoryConfig, MongoConfig, OnCompleteConfig, ProducerConfig};
 pub use dry_run::dry_run;
 pub use error::ProducerError;
 pub use subsystem::Producer;
 
 use crate::{
-    edge::faktory::{self, FaktoryQueue, PoolOptions, Timeouts},
+    edge::{
+        faktory::{self, FaktoryQueue, PoolOptions, Timeouts},
+        on_complete,
+    },
     producer::StencilProducer,
 };
 
@@ -64,27 +70,33 @@ pub const ACTOR: &str = "producer/stencil_producer";
 /// Mailbox capacity of the actor, which receives only operators' requests.
 const MAILBOX_CAPACITY: usize = 16;
 
-/// Returns the subsystem's tree: the connections to Faktory, then the actor.
+/// Returns the subsystem's tree: the connections to Faktory, the deliveries of completed TCNs, then the actor.
 ///
 /// # Errors
-/// Faktory's url or `ca_file` cannot be used. The text begins with the key.
+/// An address or a `ca_file` cannot be used. The text begins with the key.
 pub fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, ProducerError> {
     let server = config.faktory.server().map_err(ProducerError::Config)?;
     let flow = PoolOptions { connections: config.connections.into(), ..PoolOptions::default() };
     let (faktory, connections) = faktory::child_spec(server, flow);
     let status = producer::status();
-    let job_options = config.job_options();
+    let job_options = config.job_options().map_err(ProducerError::Config)?;
     let queue = FaktoryQueue::new(faktory, &job_options)
-        .map_err(|error| ProducerError::Config(format!("producer: {error}")))?;
+        .map_err(|error| ProducerError::Config(format!("producer.{error}")))?;
+    let on_complete =
+        config.on_complete.is_configured().then(|| on_complete::child_spec(&config.on_complete));
+    let (completions, deliveries) = on_complete.transpose().map_err(ProducerError::Config)?.unzip();
     let (mailbox, slot) = mailbox::<StencilProducer<FaktoryQueue>>(MAILBOX_CAPACITY);
-    let actor = producer::factory(config, &job_options.queue, slot, &status, move |cx| queue.until(&cx.stop));
+    let queues = job_options.all_queues();
+    let actor =
+        producer::factory(config, queues, completions, slot, &status, move |cx| queue.until(&cx.stop));
     let actor = ChildSpec::worker("stencil_producer", actor)
         // A normal end means that `until_done` is reached.
         .restart(Restart::Transient)
         .shutdown(shutdown())
         .console(mailbox.recipient())
         .durable(&status);
-    let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(connections).child(actor);
+    let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(connections);
+    let tree = deliveries.into_iter().fold(tree, SupervisorSpec::child).child(actor);
     Ok(ChildSpec::supervisor("producer", tree).placement(Placement::Dedicated))
 }
 

@@ -22,6 +22,11 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// Returns the TCN of the tangles that the job makes: the sum of both TCNs.
+    pub fn tcn(&self) -> i64 {
+        self.root_tcn.saturating_add(self.scion_tcn)
+    }
+
     /// Returns the five arguments of the job (CONTRACT SP02). Workers refuse a sixth.
     pub fn args(&self) -> impl Serialize + use<> {
         (self.root_id, self.root_tcn, self.scion_id, self.scion_tcn, self.page_size)

@@ -4,11 +4,11 @@
 
 mod environment;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use orchestrator_supervise::{
     Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Durable, Factory, Handle,
-    MailboxSlot, StartCx,
+    MailboxSlot, Outbox, StartCx,
 };
 use serde_json::json;
 use tokio::sync::watch;
@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::{
     advance::{Action, Event, Halt, Machine, Rules},
+    completion::Delivery,
     config::{Compat, ProducerConfig},
     edge::{MongoStore, faktory},
     environment::{Environment, Peer, Stopped},
@@ -42,7 +43,8 @@ enum Ended {
 /// Actor that runs the producer over the queue `Q`.
 pub struct StencilProducer<Q> {
     config: ProducerConfig,
-    queue_name: String,
+    queues: BTreeSet<String>,
+    completions: Option<Outbox<Delivery>>,
     queue: Option<Q>,
     status: Durable<Status>,
     /// Pause switch of this incarnation's work.
@@ -56,22 +58,25 @@ pub fn status() -> Durable<Status> {
     Durable::new("status", Status::starting(wall_ms()))
 }
 
-/// Returns the factory of the actor. `queue` returns each incarnation's client of the queue `queue_name`.
+/// Returns the factory of the actor. `queue` returns each incarnation's client of the queue server, and `queues` are the producer's own.
+/// `completions` takes completed TCNs.
 ///
 /// The child ends with [`Exit::Normal`](orchestrator_supervise::Exit::Normal) once `until_done` is reached, so its restart
 /// must be `Transient`.
 pub fn factory<Q: Queue + Unpin + 'static>(
     config: &ProducerConfig,
-    queue_name: &str,
+    queues: BTreeSet<String>,
+    completions: Option<Outbox<Delivery>>,
     slot: MailboxSlot<StencilProducer<Q>>,
     status: &Durable<Status>,
     mut queue: impl FnMut(&StartCx) -> Q + Send + 'static,
 ) -> Factory {
-    let (config, queue_name, status) = (config.clone(), queue_name.to_owned(), status.clone());
+    let (config, status) = (config.clone(), status.clone());
     Factory::actor(slot, move |cx| {
         Ok(StencilProducer {
             config: config.clone(),
-            queue_name: queue_name.clone(),
+            queues: queues.clone(),
+            completions: completions.clone(),
             queue: Some(queue(cx)),
             status: status.clone(),
             paused: watch::Sender::new(status.lock().paused),
@@ -86,7 +91,8 @@ impl<Q: Queue + Unpin + 'static> Child for StencilProducer<Q> {
         let Some(queue) = self.queue.take() else { return };
         self.working = true;
         let env = LiveEnvironment::new(&self.cx, self.status.clone(), self.paused.subscribe(), &self.config);
-        let work = run(self.config.clone(), self.queue_name.clone(), self.cx.incarnation, queue, env);
+        let settings = settings(&self.config, self.queues.clone(), self.cx.incarnation);
+        let work = run(self.config.clone(), settings, self.completions.clone(), queue, env);
         cx.spawn(work, |producer, ended, cx| {
             producer.working = false;
             match ended {
@@ -138,27 +144,36 @@ impl<Q> StencilProducer<Q> {
 /// Runs one incarnation.
 async fn run<Q: Queue>(
     config: ProducerConfig,
-    queue_name: String,
-    incarnation: u64,
+    settings: Settings,
+    completions: Option<Outbox<Delivery>>,
     queue: Q,
     env: LiveEnvironment,
 ) -> Ended {
-    let strict = config.compat == Compat::Strict;
-    let store = match open(&config, strict, &env).await {
+    let store = match open(&config, settings.strict, &env).await {
         Ok(store) => store,
         Err(Stopped) => return Ended::Stopped,
     };
     if prepare_indexes(config.ensure_indexes, &store, &env).await.is_err() {
         return Ended::Stopped;
     }
-    let mut machine = machine(&config, &queue_name);
-    let mut executor = Executor::new(settings(&config, strict, queue_name, incarnation), store, queue, env);
+    let mut machine = machine(&config, settings.queues.clone());
+    let mut executor = Executor::new(settings, store, queue, env);
+    if let Some(completions) = completions {
+        executor = executor.delivering(completions);
+    }
     let mut event = Event::Started;
     loop {
         let action = machine.on(event);
         executor.env().report_phase(&mut machine);
         let ended = match action {
-            Action::Finish => Ended::Finished,
+            Action::Finish => match executor.deliver_completions().await {
+                Ok(true) => Ended::Finished,
+                Ok(false) => {
+                    event = Event::LeaseLost;
+                    continue;
+                }
+                Err(Stopped) => Ended::Stopped,
+            },
             Action::Halt(halt) => Ended::Halted(halt),
             action => match executor.execute(action).await {
                 Ok(next) => {
@@ -217,21 +232,21 @@ async fn prepare_indexes(ensure: bool, store: &MongoStore, env: &LiveEnvironment
     }
 }
 
-fn machine(config: &ProducerConfig, queue_name: &str) -> Machine {
+fn machine(config: &ProducerConfig, queues: BTreeSet<String>) -> Machine {
     if config.compat == Compat::Strict {
-        return Machine::strict(queue_name);
+        return Machine::strict(queues);
     }
-    let queue = queue_name.to_owned();
-    let criteria = CompletionCriteria { queue, count: config.count, ignore_dead: config.ignore_dead };
+    let criteria = CompletionCriteria { queues, count: config.count, ignore_dead: config.ignore_dead };
     Machine::resilient(Rules { criteria, page_size: config.page_size, until_done: config.until_done })
 }
 
-fn settings(config: &ProducerConfig, strict: bool, queue: String, incarnation: u64) -> Settings {
+fn settings(config: &ProducerConfig, queues: BTreeSet<String>, incarnation: u64) -> Settings {
+    let strict = config.compat == Compat::Strict;
     // The original has no bound.
     let high = if strict { 0 } else { config.high_water };
     Settings {
         strict,
-        queue,
+        queues,
         page_size: config.page_size,
         chunk: config.chunk as usize,
         marks: WaterMarks { high, low: config.low_water },

@@ -1,6 +1,9 @@
 //! Lengths of Faktory's queues and sets, and the jobs that keep a TCN from being complete (CONTRACT SO07).
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,13 +30,18 @@ impl QueueState {
     pub fn length(&self, queue: &str) -> u64 {
         self.queues.get(queue).copied().unwrap_or_default()
     }
+
+    /// Returns the length of all `queues` together.
+    pub fn total_length(&self, queues: &BTreeSet<String>) -> u64 {
+        queues.iter().fold(0, |total, queue| total.saturating_add(self.length(queue)))
+    }
 }
 
 /// Queues whose jobs keep a TCN from being complete. The sets always count for the whole server, which does not separate them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CountedQueues {
-    /// The producer's own queue, as in the original.
+    /// The producer's own queues, as in the original.
     #[default]
     Queue,
     /// All queues of the server.
@@ -43,8 +51,8 @@ pub enum CountedQueues {
 /// Jobs that keep a TCN from being complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompletionCriteria {
-    /// The producer's own queue.
-    pub queue: String,
+    /// The producer's own queues.
+    pub queues: BTreeSet<String>,
     /// Queues that count.
     pub count: CountedQueues,
     /// True if dead jobs do not count.
@@ -93,7 +101,7 @@ impl fmt::Display for Blocker {
 
 /// Returns the jobs that keep a TCN from being complete; none if all are done.
 pub fn blockers(queue_state: &QueueState, criteria: &CompletionCriteria) -> Vec<Blocker> {
-    let counts = |name: &str| criteria.count == CountedQueues::All || name == criteria.queue;
+    let counts = |name: &String| criteria.count == CountedQueues::All || criteria.queues.contains(name);
     let queues = queue_state.queues.iter().filter(|(name, _)| counts(name));
     let mut all: Vec<_> = queues
         .map(|(name, jobs)| Blocker { location: JobLocation::Queue(name.clone()), jobs: *jobs })
@@ -115,7 +123,7 @@ mod tests {
     use super::*;
 
     fn criteria(count: CountedQueues, ignore_dead: bool) -> CompletionCriteria {
-        CompletionCriteria { queue: "arborescent".to_owned(), count, ignore_dead }
+        CompletionCriteria { queues: ["arborescent".to_owned()].into(), count, ignore_dead }
     }
 
     fn queue_state(own: u64, foreign: u64) -> QueueState {

@@ -1,13 +1,15 @@
 //! Status of a producer: phase, progress, speed, and what it waits for. Times are milliseconds since 1970.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use orchestrator_supervise::Vitals;
 use serde::Serialize;
 
 use crate::{
     advance::{Machine, Notice, Phase},
+    completion_rate::CompletionRate,
     environment::Progress,
+    queue_state::QueueState,
 };
 
 /// Interval over which the speed is measured, in milliseconds.
@@ -38,6 +40,17 @@ pub struct Status {
     pub tcn_total: u64,
     /// Number of these stencils.
     pub tcn_stencils: usize,
+    /// Stencils that are listed for pushing and not started. Their jobs are not counted.
+    pub stencils_left: usize,
+    /// Jobs that are not completed: those of started stencils that are not pushed, and those in the producer's queues and in the sets of
+    /// working, retried and scheduled jobs.
+    pub jobs_left: u64,
+    /// Jobs that workers completed per hour, of any type, over the last 15 min.
+    pub completed_per_hour: Option<u64>,
+    /// Estimated time until `jobs_left` are completed, in seconds.
+    pub eta_secs: Option<u64>,
+    /// Completed TCNs that `on_complete` has not accepted yet.
+    pub undelivered: u64,
     /// Stencils without jobs, with the set that is empty.
     pub no_headroom: BTreeMap<String, String>,
     /// Reasons why the TCN is not complete, one sentence each.
@@ -53,6 +66,11 @@ pub struct Status {
     /// Acknowledged and all jobs of each started stencil of the TCN.
     #[serde(skip)]
     started_stencils: BTreeMap<String, (u64, u64)>,
+    #[serde(skip)]
+    completion_rate: CompletionRate,
+    /// Jobs at the server that are not completed.
+    #[serde(skip)]
+    outstanding: u64,
 }
 
 impl Status {
@@ -74,6 +92,16 @@ impl Status {
             self.tcn = machine.target();
             self.started_stencils.clear();
         }
+        self.stencils_left = machine.waiting_stencils();
+        self.update_totals();
+    }
+
+    /// Updates the rate of completion from a reading at `now_ms` of a steady clock.
+    pub fn update_queue(&mut self, queue_state: &QueueState, queues: &BTreeSet<String>, now_ms: u64) {
+        let QueueState { working, retries, scheduled, processed, .. } = queue_state;
+        let sets = working.saturating_add(*retries).saturating_add(*scheduled);
+        self.outstanding = queue_state.total_length(queues).saturating_add(sets);
+        self.completion_rate.read(now_ms, *processed, self.outstanding);
         self.update_totals();
     }
 
@@ -92,6 +120,9 @@ impl Status {
         let add = |(pushed, total): (u64, u64), more: &(u64, u64)| (pushed + more.0, total + more.1);
         (self.tcn_pushed, self.tcn_total) = self.started_stencils.values().fold((0, 0), add);
         self.tcn_stencils = self.started_stencils.len();
+        self.jobs_left = self.tcn_total.saturating_sub(self.tcn_pushed).saturating_add(self.outstanding);
+        self.completed_per_hour = self.completion_rate.per_hour();
+        self.eta_secs = self.completion_rate.secs_for(self.jobs_left);
     }
 
     /// Updates progress and speed of the stencil.
@@ -187,8 +218,11 @@ mod tests {
             status.update_progress(Progress { pushed, fresh: 1, total: Some(total) }, 1);
         }
         assert_eq!((status.tcn_pushed, status.tcn_total, status.tcn_stencils), (11, 17, 2));
-        let criteria =
-            CompletionCriteria { queue: "q".to_owned(), count: CountedQueues::Queue, ignore_dead: false };
+        let criteria = CompletionCriteria {
+            queues: ["q".to_owned()].into(),
+            count: CountedQueues::Queue,
+            ignore_dead: false,
+        };
         let mut machine = Machine::resilient(Rules { criteria, page_size: 2, until_done: false });
         let config = Event::ConfigRead(ConfigDocument { completed_tcn: 3, max_tcn: 9 });
         for event in [Event::Started, Event::Leased { epoch: 1 }, config] {
@@ -196,6 +230,28 @@ mod tests {
         }
         status.update_phase(&machine, 1);
         assert_eq!((status.tcn, status.tcn_pushed, status.tcn_stencils), (Some(4), 0, 0), "another TCN");
+    }
+
+    #[test]
+    fn the_eta_is_that_of_pushed_and_of_unpushed_jobs_at_the_rate_of_completion() {
+        let (queues, other) = (BTreeSet::from(["q".to_owned()]), ("other".to_owned(), 1_000));
+        let mut status = Status { stencil: Some("s".to_owned()), ..Status::default() };
+        status.update_progress(Progress { pushed: 60, fresh: 60, total: Some(100) }, 1);
+        let reading = |waiting, processed| QueueState {
+            queues: [("q".to_owned(), waiting), other.clone()].into(),
+            working: 3,
+            retries: 2,
+            scheduled: 1,
+            dead: 100,
+            processed,
+        };
+        status.update_queue(&reading(54, 500), &queues, 10_000);
+        assert_eq!((status.jobs_left, status.eta_secs), (40 + 54 + 6, None), "nothing is completed yet");
+        status.update_queue(&reading(34, 520), &queues, 20_000);
+        assert_eq!((status.jobs_left, status.completed_per_hour), (80, Some(7_200)));
+        assert_eq!(status.eta_secs, Some(40));
+        status.update_progress(Progress { pushed: 100, fresh: 40, total: Some(100) }, 2);
+        assert_eq!((status.jobs_left, status.eta_secs), (40, Some(20)), "as of the last reading");
     }
 
     #[test]
@@ -209,8 +265,11 @@ mod tests {
 
     #[test]
     fn a_blocked_tcn_has_reasons_and_a_start_time() {
-        let criteria =
-            CompletionCriteria { queue: "q".to_owned(), count: CountedQueues::Queue, ignore_dead: false };
+        let criteria = CompletionCriteria {
+            queues: ["q".to_owned()].into(),
+            count: CountedQueues::Queue,
+            ignore_dead: false,
+        };
         let mut machine = Machine::resilient(Rules { criteria, page_size: 2, until_done: false });
         let config = Event::ConfigRead(ConfigDocument { completed_tcn: 3, max_tcn: 9 });
         let mut status = Status::default();

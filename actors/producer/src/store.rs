@@ -2,6 +2,7 @@
 
 use crate::{
     advance::StencilUpdate,
+    completion::{Completion, CompletionId, CompletionState, TcnStart},
     cursor::SetSummary,
     id::Id,
     lease::Lease,
@@ -57,11 +58,25 @@ pub trait Store {
         fence: Option<u64>,
     ) -> impl Future<Output = Result<(), StoreError>>;
 
-    /// Writes that TCN `to` is complete. With a fence, the present value must be `from`.
+    /// Writes that TCN `to` is complete, with the record of its completion, if any. With a fence, the present value must be `from`.
     fn complete(
         &self,
         from: i64,
         to: i64,
+        completion: Option<&Completion>,
+        fence: Option<u64>,
+    ) -> impl Future<Output = Result<(), StoreError>>;
+
+    /// Reads the start of the latest TCN and the completions that are not delivered, the oldest first.
+    fn completion_state(&self) -> impl Future<Output = Result<CompletionState, StoreError>>;
+
+    /// Writes the start of a TCN.
+    fn start_tcn(&self, start: TcnStart, fence: Option<u64>) -> impl Future<Output = Result<(), StoreError>>;
+
+    /// Removes a completion that is delivered.
+    fn remove_completion(
+        &self,
+        id: CompletionId,
         fence: Option<u64>,
     ) -> impl Future<Output = Result<(), StoreError>>;
 

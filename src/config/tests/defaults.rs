@@ -31,9 +31,13 @@ fn is_unset(section: &str, line: &str) -> bool {
     const RULE: [&str; 7] =
         ["table", "filter", "query", "update", "lease_secs", "attempts_column", "max_attempts"];
     const HANDLER: [&str; 8] = ["argv", "cwd", "env", "env_pass", "url", "headers", "headers_file", "actor"];
+    const PRODUCER: [&str; 3] = ["queues", "job_types", "custom"];
+    const ON_COMPLETE: [&str; 3] = ["argv", "url", "headers_file"];
     let Some((key, _)) = line.split_once(" = ") else { return false };
     let here: &[&str] = match section.trim_matches(['[', ']']) {
         "provenance.exchange_ranges" => &EXCHANGES,
+        "producer" => &PRODUCER,
+        "producer.on_complete" => &ON_COMPLETE,
         "catalog" => &CATALOG,
         "catalog.rule" => &RULE,
         "catalog.rule.handler" => &HANDLER,

@@ -197,12 +197,13 @@ fn accepted_secrets_are_never_shown() {
 }
 
 /// Keys that are no addresses, although their names or descriptions mention one.
-const NO_ADDRESSES: [&str; 8] = [
+const NO_ADDRESSES: [&str; 9] = [
     "catalog.agent",
     "catalog.rule.filter",
     "catalog.rule.sort",
     "ingester.name",
     "producer.mongodb.database",
+    "producer.queue",
     "provenance.dead_letters",
     "provenance.mongodb.database",
     "provenance.ranges",

@@ -100,6 +100,10 @@ impl Resilient {
         Some(config.completed_tcn.saturating_add(1).min(config.max_tcn))
     }
 
+    pub(super) fn waiting_stencils(&self) -> usize {
+        self.pending.len()
+    }
+
     pub(super) fn phase(&self) -> &Phase {
         &self.phase
     }

@@ -1,6 +1,6 @@
 //! Exactly the original's rules, with its flaws (CONTRACT SO13).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::{
     report::Phase,
@@ -46,13 +46,9 @@ pub struct Strict {
 }
 
 impl Strict {
-    pub(super) fn new(queue: impl Into<String>) -> Self {
+    pub(super) fn new(queues: BTreeSet<String>) -> Self {
         Self {
-            criteria: CompletionCriteria {
-                queue: queue.into(),
-                count: CountedQueues::Queue,
-                ignore_dead: false,
-            },
+            criteria: CompletionCriteria { queues, count: CountedQueues::Queue, ignore_dead: false },
             completed: None,
             pending: VecDeque::new(),
             recovering: true,
@@ -63,6 +59,10 @@ impl Strict {
 
     pub(super) fn target(&self) -> Option<i64> {
         Some(self.completed?.saturating_add(1))
+    }
+
+    pub(super) fn waiting_stencils(&self) -> usize {
+        self.pending.len()
     }
 
     pub(super) fn phase(&self) -> &Phase {
@@ -118,7 +118,7 @@ impl Strict {
             (Awaiting::NextTick, Event::Slept) => self.read(),
             // The original exits and is started again.
             _ => {
-                *self = Self::new(std::mem::take(&mut self.criteria.queue));
+                *self = Self::new(std::mem::take(&mut self.criteria.queues));
                 Action::ReadConfig
             }
         }

@@ -15,6 +15,7 @@ use mongodb::bson::{Bson, Document, RawDocument, doc};
 
 use crate::{
     advance::StencilUpdate,
+    completion::{Completion, CompletionId, CompletionState, TcnStart},
     cursor::SetSummary,
     id::Id,
     lease::Lease,
@@ -71,6 +72,21 @@ impl MongoStore {
     /// [`StoreError::Unavailable`]
     pub async fn ensure_indexes(&self) -> Result<(), StoreError> {
         index::ensure(&self.session, &self.collections.tangles).await
+    }
+
+    /// Changes the configuration document.
+    async fn change_config(
+        &self,
+        action: &str,
+        change: Document,
+        fence: Option<u64>,
+    ) -> Result<(), StoreError> {
+        let mut filter = doc! { "_id": CONFIG };
+        if let Some(epoch) = fence {
+            filter.insert("orchestrator.lease.epoch", layout::long(epoch));
+        }
+        let written = self.session.update(action, &self.collections.stencils, filter, change).await?;
+        if written || fence.is_none() { Ok(()) } else { Err(StoreError::Fenced) }
     }
 
     async fn config(&self, action: &str) -> Result<Document, StoreError> {
@@ -161,7 +177,13 @@ impl Store for MongoStore {
         if written || fence.is_none() { Ok(()) } else { Err(StoreError::Fenced) }
     }
 
-    async fn complete(&self, from: i64, to: i64, fence: Option<u64>) -> Result<(), StoreError> {
+    async fn complete(
+        &self,
+        from: i64,
+        to: i64,
+        completion: Option<&Completion>,
+        fence: Option<u64>,
+    ) -> Result<(), StoreError> {
         let mut filter = doc! { "_id": CONFIG };
         if let Some(epoch) = fence {
             filter.insert("orchestrator.lease.epoch", layout::long(epoch));
@@ -169,10 +191,29 @@ impl Store for MongoStore {
             let either: Vec<Bson> = vec![layout::number(from), layout::number(to)];
             filter.insert("current_completed_tcn", doc! { "$in": either });
         }
-        let fields = doc! { "current_completed_tcn": layout::number(to) };
+        let mut fields = doc! { "current_completed_tcn": layout::number(to) };
+        if let Some(completion) = completion {
+            fields.insert(layout::completion_key(completion.id), layout::completion(completion));
+        }
         let written =
             self.session.set("completing a TCN", &self.collections.stencils, filter, fields).await?;
         if written || fence.is_none() { Ok(()) } else { Err(StoreError::Fenced) }
+    }
+
+    async fn completion_state(&self) -> Result<CompletionState, StoreError> {
+        let found = self.config("reading the completions").await?;
+        Ok(layout::completion_state(&self.collections.stencils, &found)?)
+    }
+
+    async fn start_tcn(&self, start: TcnStart, fence: Option<u64>) -> Result<(), StoreError> {
+        let started = doc! { "tcn": layout::number(start.tcn), "ms": start.ms };
+        let change = doc! { "$set": { "orchestrator.tcn_started": started } };
+        self.change_config("recording the start of a TCN", change, fence).await
+    }
+
+    async fn remove_completion(&self, id: CompletionId, fence: Option<u64>) -> Result<(), StoreError> {
+        let change = doc! { "$unset": { layout::completion_key(id): "" } };
+        self.change_config("removing a completion", change, fence).await
     }
 
     async fn lease(&self) -> Result<(i64, Option<Lease>), StoreError> {

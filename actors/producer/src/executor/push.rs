@@ -63,6 +63,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
                 self.update_stencil(&update).await?;
             }
             self.progress(jobs, chunk.len() as u64, cursor.as_ref());
+            self.observe_queue().await?;
             chunk_size = chunk_size.saturating_mul(2);
         }
         Ok(Event::Pushed { jobs, cursor })
@@ -239,9 +240,16 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
     }
 
     async fn read_length(&mut self) -> Result<(), ActionError> {
-        let length = self.read_queue().await?.length(&self.settings.queue);
+        let length = self.read_queue().await?.total_length(&self.settings.queues);
         self.level.read(length);
         Ok(())
+    }
+
+    /// Reads the queue if the last reading is older than an interval, so that the rate of completion is known during a long push.
+    async fn observe_queue(&mut self) -> Result<(), ActionError> {
+        let interval_ms = u64::try_from(self.settings.poll.as_millis()).unwrap_or(u64::MAX);
+        let age_ms = self.env.now_ms().saturating_sub(self.queue_read_ms.get());
+        if self.settings.strict || age_ms < interval_ms { Ok(()) } else { self.read_length().await }
     }
 
     fn progress(&self, jobs: u64, fresh: u64, cursor: Option<&Cursor>) {

@@ -2,6 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -15,6 +16,7 @@ use crate::{
     advance::Machine,
     config::ProducerConfig,
     environment::{Environment, Peer, Progress, Stopped},
+    queue_state::QueueState,
     status::Status,
 };
 
@@ -44,6 +46,10 @@ metrics! {
         standby: gauge(""),
         /// 1 while pushing is stopped because more than `high_water` jobs wait in the queue.
         held: gauge("") as "held_by_high_water",
+        /// Completed TCNs that `on_complete` has not accepted yet.
+        undelivered: gauge("completions"),
+        /// Estimated time until the known jobs of the TCN are completed; 0 if it is unknown.
+        eta: gauge("seconds"),
     }
 }
 
@@ -189,6 +195,17 @@ impl Environment for LiveEnvironment {
             let stencil = status.stencil.as_deref().unwrap_or_default();
             tracing::info!(pushed, total, jobs_per_sec, left_secs, "pushing {stencil}");
         }
+    }
+
+    fn report_queue(&self, queue_state: &QueueState, queues: &BTreeSet<String>) {
+        let mut status = self.status.lock();
+        status.update_queue(queue_state, queues, self.now_ms());
+        self.metrics.eta.set(status.eta_secs.unwrap_or_default());
+    }
+
+    fn report_undelivered(&self, count: u64) {
+        self.status.lock().undelivered = count;
+        self.metrics.undelivered.set(count);
     }
 
     fn set_held(&self, held: bool) {

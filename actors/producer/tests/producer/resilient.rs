@@ -24,7 +24,7 @@ fn id(number: u64) -> Id {
 
 fn machine(page_size: u32) -> Machine {
     let criteria = CompletionCriteria {
-        queue: "arborescent".to_owned(),
+        queues: ["arborescent".to_owned()].into(),
         count: CountedQueues::Queue,
         ignore_dead: false,
     };

@@ -12,6 +12,7 @@ use std::{
 
 use orchestrator_producer::{
     advance::StencilUpdate,
+    completion::{Completion, CompletionId, CompletionState, TcnStart},
     cursor::{Remaining, SetSummary},
     environment::{Environment, Peer, Progress, Stopped},
     id::Id,
@@ -34,6 +35,7 @@ pub(crate) struct Simulation {
     pub(crate) sets: BTreeMap<Set, BTreeSet<Id>>,
     pub(crate) config: Option<ConfigDocument>,
     pub(crate) lease: Option<Lease>,
+    pub(crate) completions: CompletionState,
     /// Jobs that the queue accepted, in order.
     pub(crate) pushed: Vec<(Pair, Option<JidSeed>)>,
     pub(crate) queue_state: QueueState,
@@ -253,12 +255,44 @@ impl Store for SimulatedProcess {
             .map_err(StoreError::Unavailable)?
     }
 
-    async fn complete(&self, from: i64, to: i64, fence: Option<u64>) -> Result<(), StoreError> {
+    async fn complete(
+        &self,
+        from: i64,
+        to: i64,
+        completion: Option<&Completion>,
+        fence: Option<u64>,
+    ) -> Result<(), StoreError> {
         let write = |simulation: &mut Simulation| {
             fenced(simulation, fence)?;
             let config = simulation.config.as_mut().expect("a ledger");
             assert!(fence.is_none() || [from, to].contains(&config.completed_tcn), "{config:?} {from} {to}");
             config.completed_tcn = to;
+            let undelivered = &mut simulation.completions.undelivered;
+            undelivered.retain(|other| completion.is_none_or(|completion| completion.id != other.id));
+            undelivered.extend(completion);
+            Ok(())
+        };
+        self.call(Call::Other, write).await.map_err(StoreError::Unavailable)?
+    }
+
+    async fn completion_state(&self) -> Result<CompletionState, StoreError> {
+        let read = |simulation: &mut Simulation| simulation.completions.clone();
+        self.call(Call::Other, read).await.map_err(StoreError::Unavailable)
+    }
+
+    async fn start_tcn(&self, start: TcnStart, fence: Option<u64>) -> Result<(), StoreError> {
+        let write = |simulation: &mut Simulation| {
+            fenced(simulation, fence)?;
+            simulation.completions.started = Some(start);
+            Ok(())
+        };
+        self.call(Call::Other, write).await.map_err(StoreError::Unavailable)?
+    }
+
+    async fn remove_completion(&self, id: CompletionId, fence: Option<u64>) -> Result<(), StoreError> {
+        let write = |simulation: &mut Simulation| {
+            fenced(simulation, fence)?;
+            simulation.completions.undelivered.retain(|completion| completion.id != id);
             Ok(())
         };
         self.call(Call::Other, write).await.map_err(StoreError::Unavailable)?
@@ -355,6 +389,10 @@ impl Environment for SimulatedProcess {
     fn report_progress(&self, progress: Progress) {
         assert!(progress.total.is_none_or(|total| progress.pushed <= total), "{progress:?}");
     }
+
+    fn report_queue(&self, _: &QueueState, _: &BTreeSet<String>) {}
+
+    fn report_undelivered(&self, _: u64) {}
 
     fn set_held(&self, _: bool) {}
 }

@@ -75,7 +75,7 @@ async fn run_strict(
     let mut crashes = Vec::new();
     loop {
         let settings = settings(true, page_size, chunk, "strict");
-        match run(Machine::strict("arborescent"), settings, &process).await {
+        match run(Machine::strict(["arborescent".to_owned()].into()), settings, &process).await {
             End::Stopped => break,
             End::Returned(Action::Halt(halt)) => {
                 crashes.push(halt.to_string());
@@ -224,7 +224,8 @@ async fn flaw_10_and_12_pages_are_read_before_the_first_job_and_for_each_stencil
     };
     let process =
         SimulatedProcess { before_chunk: Rc::new(coming), ..SimulatedProcess::new(&simulation, |_| false) };
-    let end = run(Machine::strict("arborescent"), settings(true, 2, 1, "s"), &process).await;
+    let end =
+        run(Machine::strict(["arborescent".to_owned()].into()), settings(true, 2, 1, "s"), &process).await;
     assert_eq!(end, End::Stopped);
     let simulation = simulation.borrow();
     // 5 rootstocks have 3 pages, 7 have 4; 3 scions have 2.

@@ -9,7 +9,7 @@ use crate::{
 
 fn rules() -> Rules {
     let criteria = CompletionCriteria {
-        queue: "arborescent".to_owned(),
+        queues: ["arborescent".to_owned()].into(),
         count: CountedQueues::Queue,
         ignore_dead: false,
     };

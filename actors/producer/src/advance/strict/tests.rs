@@ -21,7 +21,7 @@ fn an_invalid_stencil_halts_the_producer_at_its_turn() {
         Event::Written,
         Event::Pushed { jobs: 6, cursor: None },
     ];
-    let mut machine = Strict::new("arborescent");
+    let mut machine = Strict::new(["arborescent".to_owned()].into());
     let before: Vec<_> = events.into_iter().map(|event| machine.on(event)).collect();
     assert!(!before.iter().any(|action| matches!(action, Action::Halt(_))), "{before:?}");
     assert_eq!(machine.on(Event::Written), Action::Halt(Halt::InvalidDocument(invalid)));

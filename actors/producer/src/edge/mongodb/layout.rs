@@ -1,5 +1,7 @@
 //! Conversion between documents and types. Errors name the collection, the document and the field.
 
+mod completions;
+
 use mongodb::bson::{Bson, Document, doc, oid::ObjectId};
 use orchestrator_supervise::sanitize_to;
 
@@ -9,6 +11,8 @@ use crate::{
     lease::Lease,
     stencil::{ConfigDocument, InvalidDocument, Stencil},
 };
+
+pub(super) use self::completions::{completion, completion_key, completion_state};
 
 /// `_id` of the configuration document.
 pub(super) const CONFIG: &str = "config";

@@ -170,8 +170,19 @@ impl Session {
         filter: Document,
         fields: Document,
     ) -> Result<bool, StoreError> {
+        self.update(action, collection, filter, doc! { "$set": fields }).await
+    }
+
+    /// Applies `change` to the document that matches `filter`. Returns whether there is one.
+    pub(super) async fn update(
+        &self,
+        action: &str,
+        collection: &str,
+        filter: Document,
+        change: Document,
+    ) -> Result<bool, StoreError> {
         let collection = self.collection(collection).await?;
-        let update = collection.update_one(filter, doc! { "$set": fields });
+        let update = collection.update_one(filter, change);
         Ok(self.with_timeout(action, COMMAND_TIMEOUT, update.into_future()).await?.matched_count > 0)
     }
 

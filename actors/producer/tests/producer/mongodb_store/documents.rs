@@ -98,7 +98,7 @@ async fn strict_writes_the_same_documents_as_the_original() {
     store.update_stencil(&update(1, State::Complete, None), None).await.unwrap();
     assert_eq!(document(&server, oid(1)).await, stencil(1, 2, 3, 3));
     store.update_stencil(&update(99, State::Complete, None), None).await.expect("the original ignores it");
-    store.complete(3, 4, None).await.unwrap();
+    store.complete(3, 4, None, None).await.unwrap();
     assert_eq!(document(&server, "config").await, config(4, 9));
 }
 

@@ -54,13 +54,13 @@ async fn only_the_holder_completes_a_tcn() {
     let server = MongoDb::start();
     insert(&server, "stencils", vec![config(3, 9)]).await;
     let store = open(&server, false).await;
-    assert_eq!(store.complete(3, 4, Some(1)).await, Err(StoreError::Fenced), "there is no lease");
+    assert_eq!(store.complete(3, 4, None, Some(1)).await, Err(StoreError::Fenced), "there is no lease");
     store.take(None, &lease("one", 2, 1_000)).await.unwrap();
-    assert_eq!(store.complete(3, 4, Some(1)).await, Err(StoreError::Fenced), "of an older epoch");
+    assert_eq!(store.complete(3, 4, None, Some(1)).await, Err(StoreError::Fenced), "of an older epoch");
     for _ in 0..2 {
-        assert_eq!(store.complete(3, 4, Some(2)).await, Ok(()), "also when the first reply was lost");
+        assert_eq!(store.complete(3, 4, None, Some(2)).await, Ok(()), "also when the first reply was lost");
     }
-    assert_eq!(store.complete(7, 8, Some(2)).await, Err(StoreError::Fenced), "another TCN is complete");
+    assert_eq!(store.complete(7, 8, None, Some(2)).await, Err(StoreError::Fenced), "another TCN is complete");
     let config = document(&server, "config").await;
     assert_eq!(number(&config, "current_completed_tcn"), Some(4));
 }

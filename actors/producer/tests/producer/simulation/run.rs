@@ -16,7 +16,7 @@ use super::{POLL, SimulatedProcess};
 pub(crate) fn settings(strict: bool, page_size: u32, chunk: usize, holder: &str) -> Settings {
     Settings {
         strict,
-        queue: "arborescent".to_owned(),
+        queues: ["arborescent".to_owned()].into(),
         page_size,
         chunk,
         marks: WaterMarks { high: 0, low: 0 },

@@ -1,0 +1,183 @@
+//! Program that receives a completed TCN on standard input. Exit code 0 means that it has accepted it.
+
+use std::{io, pin::pin, process::Stdio, time::Duration};
+
+use futures_util::future::{Either, join3, select};
+use orchestrator_edge::{
+    capture::{Tail, read},
+    process::{Pipes, Process, is_inherited},
+};
+use orchestrator_supervise::sanitize_to;
+use tokio::{
+    io::AsyncWriteExt,
+    process::Command,
+    time::{sleep, timeout},
+};
+
+use super::OUTPUT_KEPT;
+use crate::completion::Completion;
+
+/// Time between SIGTERM at the time-out and SIGKILL.
+const GRACE: Duration = Duration::from_secs(2);
+/// Time for which pipes are read after the end: a process that left the group may hold them open.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// Program, started in a process group that ends with it.
+#[derive(Debug, Clone)]
+pub(super) struct Program {
+    /// Program and arguments.
+    pub(super) argv: Vec<String>,
+    /// Time-out; then the group gets SIGTERM.
+    pub(super) timeout: Duration,
+}
+
+/// Captured ends of both outputs.
+struct Output {
+    out: Tail,
+    errors: Tail,
+}
+
+impl Program {
+    pub(super) fn name(&self) -> &str {
+        self.argv.first().map_or("", String::as_str)
+    }
+
+    /// Runs the program once.
+    ///
+    /// # Errors
+    /// It cannot be started, takes too long, or exits with another code than 0. The text quotes its output.
+    pub(super) async fn deliver(&self, completion: &Completion) -> Result<(), String> {
+        let name = self.name();
+        let (process, pipes) = Process::start(self.command(completion)).map_err(|error| {
+            format!("{name} cannot be started: {error}: install it, or change producer.on_complete.argv")
+        })?;
+        let line = format!("{}\n", completion.to_json());
+        let mut output = Output { out: Tail::new(OUTPUT_KEPT), errors: Tail::new(OUTPUT_KEPT) };
+        let ended = {
+            let communicate = pin!(output.communicate(pipes, line.as_bytes()));
+            let ended = pin!(self.ended(process));
+            match select(ended, communicate).await {
+                Either::Left((ended, communicate)) => {
+                    // Output that is not read by then is ignored.
+                    let _ = timeout(LINGER, communicate).await;
+                    ended
+                }
+                Either::Right(((), ended)) => ended.await,
+            }
+        };
+        let quoted = output.quoted();
+        match ended.map_err(|error| format!("the exit code of {name} is unknown: {error}"))? {
+            None => Err(format!("{name} did not end within {:?}{quoted}", self.timeout)),
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(format!("{name} ended with {status}{quoted}")),
+        }
+    }
+
+    fn command(&self, completion: &Completion) -> Command {
+        let mut command = Command::new(self.name());
+        command.args(self.argv.iter().skip(1));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let inherited = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_inherited));
+        command.env_clear().envs(inherited);
+        command.env("ORCHESTRATOR_COMPLETION_ID", completion.id.to_string());
+        command.env("ORCHESTRATOR_TCN", completion.tcn.to_string());
+        command
+    }
+
+    /// Waits for the end, and terminates the program at the time-out, which returns `None`.
+    async fn ended(&self, process: Process) -> io::Result<Option<std::process::ExitStatus>> {
+        let in_time = tokio::select! {
+            biased;
+            _ = process.ended() => true,
+            () = sleep(self.timeout) => false,
+        };
+        if !in_time {
+            process.terminate();
+            // `reap` kills what is left after the grace period.
+            let _ = timeout(GRACE, process.ended()).await;
+        }
+        let status = process.reap().await?;
+        Ok(in_time.then_some(status))
+    }
+}
+
+impl Output {
+    /// Writes the line and reads both outputs until they are closed.
+    async fn communicate(&mut self, pipes: Pipes, line: &[u8]) {
+        let feed = async {
+            if let Some(mut stdin) = pipes.stdin {
+                // The program may ignore its input; if it ended, the pipe is broken.
+                let _ = stdin.write_all(line).await;
+            }
+        };
+        let out = async {
+            if let Some(stdout) = pipes.stdout {
+                read(stdout, |piece| self.out.take(piece)).await;
+            }
+        };
+        let errors = async {
+            if let Some(stderr) = pipes.stderr {
+                read(stderr, |piece| self.errors.take(piece)).await;
+            }
+        };
+        join3(feed, out, errors).await;
+    }
+
+    /// Returns the captured output as the end of an error text: standard error, or else standard output.
+    fn quoted(&self) -> String {
+        let texts = [&self.errors, &self.out].map(|tail| tail.bytes().trim_ascii());
+        let text = texts.into_iter().find(|text| !text.is_empty());
+        text.map_or_else(String::new, |text| format!(": {}", sanitize_to(text, OUTPUT_KEPT)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::completion::CompletionId;
+
+    fn completion() -> Completion {
+        let id = CompletionId::random();
+        Completion { id, tcn: 5, stencils: 2, jobs: 7, started_ms: None, completed_ms: 1 }
+    }
+
+    fn shell(script: &str, timeout: Duration) -> Program {
+        Program { argv: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(), timeout }
+    }
+
+    #[tokio::test]
+    async fn the_program_gets_the_json_and_the_variables() {
+        let (completion, file) = (completion(), tempfile::NamedTempFile::new().unwrap());
+        let path = file.path().display();
+        let script = format!("{{ cat; echo $ORCHESTRATOR_COMPLETION_ID $ORCHESTRATOR_TCN; }} > {path}");
+        shell(&script, Duration::from_secs(60)).deliver(&completion).await.unwrap();
+        let wanted = format!("{}\n{} 5\n", completion.to_json(), completion.id);
+        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), wanted);
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_reported_with_the_end_of_the_output() {
+        let secs = Duration::from_secs(60);
+        let said = async |script: &str| shell(script, secs).deliver(&completion()).await.unwrap_err();
+        let text = said("yes x | head -c 3000000; echo the end >&2; exit 3").await;
+        assert!(text.starts_with("/bin/sh ended with exit status: 3: the end"), "{text}");
+        let text = said("yes long | head -c 3000000; exit 1").await;
+        assert!(text.len() < 2 * OUTPUT_KEPT && text.contains("long\\nlong"), "{}", text.len());
+        let text = said("kill -9 $$").await;
+        assert!(text.contains("signal: 9"), "{text}");
+        let missing = Program { argv: vec!["/nowhere/program".to_owned()], timeout: secs };
+        let text = missing.deliver(&completion()).await.unwrap_err();
+        assert!(text.contains("/nowhere/program cannot be started") && text.contains("argv"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_program_that_hangs_is_ended_with_its_group() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let script = format!("sleep 1000 & echo $! > {}; wait", file.path().display());
+        let text = shell(&script, Duration::from_millis(200)).deliver(&completion()).await.unwrap_err();
+        assert!(text.contains("did not end within 200ms"), "{text}");
+        let pid = std::fs::read_to_string(file.path()).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        assert!(stat.is_empty() || stat.contains(") Z "), "the group's other process still runs: {stat}");
+    }
+}
