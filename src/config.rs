@@ -14,6 +14,7 @@ mod environment;
 mod explain;
 mod layers;
 mod links;
+mod overrides;
 mod print;
 mod report;
 mod schema;

@@ -16,12 +16,13 @@ mod startup;
 mod subsystems;
 mod telemetry;
 mod topology;
+mod version;
 
 use anyhow::Result;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use orchestrator_admin::Binding;
 use orchestrator_subsystem::{
-    ConfigArguments,
+    ConfigArguments, OriginalContext,
     output::escape_lines,
     redaction::{may_quote_secret, redact},
 };
@@ -37,7 +38,7 @@ use crate::{
 ///
 /// Without a command, run the configured subsystems. `orchestrator tree` shows the children of the running instance.
 #[derive(Debug, Parser)]
-#[command(version, subcommand_precedence_over_arg = true, after_help = ExitCode::TABLE)]
+#[command(disable_version_flag = true, subcommand_precedence_over_arg = true, after_help = ExitCode::TABLE)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
@@ -45,6 +46,12 @@ struct Arguments {
     run: RunArguments,
     #[command(flatten)]
     target: Target,
+    /// Print the version
+    #[arg(short = 'V', long)]
+    version: bool,
+    /// With --version: print also the commit, the features and the versions of libraries
+    #[arg(long, requires = "version")]
+    verbose: bool,
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -78,10 +85,14 @@ enum Command {
         /// warning
         #[arg(long, value_name = "ADDR")]
         admin: Option<String>,
+        /// Set one key of the configuration that the command line results in, e.g. `--set queue.hold_secs=3600`; repeatable
+        // The top level has an argument with the id `set`, whose values would be added.
+        #[arg(long = "set", id = "drop_in_set", global = true, value_name = "SECTION.KEY=VALUE")]
+        sets: Vec<String>,
         #[command(subcommand)]
         original: DropIn,
     },
-    /// Print the configuration or its schema
+    /// Print the configuration or its schema, or write a new configuration
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Run an instance in a temporary directory, under load with injected faults, and report the outcome of every job and row
@@ -92,7 +103,7 @@ enum Command {
     Client(ClientCommand),
 }
 
-/// Commands that print the configuration.
+/// Commands that print or write a configuration.
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
     /// Print the effective configuration as TOML, each key with the source of its value
@@ -110,6 +121,9 @@ fn main() -> std::process::ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return report_usage_error(&error),
     };
+    if arguments.version {
+        return print(Ok(if arguments.verbose { version::long() } else { version::short() })).into();
+    }
     let code = match arguments.command {
         Some(Command::Client(command)) => {
             cli::run(&command, &arguments.target, &mut std::io::stdout().lock())
@@ -123,7 +137,9 @@ fn main() -> std::process::ExitCode {
         }
         Some(Command::Config(ConfigCommand::Schema)) => print(Ok(Config::schema())),
         Some(Command::Demo(arguments)) => exit_code(demo::run(&arguments)),
-        Some(Command::As { admin, original }) => exit_code(run_drop_in(admin.as_deref(), &original)),
+        Some(Command::As { admin, sets, original }) => {
+            exit_code(run_drop_in(admin.as_deref(), &sets, &original))
+        }
     };
     code.into()
 }
@@ -154,14 +170,20 @@ fn start(arguments: &RunArguments) -> ExitCode {
         Ok(config) => config,
         Err(error) => return report_error(&error),
     };
-    exit_code(run::run(&config, Some(sources), Binding::Required, &greeting(&config)))
+    exit_code(run::run(&config, Some(sources), Binding::Required, &greeting(&config), &[]))
 }
 
-fn run_drop_in(admin: Option<&str>, original: &DropIn) -> Result<ExitCode> {
-    // A drop-in is configured by its command line alone, without files and environment variables.
-    let program = ProgramConfig { admin: Some(drop_in::admin(admin)), ..ProgramConfig::default() };
-    let config = Config { program, sections: vec![original.section()?] };
-    run::run(&config, None, Binding::Optional, "")
+fn run_drop_in(admin: Option<&str>, sets: &[String], original: &DropIn) -> Result<ExitCode> {
+    let mut context = OriginalContext::of_process();
+    // A drop-in is configured by its command line and the original's variables, without configuration files.
+    let program = ProgramConfig {
+        admin: Some(drop_in::admin(admin)),
+        telemetry: drop_in::telemetry(&context)?,
+        ..ProgramConfig::default()
+    };
+    let config = Config { program, sections: vec![original.section(&mut context)?] };
+    let config = config.with_assignments(sets)?;
+    run::run(&config, None, Binding::Optional, "", &context.take_warnings())
 }
 
 fn check(arguments: &RunArguments) -> ExitCode {

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Runs the tree of `config` until SIGTERM, SIGINT, the end of finite work, or the exit of the root supervisor. SIGHUP reads
-/// `sources` again.
+/// `sources` again. `warnings` are logged at the start.
 ///
 /// # Errors
 /// The tree cannot start, for example because another process has locked a database.
@@ -30,6 +30,7 @@ pub(crate) fn run(
     sources: Option<Sources>,
     binding: Binding,
     greeting: &str,
+    warnings: &[String],
 ) -> Result<ExitCode> {
     let (filter, log_limit) = telemetry::start(&config.program.telemetry)?;
     orchestrator_edge::set_retry_max(Duration::from_millis(config.program.links.retry_max_ms));
@@ -49,6 +50,7 @@ pub(crate) fn run(
             root.tree().allow_chaos();
         }
         tracing::info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), "started");
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         if !greeting.is_empty() {
             print_greeting(greeting);
         }

@@ -1,8 +1,10 @@
 //! The list of subsystems, in the order of their start and in output.
 
+use std::ffi::OsString;
+
 use anyhow::Context as _;
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand, error::ErrorKind};
-use orchestrator_subsystem::{AnySubsystem, CommandError, Context, Section};
+use orchestrator_subsystem::{AnySubsystem, CommandError, Context, OriginalContext, Section};
 
 macro_rules! subsystems {
     ($($feature:literal => $subsystem:expr,)*) => {
@@ -53,16 +55,30 @@ pub(crate) struct DropIn {
 }
 
 impl DropIn {
-    /// Converts the command line into the equivalent section.
+    /// Converts the command line into the equivalent section. `context` has the environment and takes warnings.
     ///
     /// # Errors
     /// The configuration of the replaced program cannot be used.
-    pub(crate) fn section(&self) -> anyhow::Result<Section> {
-        let section =
-            SUBSYSTEMS.iter().find_map(|subsystem| subsystem.drop_in_section(&self.name, &self.matches));
+    pub(crate) fn section(&self, context: &mut OriginalContext) -> anyhow::Result<Section> {
+        let section = SUBSYSTEMS
+            .iter()
+            .find_map(|subsystem| subsystem.drop_in_section(&self.name, &self.matches, context));
         let section = section.with_context(|| format!("no such program: {}", self.name))?;
         section.map_err(anyhow::Error::from_boxed)
     }
+}
+
+/// Parses the arguments of the replaced program `name`.
+///
+/// # Errors
+/// The program does not accept them.
+pub(crate) fn drop_in(name: &str, arguments: &[OsString]) -> anyhow::Result<DropIn> {
+    let parent = DropIn::augment_subcommands(Command::new("as"));
+    let words = ["as".into(), name.into()].into_iter().chain(arguments.iter().cloned());
+    let matches = parent.try_get_matches_from(words);
+    let matches =
+        matches.map_err(|error| anyhow::anyhow!("{name}: {}", error.render().to_string().trim_end()))?;
+    Ok(DropIn { name: name.to_owned(), matches })
 }
 
 impl FromArgMatches for SubsystemCommand {

@@ -46,6 +46,14 @@ impl<'a> Layers<'a> {
         layers
     }
 
+    /// Creates a list with one layer that is not checked.
+    pub(super) fn over(mut tree: Value, schema: &'a Schema) -> Self {
+        let mut layers = Self::new(schema);
+        layers.diagnostics.extend(entries::to_tables(&mut tree, schema.root(), &mut layers.order));
+        layers.trees.push(tree);
+        layers
+    }
+
     /// Creates an empty list of layers.
     fn new(schema: &'a Schema) -> Self {
         Self { schema, trees: Vec::new(), order: EntryOrder::default(), diagnostics: Vec::new() }
@@ -68,7 +76,7 @@ impl<'a> Layers<'a> {
         }
     }
 
-    fn add_assignment(&mut self, assignment: Result<Value, Diagnostic>) {
+    pub(super) fn add_assignment(&mut self, assignment: Result<Value, Diagnostic>) {
         match assignment {
             Ok(tree) => self.add(tree),
             Err(diagnostic) => self.diagnostics.push(diagnostic),
@@ -82,7 +90,7 @@ impl<'a> Layers<'a> {
     }
 
     /// Merges all layers, with entries by name.
-    fn merged(&self) -> Value {
+    pub(super) fn merged(&self) -> Value {
         let layers = self
             .trees
             .iter()
@@ -93,6 +101,13 @@ impl<'a> Layers<'a> {
             ValueKind::Nil => Value::new(None, Map::<String, Value>::new()),
             _ => merged,
         }
+    }
+
+    /// Merges all layers, with entries as arrays.
+    pub(super) fn finish_unchecked(self) -> (Value, Vec<Diagnostic>) {
+        let mut merged = self.merged();
+        entries::to_arrays(&mut merged, self.schema.root(), &self.order);
+        (merged, self.diagnostics)
     }
 
     /// Merges all layers, with entries as arrays, and adds the errors for missing keys.

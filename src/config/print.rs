@@ -69,13 +69,13 @@ fn inside<'a>(merged: &'a Value, key: &str) -> Option<&'a Value> {
 }
 
 /// Formats a key as TOML.
-fn toml_key(key: &str) -> String {
+pub(super) fn toml_key(key: &str) -> String {
     let bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     if bare { key.to_owned() } else { toml_string(key) }
 }
 
 /// Formats a value as TOML in one line, with control and direction characters escaped.
-fn toml_value(value: &Toml) -> String {
+pub(super) fn toml_value(value: &Toml) -> String {
     match value {
         Toml::String(text) => toml_string(text),
         Toml::Array(entries) => {

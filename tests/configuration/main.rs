@@ -1,7 +1,9 @@
 //! Configuration of the real binary: its sources, mistakes, shipped profiles, and the command lines of the originals.
 
 mod dropin;
+mod dropin_options;
 mod rejected;
 mod secrets;
 mod shipped;
 mod sources;
+mod version;

@@ -110,7 +110,10 @@ fn the_originals_file_is_accepted() {
     let _worker = worker(&queue);
     let site = TestEnv::new(BINARY);
     let file = originals_file(&site, &database, &queue, "p@ss/1");
-    let mut instance = Instance::spawn(drop_in(&site, &[&file, "--until-done", "--ensure-indexes"]));
+    let mut instance = Instance::spawn(drop_in(
+        &site,
+        &[&file, "--until-done", "--ensure-indexes", "--set", "producer.chunk=7"],
+    ));
     assert_eq!(instance.wait().code(), Some(0), "{}", site.log());
     assert_complete(&small, 2, &database, &queue);
     let (code, plan, err) = site.cli(&["producer", "plan", "--fproducer", &file, "--json"]);
@@ -118,6 +121,31 @@ fn the_originals_file_is_accepted() {
     let plan: Value = serde_json::from_str(&plan).expect("JSON");
     assert_eq!((&plan["plan"]["jobs"], &plan["missing_indexes"]), (&json!(0), &json!([])), "{plan}");
     assert!(!site.log().contains("p@ss") && !site.log().contains("p%40ss"), "{}", site.log());
+}
+
+/// The original ignores keys that it does not know.
+#[test]
+fn unknown_keys_of_the_originals_file_are_ignored_with_one_warning_each() {
+    let (database, queue) = (MongoDb::start_with_password("root", "p@ss/1"), Faktory::start(&[]));
+    let small = Tanglenomicon::small();
+    small.fill(&database);
+    let _worker = worker(&queue);
+    let site = TestEnv::new(BINARY);
+    let file = originals_file(&site, &database, &queue, "p@ss/1");
+    let text = fs::read_to_string(&file).expect("the file");
+    fs::write(&file, format!("{text}\nlogging: {{level: S3CR3T}}\nretries: 3\n")).expect("write a file");
+    let mut instance = Instance::spawn(drop_in(&site, &[&file, "--until-done"]));
+    assert_eq!(instance.wait().code(), Some(0), "{}", site.log());
+    assert_complete(&small, 2, &database, &queue);
+    let log = site.log();
+    for key in ["logging", "retries"] {
+        let lines = log.lines().filter(|line| line.contains(&format!("{file}: {key}: unknown key, ignored")));
+        let lines: Vec<_> = lines.collect();
+        assert!(lines.len() == 1 && lines[0].contains("WARN"), "{key}: {log}");
+    }
+    assert!(!log.contains("S3CR3T"), "{log}");
+    let (code, plan, err) = site.cli(&["producer", "plan", "--fproducer", &file]);
+    assert!(code == 0 && plan.contains("retries: unknown key, ignored"), "{plan}{err}");
 }
 
 /// Strict pushes in the original's order and writes the same documents. The start pushes TCN 4, and each tick a TCN.
@@ -154,7 +182,7 @@ fn an_invalid_originals_file_is_refused_by_key() {
     let file = path.display().to_string();
     let (code, log) = run(&[&file]);
     assert_eq!(code, Some(CONFIG));
-    assert!(log.contains(&format!("{file}: faktory-connection-info.domian: unknown key")), "{log}");
+    assert!(log.contains(&format!("{file}: db-connection-info: it is missing")), "{log}");
     assert_eq!(run(&[&file, "--strict", "--until-done"]).0, Some(2), "the original has no end");
 }
 

@@ -1,6 +1,6 @@
 //! Entry of this crate in the list of subsystems.
 
-use orchestrator_subsystem::{Branch, CommandError, Context, NoCommand, Subsystem};
+use orchestrator_subsystem::{Branch, CommandError, Context, NoCommand, OriginalContext, Subsystem};
 
 use crate::{
     check, child_spec,
@@ -37,7 +37,7 @@ impl Subsystem for Catalogs {
         command::run::<Self>(&command, context).await
     }
 
-    fn drop_in_config(original: NoCommand) -> Result<Self::Config, CatalogError> {
+    fn drop_in_config(original: NoCommand, _: &mut OriginalContext) -> Result<Self::Config, CatalogError> {
         match original {}
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
-use orchestrator_subsystem::redaction::may_hold_secret;
+use orchestrator_subsystem::{OriginalContext, redaction::may_hold_secret};
 
 use crate::{
     config::{IngesterConfig, StreamConfig},
@@ -34,11 +34,14 @@ impl DropIn {
     ///
     /// # Errors
     /// A class, an app or a variable is invalid; the text says what to do.
-    pub(crate) fn config(&self) -> Result<IngesterConfig> {
-        match self {
-            Self::DransposeIngester(arguments) => arguments.config(),
-            Self::DransposeHttpIngester(arguments) => arguments.config(),
-        }
+    pub(crate) fn config(&self, context: &OriginalContext) -> Result<IngesterConfig> {
+        let variables = Variables::new(context);
+        let config = match self {
+            Self::DransposeIngester(arguments) => arguments.config(&variables),
+            Self::DransposeHttpIngester(arguments) => arguments.config(&variables),
+        }?;
+        // `--set ingester.NAME.KEY=VALUE` needs the name.
+        Ok(IngesterConfig { name: config.name(), ..config })
     }
 }
 
@@ -74,8 +77,7 @@ pub struct HttpArguments {
 }
 
 impl Arguments {
-    fn config(&self) -> Result<IngesterConfig> {
-        let variables = Variables::from_process();
+    fn config(&self, variables: &Variables) -> Result<IngesterConfig> {
         let upstream = self.upstream_url.clone().or_else(|| variables.get("UPSTREAM_URL"));
         if let Some(url) = &upstream {
             without_user(url, "the upstream url")?;
@@ -90,13 +92,13 @@ impl Arguments {
 }
 
 impl HttpArguments {
-    fn config(&self) -> Result<IngesterConfig> {
+    fn config(&self, variables: &Variables) -> Result<IngesterConfig> {
         let app = self.app.split(':').next().unwrap_or_default();
         if app.rsplit('.').next() != Some("http_sardana") {
             let text = format!("-c {}: no such app: dranspose.ingesters.http_sardana:app is known", self.app);
             return Err(refused(text));
         }
-        Variables::from_process().config(self.name.as_deref(), |name| StreamConfig {
+        variables.config(self.name.as_deref(), |name| StreamConfig {
             name,
             source: "HttpSardanaIngester".to_owned(),
             listen: Some(format!("{}:{}", self.host, self.port)),
@@ -114,8 +116,8 @@ fn class_name(class: &str) -> String {
 struct Variables(BTreeMap<String, String>);
 
 impl Variables {
-    fn from_process() -> Self {
-        Self(std::env::vars().map(|(name, value)| (name.to_ascii_uppercase(), value)).collect())
+    fn new(context: &OriginalContext) -> Self {
+        Self(context.variables().map(|(name, value)| (name.to_ascii_uppercase(), value.to_owned())).collect())
     }
 
     fn get(&self, name: &str) -> Option<String> {

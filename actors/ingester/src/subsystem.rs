@@ -1,6 +1,6 @@
 //! Entry of this crate in the list of subsystems.
 
-use orchestrator_subsystem::{Branch, CommandError, Context, Subsystem};
+use orchestrator_subsystem::{Branch, CommandError, Context, OriginalContext, Subsystem};
 
 use crate::{
     check, child_spec,
@@ -33,8 +33,11 @@ impl Subsystem for Ingesters {
         command::run(&command, context).await
     }
 
-    fn drop_in_config(original: DropIn) -> Result<Self::Config, IngesterError> {
-        Ok(vec![original.config()?])
+    fn drop_in_config(
+        original: DropIn,
+        context: &mut OriginalContext,
+    ) -> Result<Self::Config, IngesterError> {
+        Ok(vec![original.config(context)?])
     }
 
     fn default_config() -> Result<Self::Config, String> {

@@ -1,9 +1,11 @@
-//! Command line and YAML file of the original, `runner client CONFIG.yaml` (CONTRACT SF05 to SF07).
+//! Command line and YAML file of the original, `runner client CONFIG.yaml` (CONTRACT SF05 to SF07). Unknown keys are ignored with a
+//! warning each, as the original ignores them.
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use orchestrator_subsystem::{percent::encode, yaml};
+use orchestrator_subsystem::{OriginalContext, percent::encode, yaml};
+use orchestrator_supervise::sanitize_to;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -52,33 +54,39 @@ impl Arguments {
     ///
     /// # Errors
     /// The file cannot be used. The text names the file and the key.
-    pub(crate) fn config(&self) -> Result<ProducerConfig> {
-        let config = read(&self.config)?;
+    pub(crate) fn config(&self, context: &mut OriginalContext) -> Result<ProducerConfig> {
+        let config = read(&self.config, context)?;
         let compat = if self.strict { Compat::Strict } else { Compat::Default };
         let Self { until_done, ensure_indexes, .. } = *self;
         Ok(ProducerConfig { compat, until_done, ensure_indexes, ..config })
     }
 }
 
-/// Reads the original's file.
+/// Reads the original's file. Each unknown key is a warning.
 ///
 /// # Errors
 /// The file cannot be used. The text names the file and the key.
-pub(crate) fn read(path: &Path) -> Result<ProducerConfig> {
+pub(crate) fn read(path: &Path, context: &mut OriginalContext) -> Result<ProducerConfig> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| refused(format!("cannot read {}: {error}", path.display())))?;
-    translate(&text).map_err(|error| refused(format!("{}: {error}", path.display())))
+    let (mut unknown, file) = (Vec::new(), path.display());
+    let config = translate(&text, &mut unknown).map_err(|error| refused(format!("{file}: {error}")))?;
+    unknown.iter().for_each(|unknown| context.warn(format!("{file}: {unknown}")));
+    Ok(config)
 }
 
-fn translate(text: &str) -> Result<ProducerConfig> {
+/// Translates the file and adds the unknown keys to `unknown`.
+fn translate(text: &str, unknown: &mut Vec<String>) -> Result<ProducerConfig> {
     let whole: Value = yaml::read(text).map_err(refused)?;
     let Value::Object(whole) = whole else {
         return Err(refused(format!("it has no sections: write {FAKTORY}: {{domain: .., port: ..}}")));
     };
-    check_keys(&whole, &[FAKTORY, DATABASE, COLLECTIONS], "")?;
-    let faktory = Section::find(&whole, FAKTORY, &["domain", "port"])?;
-    let database = Section::find(&whole, DATABASE, &["database", "domain", "password", "port", "user"])?;
-    let collections = Section::find(&whole, COLLECTIONS, &["col_name", "page_size", "stencil_col_name"])?;
+    note_unknown(&whole, &[FAKTORY, DATABASE, COLLECTIONS], "", unknown);
+    let faktory = Section::find(&whole, FAKTORY, &["domain", "port"], unknown)?;
+    let database =
+        Section::find(&whole, DATABASE, &["database", "domain", "password", "port", "user"], unknown)?;
+    let collections =
+        Section::find(&whole, COLLECTIONS, &["col_name", "page_size", "stencil_col_name"], unknown)?;
     let mut config = ProducerConfig::default();
     config.faktory.url = format!("tcp://{}", faktory.address()?);
     let (user, password) = (encode(&database.text("user")?), encode(&database.text("password")?));
@@ -101,10 +109,15 @@ struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    fn find(whole: &'a Map<String, Value>, name: &'a str, all: &[&str]) -> Result<Self> {
+    fn find(
+        whole: &'a Map<String, Value>,
+        name: &'a str,
+        all: &[&str],
+        unknown: &mut Vec<String>,
+    ) -> Result<Self> {
         match whole.get(name) {
             Some(Value::Object(keys)) => {
-                check_keys(keys, all, &format!("{name}."))?;
+                note_unknown(keys, all, &format!("{name}."), unknown);
                 Ok(Self { name, keys })
             }
             found => {
@@ -151,12 +164,13 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Refuses unknown keys.
-fn check_keys(keys: &Map<String, Value>, all: &[&str], section: &str) -> Result<()> {
-    match keys.keys().find(|key| !all.contains(&key.as_str())) {
-        Some(key) => Err(refused(format!("{section}{key}: unknown key; known are {}", all.join(", ")))),
-        None => Ok(()),
-    }
+/// Adds a text for each unknown key, without its value.
+fn note_unknown(keys: &Map<String, Value>, all: &[&str], section: &str, unknown: &mut Vec<String>) {
+    let others = keys.keys().filter(|key| !all.contains(&key.as_str()));
+    unknown.extend(others.map(|key| {
+        let key = sanitize_to(key, 100);
+        format!("{section}{key}: unknown key, ignored; known are {}", all.join(", "))
+    }));
 }
 
 #[cfg(test)]
@@ -168,6 +182,26 @@ faktory-connection-info: {port: 7419, domain: faktory}
 db-connection-info: {domain: mongo, port: 27017, user: root, password: 'p@ss/ 1', database: tanglenomicon}
 tangle-collections: {stencil_col_name: arborescent_stencils, col_name: arborescent_tangles, page_size: 500}
 ";
+
+    fn translate(text: &str) -> Result<ProducerConfig> {
+        super::translate(text, &mut Vec::new())
+    }
+
+    #[test]
+    fn unknown_keys_are_noted_without_their_values() {
+        let text = WHOLE
+            .replace("port: 27017", "port: 27017, authSource: s3cr3t")
+            .replace("page_size", "x: {y: 1}, page_size");
+        let mut unknown = Vec::new();
+        let config = super::translate(&format!("{text}\nlogging: {{level: debug}}\n"), &mut unknown).unwrap();
+        assert_eq!(config, translate(WHOLE).unwrap());
+        let keys: Vec<_> = unknown.iter().map(|text| text.split(": ").next().unwrap()).collect();
+        assert_eq!(keys, ["logging", "db-connection-info.authSource", "tangle-collections.x"]);
+        assert!(unknown[0].ends_with(
+            "unknown key, ignored; known are faktory-connection-info, db-connection-info, tangle-collections"
+        ));
+        assert!(!unknown.iter().any(|text| text.contains("s3cr3t")), "{unknown:?}");
+    }
 
     #[test]
     fn the_originals_file_is_translated() {
@@ -187,7 +221,7 @@ tangle-collections: {stencil_col_name: arborescent_stencils, col_name: arboresce
     #[test]
     fn an_invalid_file_is_refused_by_key() {
         for (from, to, words) in [
-            ("faktory-conn", "factory-conn", "factory-connection-info: unknown key; known are faktory-"),
+            ("faktory-conn", "factory-conn", "faktory-connection-info: it is missing: write {domain"),
             (
                 "db-connection-info: {",
                 "#",
@@ -214,11 +248,7 @@ tangle-collections: {stencil_col_name: arborescent_stencils, col_name: arboresce
                 "page_size: 0",
                 "tangle-collections.page_size: write a whole number from 1 to",
             ),
-            (
-                "page_size: 500",
-                "pagesize: 500",
-                "tangle-collections.pagesize: unknown key; known are col_name",
-            ),
+            ("page_size: 500", "pagesize: 500", "tangle-collections.page_size: it is missing"),
             ("page_size: 500}", "page_size: 500", "line"),
         ] {
             let error = format!("{:#}", translate(&WHOLE.replace(from, to)).unwrap_err());

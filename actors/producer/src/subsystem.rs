@@ -1,6 +1,6 @@
 //! Implementation of [`Subsystem`].
 
-use orchestrator_subsystem::{Branch, CommandError, Context, ProgressSource, Subsystem};
+use orchestrator_subsystem::{Branch, CommandError, Context, OriginalContext, ProgressSource, Subsystem};
 
 use crate::{
     ACTOR, child_spec,
@@ -33,9 +33,12 @@ impl Subsystem for Producer {
         command::run::<Self>(&command, context).await
     }
 
-    fn drop_in_config(original: DropIn) -> Result<ProducerConfig, ProducerError> {
+    fn drop_in_config(
+        original: DropIn,
+        context: &mut OriginalContext,
+    ) -> Result<ProducerConfig, ProducerError> {
         let DropIn::Fproducer(arguments) = original;
-        arguments.config()
+        arguments.config(context)
     }
 
     fn default_config() -> Result<ProducerConfig, String> {

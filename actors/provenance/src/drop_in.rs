@@ -8,7 +8,7 @@ mod part;
 use std::{collections::BTreeMap, path::Path};
 
 use clap::{Args, Subcommand};
-use orchestrator_subsystem::yaml;
+use orchestrator_subsystem::{OriginalContext, yaml};
 use serde::Deserialize;
 
 use self::part::{Part, Result, refused};
@@ -84,11 +84,11 @@ enum Database {
 }
 
 impl Arguments {
-    pub(crate) fn config(&self) -> Result<ProvenanceConfig> {
-        let Some(path) = std::env::var_os(FILE) else {
+    pub(crate) fn config(&self, context: &OriginalContext) -> Result<ProvenanceConfig> {
+        let Some(path) = context.variable(FILE) else {
             return Err(refused(format!("{FILE} is not set: let it name the YAML file of the server")));
         };
-        let path = Path::new(&path);
+        let path = Path::new(path);
         read(path, FILE, translate)
     }
 }

@@ -1,6 +1,6 @@
 //! Registration of this crate in the list of subsystems.
 
-use orchestrator_subsystem::{Branch, CommandError, Context, Subsystem};
+use orchestrator_subsystem::{Branch, CommandError, Context, OriginalContext, Subsystem};
 
 use crate::{
     child_spec,
@@ -34,9 +34,12 @@ impl Subsystem for Provenance {
         command::run(&command, context).await
     }
 
-    fn drop_in_config(original: DropIn) -> Result<ProvenanceConfig, ProvenanceError> {
+    fn drop_in_config(
+        original: DropIn,
+        context: &mut OriginalContext,
+    ) -> Result<ProvenanceConfig, ProvenanceError> {
         let DropIn::SwhProvenanceServer(arguments) = original;
-        arguments.config()
+        arguments.config(context)
     }
 
     fn default_config() -> Result<ProvenanceConfig, String> {

@@ -1,6 +1,6 @@
 //! Implementation of the [`Subsystem`] trait.
 
-use orchestrator_subsystem::{Branch, CommandError, Context, Subsystem};
+use orchestrator_subsystem::{Branch, CommandError, Context, OriginalContext, Subsystem};
 
 use crate::{
     QueueError, child_spec,
@@ -33,7 +33,7 @@ impl Subsystem for Queue {
         command::run(&command, context).await
     }
 
-    fn drop_in_config(original: DropIn) -> Result<QueueConfig, QueueError> {
+    fn drop_in_config(original: DropIn, _: &mut OriginalContext) -> Result<QueueConfig, QueueError> {
         Ok(original.into())
     }
 

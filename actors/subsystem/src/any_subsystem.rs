@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::{
     command::{CommandError, ConfigArguments, Context},
+    original::{Original, OriginalContext},
     section::{BoxError, ErasedConfig, ProgressSource, Section, SectionReload},
     subsystem::Subsystem,
 };
@@ -48,7 +49,14 @@ pub trait AnySubsystem: Send + Sync {
     ///
     /// # Errors
     /// The configuration of the replaced program cannot be used.
-    fn drop_in_section(&self, name: &str, matches: &ArgMatches) -> Option<Result<Section, BoxError>>;
+    fn drop_in_section(
+        &self,
+        name: &str,
+        matches: &ArgMatches,
+        context: &mut OriginalContext,
+    ) -> Option<Result<Section, BoxError>>;
+    /// Returns the programs whose configuration `config init` takes over.
+    fn originals(&self) -> &'static [Original];
 }
 
 impl<S: Subsystem> AnySubsystem for S {
@@ -101,12 +109,21 @@ impl<S: Subsystem> AnySubsystem for S {
         S::DropIn::augment_subcommands(parent)
     }
 
-    fn drop_in_section(&self, name: &str, matches: &ArgMatches) -> Option<Result<Section, BoxError>> {
+    fn drop_in_section(
+        &self,
+        name: &str,
+        matches: &ArgMatches,
+        context: &mut OriginalContext,
+    ) -> Option<Result<Section, BoxError>> {
         if !S::DropIn::has_subcommand(name) {
             return None;
         }
         let arguments = S::DropIn::from_arg_matches(matches).map_err(BoxError::from);
-        Some(arguments.and_then(|arguments| Ok(Section::new::<S>(S::drop_in_config(arguments)?))))
+        Some(arguments.and_then(|arguments| Ok(Section::new::<S>(S::drop_in_config(arguments, context)?))))
+    }
+
+    fn originals(&self) -> &'static [Original] {
+        S::ORIGINALS
     }
 }
 

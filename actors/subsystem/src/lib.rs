@@ -10,6 +10,7 @@
 //! | [`any_subsystem`], [`section`] | type-erased forms of a subsystem and of its section |
 //! | [`command`] | context and errors of a command |
 //! | [`wire`] | JSON types and URLs of the admin endpoint |
+//! | [`original`] | replaced programs |
 //! | [`output`], [`columns`] | text and tables for a terminal |
 //! | [`redaction`] | removal of secrets from texts |
 //! | [`yaml`], [`percent`] | configuration files and addresses of the replaced programs |
@@ -17,6 +18,7 @@
 pub mod any_subsystem;
 pub mod columns;
 pub mod command;
+pub mod original;
 pub mod output;
 pub mod percent;
 pub mod redaction;
@@ -29,6 +31,7 @@ pub mod yaml;
 pub use crate::{
     any_subsystem::AnySubsystem,
     command::{CommandError, ConfigArguments, Context, Instance, NoCommand},
+    original::{Original, OriginalContext, OriginalFile},
     output::OutputFormat,
     section::{ProgressSource, Section},
     subsystem::{Branch, Subsystem},

@@ -9,6 +9,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     command::{CommandError, Context},
+    original::{Original, OriginalContext},
     section::ProgressSource,
 };
 
@@ -40,6 +41,8 @@ pub trait Subsystem: Send + Sync + 'static {
     const DESCRIPTION: &'static str;
     /// Help text of `orchestrator NAME`.
     const COMMANDS_HELP: &'static str = "";
+    /// Programs whose configuration `config init` takes over.
+    const ORIGINALS: &'static [Original] = &[];
     /// True if the subsystem runs when nothing at all is configured.
     const RUNS_BY_DEFAULT: bool = false;
 
@@ -58,11 +61,14 @@ pub trait Subsystem: Send + Sync + 'static {
         context: &mut Context<'_>,
     ) -> impl Future<Output = Result<(), CommandError>>;
 
-    /// Converts the command line of a replaced program into the equivalent section.
+    /// Converts the command line of a replaced program into the equivalent section. `context` has its environment and takes warnings.
     ///
     /// # Errors
     /// The configuration file of the replaced program cannot be used.
-    fn drop_in_config(arguments: Self::DropIn) -> Result<Self::Config, Self::Error>;
+    fn drop_in_config(
+        arguments: Self::DropIn,
+        context: &mut OriginalContext,
+    ) -> Result<Self::Config, Self::Error>;
 
     /// Returns the section for `--only NAME` if the configuration has none.
     ///

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use orchestrator_subsystem::{
-    CommandError, ConfigArguments, Context, OutputFormat, Subsystem, columns::align, output::escape_line,
+    CommandError, ConfigArguments, Context, OriginalContext, OutputFormat, Subsystem, columns::align,
+    output::escape_line,
 };
 use serde_json::json;
 
@@ -34,14 +35,18 @@ pub(super) async fn run<S: Subsystem<Config = ProducerConfig>>(
     arguments: &PlanArguments,
     context: &mut Context<'_>,
 ) -> Result<(), CommandError> {
-    let config = configuration::<S>(arguments, context)?;
+    let mut original = OriginalContext::of_process();
+    let config = configuration::<S>(arguments, context, &mut original)?;
+    let ignored = original.take_warnings();
     let (plan, missing) = dry_run(&config, arguments.ensure_indexes).await.map_err(CommandError::Local)?;
     let secs = plan.pushing_secs(arguments.jobs_per_sec);
     let text = if arguments.form.json {
-        let answer = json!({ "plan": plan, "pushing_secs": secs, "missing_indexes": missing });
+        let answer =
+            json!({ "plan": plan, "pushing_secs": secs, "missing_indexes": missing, "warnings": ignored });
         arguments.form.print(&answer)
     } else {
-        table(&plan, secs.unwrap_or_default(), arguments.jobs_per_sec, &missing)
+        let warnings: String = ignored.iter().map(|text| format!("{}\n", escape_line(text))).collect();
+        warnings + &table(&plan, secs.unwrap_or_default(), arguments.jobs_per_sec, &missing)
     };
     context.print(&text)
 }
@@ -49,9 +54,10 @@ pub(super) async fn run<S: Subsystem<Config = ProducerConfig>>(
 fn configuration<S: Subsystem<Config = ProducerConfig>>(
     arguments: &PlanArguments,
     context: &Context<'_>,
+    original: &mut OriginalContext,
 ) -> Result<ProducerConfig, CommandError> {
     match &arguments.fproducer {
-        Some(file) => drop_in::read(file).map_err(|error| CommandError::Config(error.to_string())),
+        Some(file) => drop_in::read(file, original).map_err(|error| CommandError::Config(error.to_string())),
         None => context.configuration::<S>(&arguments.config),
     }
 }
