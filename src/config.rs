@@ -12,6 +12,7 @@ mod document;
 mod entries;
 mod environment;
 mod explain;
+pub(crate) mod init;
 mod layers;
 mod links;
 mod overrides;

@@ -29,7 +29,7 @@ use orchestrator_subsystem::{
 
 use crate::{
     cli::{ClientCommand, Target, exit_code::ExitCode},
-    config::{Config, ProgramConfig, Sources},
+    config::{Config, ProgramConfig, Sources, init::InitArguments},
     subsystems::DropIn,
     topology::ROOT,
 };
@@ -110,6 +110,10 @@ enum ConfigCommand {
     ///
     /// Example: orchestrator config print --config /etc/orchestrator/orchestrator.toml
     Print(RunArguments),
+    /// Write a commented configuration in place of another program, with the values of its configuration or unit file
+    ///
+    /// Example: orchestrator config init --for fproducer --from /etc/tanglenomicon/config.yaml --output producer.toml
+    Init(InitArguments),
     /// Print the JSON Schema of a configuration file, for editors
     ///
     /// Example: orchestrator config schema > schema.json
@@ -135,6 +139,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::Config(ConfigCommand::Print(run))) => {
             print(Config::print_effective(&Sources::from(&run)))
         }
+        Some(Command::Config(ConfigCommand::Init(arguments))) => init(&arguments),
         Some(Command::Config(ConfigCommand::Schema)) => print(Ok(Config::schema())),
         Some(Command::Demo(arguments)) => exit_code(demo::run(&arguments)),
         Some(Command::As { admin, sets, original }) => {
@@ -190,6 +195,18 @@ fn check(arguments: &RunArguments) -> ExitCode {
     print(Config::load(&arguments.into()).and_then(|config| {
         topology::check(&config)?;
         Ok(topology::build(&config, Binding::Required)?.root.outline(ROOT))
+    }))
+}
+
+/// Writes a configuration. The notes about it go to standard error.
+fn init(arguments: &InitArguments) -> ExitCode {
+    use std::io::Write;
+    print(config::init::run(arguments).map(|written| {
+        for note in &written.notes {
+            let note = escape_lines(&redact(note));
+            let _ = writeln!(std::io::stderr().lock(), "orchestrator: {note}");
+        }
+        written.text
     }))
 }
 

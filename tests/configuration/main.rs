@@ -2,6 +2,7 @@
 
 mod dropin;
 mod dropin_options;
+mod init;
 mod rejected;
 mod secrets;
 mod shipped;

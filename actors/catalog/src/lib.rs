@@ -19,6 +19,7 @@ pub mod claimed_rows;
 mod command;
 mod config;
 pub mod deferred_rows;
+mod deriva_config;
 pub mod edge;
 mod error;
 pub mod handler;

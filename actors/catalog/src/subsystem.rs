@@ -1,11 +1,14 @@
 //! Entry of this crate in the list of subsystems.
 
-use orchestrator_subsystem::{Branch, CommandError, Context, NoCommand, OriginalContext, Subsystem};
+use orchestrator_subsystem::{
+    Branch, CommandError, Context, NoCommand, Original, OriginalContext, OriginalFile, Subsystem,
+};
 
 use crate::{
     check, child_spec,
     command::{self, CatalogCommand},
     config::CatalogConfig,
+    deriva_config,
     error::CatalogError,
     handler_config::Actors,
     rule_reloader::RuleReloader,
@@ -21,6 +24,12 @@ impl Subsystem for Catalogs {
     type Command = CatalogCommand;
     type DropIn = NoCommand;
 
+    const ORIGINALS: &'static [Original] = &[Original {
+        name: "deriva-agent",
+        starts: &[],
+        file: OriginalFile::Text(deriva_config::translate),
+        example: deriva_config::EXAMPLE,
+    }];
     const NAME: &'static str = "catalog";
     const DESCRIPTION: &'static str = "Catalogs, each with its rules.";
     const COMMANDS_HELP: &'static str = "Inspect, preview and control the rules of catalogs";

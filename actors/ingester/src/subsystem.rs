@@ -1,6 +1,8 @@
 //! Entry of this crate in the list of subsystems.
 
-use orchestrator_subsystem::{Branch, CommandError, Context, OriginalContext, Subsystem};
+use orchestrator_subsystem::{
+    Branch, CommandError, Context, Original, OriginalContext, OriginalFile, Subsystem,
+};
 
 use crate::{
     check, child_spec,
@@ -21,6 +23,22 @@ impl Subsystem for Ingesters {
     type Command = IngesterCommand;
     type DropIn = DropIn;
 
+    const ORIGINALS: &'static [Original] = &[
+        Original {
+            name: "dranspose-ingester",
+            starts: &["ingester"],
+            file: OriginalFile::None,
+            example: r#"[{"name": "eiger-ingester", "stream":
+                [{"name": "eiger", "source": "stins", "upstream_url": "tcp://detector:9999"}]}]"#,
+        },
+        Original {
+            name: "dranspose-http-ingester",
+            starts: &["http_ingester"],
+            file: OriginalFile::None,
+            example: r#"[{"name": "sardana-ingester", "stream":
+                [{"name": "sardana", "source": "sardana", "listen": "0.0.0.0:8000"}]}]"#,
+        },
+    ];
     const NAME: &'static str = "ingester";
     const DESCRIPTION: &'static str = "Ingesters, each with its streams.";
     const COMMANDS_HELP: &'static str = "Inspect the ingesters";

@@ -1,6 +1,8 @@
 //! Implementation of [`Subsystem`].
 
-use orchestrator_subsystem::{Branch, CommandError, Context, OriginalContext, ProgressSource, Subsystem};
+use orchestrator_subsystem::{
+    Branch, CommandError, Context, Original, OriginalContext, OriginalFile, ProgressSource, Subsystem,
+};
 
 use crate::{
     ACTOR, child_spec,
@@ -21,6 +23,8 @@ impl Subsystem for Producer {
     type Command = ProducerCommand;
     type DropIn = DropIn;
 
+    const ORIGINALS: &'static [Original] =
+        &[Original { name: "fproducer", starts: &["client"], file: OriginalFile::Argument, example: "" }];
     const NAME: &'static str = "producer";
     const DESCRIPTION: &'static str = "The producer subsystem.";
     const COMMANDS_HELP: &'static str = "Inspect and control the producer";

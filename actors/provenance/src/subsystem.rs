@@ -1,6 +1,8 @@
 //! Registration of this crate in the list of subsystems.
 
-use orchestrator_subsystem::{Branch, CommandError, Context, OriginalContext, Subsystem};
+use orchestrator_subsystem::{
+    Branch, CommandError, Context, Original, OriginalContext, OriginalFile, Subsystem,
+};
 
 use crate::{
     child_spec,
@@ -22,6 +24,12 @@ impl Subsystem for Provenance {
     type Command = ProvenanceCommand;
     type DropIn = DropIn;
 
+    const ORIGINALS: &'static [Original] = &[Original {
+        name: "swh-provenance-server",
+        starts: &[],
+        file: OriginalFile::Variable("SWH_CONFIG_FILENAME"),
+        example: "",
+    }];
     const NAME: &'static str = "provenance";
     const DESCRIPTION: &'static str = "The provenance subsystem.";
     const COMMANDS_HELP: &'static str = "Import and query provenance rows";

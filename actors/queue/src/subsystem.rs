@@ -1,6 +1,8 @@
 //! Implementation of the [`Subsystem`] trait.
 
-use orchestrator_subsystem::{Branch, CommandError, Context, OriginalContext, Subsystem};
+use orchestrator_subsystem::{
+    Branch, CommandError, Context, Original, OriginalContext, OriginalFile, Subsystem,
+};
 
 use crate::{
     QueueError, child_spec,
@@ -20,6 +22,12 @@ impl Subsystem for Queue {
     type Command = QueueCommand;
     type DropIn = DropIn;
 
+    const ORIGINALS: &'static [Original] = &[Original {
+        name: "nixpkgs-update-supervisor",
+        starts: &["supervisor.py", "supervisor"],
+        file: OriginalFile::None,
+        example: "",
+    }];
     const NAME: &'static str = "queue";
     const DESCRIPTION: &'static str = "The queue subsystem.";
     const COMMANDS_HELP: &'static str = "Inspect and control the queue";

@@ -1,0 +1,146 @@
+//! Configuration file of deriva, `~/.deriva/config.json`: server and session, for `config init`. The agent itself is code, so the rule
+//! of the result is an example that claims nothing.
+
+use orchestrator_subsystem::OriginalContext;
+use orchestrator_supervise::sanitize_to;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// Catalog with an example rule, which only shows what it would claim.
+pub(crate) const EXAMPLE: &str = r#"[{
+    "name": "catalog",
+    "base": "https://localhost/ermrest/catalog/1",
+    "rule": [{
+        "name": "convert",
+        "table": "isa:dataset",
+        "filter": "state=actionable",
+        "dry_run": true,
+        "claim": {"set": {"state": "claimed", "claimed_by": "$token", "lease_until": "$now+15m"}},
+        "handler": {"kind": "command", "argv": ["/usr/local/bin/convert"]},
+        "done": {"state": "complete", "claimed_by": "$null", "lease_until": "$null"},
+        "fail": {"state": "actionable", "claimed_by": "$null", "lease_until": "$null", "error": "$error"}
+    }]
+}]"#;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct File {
+    server: Server,
+    session: Session,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(default)]
+struct Server {
+    protocol: String,
+    host: String,
+    catalog_id: Value,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Session {
+    timeout: Option<Timeout>,
+    bypass_cert_verify_host_list: Option<Vec<String>>,
+}
+
+/// Seconds to connect and to read, or one number for both.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Timeout {
+    Both(f64),
+    Each(f64, f64),
+}
+
+impl Default for Server {
+    /// Returns the library's defaults.
+    fn default() -> Self {
+        Self { protocol: "https".to_owned(), host: "localhost".to_owned(), catalog_id: json!(1) }
+    }
+}
+
+/// Translates the file into the section.
+///
+/// # Errors
+/// The text is not such a file. The error repeats no value.
+pub(crate) fn translate(text: &str, context: &mut OriginalContext) -> Result<Value, String> {
+    let invalid = |error: serde_json::Error| match error.line() {
+        0 => "it is no configuration of deriva".to_owned(),
+        line => format!("line {line}: it is no configuration of deriva"),
+    };
+    // A list of its values would fit the type, too.
+    let object: Map<String, Value> = serde_json::from_str(text).map_err(invalid)?;
+    let File { server: Server { protocol, host, catalog_id }, session } =
+        serde_json::from_value(Value::Object(object)).map_err(invalid)?;
+    let mut section: Value = serde_json::from_str(EXAMPLE).map_err(invalid)?;
+    let id = match catalog_id {
+        Value::String(id) => id,
+        Value::Number(id) => id.to_string(),
+        _ => return Err("server.catalog_id: write a number or a text".to_owned()),
+    };
+    let plain =
+        |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || "/?#@".contains(c));
+    if !plain(&host) || !plain(&id) || !["http", "https"].contains(&protocol.as_str()) {
+        return Err(
+            "server: write protocol http or https, the name of one host, and the catalog's number".to_owned()
+        );
+    }
+    let catalog = &mut section[0];
+    catalog["name"] = json!(sanitize_to(&host, 100));
+    catalog["base"] = json!(format!("{protocol}://{host}/ermrest/catalog/{id}"));
+    if let Some(timeout) = session.timeout {
+        let (connect, read) = match timeout {
+            Timeout::Both(secs) => (secs, secs),
+            Timeout::Each(connect, read) => (connect, read),
+        };
+        // The casts saturate; the schema refuses what is out of range.
+        catalog["connect_timeout_ms"] = json!((connect * 1_000.0) as u32);
+        catalog["read_timeout_ms"] = json!((read * 1_000.0) as u32);
+    }
+    if let Some(hosts) = session.bypass_cert_verify_host_list {
+        catalog["unverified_hosts"] = json!(hosts);
+    }
+    context
+        .warn("catalog.rule: replace the example by the agent's query, claim and work, then remove dry_run");
+    Ok(section)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CatalogConfig, check, handler_config::Actors};
+
+    fn translated(text: &str) -> Result<Vec<CatalogConfig>, String> {
+        translate(text, &mut OriginalContext::default()).map(|value| serde_json::from_value(value).unwrap())
+    }
+
+    #[test]
+    fn server_and_session_are_taken_over() {
+        let text = r#"{"server": {"protocol": "http", "host": "lab.example.org", "catalog_id": 7}, "oauth2_scopes": {},
+            "session": {"timeout": [6, 2.5], "retry_read": 4, "bypass_cert_verify_host_list": ["localhost", "lab"]}}"#;
+        let catalogs = translated(text).unwrap();
+        let catalog = &catalogs[0];
+        assert_eq!(catalog.base, "http://lab.example.org/ermrest/catalog/7");
+        assert_eq!((catalog.name.as_str(), catalog.connect_timeout_ms), ("lab.example.org", 6_000));
+        assert_eq!((catalog.read_timeout_ms, catalog.unverified_hosts.len()), (2_500, 2));
+        assert!(catalog.rule[0].dry_run, "the example claims nothing");
+        assert_eq!(check(&catalogs, &Actors::new()), Vec::<String>::new());
+        let defaults: Vec<CatalogConfig> = serde_json::from_str(EXAMPLE).unwrap();
+        assert_eq!(translated("{}").unwrap()[0].base, defaults[0].base);
+        assert_eq!(check(&defaults, &Actors::new()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn other_files_are_refused_without_their_values() {
+        for text in [
+            "secret",
+            "[]",
+            r#"{"server": {"host": "u:secret@h"}}"#,
+            r#"{"server": {"host": "secret", "protocol": "file"}}"#,
+            r#"{"server": {"catalog_id": ["secret"]}}"#,
+        ] {
+            let error = translated(text).unwrap_err();
+            assert!(!error.contains("secret"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! `orchestrator config init`: a commented configuration in place of a replaced program, with the values of that program's own
+//! configuration or unit file.
+
+mod commented;
+mod secret_files;
+mod unit_file;
+
+use std::{
+    fs,
+    io::{Read, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use orchestrator_subsystem::{
+    AnySubsystem, Original, OriginalContext, OriginalFile, Section, redaction::redact,
+};
+use orchestrator_supervise::sanitize_to;
+use tempfile::NamedTempFile;
+
+use self::{commented::Document, secret_files::SecretFile, unit_file::UnitFile};
+use super::{Config, Sources, schema::Schema};
+use crate::{
+    subsystems::{self, SUBSYSTEMS},
+    topology,
+};
+
+/// Upper bound of a file that is read, in bytes.
+const FILE_MAX: u64 = 1 << 20;
+
+/// Arguments of `config init`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct InitArguments {
+    /// Program that is replaced: nixpkgs-update-supervisor, swh-provenance-server, dranspose-ingester, dranspose-http-ingester,
+    /// fproducer or deriva-agent
+    #[arg(long = "for", value_name = "PROGRAM")]
+    program: String,
+    /// Take over the values of this file: the program's own configuration, or its systemd unit file
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// Write to this file; addresses with a password are written to files beside it [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Overwrite existing files
+    #[arg(long, requires = "output")]
+    force: bool,
+}
+
+/// Result of [`run`].
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// Configuration, if it is for standard output.
+    pub(crate) text: String,
+    /// Lines for the operator.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Writes the configuration.
+///
+/// # Errors
+/// The program is unknown, its configuration cannot be used, or a file exists already.
+pub(crate) fn run(arguments: &InitArguments) -> Result<Written> {
+    let (subsystem, original) = find(&arguments.program)?;
+    let mut context = OriginalContext::default();
+    let section = match &arguments.from {
+        Some(file) => section_of(file, subsystem, original, &mut context)
+            .with_context(|| format!("--from {}", sanitize_to(file.as_os_str().as_encoded_bytes(), 512)))?,
+        None => default_section(subsystem, original)?,
+    };
+    let mut notes = context.take_warnings();
+    let schema = Schema::whole();
+    let mut values = section.to_json()?;
+    let directory = arguments.output.as_deref().map(parent);
+    let secrets = secret_files::move_out(&mut values, section.name(), directory.as_deref(), &schema)?;
+    notes.extend(secrets.iter().map(|secret| secret.note(arguments.output.is_some())));
+    let document = Document {
+        program: original.name,
+        from: arguments.from.as_deref(),
+        section: section.name(),
+        values: &values,
+        notes: &notes,
+    };
+    let text = document.to_toml(schema.root());
+    match &arguments.output {
+        None => {
+            check(&text, &std::env::temp_dir())?;
+            Ok(Written { text, notes })
+        }
+        Some(output) => {
+            write_files(output, &text, &secrets, arguments.force)?;
+            notes.push(format!("written: {}", output.display()));
+            notes.push(format!("next: orchestrator check --config {}", output.display()));
+            Ok(Written { text: String::new(), notes })
+        }
+    }
+}
+
+/// Finds a replaced program by its name.
+fn find(program: &str) -> Result<(&'static dyn AnySubsystem, &'static Original)> {
+    let all = || {
+        SUBSYSTEMS
+            .iter()
+            .flat_map(|subsystem| subsystem.originals().iter().map(|original| (*subsystem, original)))
+    };
+    let known: Vec<_> = all().map(|(_, original)| original.name).collect();
+    let found = all().find(|(_, original)| original.name == program);
+    found.with_context(|| {
+        let program = redact(&sanitize_to(program, 100));
+        format!("--for {program}: this build replaces no such program; it replaces {}", known.join(", "))
+    })
+}
+
+fn default_section(subsystem: &dyn AnySubsystem, original: &Original) -> Result<Section> {
+    if original.example.is_empty() {
+        return subsystem.default_section().map_err(anyhow::Error::msg);
+    }
+    let example = serde_json::from_str(original.example).context("the example is no JSON")?;
+    subsystem.section(example)?.context("the example is empty")
+}
+
+/// Translates the program's configuration file, or its unit file.
+fn section_of(
+    file: &Path,
+    subsystem: &dyn AnySubsystem,
+    original: &Original,
+    context: &mut OriginalContext,
+) -> Result<Section> {
+    let text = read(file)?;
+    let name = original.name;
+    if UnitFile::is_one(file, &text) {
+        let unit = UnitFile::parse(&text)?;
+        if matches!(original.file, OriginalFile::Text(_)) {
+            bail!("{name} is configured in its own code, not in a unit file: name its JSON file instead");
+        }
+        let variables = unit.environment(context)?;
+        let arguments = unit.arguments(original, &variables)?;
+        let warnings = context.take_warnings();
+        *context = OriginalContext::new(variables);
+        warnings.into_iter().for_each(|warning| context.warn(warning));
+        return subsystems::drop_in(name, &arguments)?.section(context);
+    }
+    let path = fs::canonicalize(file)?.into_os_string();
+    match original.file {
+        OriginalFile::None => bail!("{name} has no configuration file: name its unit file instead"),
+        OriginalFile::Argument => subsystems::drop_in(name, &[path])?.section(context),
+        OriginalFile::Variable(variable) => {
+            *context = OriginalContext::new([(variable.into(), path)]);
+            subsystems::drop_in(name, &[])?.section(context)
+        }
+        OriginalFile::Text(translate) => {
+            let values = translate(&text, context).map_err(anyhow::Error::msg)?;
+            subsystem.section(values)?.context("it configures nothing")
+        }
+    }
+}
+
+fn read(file: &Path) -> Result<String> {
+    let mut text = String::new();
+    fs::File::open(file)?.take(FILE_MAX + 1).read_to_string(&mut text)?;
+    ensure!(text.len() as u64 <= FILE_MAX, "it has more than {FILE_MAX} bytes");
+    Ok(text)
+}
+
+/// Returns the directory of `file`.
+fn parent(file: &Path) -> PathBuf {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::path::absolute(parent).unwrap_or_else(|_| parent.to_owned())
+}
+
+/// Checks the text as `orchestrator check` does. Returns the file that has it.
+fn check(text: &str, directory: &Path) -> Result<NamedTempFile> {
+    let mut file = NamedTempFile::new_in(directory)
+        .with_context(|| format!("cannot write to {}", directory.display()))?;
+    file.write_all(text.as_bytes())?;
+    let sources = Sources { files: vec![file.path().to_owned()], ..Sources::default() };
+    let config = Config::load(&sources).context("the result would be invalid; correct these values first")?;
+    topology::check(&config)?;
+    Ok(file)
+}
+
+/// Writes the configuration and the secrets; none of them if a file exists and `force` is false.
+fn write_files(output: &Path, text: &str, secrets: &[SecretFile], force: bool) -> Result<()> {
+    let paths: Vec<_> = secrets.iter().map(|secret| secret.path.as_path()).chain([output]).collect();
+    if let Some(path) = paths.iter().find(|path| !force && path.exists()) {
+        bail!("{} exists already: remove it, name another one with --output, or add --force", path.display());
+    }
+    let directory = parent(output);
+    let checked = check(text, &directory)?;
+    secrets.iter().try_for_each(|secret| secret.write(force))?;
+    // Its mode is that of a temporary file, 0600: the values may be private.
+    persist(checked, output, force)
+}
+
+/// Renames a temporary file to `path`.
+fn persist(file: NamedTempFile, path: &Path, force: bool) -> Result<()> {
+    file.as_file().sync_all()?;
+    let persisted = if force { file.persist(path) } else { file.persist_noclobber(path) };
+    persisted.map(drop).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,89 @@
+//! Addresses with passwords, which a configuration must not have: each moves into a file that the configuration names.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value};
+use tempfile::NamedTempFile;
+
+use crate::config::{
+    check::Step,
+    overrides::from_json,
+    schema::{Rule, Schema},
+    secrets,
+};
+
+/// A file with one address.
+#[derive(Debug)]
+pub(super) struct SecretFile {
+    /// Key that names the file.
+    key: String,
+    /// Path of the file.
+    pub(super) path: PathBuf,
+    secret: String,
+}
+
+impl SecretFile {
+    /// Returns a line for the operator.
+    pub(super) fn note(&self, is_written: bool) -> String {
+        let (key, path) = (&self.key, self.path.display());
+        if is_written {
+            format!("{key}: the address has a password, so it is in {path}, mode 0600")
+        } else {
+            format!("{key}: the address has a password: write it into the file {path}, mode 0600")
+        }
+    }
+
+    /// Writes the file with mode 0600.
+    pub(super) fn write(&self, force: bool) -> Result<()> {
+        let directory = self.path.parent().unwrap_or(Path::new("."));
+        let mut file = NamedTempFile::new_in(directory)?;
+        writeln!(file, "{}", self.secret)?;
+        super::persist(file, &self.path, force)
+    }
+}
+
+/// Moves addresses with passwords from the section `name` into files in `directory`.
+///
+/// # Errors
+/// A key with a password has no sibling that names a file.
+pub(super) fn move_out(
+    values: &mut Value,
+    name: &str,
+    directory: Option<&Path>,
+    schema: &Schema,
+) -> Result<Vec<SecretFile>> {
+    let tree = from_json(&Value::Object(Map::from_iter([(name.to_owned(), values.clone())])));
+    let mut files = Vec::new();
+    for (steps, diagnostic) in secrets::find(&tree, schema) {
+        let Some((Step::Key(key), above)) = steps.split_last() else { continue };
+        let own_file = format!("{key}_file");
+        let rule = above.iter().try_fold(schema.root(), |rule, step| match step {
+            Step::Key(key) => rule.key(key),
+            Step::Index(_) => rule.item(),
+        });
+        // The first step is the section itself.
+        let table = above.iter().skip(1).try_fold(&mut *values, |value, step| match step {
+            Step::Key(key) => value.get_mut(key),
+            Step::Index(index) => value.get_mut(index),
+        });
+        let table = table.and_then(Value::as_object_mut);
+        let has_file = rule.and_then(|rule: Rule<'_>| rule.key(&own_file)).is_some();
+        let table = table.filter(|_| has_file).with_context(|| diagnostic.to_string())?;
+        let Some(Value::String(secret)) = table.remove(key) else { continue };
+        let key = format!("{}_file", diagnostic.key);
+        let file: String = diagnostic
+            .key
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' })
+            .collect();
+        let path = directory.map_or_else(|| PathBuf::from(&file), |directory| directory.join(&file));
+        let shown = path.to_str().context("the path of the output is not UTF-8")?;
+        table.insert(own_file, Value::String(shown.to_owned()));
+        files.push(SecretFile { key, path, secret });
+    }
+    Ok(files)
+}

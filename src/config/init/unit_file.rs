@@ -1,0 +1,261 @@
+//! systemd unit file of a replaced program: its command line and its environment.
+
+use std::{collections::BTreeMap, ffi::OsString, path::Path};
+
+use anyhow::{Context, Result, bail};
+use orchestrator_subsystem::{Original, OriginalContext};
+use orchestrator_supervise::sanitize_to;
+
+/// The parts of section `[Service]` that matter.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct UnitFile {
+    command: Vec<String>,
+    environment: Vec<(String, String)>,
+    environment_files: Vec<String>,
+}
+
+impl UnitFile {
+    /// Returns true for a unit file: by its name or by its section.
+    pub(super) fn is_one(path: &Path, text: &str) -> bool {
+        path.extension().is_some_and(|extension| extension == "service")
+            || text.lines().any(|line| line.trim() == "[Service]")
+    }
+
+    /// Parses a unit file.
+    ///
+    /// # Errors
+    /// A quote is not closed, or there is no `ExecStart`.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let (mut unit, mut in_service) = (Self::default(), false);
+        for line in joined(text) {
+            let line = line.trim();
+            if line.starts_with('[') {
+                in_service = line == "[Service]";
+                continue;
+            }
+            let Some((key, value)) =
+                line.split_once('=').filter(|_| in_service && !line.starts_with(['#', ';']))
+            else {
+                continue;
+            };
+            let value = value.trim();
+            match key.trim() {
+                // An empty value removes the earlier ones.
+                "ExecStart" => unit.command = words(value).context("ExecStart")?,
+                "Environment" if value.is_empty() => unit.environment.clear(),
+                "Environment" => {
+                    let pairs = words(value).context("Environment")?;
+                    let split = |pair: &String| {
+                        pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    };
+                    unit.environment.extend(pairs.iter().filter_map(split));
+                }
+                "EnvironmentFile" if value.is_empty() => unit.environment_files.clear(),
+                "EnvironmentFile" => unit.environment_files.push(value.to_owned()),
+                _ => {}
+            }
+        }
+        if unit.command.is_empty() {
+            bail!("it has no ExecStart in [Service]");
+        }
+        Ok(unit)
+    }
+
+    /// Returns the variables of `Environment` and of the files, which win.
+    ///
+    /// # Errors
+    /// A file cannot be read and is not optional.
+    pub(super) fn environment(&self, context: &mut OriginalContext) -> Result<BTreeMap<OsString, OsString>> {
+        let mut variables: BTreeMap<OsString, OsString> =
+            self.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        for file in &self.environment_files {
+            let (is_optional, path) =
+                file.strip_prefix('-').map_or((false, file.as_str()), |path| (true, path));
+            let shown = sanitize_to(path, 512);
+            let text = match super::read(Path::new(path)) {
+                Ok(text) => text,
+                Err(_) if is_optional => {
+                    context.warn(format!(
+                        "EnvironmentFile={file}: it is missing, so its variables are not taken over"
+                    ));
+                    continue;
+                }
+                Err(error) => return Err(error.context(format!("EnvironmentFile={shown}"))),
+            };
+            for line in
+                joined(&text).iter().map(|line| line.trim()).filter(|line| !line.starts_with(['#', ';']))
+            {
+                let Some((name, value)) = line.split_once('=') else { continue };
+                let value = words(value).with_context(|| format!("EnvironmentFile={shown}"))?.join(" ");
+                variables.insert(name.trim().into(), value.into());
+            }
+        }
+        Ok(variables)
+    }
+
+    /// Returns the arguments of the program itself, with variables replaced.
+    ///
+    /// # Errors
+    /// The command does not start the program, or has specifiers, whose values are unknown.
+    pub(super) fn arguments(
+        &self,
+        original: &Original,
+        variables: &BTreeMap<OsString, OsString>,
+    ) -> Result<Vec<OsString>> {
+        let Original { name, starts, .. } = original;
+        let is_start = |word: &String| {
+            let last = word.rsplit('/').next().unwrap_or_default();
+            last == *name || starts.contains(&last)
+        };
+        let Some(start) = self.command.iter().position(is_start) else {
+            // A program that is configured by variables alone may be started by any command.
+            if starts.is_empty() {
+                return Ok(Vec::new());
+            }
+            bail!("its ExecStart does not start {name}: none of its words is {}", starts.join(" or "));
+        };
+        let arguments = &self.command[start + 1..];
+        if let Some(word) = arguments.iter().find(|word| word.replace("%%", "").contains('%')) {
+            bail!("ExecStart: {} has a specifier: write its value", sanitize_to(word, 100));
+        }
+        let value = |variable: &str| variables.get(&OsString::from(variable)).cloned().unwrap_or_default();
+        let replaced = arguments.iter().flat_map(|word| match variable(word) {
+            // Without braces, the value is split into words.
+            Some((variable, false)) => {
+                let value = value(variable).to_string_lossy().into_owned();
+                value.split_whitespace().map(OsString::from).collect()
+            }
+            Some((variable, true)) => vec![value(variable)],
+            None => vec![OsString::from(word.replace("%%", "%").replace("$$", "$"))],
+        });
+        Ok(replaced.collect())
+    }
+}
+
+/// Returns the variable of a word that is `$NAME` or `${NAME}`, and whether it has braces.
+fn variable(word: &str) -> Option<(&str, bool)> {
+    let rest = word.strip_prefix('$')?;
+    let braced = rest.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let (name, has_braces) = braced.map_or((rest, false), |name| (name, true));
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_name.then_some((name, has_braces))
+}
+
+/// Returns the lines, with those joined that end with a backslash.
+fn joined(text: &str) -> Vec<String> {
+    let (mut lines, mut open) = (Vec::<String>::new(), false);
+    for line in text.lines() {
+        let (part, continues) = line.strip_suffix('\\').map_or((line, false), |part| (part, true));
+        match lines.last_mut().filter(|_| open) {
+            Some(last) => {
+                last.push(' ');
+                last.push_str(part);
+            }
+            None => lines.push(part.to_owned()),
+        }
+        open = continues;
+    }
+    lines
+}
+
+/// Splits a value into words, with quotes and backslashes as in systemd.
+fn words(value: &str) -> Result<Vec<String>> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match (c, quote) {
+            ('\\', _) => {
+                let escaped = chars.next().context("a backslash ends it")?;
+                word.get_or_insert_default().push(match escaped {
+                    'n' => '\n',
+                    't' => '\t',
+                    's' => ' ',
+                    other => other,
+                });
+            }
+            (c, Some(open)) if c == open => quote = None,
+            ('"' | '\'', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, None) if c.is_whitespace() => words.extend(word.take()),
+            (c, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    if quote.is_some() {
+        bail!("a quote is not closed");
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use orchestrator_subsystem::OriginalFile;
+
+    use super::*;
+
+    const PROGRAM: Original = Original {
+        name: "program",
+        starts: &["program.py", "client"],
+        file: OriginalFile::None,
+        example: "",
+    };
+
+    fn arguments(text: &str) -> Result<Vec<String>> {
+        let unit = UnitFile::parse(text)?;
+        let variables = unit.environment(&mut OriginalContext::default())?;
+        let arguments = unit.arguments(&PROGRAM, &variables)?;
+        Ok(arguments.into_iter().map(|argument| argument.into_string().unwrap()).collect())
+    }
+
+    #[test]
+    fn arguments_are_read_as_by_systemd() {
+        for (command, wanted) in [
+            ("/opt/program.py a b", &["a", "b"][..]),
+            ("-/usr/bin/python3 -u /opt/program.py \"a b\" 'c d' e\\ f", &["a b", "c d", "e f"]),
+            ("/opt/bin/runner client \\\n    /etc/x.yaml", &["/etc/x.yaml"]),
+            ("/opt/bin/runner client ${FILE} $MORE 100%% $$5", &["/etc/a b.yaml", "x", "y", "100%", "$5"]),
+            ("/usr/bin/orchestrator as program a ''", &["a", ""]),
+        ] {
+            let unit = format!(
+                "[Unit]\nExecStart=no\n[Service]\n# ExecStart=no\nExecStart=first\nExecStart={command}\nEnvironment=\"FILE=/etc/a b.yaml\" MORE='x y'\n"
+            );
+            assert_eq!(arguments(&unit).unwrap(), wanted, "{command}");
+        }
+    }
+
+    #[test]
+    fn unusable_unit_files_are_refused() {
+        for (unit, said) in [
+            ("[Service]\n", "no ExecStart"),
+            ("[Unit]\nExecStart=program.py\n", "no ExecStart"),
+            ("[Service]\nExecStart=/bin/other a\n", "none of its words is program.py or client"),
+            ("[Service]\nExecStart=program.py %h/x\n", "%h/x has a specifier"),
+            ("[Service]\nExecStart=program.py \"x\n", "a quote is not closed"),
+            (
+                "[Service]\nExecStart=program.py x\nEnvironmentFile=/nowhere/env\n",
+                "EnvironmentFile=/nowhere/env",
+            ),
+        ] {
+            let text = format!("{:#}", arguments(unit).unwrap_err());
+            assert!(text.contains(said), "{unit}: {text}");
+        }
+    }
+
+    #[test]
+    fn files_with_variables_win_and_may_be_optional() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "# comment\nA=\"from file\"\nB=2\n").unwrap();
+        let text = format!(
+            "[Service]\nExecStart=program.py\nEnvironment=A=1 C=3\nEnvironmentFile={}\nEnvironmentFile=-/nowhere/env\n",
+            file.path().display()
+        );
+        let mut context = OriginalContext::default();
+        let variables = UnitFile::parse(&text).unwrap().environment(&mut context).unwrap();
+        let pairs: Vec<_> =
+            variables.iter().map(|(name, value)| (name.to_str().unwrap(), value.to_str().unwrap())).collect();
+        assert_eq!(pairs, [("A", "from file"), ("B", "2"), ("C", "3")]);
+        assert!(context.take_warnings()[0].contains("-/nowhere/env: it is missing"));
+    }
+}

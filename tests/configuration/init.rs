@@ -1,0 +1,201 @@
+//! `orchestrator config init`: its result is valid and has the values of the replaced program's configuration or unit file.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use orchestrator_harness::TestEnv;
+use serde_json::{Value, json};
+
+const CONFIG: i32 = 78;
+const ALL: [&str; 6] = [
+    "nixpkgs-update-supervisor",
+    "swh-provenance-server",
+    "dranspose-ingester",
+    "dranspose-http-ingester",
+    "fproducer",
+    "deriva-agent",
+];
+
+fn env() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
+}
+
+/// Runs `config init --for PROGRAM --from FILE --output out.toml`. Returns the configuration as it is read.
+fn init(env: &TestEnv, program: &str, name: &str, text: &str) -> Value {
+    let from = env.path().join(name);
+    fs::write(&from, text).expect("write a file");
+    let (code, out, err) =
+        env.cli(&["config", "init", "--for", program, "--from", name, "--output", "out.toml"]);
+    assert!(code == 0 && out.is_empty(), "{program}: {err}");
+    let (code, tree, err) = env.cli(&["check", "--config", "out.toml"]);
+    assert!(code == 0 && !tree.is_empty(), "{program}: {err}");
+    read(&env.path().join("out.toml"))
+}
+
+fn read(path: &Path) -> Value {
+    let text = fs::read_to_string(path).expect("a configuration");
+    toml::from_str(&text).expect("TOML")
+}
+
+#[test]
+fn each_program_has_a_commented_configuration_that_is_valid() {
+    for program in ALL {
+        let env = env();
+        let (code, text, err) = env.cli(&["config", "init", "--for", program]);
+        assert_eq!(code, 0, "{program}: {err}");
+        fs::write(env.path().join("a.toml"), &text).expect("write a file");
+        let (code, _, err) = env.cli(&["check", "--config", "a.toml"]);
+        assert_eq!(code, 0, "{program}: {err}\n{text}");
+        assert!(
+            text.starts_with(&format!("# Configuration of orchestrator in place of {program}.\n")),
+            "{text}"
+        );
+        assert!(text.lines().all(|line| !line.starts_with("# ") || line.chars().count() <= 100), "{text}");
+        for key in ["#retry_max_ms = 60000", "#filter = ", "[admin]"] {
+            assert!(text.contains(&format!("\n{key}")), "{program}: {key}: {text}");
+        }
+    }
+    let (_, text, _) = env().cli(&["config", "init", "--for", "fproducer"]);
+    for line in [
+        "# Tangles of a page. A stencil that has been started keeps its own.\n#page_size = 500\n",
+        "#[producer.on_complete]\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
+fn a_unit_file_of_the_supervisor_is_taken_over() {
+    let env = env();
+    let unit = "[Unit]\nDescription=Supervisor\n\n[Service]\nEnvironment=STATE=/var/lib/n\nExecStart=/usr/bin/python3 /opt/supervisor.py \\\n    ${STATE} /var/lib/fetchers \"/run/my worker.sock\"\nRestart=always\n";
+    let config = init(&env, "nixpkgs-update-supervisor", "n.service", unit);
+    let wanted =
+        json!({"database": "/var/lib/n", "input_dir": "/var/lib/fetchers", "socket": "/run/my worker.sock"});
+    assert_eq!(config["queue"], wanted);
+    assert!(config["admin"].is_object() && config.get("producer").is_none(), "{config}");
+}
+
+#[test]
+fn the_producers_file_is_taken_over_and_its_password_moves_into_a_file() {
+    let env = env();
+    let yaml = "faktory-connection-info: {port: 7420, domain: faktory}\ndb-connection-info: {domain: mongo, port: 27017, user: root, password: 's3cr3t/1', database: t}\ntangle-collections: {stencil_col_name: s, col_name: arborescent_tangles, page_size: 250}\nextra: 1\n";
+    let config = init(&env, "fproducer", "config.yaml", yaml);
+    let producer = &config["producer"];
+    assert_eq!(
+        (&producer["page_size"], &producer["faktory"]["url"]),
+        (&json!(250), &json!("tcp://faktory:7420"))
+    );
+    assert_eq!(producer["mongodb"]["stencils"], "s");
+    assert!(
+        producer["mongodb"].get("uri").is_none() && producer["mongodb"].get("tangles").is_none(),
+        "{config}"
+    );
+    let file = producer["mongodb"]["uri_file"].as_str().expect("a path").to_owned();
+    let secret = fs::read_to_string(&file).expect("the secret");
+    assert_eq!(secret, "mongodb://root:s3cr3t%2F1@mongo:27017/?authSource=admin\n");
+    let mode = |path: &str| fs::metadata(path).expect("a file").permissions().mode() & 0o777;
+    assert_eq!(mode(&file), 0o600);
+    let text = fs::read_to_string(env.path().join("out.toml")).expect("a configuration");
+    assert!(!text.contains("s3cr3t") && text.contains("extra: unknown key, ignored"), "{text}");
+
+    // A second run refuses to overwrite either file.
+    let again = ["config", "init", "--for", "fproducer", "--from", "config.yaml", "--output", "out.toml"];
+    let (code, _, err) = env.cli(&again);
+    assert!(code == CONFIG && err.contains("exists already") && err.contains("--force"), "{err}");
+    fs::remove_file(env.path().join("out.toml")).expect("it exists");
+    let (code, _, err) = env.cli(&again);
+    assert!(code == CONFIG && err.contains("producer.mongodb.uri exists already"), "{err}");
+    assert!(!env.path().join("out.toml").exists());
+    let (code, _, err) = env.cli(&[&again[..], &["--force"]].concat());
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(read(&env.path().join("out.toml"))["producer"], config["producer"]);
+
+    let unit = "[Service]\nExecStart=/opt/bin/runner client config.yaml --strict\n";
+    fs::write(env.path().join("p.service"), unit).expect("write a file");
+    let (code, text, err) = env.cli(&["config", "init", "--for", "fproducer", "--from", "p.service"]);
+    assert!(code == 0 && text.contains("\ncompat = \"strict\"\n"), "{text}{err}");
+    assert!(
+        err.contains("write it into the file producer.mongodb.uri") && !text.contains("s3cr3t"),
+        "{text}{err}"
+    );
+}
+
+#[test]
+fn the_provenance_servers_file_is_taken_over_directly_and_by_its_unit_file() {
+    let yaml = "provenance:\n  rabbitmq:\n    url: amqp://broker:5672/%2f\n    batch_size: 50\n    storage_config: {cls: postgresql, db: 'host=db user=me password=s3cr3t dbname=p'}\n";
+    let unit = |path: &Path| {
+        let path = path.join("p.yml");
+        format!(
+            "[Service]\nEnvironment=SWH_CONFIG_FILENAME={}\nExecStart=/usr/bin/python3 -c \"from swh import *\"\n",
+            path.display()
+        )
+    };
+    for by_unit in [false, true] {
+        let env = env();
+        fs::write(env.path().join("p.yml"), yaml).expect("write a file");
+        let (name, text) = if by_unit { ("p.service", unit(env.path())) } else { ("p.yml", yaml.to_owned()) };
+        let config = init(&env, "swh-provenance-server", name, &text);
+        let provenance = &config["provenance"];
+        assert_eq!((&provenance["transport"], &provenance["batch"]), (&json!("amqp"), &json!(50)));
+        assert_eq!(provenance["amqp"]["url"], "amqp://broker:5672/%2f");
+        assert_eq!(provenance["writer"]["kind"], "postgres");
+        let file = provenance["postgres"]["dsn_file"].as_str().expect("a path");
+        let secret = fs::read_to_string(file).expect("the secret");
+        assert_eq!(secret, "host=db user=me password=s3cr3t dbname=p\n");
+    }
+}
+
+#[test]
+fn unit_files_of_ingesters_are_taken_over() {
+    let unit = "[Service]\nEnvironment=INGESTER_URL=tcp://node7:10010 REDIS_URL=redis://r:6379/2\nExecStart=/opt/bin/dranspose ingester -c ZmqPullSingleIngester -u tcp://detector:9999 -n eiger\n";
+    let config = init(&env(), "dranspose-ingester", "i.service", unit);
+    let ingester = &config["ingester"][0];
+    assert_eq!((&ingester["name"], &ingester["listen"]), (&json!("eiger-ingester"), &json!("0.0.0.0:10010")));
+    assert_eq!(ingester["redis_url"], "redis://r:6379/2");
+    let wanted =
+        json!([{"name": "eiger", "source": "ZmqPullSingleIngester", "upstream_url": "tcp://detector:9999"}]);
+    assert_eq!(ingester["stream"], wanted);
+    let unit =
+        "[Service]\nExecStart=dranspose http_ingester -c dranspose.ingesters.http_sardana:app -p 8001 -n s\n";
+    let config = init(&env(), "dranspose-http-ingester", "h.service", unit);
+    assert_eq!(config["ingester"][0]["stream"][0]["listen"], "0.0.0.0:8001");
+}
+
+#[test]
+fn derivas_file_is_taken_over() {
+    let text = r#"{"server": {"host": "lab", "catalog_id": 7}, "session": {"timeout": [6, 30]}}"#;
+    let config = init(&env(), "deriva-agent", "config.json", text);
+    let catalog = &config["catalog"][0];
+    assert_eq!(
+        (&catalog["base"], &catalog["read_timeout_ms"]),
+        (&json!("https://lab/ermrest/catalog/7"), &json!(30_000))
+    );
+    assert_eq!(catalog["rule"][0]["dry_run"], true, "the example claims nothing");
+}
+
+#[test]
+fn what_cannot_be_taken_over_is_refused_and_nothing_is_written() {
+    for (program, name, text, said) in [
+        ("cron", "x", "", "replaces no such program; it replaces nixpkgs-update-supervisor"),
+        ("fproducer", "x.yaml", "a: 1", "it is missing"),
+        ("fproducer", "x.service", "[Service]\nExecStart=/bin/true\n", "does not start fproducer"),
+        ("fproducer", "x.service", "[Service]\nExecStart=runner client %i\n", "has a specifier"),
+        ("nixpkgs-update-supervisor", "x.json", "{}", "name its unit file instead"),
+        (
+            "nixpkgs-update-supervisor",
+            "x.service",
+            "[Service]\nExecStart=supervisor.py a b\n",
+            "required arguments",
+        ),
+        ("deriva-agent", "x.json", "[]", "no configuration of deriva"),
+        ("deriva-agent", "x.service", "[Service]\nExecStart=a\n", "name its JSON file"),
+    ] {
+        let env = env();
+        fs::write(env.path().join(name), text).expect("write a file");
+        let (code, out, err) =
+            env.cli(&["config", "init", "--for", program, "--from", name, "--output", "out.toml"]);
+        assert!(code == CONFIG && out.is_empty() && err.contains(said), "{program} {text}: {err}");
+        assert!(!env.path().join("out.toml").exists());
+    }
+    let (code, _, err) = env().cli(&["config", "init", "--for", "fproducer", "--from", "/nowhere"]);
+    assert!(code == CONFIG && err.contains("--from /nowhere: No such file"), "{err}");
+}
