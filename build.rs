@@ -2,7 +2,6 @@
 //!
 //! `ORCHESTRATOR_COMMIT` names the commit; without it, a release build asks git. A build without git, or with a damaged Cargo.lock,
 //! succeeds and knows less.
-#![expect(clippy::print_stdout, reason = "cargo reads the results from standard output")]
 
 use std::{
     env, fs,

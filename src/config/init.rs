@@ -2,16 +2,17 @@
 //! configuration or unit file.
 
 mod commented;
+mod files;
 mod secret_files;
 mod unit_file;
 
 use std::{
     fs,
-    io::{Read, Write},
+    io::Write,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use orchestrator_subsystem::{
     AnySubsystem, Original, OriginalContext, OriginalFile, Section, redaction::redact,
@@ -19,15 +20,17 @@ use orchestrator_subsystem::{
 use orchestrator_supervise::sanitize_to;
 use tempfile::NamedTempFile;
 
-use self::{commented::Document, secret_files::SecretFile, unit_file::UnitFile};
+use self::{
+    commented::Document,
+    files::{persist, read},
+    secret_files::SecretFile,
+    unit_file::UnitFile,
+};
 use super::{Config, Sources, schema::Schema};
 use crate::{
     subsystems::{self, SUBSYSTEMS},
     topology,
 };
-
-/// Upper bound of a file that is read, in bytes.
-const FILE_MAX: u64 = 1 << 20;
 
 /// Arguments of `config init`.
 #[derive(Debug, Clone, Args)]
@@ -155,13 +158,6 @@ fn section_of(
     }
 }
 
-fn read(file: &Path) -> Result<String> {
-    let mut text = String::new();
-    fs::File::open(file)?.take(FILE_MAX + 1).read_to_string(&mut text)?;
-    ensure!(text.len() as u64 <= FILE_MAX, "it has more than {FILE_MAX} bytes");
-    Ok(text)
-}
-
 /// Returns the directory of `file`.
 fn parent(file: &Path) -> PathBuf {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -190,11 +186,4 @@ fn write_files(output: &Path, text: &str, secrets: &[SecretFile], force: bool) -
     secrets.iter().try_for_each(|secret| secret.write(force))?;
     // Its mode is that of a temporary file, 0600: the values may be private.
     persist(checked, output, force)
-}
-
-/// Renames a temporary file to `path`.
-fn persist(file: NamedTempFile, path: &Path, force: bool) -> Result<()> {
-    file.as_file().sync_all()?;
-    let persisted = if force { file.persist(path) } else { file.persist_noclobber(path) };
-    persisted.map(drop).with_context(|| format!("cannot write {}", path.display()))
 }

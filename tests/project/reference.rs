@@ -47,6 +47,7 @@ fn the_metrics_table_lists_exactly_the_metrics() {
     // The producer's servers do not exist.
     let producer = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
         .set("producer.faktory.url=tcp://127.0.0.1:1")
+        .set("producer.on_complete.argv=[\"/bin/true\"]")
         .set("producer.mongodb.uri=mongodb://127.0.0.1:1");
     let _producing = producer.start();
     // Catalog server and broker do not exist.

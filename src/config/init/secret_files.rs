@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 use tempfile::NamedTempFile;
 
+use super::files::persist;
 use crate::config::{
     check::Step,
     overrides::from_json,
@@ -42,7 +43,7 @@ impl SecretFile {
         let directory = self.path.parent().unwrap_or(Path::new("."));
         let mut file = NamedTempFile::new_in(directory)?;
         writeln!(file, "{}", self.secret)?;
-        super::persist(file, &self.path, force)
+        persist(file, &self.path, force)
     }
 }
 

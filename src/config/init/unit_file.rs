@@ -6,6 +6,8 @@ use anyhow::{Context, Result, bail};
 use orchestrator_subsystem::{Original, OriginalContext};
 use orchestrator_supervise::sanitize_to;
 
+use super::files::read;
+
 /// The parts of section `[Service]` that matter.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct UnitFile {
@@ -72,7 +74,7 @@ impl UnitFile {
             let (is_optional, path) =
                 file.strip_prefix('-').map_or((false, file.as_str()), |path| (true, path));
             let shown = sanitize_to(path, 512);
-            let text = match super::read(Path::new(path)) {
+            let text = match read(Path::new(path)) {
                 Ok(text) => text,
                 Err(_) if is_optional => {
                     context.warn(format!(

@@ -26,8 +26,6 @@ pub const ON_COMPLETE: &str = "on_complete";
 const RETRY: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(60) };
 /// Time for which a stop waits for the attempt in progress. A delivery without a record is repeated with the same id.
 const DRAIN: Duration = Duration::from_secs(5);
-/// Captured part of a receiver's output, in bytes.
-const OUTPUT_KEPT: usize = 1_024;
 
 /// Receiver of completed TCNs.
 #[derive(Debug, Clone)]

@@ -1,5 +1,6 @@
 //! Default mode under faults: every job is pushed, and repeated only if its acknowledgement was lost.
 
+mod completions;
 mod dry_run;
 mod faults;
 mod instances;

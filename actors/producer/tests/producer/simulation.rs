@@ -25,7 +25,7 @@ use orchestrator_producer::{
 };
 use tokio::time::Instant;
 
-pub(crate) use self::run::{End, run, settings};
+pub(crate) use self::run::{End, run, run_delivering, settings};
 
 /// State of database and queue.
 #[derive(Debug, Default)]

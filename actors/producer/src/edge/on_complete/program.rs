@@ -14,13 +14,15 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::OUTPUT_KEPT;
 use crate::completion::Completion;
 
 /// Time between SIGTERM at the time-out and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 /// Time for which pipes are read after the end: a process that left the group may hold them open.
 const LINGER: Duration = Duration::from_millis(500);
+
+/// Captured end of each output, in bytes.
+const OUTPUT_KEPT: usize = 1_024;
 
 /// Program, started in a process group that ends with it.
 #[derive(Debug, Clone)]

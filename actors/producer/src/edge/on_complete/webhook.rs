@@ -16,9 +16,10 @@ use orchestrator_edge::{
 use orchestrator_supervise::sanitize_to;
 use tokio::time::{Instant, timeout_at};
 
-use super::OUTPUT_KEPT;
 use crate::completion::Completion;
 
+/// Captured beginning of an error's body, in bytes.
+const OUTPUT_KEPT: usize = 1_024;
 /// Upper bound of the time to connect.
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -114,4 +115,74 @@ async fn exchange(mut connection: Connection, request: Request) -> Result<(Statu
         }
     }
     Ok((status, head))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::{TcpListener, TcpStream},
+        thread,
+    };
+
+    use super::*;
+    use crate::completion::CompletionId;
+
+    /// Starts a server that calls `answer` for each connection, after its request.
+    fn server(mut answer: impl FnMut(TcpStream) + Send + 'static) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/tcn?token=secret", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                // The request is small, so one read has its beginning.
+                let _ = stream.read(&mut [0; 4_096]);
+                answer(stream);
+            }
+        });
+        url
+    }
+
+    async fn refusal(url: &str, timeout: Duration) -> String {
+        let id = CompletionId::random();
+        let completion = Completion { id, tcn: 5, stencils: 2, jobs: 7, started_ms: None, completed_ms: 1 };
+        let webhook = Webhook::new(url, None, None, timeout).unwrap();
+        let text = webhook.deliver(&completion).await.unwrap_err();
+        assert!(text.len() < 2 * OUTPUT_KEPT && !text.contains("secret"), "{text}");
+        text
+    }
+
+    #[tokio::test]
+    async fn hostile_answers_are_short_refusals() {
+        let (secs, endless) = (Duration::from_secs(60), |head: &'static str, part: &'static str| {
+            server(move |mut stream| {
+                let mut sent = stream.write_all(head.as_bytes());
+                while sent.is_ok() {
+                    sent = stream.write_all(part.as_bytes());
+                }
+            })
+        });
+        let head = "HTTP/1.1 500 Error\r\ntransfer-encoding: chunked\r\n\r\n";
+        let text = refusal(&endless(head, "4\r\n\u{1b}[2J\r\n"), secs).await;
+        assert!(text.contains("answered with status 500: ") && !text.contains('\u{1b}'), "{text}");
+        let text = refusal(&endless("HTTP/1.1 200 OK\r\n", "x-more: and more\r\n"), secs).await;
+        assert!(text.contains("no answer from"), "{text}");
+        let text = refusal(&endless("", "HTTP/1.1 102 Processing\r\n\r\n"), secs).await;
+        assert!(text.contains("no answer from"), "{text}");
+        let text = refusal(&server(drop), secs).await;
+        assert!(text.contains("no answer from"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_redirection_and_a_silent_server_are_refusals() {
+        let moved = |mut stream: TcpStream| {
+            let _ = stream
+                .write_all(b"HTTP/1.1 302 Found\r\nlocation: http://secret/\r\ncontent-length: 0\r\n\r\n");
+        };
+        let text = refusal(&server(moved), Duration::from_secs(60)).await;
+        assert!(text.contains("status 302: no redirection is followed"), "{text}");
+        let mut kept = Vec::new();
+        let silent = server(move |stream| kept.push(stream));
+        let text = refusal(&silent, Duration::from_millis(200)).await;
+        assert!(text.contains("no answer from") && text.contains("within 200ms"), "{text}");
+    }
 }

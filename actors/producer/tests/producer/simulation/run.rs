@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use orchestrator_producer::{
     advance::{Action, Event, Machine},
+    completion::Delivery,
     environment::Stopped,
     executor::{Executor, Settings},
     store::Store,
     watermark::WaterMarks,
 };
+use orchestrator_supervise::Outbox;
 
 use super::{POLL, SimulatedProcess};
 
@@ -42,18 +44,46 @@ pub(crate) async fn run(machine: Machine, settings: Settings, process: &Simulate
 
 /// Runs a producer over another database until it ends.
 pub(crate) async fn run_with_store(
-    mut machine: Machine,
+    machine: Machine,
     settings: Settings,
     store: impl Store,
     process: &SimulatedProcess,
 ) -> End {
     let settings = Settings { poll: process.poll, ..settings };
-    let mut executor = Executor::new(settings, store, process.clone(), process.clone());
+    let executor = Executor::new(settings, store, process.clone(), process.clone());
+    run_with_executor(machine, executor, process).await
+}
+
+/// Runs a producer that requests deliveries of completed TCNs, until it ends.
+pub(crate) async fn run_delivering(
+    machine: Machine,
+    settings: Settings,
+    process: &SimulatedProcess,
+    requests: Outbox<Delivery>,
+) -> End {
+    let settings = Settings { poll: process.poll, ..settings };
+    let executor = Executor::new(settings, process.clone(), process.clone(), process.clone());
+    run_with_executor(machine, executor.delivering(requests), process).await
+}
+
+async fn run_with_executor(
+    mut machine: Machine,
+    mut executor: Executor<impl Store, SimulatedProcess, SimulatedProcess>,
+    process: &SimulatedProcess,
+) -> End {
     let run = async {
         let mut event = Event::Started;
         loop {
             match machine.on(event) {
                 end @ (Action::Finish | Action::Halt(_)) => {
+                    match executor.deliver_completions().await {
+                        Ok(true) => {}
+                        Ok(false) => {
+                            event = Event::LeaseLost;
+                            continue;
+                        }
+                        Err(Stopped) => return End::Stopped,
+                    }
                     executor.release_lease().await;
                     return End::Returned(end);
                 }
