@@ -142,6 +142,11 @@ fn a_webhook_gets_the_same_id_after_kill_nine_and_does_not_hold_up_the_next_tcn(
     eventually("both to be recorded", || site.status()["undelivered"] == 2);
     let link = || site.base().link("producer/on_complete");
     eventually("the refusal to be shown", || link().reason.contains("answered with status 500: not now"));
+    let (code, status, err) = site.base().cli(&["producer", "status"]);
+    assert!(
+        code == 0 && status.contains("hook") && status.contains("on_complete: http://127.0.0.1"),
+        "{status}{err}"
+    );
     instance.kill_nine();
     let before = webhook.posts();
     let id = |post: &Post| post.body["id"].as_str().expect("an id").to_owned();
@@ -158,6 +163,8 @@ fn a_webhook_gets_the_same_id_after_kill_nine_and_does_not_hold_up_the_next_tcn(
     assert_eq!((id(&after[0]), &after[0].body), (id(&before[0]), &before[0].body), "as before the kill");
     assert_eq!(after.iter().map(id).collect::<BTreeSet<_>>().len(), 2, "{after:?}");
     assert_eq!(link().state, "up");
+    let (code, status, err) = site.base().cli(&["producer", "status"]);
+    assert!(code == 0 && !status.contains("hook") && !status.contains("on_complete"), "{status}{err}");
     assert_eq!(records(&database)["completions"], json!({}));
     assert!(instance.terminate().success());
     let log = site.base().log();

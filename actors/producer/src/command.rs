@@ -71,9 +71,15 @@ async fn links(context: &Context<'_>) -> Result<String, CommandError> {
     let tree = context.tree(BRANCH).await?;
     let mut text = String::new();
     tree.root.walk(&mut |node| {
-        if let Some(link) = node.link.as_ref().filter(|link| link.state != "up") {
+        let is_away = |state: &str| !matches!(state, "up" | "idle");
+        if let Some(link) = node.link.as_ref().filter(|link| is_away(&link.state)) {
             let reason = link.reason.as_deref().unwrap_or(&link.state);
-            text.push_str(&format!("no connection to {}: {reason}\n", link.kind));
+            let subject = if node.path.ends_with("/on_complete") {
+                "on_complete".to_owned()
+            } else {
+                format!("no connection to {}", link.kind)
+            };
+            text.push_str(&format!("{subject}: {reason}\n"));
         }
     });
     Ok(text)
