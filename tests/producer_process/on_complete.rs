@@ -1,16 +1,18 @@
 //! Program or webhook that receives each completed TCN: at least once, with an id, and without holding up the next TCN.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
     thread,
+    time::Duration,
 };
 
 use orchestrator_harness::{
     DATABASE, Faktory, FaktoryWorker, Instance, MongoDb, ProducerEnv, STENCILS, Tanglenomicon, eventually,
+    load::{SeededRng, for_each_seed},
 };
 use serde_json::{Value, json};
 
@@ -169,6 +171,52 @@ fn a_webhook_gets_the_same_id_after_kill_nine_and_does_not_hold_up_the_next_tcn(
     assert!(instance.terminate().success());
     let log = site.base().log();
     assert!(!log.contains("S3CR3T") && !log.contains("T0K3N"), "{log}");
+}
+
+/// Kills at random times, with a webhook that refuses some of the time.
+#[test]
+fn kills_at_random_times_lose_no_completion_and_change_no_id() {
+    for_each_seed("ORCHESTRATOR_PRODUCER_KILL_ROUNDS", 1, |seed| {
+        let mut rng = SeededRng::new(seed);
+        let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
+        let all = Tanglenomicon {
+            completed_and_max: (3, 8),
+            stencils: vec![(4, 2, 2), (5, 2, 3), (6, 3, 3), (7, 3, 4), (8, 4, 4)],
+            tangles: vec![(2, 4), (3, 3), (4, 5)],
+        };
+        all.fill(&database);
+        let _worker = FaktoryWorker::start(&queue, "arborescent");
+        let webhook = Webhook::start("204 No Content");
+        let site = ProducerEnv::new(BINARY, &database, &queue)
+            .set("producer.lease_ms=3000")
+            .set("producer.page_size=1")
+            .set("producer.until_done=true")
+            .set(&format!("producer.on_complete.url={}", webhook.url));
+        for status in ["503 Busy", "204 No Content", "503 Busy"] {
+            webhook.answer(status);
+            let (before, mut instance) = (webhook.posts().len(), Instance::spawn(site.command()));
+            eventually("a delivery, or the end", || {
+                webhook.posts().len() > before || instance.ended().is_some()
+            });
+            thread::sleep(Duration::from_micros(rng.below(40_000) as u64));
+            if instance.ended().is_none() {
+                instance.kill_nine();
+            }
+        }
+        webhook.answer("204 No Content");
+        let mut instance = Instance::spawn(site.command());
+        assert_eq!(instance.wait().code(), Some(0), "{}", site.base().log());
+        let posts = webhook.posts();
+        let mut ids: BTreeMap<i64, BTreeSet<String>> = BTreeMap::new();
+        for post in &posts {
+            let tcn = post.body["tcn"].as_i64().expect("a TCN");
+            ids.entry(tcn).or_default().insert(post.body["id"].as_str().expect("an id").to_owned());
+        }
+        assert_eq!(ids.keys().copied().collect::<Vec<_>>(), [4, 5, 6, 7, 8], "{posts:?}");
+        assert!(ids.values().all(|ids| ids.len() == 1), "{posts:?}");
+        assert_eq!(records(&database)["completions"], json!({}));
+        eprintln!("seed {seed}: {} deliveries of 5 completions", posts.len());
+    });
 }
 
 fn tempfile_with(text: &str) -> tempfile::NamedTempFile {
