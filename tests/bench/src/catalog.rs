@@ -38,6 +38,9 @@ pub(crate) struct Options {
     /// Rounds of ours, and of the original, in turn
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// Measure only the claims of all agents after notices
+    #[arg(long)]
+    claims: bool,
 }
 
 /// The figures.
@@ -45,6 +48,10 @@ pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
     // Each agent runs in a directory of its own.
     let binary = &std::fs::canonicalize(binary).context("find the binary: build it with --release")?;
     let broker = Rabbit::start_at_default_port();
+    if options.claims {
+        let ours = competing(binary, &broker, options.agents);
+        return Ok(json!({ "bench": "catalog", "agents": options.agents, "competing": ours }));
+    }
     let (mut ours, mut theirs, mut times) = (Vec::new(), Vec::new(), Vec::new());
     let mut memory = 0;
     for _ in 0..options.rounds {
@@ -64,6 +71,7 @@ pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
         "times_the_original": rounded(median(times)),
         "claim_p50_ms": { "coalesce_100": claims(binary, &broker, 100), "coalesce_0": claims(binary, &broker, 0),
             "original": claims_of_the_original(&broker) },
+        "competing": competing(binary, &broker, options.agents),
         "idle": idle, "resident_mib": mib(resident), "original_resident_mib": mib(memory),
     }))
 }
@@ -132,9 +140,37 @@ fn claims(binary: &Path, broker: &Rabbit, coalesce_ms: u32) -> f64 {
     let _instance = env.start();
     listening(broker, 1);
     one_by_one(&server, "claimed");
+    until_claimed(&server)
+}
+
+/// Median time from the making of a row to its claim, milliseconds.
+fn until_claimed(server: &Ermrest) -> f64 {
     let times =
         server.rows("Foo").iter().map(|row| 1e3 * (seconds(&row["RMT"]) - seconds(&row["RCT"]))).collect();
     (median(times) * 10.0).round() / 10.0
+}
+
+/// Claims of rows that come one by one, by agents that all get each notice.
+fn competing(binary: &Path, broker: &Rabbit, agents: usize) -> Value {
+    let server = server(broker);
+    let env = |_| CatalogEnv::new(binary, &server).notices(&broker.url()).rule(CLAIM_ONLY);
+    let sites: Vec<_> = (0..agents).map(env).collect();
+    let instances: Vec<_> = sites.iter().map(CatalogEnv::start).collect();
+    listening(broker, instances.len());
+    let requests = || -> u64 {
+        let log = server.log();
+        let statuses = log["statuses"].as_object().expect("counts by status");
+        let of_agents = |status: &&String| status.starts_with("GET") || status.starts_with("PUT");
+        statuses.keys().filter(of_agents).filter_map(|status| statuses[status].as_u64()).sum()
+    };
+    let before = requests();
+    one_by_one(&server, "claimed");
+    // The last row's notices have been handled, too.
+    sleep(Duration::from_secs(1));
+    let per_row = (requests() - before) as f64 / f64::from(SINGLE);
+    drop(instances);
+    listening(broker, 0);
+    json!({ "claim_p50_ms": until_claimed(&server), "requests_per_row": (per_row * 10.0).round() / 10.0 })
 }
 
 fn claims_of_the_original(broker: &Rabbit) -> f64 {
