@@ -36,8 +36,16 @@ use self::{
     unconfirmed_claim::UnconfirmedClaim,
 };
 use crate::{
-    claimed_rows::ClaimedRows, config::Guard, deferred_rows::DeferredRows, handler::Handler, rule::Rule,
-    service::Service, state_change::StateChange, status::StatusReporter, wall_clock::WallClock,
+    claimed_rows::ClaimedRows,
+    config::Guard,
+    deferred_rows::DeferredRows,
+    handler::Handler,
+    polling::{PollIntervals, Polling},
+    rule::Rule,
+    service::Service,
+    state_change::StateChange,
+    status::StatusReporter,
+    wall_clock::WallClock,
 };
 
 /// Context that the agents of one catalog share.
@@ -53,15 +61,19 @@ pub struct AgentContext<S> {
     pub max_batch: usize,
     /// Enables conditional reads (`If-None-Match`).
     pub cache: bool,
+    /// Intervals of polling.
+    pub intervals: PollIntervals,
     /// Time that running handlers get after a stop.
     pub grace: Duration,
 }
 
-/// Input of an agent from the poller and from operators.
+/// Input of an agent from notices and from operators.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Triggers {
-    /// Number of requested polls; a new value means that there may be work.
-    pub polls: u64,
+    /// Number of change notices of the server; a new value means that there may be work.
+    pub notices: u64,
+    /// Notices arrive.
+    pub notices_up: bool,
     /// Number of polls requested by operators, which also end parking and backoff.
     pub forced_polls: u64,
     /// No rows are claimed while set.
@@ -74,6 +86,7 @@ pub struct Agent<S, H> {
     context: AgentContext<S>,
     handler: Rc<H>,
     reporter: StatusReporter,
+    polling: Polling,
     poll_state: PollState,
     rows: ClaimedRows,
     /// Cancels the handler of a lost row.
@@ -116,6 +129,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let held_rows = rule.held_query().map(|query| changes(query, rule.take_over(), false));
         let batch = context.max_batch;
         Self {
+            polling: Polling::new(context.intervals),
             poll_state: PollState::new(candidates, held_rows),
             deferred: DeferredRows::new(rule.backoff),
             recurrence_logged: false,
@@ -155,7 +169,10 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             let mut deadline = self.next_deadline();
             if pending_request.is_none() {
                 match self.next_request(now) {
-                    Next::Request(next) => pending_request = Some(next),
+                    Next::Request(next) => {
+                        self.polling.request_started();
+                        pending_request = Some(next);
+                    }
                     Next::Wait(until) => deadline = [deadline, until].into_iter().flatten().min(),
                     Next::Finished => return,
                 }

@@ -11,8 +11,6 @@ use crate::config::RuleConfig;
 pub(crate) struct Commands {
     /// Rule to run; None: the child finishes the claimed rows and ends.
     pub(crate) config: Option<RuleConfig>,
-    /// Number of requested polls.
-    pub(crate) polls: u64,
     /// Number of polls requested by operators.
     pub(crate) forced_polls: u64,
     /// The child has ended for good.
@@ -26,18 +24,13 @@ pub(crate) struct Assignment(Arc<watch::Sender<Commands>>);
 impl Assignment {
     /// Assigns a rule.
     pub(crate) fn new(config: RuleConfig) -> Self {
-        let commands = Commands { config: Some(config), polls: 0, forced_polls: 0, ended: false };
+        let commands = Commands { config: Some(config), forced_polls: 0, ended: false };
         Self(Arc::new(watch::Sender::new(commands)))
     }
 
     /// Subscribes the child to its commands.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Commands> {
         self.0.subscribe()
-    }
-
-    /// Requests a poll.
-    pub(crate) fn poll(&self) {
-        self.0.send_modify(|commands| commands.polls += 1);
     }
 
     /// Requests a poll that also ends parking and backoff.

@@ -117,10 +117,11 @@ fn catalog(
         agent: config.agent().into(),
         max_batch: config.max_batch as usize,
         cache: config.cache,
+        intervals: config.poll_intervals(),
         grace: Duration::from_millis(config.grace_ms.into()),
     };
     let (children, vacancies) = children(MAX_RULES);
-    let factory = RuleChildFactory { context, actors: actors.clone() };
+    let factory = RuleChildFactory { context, actors: actors.clone(), notices: notices.clone() };
     let (rules, first) = Rules::new(&config.rule, children, factory);
     let active = SupervisorSpec::new(Strategy::OneForOne).limits(RULE_LIMITS);
     let active = first.into_iter().fold(active, SupervisorSpec::child);

@@ -1,26 +1,21 @@
-//! The actor CatalogPoller: triggers the polls of the rules, adds and removes their children, and
-//! answers operators.
+//! The actor CatalogPoller: adds and removes the children of the rules, and answers operators.
 
 mod console;
-mod timing;
 
 use std::time::Duration;
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ChildrenError, Factory, Handle, MailboxSlot, MetricKind, StartCx, State,
+    Answer, Child, ChildCx, ChildrenError, Factory, Handle, MailboxSlot, StartCx, State,
 };
 
 use crate::{
     config::CatalogConfig,
     edge::notices::Notices,
     messages::SetRules,
-    polling::Polling,
     rules::{Rules, Step},
     service::Service,
 };
 
-/// Help text of the poller's metric.
-const POLLS_HELP: &str = "Polls triggered by notices or by the interval.";
 /// Delay before a failed change of the children is retried.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -34,7 +29,7 @@ pub struct CatalogPoller<S> {
     changing: bool,
 }
 
-/// Factory of the child. It triggers `rules` after notices and at intervals.
+/// Factory of the child.
 pub(crate) fn factory<S: Service + Clone + Unpin + Send + 'static>(
     config: &CatalogConfig,
     slot: MailboxSlot<CatalogPoller<S>>,
@@ -50,14 +45,6 @@ pub(crate) fn factory<S: Service + Clone + Unpin + Send + 'static>(
 
 impl<S: Service + Clone + Unpin + Send + 'static> Child for CatalogPoller<S> {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
-        let timer = timing::PollTimer {
-            polling: Polling::new(self.config.poll_intervals()),
-            notices: self.notices.clone(),
-            rules: self.rules.clone(),
-            cx: self.cx.clone(),
-            polls: cx.vitals().register("polls", "", MetricKind::Counter, POLLS_HELP),
-        };
-        cx.spawn(timer.run(), |_, (), _| ());
         self.change_children(cx);
     }
 }

@@ -1,9 +1,19 @@
-//! Decision when to poll (CONTRACT CO05 to CO07): at once after a single notice, once for a burst
-//! of notices, and at intervals without notices. Pure: the time is an argument.
+//! Decision when a rule polls (CONTRACT CO05 to CO07, CO13, CO14): at once after a single notice, once
+//! for a burst of notices, and at intervals without notices. Pure: times and random numbers are
+//! arguments.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use tokio::time::Instant;
+
+/// Time after the answer to a write in which its own notice is expected.
+const OWN_NOTICE: Duration = Duration::from_secs(1);
+/// Maximum number of own writes whose notices are expected.
+const OWN_WRITES_MAX: usize = 64;
+/// Bounds of the time that a notice waits after a lost claim; `coalesce_ms` lies between them or is
+/// replaced by the nearer one.
+const LOST_MIN: Duration = Duration::from_millis(20);
+const LOST_MAX: Duration = Duration::from_millis(100);
 
 /// Intervals of polling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,18 +38,99 @@ pub struct Polling {
     /// Time of an event that requires a poll at once, without a notice.
     at_once: Option<Instant>,
     notices_up: bool,
+    /// Notices since the request in flight began. Only its result shows whether one of them is its
+    /// own.
+    during_request: Option<Received>,
+    /// Answers of own writes whose notices have not arrived.
+    own_writes: VecDeque<Instant>,
+    /// Time of the poll that follows own notices if no other poll does.
+    check_at: Option<Instant>,
+    /// Time that notices wait, since another agent was faster at the last claim.
+    lost_delay: Option<Duration>,
+}
+
+/// Notices that were received during a request.
+#[derive(Debug, Clone, Copy, Default)]
+struct Received {
+    count: u64,
+    /// Times of the first and the last one.
+    span: Option<(Instant, Instant)>,
 }
 
 impl Polling {
     /// Creates the state before the first poll, which is due at once.
     pub fn new(intervals: PollIntervals) -> Self {
-        Self { intervals, last_poll: None, pending_notices: None, at_once: None, notices_up: false }
+        Self {
+            intervals,
+            last_poll: None,
+            pending_notices: None,
+            at_once: None,
+            notices_up: false,
+            during_request: None,
+            own_writes: VecDeque::new(),
+            check_at: None,
+            lost_delay: None,
+        }
     }
 
-    /// Records a notice.
-    pub fn notice(&mut self, now: Instant) {
-        let first = self.pending_notices.map_or(now, |(first, _)| first);
-        self.pending_notices = Some((first, now));
+    /// Records `count` notices.
+    pub fn notice(&mut self, count: u64, now: Instant) {
+        match &mut self.during_request {
+            _ if count == 0 => {}
+            Some(received) => {
+                received.count = received.count.saturating_add(count);
+                received.span = Some(extended(received.span, (now, now)));
+            }
+            None => self.sort_out(count, (now, now), now),
+        }
+    }
+
+    /// Records that a request begins, which may write.
+    pub fn request_started(&mut self) {
+        self.during_request = Some(Received::default());
+    }
+
+    /// Records the end of the request; `wrote` if the server has carried out a write, which causes one
+    /// notice.
+    pub fn request_ended(&mut self, wrote: bool, now: Instant) {
+        if wrote && self.notices_up {
+            if self.own_writes.len() == OWN_WRITES_MAX {
+                self.own_writes.pop_front();
+            }
+            self.own_writes.push_back(now);
+        }
+        if let Some(Received { count, span: Some(span) }) = self.during_request.take() {
+            self.sort_out(count, span, now);
+        }
+    }
+
+    /// Takes own notices out of `count` notices that arrived in `span`; the others are pending.
+    fn sort_out(&mut self, count: u64, span: (Instant, Instant), now: Instant) {
+        while self.own_writes.front().is_some_and(|answered| *answered + OWN_NOTICE < span.0) {
+            self.own_writes.pop_front();
+        }
+        let own = usize::try_from(count).unwrap_or(usize::MAX).min(self.own_writes.len());
+        self.own_writes.drain(..own);
+        if own > 0 {
+            // The own notice may be lost and another client's be taken for it, or the write itself may
+            // have made candidates.
+            self.check_at.get_or_insert(now + self.intervals.coalesce_max);
+        }
+        if count > own as u64 {
+            self.pending_notices = Some(extended(self.pending_notices, span));
+        }
+    }
+
+    /// Records that another agent was faster at a claim: the next notices wait for a random time, so
+    /// that its winner goes first. `unit` is random, 0 to 1.
+    pub fn claim_lost(&mut self, unit: f64) {
+        let span = self.intervals.coalesce.clamp(LOST_MIN, LOST_MAX);
+        self.lost_delay = Some(span.mul_f64(0.5 + 0.5 * unit));
+    }
+
+    /// Records a successful claim.
+    pub fn claimed(&mut self) {
+        self.lost_delay = None;
     }
 
     /// Records that notices came up or went down. Some may have been missed, so a change requires a
@@ -47,6 +138,7 @@ impl Polling {
     pub fn set_notices_up(&mut self, there: bool, now: Instant) {
         if self.notices_up != there {
             self.notices_up = there;
+            self.own_writes.clear();
             self.at_once = Some(now);
         }
     }
@@ -54,7 +146,7 @@ impl Polling {
     /// Records that a poll begins, which covers all earlier notices.
     pub fn polled(&mut self, now: Instant) {
         self.last_poll = Some(now);
-        (self.pending_notices, self.at_once) = (None, None);
+        (self.pending_notices, self.at_once, self.check_at) = (None, None, None);
     }
 
     /// Returns the time of the next poll; None: at once. It is the poll interval after the last poll, or
@@ -67,10 +159,25 @@ impl Polling {
         let poll = if self.notices_up { poll } else { poll.min(poll_without_notices) };
         let after_notice = self.pending_notices.map(|(first, last)| {
             // The original delays every notice, also a single one.
-            if first >= last_poll + coalesce { first } else { (last + coalesce).min(first + coalesce_max) }
+            let due = if first >= last_poll + coalesce {
+                first
+            } else {
+                (last + coalesce).min(first + coalesce_max)
+            };
+            due.max(first + self.lost_delay.unwrap_or_default())
         });
-        [Some(last_poll + poll), after_notice, self.at_once].into_iter().flatten().min()
+        [Some(last_poll + poll), after_notice, self.at_once, self.check_at].into_iter().flatten().min()
     }
+
+    /// Returns true if a poll is due.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.due().is_none_or(|due| due <= now)
+    }
+}
+
+/// Extends a span of time.
+fn extended(span: Option<(Instant, Instant)>, by: (Instant, Instant)) -> (Instant, Instant) {
+    span.map_or(by, |(first, last)| (first.min(by.0), last.max(by.1)))
 }
 
 #[cfg(test)]
@@ -109,12 +216,12 @@ mod tests {
     fn a_single_notice_polls_at_once_and_a_burst_polls_once() {
         let now = Instant::now();
         let mut polling = polled_with_notices(INTERVALS, now);
-        polling.notice(now + ms(1_000));
+        polling.notice(1, now + ms(1_000));
         assert_eq!(polling.due(), Some(now + ms(1_000)));
         polling.polled(now + ms(1_000));
         assert_eq!(polling.due(), Some(now + ms(1_000) + INTERVALS.poll), "told once, looked once");
         for after in [1_010, 1_040, 1_090] {
-            polling.notice(now + ms(after));
+            polling.notice(1, now + ms(after));
         }
         assert_eq!(polling.due(), Some(now + ms(1_190)));
     }
@@ -130,7 +237,7 @@ mod tests {
                 polled.push(due);
                 polling.polled(due);
             }
-            polling.notice(now);
+            polling.notice(1, now);
         }
         assert!(polled.len() > 1_000, "{}", polled.len());
         assert!(polled.windows(2).all(|pair| pair[1] - pair[0] <= ms(550)), "it starves");
@@ -159,7 +266,127 @@ mod tests {
         assert_eq!(polling.due(), Some(now + ms(250)));
     }
 
+    #[test]
+    fn own_notices_before_and_after_the_answer_are_not_followed_at_once() {
+        let now = Instant::now();
+        for before_the_answer in [true, false] {
+            let mut polling = polled_with_notices(INTERVALS, now);
+            polling.request_started();
+            let (answered, noticed) =
+                (now + ms(1_020), now + ms(if before_the_answer { 1_010 } else { 1_030 }));
+            if before_the_answer {
+                polling.notice(1, noticed);
+            }
+            polling.request_ended(true, answered);
+            if !before_the_answer {
+                polling.notice(1, noticed);
+            }
+            assert_eq!(polling.due(), Some(answered.max(noticed) + INTERVALS.coalesce_max), "a late check");
+            // One more is another client's.
+            polling.notice(1, now + ms(1_040));
+            assert_eq!(polling.due(), Some(now + ms(1_040)));
+        }
+    }
+
+    #[test]
+    fn a_notice_during_a_query_leads_to_another_one() {
+        let now = Instant::now();
+        let mut polling = polled_with_notices(INTERVALS, now);
+        polling.polled(now + ms(1_000));
+        polling.request_started();
+        polling.notice(1, now + ms(1_001));
+        assert_eq!(polling.due(), Some(now + ms(1_000) + INTERVALS.poll), "the answer is awaited");
+        polling.request_ended(false, now + ms(1_002));
+        assert_eq!(polling.due(), Some(now + ms(1_101)));
+    }
+
+    #[test]
+    fn an_own_notice_that_never_comes_hides_no_other_for_long() {
+        let now = Instant::now();
+        let mut polling = polled_with_notices(INTERVALS, now);
+        polling.request_started();
+        polling.request_ended(true, now);
+        let other = now + OWN_NOTICE;
+        polling.notice(1, other);
+        assert_eq!(polling.due(), Some(other + INTERVALS.coalesce_max));
+        polling.polled(other + INTERVALS.coalesce_max);
+        polling.request_started();
+        polling.request_ended(true, other + ms(1_000));
+        polling.notice(1, other + ms(2_001));
+        assert_eq!(polling.due(), Some(other + ms(2_001)), "too late for the own one");
+    }
+
+    #[test]
+    fn a_lost_claim_delays_notices_until_one_is_won() {
+        let now = Instant::now();
+        let mut polling = polled_with_notices(INTERVALS, now);
+        for (unit, delay) in [(0.0, 50), (0.5, 75), (1.0, 100)] {
+            polling.claim_lost(unit);
+            polling.notice(1, now + ms(1_000));
+            assert_eq!(polling.due(), Some(now + ms(1_000 + delay)));
+            polling.polled(now);
+        }
+        polling.claimed();
+        polling.notice(1, now + ms(1_000));
+        assert_eq!(polling.due(), Some(now + ms(1_000)));
+        let mut eager = polled_with_notices(PollIntervals { coalesce: ms(0), ..INTERVALS }, now);
+        eager.claim_lost(0.0);
+        eager.notice(1, now);
+        assert_eq!(eager.due(), Some(now + LOST_MIN / 2));
+    }
+
     proptest! {
+        /// Notices of own writes and of other clients in any order, also lost and late ones: a poll that
+        /// begins after another client's notice follows it, at the latest after both delays.
+        #[test]
+        fn each_notice_is_followed_by_a_poll(
+            events in proptest::collection::vec((0u64..400, 0u8..6, 0.0f64..1.0), 1..200),
+        ) {
+            let begun = Instant::now();
+            let mut polling = polled_with_notices(INTERVALS, begun);
+            let (mut now, mut unseen, mut in_flight): (_, Option<Instant>, _) = (begun, None, false);
+            for (later, kind, unit) in events {
+                let next = now + ms(later);
+                while !in_flight && let Some(due) = polling.due().filter(|due| *due <= next) {
+                    let due = due.max(now);
+                    if let Some(notice) = unseen.take() {
+                        prop_assert!(due - notice <= INTERVALS.coalesce_max + ms(400), "{:?}", due - notice);
+                    }
+                    polling.polled(due);
+                    now = due;
+                }
+                now = next;
+                match kind {
+                    0 if !in_flight => {
+                        polling.request_started();
+                        in_flight = true;
+                    }
+                    // Whether it wrote or not, and whether its notice came or not.
+                    _ if in_flight => {
+                        if kind > 2 {
+                            polling.notice(1, now);
+                            unseen.get_or_insert(now);
+                        }
+                        polling.request_ended(kind % 2 == 0, now);
+                        in_flight = false;
+                    }
+                    1 => polling.claim_lost(unit),
+                    2 => polling.claimed(),
+                    _ => {
+                        polling.notice(1, now);
+                        unseen.get_or_insert(now);
+                    }
+                }
+            }
+            if in_flight {
+                polling.request_ended(true, now);
+            }
+            if let Some(notice) = unseen {
+                let due = polling.due().expect("a time");
+                prop_assert!(due - notice <= INTERVALS.coalesce_max + ms(400), "{:?}", due - notice);
+            }
+        }
+
         /// A poll follows each notice within `coalesce_max`, and the last poll within the interval.
         #[test]
         fn no_notice_waits_longer_than_the_maximum(events in proptest::collection::vec((0u64..900, 0u8..3), 1..200)) {
@@ -183,7 +410,7 @@ mod tests {
                     0 => polling.set_notices_up(false, now),
                     1 => polling.set_notices_up(true, now),
                     _ => {
-                        polling.notice(now);
+                        polling.notice(1, now);
                         unseen.get_or_insert(now);
                     }
                 }

@@ -11,6 +11,7 @@ use crate::{
     agent::{Agent, AgentContext, Triggers},
     assignment::{Assignment, Commands},
     config::RuleConfig,
+    edge::notices::{NoticeState, Notices},
     handler_config::Actors,
     rule::Rule,
     service::Service,
@@ -33,6 +34,7 @@ pub(crate) struct RuleHandle {
 pub(crate) struct RuleChildFactory<S> {
     pub(crate) context: AgentContext<S>,
     pub(crate) actors: Actors,
+    pub(crate) notices: Notices,
 }
 
 impl<S: Service + Clone + Send + 'static> RuleChildFactory<S> {
@@ -67,13 +69,14 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
     /// Runs until a stop, or until it has neither a rule nor claimed rows.
     async fn run(self) -> Result<(), Fault> {
         let mut commands = self.assignment.subscribe();
+        let mut notices = self.factory.notices.clone();
         let mut agents: FuturesUnordered<LocalBoxFuture<'static, ()>> = FuturesUnordered::new();
         let (mut active_config, mut retire) = (None, StopToken::new());
-        let triggers = watch::Sender::new(self.triggers(&commands.borrow()));
+        let triggers = watch::Sender::new(self.triggers(&commands.borrow(), notices.state()));
         loop {
             let stopping = self.cx.stop.is_cancelled();
             let wanted = commands.borrow_and_update().clone();
-            triggers.send_replace(self.triggers(&wanted));
+            triggers.send_replace(self.triggers(&wanted, notices.mark_seen()));
             if wanted.config != active_config && !stopping {
                 retire.cancel();
                 retire = StopToken::new();
@@ -89,15 +92,17 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
             tokio::select! {
                 Some(()) = agents.next(), if !agents.is_empty() => {}
                 _ = commands.changed() => {}
+                _ = notices.changed() => {}
                 () = self.pause_changed(paused) => {}
                 () = self.cx.stop.cancelled(), if !stopping => {}
             }
         }
     }
 
-    fn triggers(&self, commands: &Commands) -> Triggers {
+    fn triggers(&self, commands: &Commands, notices: NoticeState) -> Triggers {
         Triggers {
-            polls: commands.polls,
+            notices: notices.count,
+            notices_up: notices.is_up,
             forced_polls: commands.forced_polls,
             paused: self.cx.vitals.is_paused(),
         }

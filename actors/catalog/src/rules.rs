@@ -117,11 +117,6 @@ impl<S: Service + Clone + Send + 'static> Rules<S> {
         }
     }
 
-    /// Triggers a poll of all rules.
-    pub(crate) fn poll(&self) {
-        self.set.lock().active.values().for_each(|rule| rule.assignment.poll());
-    }
-
     /// Triggers a poll that also ends parking and backoff; returns false if there is no such rule.
     pub(crate) fn force_poll(&self, name: &str) -> bool {
         let set = self.set.lock();

@@ -1,9 +1,15 @@
 //! Interface to a catalog's server. A trait, so that tests can return responses that a real server
 //! gives rarely.
 
+use std::ops::RangeInclusive;
+
 use bytes::Bytes;
 
 use crate::priority_semaphore::WritePriority;
+
+/// Delay after an aborted transaction, in milliseconds. Random, so that competitors do not collide
+/// again.
+pub(crate) const ABORTED_MS: RangeInclusive<u64> = 20..=200;
 
 /// A read (CONTRACT CP01, CP05).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +56,9 @@ pub enum RequestError {
     /// 412: the catalog has changed since the read. Nothing was written.
     #[error("the catalog has changed since it was read")]
     PreconditionFailed,
+    /// 503 `Transaction aborted.` of a claim: another write came first. Nothing was written.
+    #[error("the server aborted the claim because of another write")]
+    Aborted,
     /// No connection, 429 or 503: the request was not carried out and may succeed later.
     #[error("{0}")]
     Unavailable(String),
@@ -71,7 +80,7 @@ pub enum RequestError {
 }
 
 /// Access to one catalog. Before a call returns an error, aborted transactions (503 `Transaction
-/// aborted.`) are retried and credentials are read again once. At most one write runs at a time.
+/// aborted.`) are retried, but those of claims, and credentials are read again once. At most one write runs at a time.
 pub trait Service {
     /// Reads rows.
     fn get(&self, get: Get) -> impl Future<Output = Result<CatalogResponse, RequestError>>;

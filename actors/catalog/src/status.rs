@@ -111,6 +111,8 @@ pub struct StatusReporter {
 metrics! {
     /// Metrics of one rule.
     struct RuleMetrics by "rule" {
+        /// Finished polls, after notices or the interval.
+        polls: counter(""),
         /// Rows claimed.
         claimed: counter("rows"),
         /// Rows claimed after another agent's lease had ended.
@@ -222,6 +224,7 @@ impl StatusReporter {
 
     /// Records the end of a poll.
     pub fn polled(&self, now: Timestamp) {
+        self.metrics.polls.add(1);
         self.change(|status| {
             status.polls += 1;
             status.last_poll = Some(crate::path::instant(now));

@@ -12,11 +12,11 @@ use super::{
 use crate::{handler::Handler, outcome_kind::OutcomeKind, service::Service, status::Count};
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
-    /// Applies the input of the poller and of operators.
+    /// Applies the input of notices and of operators.
     pub(super) fn apply_triggers(&mut self, triggers: Triggers, applied: &mut Triggers) {
-        if triggers.polls != applied.polls {
-            self.poll_state.wanted = true;
-        }
+        let now = Instant::now();
+        self.polling.set_notices_up(triggers.notices_up, now);
+        self.polling.notice(triggers.notices.wrapping_sub(applied.notices), now);
         if triggers.forced_polls != applied.forced_polls {
             self.parked = None;
             self.read_outage.reset();
@@ -141,6 +141,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             self.last_was_write = false;
             return self.poll(Target::Candidates, now);
         }
+        waits.extend(self.polling.due());
         if self.has_room()
             && let Some(due) = self.poll_state.held_rows_due()
         {
@@ -154,7 +155,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     fn may_poll(&self, now: Instant) -> bool {
         let parked = self.parked.as_ref().is_some_and(|(_, until)| *until > now);
-        let ready = self.poll_state.wanted && self.has_room() && !self.deferred.is_full();
+        let wanted = self.poll_state.wanted || self.polling.is_due(now);
+        let ready = wanted && self.has_room() && !self.deferred.is_full();
         ready && !self.paused && !self.is_stopping() && !parked
     }
 
@@ -217,6 +219,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     /// Handles the result of a request.
     pub(super) fn handle_result(&mut self, result: RequestResult) {
+        self.polling.request_ended(result.wrote(), Instant::now());
         match result {
             RequestResult::Polled(poll) => self.handle_poll(*poll),
             RequestResult::Settled(settled) => self.handle_settled(settled),

@@ -7,6 +7,8 @@ use orchestrator_edge::cap_backoff;
 use orchestrator_supervise::{Backoff, sanitize};
 use tokio::time::Instant;
 
+use crate::service::ABORTED_MS;
+
 const FIRST: Duration = Duration::from_millis(50);
 /// Refused credentials need an operator.
 const DENIED: Duration = Duration::from_secs(15);
@@ -42,6 +44,12 @@ impl Outage {
         // All competitors retry at once; a random delay separates them.
         let span = (so_far / 4).clamp(Duration::from_millis(4), Duration::from_millis(100));
         self.until = Some(now + span.mul_f64(fastrand::f64()));
+    }
+
+    /// Records a claim whose transaction the server aborted, because another write came first.
+    pub(super) fn aborted(&mut self, now: Instant) {
+        self.since.get_or_insert(now);
+        self.until = Some(now + Duration::from_millis(fastrand::u64(ABORTED_MS)));
     }
 
     fn wait(&mut self, span: Duration, now: Instant) {

@@ -44,6 +44,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 change.set_query(self.rule.query(time, self.deferred.len()));
                 idle = self.poll_state.idle.take();
                 self.poll_state.wanted = false;
+                self.polling.polled(now);
             }
             Target::HeldRows => {
                 let every = self.rule.lease().unwrap_or_default() / 4;
@@ -110,8 +111,11 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 self.reporter.count(Count::PassedOver, change.passed_over.len());
                 // Skipped rows may still be candidates.
                 self.poll_state.wanted = true;
-                if !change.passed_over.is_empty() && change.changed.is_empty() {
+                if change.changed.is_empty() {
+                    self.polling.claim_lost(fastrand::f64());
                     self.read_outage.conflicted(now);
+                } else {
+                    self.polling.claimed();
                 }
                 self.handle_claimed(change.changed, &request);
             }
@@ -201,7 +205,12 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         match error {
             RequestError::PreconditionFailed => {
                 self.reporter.count(Count::Conflicts, 1);
+                self.polling.claim_lost(fastrand::f64());
                 self.read_outage.conflicted(now);
+            }
+            RequestError::Aborted => {
+                self.polling.claim_lost(fastrand::f64());
+                self.read_outage.aborted(now);
             }
             RequestError::PayloadTooLarge => self.reduce_batch(now),
             RequestError::Unavailable(reason) | RequestError::OutcomeUnknown(reason) => {

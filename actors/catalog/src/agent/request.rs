@@ -10,6 +10,7 @@ use crate::{
     claimed_rows::Batch,
     handler::{Outcome, Row},
     service::{CatalogResponse, RequestError},
+    state_change::ChangeResult,
 };
 
 /// Result of a request to the server.
@@ -19,6 +20,19 @@ pub(super) enum RequestResult {
     Renewed(BatchResult, Instant),
     Confirmed(UnconfirmedClaim, Result<Vec<Row>, RequestError>),
     Checked(Vec<u64>, Result<Vec<Row>, RequestError>),
+}
+
+impl RequestResult {
+    /// Returns true if the server has carried out a write.
+    pub(super) fn wrote(&self) -> bool {
+        match self {
+            Self::Polled(poll) => matches!(poll.result, ChangeResult::Changed(_)),
+            Self::Settled(settled) | Self::Renewed(settled, _) => {
+                matches!(settled.answer, Ok(CatalogResponse::Rows { .. }))
+            }
+            Self::Confirmed(..) | Self::Checked(..) => false,
+        }
+    }
 }
 
 /// A written batch with its response.

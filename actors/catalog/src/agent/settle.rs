@@ -173,7 +173,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             }
             Err(RequestError::OutcomeUnknown(reason)) => self.retry_batch(&batch, reason, now),
             Err(RequestError::Unavailable(reason)) => self.write_outage.failed(reason, now),
-            Err(RequestError::PreconditionFailed) => self.write_outage.conflicted(now),
+            Err(RequestError::PreconditionFailed | RequestError::Aborted) => {
+                self.write_outage.conflicted(now)
+            }
             Err(RequestError::Unauthorized(reason)) => self.write_outage.denied(reason, now),
             Err(RequestError::PayloadTooLarge) => self.reduce_batch(now),
             Err(RequestError::Rejected(reason) | RequestError::NotFound(reason)) => {

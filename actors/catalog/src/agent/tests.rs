@@ -1,6 +1,7 @@
 //! An agent on an in-memory table, with tokio's paused clock.
 
 mod claims;
+mod competition;
 mod faults;
 mod settlements;
 mod table;
@@ -61,7 +62,7 @@ impl Fixture {
         let clock = WallClock::Fixed { at, since: Instant::now() };
         let table = Table::new(clock);
         table.insert(rows);
-        let (triggers, _) = watch::channel(Triggers::default());
+        let (triggers, _) = watch::channel(Triggers { notices_up: true, ..Triggers::default() });
         let (stop, retire) = (StopToken::new(), StopToken::new());
         Self { table, clock, triggers, stop, retire, statuses: RefCell::default() }
     }
@@ -77,6 +78,12 @@ impl Fixture {
             agent: name.into(),
             max_batch: 1_000,
             cache: true,
+            intervals: PollIntervals {
+                poll: secs(86_400),
+                poll_without_notices: secs(86_400),
+                coalesce: Duration::from_millis(100),
+                coalesce_max: secs(1),
+            },
             grace: Duration::from_secs(20),
         };
         let status = self.statuses.borrow_mut().entry(name.to_owned()).or_default().clone();
@@ -92,7 +99,7 @@ impl Fixture {
     }
 
     fn poll(&self) {
-        self.triggers.send_modify(|triggers| triggers.polls += 1);
+        self.triggers.send_modify(|triggers| triggers.notices += 1);
     }
 
     /// Advances the clock until `is` holds, at most `within`; returns the time that took.

@@ -68,7 +68,11 @@ impl Service for HttpCatalog {
     }
 
     async fn put(&self, put: Put, priority: WritePriority) -> Result<CatalogResponse, RequestError> {
-        self.call(CatalogRequest::Put(put), &self.writes, priority).await
+        let request = match priority.purpose {
+            Purpose::Claim => CatalogRequest::Claim(put),
+            Purpose::Renewal | Purpose::Settlement => CatalogRequest::Put(put),
+        };
+        self.call(request, &self.writes, priority).await
     }
 }
 

@@ -4,12 +4,14 @@ use std::{cell::RefCell, collections::VecDeque, rc::Rc, time::Duration};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
+use super::Triggers;
 use crate::{
     handler::Row,
     path,
-    priority_semaphore::WritePriority,
-    service::{CatalogResponse, Get, Put, RequestError, Service},
+    priority_semaphore::{Purpose, WritePriority},
+    service::{ABORTED_MS, CatalogResponse, Get, Put, RequestError, Service},
     state_change::{body_of, keys_of, rows},
     wall_clock::WallClock,
 };
@@ -39,6 +41,9 @@ struct Inner {
     batch_max: usize,
     /// Reads are never answered.
     frozen: bool,
+    /// Receiver of a notice for each write. With one, concurrent writes abort each other.
+    notices: Option<watch::Sender<Triggers>>,
+    aborted: usize,
 }
 
 /// The table. Clones share it.
@@ -62,8 +67,28 @@ impl Table {
             late: Vec::new(),
             batch_max: usize::MAX,
             frozen: false,
+            notices: None,
+            aborted: 0,
         };
         Self { inner: Rc::new(RefCell::new(inner)), clock, write: Duration::from_millis(20) }
+    }
+
+    /// Sends a notice for each write, like a server with a broker, and aborts a write if another one
+    /// ends during it.
+    pub(super) fn notify(&self, triggers: &watch::Sender<Triggers>) {
+        self.inner.borrow_mut().notices = Some(triggers.clone());
+    }
+
+    /// Returns the number of aborted writes.
+    pub(super) fn aborted(&self) -> usize {
+        self.inner.borrow().aborted
+    }
+
+    fn wrote(inner: &mut Inner) {
+        inner.version += 1;
+        if let Some(notices) = &inner.notices {
+            notices.send_modify(|triggers| triggers.notices += 1);
+        }
     }
 
     /// Adds `count` candidates.
@@ -78,7 +103,7 @@ impl Table {
             });
             inner.rows.push(row.as_object().cloned().expect("a row"));
         }
-        inner.version += 1;
+        Self::wrote(&mut inner);
     }
 
     /// Changes a row like another client.
@@ -161,7 +186,7 @@ impl Table {
                 split_by_response.push(update.clone());
             }
         }
-        inner.version += 1;
+        Self::wrote(&mut inner);
         Ok(CatalogResponse::Rows {
             etag: Some(format!("\"{}\"", inner.version)),
             body: body_of(&split_by_response),
@@ -197,8 +222,21 @@ impl Service for Table {
         Ok(CatalogResponse::Rows { etag: Some(etag), body: body_of(&select(&inner.rows, &get.path)) })
     }
 
-    async fn put(&self, put: Put, _: WritePriority) -> Result<CatalogResponse, RequestError> {
-        tokio::time::sleep(self.write).await;
+    async fn put(&self, put: Put, priority: WritePriority) -> Result<CatalogResponse, RequestError> {
+        loop {
+            let before = self.inner.borrow().version;
+            tokio::time::sleep(self.write).await;
+            let mut inner = self.inner.borrow_mut();
+            if inner.notices.is_none() || inner.version == before {
+                break;
+            }
+            inner.aborted += 1;
+            drop(inner);
+            if priority.purpose == Purpose::Claim {
+                return Err(RequestError::Aborted);
+            }
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(ABORTED_MS))).await;
+        }
         self.arrive();
         let inject = self.inner.borrow_mut().faults.pop_front();
         match inject {

@@ -3,7 +3,6 @@
 use std::{
     cell::{Cell, RefCell},
     convert::Infallible,
-    ops::RangeInclusive,
     time::Duration,
 };
 
@@ -28,14 +27,11 @@ use super::{
 };
 use crate::{
     edge::credentials::{Secret, Source},
-    service::{CatalogResponse, Get, RequestError},
+    service::{ABORTED_MS, CatalogResponse, Get, RequestError},
 };
 
 /// Backoff between probes of an unavailable server, which keep its link up to date.
 const PROBE_BACKOFF: Backoff = Backoff { first: Duration::from_millis(250), max: Duration::from_secs(5) };
-/// Delay before an aborted transaction is retried, in milliseconds. Random, so that competitors do
-/// not collide again.
-const ABORTED_MS: RangeInclusive<u64> = 20..=200;
 
 const SERVER_HINT: &str = "check that it runs there, and that base is right";
 
@@ -90,6 +86,10 @@ impl CatalogClient {
             let answer = self.send(request, &auth).await?;
             if is_aborted(&answer) {
                 self.metrics.count_aborted();
+                if matches!(request, CatalogRequest::Claim(_)) {
+                    // Another agent probably has the rows now.
+                    return Err(RequestError::Aborted);
+                }
                 self.pause_after_abort(begun, request).await?;
                 continue;
             }

@@ -35,6 +35,8 @@ static CLIENT: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
 pub(super) enum CatalogRequest {
     Get(Get),
     Put(Put),
+    /// A write that is planned anew if the server aborts it.
+    Claim(Put),
 }
 
 impl CatalogRequest {
@@ -45,7 +47,7 @@ impl CatalogRequest {
     fn path(&self) -> &str {
         match self {
             Self::Get(get) => &get.path,
-            Self::Put(put) => &put.path,
+            Self::Put(put) | Self::Claim(put) => &put.path,
         }
     }
 
@@ -71,11 +73,11 @@ impl CatalogRequest {
         let target = endpoint.target(self.path()).ok_or_else(|| refused("the path"))?;
         let mut request = match self {
             Self::Get(_) => Request::new(Body::default()),
-            Self::Put(put) => Request::new(Body::new(put.body.clone())),
+            Self::Put(put) | Self::Claim(put) => Request::new(Body::new(put.body.clone())),
         };
         let (condition, etag) = match self {
             Self::Get(get) => (header::IF_NONE_MATCH, &get.if_none_match),
-            Self::Put(put) => (header::IF_MATCH, &put.if_match),
+            Self::Put(put) | Self::Claim(put) => (header::IF_MATCH, &put.if_match),
         };
         if let Some(etag) = etag {
             let etag = HeaderValue::from_bytes(etag.as_bytes()).map_err(|_| refused("the ETag"))?;

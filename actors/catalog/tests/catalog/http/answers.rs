@@ -7,7 +7,8 @@ use orchestrator_catalog::{
         credentials::{Secret, Source},
         http::Timeouts,
     },
-    service::RequestError,
+    priority_semaphore::{Purpose, WritePriority},
+    service::{Put, RequestError, Service},
 };
 use orchestrator_harness::Ermrest;
 use serde_json::json;
@@ -61,6 +62,19 @@ fn an_aborted_transaction_is_retried_at_once() {
         abort("GET", 1);
         assert!(rows(get(&catalog, FOO).await).1.is_empty());
         assert_eq!(metric(&tree, "aborted", None), 4);
+    });
+}
+
+#[test]
+fn an_aborted_claim_is_not_repeated() {
+    let server = Ermrest::start(&[]);
+    let (catalog, spec) = to(&server.url());
+    server.set_faults(&json!({"storm": {"code": 503, "count": 1, "body": "Transaction aborted."}}));
+    TestTree::run(spec, async |tree| {
+        let claim = Put { path: WRITE.to_owned(), if_match: None, body: "[]".into() };
+        let priority = WritePriority { purpose: Purpose::Claim, priority: 0 };
+        assert_eq!(catalog.put(claim, priority).await, Err(RequestError::Aborted));
+        assert_eq!((metric(&tree, "aborted", None), server.requests().len()), (1, 1));
     });
 }
 

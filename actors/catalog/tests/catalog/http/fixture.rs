@@ -28,7 +28,7 @@ pub(crate) const SHORT_TIMEOUTS: Timeouts = Timeouts {
 };
 
 /// Priority of all writes.
-pub(crate) const WRITE_PRIORITY: WritePriority = WritePriority { purpose: Purpose::Claim, priority: 0 };
+pub(crate) const WRITE_PRIORITY: WritePriority = WritePriority { purpose: Purpose::Settlement, priority: 0 };
 
 pub(crate) fn endpoint(base: &str) -> CatalogEndpoint {
     CatalogEndpoint::new(base, None, &[]).unwrap()
