@@ -3,5 +3,6 @@
 mod agents;
 mod faults;
 mod migration;
+mod plan;
 mod polling;
 mod rules;

@@ -39,6 +39,7 @@ use crate::{
     claimed_rows::ClaimedRows,
     config::Guard,
     deferred_rows::DeferredRows,
+    edge::handlers::Planner,
     handler::Handler,
     polling::{PollIntervals, Polling},
     rule::Rule,
@@ -85,6 +86,7 @@ pub struct Agent<S, H> {
     rule: Rc<Rule>,
     context: AgentContext<S>,
     handler: Rc<H>,
+    planner: Option<Rc<Planner>>,
     reporter: StatusReporter,
     polling: Polling,
     poll_state: PollState,
@@ -108,6 +110,8 @@ pub struct Agent<S, H> {
     handler_time: Option<Duration>,
     read_outage: Outage,
     write_outage: Outage,
+    /// Failures of the program that plans claims.
+    plan_outage: Outage,
     parked: Option<(String, Instant)>,
     paused: bool,
     retiring: bool,
@@ -136,6 +140,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             rule,
             context,
             handler,
+            planner: None,
             reporter,
             rows: ClaimedRows::default(),
             cancels: HashMap::new(),
@@ -147,12 +152,19 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             handler_time: None,
             read_outage: Outage::default(),
             write_outage: Outage::default(),
+            plan_outage: Outage::default(),
             parked: None,
             paused: false,
             retiring: false,
             grace_ends: None,
             stop: StopToken::new(),
         }
+    }
+
+    /// Sets the program that plans the claims.
+    #[must_use]
+    pub fn planner(self, planner: Option<Planner>) -> Self {
+        Self { planner: planner.map(Rc::new), ..self }
     }
 
     /// Runs until `stop` (running handlers get the grace period, other rows are released) or until

@@ -64,6 +64,7 @@ fn of_catalog(config: &CatalogConfig, actors: &Actors) -> Vec<String> {
         if let Err(errors) = Rule::new(rule) {
             problems.extend(errors.into_iter().map(|text| format!("{at}.{text}")));
         }
+        problems.extend(rule.plan.check().into_iter().map(|text| format!("{at}.{text}")));
         let names = actors.keys().map(String::as_str);
         problems.extend(rule.handler.check(names).into_iter().map(|text| format!("{at}.{text}")));
     }

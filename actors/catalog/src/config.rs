@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{handler_config::HandlerConfig, polling::PollIntervals};
+use crate::{handler_config::HandlerConfig, plan_config::PlanConfig, polling::PollIntervals};
 
 /// A catalog on an ERMrest server, with the rules for its rows. There may be several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -152,6 +152,8 @@ pub struct RuleConfig {
     pub handler: HandlerConfig,
     /// Claim of a row.
     pub claim: ClaimConfig,
+    /// Program that decides what a claim writes, in addition to `claim.set`.
+    pub plan: PlanConfig,
     /// Columns written when a row is done.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub done: BTreeMap<String, Value>,
@@ -247,6 +249,7 @@ impl Default for RuleConfig {
             backoff: BackoffConfig::default(),
             handler: HandlerConfig::default(),
             claim: ClaimConfig::default(),
+            plan: PlanConfig::default(),
             done: BTreeMap::new(),
             fail: BTreeMap::new(),
             dead: BTreeMap::new(),

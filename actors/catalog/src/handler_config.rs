@@ -124,18 +124,8 @@ impl HandlerConfig {
         match self.kind {
             HandlerKind::None => {}
             HandlerKind::Command => {
-                let program = self.argv.first().map_or("", String::as_str);
-                if program.is_empty() {
-                    say("argv", "[]", "name a program, e.g. [\"/usr/local/bin/work\", \"--fast\"]");
-                } else if program.contains('/') && !program.starts_with('/') {
-                    let text = "it is not clear from which directory: write the whole path, or a name that is in PATH";
-                    say("argv", program, text);
-                }
-                if self.argv.iter().any(|argument| argument.contains('\0')) {
-                    say("argv", "..", "a program cannot be handed a NUL: leave it out");
-                }
-                for (key, name, text) in self.environment().check() {
-                    say(&format!("{key}.{name}"), "..", &text);
+                for (key, value, text) in program_problems(&self.argv, &self.environment()) {
+                    say(&key, &value, &text);
                 }
                 if let Some(code) = self.exit_codes().ambiguous() {
                     say(
@@ -249,6 +239,28 @@ impl HandlerConfig {
         let Self { done_codes, later_codes, dead_codes, .. } = self.clone();
         ExitCodes { done: done_codes, later: later_codes, dead: dead_codes }
     }
+}
+
+/// Returns every problem of a program and its environment as key, value and text.
+pub(crate) fn program_problems(argv: &[String], environment: &Environment) -> Vec<(String, String, String)> {
+    let mut problems = Vec::new();
+    let mut say = |key: &str, value: &str, text: &str| {
+        problems.push((key.to_owned(), value.to_owned(), text.to_owned()))
+    };
+    let program = argv.first().map_or("", String::as_str);
+    if program.is_empty() {
+        say("argv", "[]", "name a program, e.g. [\"/usr/local/bin/work\", \"--fast\"]");
+    } else if program.contains('/') && !program.starts_with('/') {
+        let text = "it is not clear from which directory: write the whole path, or a name that is in PATH";
+        say("argv", program, text);
+    }
+    if argv.iter().any(|argument| argument.contains('\0')) {
+        say("argv", "..", "a program cannot be handed a NUL: leave it out");
+    }
+    for (key, name, text) in environment.check() {
+        say(&format!("{key}.{name}"), "..", &text);
+    }
+    problems
 }
 
 fn list(names: &[&str]) -> String {

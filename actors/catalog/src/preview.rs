@@ -6,7 +6,10 @@ use serde::Serialize;
 
 use crate::{
     CatalogConfig, RuleConfig, credentials,
-    edge::http,
+    edge::{
+        handlers::{PlanAnswers, Planner},
+        http,
+    },
     endpoint,
     handler::Row,
     outcome_kind::OutcomeKind,
@@ -77,13 +80,24 @@ async fn preview<S: Service>(service: &S, config: &RuleConfig) -> RulePreview {
         error: None,
     };
     match Rule::new(config) {
-        Ok(rule) => preview.error = preview_rule(service, &rule, &mut preview).await.err(),
+        Ok(rule) => {
+            let planner = config.plan.planner(&config.name);
+            preview.error = match planner {
+                Ok(planner) => preview_rule(service, &rule, planner.as_ref(), &mut preview).await.err(),
+                Err(problem) => Some(problem),
+            };
+        }
         Err(errors) => preview.error = Some(errors.join("; ")),
     }
     preview
 }
 
-async fn preview_rule<S: Service>(service: &S, rule: &Rule, preview: &mut RulePreview) -> Result<(), String> {
+async fn preview_rule<S: Service>(
+    service: &S,
+    rule: &Rule,
+    planner: Option<&Planner>,
+    preview: &mut RulePreview,
+) -> Result<(), String> {
     let now = Timestamp::now();
     (preview.query, preview.update, preview.held) =
         (rule.query(now, 0), rule.update().to_owned(), rule.held_query());
@@ -98,8 +112,8 @@ async fn preview_rule<S: Service>(service: &S, rule: &Rule, preview: &mut RulePr
     };
     let rows = rows(&body)?;
     preview.candidates = rows.len().min(rule.limit);
-    for row in rows.iter().take(SHOWN.min(rule.limit)) {
-        let claimed = rule.claim(row, TOKEN, now)?;
+    let shown = &rows[..rows.len().min(SHOWN.min(rule.limit))];
+    for (row, claimed) in claims(rule, planner, shown, now).await? {
         if preview.done.is_none() {
             let variables = Variables { token: TOKEN, now, row, result: None, error: "" };
             preview.done =
@@ -108,4 +122,27 @@ async fn preview_rule<S: Service>(service: &S, rule: &Rule, preview: &mut RulePr
         preview.sample.push(claimed);
     }
     Ok(())
+}
+
+/// Returns rows with the updates that would claim them. A program is asked about each row.
+async fn claims<'a>(
+    rule: &Rule,
+    planner: Option<&Planner>,
+    rows: &'a [Row],
+    now: Timestamp,
+) -> Result<Vec<(&'a Row, Row)>, String> {
+    let Some(planner) = planner else {
+        return rows.iter().map(|row| Ok((row, rule.claim(row, TOKEN, now)?))).collect();
+    };
+    let PlanAnswers { answers, failure } = planner.plan(rows).await;
+    if let Some(reason) = failure {
+        return Err(reason);
+    }
+    let mut claims = Vec::new();
+    for (row, answer) in rows.iter().zip(answers) {
+        if let Some(answer) = answer? {
+            claims.push((row, rule.planned_claim(row, &answer, TOKEN, now)?));
+        }
+    }
+    Ok(claims)
 }

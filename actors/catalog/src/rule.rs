@@ -7,7 +7,7 @@ mod settlement;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use orchestrator_supervise::Backoff;
+use orchestrator_supervise::{Backoff, sanitize_to};
 use serde_json::Value;
 
 pub use settlement::Settlement;
@@ -21,6 +21,8 @@ use crate::{
 
 /// System column with the time of a row's last write (CONTRACT CD01).
 const WRITTEN: &str = "RMT";
+/// Maximum length of a column's name in an error text, in bytes.
+const NAME_SHOWN: usize = 120;
 /// Placeholder for the time in a filter.
 const NOW: &str = "$now";
 
@@ -56,6 +58,8 @@ pub struct Rule {
     entity: String,
     key: String,
     claim: Columns,
+    /// Columns that a program writes with the claim.
+    planned: Vec<String>,
     token: Option<String>,
     lease: Option<Lease>,
     attempts: Option<String>,
@@ -194,6 +198,28 @@ impl Rule {
     /// As [`Rule::claim`].
     pub fn take_over_claim(&self, row: &Row, token: &str, now: Timestamp) -> Result<Row, String> {
         self.claim_by(Guard::RowCas, row, token, now)
+    }
+
+    /// Returns the update that claims `row` with the columns of a program's `answer`. A column that it
+    /// leaves out keeps its value.
+    ///
+    /// # Errors
+    /// As [`Rule::claim`], or the answer has a column that the program may not write (CONTRACT CP17).
+    pub fn planned_claim(&self, row: &Row, answer: &Row, token: &str, now: Timestamp) -> Result<Row, String> {
+        // Whole rows are answers, too: what is unchanged is not written.
+        let refused = |(name, value): &(&String, &Value)| {
+            !self.planned.contains(name) && row.get(*name).unwrap_or(&Value::Null) != *value
+        };
+        if let Some((name, _)) = answer.iter().find(refused) {
+            let name = sanitize_to(name, NAME_SHOWN);
+            return Err(format!("the plan writes {name}, which is not in plan.columns: nothing is written"));
+        }
+        let mut update = self.claim(row, token, now)?;
+        for column in &self.planned {
+            let value = answer.get(column).or_else(|| row.get(column)).cloned().unwrap_or_default();
+            update.insert(column.clone(), value);
+        }
+        Ok(update)
     }
 
     fn claim_by(&self, guard: Guard, row: &Row, token: &str, now: Timestamp) -> Result<Row, String> {

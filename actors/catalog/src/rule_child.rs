@@ -140,7 +140,9 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
         for warning in rule.warnings() {
             tracing::warn!(rule = rule.name, "{warning}");
         }
-        let handler = config.handler.handler(&self.factory.actors)?;
-        Ok(Agent::new(Rc::new(rule), self.factory.context.clone(), Rc::new(handler), self.reporter.clone()))
+        let handler = Rc::new(config.handler.handler(&self.factory.actors)?);
+        let planner = config.plan.planner(&config.name)?;
+        let context = self.factory.context.clone();
+        Ok(Agent::new(Rc::new(rule), context, handler, self.reporter.clone()).planner(planner))
     }
 }

@@ -251,13 +251,24 @@ pub fn key(row: &Row, keys: &[String]) -> String {
 /// Returns the key columns of an update path, `/attributegroup/PATH/k1,out:=k2;targets`; none for
 /// other paths.
 pub fn keys_of(update: &str) -> Vec<String> {
+    names_of(update, 0)
+}
+
+/// Returns the columns that an update path writes, as its rows name them; none for other paths.
+pub fn targets_of(update: &str) -> Vec<String> {
+    names_of(update, 1)
+}
+
+/// Returns the names of one group of an update path: 0, the keys, or 1, the targets.
+fn names_of(update: &str, index: usize) -> Vec<String> {
     let Some(path) = update.strip_prefix("/attributegroup/") else { return Vec::new() };
     let path = path.split('?').next().unwrap_or_default();
-    let Some((_, group)) = path.rsplit_once('/') else { return Vec::new() };
-    let keys = group.split(';').next().unwrap_or_default();
-    keys.split(',')
-        .filter(|key| !key.is_empty())
-        .map(|key| decode(key.split(":=").next().unwrap_or(key)))
+    let Some((_, groups)) = path.rsplit_once('/') else { return Vec::new() };
+    let names = groups.split(';').nth(index).unwrap_or_default();
+    names
+        .split(',')
+        .filter(|name| !name.is_empty())
+        .map(|name| decode(name.split(":=").next().unwrap_or(name)))
         .collect()
 }
 
@@ -300,6 +311,8 @@ pub fn body_of<R: serde::Serialize>(rows: &[R]) -> Bytes {
 }
 
 mod weight;
+
+pub(crate) use weight::check as check_weight;
 
 #[cfg(test)]
 mod tests;

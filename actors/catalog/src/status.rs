@@ -13,10 +13,10 @@ const TEXTS_KEPT: usize = 20;
 /// Status of a rule, as the console shows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RuleStatus {
-    /// `idle`, `working`, `waiting`, `parked`, `paused` or `stopping`; `stopped` or `backing_off`
-    /// for a child that does not run.
+    /// `idle`, `working`, `waiting`, `plan_failed`, `parked`, `paused` or `stopping`; `stopped` or
+    /// `backing_off` for a child that does not run.
     pub phase: &'static str,
-    /// Reason of `waiting` and `parked`.
+    /// Reason of `waiting`, `plan_failed` and `parked`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Claimed rows that are not settled.
@@ -203,6 +203,10 @@ impl StatusReporter {
             }
             ("waiting", Some(reason)) => {
                 self.vitals.set_blocker("server_unavailable", reason, "orchestrator catalog status");
+            }
+            ("plan_failed", Some(reason)) => {
+                let help = format!("orchestrator catalog check {rule}");
+                self.vitals.set_blocker("plan_failed", format!("no plan for claims: {reason}"), help);
             }
             ("paused", _) => {
                 let help = format!("orchestrator catalog resume {rule}");

@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
+    path::Path,
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
@@ -82,6 +83,18 @@ impl DerivaAgent {
             .find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
         kib.map(|kib: u64| kib * 1024).expect("a running agent")
     }
+}
+
+/// Claims rows with the library's `state_change_once` until none is left. `folder` has a `my_agent.py` with a
+/// `row_transform_func`.
+///
+/// # Panics
+/// If the library reports an error, or cannot be installed.
+pub fn deriva_state_changes(url: &str, folder: &Path, query: &str, update: &str) {
+    let mut command = Command::new(environment("deriva", "deriva-requirements.txt"));
+    command.env("PYTHONDONTWRITEBYTECODE", "1").arg(peers().join("deriva_once.py"));
+    let output = command.arg(url).arg(folder).args([query, update]).output().expect("Python starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 impl Drop for DerivaAgent {

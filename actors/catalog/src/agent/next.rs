@@ -21,6 +21,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             self.parked = None;
             self.read_outage.reset();
             self.write_outage.reset();
+            self.plan_outage.reset();
             self.poll_state.poll_unconditionally();
         }
         self.paused = triggers.paused;
@@ -142,6 +143,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             return self.poll(Target::Candidates, now);
         }
         waits.extend(self.polling.due());
+        waits.extend(self.plan_outage.until(now));
         if self.has_room()
             && let Some(due) = self.poll_state.held_rows_due()
         {
@@ -157,7 +159,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let parked = self.parked.as_ref().is_some_and(|(_, until)| *until > now);
         let wanted = self.poll_state.wanted || self.polling.is_due(now);
         let ready = wanted && self.has_room() && !self.deferred.is_full();
-        ready && !self.paused && !self.is_stopping() && !parked
+        ready && !self.paused && !self.is_stopping() && !parked && self.plan_outage.until(now).is_none()
     }
 
     fn release_deferred(&mut self, now: Instant) {
@@ -247,6 +249,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             ("parked", Some(reason.clone()))
         } else if let Some(reason) = self.write_outage.reason().or(self.read_outage.reason()) {
             ("waiting", Some(reason.to_owned()))
+        } else if let Some(reason) = self.plan_outage.reason() {
+            ("plan_failed", Some(reason.to_owned()))
         } else if self.paused {
             ("paused", None)
         } else if self.rows.is_empty() && !asking {

@@ -63,6 +63,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             started: now,
             now: time,
             dry_run: self.rule.dry_run,
+            planner: self.planner.clone(),
             stop: self.stop.clone(),
         };
         let (service, rule) = (self.context.service.clone(), self.rule.clone());
@@ -90,6 +91,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         }
         for text in &unclaimed.errors {
             self.reporter.report_unsettled(text.clone());
+        }
+        for key in unclaimed.faulty.iter().chain(&unclaimed.left) {
+            self.deferred.failed(key, now, fastrand::f64());
         }
         if request.dry_run && target == Target::Candidates && matches!(result, ChangeResult::Empty { .. }) {
             self.reporter.set_would_claim(unclaimed.would_claim.clone());
@@ -122,11 +126,20 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             ChangeResult::Unknown { plan, reason } => self.handle_unknown_claim(plan, &reason, &request, now),
             ChangeResult::Failed(error) => self.handle_poll_error(error, target, now),
         }
+        match unclaimed.failure {
+            Some(reason) => {
+                self.poll_state.poll_unconditionally();
+                self.plan_outage.failed(reason, now);
+            }
+            None if target == Target::Candidates => self.plan_outage.reset(),
+            None => {}
+        }
     }
 
     /// Handles a poll without anything to claim.
     fn handle_empty(&mut self, etag: Option<String>, unclaimed: &Unclaimed) {
-        if unclaimed.excluded == 0 && self.rule.is_timeless() {
+        let settled = unclaimed.excluded == 0 && unclaimed.faulty.is_empty() && unclaimed.left.is_empty();
+        if settled && self.rule.is_timeless() {
             self.poll_state.idle = etag;
         }
         if unclaimed.more && !self.rule.dry_run {

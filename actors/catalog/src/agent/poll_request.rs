@@ -1,18 +1,23 @@
 //! One poll: read, plan and claim. It owns its state while it is in flight.
 
-use std::{collections::HashSet, rc::Rc};
+use std::{
+    collections::HashSet,
+    hash::{DefaultHasher, Hash, Hasher},
+    rc::Rc,
+};
 
 use jiff::{SignedDuration, Timestamp};
 use orchestrator_supervise::{StopToken, sanitize};
 use tokio::time::Instant;
 
 use crate::{
+    edge::handlers::{PlanAnswers, Planner},
     handler::Row,
     path,
     priority_semaphore::{Purpose, WritePriority},
     rule::Rule,
     service::{RequestError, Service},
-    state_change::{ChangeResult, Planned, StateChange, Step, key},
+    state_change::{ChangeResult, Planned, StateChange, Step, body_of, key},
 };
 
 /// Margin for clocks that differ: another agent's lease counts as ended this long after its end
@@ -46,6 +51,8 @@ pub(super) struct PollRequest {
     pub(super) now: Timestamp,
     /// Dry run: claims nothing.
     pub(super) dry_run: bool,
+    /// Program that plans the claims; None: all candidates are claimed.
+    pub(super) planner: Option<Rc<Planner>>,
     /// Cancels the poll, unless its write has begun.
     pub(super) stop: StopToken,
 }
@@ -71,6 +78,19 @@ pub(super) struct Unclaimed {
     pub(super) errors: Vec<String>,
     /// Rows that a dry run would claim.
     pub(super) would_claim: Vec<String>,
+    /// Keys of rows to be deferred, since their plans cannot be used.
+    pub(super) faulty: Vec<String>,
+    /// Rows that the program leaves, by [`left_key`].
+    pub(super) left: Vec<String>,
+    /// Failure of the program.
+    pub(super) failure: Option<String>,
+}
+
+/// Returns a key for the present content of a row: a changed row is asked about at once.
+fn left_key(key: &str, row: &Row) -> String {
+    let mut hasher = DefaultHasher::new();
+    body_of(&[row]).hash(&mut hasher);
+    format!("{key} {:016x}", hasher.finish())
 }
 
 impl PollRequest {
@@ -94,7 +114,12 @@ impl PollRequest {
                         ));
                     }
                 },
-                Step::Plan(rows) => change.handle_plan(self.plan(rule, rows, &mut unclaimed)),
+                Step::Plan(rows) => {
+                    let plan = self.plan(rule, rows, &mut unclaimed);
+                    // Dropped, the program is killed.
+                    let plan = self.stop.run_until_cancelled(plan).await;
+                    change.handle_plan(plan.unwrap_or_default())
+                }
                 Step::Put(put) => {
                     let priority = WritePriority { purpose: Purpose::Claim, priority: rule.priority };
                     change.handle_response(service.put(put, priority).await)
@@ -104,12 +129,70 @@ impl PollRequest {
         };
         PollResult { request: self, change, result, unclaimed }
     }
-    /// Plans the claims, and records in `left` the candidates that are not claimed.
-    fn plan(&self, rule: &Rule, rows: Vec<Row>, unclaimed: &mut Unclaimed) -> Vec<Planned> {
+
+    /// Plans the claims, and records in `unclaimed` the candidates that are not claimed.
+    async fn plan(&self, rule: &Rule, rows: Vec<Row>, unclaimed: &mut Unclaimed) -> Vec<Planned> {
+        match self.planner.as_ref().filter(|_| self.target == Target::Candidates) {
+            Some(planner) => self.plan_by_program(rule, planner, rows, unclaimed).await,
+            None => {
+                let rows = self.wanted(rule, rows, unclaimed);
+                let claim = |row: &Row| match self.target {
+                    Target::Candidates => rule.claim(row, &self.token, self.now),
+                    Target::HeldRows => rule.take_over_claim(row, &self.token, self.now),
+                };
+                let claims = rows.into_iter().filter_map(|row| {
+                    let claim = claim(&row);
+                    self.checked(rule, row, claim, unclaimed)
+                });
+                claims.collect()
+            }
+        }
+    }
+
+    /// Asks the program about each row.
+    async fn plan_by_program(
+        &self,
+        rule: &Rule,
+        planner: &Planner,
+        mut rows: Vec<Row>,
+        unclaimed: &mut Unclaimed,
+    ) -> Vec<Planned> {
+        if !rows.is_empty() {
+            // One row that the program cannot read must not hide the others.
+            let first = planner.failures() % rows.len();
+            rows.rotate_left(first);
+        }
+        let rows = self.wanted(rule, rows, unclaimed);
+        let PlanAnswers { answers, failure } = planner.plan(&rows).await;
+        unclaimed.more |= failure.is_none() && answers.len() < rows.len();
+        unclaimed.failure = failure;
         let key_name = [rule.key().to_owned()];
         let mut plan = Vec::new();
+        for (row, answer) in rows.into_iter().zip(answers) {
+            let claim = match answer {
+                Ok(Some(answer)) => rule.planned_claim(&row, &answer, &self.token, self.now),
+                Ok(None) => {
+                    unclaimed.left.push(left_key(&key(&row, &key_name), &row));
+                    continue;
+                }
+                Err(reason) => Err(reason),
+            };
+            if claim.is_err() {
+                unclaimed.faulty.push(key(&row, &key_name));
+            }
+            plan.extend(self.checked(rule, row, claim, unclaimed));
+        }
+        plan
+    }
+
+    /// Returns the rows that may be claimed, at most `max_rows`.
+    fn wanted(&self, rule: &Rule, rows: Vec<Row>, unclaimed: &mut Unclaimed) -> Vec<Row> {
+        let key_name = [rule.key().to_owned()];
+        let mut wanted = Vec::new();
         for row in rows {
-            if self.excluded.contains(&key(&row, &key_name)) {
+            let key = key(&row, &key_name);
+            let is_left = || self.planner.is_some() && self.excluded.contains(&left_key(&key, &row));
+            if self.excluded.contains(&key) || is_left() {
                 unclaimed.excluded += 1;
                 continue;
             }
@@ -122,24 +205,32 @@ impl PollRequest {
                     continue;
                 }
             }
-            if plan.len() == self.max_rows {
+            if wanted.len() == self.max_rows {
                 unclaimed.more = true;
                 break;
             }
-            let claim = match self.target {
-                Target::Candidates => rule.claim(&row, &self.token, self.now),
-                Target::HeldRows => rule.take_over_claim(&row, &self.token, self.now),
-            };
-            match claim {
-                Ok(_) if self.dry_run => {
-                    if unclaimed.would_claim.len() < SHOWN {
-                        unclaimed.would_claim.push(sanitize(rule.id(&row).to_string()));
-                    }
-                }
-                Ok(claim) => plan.push((row, claim)),
-                Err(error) => unclaimed.errors.push(format!("{} = {}: {error}", rule.key(), rule.id(&row))),
-            }
+            wanted.push(row);
         }
-        plan
+        wanted
+    }
+
+    /// Returns the row with its claim, unless this is a dry run or the claim cannot be computed.
+    fn checked(
+        &self,
+        rule: &Rule,
+        row: Row,
+        claim: Result<Row, String>,
+        unclaimed: &mut Unclaimed,
+    ) -> Option<Planned> {
+        match claim {
+            Ok(_) if self.dry_run => {
+                if unclaimed.would_claim.len() < SHOWN {
+                    unclaimed.would_claim.push(sanitize(rule.id(&row).to_string()));
+                }
+            }
+            Ok(claim) => return Some((row, claim)),
+            Err(error) => unclaimed.errors.push(format!("{} = {}: {error}", rule.key(), rule.id(&row))),
+        }
+        None
     }
 }

@@ -1,13 +1,16 @@
-//! Handlers of claimed rows: none, a program, a webhook, or an actor of another subsystem.
+//! Handlers of claimed rows: none, a program, a webhook, or an actor of another subsystem; and the
+//! program that plans claims.
 
 mod actor;
 mod command;
 mod environment;
+mod planner;
 mod webhook;
 
 pub use actor::{Actor, HandleRow};
 pub use command::Command;
 pub use environment::{EnvValue, Environment};
+pub use planner::{PlanAnswer, PlanAnswers, Planner};
 pub use webhook::Webhook;
 
 use crate::handler::{Handler, Outcome, Row, Task};

@@ -13,7 +13,8 @@ use crate::{
     config::{Guard, RuleConfig},
     handler_config::HandlerKind,
     path,
-    state_change::keys_of,
+    plan_config::PlanKind,
+    state_change::{keys_of, targets_of},
     template::{Position, Template},
 };
 
@@ -37,7 +38,8 @@ impl Rule {
         let done = columns("done", &config.done, Position::Done, &mut problems);
         let fail = columns("fail", &config.fail, Position::Fail, &mut problems);
         let dead = columns("dead", &config.dead, Position::Fail, &mut problems);
-        if claim.is_empty() {
+        let planned = planned(config, &claim, &mut problems);
+        if claim.is_empty() && planned.is_empty() {
             problems.push(
                 "claim.set = {}: say what a claim writes, for example { state = \"claimed\" }".to_owned(),
             );
@@ -51,8 +53,11 @@ impl Rule {
                 "attempts_column = {column}: the claim has to write it: claim.set.{column} = \"$row.{column}+1\""
             ));
         }
-        let paths = paths(config, &claim, &mut problems);
-        let likely_to_recur = recurring_outcomes(config, &claim, [&done, &fail, &dead], &mut problems);
+        let paths = paths(config, &claim, &planned, &mut problems);
+        // The program's values are not known.
+        let unknown = planned.iter().map(|column| (column.clone(), Template::Result(column.clone())));
+        let written = claim.iter().cloned().chain(unknown).collect();
+        let likely_to_recur = recurring_outcomes(config, &written, [&done, &fail, &dead], &mut problems);
         match paths {
             Some(Paths { query, makes_limit, update, group, entity }) if problems.is_empty() => Ok(Self {
                 name: config.name.clone(),
@@ -73,6 +78,7 @@ impl Rule {
                 entity,
                 key: config.key.clone(),
                 claim,
+                planned,
                 token,
                 lease,
                 attempts: config.attempts_column.clone(),
@@ -181,9 +187,45 @@ fn lease(config: &RuleConfig, claim: &Columns, problems: &mut Vec<String>) -> Op
     Some(Lease { column: column?, span: written? })
 }
 
-fn paths(config: &RuleConfig, claim: &Columns, problems: &mut Vec<String>) -> Option<Paths> {
+/// Returns the columns that a program writes with the claim.
+fn planned(config: &RuleConfig, claim: &Columns, problems: &mut Vec<String>) -> Vec<String> {
+    let plan = &config.plan;
+    if plan.kind == PlanKind::None {
+        return Vec::new();
+    }
+    let targets = config.update.as_deref().map(targets_of);
+    let is_claimed = |column: &String| claim.iter().any(|(name, _)| name == column);
+    if plan.columns.is_empty() {
+        let rest = targets.unwrap_or_default().into_iter().filter(|column| !is_claimed(column));
+        let rest: Vec<_> = rest.collect();
+        if rest.is_empty() {
+            problems.push("plan.columns = []: say which columns the program may write".to_owned());
+        }
+        return rest;
+    }
+    for column in &plan.columns {
+        let text = if *column == config.key {
+            "it identifies the row: leave it out"
+        } else if is_claimed(column) {
+            "claim.set writes it, too: leave one of them out"
+        } else if targets.as_ref().is_some_and(|targets| !targets.contains(column)) {
+            "update does not write it: add it there"
+        } else {
+            continue;
+        };
+        problems.push(format!("plan.columns = {column}: {text}"));
+    }
+    plan.columns.clone()
+}
+
+fn paths(
+    config: &RuleConfig,
+    claim: &Columns,
+    planned: &[String],
+    problems: &mut Vec<String>,
+) -> Option<Paths> {
     match (&config.query, &config.update, &config.table) {
-        (None, None, Some(table)) => Some(generated_paths(config, &path::table(table), claim)),
+        (None, None, Some(table)) => Some(generated_paths(config, &path::table(table), claim, planned)),
         (Some(query), Some(update), _) => configured_paths(config, query, update, problems),
         (None, None, None) => {
             problems.push("table = \"\": give a table, or query and update".to_owned());
@@ -196,7 +238,7 @@ fn paths(config: &RuleConfig, claim: &Columns, problems: &mut Vec<String>) -> Op
     }
 }
 
-fn generated_paths(config: &RuleConfig, table: &str, claim: &Columns) -> Paths {
+fn generated_paths(config: &RuleConfig, table: &str, claim: &Columns, planned: &[String]) -> Paths {
     let entity = format!("/entity/{table}");
     let filter = config.filter.as_ref().filter(|filter| !filter.is_empty());
     let filter = filter.map(|filter| format!("/{filter}")).unwrap_or_default();
@@ -206,7 +248,8 @@ fn generated_paths(config: &RuleConfig, table: &str, claim: &Columns) -> Paths {
         Guard::IfMatch => path::columns([config.key.as_str()]),
         Guard::RowCas => path::columns([config.key.as_str(), WRITTEN]),
     };
-    let targets = path::columns(claim.iter().map(|(column, _)| column.as_str()));
+    let claimed = claim.iter().map(|(column, _)| column.as_str());
+    let targets = path::columns(claimed.chain(planned.iter().map(String::as_str)));
     Paths {
         query: format!("{entity}{filter}{sort}"),
         makes_limit: true,

@@ -49,8 +49,8 @@ impl Rule {
 
     /// Returns the values before the claim, as far as they were read.
     fn values_before(&self, before: &Row, claimed: &Row) -> Vec<(String, Value)> {
-        let written =
-            self.claim.iter().map(|(column, _)| column).filter(|column| claimed.contains_key(*column));
+        let columns = self.claim.iter().map(|(column, _)| column).chain(&self.planned);
+        let written = columns.filter(|column| claimed.contains_key(*column));
         written.filter_map(|column| Some((column.clone(), before.get(column)?.clone()))).collect()
     }
 
@@ -77,6 +77,7 @@ impl Rule {
                 .iter()
                 .filter(|(_, value)| value.plain().is_some())
                 .map(|(column, _)| column)
+                .chain(&self.planned)
                 .collect(),
         };
         let mut update = Row::from_iter([(self.key.clone(), self.id(before))]);

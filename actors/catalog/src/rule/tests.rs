@@ -207,3 +207,89 @@ fn attempts_are_counted_up_to_the_last() {
         assert_eq!((rule.attempts(&row), rule.is_exhausted(&row)), (count, exhausted), "{attempts}");
     }
 }
+
+fn planning_rule(change: impl FnOnce(&mut RuleConfig)) -> Result<Rule, Vec<String>> {
+    let config = json!({
+        "name": "r", "table": "Foo", "filter": "state=actionable",
+        "claim": { "set": { "claimed_by": "$token" } },
+        "plan": { "kind": "command", "argv": ["plan"], "columns": ["state", "payload"] },
+    });
+    let mut config = serde_json::from_value(config).expect("a configuration");
+    change(&mut config);
+    Rule::new(&config)
+}
+
+#[test]
+fn a_plan_writes_its_columns_and_no_others() {
+    let rule = planning_rule(|_| ()).expect("a rule");
+    assert_eq!(rule.update(), "/attributegroup/Foo/RID,RMT;claimed_by,state,payload");
+    let object = |value: Value| value.as_object().cloned().expect("an object");
+    let row = object(json!({ "RID": "1-A", "RMT": "t", "state": "actionable", "payload": "p", "doc": "d" }));
+    let claim = |answer: Value| rule.planned_claim(&row, &object(answer), "me/1", now());
+    let written = |state: &str, payload: Value| {
+        Ok(object(json!({
+            "RID": "1-A", "RMT": "t", "claimed_by": "me/1", "state": state, "payload": payload
+        })))
+    };
+    assert_eq!(
+        claim(json!({ "state": "claimed" })),
+        written("claimed", json!("p")),
+        "the other keeps its value"
+    );
+    assert_eq!(claim(json!({ "state": "claimed", "payload": null })), written("claimed", json!(null)));
+    let whole = json!({ "RID": "1-A", "RMT": "t", "state": "x", "payload": 1, "doc": "d", "none": null });
+    assert_eq!(claim(whole), written("x", json!(1)), "unchanged columns may be repeated");
+    for (column, value) in [
+        ("RID", json!("1-B")),
+        ("RMT", json!("later")),
+        ("claimed_by", json!("another/1")),
+        ("doc", json!("other")),
+        ("none", json!(0)),
+        ("\u{1b}[2J", json!(0)),
+    ] {
+        let refused = claim(json!({ "state": "claimed", column: value })).expect_err(column);
+        assert!(refused.contains("not in plan.columns") && !refused.contains('\u{1b}'), "{refused}");
+    }
+}
+
+#[test]
+fn planned_columns_fence_a_settlement_without_a_token() {
+    let rule = planning_rule(|rule| {
+        rule.claim.set.clear();
+        rule.done.insert("doc".to_owned(), json!("done"));
+    })
+    .expect("a rule");
+    let row = before();
+    let answer = json!({ "state": "claimed" }).as_object().cloned().expect("an object");
+    let claimed = rule.planned_claim(&row, &answer, "", now()).expect("a claim");
+    let variables = Variables { token: "", now: now(), row: &row, result: None, error: "" };
+    let done = rule.settle(OutcomeKind::Done, &row, &claimed, &variables).expect("values").expect("a write");
+    assert_eq!(done.path, "/attributegroup/Foo/RID,claimed_state:=state,claimed_payload:=payload;doc");
+    let later =
+        rule.settle(OutcomeKind::Later, &row, &claimed, &variables).expect("values").expect("a write");
+    assert_eq!(later.update["state"], row["state"], "released as it was");
+}
+
+#[test]
+fn columns_of_a_plan_are_checked() {
+    let problems = |change: fn(&mut RuleConfig)| planning_rule(change).expect_err("a problem").join("; ");
+    assert!(problems(|rule| rule.plan.columns.clear()).contains("plan.columns = []"));
+    assert!(problems(|rule| rule.plan.columns.push("claimed_by".to_owned())).contains("claim.set writes it"));
+    assert!(problems(|rule| rule.plan.columns.push("RID".to_owned())).contains("it identifies the row"));
+    let update = |rule: &mut RuleConfig| {
+        rule.table = None;
+        rule.filter = None;
+        rule.query = Some("/entity/Foo/state=actionable?limit=5".to_owned());
+        rule.update = Some("/attributegroup/Foo/RID,RMT;claimed_by,state".to_owned());
+    };
+    let rule = planning_rule(|rule| {
+        update(rule);
+        rule.plan.columns.clear();
+    });
+    let row = before();
+    let answer = json!({ "state": "x" }).as_object().cloned().expect("an object");
+    let claim = rule.expect("a rule").planned_claim(&row, &answer, "me/1", now()).expect("a claim");
+    assert_eq!((&claim["state"], claim.len()), (&json!("x"), 4), "the columns of update");
+    let refused = planning_rule(update).expect_err("payload is not written").join("; ");
+    assert!(refused.contains("plan.columns = payload: update does not write it"), "{refused}");
+}

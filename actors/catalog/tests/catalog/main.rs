@@ -8,4 +8,5 @@ mod handlers_command;
 mod handlers_webhook;
 mod http;
 mod notices;
+mod planner;
 mod poller;
