@@ -6,3 +6,4 @@ mod migration;
 mod plan;
 mod polling;
 mod rules;
+mod session;

@@ -64,6 +64,8 @@ pub struct AgentContext<S> {
     pub cache: bool,
     /// Intervals of polling.
     pub intervals: PollIntervals,
+    /// Factor of the delays after failed requests.
+    pub backoff_factor: f64,
     /// Time that running handlers get after a stop.
     pub grace: Duration,
 }
@@ -131,7 +133,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let now = context.clock.now();
         let candidates = changes(rule.query(now, 0), rule.update().to_owned(), rule.guard == Guard::IfMatch);
         let held_rows = rule.held_query().map(|query| changes(query, rule.take_over(), false));
-        let batch = context.max_batch;
+        let (batch, backoff_factor) = (context.max_batch, context.backoff_factor);
         Self {
             polling: Polling::new(context.intervals),
             poll_state: PollState::new(candidates, held_rows),
@@ -150,8 +152,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             batch_max: batch,
             last_was_write: false,
             handler_time: None,
-            read_outage: Outage::default(),
-            write_outage: Outage::default(),
+            read_outage: Outage::new(backoff_factor),
+            write_outage: Outage::new(backoff_factor),
             plan_outage: Outage::default(),
             parked: None,
             paused: false,

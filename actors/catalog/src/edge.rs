@@ -4,3 +4,4 @@ pub mod credentials;
 pub mod handlers;
 pub mod http;
 pub mod notices;
+pub mod session;

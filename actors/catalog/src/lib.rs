@@ -63,6 +63,7 @@ use crate::{
         credentials::{Secret, Source},
         http::{self, CatalogEndpoint, HttpCatalog, Timeouts},
         notices::{self, Notices},
+        session::{Retries, Session},
     },
     poller::CatalogPoller,
     rule_child::RuleChildFactory,
@@ -103,7 +104,7 @@ fn catalog(
     actors: &Actors,
     rule_reloader: &mut RuleReloader,
 ) -> Result<ChildSpec, String> {
-    let (service, http) = http::child_spec(endpoint(config)?, credentials(config));
+    let (service, http, retries) = connection(config)?;
     let (notices, listening) = match broker(config)? {
         Some(broker) => {
             let (notices, listening) = notices::child_spec(broker, notices::RETRY);
@@ -120,6 +121,7 @@ fn catalog(
         max_batch: config.max_batch as usize,
         cache: config.cache,
         intervals: config.poll_intervals(),
+        backoff_factor: retries.agent_factor(),
         grace: Duration::from_millis(config.grace_ms.into()),
     };
     let (children, vacancies) = children(MAX_RULES);
@@ -135,6 +137,26 @@ fn catalog(
     Ok(ChildSpec::supervisor(ChildSpec::id_of(&config.name), tree).label(config.name.clone()))
 }
 
+/// Handle and specification of the connections to the server, and their retries (CONTRACT CF15).
+fn connection(config: &CatalogConfig) -> Result<(HttpCatalog, ChildSpec, Retries), String> {
+    let (source, usual) = (credentials(config), CatalogConfig::default());
+    let endpoint = endpoint(config)?;
+    let Some(session) = source.config_file().and_then(|file| Session::of_file(&file)) else {
+        let (service, child) = http::child_spec(endpoint, source);
+        return Ok((service, child, Retries::default()));
+    };
+    let mut timeouts = timeouts(config);
+    if config.connect_timeout_ms == usual.connect_timeout_ms {
+        timeouts.connect = session.connect;
+    }
+    if config.read_timeout_ms == usual.read_timeout_ms {
+        timeouts.read = session.read;
+    }
+    let endpoint = endpoint.timeouts(timeouts).retries(session.retries.clone());
+    let (service, child) = http::child_spec(endpoint, source);
+    Ok((service, child, session.retries))
+}
+
 /// Endpoint and time-outs of the catalog.
 fn endpoint(config: &CatalogConfig) -> Result<CatalogEndpoint, String> {
     let endpoint = CatalogEndpoint::new(&config.base, config.ca_file.as_deref(), &config.unverified_hosts);
@@ -143,12 +165,15 @@ fn endpoint(config: &CatalogConfig) -> Result<CatalogEndpoint, String> {
         Some(rest) => format!("catalog.{}.ca_file{rest}", config.name),
         None => format!("catalog.{}.base = ..: {error}", config.name),
     })?;
-    let timeouts = Timeouts {
+    Ok(endpoint.timeouts(timeouts(config)))
+}
+
+fn timeouts(config: &CatalogConfig) -> Timeouts {
+    Timeouts {
         connect: Duration::from_millis(config.connect_timeout_ms.into()),
         read: Duration::from_millis(config.read_timeout_ms.into()),
         ..Timeouts::default()
-    };
-    Ok(endpoint.timeouts(timeouts))
+    }
 }
 
 /// Source of the credentials (CONTRACT CF08).

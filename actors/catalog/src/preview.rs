@@ -5,12 +5,8 @@ use orchestrator_supervise::{Limits, Root, Strategy, SupervisorSpec};
 use serde::Serialize;
 
 use crate::{
-    CatalogConfig, RuleConfig, credentials,
-    edge::{
-        handlers::{PlanAnswers, Planner},
-        http,
-    },
-    endpoint,
+    CatalogConfig, RuleConfig, connection,
+    edge::handlers::{PlanAnswers, Planner},
     handler::Row,
     outcome_kind::OutcomeKind,
     rule::Rule,
@@ -56,7 +52,7 @@ pub struct RulePreview {
 /// # Errors
 /// The catalog cannot be used at all: an address or a file is wrong.
 pub async fn preview_rules(config: &CatalogConfig) -> Result<Vec<RulePreview>, String> {
-    let (service, child) = http::child_spec(endpoint(config)?, credentials(config));
+    let (service, child, _) = connection(config)?;
     let tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(child);
     let mut root = Root::start("check", tree).await.map_err(|error| error.to_string())?;
     let mut trials = Vec::with_capacity(config.rule.len());

@@ -97,6 +97,18 @@ pub fn deriva_state_changes(url: &str, folder: &Path, query: &str, update: &str)
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Time-outs and retries that the library takes from the block `session` of `file`, a `config.json`.
+///
+/// # Panics
+/// As [`deriva_state_changes`].
+pub fn deriva_session(file: &Path) -> Value {
+    let mut command = Command::new(environment("deriva", "deriva-requirements.txt"));
+    command.env("PYTHONDONTWRITEBYTECODE", "1").arg(peers().join("deriva_session.py"));
+    let output = command.arg(file).output().expect("Python starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("an object")
+}
+
 impl Drop for DerivaAgent {
     fn drop(&mut self) {
         // The process may have ended already.

@@ -15,18 +15,32 @@ const DENIED: Duration = Duration::from_secs(15);
 const MAX: Duration = Duration::from_secs(1);
 
 /// An outage as seen by one rule.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Outage {
+    /// Factor of the delays after failures.
+    factor: f64,
     since: Option<Instant>,
     until: Option<Instant>,
     reason: Option<String>,
 }
 
+impl Default for Outage {
+    fn default() -> Self {
+        Self::new(1.0)
+    }
+}
+
 impl Outage {
+    /// Creates the state without an outage. The delays after failures are multiplied by `factor`.
+    pub(super) fn new(factor: f64) -> Self {
+        Self { factor, since: None, until: None, reason: None }
+    }
+
     /// Records a failure.
     pub(super) fn failed(&mut self, reason: String, now: Instant) {
         let so_far = now - *self.since.get_or_insert(now);
-        let Backoff { first, max } = cap_backoff(Backoff { first: FIRST, max: MAX });
+        let Backoff { first, max } =
+            cap_backoff(Backoff { first: FIRST.mul_f64(self.factor), max: MAX.mul_f64(self.factor) });
         self.wait((so_far / 4).clamp(first, max), now);
         self.reason = Some(sanitize(reason));
     }
@@ -58,7 +72,7 @@ impl Outage {
 
     /// Ends the outage.
     pub(super) fn reset(&mut self) {
-        *self = Self::default();
+        *self = Self::new(self.factor);
     }
 
     /// Returns the end of the delay, if it is in the future.

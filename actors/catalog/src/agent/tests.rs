@@ -84,6 +84,7 @@ impl Fixture {
                 coalesce: Duration::from_millis(100),
                 coalesce_max: secs(1),
             },
+            backoff_factor: 1.0,
             grace: Duration::from_secs(20),
         };
         let status = self.statuses.borrow_mut().entry(name.to_owned()).or_default().clone();

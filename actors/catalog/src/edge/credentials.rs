@@ -14,7 +14,8 @@ use std::{
 
 use jiff::Timestamp;
 
-use self::file::{FileContent, FileVersion};
+use self::file::FileVersion;
+pub(super) use self::file::{FileContent, read as read_file};
 pub(super) use self::parse::cookie_pair;
 pub use self::{parse::Credential, secret::Secret};
 
@@ -53,6 +54,14 @@ impl Source {
             credential: home.join(".deriva/credential.json"),
             required: false,
         })
+    }
+
+    /// Returns the path of deriva's `config.json`: beside `credential.json`, or in `~/.deriva`.
+    pub fn config_file(&self) -> Option<PathBuf> {
+        match self {
+            Self::Files { credential, .. } => Some(credential.with_file_name("config.json")),
+            _ => std::env::home_dir().map(|home| home.join(".deriva/config.json")),
+        }
     }
 
     fn files(&self) -> Vec<PathBuf> {

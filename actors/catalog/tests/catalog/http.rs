@@ -3,7 +3,7 @@
 
 mod answers;
 mod concurrency;
-mod fixture;
+pub(crate) mod fixture;
 mod lost_answers;
 mod requests;
 mod scripted;

@@ -10,3 +10,4 @@ mod http;
 mod notices;
 mod planner;
 mod poller;
+mod session;

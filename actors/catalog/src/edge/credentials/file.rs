@@ -17,7 +17,7 @@ const SIZE_MAX: u64 = 1024 * 1024;
 
 /// Version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileVersion {
+pub(in crate::edge) struct FileVersion {
     inode: u64,
     modified: (i64, i64),
     size: u64,
@@ -25,7 +25,7 @@ pub(super) struct FileVersion {
 
 /// Result of reading a file.
 #[derive(Debug)]
-pub(super) enum FileContent {
+pub(in crate::edge) enum FileContent {
     Missing,
     /// Locked by a writer.
     Busy,
@@ -50,7 +50,7 @@ impl FileContent {
 ///
 /// # Errors
 /// The file exists and cannot be read; the text names it.
-pub(super) fn read(path: &Path) -> Result<FileContent, String> {
+pub(in crate::edge) fn read(path: &Path) -> Result<FileContent, String> {
     let failed = |error: std::io::Error| format!("{}: cannot be read: {error}", path.display());
     let mut file = match File::open(path) {
         Ok(file) => file,

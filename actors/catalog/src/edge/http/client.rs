@@ -26,7 +26,10 @@ use super::{
     request::{CatalogRequest, login},
 };
 use crate::{
-    edge::credentials::{Secret, Source},
+    edge::{
+        credentials::{Secret, Source},
+        session::{Attempts, Failure},
+    },
     service::{ABORTED_MS, CatalogResponse, Get, RequestError},
 };
 
@@ -78,12 +81,18 @@ impl CatalogClient {
     pub(super) async fn execute(&self, request: &CatalogRequest) -> Result<CatalogResponse, RequestError> {
         let _work = self.cx.vitals.begin_work(if request.is_get() { "get" } else { "put" });
         let begun = Instant::now();
-        let mut reloaded = false;
+        let (mut reloaded, mut attempts) = (false, Attempts::default());
         loop {
             self.wait_for_retry_after().await?;
             let auth =
                 self.identity.auth_header(async |user, password| self.log_in(user, password).await).await?;
-            let answer = self.send(request, &auth).await?;
+            let answer = match self.send(request, &auth).await {
+                Ok(answer) => answer,
+                Err((error, failure)) => {
+                    self.pause_before_retry(&mut attempts, failure, begun, error).await?;
+                    continue;
+                }
+            };
             if is_aborted(&answer) {
                 self.metrics.count_aborted();
                 if matches!(request, CatalogRequest::Claim(_)) {
@@ -96,7 +105,12 @@ impl CatalogClient {
             if let Some(span) = retry_after_of(&answer, Timestamp::now()) {
                 return Err(self.apply_retry_after(&answer, span, request));
             }
+            let is_listed = self.endpoint.retries.lists(answer.status.as_u16());
             match classify(answer, request.is_get(), &request.describe()) {
+                Err(error) if is_listed => {
+                    let (error, failure) = listed(error, request.is_get());
+                    self.pause_before_retry(&mut attempts, failure, begun, error).await?;
+                }
                 Err(RequestError::Unauthorized(_)) if !reloaded => {
                     reloaded = true;
                     self.identity.invalidate(&auth).await;
@@ -152,8 +166,34 @@ impl CatalogClient {
         }
     }
 
-    async fn send(&self, request: &CatalogRequest, auth: &AuthHeader) -> Result<Response, RequestError> {
-        let http_request = request.request(&self.endpoint, auth.as_ref())?;
+    /// Waits before another attempt.
+    ///
+    /// # Errors
+    /// There is none: `error`, or the process ends.
+    async fn pause_before_retry(
+        &self,
+        attempts: &mut Attempts,
+        failure: Option<Failure>,
+        begun: Instant,
+        error: RequestError,
+    ) -> Result<(), RequestError> {
+        let retries = &self.endpoint.retries;
+        let delay = failure.and_then(|failure| attempts.failed(failure, retries, begun.elapsed()));
+        let Some(delay) = delay else { return Err(error) };
+        tokio::select! {
+            biased;
+            () = self.cx.stop.cancelled() => Err(stopping()),
+            () = sleep(delay) => Ok(()),
+        }
+    }
+
+    /// Sends the request once. An error comes with the kind of failure if the request may be repeated.
+    async fn send(
+        &self,
+        request: &CatalogRequest,
+        auth: &AuthHeader,
+    ) -> Result<Response, (RequestError, Option<Failure>)> {
+        let http_request = request.request(&self.endpoint, auth.as_ref()).map_err(|error| (error, None))?;
         let begun = Instant::now();
         let _in_flight = self.metrics.begin();
         let answer = self.exchange(http_request, request.is_get()).await;
@@ -162,15 +202,17 @@ impl CatalogClient {
         let what = request.describe();
         answer.map_err(|error| match &error {
             HttpError::TooLarge(_) if request.is_get() => {
-                RequestError::Rejected(format!("{what}: {}", self.explain(&error)))
+                (RequestError::Rejected(format!("{what}: {}", self.explain(&error))), None)
             }
             _ if request.is_get() || error.is_unsent() => {
-                RequestError::Unavailable(format!("no answer to {what}: {}", self.explain(&error)))
+                let failure = if error.is_unsent() { Failure::Connect } else { Failure::Read };
+                let text = format!("no answer to {what}: {}", self.explain(&error));
+                (RequestError::Unavailable(text), Some(failure))
             }
-            _ => RequestError::OutcomeUnknown(format!(
-                "whether {what} was carried out is not known: {}",
-                self.explain(&error)
-            )),
+            _ => {
+                let text = format!("whether {what} was carried out is not known: {}", self.explain(&error));
+                (RequestError::OutcomeUnknown(text), None)
+            }
         })
     }
 
@@ -281,6 +323,16 @@ impl From<String> for RequestError {
     fn from(reason: String) -> Self {
         Self::Unauthorized(reason)
     }
+}
+
+/// Returns the error of a listed status: the request may succeed later. Only reads are repeated at
+/// once, since the progress of a write is unknown.
+fn listed(error: RequestError, is_get: bool) -> (RequestError, Option<Failure>) {
+    let error = match error {
+        RequestError::Rejected(text) | RequestError::NotFound(text) => RequestError::Unavailable(text),
+        error => error,
+    };
+    (error, is_get.then_some(Failure::Status))
 }
 
 fn stopping() -> RequestError {

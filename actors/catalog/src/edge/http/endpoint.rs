@@ -9,6 +9,8 @@ use orchestrator_edge::{
     tls::{self, TlsClient},
 };
 
+use crate::edge::session::Retries;
+
 /// Default limit of a response body: far more than any server sends within its 15 s limit.
 const BODY_LIMIT: usize = 64 * 1024 * 1024;
 
@@ -23,6 +25,7 @@ pub struct CatalogEndpoint {
     pub(super) authority: HeaderValue,
     url: String,
     pub(super) timeouts: Timeouts,
+    pub(super) retries: Retries,
     body_limit: usize,
 }
 
@@ -100,6 +103,7 @@ impl CatalogEndpoint {
             authority: value,
             url: format!("{scheme}://{authority}{prefix}"),
             timeouts: Timeouts::default(),
+            retries: Retries::default(),
             body_limit: BODY_LIMIT,
         })
     }
@@ -108,6 +112,12 @@ impl CatalogEndpoint {
     #[must_use]
     pub fn timeouts(self, timeouts: Timeouts) -> Self {
         Self { timeouts, ..self }
+    }
+
+    /// Sets the retries of one request.
+    #[must_use]
+    pub fn retries(self, retries: Retries) -> Self {
+        Self { retries, ..self }
     }
 
     /// Replaces the limit of a response body, in bytes.

@@ -1,0 +1,299 @@
+//! Block `session` of deriva's `config.json` (CONTRACT CF15): time-outs and retries of requests, read
+//! as deriva reads it.
+
+use std::{path::Path, time::Duration};
+
+use orchestrator_supervise::sanitize;
+use serde_json::{Map, Value};
+
+use super::credentials::{FileContent, read_file};
+
+/// Number of retries that deriva allows for all reasons together.
+const RETRIES_MAX: u32 = 10;
+/// Largest `retry_backoff_factor`: deriva waits 120 s at most.
+const FACTOR_MAX: f64 = 120.0;
+/// Smallest factor: agents need some delay.
+const FACTOR_MIN: f64 = 0.2;
+/// Bounds of time-outs, those of the configuration.
+const TIMEOUT_MIN: Duration = Duration::from_millis(10);
+const CONNECT_MAX: Duration = Duration::from_secs(600);
+const READ_MAX: Duration = Duration::from_secs(3_600);
+/// Time after which a request is not retried any more: its agent renews no lease meanwhile.
+const RETRY_TIME: Duration = Duration::from_secs(1);
+/// Statuses with a meaning of their own (CONTRACT CE01, CE04, CE06).
+const OWN_MEANING: [u16; 4] = [401, 403, 412, 413];
+
+/// Block `session`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
+    /// Maximum time to connect.
+    pub connect: Duration,
+    /// Maximum time of a request.
+    pub read: Duration,
+    /// Retries of one request.
+    pub retries: Retries,
+}
+
+/// Retries of one request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Retries {
+    /// Retries after failed attempts to connect.
+    pub connect: u32,
+    /// Retries of reads that were not answered.
+    pub read: u32,
+    /// Retries of reads that were answered with one of `statuses`.
+    pub status: u32,
+    /// Factor of the delays between attempts.
+    pub backoff_factor: f64,
+    /// Statuses after which a request may succeed later.
+    pub statuses: Vec<u16>,
+}
+
+/// Reason of a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// No connection; nothing was sent.
+    Connect,
+    /// No answer to a read.
+    Read,
+    /// A read was answered with one of the listed statuses.
+    Status,
+}
+
+/// Failed attempts of one request.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Attempts {
+    connect: u32,
+    read: u32,
+    status: u32,
+}
+
+impl Default for Retries {
+    /// Without a `session` block requests are not retried; agents poll again.
+    fn default() -> Self {
+        Self { connect: 0, read: 0, status: 0, backoff_factor: 1.0, statuses: Vec::new() }
+    }
+}
+
+impl Retries {
+    /// Returns true if an answer with `status` means that the request may succeed later.
+    pub(super) fn lists(&self, status: u16) -> bool {
+        self.statuses.contains(&status)
+    }
+
+    /// Returns the factor of an agent's delays.
+    pub fn agent_factor(&self) -> f64 {
+        self.backoff_factor.clamp(FACTOR_MIN, FACTOR_MAX)
+    }
+}
+
+impl Attempts {
+    /// Records a failure. Returns the delay before the next attempt: none before the first retry, then
+    /// twice the factor in seconds, doubled with each. None: there is no further attempt. `elapsed` is
+    /// the time since the first attempt began.
+    pub(super) fn failed(
+        &mut self,
+        failure: Failure,
+        retries: &Retries,
+        elapsed: Duration,
+    ) -> Option<Duration> {
+        let (count, max) = match failure {
+            Failure::Connect => (&mut self.connect, retries.connect),
+            Failure::Read => (&mut self.read, retries.read),
+            Failure::Status => (&mut self.status, retries.status),
+        };
+        *count += 1;
+        let is_over = *count > max;
+        let all = self.connect + self.read + self.status;
+        let delay = match all {
+            0 | 1 => Duration::ZERO,
+            more => Duration::from_secs_f64(retries.backoff_factor * 2f64.powi(more.min(16) as i32 - 1)),
+        };
+        (!is_over && all <= RETRIES_MAX && elapsed + delay < RETRY_TIME).then_some(delay)
+    }
+}
+
+impl Session {
+    /// Reads the block from `file`. None: there is no such file or block, or it cannot be used, which is
+    /// logged.
+    pub fn of_file(file: &Path) -> Option<Self> {
+        let session = match read_file(file) {
+            Ok(FileContent::Text(text, _)) => parse(&text),
+            Ok(FileContent::Missing) => return None,
+            Ok(FileContent::Busy) => Err("another program holds its lock".to_owned()),
+            Err(reason) => Err(reason),
+        };
+        session.unwrap_or_else(|reason| {
+            let (file, reason) = (file.display(), sanitize(reason));
+            tracing::warn!(%file, reason, "the block `session` is not used: correct it, and start again");
+            None
+        })
+    }
+}
+
+/// Parses the block in the text of a `config.json`. Keys that are missing have deriva's defaults.
+fn parse(text: &str) -> Result<Option<Session>, String> {
+    let config: Value =
+        serde_json::from_str(text).map_err(|error| format!("line {}: it is no JSON", error.line()))?;
+    let block = match config.get("session") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(block) => block.as_object().ok_or("session is no object")?,
+    };
+    if block.is_empty() {
+        return Ok(None);
+    }
+    let (connect, read) = timeouts(block)?;
+    let statuses = match block.get("retry_status_forcelist") {
+        None => vec![500, 502, 503, 504],
+        Some(Value::Null) => Vec::new(),
+        Some(list) => list
+            .as_array()
+            .and_then(|list| list.iter().map(|code| u16::try_from(code.as_u64()?).ok()).collect())
+            .ok_or("session.retry_status_forcelist is no list of statuses")?,
+    };
+    let backoff_factor = match block.get("retry_backoff_factor") {
+        None => 1.0,
+        Some(factor) => {
+            let factor = factor.as_f64().filter(|factor| *factor >= 0.0);
+            factor.ok_or("session.retry_backoff_factor is no positive number")?.min(FACTOR_MAX)
+        }
+    };
+    let is_failure = |status: &u16| (400..600).contains(status) && !OWN_MEANING.contains(status);
+    let retries = Retries {
+        connect: count(block, "retry_connect", 2)?,
+        read: count(block, "retry_read", 4)?,
+        status: RETRIES_MAX,
+        backoff_factor,
+        statuses: statuses.into_iter().filter(is_failure).collect(),
+    };
+    Ok(Some(Session { connect, read, retries }))
+}
+
+/// Returns a number of retries; null is no limit of its own, and false none.
+fn count(block: &Map<String, Value>, key: &str, default: u32) -> Result<u32, String> {
+    match block.get(key) {
+        None => Ok(default),
+        Some(Value::Null) => Ok(RETRIES_MAX),
+        Some(Value::Bool(false)) => Ok(0),
+        Some(count) => {
+            let count = count.as_u64().ok_or_else(|| format!("session.{key} is no number of retries"))?;
+            Ok(u32::try_from(count).unwrap_or(RETRIES_MAX).min(RETRIES_MAX))
+        }
+    }
+}
+
+/// Returns the time-outs: one number in seconds for both, or a list of two; null is none.
+fn timeouts(block: &Map<String, Value>) -> Result<(Duration, Duration), String> {
+    let wrong = || "session.timeout is neither seconds nor [connect, read]".to_owned();
+    let (connect, read) = match block.get("timeout") {
+        None => return Ok((Duration::from_secs(6), Duration::from_secs(63))),
+        Some(Value::Array(both)) => match &both[..] {
+            [connect, read] => (connect, read),
+            _ => return Err(wrong()),
+        },
+        Some(one) => (one, one),
+    };
+    let limited = |value: &Value, max: Duration| match value {
+        Value::Null => Some(max),
+        value => {
+            let secs = value.as_f64().filter(|secs| *secs > 0.0)?;
+            Some(Duration::from_secs_f64(secs.min(max.as_secs_f64())).max(TIMEOUT_MIN))
+        }
+    };
+    limited(connect, CONNECT_MAX).zip(limited(read, READ_MAX)).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn session(block: &str) -> Result<Option<Session>, String> {
+        parse(&format!("{{\"session\": {block}}}"))
+    }
+
+    #[test]
+    fn missing_keys_have_the_defaults_of_the_original() {
+        for none in ["{}", "null"] {
+            assert_eq!(session(none), Ok(None));
+        }
+        assert_eq!(parse("{\"oauth2_scopes\": {}}"), Ok(None));
+        let found = session("{\"cookie_jar\": \"x\"}").expect("a block").expect("a session");
+        assert_eq!((found.connect, found.read), (ms(6_000), ms(63_000)));
+        let retries = Retries {
+            connect: 2,
+            read: 4,
+            status: 10,
+            backoff_factor: 1.0,
+            statuses: vec![500, 502, 503, 504],
+        };
+        assert_eq!(found.retries, retries);
+    }
+
+    #[test]
+    fn values_are_read_and_bounded() {
+        let found = |block: &str| session(block).expect(block).expect(block);
+        for (timeout, connect, read) in [
+            ("5", 5_000, 5_000),
+            ("[0.5, 3]", 500, 3_000),
+            ("[1, null]", 1_000, 3_600_000),
+            ("1e-9", 10, 10),
+            ("1e300", 600_000, 3_600_000),
+        ] {
+            let found = found(&format!("{{\"timeout\": {timeout}}}"));
+            assert_eq!((found.connect, found.read), (ms(connect), ms(read)), "{timeout}");
+        }
+        let block = "{\"retry_connect\": 0, \"retry_read\": null, \"retry_backoff_factor\": 1e9,
+            \"retry_status_forcelist\": [429, 412, 401, 200, 404]}";
+        let retries = found(block).retries;
+        assert_eq!((retries.connect, retries.read, &retries.statuses[..]), (0, 10, &[429, 404][..]));
+        assert_eq!((retries.backoff_factor, retries.agent_factor()), (120.0, 120.0));
+        assert_eq!(found("{\"retry_backoff_factor\": 0}").retries.agent_factor(), 0.2);
+    }
+
+    #[test]
+    fn invalid_values_are_named() {
+        for (block, wanted) in [
+            ("[]", "session is no object"),
+            ("{\"timeout\": [1]}", "session.timeout"),
+            ("{\"timeout\": 0}", "session.timeout"),
+            ("{\"timeout\": \"s3cret\"}", "session.timeout"),
+            ("{\"retry_read\": -1}", "session.retry_read"),
+            ("{\"retry_connect\": \"2\"}", "session.retry_connect"),
+            ("{\"retry_backoff_factor\": -1}", "session.retry_backoff_factor"),
+            ("{\"retry_status_forcelist\": [70000]}", "session.retry_status_forcelist"),
+        ] {
+            let error = session(block).expect_err(block);
+            assert!(error.starts_with(wanted) && !error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn retries_end_with_their_number_and_after_a_second() {
+        let retries = |backoff_factor| Retries {
+            connect: 1,
+            read: 3,
+            status: 10,
+            backoff_factor,
+            ..Retries::default()
+        };
+        let delays = |failure, factor: f64| {
+            let (mut attempts, mut elapsed, mut delays) = (Attempts::default(), Duration::ZERO, Vec::new());
+            while let Some(delay) = attempts.failed(failure, &retries(factor), elapsed) {
+                elapsed += delay;
+                delays.push(delay);
+            }
+            delays
+        };
+        assert_eq!(delays(Failure::Connect, 0.1), [ms(0)]);
+        assert_eq!(delays(Failure::Read, 0.1), [ms(0), ms(200), ms(400)]);
+        assert_eq!(delays(Failure::Read, 1.0), [ms(0)], "two seconds are left to the agent");
+        assert_eq!(delays(Failure::Status, 0.0).len(), 10);
+        let long = Attempts::default().failed(Failure::Read, &retries(0.0), RETRY_TIME);
+        assert_eq!(long, None, "an attempt that took long is not repeated");
+        assert_eq!(Attempts::default().failed(Failure::Read, &Retries::default(), Duration::ZERO), None);
+    }
+}
