@@ -242,7 +242,10 @@ fn assert_rejected_and_recovered(cases: Vec<(&'static str, Answer, &'static [&'s
         assert!(grown < GROWTH_MAX, "{case}: {grown} bytes");
     }
     assert!(instance.ended().is_none());
-    assert!(pair.site.base().log().len() < 400_000);
+    let log = pair.site.base().log();
+    // Each look at the status above is audited, and their number depends on the machine.
+    let logged: usize = log.lines().filter(|line| !line.contains(": audit who=")).map(str::len).sum();
+    assert!(logged < 100_000, "{logged} bytes");
     assert!(instance.terminate().success());
 }
 

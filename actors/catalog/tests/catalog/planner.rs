@@ -77,7 +77,7 @@ async fn one_program_answers_all_polls_and_is_started_again_when_it_has_ended() 
 }
 
 #[tokio::test]
-async fn a_row_that_ends_the_program_is_told_from_a_program_that_never_works() {
+async fn a_row_that_ends_the_program_differs_from_a_program_that_never_works() {
     let script =
         "while read -r row; do case $row in *3*) echo 'no such column' >&2; exit 7;; esac; echo null; done";
     let planner = shell(script);

@@ -84,6 +84,14 @@ impl Table {
         self.inner.borrow().aborted
     }
 
+    /// Counts a write that began at the version `before` as aborted if another one has ended meanwhile.
+    fn is_aborted(&self, before: u64) -> bool {
+        let mut inner = self.inner.borrow_mut();
+        let is_aborted = inner.notices.is_some() && inner.version != before;
+        inner.aborted += usize::from(is_aborted);
+        is_aborted
+    }
+
     fn wrote(inner: &mut Inner) {
         inner.version += 1;
         if let Some(notices) = &inner.notices {
@@ -226,12 +234,9 @@ impl Service for Table {
         loop {
             let before = self.inner.borrow().version;
             tokio::time::sleep(self.write).await;
-            let mut inner = self.inner.borrow_mut();
-            if inner.notices.is_none() || inner.version == before {
+            if !self.is_aborted(before) {
                 break;
             }
-            inner.aborted += 1;
-            drop(inner);
             if priority.purpose == Purpose::Claim {
                 return Err(RequestError::Aborted);
             }

@@ -16,7 +16,7 @@ metrics! {
         /// Writes answered with 412.
         precondition_failed: counter("requests"),
         /// Transactions that the server aborted because of a conflict (503); each is retried at
-        /// once, or planned anew if it is a claim.
+        /// once, except claims, after which another poll follows.
         aborted: counter("requests"),
         /// Requests in flight.
         in_flight: gauge("requests"),

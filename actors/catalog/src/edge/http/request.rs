@@ -35,7 +35,7 @@ static CLIENT: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
 pub(super) enum CatalogRequest {
     Get(Get),
     Put(Put),
-    /// A write that is planned anew if the server aborts it.
+    /// A claim. It is not repeated if the server aborts it; its agent polls again.
     Claim(Put),
 }
 
