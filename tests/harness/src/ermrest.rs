@@ -11,6 +11,7 @@ use crate::{
     fake_server::FakeServer,
     free_port, http_tcp,
     python::{peers, python},
+    wait_for,
 };
 
 /// Server with one catalog: running, stopped or killed. It is removed with its rows when dropped.
@@ -79,7 +80,10 @@ impl Ermrest {
         let path = format!("/ermrest/catalog/1/entity/{table}");
         let bearer = format!("Authorization: Bearer {token}");
         let headers = ["Content-Type: application/json", &bearer];
-        let reply = self.ask("POST", &path, &headers, &rows.to_string());
+        let reply = wait_for("an insert that no other write aborts", || {
+            let reply = self.ask("POST", &path, &headers, &rows.to_string());
+            (reply.status != 503).then_some(reply)
+        });
         assert_eq!(reply.status, 200, "{}", reply.body);
     }
 
