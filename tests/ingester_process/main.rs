@@ -4,6 +4,7 @@
 mod alone {
     mod healing;
 }
+mod custom;
 mod detector;
 mod hostile;
 mod log;

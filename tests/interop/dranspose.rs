@@ -7,6 +7,7 @@
 
 mod backlog;
 mod control;
+mod custom;
 mod dump;
 mod pandabox;
 mod protocols;

@@ -1,17 +1,17 @@
 //! The actor Assign: reads a mapping's `assigned` stream and forwards the events of this ingester's
 //! streams to Work. Each mapping is a new incarnation.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    Answer, AskError, Child, ChildCx, DurableView, Fault, Handle, Recipient, Vitals, metrics,
+    Answer, AskError, Child, ChildCx, DurableView, Fault, Handle, Outbox, Recipient, Vitals, metrics,
 };
 
 use crate::{
     assignment::{Assignment, Reader},
     edge::redis::{RedisTarget, follow_assigned},
-    mapping::Mappings,
-    messages::{EntriesRead, EventsAssigned, InvalidEntry},
+    mapping::{Mapping, Mappings},
+    messages::{EntriesRead, EventsAssigned, InvalidEntry, StreamsAssigned},
     stream_queue::StreamQueues,
 };
 
@@ -36,6 +36,8 @@ pub(crate) struct Assign {
     mappings: DurableView<Mappings>,
     redis: RedisTarget,
     work: Recipient<EventsAssigned>,
+    /// Processes of ingester classes.
+    processes: Arc<[Outbox<StreamsAssigned>]>,
     /// None if the mapping uses no stream of this ingester.
     reader: Option<Reader>,
     metrics: AssignMetrics,
@@ -47,9 +49,18 @@ impl Assign {
         mappings: DurableView<Mappings>,
         redis: RedisTarget,
         work: Recipient<EventsAssigned>,
+        processes: Arc<[Outbox<StreamsAssigned>]>,
         vitals: &Vitals,
     ) -> Self {
-        Self { streams, mappings, redis, work, reader: None, metrics: AssignMetrics::register(vitals) }
+        Self {
+            streams,
+            mappings,
+            redis,
+            work,
+            processes,
+            reader: None,
+            metrics: AssignMetrics::register(vitals),
+        }
     }
 }
 
@@ -83,7 +94,12 @@ impl Handle<EntriesRead> for Assign {
         }
         self.metrics.assigned.add(events.len() as u64);
         let (reply, answer) = Answer::later();
-        cx.spawn(forward(events, self.work.clone()), |_, forwarded, cx| match forwarded {
+        let forwarding = Forwarding {
+            mapping: self.mappings.get().current,
+            work: self.work.clone(),
+            processes: self.processes.clone(),
+        };
+        cx.spawn(forwarding.forward(events), |_, forwarded, cx| match forwarded {
             Ok(()) => _ = reply.send(invalid),
             // Work has ended; the supervisor restarts Assign with it.
             Err(AskError::Lost) => {}
@@ -93,11 +109,33 @@ impl Handle<EntriesRead> for Assign {
     }
 }
 
-/// Sends the events to Work in chunks and waits while Work has no room.
-async fn forward(events: Vec<Assignment>, work: Recipient<EventsAssigned>) -> Result<(), AskError> {
-    let mut events = events.into_iter();
-    while events.len() > 0 {
-        work.ask(EventsAssigned(events.by_ref().take(CHUNK_EVENTS).collect()), FORWARD_TIMEOUT).await?;
+/// Recipients of the events of one mapping.
+struct Forwarding {
+    mapping: Mapping,
+    work: Recipient<EventsAssigned>,
+    processes: Arc<[Outbox<StreamsAssigned>]>,
+}
+
+impl Forwarding {
+    /// Sends the events in chunks and waits while a recipient has no room.
+    async fn forward(self, events: Vec<Assignment>) -> Result<(), AskError> {
+        let mut events = events.into_iter();
+        while events.len() > 0 {
+            let chunk: Vec<_> = events.by_ref().take(CHUNK_EVENTS).collect();
+            for process in &*self.processes {
+                let assigned = StreamsAssigned { mapping: self.mapping.number, events: self.streams(&chunk) };
+                // It fails only at the end of the program.
+                let _ = process.send(assigned).await;
+            }
+            self.work.ask(EventsAssigned(chunk), FORWARD_TIMEOUT).await?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Streams of each event as bits, see [`StreamsAssigned`].
+    fn streams(&self, chunk: &[Assignment]) -> Vec<u64> {
+        let bit = |at: usize| self.mapping.active.get(at).map_or(0, |position| 1 << position);
+        let mask = |event: &Assignment| event.streams.iter().fold(0, |mask, (at, _)| mask | bit(*at));
+        chunk.iter().map(mask).collect()
+    }
 }

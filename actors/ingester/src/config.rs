@@ -10,10 +10,14 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    edge::redis::RedisTarget,
+    class_path::ClassPath,
+    edge::{redis::RedisTarget, sources::check_class_options},
     ingester_state::check_name,
     source::{Registry, SourceOptions},
 };
+
+/// Most streams of an ingester that has a class of the site.
+const CLASS_STREAMS_MAX: usize = 64;
 
 /// An ingester: its sources, its workers' port and its limits. Each section configures one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -54,6 +58,10 @@ pub struct IngesterConfig {
     pub on_gap: OnGap,
     /// JSON file with the build's metadata, published in Redis. Ignored if it is missing.
     pub build_meta_file: PathBuf,
+    /// Python interpreter that runs ingester classes of the site. A name without a slash is looked up
+    /// in `PATH`.
+    #[schemars(length(min = 1))]
+    pub python: PathBuf,
     /// Streams, in the order in which messages carry them.
     pub stream: Vec<StreamConfig>,
 }
@@ -66,7 +74,8 @@ pub struct StreamConfig {
     /// Name used in mappings.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// Source protocol, e.g. `stins`, or the original's class name.
+    /// Source protocol, e.g. `stins`, the original's class name, or a class of the site in Python as
+    /// `module:Class`.
     #[schemars(length(min = 1))]
     pub source: String,
     /// Address of a source that is dialled, e.g. `tcp://detector:9999`.
@@ -111,6 +120,7 @@ impl Default for IngesterConfig {
             spill_dir: "/var/tmp".into(),
             on_gap: OnGap::default(),
             build_meta_file: "/etc/build_git_meta.json".into(),
+            python: "python3".into(),
             stream: Vec::new(),
         }
     }
@@ -236,20 +246,40 @@ impl IngesterConfig {
                     "another stream has this name: give each its own",
                 );
             }
-            match registry.factory(&stream.source, &stream.source_options()) {
-                None => {
-                    let known = registry.names().collect::<Vec<_>>().join(", ");
-                    report(
-                        &format!("stream.{i}.source"),
-                        &stream.source,
-                        &format!("unknown source: use one of {known}"),
-                    );
-                }
-                Some(Err(error)) => {
-                    report(&format!("stream.{i}.source"), &stream.source, &error.to_string());
-                }
-                Some(Ok(_)) => {}
+            if let Err(text) = self.check_source(stream, registry) {
+                report(&format!("stream.{i}.source"), &stream.source, &text);
             }
         }
+        if self.stream.len() > CLASS_STREAMS_MAX
+            && self.stream.iter().any(|stream| stream.source.contains(':'))
+        {
+            let text =
+                format!("an ingester with a class of your own has at most {CLASS_STREAMS_MAX} streams");
+            report("stream", "[..]", &text);
+        }
+    }
+
+    /// Checks the source of one stream.
+    ///
+    /// # Errors
+    /// The source is unknown, or its options do not fit; the text says what to write.
+    pub(crate) fn check_source(&self, stream: &StreamConfig, registry: &Registry) -> Result<(), String> {
+        let options = stream.source_options();
+        if let Some(factory) = registry.factory(&stream.source, &options) {
+            return factory.map(drop).map_err(|error| error.to_string());
+        }
+        let Some(class) = ClassPath::parse(&stream.source) else {
+            let known = registry.names().collect::<Vec<_>>().join(", ");
+            return Err(format!(
+                "unknown source: use one of {known}, or a class of your own as module:Class"
+            ));
+        };
+        let class = class?;
+        check_class_options(&options).map_err(|error| error.to_string())?;
+        let first = self.stream.iter().find(|other| other.source == stream.source);
+        if first.is_some_and(|first| first.upstream_url != stream.upstream_url) {
+            return Err(format!("all streams of {class} have one process: give them the same upstream_url"));
+        }
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! `dranspose ingester -c CLASS -u UPSTREAM_URL -n STREAM` and `dranspose http_ingester -c APP -p
 //! PORT -n STREAM`, with the original's environment variables in upper or lower case.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::{Args, Subcommand};
 use orchestrator_subsystem::{OriginalContext, redaction::may_hold_secret};
@@ -48,9 +48,12 @@ impl DropIn {
 /// Command line of `dranspose ingester`.
 #[derive(Debug, Clone, Args)]
 pub struct Arguments {
-    /// Ingester class, which selects the source protocol, e.g. dranspose.ingesters:ZmqPullSingleIngester
+    /// Ingester class, e.g. dranspose.ingesters:ZmqPullSingleIngester, or a class of your own as module:Class
     #[arg(short = 'c', long = "ingesterclass", visible_alias = "class")]
     class: String,
+    /// Python interpreter for a class of your own; default: python3 in PATH
+    #[arg(long, value_name = "PROGRAM")]
+    python: Option<PathBuf>,
     /// Address of the source, e.g. tcp://detector:9999 [env: UPSTREAM_URL]
     #[arg(short, long)]
     upstream_url: Option<String>,
@@ -82,12 +85,16 @@ impl Arguments {
         if let Some(url) = &upstream {
             without_user(url, "the upstream url")?;
         }
-        variables.config(self.name.as_deref(), |name| StreamConfig {
+        let mut config = variables.config(self.name.as_deref(), |name| StreamConfig {
             name,
             source: class_name(&self.class),
             upstream_url: upstream.clone(),
             ..StreamConfig::default()
-        })
+        })?;
+        if let Some(python) = &self.python {
+            config.python.clone_from(python);
+        }
+        Ok(config)
     }
 }
 
@@ -107,9 +114,12 @@ impl HttpArguments {
     }
 }
 
-/// Removes the module from a class name.
+/// Removes the package from a name without a colon.
 fn class_name(class: &str) -> String {
-    class.rsplit([':', '.']).next().unwrap_or_default().to_owned()
+    match class.split_once(':') {
+        Some(_) => class.to_owned(),
+        None => class.rsplit('.').next().unwrap_or_default().to_owned(),
+    }
 }
 
 /// Environment variables, with upper-case names.
@@ -222,6 +232,7 @@ mod tests {
         );
         let error = error_of(&[("INGESTER_STREAMS", "[\"a\"]"), ("INGESTER_URL", "tcp://u:S3CR3T@h:1")]);
         assert!(error.contains("INGESTER_URL may hold a password") && !error.contains("S3CR3T"), "{error}");
-        assert_eq!(class_name("dranspose.ingesters:ZmqPullSingleIngester"), "ZmqPullSingleIngester");
+        assert_eq!(class_name("dranspose.ingesters.ZmqPullSingleIngester"), "ZmqPullSingleIngester");
+        assert_eq!(class_name("my.module:ZmqPullSingleIngester"), "my.module:ZmqPullSingleIngester");
     }
 }

@@ -15,6 +15,7 @@ pub mod alignment;
 mod assign;
 pub mod assignment;
 pub mod backlog;
+mod class_path;
 mod command;
 mod config;
 mod drop_in;
@@ -33,6 +34,7 @@ pub mod roster;
 pub mod source;
 mod stream;
 pub mod stream_queue;
+mod streams;
 mod subsystem;
 pub mod updates;
 mod work;
@@ -61,10 +63,11 @@ use crate::{
     ingester::{Handles, Identity, Ingester},
     ingester_state::BuildMeta,
     mapping::Mappings,
-    messages::{MappingFinished, RedisCommand},
-    source::{MakeSource, Registry, SourceFactory},
+    messages::{MappingFinished, RedisCommand, StreamsAssigned},
+    source::{MakeSource, Registry},
     stream::StreamSpec,
-    stream_queue::{StreamQueue, StreamQueues},
+    stream_queue::StreamQueues,
+    streams::Streams,
     work::{Work, WorkContext},
 };
 
@@ -128,7 +131,8 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
     let name: Arc<str> = config.name().into();
     let service_uuid = Uuid::new_v4();
     let target = RedisTarget::new(&config.redis()?, &name, service_uuid)?;
-    let Streams { queues, makes, companions } = streams(config, registry)?;
+    let mappings = Durable::new("mappings", Mappings::default());
+    let Streams { queues, makes, companions, processes } = streams::build(config, registry, &mappings)?;
     let egress = Egress::new(EgressLimits {
         bytes_per_peer: usize::try_from(config.egress_bytes_per_peer).unwrap_or(usize::MAX),
         spill_bytes: config.spill_bytes,
@@ -143,7 +147,6 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
     let (work, work_slot) = mailbox::<Work>(MAILBOX_CAPACITY);
     let (finished_outboxes, finished_slots): (Vec<_>, Vec<_>) =
         queues.iter().map(|_| inbox(FINISHED_MAX)).unzip();
-    let mappings = Durable::new("mappings", Mappings::default());
     let position = Position::default();
     let redis = redis::factory(target.clone(), commands_slot, ingester.recipient(), position.clone());
     let workers = egress::factory(config.address()?, egress.clone(), accept.recipient());
@@ -180,6 +183,7 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         work,
         work_slot,
         makes,
+        processes,
         finished_slots,
     };
     let workers = egress.add_durable_state(ChildSpec::worker("egress", workers));
@@ -245,19 +249,21 @@ struct ScanBranch {
     work: Mailbox<Work>,
     work_slot: MailboxSlot<Work>,
     makes: Vec<(StreamConfig, MakeSource)>,
+    processes: Arc<[Outbox<StreamsAssigned>]>,
     finished_slots: Vec<InboxSlot<MappingFinished>>,
 }
 
 impl ScanBranch {
     fn spec(self) -> SupervisorSpec {
-        let Self { target, context, ingester, work, work_slot, makes, finished_slots } = self;
+        let Self { target, context, ingester, work, work_slot, makes, processes, finished_slots } = self;
         let (_, assign_slot) = mailbox::<Assign>(1);
         let (streams, mappings, begun) =
             (context.streams.clone(), context.mappings.clone(), context.begun.clone());
         let (queues, followed, assigned) = (streams.clone(), mappings.clone(), work.recipient());
         let assign = Factory::actor(assign_slot, move |cx| {
             let (target, assigned) = (target.clone(), assigned.clone());
-            Ok(Assign::new(queues.clone(), followed.clone(), target, assigned, &cx.vitals))
+            let processes = processes.clone();
+            Ok(Assign::new(queues.clone(), followed.clone(), target, assigned, processes, &cx.vitals))
         });
         let work_factory = Factory::actor(work_slot, move |cx| Ok(Work::new(context.clone(), cx)));
         let mut tree = SupervisorSpec::new(Strategy::OneForAll)
@@ -286,33 +292,6 @@ impl ScanBranch {
 /// mapping.
 fn scan_child(id: impl Into<String>, factory: Factory) -> ChildSpec {
     ChildSpec::worker(id, factory).on_restart(OnRestart::Purge).shutdown(Shutdown::After(STOP_TIMEOUT))
-}
-
-/// Streams of one ingester, with the means to build their sources.
-struct Streams {
-    queues: StreamQueues,
-    makes: Vec<(StreamConfig, MakeSource)>,
-    /// Children that run beside the sources, such as reader threads.
-    companions: Vec<ChildSpec>,
-}
-
-fn streams(config: &IngesterConfig, registry: &Registry) -> Result<Streams, String> {
-    let (mut queues, mut makes, mut companions) = (Vec::new(), Vec::new(), Vec::new());
-    for (position, stream) in config.stream.iter().enumerate() {
-        let options = stream.source_options();
-        let factory = registry.factory(&stream.source, &options);
-        let factory = factory.ok_or_else(|| format!("unknown source: {}", stream.source))?;
-        let SourceFactory { make, companion } = factory.map_err(|error| error.to_string())?;
-        let source = make(&options).map_err(|error| error.to_string())?;
-        queues.push(StreamQueue::new(&stream.name, !source.has_backpressure()));
-        makes.push((stream.clone(), make));
-        let child = |factory| ChildSpec::worker(format!("source_{position}"), factory);
-        companions.extend(
-            companion
-                .map(|one| child(one).label(stream.name.clone()).shutdown(Shutdown::After(STOP_TIMEOUT))),
-        );
-    }
-    Ok(Streams { queues: queues.into(), makes, companions })
 }
 
 /// Path of the child `id` under the same supervisor as `path`.

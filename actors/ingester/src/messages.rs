@@ -108,6 +108,15 @@ impl Message for EventsAssigned {
     type Result = ();
 }
 
+/// Streams of assigned events, in order, from Assign to the process of an ingester class.
+#[derive(Debug)]
+pub struct StreamsAssigned {
+    /// Number of the mapping.
+    pub mapping: u64,
+    /// Streams of each event: bit P stands for the stream at position P of the configuration.
+    pub events: Vec<u64>,
+}
+
 /// A stream's backlog has items again, from the stream's child to Work.
 ///
 /// The items travel in the backlog, which is bounded in bytes. This message is sent only when Work

@@ -7,7 +7,7 @@ use futures_util::stream::LocalBoxStream;
 use orchestrator_supervise::{Factory, LinkReporter, metrics};
 use serde::{Deserialize, Serialize};
 
-use crate::item::Item;
+use crate::{class_path::ClassPath, item::Item};
 
 /// Items of one run, in order. Dropping it closes the source's connection and drops all buffered
 /// items.
@@ -30,6 +30,12 @@ pub trait Source {
         true
     }
 
+    /// Returns true if a mapping must wait until the source reports its connection, because frames
+    /// sent before are lost.
+    fn connects_first(&self) -> bool {
+        !self.has_backpressure()
+    }
+
     /// Called when all events of the mapping were ingested.
     fn finish(&mut self) {}
 
@@ -42,6 +48,8 @@ pub trait Source {
 pub struct SourceCx {
     /// Name of the stream.
     pub stream: Arc<str>,
+    /// Number of the mapping in this process, from 1.
+    pub mapping: u64,
     /// Receiver of the state of the connection.
     pub link: LinkReporter,
     /// Counters of the source.
@@ -129,12 +137,13 @@ impl Registry {
         self
     }
 
-    /// Factory of the protocol `name` with `options`; None if the protocol is unknown.
+    /// Factory of the protocol `name` with `options`; None if the protocol is unknown. A class of
+    /// dranspose may be named with its module.
     ///
     /// # Errors
     /// The options do not fit; the text says what to do.
     pub fn factory(&self, name: &str, options: &SourceOptions) -> Option<Result<SourceFactory, SourceError>> {
-        self.kinds.get(name).map(|factory| factory(options))
+        self.kinds.get(ClassPath::without_dranspose(name)).map(|factory| factory(options))
     }
 
     /// Returns a function that creates sources of the protocol `name`. A source with a companion

@@ -79,8 +79,12 @@ impl StreamSpec {
                 position: self.position,
                 cx,
             };
-            let source =
-                SourceCx { stream: self.stream().name.clone(), link: link.clone(), counts: source_counts };
+            let source = SourceCx {
+                stream: self.stream().name.clone(),
+                mapping: mapping.number,
+                link: link.clone(),
+                counts: source_counts,
+            };
             self.follow(run, source, &mapping).await;
         }
         link.idle();
@@ -90,7 +94,8 @@ impl StreamSpec {
 
     /// Queues items until the stop.
     async fn follow(&self, mut run: Run<'_>, source: SourceCx, mapping: &Mapping) {
-        let (cx, stream, link) = (run.cx, run.stream, source.link.clone());
+        let (cx, link) = (run.cx, source.link.clone());
+        let connects_first = run.source.0.connects_first();
         let mut items = run.source.0.run(source);
         let (mut gauge_tick, mut poll) = (interval(GAUGE_INTERVAL), interval(READY_POLL_INTERVAL));
         gauge_tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -108,8 +113,8 @@ impl StreamSpec {
                     run.source.0.finish();
                 }
                 _ = poll.tick(), if !ready_sent => {
-                    // A source with backpressure loses no frame before it is connected.
-                    ready_sent = (!stream.lossy || link.is_up()) && self.ingester.tell(ready).is_ok();
+                    // Other sources lose no frame before they are connected.
+                    ready_sent = (!connects_first || link.is_up()) && self.ingester.tell(ready).is_ok();
                 }
                 _ = gauge_tick.tick() => run.update_gauges(),
                 mut item = items.next(), if !ended => {

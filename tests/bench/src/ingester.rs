@@ -3,6 +3,7 @@
 //! Source and sinks are threads of this process, the ingester and the relay children of it, one after the other: K, the ingester,
 //! K, and so on. The controller is played over a Redis of our own.
 
+mod class;
 mod load;
 mod process;
 mod relay;
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 use self::{
     load::Load,
     sink::{Seen, Sink},
-    subject::Ingester,
+    subject::{Ingester, Upstream},
 };
 pub(crate) use self::{
     process::{Process, threads_cpu_s},
@@ -58,6 +59,9 @@ pub(crate) struct Options {
     /// events, that is; in place of all that
     #[arg(long)]
     memory: bool,
+    /// Take the events from an ingester class in Python instead; the CPU time is that of the binary alone
+    #[arg(long)]
+    class: bool,
 }
 
 /// One run of either.
@@ -80,6 +84,9 @@ pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
     let &Options { events, bytes, workers, fan_out, .. } = options;
     ensure!(workers > 0 && events > workers as u64, "give each worker an event: raise --events");
     let load = Load { events, bytes, workers, fan_out, late: options.memory };
+    if options.class {
+        return class::run(binary, &redis, options.rounds, &load);
+    }
     if options.memory {
         return memory(binary, &redis, options, load);
     }
@@ -132,9 +139,9 @@ fn memory(binary: &Path, redis: &Redis, options: &Options, load: Load) -> Result
 fn idle(binary: &Path, redis: &Redis) -> Result<Value> {
     let mut starts = Vec::new();
     for _ in 0..5 {
-        starts.push(Ingester::start(binary, redis, 1, None)?.start_ms);
+        starts.push(Ingester::start(binary, redis, Upstream::Detector(1), None)?.start_ms);
     }
-    let ingester = Ingester::start(binary, redis, 1, None)?;
+    let ingester = Ingester::start(binary, redis, Upstream::Detector(1), None)?;
     thread::sleep(Duration::from_secs(2));
     let before = ingester.process.threads_cpu_s()?;
     let begun = std::time::Instant::now();
@@ -152,7 +159,7 @@ fn idle(binary: &Path, redis: &Redis) -> Result<Value> {
 /// One run of the ingester.
 fn ingested(binary: &Path, redis: &Redis, options: &Options, load: &Load) -> Result<Carried> {
     let source = TcpListener::bind("127.0.0.1:0")?;
-    let upstream = source.local_addr()?.port();
+    let upstream = Upstream::Detector(source.local_addr()?.port());
     let egress = options.egress_mib.map(|mib| mib << 20);
     let ingester = Ingester::start(binary, redis, upstream, egress)?;
     let sinks = connect(load, ingester.port)?;

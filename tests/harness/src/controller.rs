@@ -83,7 +83,19 @@ pub struct IngesterEnv {
 impl IngesterEnv {
     /// Creates an environment with a source at `upstream`. `keys` are lines of TOML for the ingester.
     pub fn new(binary: impl Into<PathBuf>, upstream: &str, keys: &str) -> Self {
-        let (base, redis, port) = (TestEnv::new(binary), Redis::start(), free_port());
+        Self::with_source(TestEnv::new(binary), "stins", upstream, keys)
+    }
+
+    /// Creates an environment whose stream is the class `class` of `tests/interop`, in Python with dranspose.
+    pub fn with_class(binary: impl Into<PathBuf>, class: &str) -> Self {
+        let modules = crate::dranspose::programs();
+        let exports = format!("export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='{}'", modules.display());
+        let keys = format!("python = \"{}\"", crate::dranspose::python().display());
+        Self::with_source(TestEnv::new(binary).shell(&exports), class, "tcp://127.0.0.1:9", &keys)
+    }
+
+    fn with_source(base: TestEnv, source: &str, upstream: &str, keys: &str) -> Self {
+        let (redis, port) = (Redis::start(), free_port());
         let config = base.path().join("ingester.toml");
         let admin = format!(
             "[admin]\nlisten = \"\"\nunix_socket = \"{}\"\nchaos = true\n",
@@ -91,7 +103,7 @@ impl IngesterEnv {
         );
         fs::write(&config, admin).expect("write the configuration");
         let env = Self { base, redis, port, config };
-        env.add_section("eiger", upstream, port, keys);
+        env.add_section(("eiger", source), upstream, port, keys);
         env
     }
 
@@ -100,15 +112,15 @@ impl IngesterEnv {
     /// Returns the TCP port for its workers.
     pub fn add_ingester(&self, stream: &str, upstream: &str) -> u16 {
         let port = free_port();
-        self.add_section(stream, upstream, port, "");
+        self.add_section((stream, "stins"), upstream, port, "");
         port
     }
 
-    fn add_section(&self, stream: &str, upstream: &str, port: u16, keys: &str) {
+    fn add_section(&self, (stream, source): (&str, &str), upstream: &str, port: u16, keys: &str) {
         let text = format!(
             "[[ingester]]\nname = \"{stream}-ingester\"\nlisten = \"127.0.0.1:{port}\"\nredis_url = \"{url}\"\n\
              spill_dir = \"{spill}\"\n{keys}\n\
-             [[ingester.stream]]\nname = \"{stream}\"\nsource = \"stins\"\nupstream_url = \"{upstream}\"\n",
+             [[ingester.stream]]\nname = \"{stream}\"\nsource = \"{source}\"\nupstream_url = \"{upstream}\"\n",
             url = self.redis.url(),
             spill = self.base.path().display(),
         );

@@ -127,7 +127,7 @@ fn fork_server() -> ForkServer {
 }
 
 /// Folder of the test programs that run with dranspose.
-pub(crate) fn programs() -> PathBuf {
+pub fn programs() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../interop");
     folder.canonicalize().expect("a folder of ours")
 }

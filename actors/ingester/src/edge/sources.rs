@@ -5,6 +5,7 @@ mod dial;
 mod long;
 mod outcome_counter;
 mod pandabox;
+mod python;
 mod recognisers;
 mod replay;
 mod sardana;
@@ -24,6 +25,7 @@ use self::{
 
 pub use address::Address;
 pub use pandabox::PandaBoxSource;
+pub(crate) use python::{Launch, PythonInboxes, PythonProcess};
 pub use recognisers::MakeRecogniser;
 pub use sardana::{IdleServers, SardanaSource};
 pub use zmq::ZmqSource;
@@ -123,6 +125,13 @@ fn reject(given: Option<&str>, name: &str, advice: &str) -> Result<(), SourceErr
         Some(given) => Err(SourceError(format!("{name} = {given}: not used by this protocol: {advice}"))),
         None => Ok(()),
     }
+}
+
+/// Checks the options of a stream whose items come from an ingester class.
+pub(crate) fn check_class_options(options: &SourceOptions) -> Result<(), SourceError> {
+    reject(options.listen.as_deref(), "listen", "the class opens its sockets itself: leave it out")?;
+    reject(options.file.as_deref(), "file", "the class opens its files itself: leave it out")?;
+    reject_pace(options)
 }
 
 fn reject_pace(options: &SourceOptions) -> Result<(), SourceError> {

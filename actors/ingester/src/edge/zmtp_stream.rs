@@ -152,6 +152,13 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
+    /// Reader of messages from a peer that makes no handshake.
+    pub fn without_handshake(read: R, limits: FrameLimits, block_bytes: usize) -> Self {
+        let mut reader = Self::new(read, limits, block_bytes);
+        reader.decoder.open();
+        reader
+    }
+
     /// Returns the stream, and the decoder with its buffered bytes.
     pub fn into_parts(self) -> (R, Decoder) {
         (self.read, self.decoder)

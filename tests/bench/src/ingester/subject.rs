@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
-use orchestrator_harness::{Redis, eventually, free_port, wait_for};
+use orchestrator_harness::{Redis, dranspose, eventually, free_port, wait_for};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -16,6 +16,27 @@ use uuid::Uuid;
 use super::{load::STREAM, process::Process};
 
 const CONFIG: &str = "dranspose:ingester:bench-ingester:config";
+
+/// Source of the frames.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Upstream {
+    /// A STINS detector at a port of this machine.
+    Detector(u16),
+    /// The class `BenchImages` of `tests/interop`, with so many bytes of pixels.
+    Class(usize),
+}
+
+impl Upstream {
+    /// Keys of the stream.
+    fn keys(self) -> String {
+        match self {
+            Self::Detector(port) => {
+                format!("source = \"stins\"\nupstream_url = \"tcp://127.0.0.1:{port}\"\n")
+            }
+            Self::Class(_) => "source = \"site_ingesters:BenchImages\"\n".to_owned(),
+        }
+    }
+}
 
 /// A running ingester. Dropped, it is killed.
 pub(super) struct Ingester<'a> {
@@ -29,30 +50,42 @@ pub(super) struct Ingester<'a> {
 }
 
 impl<'a> Ingester<'a> {
-    /// Starts it, with one stream from the port `upstream`; `egress` is what is kept for one worker, bytes.
-    pub(super) fn start(binary: &Path, redis: &'a Redis, upstream: u16, egress: Option<u64>) -> Result<Self> {
+    /// Starts it, with one stream from `upstream`; `egress` is what is kept for one worker, bytes.
+    pub(super) fn start(
+        binary: &Path,
+        redis: &'a Redis,
+        upstream: Upstream,
+        egress: Option<u64>,
+    ) -> Result<Self> {
         redis.flush();
         let directory = tempfile::Builder::new().prefix("bench-").tempdir()?;
         let (file, port) = (directory.path().join("orchestrator.toml"), free_port());
         let (url, name) = (redis.url(), "bench-ingester");
         let egress = egress.map(|bytes| format!("egress_bytes_per_peer = {bytes}\n")).unwrap_or_default();
+        let (source, mut python) = (upstream.keys(), String::new());
+        if let Upstream::Class(_) = upstream {
+            python = format!("python = \"{}\"\n", dranspose::python().display());
+        }
         let config = format!(
             r#"admin.listen = ""
 [[ingester]]
 name = "{name}"
 listen = "127.0.0.1:{port}"
 redis_url = "{url}"
-{egress}[[ingester.stream]]
+{egress}{python}[[ingester.stream]]
 name = "{STREAM}"
-source = "stins"
-upstream_url = "tcp://127.0.0.1:{upstream}"
-"#
+{source}"#
         );
         fs::write(&file, config)?;
         let log = File::create(directory.path().join("log"))?;
         let mut command = Command::new(fs::canonicalize(binary)?);
         command.args(["run", "--only", "ingester", "--config"]).arg(&file).current_dir(directory.path());
         command.stdout(log.try_clone()?).stderr(log);
+        if let Upstream::Class(bytes) = upstream {
+            command
+                .env("PYTHONPATH", dranspose::programs())
+                .env("ORCHESTRATOR_BENCH_BYTES", bytes.to_string());
+        }
         let begun = Instant::now();
         let process = Process::start(&mut command)?;
         while redis.text(CONFIG).is_none() {

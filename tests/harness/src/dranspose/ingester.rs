@@ -33,7 +33,7 @@ impl Implementation {
 pub struct IngesterSpec {
     class: String,
     upstream: Upstream,
-    stream: String,
+    streams: Vec<String>,
     name: String,
     port: u16,
     environment: Vec<(String, String)>,
@@ -59,6 +59,19 @@ impl IngesterSpec {
         Self::new(class, Upstream::Dialled(upstream.to_owned()), stream)
     }
 
+    /// Ingester of a site's class `class` in `tests/interop`, which runs in the Python environment of dranspose.
+    pub fn site_class(class: &str, upstream: &str, streams: &[&str]) -> Self {
+        let python = super::python();
+        let folder = python.parent().expect("a folder").display().to_string();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut spec = Self::class(class, upstream, streams[0]);
+        spec.streams = streams.iter().map(|stream| (*stream).to_owned()).collect();
+        spec.name = format!("{}-ingester", streams.join("_"));
+        spec.with("PATH", &format!("{folder}:{path}"))
+            .with("PYTHONPATH", &super::programs().display().to_string())
+            .with("PYTHONDONTWRITEBYTECODE", "1")
+    }
+
     /// Ingester of a source that posts over HTTP to `port`. `app` is the original's ASGI application.
     pub fn http(app: &str, port: u16, stream: &str) -> Self {
         Self::new(app, Upstream::Posting(port), stream)
@@ -68,7 +81,7 @@ impl IngesterSpec {
         Self {
             class: class.to_owned(),
             upstream,
-            stream: stream.to_owned(),
+            streams: vec![stream.to_owned()],
             name: format!("{stream}-ingester"),
             port: free_port(),
             environment: Vec::new(),
@@ -114,7 +127,12 @@ impl IngesterSpec {
             Upstream::Dialled(url) => ("ingester", "-u", url.clone()),
             Upstream::Posting(port) => ("http_ingester", "-p", port.to_string()),
         };
-        let arguments = ["-c", &self.class, option, &upstream, "-n", &self.stream];
+        let mut arguments = vec!["-c", &self.class, option, &upstream];
+        let list = format!("{:?}", self.streams);
+        match &self.streams[..] {
+            [stream] => arguments.extend(["-n", stream]),
+            _ => environment.push(("INGESTER_STREAMS", &list)),
+        }
         let log = directory.join(format!("{}-{}.log", self.name, self.port));
         let process = match Implementation::under_test() {
             Implementation::Python => {
@@ -179,6 +197,14 @@ impl Ingester {
         match &mut self.process {
             Process::Ours(instance) => instance.ended().is_some(),
             Process::Python(part) => part.ended().is_some(),
+        }
+    }
+
+    /// Process id, of ours only.
+    pub fn pid(&self) -> Option<u32> {
+        match &self.process {
+            Process::Ours(instance) => Some(instance.pid()),
+            Process::Python(_) => None,
         }
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn cx(&self, stream: &str) -> SourceCx {
         let link = self.vitals.link("source", "in a test");
-        SourceCx { stream: stream.into(), link, counts: self.counts.clone() }
+        SourceCx { stream: stream.into(), mapping: 1, link, counts: self.counts.clone() }
     }
 
     pub(crate) fn is_up(&self) -> bool {

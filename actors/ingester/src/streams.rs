@@ -1,0 +1,115 @@
+//! Streams of one ingester, with the means to build their sources.
+
+use std::{sync::Arc, time::Duration};
+
+use orchestrator_supervise::{ChildSpec, Durable, Factory, Outbox, Shutdown};
+
+use crate::{
+    STOP_TIMEOUT,
+    class_path::ClassPath,
+    config::{IngesterConfig, StreamConfig},
+    edge::sources::{Launch, PythonInboxes, PythonProcess},
+    mapping::Mappings,
+    messages::StreamsAssigned,
+    source::{MakeSource, Registry, SourceFactory},
+    stream_queue::{StreamQueue, StreamQueues},
+};
+
+/// Time-out for stopping the process of an ingester class.
+const PROCESS_STOP_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Streams of one ingester.
+pub(crate) struct Streams {
+    pub(crate) queues: StreamQueues,
+    pub(crate) makes: Vec<(StreamConfig, MakeSource)>,
+    /// Children that run beside the sources, such as reader threads.
+    pub(crate) companions: Vec<ChildSpec>,
+    /// Receivers of the assigned events.
+    pub(crate) processes: Arc<[Outbox<StreamsAssigned>]>,
+}
+
+/// Process of one ingester class.
+struct ClassProcess {
+    class: ClassPath,
+    process: PythonProcess,
+    inboxes: PythonInboxes,
+    upstream_url: Option<String>,
+    streams: Vec<(usize, Arc<str>)>,
+}
+
+/// Creates the queues and sources of all streams.
+///
+/// # Errors
+/// A source is unknown, or its options do not fit.
+pub(crate) fn build(
+    config: &IngesterConfig,
+    registry: &Registry,
+    mappings: &Durable<Mappings>,
+) -> Result<Streams, String> {
+    let (mut queues, mut makes, mut companions) = (Vec::new(), Vec::new(), Vec::new());
+    let mut classes: Vec<ClassProcess> = Vec::new();
+    for (position, stream) in config.stream.iter().enumerate() {
+        let options = stream.source_options();
+        let factory = match registry.factory(&stream.source, &options) {
+            Some(factory) => factory.map_err(|error| error.to_string())?,
+            None => {
+                let redis_url = config.redis()?;
+                let unknown = |text| format!("source = {}: {text}", stream.source);
+                config.check_source(stream, registry).map_err(unknown)?;
+                class_factory(&mut classes, position, stream, &redis_url)?
+            }
+        };
+        let SourceFactory { make, companion } = factory;
+        let source = make(&options).map_err(|error| error.to_string())?;
+        queues.push(StreamQueue::new(&stream.name, !source.has_backpressure()));
+        makes.push((stream.clone(), make));
+        let child = |factory| ChildSpec::worker(format!("source_{position}"), factory);
+        companions.extend(
+            companion
+                .map(|one| child(one).label(stream.name.clone()).shutdown(Shutdown::After(STOP_TIMEOUT))),
+        );
+    }
+    let processes = classes.iter().map(|class| class.process.events.clone()).collect();
+    for (position, class) in classes.into_iter().enumerate() {
+        let (label, factory) = (class.class.to_string(), class.factory(config, mappings)?);
+        let child = ChildSpec::worker(format!("python_{position}"), factory).label(label);
+        companions.push(child.shutdown(Shutdown::After(PROCESS_STOP_TIMEOUT)));
+    }
+    Ok(Streams { queues: queues.into(), makes, companions, processes })
+}
+
+/// Factory of the sources of a stream whose class runs in Python. All streams of one class share a
+/// process.
+fn class_factory(
+    classes: &mut Vec<ClassProcess>,
+    position: usize,
+    stream: &StreamConfig,
+    redis_url: &str,
+) -> Result<SourceFactory, String> {
+    let class = ClassPath::parse(&stream.source);
+    let class = class.ok_or_else(|| format!("unknown source: {}", stream.source))??;
+    let at = classes.iter().position(|known| known.class == class).unwrap_or_else(|| {
+        let ((process, inboxes), upstream_url) = (PythonProcess::new(redis_url), stream.upstream_url.clone());
+        classes.push(ClassProcess { class, process, inboxes, upstream_url, streams: Vec::new() });
+        classes.len() - 1
+    });
+    classes[at].streams.push((position, stream.name.as_str().into()));
+    let process = classes[at].process.clone();
+    Ok(SourceFactory { make: Arc::new(move |_| Ok(process.source())), companion: None })
+}
+
+impl ClassProcess {
+    fn factory(self, config: &IngesterConfig, mappings: &Durable<Mappings>) -> Result<Factory, String> {
+        let launch = Launch {
+            python: config.python.clone(),
+            class: self.class,
+            streams: self.streams,
+            name: config.name(),
+            url: config.url(),
+            redis_url: config.redis()?,
+            upstream_url: self.upstream_url,
+            mappings: mappings.view(),
+        };
+        Ok(self.inboxes.factory(launch))
+    }
+}
