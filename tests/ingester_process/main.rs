@@ -11,3 +11,4 @@ mod log;
 mod panics;
 mod port;
 mod slow_worker;
+mod tools;

@@ -1,4 +1,7 @@
-//! `orchestrator ingester ..`: commands answered by the ingesters' consoles.
+//! `orchestrator ingester ..`: commands answered by the ingesters' consoles, and commands that need
+//! no running instance.
+
+mod tools;
 
 use clap::Subcommand;
 use orchestrator_subsystem::{CommandError, Context, OutputFormat, columns::align};
@@ -7,7 +10,9 @@ use serde_json::{Value, json};
 /// Path of the subsystem in the tree.
 const BRANCH: &str = "ingester";
 
-/// Inspect the ingesters
+pub(crate) use self::tools::{PlayArguments, ProbeArguments};
+
+/// Inspect the ingesters, probe and play sources
 #[derive(Debug, Clone, Subcommand)]
 pub enum IngesterCommand {
     /// Show the mapping, the streams and the workers of each ingester
@@ -19,16 +24,35 @@ pub enum IngesterCommand {
         #[command(flatten)]
         form: OutputFormat,
     },
+    /// Measure the messages of a source, without Redis
+    ///
+    /// Example: orchestrator ingester probe --source albaem tcp://detector:9999
+    Probe(ProbeArguments),
+    /// Play a dump or a raw capture as a source
+    ///
+    /// Example: orchestrator ingester play scan.cbors --to tcp://0.0.0.0:9999 --pace 1000/s
+    Play(PlayArguments),
 }
 
-/// Asks the consoles and prints the answers.
+/// Runs a command and prints its answer.
 pub(crate) async fn run(command: &IngesterCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
-    let IngesterCommand::Status { name, form } = command;
+    match command {
+        IngesterCommand::Status { name, form } => status(name.as_ref(), *form, context).await,
+        IngesterCommand::Probe(arguments) => arguments.run(context).await,
+        IngesterCommand::Play(arguments) => arguments.run(context).await,
+    }
+}
+
+async fn status(
+    name: Option<&String>,
+    form: OutputFormat,
+    context: &mut Context<'_>,
+) -> Result<(), CommandError> {
     let mut statuses = Vec::new();
     for node in &context.tree(BRANCH).await?.root.children {
-        if name.as_ref().is_none_or(|name| node.label.as_ref() == Some(name)) {
+        if name.is_none_or(|name| node.label.as_ref() == Some(name)) {
             let console = format!("{BRANCH}/{}/ingester", node.id);
-            statuses.push(context.ask(&console, "status", &json!({}), *form).await?);
+            statuses.push(context.ask(&console, "status", &json!({}), form).await?);
         }
     }
     if form.json {

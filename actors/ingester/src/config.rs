@@ -89,7 +89,7 @@ pub struct StreamConfig {
     /// File to replay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Replay speed: `recorded`, or a rate such as `1000/s`. Unset: full speed.
+    /// Replay speed: `full`, `recorded`, or a rate such as `1000/s`. Unset: full speed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<String>,
 }

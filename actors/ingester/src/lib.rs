@@ -27,6 +27,7 @@ pub mod ingester_state;
 pub mod item;
 pub mod log_lines;
 pub mod mapping;
+mod measurements;
 pub mod messages;
 pub mod parameters;
 pub mod protocol;

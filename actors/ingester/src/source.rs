@@ -84,7 +84,7 @@ pub struct SourceOptions {
     pub listen: Option<String>,
     /// File to replay: a dump, or a raw capture.
     pub file: Option<String>,
-    /// Replay speed: `recorded`, or a rate such as `1000/s`. None: full speed.
+    /// Replay speed: `full`, `recorded`, or a rate such as `1000/s`. None: full speed.
     pub pace: Option<String>,
 }
 

@@ -41,7 +41,7 @@ impl Subsystem for Ingesters {
     ];
     const NAME: &'static str = "ingester";
     const DESCRIPTION: &'static str = "Ingesters, each with its streams.";
-    const COMMANDS_HELP: &'static str = "Inspect the ingesters";
+    const COMMANDS_HELP: &'static str = "Inspect the ingesters, probe and play sources";
 
     fn branch(all: &Self::Config) -> Result<Branch<Self::Config>, IngesterError> {
         child_spec(all).map(Branch::from)

@@ -4,6 +4,7 @@ mod address;
 mod dial;
 mod long;
 mod outcome_counter;
+mod pace;
 mod pandabox;
 mod python;
 mod recognisers;
@@ -18,15 +19,14 @@ use crate::{
     zmtp::SocketType,
 };
 
-use self::{
-    long::LongReader,
-    recognisers::{ZMQ, ZmqProtocol},
-};
+use self::{long::LongReader, recognisers::ZMQ};
 
 pub use address::Address;
+pub(crate) use pace::{Pace, Pacer};
 pub use pandabox::PandaBoxSource;
 pub(crate) use python::{Launch, PythonInboxes, PythonProcess};
 pub use recognisers::MakeRecogniser;
+pub(crate) use recognisers::ZmqProtocol;
 pub use sardana::{IdleServers, SardanaSource};
 pub use zmq::ZmqSource;
 

@@ -20,6 +20,10 @@ pub enum SocketType {
     Pull,
     /// Peer of a PUB.
     Sub,
+    /// Peer of a PULL.
+    Push,
+    /// Peer of a SUB.
+    Pub,
 }
 
 impl SocketType {
@@ -29,6 +33,8 @@ impl SocketType {
             Self::Router => "ROUTER",
             Self::Pull => "PULL",
             Self::Sub => "SUB",
+            Self::Push => "PUSH",
+            Self::Pub => "PUB",
         }
     }
 
@@ -38,6 +44,8 @@ impl SocketType {
             Self::Router => &["DEALER", "REQ", "ROUTER"],
             Self::Pull => &["PUSH"],
             Self::Sub => &["PUB", "XPUB"],
+            Self::Push => &["PULL"],
+            Self::Pub => &["SUB", "XSUB"],
         }
     }
 }

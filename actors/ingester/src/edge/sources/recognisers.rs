@@ -12,11 +12,23 @@ use crate::{
 pub type MakeRecogniser = fn() -> Box<dyn Recognise>;
 
 /// A protocol over ZeroMQ.
-pub(super) struct ZmqProtocol {
+pub(crate) struct ZmqProtocol {
     /// Short name, and the original's class name.
-    pub(super) names: [&'static str; 2],
-    pub(super) socket: SocketType,
-    pub(super) recogniser: MakeRecogniser,
+    pub(crate) names: [&'static str; 2],
+    pub(crate) socket: SocketType,
+    pub(crate) recogniser: MakeRecogniser,
+}
+
+impl ZmqProtocol {
+    /// Protocol with this short name or class name of the original.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        ZMQ.into_iter().find(|protocol| protocol.names.contains(&name))
+    }
+
+    /// Short names of all protocols.
+    pub(crate) fn short_names() -> impl Iterator<Item = &'static str> {
+        ZMQ.into_iter().map(|protocol| protocol.names[0])
+    }
 }
 
 /// Order in which the protocol of a raw capture is detected: protocols with more required fields

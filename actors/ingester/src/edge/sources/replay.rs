@@ -7,11 +7,11 @@ use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
 use futures_util::stream::{StreamExt, unfold};
 use orchestrator_supervise::{LinkReporter, sanitize_to};
-use tokio::time::{Duration, Instant, sleep_until};
 
 use crate::{
     edge::sources::{
         outcome_counter::OutcomeCounter,
+        pace::{Pace, Pacer},
         recognisers::{MakeRecogniser, all_recognisers},
         replay::reader::{Entries, FileReader},
     },
@@ -25,35 +25,6 @@ use crate::{
 
 /// Bytes shown of a stream's name.
 const NAME_SHOWN: usize = 64;
-
-/// Replay speed.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Pace {
-    /// As fast as items are taken.
-    Full,
-    /// By recorded times.
-    Recorded,
-    /// Time between two items.
-    Every(Duration),
-}
-
-impl Pace {
-    fn parse(text: Option<&str>) -> Result<Self, SourceError> {
-        let rate = |text: &str| {
-            text.strip_suffix("/s")?.trim().parse().ok().filter(|rate| (1e-3..=1e9).contains(rate))
-        };
-        match text {
-            None => Ok(Self::Full),
-            Some("recorded") => Ok(Self::Recorded),
-            Some(text) => match rate(text) {
-                Some(rate) => Ok(Self::Every(Duration::from_secs_f64(1.0 / rate))),
-                None => Err(SourceError(format!(
-                    "pace = {text}: write recorded, or a rate such as 1000/s, or leave it out for full speed"
-                ))),
-            },
-        }
-    }
-}
 
 /// A file that is replayed from its start in each run.
 #[derive(Debug)]
@@ -94,7 +65,7 @@ impl Source for ReplaySource {
             file_reader: self.file_reader.clone(),
             entries: None,
             link: cx.link.clone(),
-            pacer: Pacer { pace: self.pace, first: None, count: 0 },
+            pacer: Pacer::new(self.pace),
             candidates,
             items: VecDeque::new(),
             other_streams: Vec::new(),
@@ -150,7 +121,7 @@ impl Run {
             match entry {
                 Some(Ok(Entry::Event(event))) => self.take_event(event).await?,
                 Some(Ok(Entry::Message(message))) => {
-                    if self.pacer.pace == Pace::Recorded {
+                    if self.pacer.is_recorded() {
                         return Err(
                             "a raw capture has no times: give a rate such as pace = \"1000/s\"".to_owned()
                         );
@@ -171,7 +142,7 @@ impl Run {
             self.other_streams.extend(names.take(16_usize.saturating_sub(self.other_streams.len())));
             return Ok(());
         };
-        if self.pacer.pace == Pace::Recorded {
+        if self.pacer.is_recorded() {
             let time = event
                 .created_at
                 .ok_or("a dump of this age has no times: give a rate such as pace = \"1000/s\"")?;
@@ -221,31 +192,5 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         self.link.connecting(0);
-    }
-}
-
-/// Timing of items.
-struct Pacer {
-    pace: Pace,
-    /// Time of the first item, here and in the file.
-    first: Option<(Instant, jiff::Timestamp)>,
-    count: u32,
-}
-
-impl Pacer {
-    /// Items at a rate are due at multiples of the interval, so that delays do not add up.
-    async fn wait_rate(&mut self) {
-        if let Pace::Every(between) = self.pace {
-            let (first, _) = *self.first.get_or_insert_with(|| (Instant::now(), jiff::Timestamp::UNIX_EPOCH));
-            sleep_until(first + between.saturating_mul(self.count)).await;
-            self.count = self.count.saturating_add(1);
-        }
-    }
-
-    async fn wait_recorded(&mut self, time: jiff::Timestamp) {
-        let (first, recorded) = *self.first.get_or_insert_with(|| (Instant::now(), time));
-        // After a backward step of the recording clock, events are due at once.
-        let after = Duration::try_from(time.duration_since(recorded)).unwrap_or_default();
-        sleep_until(first + after).await;
     }
 }

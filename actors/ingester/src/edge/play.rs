@@ -1,0 +1,173 @@
+//! `orchestrator ingester play`: plays a dump or a raw capture as a source.
+//!
+//! The file is read no faster than the receiver takes its messages: a socket of the crate `zeromq`
+//! would queue 100,000 of them.
+
+use std::{fs::File, io, net::SocketAddr, path::PathBuf, time::Duration};
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use crate::{
+    edge::{
+        sources::{Pace, Pacer},
+        zmtp_stream::{Connection, Local, StreamError, handshake},
+    },
+    item::Parts,
+    protocol::cbors::{Entry, Event, Reader, Stream},
+    zmtp::{FrameLimits, SocketType, encode_message},
+};
+
+/// Bytes after which messages are written.
+const BLOCK: usize = 256 << 10;
+/// Time-out of a receiver's handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limits of a receiver's messages, which are subscriptions.
+const LIMITS: FrameLimits = FrameLimits { frame_max: 64 << 10, message_max: 64 << 10, parts_max: 16 };
+/// Types of items whose sources push.
+const PUSHED: [&str; 2] = ["STINS", "EIGER_LEGACY"];
+
+/// File to play and its receiver.
+pub(crate) struct Play {
+    pub(crate) file: PathBuf,
+    pub(crate) listen: String,
+    /// Stream of a dump; None if it has one only.
+    pub(crate) stream: Option<String>,
+    /// None: by the type of the first item.
+    pub(crate) socket: Option<SocketType>,
+    pub(crate) pace: Pace,
+}
+
+/// Messages and bytes that were played.
+#[derive(Debug, Default)]
+pub(crate) struct Played {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Message of the file, with the type of its item and its time.
+struct Message {
+    parts: Parts,
+    typ: Option<String>,
+    time: Option<Timestamp>,
+}
+
+impl Play {
+    /// Plays the file to one receiver at a time and waits until the last one has read all. `begun`
+    /// is called with the address and the type of the socket.
+    ///
+    /// # Errors
+    /// The file or the address cannot be used; the text says what to do.
+    pub(crate) async fn run(&self, begun: impl FnOnce(SocketAddr, SocketType)) -> Result<Played, String> {
+        let file = File::open(&self.file).map_err(|error| self.file_error(&error))?;
+        let mut reader = Reader::new(file);
+        let mut next = self.next(&mut reader)?;
+        let typ = next.as_ref().and_then(|message| message.typ.as_deref());
+        let pushed = typ.is_none_or(|typ| PUSHED.contains(&typ));
+        let socket = self.socket.unwrap_or(if pushed { SocketType::Push } else { SocketType::Pub });
+        let listener = TcpListener::bind(&self.listen).await;
+        let listener = listener.map_err(|error| {
+            format!("--to tcp://{}: {error}: give a free address of this machine", self.listen)
+        })?;
+        begun(listener.local_addr().map_err(|error| error.to_string())?, socket);
+        let (mut receiver, mut played) = (accept(&listener, socket).await, Played::default());
+        let (mut pacer, mut block) = (Pacer::new(self.pace), Vec::new());
+        while let Some(message) = next {
+            match (pacer.is_recorded(), message.time) {
+                (true, Some(time)) => pacer.wait_recorded(time).await,
+                (true, None) => {
+                    return Err(self.file_error(&"it has no times: give a rate such as --pace 1000/s"));
+                }
+                (false, _) => pacer.wait_rate().await,
+            }
+            encode_message(&message.parts, &mut block);
+            played.messages += 1;
+            played.bytes += message.parts.iter().map(Bytes::len).sum::<usize>() as u64;
+            next = self.next(&mut reader)?;
+            if self.pace != Pace::Full || block.len() >= BLOCK || next.is_none() {
+                while receiver.writer.write_all(&block).await.is_err() {
+                    // The messages of the block go to the next receiver.
+                    receiver = accept(&listener, socket).await;
+                }
+                block.clear();
+            }
+        }
+        close(receiver).await;
+        Ok(played)
+    }
+
+    /// Next message of the stream.
+    fn next(&self, reader: &mut Reader<File>) -> Result<Option<Message>, String> {
+        loop {
+            let event = match reader.next().map_err(|error| self.file_error(&error))? {
+                None => return Ok(None),
+                Some(Entry::Message(parts)) => return Ok(Some(Message { parts, typ: None, time: None })),
+                Some(Entry::Event(event)) => event,
+            };
+            let time = event.created_at;
+            if let Some(Stream { typ, frames, .. }) = self.choose(event)? {
+                return Ok(Some(Message { parts: frames, typ: Some(typ), time }));
+            }
+        }
+    }
+
+    /// The played stream of an event, if the event has it.
+    fn choose(&self, event: Event) -> Result<Option<Stream>, String> {
+        let mut streams = event.streams;
+        match &self.stream {
+            Some(name) => Ok(streams.into_iter().find(|stream| stream.name == *name)),
+            None if streams.len() <= 1 => Ok(streams.pop()),
+            None => {
+                let names: Vec<_> = streams.iter().take(16).map(|stream| stream.name.as_str()).collect();
+                Err(self.file_error(&format!("it has several streams: choose one with --stream: {names:?}")))
+            }
+        }
+    }
+
+    fn file_error(&self, reason: &dyn std::fmt::Display) -> String {
+        format!("{}: {reason}", self.file.display())
+    }
+}
+
+/// Waits for a receiver that completes its handshake; one of a PUB must subscribe.
+async fn accept(listener: &TcpListener, socket: SocketType) -> Connection {
+    let local = Local {
+        socket_type: socket,
+        identity: Bytes::new(),
+        limits: LIMITS,
+        block_bytes: 4 << 10,
+        deadline: HANDSHAKE_TIMEOUT,
+    };
+    loop {
+        let opened = async {
+            let (stream, _) = listener.accept().await?;
+            let mut connection = handshake(stream, &local).await?;
+            if socket == SocketType::Pub {
+                connection.reader.next_message(&mut connection.writer).await?;
+            }
+            Ok::<_, StreamError>(connection)
+        };
+        match opened.await {
+            Ok(connection) => return connection,
+            Err(error) => tracing::warn!(%error, "a receiver was refused"),
+        }
+    }
+}
+
+/// Waits until the receiver has read all and closes the connection.
+async fn close(receiver: Connection) {
+    let Connection { reader, mut writer, .. } = receiver;
+    let (mut read, _) = reader.into_parts();
+    let end = async {
+        writer.shutdown().await?;
+        let mut rest = [0; 1024];
+        while read.read(&mut rest).await? > 0 {}
+        Ok::<_, io::Error>(())
+    };
+    // A receiver that resets the connection has gone, too.
+    let _ = end.await;
+}
