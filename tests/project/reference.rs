@@ -44,6 +44,11 @@ fn the_metrics_table_lists_exactly_the_metrics() {
     // Metrics of a worker; the detector does not exist.
     let ingester = IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), "tcp://127.0.0.1:1", "");
     let _ingesting = ingester.start();
+    // The interpreter does not exist.
+    let base = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let class =
+        IngesterEnv::with_source(base, "module:Class", "tcp://127.0.0.1:1", "python = \"/nowhere/python\"");
+    let _class = class.start();
     // The producer's servers do not exist.
     let producer = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
         .set("producer.faktory.url=tcp://127.0.0.1:1")
@@ -60,7 +65,7 @@ fn the_metrics_table_lists_exactly_the_metrics() {
     let sockets: Vec<_> = sites
         .iter()
         .map(|(env, _)| env)
-        .chain([&ingester.base, &producer, catalog.base()])
+        .chain([&ingester.base, &class.base, &producer, catalog.base()])
         .map(TestEnv::admin_socket)
         .collect();
     let metrics =

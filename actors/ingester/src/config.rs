@@ -11,7 +11,8 @@ use uuid::Uuid;
 
 use crate::{
     class_path::ClassPath,
-    edge::{redis::RedisTarget, sources::check_class_options},
+    edge::redis::RedisTarget,
+    edge::sources::check_class_options,
     ingester_state::check_name,
     source::{Registry, SourceOptions},
 };

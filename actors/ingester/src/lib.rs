@@ -68,7 +68,7 @@ use crate::{
     source::{MakeSource, Registry},
     stream::StreamSpec,
     stream_queue::StreamQueues,
-    streams::Streams,
+    streams::{STOP_TIMEOUT, Streams},
     work::{Work, WorkContext},
 };
 
@@ -81,8 +81,6 @@ const REDIS_COMMANDS_MAX: usize = 256;
 const FINISHED_MAX: usize = 4;
 /// Events that may wait for the dump; their bytes are bounded separately.
 const DUMP_EVENTS_MAX: usize = 65_536;
-/// Time-out for stopping a child of a scan.
-const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time-out for the dump to write its pending events at a stop.
 const DUMP_STOP_TIMEOUT: Duration = Duration::from_secs(10);
 

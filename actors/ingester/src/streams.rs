@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use orchestrator_supervise::{ChildSpec, Durable, Factory, Outbox, Shutdown};
 
 use crate::{
-    STOP_TIMEOUT,
     class_path::ClassPath,
     config::{IngesterConfig, StreamConfig},
     edge::sources::{Launch, PythonInboxes, PythonProcess},
@@ -15,6 +14,8 @@ use crate::{
     stream_queue::{StreamQueue, StreamQueues},
 };
 
+/// Time-out for stopping a child of a scan or a source.
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time-out for stopping the process of an ingester class.
 const PROCESS_STOP_TIMEOUT: Duration = Duration::from_secs(3);
 

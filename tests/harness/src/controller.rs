@@ -94,7 +94,8 @@ impl IngesterEnv {
         Self::with_source(TestEnv::new(binary).shell(&exports), class, "tcp://127.0.0.1:9", &keys)
     }
 
-    fn with_source(base: TestEnv, source: &str, upstream: &str, keys: &str) -> Self {
+    /// Creates an environment in `base` whose stream has the source `source`.
+    pub fn with_source(base: TestEnv, source: &str, upstream: &str, keys: &str) -> Self {
         let (redis, port) = (Redis::start(), free_port());
         let config = base.path().join("ingester.toml");
         let admin = format!(

@@ -22,7 +22,7 @@ const CONFIG: &str = "dranspose:ingester:bench-ingester:config";
 pub(super) enum Upstream {
     /// A STINS detector at a port of this machine.
     Detector(u16),
-    /// The class `BenchImages` of `tests/interop`, with so many bytes of pixels.
+    /// The class `BenchImages` of `tests/interop`, with this number of bytes of pixels.
     Class(usize),
 }
 

@@ -4,37 +4,22 @@
 mod launch;
 mod process;
 mod redaction;
+mod request;
 mod run;
 mod stderr;
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use orchestrator_supervise::{Factory, InboxSlot, Outbox, inbox};
 
 pub(crate) use self::launch::Launch;
-use self::{process::serve, redaction::Redaction, run::PythonSource};
+use self::{process::serve, redaction::Redaction, request::Request, run::PythonSource};
 use crate::{messages::StreamsAssigned, source::Source};
 
 /// Runs and ends of mappings that may wait for the process.
 const REQUESTS_MAX: usize = 64;
 /// Messages with assigned events that may wait for the process.
 const EVENTS_MAX: usize = 4;
-
-/// Request to the process.
-#[derive(Debug)]
-pub(super) enum Request {
-    /// Run a stream.
-    Run {
-        stream: Arc<str>,
-        /// Number of the mapping.
-        mapping: u64,
-        /// The process's end of the stream's socket.
-        socket: OwnedFd,
-    },
-    /// All events of this mapping were ingested.
-    Finished(u64),
-}
 
 /// Handle of the process of one class.
 #[derive(Debug, Clone)]

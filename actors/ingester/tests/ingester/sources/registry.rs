@@ -54,13 +54,13 @@ fn invalid_options_name_the_key_and_the_remedy() {
         (
             "stins",
             SourceOptions { file: some("/x"), pace: some("fast"), ..none() },
-            "write recorded, or a rate",
+            "write full, recorded, or a rate",
         ),
         ("replay", none(), "file is missing"),
         (
             "replay",
             SourceOptions { file: some("/x"), pace: some("0/s"), ..none() },
-            "write recorded, or a rate",
+            "write full, recorded, or a rate",
         ),
         ("replay", SourceOptions { upstream_url: some("tcp://a:1"), ..none() }, "give `file`"),
         ("pandabox", none(), "upstream_url is missing"),

@@ -22,9 +22,9 @@ use tokio::{
 };
 
 use super::{
-    Launch, Request,
-    launch::Running,
+    launch::{Launch, Running},
     redaction::Redaction,
+    request::Request,
     stderr::{self, LastLine},
 };
 use crate::messages::StreamsAssigned;
@@ -53,9 +53,9 @@ metrics! {
 struct Host {
     launch: Arc<Launch>,
     redaction: Redaction,
-    /// Newest mapping of which a process was told. One that has ended cannot be resumed by the next.
-    told: Cell<u64>,
-    /// Newest mapping of which a former process was told.
+    /// Newest mapping that a process has taken part in. The next process cannot resume it.
+    newest: Cell<u64>,
+    /// Newest mapping that an ended process has taken part in.
     lost: Cell<u64>,
 }
 
@@ -94,7 +94,7 @@ pub(super) async fn serve(
     // After a restart of this child the runs of the current mapping are over, too.
     let current = if cx.incarnation > 1 { launch.mappings.get().current.number } else { 0 };
     let redaction = Redaction::of(&launch.redis_url);
-    let host = Host { launch, redaction, told: Cell::new(current), lost: Cell::new(current) };
+    let host = Host { launch, redaction, newest: Cell::new(current), lost: Cell::new(current) };
     loop {
         let reason = match host.launch.start() {
             Ok(running) => host.run(running, (&mut requests, &mut events), &mut reconnect, &cx).await,
@@ -102,7 +102,7 @@ pub(super) async fn serve(
         };
         let Some(reason) = reason else { return Ok(()) };
         metrics.exits.add(1);
-        host.lost.set(host.told.get());
+        host.lost.set(host.newest.get());
         let delay = reconnect.failed(reason);
         tokio::select! {
             () = cx.stop.cancelled() => return Ok(()),
@@ -239,7 +239,7 @@ impl Host {
             .filter_map(|position| self.launch.streams.iter().find(|(ours, _)| ours == position))
             .map(|(_, name)| name)
             .collect();
-        self.told.set(number);
+        self.newest.set(number);
         if progress.starting.get().is_none_or(|(former, _)| former != number) {
             progress.starting.set(Some((number, Instant::now())));
         }
@@ -260,7 +260,7 @@ impl Host {
                 _ => runs.push((streams, 1)),
             }
         }
-        self.told.set(self.told.get().max(assigned.mapping));
+        self.newest.set(self.newest.get().max(assigned.mapping));
         write_line(control, &json!({ "events": runs, "mapping": assigned.mapping })).await
     }
 }

@@ -7,7 +7,7 @@ use futures_util::stream::{StreamExt, iter, unfold};
 use orchestrator_supervise::{Outbox, sanitize};
 use tokio::net::UnixStream;
 
-use super::{Request, redaction::Redaction};
+use super::{redaction::Redaction, request::Request};
 use crate::{
     edge::zmtp_stream::{MessageReader, StreamError},
     item::{Item, Parts},
