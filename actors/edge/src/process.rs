@@ -1,13 +1,21 @@
 //! Programs: a process that leads its own process group. Nothing of the group outlives this value, and no
 //! zombie stays.
 
-use std::{io, os::fd::OwnedFd, process::ExitStatus};
+use std::{io, os::fd::OwnedFd, pin::pin, process::ExitStatus, time::Duration};
 
+use futures_util::future::{Either, join3, select};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use tokio::{
-    io::{Interest, unix::AsyncFd},
+    io::{AsyncWriteExt, Interest, unix::AsyncFd},
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    time::timeout,
 };
+
+use crate::capture::read;
+
+/// Time for which pipes are read after the end of a program: a process that left the group may hold them
+/// open.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Variables that every program inherits; `LC_*`, too. All others may hold secrets.
 const INHERITED: [&str; 10] =
@@ -38,6 +46,24 @@ pub struct Pipes {
     pub stdout: Option<ChildStdout>,
     /// Standard error.
     pub stderr: Option<ChildStderr>,
+}
+
+/// Limits of a program's run.
+#[derive(Debug, Clone, Copy)]
+pub struct RunLimits {
+    /// Maximum run time; then the group gets SIGTERM.
+    pub timeout: Duration,
+    /// Time between SIGTERM and SIGKILL.
+    pub grace: Duration,
+}
+
+/// End of a program.
+#[derive(Debug, Clone, Copy)]
+pub struct Exit {
+    /// Exit status of the leader.
+    pub status: ExitStatus,
+    /// False if the program was terminated at its time-out.
+    pub in_time: bool,
 }
 
 impl Process {
@@ -87,10 +113,70 @@ impl Process {
         status
     }
 
+    /// Writes `input` to the program, gives its outputs in pieces to `output` and `errors`, and waits for
+    /// its end. The program may ignore its input.
+    ///
+    /// # Errors
+    /// The system does not report the status.
+    pub async fn run(
+        self,
+        pipes: Pipes,
+        input: &[u8],
+        limits: RunLimits,
+        output: impl FnMut(&[u8]),
+        errors: impl FnMut(&[u8]),
+    ) -> io::Result<Exit> {
+        let communicate = pin!(pipes.communicate(input, output, errors));
+        let ended = pin!(self.end_by(limits));
+        match select(ended, communicate).await {
+            Either::Left((ended, communicate)) => {
+                // Output that is not read by then is ignored.
+                let _ = timeout(LINGER, communicate).await;
+                ended
+            }
+            Either::Right(((), ended)) => ended.await,
+        }
+    }
+
+    /// Waits for the end, and terminates the program at its time-out.
+    async fn end_by(self, limits: RunLimits) -> io::Result<Exit> {
+        let in_time = timeout(limits.timeout, self.ended()).await.is_ok();
+        if !in_time {
+            self.terminate();
+            // `reap` kills what is left after the grace period.
+            let _ = timeout(limits.grace, self.ended()).await;
+        }
+        self.reap().await.map(|status| Exit { status, in_time })
+    }
+
     /// Sends SIGKILL to the group, and to a leader that left it.
     fn kill(&self) {
         let _ = kill_process_group(self.group, Signal::KILL);
         let _ = pidfd_send_signal(self.leader.get_ref(), Signal::KILL);
+    }
+}
+
+impl Pipes {
+    /// Writes `input` and reads both outputs until they are closed.
+    async fn communicate(self, input: &[u8], output: impl FnMut(&[u8]), errors: impl FnMut(&[u8])) {
+        let Self { stdin, stdout, stderr } = self;
+        let feed = async {
+            if let Some(mut stdin) = stdin {
+                // If the program ended, the pipe is broken.
+                let _ = stdin.write_all(input).await;
+            }
+        };
+        let read_output = async {
+            if let Some(stdout) = stdout {
+                read(stdout, output).await;
+            }
+        };
+        let read_errors = async {
+            if let Some(stderr) = stderr {
+                read(stderr, errors).await;
+            }
+        };
+        join3(feed, read_output, read_errors).await;
     }
 }
 

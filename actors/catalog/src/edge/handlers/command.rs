@@ -1,15 +1,14 @@
 //! `command`: runs a program for each row. It reads the row from standard input, answers on
 //! standard output and reports the outcome by its exit code. No shell is involved.
 
-use std::{io, path::PathBuf, pin::pin, process::ExitStatus, process::Stdio, time::Duration};
+use std::{io, path::PathBuf, process::Stdio, time::Duration};
 
-use futures_util::future::{Either, join3, select};
 use orchestrator_edge::{
-    capture::{Head, Tail, read},
-    process::{Pipes, Process},
+    capture::{Head, Tail},
+    process::{Exit, Process, RunLimits},
 };
 use serde_json::Value;
-use tokio::{io::AsyncWriteExt, process, time::timeout};
+use tokio::process;
 
 use super::environment::Environment;
 use crate::{
@@ -20,10 +19,6 @@ use crate::{
 
 /// Captured part of standard error, in bytes.
 const ERRORS_KEPT: usize = 2 * 1024;
-
-/// Time for which pipes are read after the program has ended: a process that left the group may
-/// hold them open.
-const LINGER: Duration = Duration::from_secs(1);
 
 /// Runs a program for each row, in a process group that ends with the work.
 #[derive(Debug, Clone)]
@@ -44,12 +39,6 @@ pub struct Command {
     pub environment: Environment,
 }
 
-/// End of the program.
-struct Exit {
-    status: ExitStatus,
-    in_time: bool,
-}
-
 /// Captured output of the program.
 struct Output {
     answer: Head,
@@ -65,19 +54,16 @@ impl Handler for Command {
         // serde_json writes no line breaks.
         let line = format!("{}\n", Value::Object(task.row));
         let mut output = Output { answer: Head::new(self.answer_bytes), errors: Tail::new(ERRORS_KEPT) };
-        let ended = {
-            let communicate = pin!(output.communicate(pipes, line.as_bytes()));
-            let ended = pin!(self.ended(process));
-            match select(ended, communicate).await {
-                Either::Left((ended, communicate)) => {
-                    // Output that is not read by then is ignored.
-                    let _ = timeout(LINGER, communicate).await;
-                    ended
-                }
-                Either::Right(((), ended)) => ended.await,
-            }
-        };
-        match ended {
+        let Output { answer, errors } = &mut output;
+        let limits = RunLimits { timeout: self.timeout, grace: self.grace };
+        let run = process.run(
+            pipes,
+            line.as_bytes(),
+            limits,
+            |piece| answer.take(piece),
+            |piece| errors.take(piece),
+        );
+        match run.await {
             Ok(ended) => self.outcome(&ended, &output),
             Err(error) => Outcome::Failed(format!("how {} ended is not known: {error}", self.program())),
         }
@@ -106,17 +92,6 @@ impl Command {
             command.envs(value.map(|value| (name, value)));
         }
         command
-    }
-
-    /// Waits for the program's end, and terminates it at the time-out.
-    async fn ended(&self, process: Process) -> io::Result<Exit> {
-        let in_time = timeout(self.timeout, process.ended()).await.is_ok();
-        if !in_time {
-            process.terminate();
-            // `reap` kills what is left after the grace period.
-            let _ = timeout(self.grace, process.ended()).await;
-        }
-        process.reap().await.map(|status| Exit { status, in_time })
     }
 
     fn outcome(&self, ended: &Exit, output: &Output) -> Outcome {
@@ -161,27 +136,6 @@ impl Command {
 }
 
 impl Output {
-    /// Writes the row and reads both outputs until they are closed.
-    async fn communicate(&mut self, pipes: Pipes, line: &[u8]) {
-        let feed = async {
-            if let Some(mut stdin) = pipes.stdin {
-                // The program may ignore its row; if it ended, the pipe is broken.
-                let _ = stdin.write_all(line).await;
-            }
-        };
-        let answer = async {
-            if let Some(stdout) = pipes.stdout {
-                read(stdout, |piece| self.answer.take(piece)).await;
-            }
-        };
-        let errors = async {
-            if let Some(stderr) = pipes.stderr {
-                read(stderr, |piece| self.errors.take(piece)).await;
-            }
-        };
-        join3(feed, answer, errors).await;
-    }
-
     /// Returns the captured standard error as the end of an error text.
     fn errors(&self) -> String {
         let output = quoted(self.errors.bytes());

@@ -1,26 +1,18 @@
 //! Program that receives a completed TCN on standard input. Exit code 0 means that it has accepted it.
 
-use std::{io, pin::pin, process::Stdio, time::Duration};
+use std::{process::Stdio, time::Duration};
 
-use futures_util::future::{Either, join3, select};
 use orchestrator_edge::{
-    capture::{Tail, read},
-    process::{Pipes, Process, is_inherited},
+    capture::Tail,
+    process::{Process, RunLimits, is_inherited},
 };
 use orchestrator_supervise::sanitize_to;
-use tokio::{
-    io::AsyncWriteExt,
-    process::Command,
-    time::{sleep, timeout},
-};
+use tokio::process::Command;
 
 use crate::completion::Completion;
 
 /// Time between SIGTERM at the time-out and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// Time for which pipes are read after the end: a process that left the group may hold them open.
-const LINGER: Duration = Duration::from_millis(500);
-
 /// Captured end of each output, in bytes.
 const OUTPUT_KEPT: usize = 1_024;
 
@@ -55,23 +47,16 @@ impl Program {
         })?;
         let line = format!("{}\n", completion.to_json());
         let mut output = Output { out: Tail::new(OUTPUT_KEPT), errors: Tail::new(OUTPUT_KEPT) };
-        let ended = {
-            let communicate = pin!(output.communicate(pipes, line.as_bytes()));
-            let ended = pin!(self.ended(process));
-            match select(ended, communicate).await {
-                Either::Left((ended, communicate)) => {
-                    // Output that is not read by then is ignored.
-                    let _ = timeout(LINGER, communicate).await;
-                    ended
-                }
-                Either::Right(((), ended)) => ended.await,
-            }
-        };
+        let Output { out, errors } = &mut output;
+        let limits = RunLimits { timeout: self.timeout, grace: GRACE };
+        let run =
+            process.run(pipes, line.as_bytes(), limits, |piece| out.take(piece), |piece| errors.take(piece));
+        let exit = run.await.map_err(|error| format!("the exit code of {name} is unknown: {error}"))?;
         let quoted = output.quoted();
-        match ended.map_err(|error| format!("the exit code of {name} is unknown: {error}"))? {
-            None => Err(format!("{name} did not end within {:?}{quoted}", self.timeout)),
-            Some(status) if status.success() => Ok(()),
-            Some(status) => Err(format!("{name} ended with {status}{quoted}")),
+        match exit.status {
+            _ if !exit.in_time => Err(format!("{name} did not end within {:?}{quoted}", self.timeout)),
+            status if status.success() => Ok(()),
+            status => Err(format!("{name} ended with {status}{quoted}")),
         }
     }
 
@@ -85,46 +70,9 @@ impl Program {
         command.env("ORCHESTRATOR_TCN", completion.tcn.to_string());
         command
     }
-
-    /// Waits for the end, and terminates the program at the time-out, which returns `None`.
-    async fn ended(&self, process: Process) -> io::Result<Option<std::process::ExitStatus>> {
-        let in_time = tokio::select! {
-            biased;
-            _ = process.ended() => true,
-            () = sleep(self.timeout) => false,
-        };
-        if !in_time {
-            process.terminate();
-            // `reap` kills what is left after the grace period.
-            let _ = timeout(GRACE, process.ended()).await;
-        }
-        let status = process.reap().await?;
-        Ok(in_time.then_some(status))
-    }
 }
 
 impl Output {
-    /// Writes the line and reads both outputs until they are closed.
-    async fn communicate(&mut self, pipes: Pipes, line: &[u8]) {
-        let feed = async {
-            if let Some(mut stdin) = pipes.stdin {
-                // The program may ignore its input; if it ended, the pipe is broken.
-                let _ = stdin.write_all(line).await;
-            }
-        };
-        let out = async {
-            if let Some(stdout) = pipes.stdout {
-                read(stdout, |piece| self.out.take(piece)).await;
-            }
-        };
-        let errors = async {
-            if let Some(stderr) = pipes.stderr {
-                read(stderr, |piece| self.errors.take(piece)).await;
-            }
-        };
-        join3(feed, out, errors).await;
-    }
-
     /// Returns the captured output as the end of an error text: standard error, or else standard output.
     fn quoted(&self) -> String {
         let texts = [&self.errors, &self.out].map(|tail| tail.bytes().trim_ascii());
