@@ -6,6 +6,8 @@ use orchestrator_supervise::sanitize_to;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::edge::session::{Retries, Session};
+
 /// Catalog with an example rule, which only shows what it would claim.
 pub(crate) const EXAMPLE: &str = r#"[{
     "name": "catalog",
@@ -26,7 +28,7 @@ pub(crate) const EXAMPLE: &str = r#"[{
 #[serde(default)]
 struct File {
     server: Server,
-    session: Session,
+    session: SessionBlock,
 }
 
 #[derive(Debug, Deserialize)]
@@ -37,19 +39,11 @@ struct Server {
     catalog_id: Value,
 }
 
+/// Key of the block `session` that [`Session`] does not have.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Session {
-    timeout: Option<Timeout>,
+struct SessionBlock {
     bypass_cert_verify_host_list: Option<Vec<String>>,
-}
-
-/// Seconds to connect and to read, or one number for both.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Timeout {
-    Both(f64),
-    Each(f64, f64),
 }
 
 impl Default for Server {
@@ -88,14 +82,12 @@ pub(crate) fn translate(text: &str, context: &mut OriginalContext) -> Result<Val
     let catalog = &mut section[0];
     catalog["name"] = json!(sanitize_to(&host, 100));
     catalog["base"] = json!(format!("{protocol}://{host}/ermrest/catalog/{id}"));
-    if let Some(timeout) = session.timeout {
-        let (connect, read) = match timeout {
-            Timeout::Both(secs) => (secs, secs),
-            Timeout::Each(connect, read) => (connect, read),
-        };
-        // The casts saturate; the schema refuses what is out of range.
-        catalog["connect_timeout_ms"] = json!((connect * 1_000.0) as u32);
-        catalog["read_timeout_ms"] = json!((read * 1_000.0) as u32);
+    if let Some(Session { connect, read, retries }) = Session::parse(text)? {
+        catalog["connect_timeout_ms"] = json!(connect.as_millis());
+        catalog["read_timeout_ms"] = json!(read.as_millis());
+        if retries != Retries::default() {
+            context.warn("session.retry_connect and other retries have no key: keep the file, which is read at the start");
+        }
     }
     if let Some(hosts) = session.bypass_cert_verify_host_list {
         catalog["unverified_hosts"] = json!(hosts);

@@ -118,7 +118,7 @@ impl Session {
     /// logged.
     pub fn of_file(file: &Path) -> Option<Self> {
         let session = match read_file(file) {
-            Ok(FileContent::Text(text, _)) => parse(&text),
+            Ok(FileContent::Text(text, _)) => Self::parse(&text),
             Ok(FileContent::Missing) => return None,
             Ok(FileContent::Busy) => Err("another program holds its lock".to_owned()),
             Err(reason) => Err(reason),
@@ -129,44 +129,47 @@ impl Session {
             None
         })
     }
-}
 
-/// Parses the block in the text of a `config.json`. Keys that are missing have deriva's defaults.
-fn parse(text: &str) -> Result<Option<Session>, String> {
-    let config: Value =
-        serde_json::from_str(text).map_err(|error| format!("line {}: it is no JSON", error.line()))?;
-    let block = match config.get("session") {
-        None | Some(Value::Null) => return Ok(None),
-        Some(block) => block.as_object().ok_or("session is no object")?,
-    };
-    if block.is_empty() {
-        return Ok(None);
-    }
-    let (connect, read) = timeouts(block)?;
-    let statuses = match block.get("retry_status_forcelist") {
-        None => vec![500, 502, 503, 504],
-        Some(Value::Null) => Vec::new(),
-        Some(list) => list
-            .as_array()
-            .and_then(|list| list.iter().map(|code| u16::try_from(code.as_u64()?).ok()).collect())
-            .ok_or("session.retry_status_forcelist is no list of statuses")?,
-    };
-    let backoff_factor = match block.get("retry_backoff_factor") {
-        None => 1.0,
-        Some(factor) => {
-            let factor = factor.as_f64().filter(|factor| *factor >= 0.0);
-            factor.ok_or("session.retry_backoff_factor is no positive number")?.min(FACTOR_MAX)
+    /// Parses the block in the text of a `config.json`. Keys that are missing have deriva's defaults.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a value cannot be used. The error repeats no value.
+    pub(crate) fn parse(text: &str) -> Result<Option<Self>, String> {
+        let config: Value =
+            serde_json::from_str(text).map_err(|error| format!("line {}: it is no JSON", error.line()))?;
+        let block = match config.get("session") {
+            None | Some(Value::Null) => return Ok(None),
+            Some(block) => block.as_object().ok_or("session is no object")?,
+        };
+        if block.is_empty() {
+            return Ok(None);
         }
-    };
-    let is_failure = |status: &u16| (400..600).contains(status) && !OWN_MEANING.contains(status);
-    let retries = Retries {
-        connect: count(block, "retry_connect", 2)?,
-        read: count(block, "retry_read", 4)?,
-        status: RETRIES_MAX,
-        backoff_factor,
-        statuses: statuses.into_iter().filter(is_failure).collect(),
-    };
-    Ok(Some(Session { connect, read, retries }))
+        let (connect, read) = timeouts(block)?;
+        let statuses = match block.get("retry_status_forcelist") {
+            None => vec![500, 502, 503, 504],
+            Some(Value::Null) => Vec::new(),
+            Some(list) => list
+                .as_array()
+                .and_then(|list| list.iter().map(|code| u16::try_from(code.as_u64()?).ok()).collect())
+                .ok_or("session.retry_status_forcelist is no list of statuses")?,
+        };
+        let backoff_factor = match block.get("retry_backoff_factor") {
+            None => 1.0,
+            Some(factor) => {
+                let factor = factor.as_f64().filter(|factor| *factor >= 0.0);
+                factor.ok_or("session.retry_backoff_factor is no positive number")?.min(FACTOR_MAX)
+            }
+        };
+        let is_failure = |status: &u16| (400..600).contains(status) && !OWN_MEANING.contains(status);
+        let retries = Retries {
+            connect: count(block, "retry_connect", 2)?,
+            read: count(block, "retry_read", 4)?,
+            status: RETRIES_MAX,
+            backoff_factor,
+            statuses: statuses.into_iter().filter(is_failure).collect(),
+        };
+        Ok(Some(Self { connect, read, retries }))
+    }
 }
 
 /// Returns a number of retries; null is no limit of its own, and false none.
@@ -212,7 +215,7 @@ mod tests {
     }
 
     fn session(block: &str) -> Result<Option<Session>, String> {
-        parse(&format!("{{\"session\": {block}}}"))
+        Session::parse(&format!("{{\"session\": {block}}}"))
     }
 
     #[test]
@@ -220,7 +223,7 @@ mod tests {
         for none in ["{}", "null"] {
             assert_eq!(session(none), Ok(None));
         }
-        assert_eq!(parse("{\"oauth2_scopes\": {}}"), Ok(None));
+        assert_eq!(Session::parse("{\"oauth2_scopes\": {}}"), Ok(None));
         let found = session("{\"cookie_jar\": \"x\"}").expect("a block").expect("a session");
         assert_eq!((found.connect, found.read), (ms(6_000), ms(63_000)));
         let retries = Retries {
