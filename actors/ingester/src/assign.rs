@@ -36,8 +36,7 @@ pub(crate) struct Assign {
     mappings: DurableView<Mappings>,
     redis: RedisTarget,
     work: Recipient<EventsAssigned>,
-    /// Processes of ingester classes.
-    processes: Arc<[Outbox<StreamsAssigned>]>,
+    processes: Arc<[ClassEvents]>,
     /// None if the mapping uses no stream of this ingester.
     reader: Option<Reader>,
     metrics: AssignMetrics,
@@ -49,7 +48,7 @@ impl Assign {
         mappings: DurableView<Mappings>,
         redis: RedisTarget,
         work: Recipient<EventsAssigned>,
-        processes: Arc<[Outbox<StreamsAssigned>]>,
+        processes: Arc<[ClassEvents]>,
         vitals: &Vitals,
     ) -> Self {
         Self {
@@ -113,7 +112,14 @@ impl Handle<EntriesRead> for Assign {
 struct Forwarding {
     mapping: Mapping,
     work: Recipient<EventsAssigned>,
-    processes: Arc<[Outbox<StreamsAssigned>]>,
+    processes: Arc<[ClassEvents]>,
+}
+
+/// Recipient of the events of one ingester class.
+pub(crate) struct ClassEvents {
+    /// Streams of the class: bit P stands for the stream at position P of the configuration.
+    pub(crate) streams: u64,
+    pub(crate) process: Outbox<StreamsAssigned>,
 }
 
 impl Forwarding {
@@ -122,20 +128,24 @@ impl Forwarding {
         let mut events = events.into_iter();
         while events.len() > 0 {
             let chunk: Vec<_> = events.by_ref().take(CHUNK_EVENTS).collect();
-            for process in &*self.processes {
-                let assigned = StreamsAssigned { mapping: self.mapping.number, events: self.streams(&chunk) };
-                // It fails only at the end of the program.
-                let _ = process.send(assigned).await;
+            for class in &*self.processes {
+                let events = self.streams(&chunk, class.streams);
+                // A class without a part in the mapping may have no process that takes them.
+                if !events.is_empty() {
+                    let assigned = StreamsAssigned { mapping: self.mapping.number, events };
+                    // It fails only at the end of the program.
+                    let _ = class.process.send(assigned).await;
+                }
             }
             self.work.ask(EventsAssigned(chunk), FORWARD_TIMEOUT).await?;
         }
         Ok(())
     }
 
-    /// Streams of each event as bits, see [`StreamsAssigned`].
-    fn streams(&self, chunk: &[Assignment]) -> Vec<u64> {
+    /// Those `streams` that each event has, as bits; events with none are left out.
+    fn streams(&self, chunk: &[Assignment], streams: u64) -> Vec<u64> {
         let bit = |at: usize| self.mapping.active.get(at).map_or(0, |position| 1 << position);
         let mask = |event: &Assignment| event.streams.iter().fold(0, |mask, (at, _)| mask | bit(*at));
-        chunk.iter().map(mask).collect()
+        chunk.iter().map(|event| mask(event) & streams).filter(|found| *found != 0).collect()
     }
 }

@@ -55,7 +55,7 @@ pub use subsystem::Ingesters;
 
 use crate::{
     accept::Accept,
-    assign::Assign,
+    assign::{Assign, ClassEvents},
     edge::{
         dump::Dump,
         egress::{self, Egress, EgressLimits},
@@ -64,7 +64,7 @@ use crate::{
     ingester::{Handles, Identity, Ingester},
     ingester_state::BuildMeta,
     mapping::Mappings,
-    messages::{MappingFinished, RedisCommand, StreamsAssigned},
+    messages::{MappingFinished, RedisCommand},
     source::{MakeSource, Registry},
     stream::StreamSpec,
     stream_queue::StreamQueues,
@@ -248,7 +248,7 @@ struct ScanBranch {
     work: Mailbox<Work>,
     work_slot: MailboxSlot<Work>,
     makes: Vec<(StreamConfig, MakeSource)>,
-    processes: Arc<[Outbox<StreamsAssigned>]>,
+    processes: Arc<[ClassEvents]>,
     finished_slots: Vec<InboxSlot<MappingFinished>>,
 }
 

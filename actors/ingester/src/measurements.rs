@@ -22,6 +22,8 @@ const HEADER_MAX: usize = 64 << 10;
 pub(crate) struct Measurements {
     messages: u64,
     bytes: u64,
+    /// Size of the first message, from whose arrival the time counts.
+    first_bytes: u64,
     sizes: Option<(usize, usize)>,
     parts: Option<(usize, usize)>,
     items: u64,
@@ -66,8 +68,8 @@ impl Measurements {
                 self.last_invalid = Some(reason);
             }
         }
-        if self.first.is_none() {
-            self.first = header;
+        if self.messages == 1 {
+            (self.first, self.first_bytes) = (header, bytes as u64);
         }
         items.iter().for_each(|item| self.record_item(item));
     }
@@ -88,7 +90,7 @@ impl Measurements {
             Step::Ok => {}
             Step::Gap { missing } => {
                 self.gap_count += 1;
-                self.missing += missing;
+                self.missing = self.missing.saturating_add(missing);
             }
             Step::Repeat | Step::Backwards => self.backwards += 1,
         }
@@ -102,7 +104,7 @@ impl Measurements {
         let (parts_min, parts_max) = self.parts.unwrap_or_default();
         json!({
             "messages": self.messages, "bytes": self.bytes, "seconds": seconds,
-            "messages_per_s": rate(self.messages.saturating_sub(1)), "bytes_per_s": rate(self.bytes),
+            "messages_per_s": rate(self.messages.saturating_sub(1)), "bytes_per_s": rate(self.bytes - self.first_bytes),
             "smallest_bytes": smallest, "largest_bytes": largest,
             "mean_bytes": self.bytes.checked_div(self.messages).unwrap_or_default(),
             "parts_min": parts_min, "parts_max": parts_max,
@@ -167,6 +169,9 @@ mod tests {
             assert_eq!(figures[key], value, "{key} of {figures}");
         }
         assert_eq!(figures["messages_per_s"], 4.5);
+        let first: usize = message("data", 3).iter().map(Bytes::len).sum();
+        let rate = (figures["bytes"].as_u64().expect("bytes") - first as u64) as f64 / 2.0;
+        assert_eq!(figures["bytes_per_s"], rate);
         assert_eq!(figures["header"]["frame_number"], 3);
         assert!(!figures.to_string().contains('\u{1b}'));
     }

@@ -113,7 +113,8 @@ impl Message for EventsAssigned {
 pub struct StreamsAssigned {
     /// Number of the mapping.
     pub mapping: u64,
-    /// Streams of each event: bit P stands for the stream at position P of the configuration.
+    /// Streams of the class in each event that has any: bit P stands for the stream at position P of
+    /// the configuration.
     pub events: Vec<u64>,
 }
 

@@ -2,14 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use orchestrator_supervise::{ChildSpec, Durable, Factory, Outbox, Shutdown};
+use orchestrator_supervise::{ChildSpec, Durable, Factory, Shutdown};
 
 use crate::{
+    assign::ClassEvents,
     class_path::ClassPath,
     config::{IngesterConfig, StreamConfig},
     edge::sources::{Launch, PythonInboxes, PythonProcess},
     mapping::Mappings,
-    messages::StreamsAssigned,
     source::{MakeSource, Registry, SourceFactory},
     stream_queue::{StreamQueue, StreamQueues},
 };
@@ -26,7 +26,7 @@ pub(crate) struct Streams {
     /// Children that run beside the sources, such as reader threads.
     pub(crate) companions: Vec<ChildSpec>,
     /// Receivers of the assigned events.
-    pub(crate) processes: Arc<[Outbox<StreamsAssigned>]>,
+    pub(crate) processes: Arc<[ClassEvents]>,
 }
 
 /// Process of one ingester class.
@@ -70,7 +70,7 @@ pub(crate) fn build(
                 .map(|one| child(one).label(stream.name.clone()).shutdown(Shutdown::After(STOP_TIMEOUT))),
         );
     }
-    let processes = classes.iter().map(|class| class.process.events.clone()).collect();
+    let processes = classes.iter().map(ClassProcess::events).collect();
     for (position, class) in classes.into_iter().enumerate() {
         let (label, factory) = (class.class.to_string(), class.factory(config, mappings)?);
         let child = ChildSpec::worker(format!("python_{position}"), factory).label(label);
@@ -100,6 +100,11 @@ fn class_factory(
 }
 
 impl ClassProcess {
+    fn events(&self) -> ClassEvents {
+        let streams = self.streams.iter().fold(0, |mask, (position, _)| mask | 1_u64 << position);
+        ClassEvents { streams, process: self.process.events.clone() }
+    }
+
     fn factory(self, config: &IngesterConfig, mappings: &Durable<Mappings>) -> Result<Factory, String> {
         let launch = Launch {
             python: config.python.clone(),

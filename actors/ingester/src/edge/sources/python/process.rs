@@ -252,12 +252,11 @@ impl Host {
         if assigned.mapping <= self.lost.get() {
             return Ok(());
         }
-        let ours = self.launch.streams.iter().fold(0, |mask, (position, _)| mask | 1_u64 << position);
         let mut runs: Vec<(u64, u64)> = Vec::new();
-        for streams in assigned.events.iter().map(|streams| streams & ours).filter(|streams| *streams != 0) {
+        for streams in &assigned.events {
             match runs.last_mut() {
-                Some((same, count)) if *same == streams => *count += 1,
-                _ => runs.push((streams, 1)),
+                Some((same, count)) if same == streams => *count += 1,
+                _ => runs.push((*streams, 1)),
             }
         }
         self.newest.set(self.newest.get().max(assigned.mapping));
