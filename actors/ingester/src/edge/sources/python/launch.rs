@@ -4,17 +4,16 @@ use std::{
     io,
     os::{fd::OwnedFd, unix::net::UnixStream as BlockingStream},
     path::PathBuf,
-    process::{ExitStatus, Stdio},
+    process::Stdio,
     sync::Arc,
 };
 
+use orchestrator_edge::process::Process;
 use orchestrator_supervise::DurableView;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde_json::json;
 use tokio::{
-    io::{Interest, unix::AsyncFd},
     net::UnixStream,
-    process::{Child, ChildStderr, Command},
+    process::{ChildStderr, Command},
 };
 
 use crate::{class_path::ClassPath, mapping::Mappings};
@@ -45,12 +44,9 @@ pub(crate) struct Launch {
     pub(crate) mappings: DurableView<Mappings>,
 }
 
-/// A running process. Dropped, it is killed with its group.
+/// A running process.
 pub(super) struct Running {
-    child: Child,
-    group: Pid,
-    /// Reports the end without reaping the process, so that its id is not reused meanwhile.
-    leader: AsyncFd<OwnedFd>,
+    pub(super) process: Process,
     /// Socket that is the standard input of the process.
     pub(super) control: UnixStream,
     pub(super) stderr: Option<ChildStderr>,
@@ -69,13 +65,9 @@ impl Launch {
         // The name that takes precedence in dranspose.
         command.env("SERVICE_REDIS_DSN", &self.redis_url).env("PYTHONUNBUFFERED", "1");
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
-        command.process_group(0).kill_on_drop(true);
-        let mut child = command.spawn()?;
-        let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        let group = pid.ok_or_else(|| io::Error::other("the process has no id"))?;
-        let leader = watched(pidfd_open(group, PidfdFlags::NONBLOCK)?)?;
-        let stderr = child.stderr.take();
-        Ok(Running { child, group, leader, control: UnixStream::from_std(ours)?, stderr })
+        let control = UnixStream::from_std(ours)?;
+        let (process, pipes) = Process::start(command)?;
+        Ok(Running { process, control, stderr: pipes.stderr })
     }
 
     /// First bytes on standard input: the program, and its settings as a line of JSON.
@@ -88,42 +80,4 @@ impl Launch {
         });
         format!("{SHIM}{settings}\n").into_bytes()
     }
-}
-
-impl Running {
-    /// Waits until the process has ended. Cancel-safe.
-    pub(super) async fn ended(&self) {
-        // A pidfd stays readable. It fails only at the end of the runtime.
-        let _ = self.leader.readable().await.map(drop);
-    }
-
-    /// Kills what is left of the process's group and returns the exit status.
-    ///
-    /// # Errors
-    /// The system does not report the status.
-    pub(super) async fn reap(mut self) -> io::Result<ExitStatus> {
-        self.kill();
-        self.child.wait().await
-    }
-
-    fn kill(&self) {
-        // An ended process that is not reaped keeps its id reserved.
-        if self.child.id().is_some() {
-            let _ = kill_process_group(self.group, Signal::KILL);
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-#[expect(
-    deprecated,
-    reason = "an OwnedFd keeps what its successor, which is unsafe, asks the caller to keep"
-)]
-fn watched(leader: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::with_interest(leader, Interest::READABLE)
 }

@@ -136,7 +136,7 @@ impl Host {
         let end = tokio::select! {
             biased;
             () = cx.stop.cancelled() => End::Stopped,
-            () = running.ended() => End::Exited,
+            _ = running.process.ended() => End::Exited,
             reason = self.serve_process(&running.control, &progress, requests, events, reconnect) => End::Killed(reason),
             end = &mut logging => end,
         };
@@ -145,17 +145,16 @@ impl Host {
             let _ = shutdown(&running.control, Shutdown::Both);
             let stopped = async {
                 tokio::select! {
-                    () = running.ended() => End::Stopped,
+                    _ = running.process.ended() => End::Stopped,
                     end = &mut logging => end,
                 }
             };
             let _ = timeout(STOP_TIMEOUT, stopped).await;
-            let _ = running.reap().await;
+            let _ = running.process.reap().await;
             return None;
         }
-        // The last report may have arrived together with the end.
-        while progress.read(&running.control).is_ok_and(|count| count > 0) {}
-        let status = running.reap().await;
+        let status = running.process.reap().await;
+        progress.read_rest(&running.control);
         let _ = timeout(LINGER, &mut logging).await;
         Some(self.exit_text(end, status, &progress, &last))
     }
@@ -275,6 +274,18 @@ impl Progress {
             self.report(&report);
         }
         Ok(count)
+    }
+
+    /// Reads reports that arrived together with the end, at most [`LINE_MAX`] bytes: a program that
+    /// the class started may still write.
+    fn read_rest(&self, control: &UnixStream) {
+        let mut left = LINE_MAX;
+        while let Ok(count @ 1..) = self.read(control) {
+            left = left.saturating_sub(count);
+            if left == 0 {
+                return;
+            }
+        }
     }
 
     fn report(&self, report: &Value) {

@@ -409,7 +409,9 @@ def begin(channel):
     sys.stdout.reconfigure(line_buffering=True)
     # A service manager may signal the whole unit; the ingester decides when this process ends.
     signal.signal(signal.SIGTERM, lambda *_: None)
-    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO").upper())
+    level = os.environ.get("LOG_LEVEL", "").upper()
+    # The ingester accepts levels that Python does not know, such as TRACE.
+    logging.basicConfig(level=level if isinstance(logging.getLevelName(level), int) else "INFO")
     try:
         asyncio.run(main(control, settings))
     except Exception as error:
