@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use orchestrator_harness::{eventually, http, wait_for};
+use orchestrator_harness::{Snapshot, eventually, http, wait_for};
 
 use super::{Drill, Expected, FRAMES, OURS, WINDOW};
 use crate::detector::May;
@@ -19,7 +19,8 @@ impl Drill {
         let frames = self.frames(scan);
         self.begin(scan);
         self.assign(scan);
-        let before = self.tree();
+        // The mapping is active before the last child, `log`, runs again.
+        let before = wait_for("all children", || self.env.base.snapshot().filter(Snapshot::runs));
         self.await_link("eiger");
         self.eiger.start(scan);
         let may = |frame| if frame < self.least(scan) * 2 + WINDOW { May::Go } else { May::Wait };
