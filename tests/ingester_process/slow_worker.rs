@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use orchestrator_harness::{IngesterEnv, ZmtpPeer, eventually};
+use orchestrator_harness::{IngesterEnv, ZmtpPeer, eventually, http};
 use serde_json::{Value, json};
 
 const MIB: u64 = 1 << 20;
@@ -63,6 +63,16 @@ fn assignments(frames: u64) -> Vec<(u64, Value)> {
     std::iter::once(all(0)).chain((0..frames).map(one)).chain([all(frames + 1)]).collect()
 }
 
+/// Number of messages in the histogram of the forwarding time.
+fn forwarded(env: &IngesterEnv, via: &str) -> u64 {
+    let metrics = http(&env.base.admin_socket(), "GET", "/metrics", &[], "").body;
+    let count = metrics.lines().find(|line| {
+        line.starts_with("orchestrator_ingester_forwarding_seconds_count")
+            && line.contains(&format!("via=\"{via}\""))
+    });
+    count.and_then(|line| line.rsplit(' ').next()?.parse().ok()).expect("a count")
+}
+
 /// Runs a scan of `frames` images and calls `meanwhile` while the first worker does not read.
 fn scan(frames: u64, meanwhile: impl FnOnce(&IngesterEnv, &[Arc<AtomicU64>])) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -89,6 +99,9 @@ fn scan(frames: u64, meanwhile: impl FnOnce(&IngesterEnv, &[Arc<AtomicU64>])) {
     assert!(used <= BUDGET + REST, "{} MiB at most in memory", used / MIB);
     taking.extend(peers.drain(..).map(begin));
     taking.into_iter().for_each(|one| one.join().expect("every event, in order"));
+    let [memory, disk] = ["memory", "disk"].map(|via| forwarded(&env, via));
+    assert!(disk > 0, "no message was on disk");
+    assert_eq!(memory + disk, frames + 2 * WORKERS.len() as u64, "each message is measured once");
     drop(instance);
     sending.join().expect("the source sent everything");
 }

@@ -71,15 +71,15 @@ impl Backlog {
         }
     }
 
-    /// Moves items to the end of `into`: up to `many`, and none after `bytes` are reached. Does not
+    /// Moves items, with the times of their receipt, to the end of `into`: up to `many`, and none after `bytes` are reached. Does not
     /// wait; if the queue is empty, the next offer returns true.
-    pub fn take(&self, into: &mut VecDeque<Item>, many: usize, bytes: usize) {
+    pub fn take(&self, into: &mut VecDeque<(Item, Instant)>, many: usize, bytes: usize) {
         let mut waiting = self.waiting.lock();
         let mut moved = 0;
         for _ in 0..many {
-            let Some((item, _)) = waiting.items.pop_front() else { break };
+            let Some((item, received)) = waiting.items.pop_front() else { break };
             moved += cost(&item);
-            into.push_back(item);
+            into.push_back((item, received));
             if moved >= bytes {
                 break;
             }
@@ -149,7 +149,7 @@ mod tests {
                         }
                         assert!(taken.len() <= 2, "two have reached the bytes");
                     }
-                    assert_eq!(taken.pop_front().and_then(|item| item.number), Some(n * 10 + at));
+                    assert_eq!(taken.pop_front().and_then(|(item, _)| item.number), Some(n * 10 + at));
                 }
             }
         };

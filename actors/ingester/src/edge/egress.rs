@@ -11,6 +11,7 @@
 
 mod connection;
 mod eviction;
+mod forwarding;
 mod kernel_queue;
 mod limits;
 mod listener;

@@ -61,8 +61,10 @@ struct ActiveStream {
     /// Position among all streams.
     position: usize,
     alignment: Alignment,
-    /// Items taken from the backlog and not yet used.
-    taken: VecDeque<Item>,
+    /// Items taken from the backlog and not yet used, with the times of their receipt.
+    taken: VecDeque<(Item, Instant)>,
+    /// Receipt of the last item used.
+    received: Instant,
 }
 
 /// Condition that the next burst waits for.
@@ -107,6 +109,7 @@ impl EventSender {
             position: *position,
             alignment: Alignment::default(),
             taken: VecDeque::new(),
+            received: Instant::now(),
         };
         let active = mapping.active.iter().map(stream).collect();
         let finished = mapping.finished;
@@ -237,8 +240,10 @@ impl EventSender {
     /// Workers with the same streams share one message.
     fn send(&mut self, assignment: &Assignment, created_at: Timestamp, egress: &mut Burst<'_>) {
         let Self { active, headers, gathered, held, sent, .. } = self;
+        let last = assignment.streams.iter().map(|(stream, _)| active[*stream].received).max();
+        let received = last.unwrap_or_else(Instant::now);
         let mut send_to = |header, frames, workers: &mut dyn ExactSizeIterator<Item = &WorkerName>| {
-            let message = Arc::new(Message { header, frames });
+            let message = Arc::new(Message { header, frames, received });
             let bytes = message.wire_bytes();
             sent.bytes += bytes;
             sent.bytes_out += bytes * workers.len();
@@ -308,7 +313,9 @@ impl ActiveStream {
         if self.taken.is_empty() {
             context.streams[self.position].backlog.take(&mut self.taken, BURST_EVENTS as usize, BURST_BYTES);
         }
-        self.taken.pop_front()
+        let (item, received) = self.taken.pop_front()?;
+        self.received = received;
+        Some(item)
     }
 }
 

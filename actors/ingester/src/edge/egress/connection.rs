@@ -4,6 +4,7 @@ use std::{
     cell::RefCell,
     io::{self, IoSlice},
     sync::Arc,
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -223,7 +224,7 @@ impl WorkerConnection<'_> {
         let count = staging.slices(&mut slices);
         let bytes = self.stream.try_write_vectored(&slices[..count])?;
         let messages = staging.advance(bytes);
-        let wakeups = self.egress.lock().sent(&self.name, self.id, messages, bytes);
+        let wakeups = self.egress.lock().sent(&self.name, self.id, (messages, bytes), Instant::now());
         Ok(wakeups.map(|wakeups| {
             self.egress.wake(wakeups);
             bytes

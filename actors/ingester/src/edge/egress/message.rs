@@ -1,5 +1,7 @@
 //! Messages to workers.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 
 use crate::{item::Parts, zmtp::FrameHeader};
@@ -11,6 +13,8 @@ pub struct Message {
     pub header: Bytes,
     /// Other parts: the frames of all streams in the header's order.
     pub frames: Parts,
+    /// Time when the last of its items was received.
+    pub received: Instant,
 }
 
 impl Message {

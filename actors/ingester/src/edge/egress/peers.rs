@@ -6,7 +6,7 @@ use std::{
     collections::{HashMap, VecDeque},
     net::SocketAddr,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -14,6 +14,7 @@ use tokio::{net::TcpStream, sync::Notify};
 
 pub(super) use self::disk::DiskJob;
 use super::{
+    forwarding::ForwardingTimes,
     kernel_queue,
     limits::{BACKLOG, EgressLimits, SMALL_FRAME},
     message::Message,
@@ -101,6 +102,8 @@ pub(super) struct Peers {
     pub(super) local_addr: Option<SocketAddr>,
     /// Connections reset at a change of mappings.
     pub(super) resets: u64,
+    /// None before the child has started once.
+    pub(super) forwarding: Option<ForwardingTimes>,
 }
 
 fn record_bytes(entry: &Entry) -> u64 {
@@ -123,6 +126,7 @@ impl Peers {
             waiting_senders: 0,
             local_addr: None,
             resets: 0,
+            forwarding: None,
         }
     }
 
@@ -221,16 +225,27 @@ impl Peers {
         Some(())
     }
 
-    /// Records that the connection `id` has written `bytes`, completing `messages`. None: the
+    /// Records that the connection `id` has written `bytes` at `now`, completing `messages`. None: the
     /// connection was replaced or reset.
-    pub(super) fn sent(&mut self, name: &str, id: u64, messages: usize, bytes: usize) -> Option<Wakeups> {
+    pub(super) fn sent(
+        &mut self,
+        name: &str,
+        id: u64,
+        (messages, bytes): (usize, usize),
+        now: Instant,
+    ) -> Option<Wakeups> {
         let peer = self.map.get_mut(name).filter(|peer| peer.is_attached(id))?;
         peer.events_out += messages as u64;
         peer.bytes_out += bytes as u64;
         if messages == 0 {
             return Some(Wakeups::default());
         }
-        peer.queue.sent(messages);
+        let forwarding = &self.forwarding;
+        peer.queue.sent(messages, |entry| {
+            if let Some(forwarding) = forwarding {
+                forwarding.record(entry, now);
+            }
+        });
         let disk = self.settle(name);
         Some(Wakeups { room: self.waiting_senders > 0, disk })
     }

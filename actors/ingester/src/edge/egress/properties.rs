@@ -1,6 +1,6 @@
 //! Property tests of a peer's queue against a single list.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -42,7 +42,11 @@ fn step() -> impl Strategy<Value = Step> {
 fn entry(number: u64, len: usize) -> Entry {
     let header = Bytes::from(number.to_be_bytes().to_vec());
     Entry::new(
-        Arc::new(Message { header, frames: [Bytes::from(vec![0; len])].into_iter().collect() }),
+        Arc::new(Message {
+            header,
+            frames: [Bytes::from(vec![0; len])].into_iter().collect(),
+            received: Instant::now(),
+        }),
         number,
     )
 }
@@ -86,7 +90,7 @@ impl QueueModel {
                 for sent in self.staged.drain(..send) {
                     assert_eq!(Some(sent), self.model.pop_front(), "in order, each once");
                 }
-                self.queue.sent(send);
+                self.queue.sent(send, |_| ());
             }
             Step::Lose => {
                 self.staged.clear();
@@ -155,7 +159,7 @@ proptest! {
     #[test]
     fn a_compact_copy_has_the_same_bytes(lens in prop::collection::vec(0..3_000_usize, 0..5)) {
         let frames: Parts = lens.iter().map(|&len| Bytes::from(vec![len as u8; len])).collect();
-        let message = Message { header: Bytes::from_static(b"{}"), frames };
+        let message = Message { header: Bytes::from_static(b"{}"), frames, received: Instant::now() };
         let given = Entry::new(Arc::new(message.clone()), 0);
         let mut wire = Vec::new();
         crate::zmtp::encode_message(&message.parts(), &mut wire);

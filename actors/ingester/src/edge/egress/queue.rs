@@ -4,7 +4,7 @@
 //! The order is `front` (memory), then the records on disk, then `to_disk`. A message joins `front`
 //! only while the other two are empty.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Instant};
 
 use bytes::{Bytes, BytesMut};
 
@@ -34,16 +34,18 @@ pub(super) struct Entry {
     pub(super) wire: usize,
     /// Time when it was queued, milliseconds after the egress was created.
     pub(super) at_ms: u64,
+    /// Time when the last of its items was received; None after a stay on disk.
+    pub(super) received: Option<Instant>,
 }
 
 impl Entry {
     pub(super) fn new(message: Arc<Message>, at_ms: u64) -> Self {
-        let wire = message.wire_bytes();
-        Self { body: Body::Shared(message), wire, at_ms }
+        let (wire, received) = (message.wire_bytes(), Some(message.received));
+        Self { body: Body::Shared(message), wire, at_ms, received }
     }
 
     pub(super) fn from_wire(wire: Bytes, at_ms: u64) -> Self {
-        Self { wire: wire.len(), body: Body::Wire(wire), at_ms }
+        Self { wire: wire.len(), body: Body::Wire(wire), at_ms, received: None }
     }
 
     /// Accounted memory, bytes.
@@ -63,7 +65,11 @@ impl Entry {
                 if frame.len() <= small { Bytes::copy_from_slice(frame) } else { frame.clone() }
             };
             let frames = message.frames.iter().map(copy).collect();
-            Body::Shared(Arc::new(Message { header: message.header.clone(), frames }))
+            Body::Shared(Arc::new(Message {
+                header: message.header.clone(),
+                frames,
+                received: message.received,
+            }))
         } else {
             return self;
         };
@@ -184,10 +190,11 @@ impl PeerQueue {
         self.staged = 0;
     }
 
-    /// Removes the first `count` messages, which were sent.
-    pub(super) fn sent(&mut self, count: usize) {
+    /// Removes the first `count` messages, which were sent, and gives each to `record`.
+    pub(super) fn sent(&mut self, count: usize, record: impl Fn(&Entry)) {
         for entry in self.front.drain(..count) {
             self.front_bytes -= entry.cost();
+            record(&entry);
         }
         self.staged -= count;
     }

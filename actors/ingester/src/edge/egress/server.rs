@@ -14,6 +14,7 @@ use super::{
     Egress,
     connection::{CloseReason, Shared, serve},
     eviction::{connection_limit, eviction_candidate},
+    forwarding::ForwardingTimes,
     listener::listen,
     metrics_exporter::MetricsExporter,
 };
@@ -31,7 +32,12 @@ pub fn factory(listen_at: SocketAddr, egress: Egress, pings: Recipient<WorkerPin
         async move {
             let link = cx.vitals.link("worker port", listen_at.to_string());
             let listener = listen(listen_at).map_err(|error| Fault::from_error(&error))?;
-            egress.lock().local_addr = listener.local_addr().ok();
+            let forwarding = ForwardingTimes::register(&cx.vitals, egress.inner.created);
+            {
+                let mut peers = egress.lock();
+                peers.local_addr = listener.local_addr().ok();
+                peers.forwarding = Some(forwarding);
+            }
             link.up();
             let server = WorkerServer::new(listener, egress, pings, &cx.vitals);
             // The connections yield by themselves; tokio's budget would only wake this task

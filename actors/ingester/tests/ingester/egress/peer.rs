@@ -1,6 +1,10 @@
 //! A worker's side of the port, and the tree under test.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use orchestrator_ingester::{
@@ -90,7 +94,7 @@ impl Worker {
 pub(crate) fn message(number: u64, len: usize) -> Arc<Message> {
     let header = Bytes::from(format!("{{\"event_number\":{number}}}"));
     let frame: Vec<u8> = (0..len).map(|at| (at as u64 ^ number) as u8).collect();
-    Arc::new(Message { header, frames: [Bytes::from(frame)].into_iter().collect() })
+    Arc::new(Message { header, frames: [Bytes::from(frame)].into_iter().collect(), received: Instant::now() })
 }
 
 pub(crate) fn parts(message: &Message) -> Vec<Bytes> {
