@@ -1,10 +1,12 @@
-//! The Python process of an ingester class is killed in the middle of scans.
+//! The Python process of an ingester class is killed in the middle of scans, ends with the program, or cannot start.
 
-use std::{fs, path::Path, thread, time::Duration};
+use std::{fs, path::Path, sync::Arc, thread, time::Duration};
 
 use orchestrator_harness::{IngesterEnv, Instance, ZmtpPeer, eventually, rounds, wait_for};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
+
+use crate::detector::{Detector, May};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 /// Events of the scan in which the process is killed, more than all buffers hold.
@@ -122,4 +124,34 @@ fn the_process_ends_with_the_program() {
         let reading = thread::spawn(move || worker.take_rest(10));
         assert!(reading.join().expect("whole events in order") < KILLED);
     }
+}
+
+/// A class whose process cannot start holds up no mapping without the class.
+#[test]
+fn a_mapping_without_the_class_needs_no_process() {
+    let detector = Arc::new(Detector::new());
+    let keys =
+        "python = \"/nowhere/python\"\n[[ingester.stream]]\nname = \"made\"\nsource = \"module:Class\"";
+    let env = IngesterEnv::new(BINARY, &detector.url(), keys);
+    let instance = env.start();
+    let controller = env.controller();
+    // More chunks of events than may wait for a process.
+    let (mapping, images) = ("6277a4d0-975c-4dfe-97be-000000000001", 8_000);
+    controller.start_mapping(mapping, &["eiger"]);
+    let assigned: Vec<_> = (0..images + 2).map(|event| (event, json!({ "eiger": [] }))).collect();
+    controller.assign_events(mapping, &assigned);
+    eventually("the detector is connected", || {
+        env.base.link("ingester/eiger-ingester/scan/stream_1").state == "up"
+    });
+    let source = detector.clone();
+    let sending = thread::spawn(move || {
+        source.start(1);
+        let sent = source.images(1, 0..images, |_| May::Go);
+        source.end(1);
+        sent
+    });
+    eventually("all events", || env.metric("scan/work", "events") == images as i64 + 2);
+    assert_eq!(sending.join().expect("it sends"), images);
+    assert_eq!(env.base.link("ingester/eiger-ingester/python_0").state, "down");
+    assert!(instance.terminate().success());
 }
