@@ -8,6 +8,7 @@ use tracing::Instrument;
 
 use crate::{
     ChildSpec, Factory, Limits, OnRestart, Placement, Restart, Shutdown, Start, Strategy, Tree, Vitals,
+    activity::Scope,
     arbiter::MonitoredArbiter,
     body::{
         Body,
@@ -43,7 +44,7 @@ impl Builder {
     }
 
     pub(crate) fn build(&mut self, spec: ChildSpec, cx: ChildContext) -> Entry {
-        let vitals = Vitals::new(&cx.path, self.tree.event_log().clone());
+        let vitals = Vitals::new(&cx.path, self.tree.event_log().clone(), self.tree.crash_log().clone());
         let arbiter = match spec.placement {
             Placement::Dedicated => self.tree.arbiters().spawn(&cx.path),
             Placement::Inherit | Placement::Spread(_) => cx.arbiter.clone(),
@@ -120,6 +121,7 @@ impl Builder {
         let shutdown = if supervisor.is_some() { Shutdown::Infinity } else { policy.shutdown };
         let runner = Runner {
             index: cx.index,
+            scope: Scope::new(vitals.activity()),
             vitals: vitals.clone(),
             on_restart: policy.on_restart,
             tree: self.tree.clone(),

@@ -10,11 +10,12 @@ use std::{
 use actix::{
     Actor, ActorContext, ActorFuture, AsyncContext, Context, Handler, Message, Supervised,
     dev::{MessageResponse, OneshotSender},
-    fut::{ActorFutureExt, wrap_future},
+    fut::{ActorFutureExt, LocalBoxActorFuture, wrap_future},
 };
 
 use crate::{
     Exit,
+    activity::run_beside,
     child::{Answer, AnswerKind, Cell, Child, ChildCx, Handle, Next, NextChild, Shared},
     guard::guard,
     in_progress::WorkGuard,
@@ -121,6 +122,22 @@ impl<A: Actor> ActorFuture<A> for Yield {
     }
 }
 
+/// Future of an answer that keeps the child from other messages.
+struct Atomically<A: Child, R>(LocalBoxActorFuture<Cell<A>, R>);
+
+impl<A: Child, R> ActorFuture<Cell<A>> for Atomically<A, R> {
+    type Output = R;
+
+    fn poll(
+        mut self: Pin<&mut Self>,
+        cell: &mut Cell<A>,
+        ctx: &mut Context<Cell<A>>,
+        task: &mut TaskContext<'_>,
+    ) -> Poll<R> {
+        run_beside(false, || self.0.as_mut().poll(cell, ctx, task))
+    }
+}
+
 /// A message in the mailbox, with its permit.
 pub(crate) struct Envelope<M> {
     message: M,
@@ -207,7 +224,7 @@ where
                 drop(timer);
                 answer(value, sender);
             }
-            AnswerKind::Atomic(future) => ctx.wait(future.map(move |value, _, _| {
+            AnswerKind::Atomic(future) => ctx.wait(Atomically(future).map(move |value, _, _| {
                 drop(timer);
                 answer(value, sender);
             })),

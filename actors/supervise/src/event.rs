@@ -183,6 +183,17 @@ impl EventLog {
         (oldest, ring.events.iter().skip(from).take(limit).cloned().collect())
     }
 
+    /// Returns the last `limit` events of the child at `path` and its descendants, oldest first.
+    pub fn last_of_branch(&self, path: &str, limit: usize) -> Vec<Event> {
+        let is_of_branch = |event: &&Event| {
+            event.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let mut last: Vec<_> =
+            self.ring.lock().events.iter().rev().filter(is_of_branch).take(limit).cloned().collect();
+        last.reverse();
+        last
+    }
+
     /// Number of the newest event, 0 before the first.
     pub fn newest(&self) -> u64 {
         *self.newest.borrow()

@@ -8,9 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     StartCx,
+    activity::wait,
     block_on::block_on,
     mailbox_stats::{MailboxStats, MessageStats, Permit},
     refusal::Refused,
+    waits::WaitKind,
 };
 
 struct Queued<T> {
@@ -112,12 +114,12 @@ impl<T: Send + 'static> Outbox<T> {
     /// # Errors
     /// Returns the item if the inbox is closed, which happens only when the process ends.
     pub async fn send(&self, item: T) -> Result<(), Refused<T>> {
-        match self.sender.reserve().await {
-            Ok(permit) => {
+        match self.reserve().await {
+            Some(permit) => {
                 permit.send(Queued { item, permit: self.stats.admit() });
                 Ok(())
             }
-            Err(_closed) => Err(self.refusal(item)),
+            None => Err(self.refusal(item)),
         }
     }
 
@@ -129,7 +131,7 @@ impl<T: Send + 'static> Outbox<T> {
         let permit = block_on(None, async {
             tokio::select! {
                 biased;
-                permit = self.sender.reserve() => permit.ok(),
+                permit = self.reserve() => permit,
                 () = stop.cancelled() => None,
             }
         });
@@ -149,6 +151,21 @@ impl<T: Send + 'static> Outbox<T> {
     pub async fn inbox_closed(&self) {
         // Waiting cannot fail: `self` owns the sender.
         let _ = self.opened.subscribe().wait_for(|opened| !opened).await;
+    }
+
+    /// Waits for room; None if the inbox is closed.
+    async fn reserve(&self) -> Option<mpsc::Permit<'_, Queued<T>>> {
+        if let Ok(permit) = self.sender.try_reserve() {
+            return Some(permit);
+        }
+        let waiting = wait(&self.stats, WaitKind::Room, Instant::now());
+        let permit = self.sender.reserve().await.ok();
+        waiting.succeed();
+        permit
+    }
+
+    pub(crate) fn stats(&self) -> &Arc<MailboxStats> {
+        &self.stats
     }
 
     fn refusal(&self, message: T) -> Refused<T> {

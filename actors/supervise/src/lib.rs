@@ -75,6 +75,7 @@
 //! - Waiting messages and durable state are in memory only.
 //! - A panic must unwind, so `panic = "abort"` does not work.
 
+mod activity;
 mod arbiter;
 mod block_on;
 mod body;
@@ -83,11 +84,14 @@ mod cell;
 mod child;
 mod command;
 mod console;
+mod crash_log;
+mod crash_report;
 mod durable;
 mod dynamic;
 mod error;
 mod event;
 mod exit;
+mod frames;
 mod guard;
 mod histogram;
 mod in_progress;
@@ -119,12 +123,16 @@ mod timing;
 mod tree;
 mod validate;
 mod vitals;
+mod wait_graph;
+mod waits;
 
 pub use actix::Message;
 pub use block_on::block_on;
 pub use child::{Answer, Child, ChildCx, Handle};
 pub use command::Command;
 pub use console::{ConsoleError, ConsoleReply, ConsoleRequest};
+pub use crash_log::CrashLog;
+pub use crash_report::{CrashReport, SampledMetric, Samples};
 pub use durable::{Durable, DurableGuard, DurableView};
 pub use dynamic::{Children, ChildrenSlot, children};
 pub use error::{ChildrenError, SpecError};
@@ -152,6 +160,7 @@ pub use timing::Timing;
 pub use tokio_util::sync::CancellationToken as StopToken;
 pub use tree::{CONSOLE_TIMEOUT, CommandError, ConsoleCallError, Origin, StateChange, Tree};
 pub use vitals::{Blocker, LABELS_MAX, LastExit, Note, OTHER_LABEL, Vitals};
+pub use wait_graph::{DEADLOCK_AFTER_MS, WaitGraph};
 
 /// The example of the page is compiled and run with the tests.
 #[cfg(doctest)]

@@ -1,16 +1,22 @@
 //! Mailbox of an actor: bounded, and kept over restarts.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use actix::{Addr, Message, dev::channel, prelude::SendError};
 use futures_util::future::BoxFuture;
 
 pub use crate::child::Mailbox;
 use crate::{
+    activity::wait,
     cell::Envelope,
     child::{Cell, Child, Handle},
     mailbox_stats::{MailboxStats, Permit},
     refusal::{AskError, Refused},
+    waits::WaitKind,
 };
 
 /// Receiving end of a mailbox, an argument of [`Factory::actor`](crate::Factory::actor).
@@ -82,7 +88,15 @@ impl<A: Child> Mailbox<A> {
         M: Message + Send + 'static,
         M::Result: Send,
     {
-        let permit = self.stats.acquire().await;
+        let permit = match self.stats.try_acquire() {
+            Some(permit) => permit,
+            None => {
+                let waiting = wait(&self.stats, WaitKind::Room, Instant::now());
+                let permit = self.stats.acquire().await;
+                waiting.succeed();
+                permit
+            }
+        };
         self.put(message, permit)
     }
 
@@ -109,9 +123,13 @@ impl<A: Child> Mailbox<A> {
         M::Result: Send,
     {
         let permit = self.stats.acquire_or_refuse().ok_or(AskError::Full(self.stats.capacity()))?;
+        let waiting = wait(&self.stats, WaitKind::Answer, permit.acquired());
         let request = self.addr.send(Envelope::new(message, permit, self.stats.stats::<M>()));
         match tokio::time::timeout(timeout, request).await {
-            Ok(answer) => answer.map_err(|_closed| AskError::Lost),
+            Ok(answer) => {
+                waiting.succeed();
+                answer.map_err(|_closed| AskError::Lost)
+            }
             Err(_elapsed) => Err(AskError::TimedOut(timeout)),
         }
     }

@@ -7,7 +7,7 @@ use std::{
     any::type_name,
     pin::pin,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
     },
     time::{Duration, Instant},
@@ -33,6 +33,8 @@ pub struct MessageStats {
 #[derive(Debug)]
 pub struct MailboxStats {
     capacity: usize,
+    /// Path of the child that reads it.
+    owner: OnceLock<Arc<str>>,
     depth: AtomicUsize,
     high_water: AtomicUsize,
     refused: AtomicU64,
@@ -62,6 +64,7 @@ impl MailboxStats {
     pub(crate) fn new(capacity: usize) -> Arc<Self> {
         Arc::new(Self {
             capacity: capacity.max(1),
+            owner: OnceLock::new(),
             depth: AtomicUsize::new(0),
             high_water: AtomicUsize::new(0),
             refused: AtomicU64::new(0),
@@ -101,7 +104,7 @@ impl MailboxStats {
         }
     }
 
-    fn try_acquire(self: &Arc<Self>) -> Option<Permit> {
+    pub(crate) fn try_acquire(self: &Arc<Self>) -> Option<Permit> {
         let before = self.depth.fetch_update(SeqCst, SeqCst, |n| (n < self.capacity).then_some(n + 1));
         Some(self.permit(before.ok()? + 1))
     }
@@ -128,6 +131,15 @@ impl MailboxStats {
         }
         self.epoch.fetch_add(1, AcqRel);
         self.depth()
+    }
+
+    pub(crate) fn set_owner(&self, path: Arc<str>) {
+        // A second child would read nothing from it.
+        let _ = self.owner.set(path);
+    }
+
+    pub(crate) fn owner(&self) -> Option<Arc<str>> {
+        self.owner.get().cloned()
     }
 
     pub(crate) fn set_keep_on_purge(&self) {
@@ -183,6 +195,10 @@ impl MailboxStats {
 }
 
 impl Permit {
+    pub(crate) fn acquired(&self) -> Instant {
+        self.acquired
+    }
+
     /// Releases the permit of a message that is about to be handled, and returns the time it waited; None if it was purged.
     pub(crate) fn take_message(self) -> Option<Duration> {
         if self.epoch < self.mailbox.epoch.load(Acquire) {

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     Link, State, Timing, Vitals, command::CommandRequest, console::ConsoleRequest, histogram::Histogram,
-    mailbox::Recipient, snapshot::*,
+    mailbox::Recipient, snapshot::*, waits::WaitState,
 };
 
 /// Duration after which a work item, or a poll of the arbiter, counts as stuck.
@@ -67,6 +67,7 @@ impl Node {
             mailboxes: vitals.mailboxes().iter().map(|(name, stats)| mailbox(name, stats)).collect(),
             in_progress: in_progress
                 .map(|(name, span)| InProgressSnapshot { name: name.to_owned(), for_ms: millis(span) }),
+            waits: vitals.activity().waits().current(Instant::now()).into_iter().map(wait).collect(),
             stale: vitals.stale(),
             link: vitals.link_state().map(|(kind, endpoint, link)| link_snapshot(kind, endpoint, link)),
             note: vitals.last_note().map(|note| NoteSnapshot { text: note.text, at_ms: note.at_ms }),
@@ -133,6 +134,16 @@ fn mailbox(name: &str, stats: &crate::mailbox_stats::MailboxStats) -> MailboxSna
                 handling_us: quantiles(&stats.handling),
             })
             .collect(),
+    }
+}
+
+fn wait(state: WaitState) -> WaitSnapshot {
+    WaitSnapshot {
+        on: state.on.to_string(),
+        kind: state.kind.name().to_owned(),
+        count: state.count,
+        blocks: state.blocks,
+        for_ms: millis(state.span),
     }
 }
 

@@ -2,12 +2,19 @@
 
 use std::{
     pin::Pin,
-    task::{Context, Poll, ready},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
 };
 
 use tokio::sync::oneshot;
 
-use crate::refusal::AskError;
+use crate::{
+    activity::{WaitGuard, wait},
+    mailbox_stats::MailboxStats,
+    refusal::AskError,
+    waits::WaitKind,
+};
 
 /// Sending end for one answer. Dropping it tells the caller that the request is lost.
 #[derive(Debug)]
@@ -16,12 +23,17 @@ pub struct Reply<R>(oneshot::Sender<R>);
 /// Future of the answer to a request.
 #[derive(Debug)]
 #[must_use = "the answer is lost unless it is awaited"]
-pub struct Pending<R>(oneshot::Receiver<R>);
+pub struct Pending<R> {
+    receiver: oneshot::Receiver<R>,
+    /// Mailbox with the request, if known, until the first wait.
+    mailbox: Option<Arc<MailboxStats>>,
+    waiting: Option<WaitGuard>,
+}
 
 /// Creates a reply channel. [`Outbox::ask`](crate::Outbox::ask) and [`Outbox::request`](crate::Outbox::request) create their own.
 pub fn reply<R>() -> (Reply<R>, Pending<R>) {
     let (sender, receiver) = oneshot::channel();
-    (Reply(sender), Pending(receiver))
+    (Reply(sender), Pending { receiver, mailbox: None, waiting: None })
 }
 
 impl<R> Reply<R> {
@@ -40,9 +52,14 @@ impl<R> Reply<R> {
 }
 
 impl<R> Pending<R> {
+    /// Names the mailbox with the request.
+    pub(crate) fn from(self, mailbox: &Arc<MailboxStats>) -> Self {
+        Self { mailbox: Some(mailbox.clone()), ..self }
+    }
+
     /// Refuses an answer from now on. An answer that was sent before can still be received by [`Pending::try_recv`].
     pub fn close(&mut self) {
-        self.0.close();
+        self.receiver.close();
     }
 
     /// Returns the answer if it has come.
@@ -50,7 +67,7 @@ impl<R> Pending<R> {
     /// # Errors
     /// [`AskError::Lost`] if the reply was dropped.
     pub fn try_recv(&mut self) -> Result<Option<R>, AskError> {
-        match self.0.try_recv() {
+        match self.receiver.try_recv() {
             Ok(answer) => Ok(Some(answer)),
             Err(oneshot::error::TryRecvError::Empty) => Ok(None),
             Err(oneshot::error::TryRecvError::Closed) => Err(AskError::Lost),
@@ -62,6 +79,14 @@ impl<R> Future for Pending<R> {
     type Output = Result<R, AskError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(ready!(Pin::new(&mut self.0).poll(cx)).map_err(|_| AskError::Lost))
+        let answer = Pin::new(&mut self.receiver).poll(cx);
+        if answer.is_ready() {
+            if let Some(waiting) = self.waiting.take() {
+                waiting.succeed();
+            }
+        } else if let Some(mailbox) = self.mailbox.take() {
+            self.waiting = Some(wait(&mailbox, WaitKind::Answer, Instant::now()));
+        }
+        answer.map_err(|_| AskError::Lost)
     }
 }

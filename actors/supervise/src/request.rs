@@ -15,7 +15,7 @@ impl<T: Send + 'static> Outbox<T> {
     /// Returns the request if the inbox is full; the refusal is counted.
     pub fn request<R>(&self, request: impl FnOnce(Reply<R>) -> T) -> Result<Pending<R>, Refused<T>> {
         let (reply, answer) = reply();
-        self.tell(request(reply)).map(|()| answer)
+        self.tell(request(reply)).map(|()| answer.from(self.stats()))
     }
 
     /// Sends a request and waits for the answer, at most for `timeout`. `request` creates the request from the reply.

@@ -4,6 +4,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     ChildSpec, Exit, Shutdown, SpecError, SupervisorSpec, Tree,
+    activity::install_hook,
     build::{Builder, ChildContext},
     runner::{Control, Report, ReportKind},
 };
@@ -26,6 +27,7 @@ impl Root {
     /// [`SpecError`] if the specification is invalid. A child that fails to start is no error here: [`Root::wait`] returns it as exit.
     pub async fn start(name: &str, spec: SupervisorSpec) -> Result<Self, SpecError> {
         spec.validate(name)?;
+        install_hook();
         let tree = Tree::new(name);
         let supervision = tree.arbiters().current("supervision");
         let workers = tree.arbiters().spawn("workers");

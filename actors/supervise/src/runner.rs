@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Exit, OnRestart, Shutdown, StartCx, State, Tree, Vitals,
+    activity::Scope,
     body::{Body, BodyCx, Kill},
     command::{Command, CommandRefusal, CommandRequest, FREEZE},
     event::EventKind,
@@ -45,6 +46,8 @@ pub(crate) enum ReportKind {
 /// Runner of one child.
 pub(crate) struct Runner {
     pub(crate) index: usize,
+    /// Marks the child's code, wherever this runner calls it.
+    pub(crate) scope: Scope,
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) on_restart: OnRestart,
     pub(crate) tree: Tree,
@@ -156,7 +159,7 @@ impl Runner {
             incarnation,
             tree: self.tree.clone(),
         };
-        let end = match body.start(cx) {
+        let end = match self.scope.run(|| body.start(cx)) {
             Ok(()) => self.drive(body, control, &stop, incarnation).await,
             Err(exit) => IncarnationEnd::Exited(exit),
         };
@@ -234,7 +237,7 @@ impl Runner {
             let step = tokio::select! {
                 biased;
                 request = control.recv() => Step::Control(request),
-                step = poll_fn(|cx| Self::poll_body(body, cx, up)), if polled => step,
+                step = poll_fn(|cx| self.poll_body(body, cx, up)), if polled => step,
                 () = sleep_until(deadline), if deadline.is_some() => Step::Deadline,
             };
             let kill = match step {
@@ -294,7 +297,7 @@ impl Runner {
         self.vitals.work().mark_lost();
         // A thread cannot be dropped, only asked to stop.
         stop.cancel();
-        match body.kill(Exit::Killed) {
+        match self.scope.run(|| body.kill(Exit::Killed)) {
             Kill::Done => Some(IncarnationEnd::Exited(Exit::Killed)),
             Kill::UnderWay => None,
             Kill::Impossible => Some(IncarnationEnd::ThreadLeftBehind),
@@ -303,9 +306,9 @@ impl Runner {
 
     /// Makes the incarnation panic: at once, or in a thread at its next work item.
     fn panic(&self, body: &mut dyn Body) -> Option<Exit> {
-        let exit = guard(|| -> () { panic!("injected panic") }).err()?;
+        let exit = self.scope.run(|| guard(|| -> () { panic!("injected panic") })).err()?;
         self.vitals.work().mark_lost();
-        match body.kill(exit.clone()) {
+        match self.scope.run(|| body.kill(exit.clone())) {
             Kill::Done => return Some(exit),
             Kill::UnderWay => {}
             Kill::Impossible => self.vitals.panic_at_next_work(),
@@ -313,8 +316,8 @@ impl Runner {
         None
     }
 
-    fn poll_body(body: &mut dyn Body, cx: &mut std::task::Context<'_>, up: bool) -> Poll<Step> {
-        match body.poll(cx) {
+    fn poll_body(&self, body: &mut dyn Body, cx: &mut std::task::Context<'_>, up: bool) -> Poll<Step> {
+        match self.scope.run(|| body.poll(cx)) {
             Poll::Ready(exit) => Poll::Ready(Step::Ended(exit)),
             Poll::Pending if !up && body.is_up() => Poll::Ready(Step::Progress),
             Poll::Pending => Poll::Pending,

@@ -63,6 +63,9 @@ pub struct NodeSnapshot {
     pub mailboxes: Vec<MailboxSnapshot>,
     /// Oldest work item in progress.
     pub in_progress: Option<InProgressSnapshot>,
+    /// Waits for other children.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<WaitSnapshot>,
     /// Number of handles of earlier incarnations that were dropped.
     pub stale: u64,
     /// Connection to a peer, if it has one.
@@ -134,6 +137,21 @@ pub struct InProgressSnapshot {
     /// Message type, or name of the work item.
     pub name: String,
     /// Duration so far, milliseconds.
+    pub for_ms: u64,
+}
+
+/// Waits of a child for one mailbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitSnapshot {
+    /// Path of the child with the mailbox.
+    pub on: String,
+    /// `answer`, or `room` if the mailbox is full.
+    pub kind: String,
+    /// Number of waits.
+    pub count: usize,
+    /// True if the child handles no other message meanwhile. Always true for tasks and threads.
+    pub blocks: bool,
+    /// Time since the first wait began, or since the last answer, milliseconds.
     pub for_ms: u64,
 }
 

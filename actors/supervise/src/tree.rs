@@ -18,6 +18,7 @@ use crate::{
     arbiter::Arbiters,
     command::{Command, CommandRefusal, CommandRequest},
     console::{ConsoleReply, ConsoleRequest},
+    crash_log::CrashLog,
     event::{Event, EventKind, EventLog, now_ms},
     node::{Node, millis},
     refusal::AskError,
@@ -43,6 +44,7 @@ struct Inner {
     root: String,
     nodes: RwLock<Nodes>,
     events: EventLog,
+    crashes: CrashLog,
     since: Instant,
     arbiters: Arbiters,
     chaos: AtomicBool,
@@ -104,6 +106,7 @@ impl Tree {
                 root: root.to_owned(),
                 nodes: RwLock::default(),
                 events: EventLog::default(),
+                crashes: CrashLog::default(),
                 since: Instant::now(),
                 arbiters: Arbiters::default(),
                 chaos: AtomicBool::new(false),
@@ -147,6 +150,11 @@ impl Tree {
     /// Log of all events.
     pub fn event_log(&self) -> &EventLog {
         &self.inner.events
+    }
+
+    /// Log of crashes.
+    pub fn crash_log(&self) -> &CrashLog {
+        &self.inner.crashes
     }
 
     /// Events after `seq`, oldest first.

@@ -1,5 +1,6 @@
 //! State of one child that can be read without asking it: written by its runner and handlers, read by tree and metrics.
 
+mod crash;
 mod registration;
 
 use std::{
@@ -15,7 +16,9 @@ use tokio::sync::watch;
 
 use crate::{
     Exit,
+    activity::Activity,
     arbiter::Heartbeat,
+    crash_log::CrashLog,
     event::{EventKind, EventLog, now_ms},
     in_progress::{WorkGuard, WorkInProgress},
     link::{Link, LinkEntry, LinkReporter},
@@ -70,6 +73,8 @@ pub const OTHER_LABEL: &str = "other";
 pub struct Vitals {
     path: Arc<str>,
     events: EventLog,
+    crashes: CrashLog,
+    activity: Arc<Activity>,
     state: AtomicU8,
     incarnation: AtomicU64,
     restarts: AtomicU64,
@@ -90,10 +95,12 @@ pub struct Vitals {
 }
 
 impl Vitals {
-    pub(crate) fn new(path: &str, events: EventLog) -> Arc<Self> {
+    pub(crate) fn new(path: &str, events: EventLog, crashes: CrashLog) -> Arc<Self> {
         Arc::new(Self {
             path: path.into(),
             events,
+            crashes,
+            activity: Arc::default(),
             state: AtomicU8::new(State::Stopped as u8),
             incarnation: AtomicU64::new(0),
             restarts: AtomicU64::new(0),
@@ -162,6 +169,11 @@ impl Vitals {
     /// Name and start of the oldest work item in progress.
     pub fn in_progress(&self) -> Option<(&'static str, Instant)> {
         self.work.oldest()
+    }
+
+    /// Waits and panics of the child's code.
+    pub(crate) fn activity(&self) -> &Arc<Activity> {
+        &self.activity
     }
 
     pub(crate) fn work(&self) -> &WorkInProgress {
@@ -296,7 +308,9 @@ impl Vitals {
     pub(crate) fn end(&self, exit: &Exit, state: State) {
         self.clear_blocker();
         let in_progress = self.work.take_lost().filter(|_| exit.is_abnormal());
-        *self.last_exit.lock() = Some(LastExit { exit: exit.clone(), at_ms: now_ms(), in_progress });
+        let at_ms = now_ms();
+        self.report_crash(exit, at_ms, in_progress);
+        *self.last_exit.lock() = Some(LastExit { exit: exit.clone(), at_ms, in_progress });
         if let Some(link) = self.link.lock().as_ref() {
             link.reset();
         }
@@ -343,6 +357,7 @@ impl Vitals {
     }
 
     pub(crate) fn add_mailbox(&self, name: &'static str, stats: Arc<MailboxStats>) {
+        stats.set_owner(self.path.clone());
         self.mailboxes.lock().push((name, stats));
     }
 

@@ -54,6 +54,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
             messages: Vec::new(),
         }],
         in_progress: None,
+        waits: Vec::new(),
         stale: 0,
         link: None,
         note: None,

@@ -12,6 +12,7 @@ use actix::{Context, dev::ContextFut};
 
 use crate::{
     Exit, Fault, StartCx, Vitals,
+    activity::run_beside,
     body::{Body, Kill},
     child::{Cell, Child, Next, NextChild, Shared},
     guard::guard,
@@ -36,6 +37,10 @@ impl<A: Child, F> ActorBody<A, F> {
         let context = Context::with_receiver(slot.receiver);
         let future = Box::pin(context.into_future(Cell::empty(shared.clone(), next.clone())));
         Self { future, next, shared, make, up: false }
+    }
+
+    fn poll_future(&mut self, cx: &mut TaskContext<'_>) -> Result<Poll<()>, Exit> {
+        guard(|| run_beside(true, || self.future.as_mut().poll(cx)))
     }
 
     /// Replaces the incarnation in the cell by `next`, and drops the old one with its futures.
@@ -68,11 +73,11 @@ where
     }
 
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Exit> {
-        let mut polled = guard(|| self.future.as_mut().poll(cx));
+        let mut polled = self.poll_future(cx);
         self.up = true;
         if matches!(polled, Ok(Poll::Pending)) && self.shared.vitals.is_draining() {
             // The drain watch may have run before the future that finished the last work, so the cell is polled once more.
-            polled = guard(|| self.future.as_mut().poll(cx));
+            polled = self.poll_future(cx);
         }
         let (exit, next) = match polled {
             Ok(Poll::Pending) => return Poll::Pending,

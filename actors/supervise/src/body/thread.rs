@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     Exit, Fault, StartCx,
+    activity::Scope,
     body::{Body, Kill},
     guard::guard,
 };
@@ -34,11 +35,11 @@ where
         let (sender, receiver) = oneshot::channel();
         let run = self.run.clone();
         let name = cx.vitals.path().rsplit('/').next().unwrap_or("child").to_owned();
-        let span = tracing::Span::current();
+        let (span, scope) = (tracing::Span::current(), Scope::of_current());
         let body = move || {
             let _span = span.enter();
             let stop = cx.stop.clone();
-            let exit = match guard(|| run(cx)) {
+            let exit = match scope.run(|| guard(|| run(cx))) {
                 Ok(Ok(())) if stop.is_cancelled() => Exit::Shutdown,
                 Ok(Ok(())) => Exit::Normal,
                 Ok(Err(fault)) => Exit::Failed(fault),

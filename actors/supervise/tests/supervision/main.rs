@@ -4,6 +4,7 @@
 
 mod arbiters;
 mod consoles;
+mod crashes;
 mod dynamic;
 mod hangs;
 mod inboxes;
@@ -19,3 +20,4 @@ mod stopping;
 mod storms;
 mod strategies;
 mod vitals;
+mod waits;

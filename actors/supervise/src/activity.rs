@@ -1,0 +1,171 @@
+//! The child whose code runs on this thread: its waits for others, and the panics in its code.
+
+use std::{
+    cell::Cell,
+    panic::{self, PanicHookInfo},
+    sync::{Arc, Once},
+    time::Instant,
+};
+
+use parking_lot::Mutex;
+
+use crate::{
+    frames::Frames,
+    guard::text,
+    mailbox_stats::MailboxStats,
+    waits::{WaitKind, Waits},
+};
+
+/// Most panics kept until the end of an incarnation. There are several if the child catches panics, or panics again while it is dropped.
+const PANICS_MAX: usize = 4;
+
+thread_local! {
+    static CURRENT: Cell<Option<Arc<Activity>>> = const { Cell::new(None) };
+    /// True while futures run beside which the child handles messages.
+    static BESIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Waits and panics of one child.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    waits: Waits,
+    panics: Mutex<Vec<CaughtPanic>>,
+}
+
+/// Position of a panic in the source.
+#[derive(Debug)]
+pub(crate) struct CaughtPanic {
+    message: String,
+    pub(crate) location: Option<String>,
+    pub(crate) frames: Frames,
+}
+
+impl Activity {
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// Forgets all panics, and returns the last one with this message.
+    pub(crate) fn take_panic(&self, message: &str) -> Option<CaughtPanic> {
+        let mut panics = std::mem::take(&mut *self.panics.lock());
+        let at = panics.iter().rposition(|panic| panic.message == message)?;
+        Some(panics.swap_remove(at))
+    }
+}
+
+/// Scope in which the code of one child runs.
+pub(crate) struct Scope(Cell<Option<Arc<Activity>>>);
+
+/// Exchanges the current child with that of a scope, now and when it is dropped.
+struct Entered<'a>(&'a Scope);
+
+impl Scope {
+    pub(crate) fn new(activity: &Arc<Activity>) -> Self {
+        Self(Cell::new(Some(activity.clone())))
+    }
+
+    /// Returns a scope of the current child, for another thread.
+    pub(crate) fn of_current() -> Self {
+        Self(Cell::new(current()))
+    }
+
+    pub(crate) fn run<T>(&self, code: impl FnOnce() -> T) -> T {
+        let _entered = Entered::new(self);
+        code()
+    }
+}
+
+impl<'a> Entered<'a> {
+    fn new(scope: &'a Scope) -> Self {
+        CURRENT.with(|current| current.swap(&scope.0));
+        Self(scope)
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        CURRENT.with(|current| current.swap(&self.0.0));
+    }
+}
+
+fn current() -> Option<Arc<Activity>> {
+    CURRENT.with(|current| {
+        let activity = current.take();
+        current.set(activity.clone());
+        activity
+    })
+}
+
+/// Runs code whose waits leave the child free for messages (`beside`), or keep it from them.
+pub(crate) fn run_beside<T>(beside: bool, code: impl FnOnce() -> T) -> T {
+    struct Restored(bool);
+    impl Drop for Restored {
+        fn drop(&mut self) {
+            BESIDE.set(self.0);
+        }
+    }
+    let _restored = Restored(BESIDE.replace(beside));
+    code()
+}
+
+/// A wait of a child, until it is dropped. Empty outside of children.
+#[derive(Debug)]
+pub(crate) struct WaitGuard(Option<RecordedWait>);
+
+#[derive(Debug)]
+struct RecordedWait {
+    activity: Arc<Activity>,
+    target: usize,
+    blocks: bool,
+}
+
+/// Records that the current child waits for another one since a time.
+pub(crate) fn wait(on: &Arc<MailboxStats>, kind: WaitKind, since: Instant) -> WaitGuard {
+    let Some(activity) = current() else { return WaitGuard(None) };
+    let blocks = !BESIDE.get();
+    let target = activity.waits.begin(on, kind, since, blocks);
+    WaitGuard(target.map(|target| RecordedWait { activity, target, blocks }))
+}
+
+impl WaitGuard {
+    /// Ends the wait with success.
+    pub(crate) fn succeed(self) {
+        if let Some(RecordedWait { activity, target, .. }) = &self.0 {
+            activity.waits.progress(*target, Instant::now);
+        }
+    }
+}
+
+impl Drop for WaitGuard {
+    fn drop(&mut self) {
+        if let Some(RecordedWait { activity, target, blocks }) = &self.0 {
+            activity.waits.end(*target, *blocks);
+        }
+    }
+}
+
+/// Makes panics of children record their position, once for the process. The former panic hook is called, too.
+pub(crate) fn install_hook() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let former = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            record(info);
+            former(info);
+        }));
+    });
+}
+
+fn record(info: &PanicHookInfo<'_>) {
+    // A thread that ends has no current child any more.
+    let Ok(Some(activity)) = CURRENT.try_with(|_| ()).map(|()| current()) else { return };
+    let mut panics = activity.panics.lock();
+    if panics.len() == PANICS_MAX {
+        panics.remove(0);
+    }
+    panics.push(CaughtPanic {
+        message: text(info.payload()),
+        location: info.location().map(ToString::to_string),
+        frames: Frames::capture(),
+    });
+}

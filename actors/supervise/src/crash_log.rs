@@ -1,0 +1,123 @@
+//! Log of crashes: the last reports of each child, in limited memory.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use parking_lot::Mutex;
+
+use crate::{
+    crash_report::{CrashReport, Samples},
+    frames::{Frames, Resolver},
+};
+
+/// Most reports of one child.
+const CRASHES_PER_CHILD: usize = 10;
+/// Most memory of all reports, in bytes, and the most JSON of one answer.
+const LOG_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Log of the last 10 crashes of each child, in at most 4 MiB. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct CrashLog(Arc<Mutex<Log>>);
+
+#[derive(Debug, Default)]
+struct Log {
+    /// Oldest first.
+    crashes: VecDeque<Crash>,
+    bytes: usize,
+    last: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Crash {
+    /// The report, without its backtrace.
+    report: CrashReport,
+    frames: Frames,
+    bytes: usize,
+}
+
+impl Crash {
+    fn count_bytes(&mut self) -> usize {
+        self.bytes = self.report.memory() + self.frames.bytes();
+        self.bytes
+    }
+}
+
+impl CrashLog {
+    /// Adds a report. The oldest one of the same child makes room if it has 10.
+    pub(crate) fn record(&self, report: CrashReport, frames: Frames) {
+        let mut crash = Crash { report, frames, bytes: 0 };
+        crash.report.limit_events();
+        let mut log = self.0.lock();
+        log.last += 1;
+        crash.report.number = log.last;
+        let same = |other: &&Crash| other.report.path == crash.report.path;
+        if log.crashes.iter().filter(same).count() >= CRASHES_PER_CHILD
+            && let Some(oldest) = log.crashes.iter().position(|other| same(&other))
+        {
+            log.remove(oldest);
+        }
+        log.bytes += crash.count_bytes();
+        log.crashes.push_back(crash);
+        log.shrink();
+    }
+
+    /// Reports to which [`CrashLog::add_samples`] has added none yet: number, path and time in milliseconds since 1970.
+    pub fn without_samples(&self) -> Vec<(u64, String, u64)> {
+        let log = self.0.lock();
+        // Samples are added in order, so the search ends early.
+        let missing = log.crashes.iter().rev().take_while(|crash| crash.report.samples.is_none());
+        missing.map(|crash| (crash.report.number, crash.report.path.clone(), crash.report.at_ms)).collect()
+    }
+
+    /// Adds the samples of the minute before to the report with this number, if it is still kept.
+    pub fn add_samples(&self, number: u64, samples: Samples) {
+        let mut log = self.0.lock();
+        let Ok(at) = log.crashes.binary_search_by_key(&number, |crash| crash.report.number) else { return };
+        let crash = &mut log.crashes[at];
+        let before = crash.bytes;
+        crash.report.add_samples(samples);
+        let after = crash.count_bytes();
+        log.bytes = log.bytes - before + after;
+        log.shrink();
+    }
+
+    /// Returns the reports of the child at `path` and its descendants, newest first, and the number of older ones that do not fit
+    /// into 4 MiB of JSON. It reads debug information, so it must not be called on an arbiter.
+    pub fn reports(&self, path: &str) -> (Vec<CrashReport>, usize) {
+        let is_of_branch = |crash: &&Crash| {
+            crash.report.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let found: Vec<Crash> = self.0.lock().crashes.iter().rev().filter(is_of_branch).cloned().collect();
+        let all = found.len();
+        let (mut resolver, mut room) = (Resolver::default(), LOG_BYTES_MAX);
+        let complete = |Crash { mut report, frames, .. }: Crash| {
+            report.add_backtrace(resolver.lines(&frames));
+            report
+        };
+        let fits = |report: &CrashReport| {
+            let bytes = report.bytes();
+            let fits = bytes <= room;
+            room = room.saturating_sub(bytes);
+            fits
+        };
+        let reports: Vec<_> = found.into_iter().map(complete).take_while(fits).collect();
+        let older = all - reports.len();
+        (reports, older)
+    }
+}
+
+impl Log {
+    fn remove(&mut self, at: usize) {
+        if let Some(crash) = self.crashes.remove(at) {
+            self.bytes -= crash.bytes;
+        }
+    }
+
+    fn shrink(&mut self) {
+        while self.bytes > LOG_BYTES_MAX {
+            self.remove(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
