@@ -1,6 +1,7 @@
 //! Commands to a running instance, through its admin endpoint. They work even if children of the tree are stuck.
 
 pub(crate) mod client;
+mod crashes;
 mod event_stream;
 pub(crate) mod exit_code;
 mod graph;
@@ -58,6 +59,15 @@ pub(crate) enum ClientCommand {
         #[command(flatten)]
         format: OutputFormat,
     },
+    /// Show the last crashes of each child: panic or fault, position, message type, events and metrics before it
+    ///
+    /// Example: orchestrator crashes queue/queue_store
+    Crashes {
+        /// Show only this branch of the tree; the root's name is optional
+        path: Option<String>,
+        #[command(flatten)]
+        format: OutputFormat,
+    },
     /// Print the tree in the dot language of Graphviz
     ///
     /// Example: orchestrator graph | dot -Tsvg -o tree.svg
@@ -94,7 +104,7 @@ impl ClientCommand {
     /// Returns true if the command prints the response as JSON.
     fn prints_json(&self) -> bool {
         let format = match self {
-            Self::Tree { format, .. } | Self::Why { format, .. } => format,
+            Self::Tree { format, .. } | Self::Why { format, .. } | Self::Crashes { format, .. } => format,
             Self::Top(arguments) => &arguments.format,
             Self::Restart(args)
             | Self::Stop(args)
@@ -165,6 +175,7 @@ async fn request(command: &ClientCommand, client: &Client) -> Result<String, Com
     match command {
         ClientCommand::Tree { path, format } => tree(path.as_deref(), *format, client).await,
         ClientCommand::Why { path, format } => why::run(path.as_deref(), *format, client).await,
+        ClientCommand::Crashes { path, format } => crashes::run(path.as_deref(), *format, client).await,
         ClientCommand::Graph { path } => graph(path.as_deref(), client).await,
         ClientCommand::Restart(args) => control("restart", args, client).await,
         ClientCommand::Stop(args) => control("stop", args, client).await,

@@ -150,10 +150,19 @@ impl Tail<'_> {
 
 /// Formats an event: `2026-11-21T02:33:35.332Z  orchestrator/queue/fetcher_watcher  started  incarnation=2`.
 fn line(event: &Event, value: &Value) -> String {
-    let at = i64::try_from(event.at_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-    let at = at.map_or_else(String::new, |at| format!("{at:.3}"));
-    let (path, kind) = (output::escape_line(&event.path), value["event"].as_str().unwrap_or("?"));
-    let mut text = format!("{at}  {path}  {}", output::escape_line(kind));
+    format!("{}  {}", time(event.at_ms), describe(&event.path, value))
+}
+
+/// Formats a time in milliseconds since 1970: `2026-11-21T02:33:35.332Z`.
+pub(super) fn time(at_ms: u64) -> String {
+    let at = i64::try_from(at_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    at.map_or_else(String::new, |at| format!("{at:.3}"))
+}
+
+/// Formats path, kind and fields of an event.
+pub(super) fn describe(path: &str, value: &Value) -> String {
+    let (path, kind) = (output::escape_line(path), value["event"].as_str().unwrap_or("?"));
+    let mut text = format!("{path}  {}", output::escape_line(kind));
     let fields = value.as_object().into_iter().flatten();
     for (name, field) in fields.filter(|(name, field)| {
         !matches!(name.as_str(), "seq" | "at_ms" | "path" | "event") && !field.is_null()

@@ -3,6 +3,7 @@
 mod accessibility;
 mod browser;
 mod commands;
+mod crashes;
 mod foreign_text;
 mod layout;
 mod reconnect;

@@ -41,7 +41,7 @@ pub(crate) async fn history(
     let path = context.tree.resolve(&args.path).ok_or_else(|| CommandError::NotFound(args.path.clone()))?;
     let metrics: Vec<String> =
         args.metric.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    let is_state = |name: &String| names_of(name).is_some();
+    let is_state = |name: &String| state_names(name).is_some();
     if args.sum && (metrics.is_empty() || metrics.iter().any(is_state)) {
         return Err(bad("states cannot be added: select numeric metrics with metric=NAME,NAME".to_owned()));
     }
@@ -67,7 +67,7 @@ pub(crate) async fn history(
 }
 
 fn series_json(series: &Series) -> Value {
-    let names = names_of(&series.metric);
+    let names = state_names(&series.metric);
     let value = |value: &i64| match (*value, names) {
         (ABSENT, _) => Value::Null,
         (value, None) => json!(value),
@@ -78,7 +78,7 @@ fn series_json(series: &Series) -> Value {
 }
 
 /// Returns the names of the values, if the metric is a state.
-fn names_of(metric: &str) -> Option<&'static [&'static str]> {
+pub(crate) fn state_names(metric: &str) -> Option<&'static [&'static str]> {
     match metric {
         "child_state" => Some(&STATES),
         "link_state" => Some(&LINK_STATES),

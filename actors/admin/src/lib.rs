@@ -20,6 +20,7 @@ mod config;
 mod connection_limit;
 mod connection_slots;
 mod console;
+mod crashes;
 mod endpoint;
 mod endpoint_state;
 mod error;
@@ -50,6 +51,7 @@ mod token_file;
 mod tokens;
 mod tree_view;
 mod unix_socket;
+mod waiting;
 mod why;
 
 pub use audit::AUDIT_TARGET;

@@ -39,6 +39,7 @@ const ASSETS: &[Asset] = assets! {
     "base.css",
     "chart.js",
     "console_panel.js",
+    "crashes.js",
     "dom.js",
     "drawer.js",
     "feed.js",

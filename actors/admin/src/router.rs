@@ -10,6 +10,8 @@
 //! | `GET /v1/history` | metrics of the last hour as columns; `?path=..&metric=..,..&since=MS`, `below=true` includes descendants, `sum=true` adds up their values; 400, 404 |
 //! | `GET /v1/why` | for each subsystem the causes that hold up work, the most effective first |
 //! | `GET /v1/why/{path}` | the same for one branch; 404 |
+//! | `GET /v1/crashes` | reports of panics and faults, newest first: the last 10 of each child, 4 MiB at most |
+//! | `GET /v1/crashes/{path}` | the same for one branch; 404 |
 //! | `POST /v1/actors/{path}/{verb}` | restart, stop, start, pause, resume, and with `admin.chaos` panic and freeze; `{"reason": ".."}` -> `{path, verb, before, after}`; 202 if the command stops the endpoint itself; 400, 404, 409, 504 |
 //! | `POST /v1/consoles/{path}/{verb}` | a command of the child's console; JSON arguments -> the child's response; 400, 404, 409, 504 |
 //! | `GET /v1/info` | version, process, limits, arbiters |
@@ -35,7 +37,7 @@ use actix_web::{
 use orchestrator_supervise::sanitize;
 
 use crate::{
-    api_error::ApiError, authentication, command::command, console::console, events::events, health,
+    api_error::ApiError, authentication, command::command, console::console, crashes, events::events, health,
     history_view, info, metrics::metrics, openapi, page, tree_view, why,
 };
 use orchestrator_subsystem::wire::ErrorKind;
@@ -64,6 +66,8 @@ pub(crate) const ROUTES: &[RouteEntry] = &[
     RouteEntry { pattern: "/v1/history", methods: GET, handler: || web::to(history_view::history) },
     RouteEntry { pattern: "/v1/why", methods: GET, handler: || web::to(why::whole) },
     RouteEntry { pattern: "/v1/why/{path:.+}", methods: GET, handler: || web::to(why::part) },
+    RouteEntry { pattern: "/v1/crashes", methods: GET, handler: || web::to(crashes::whole) },
+    RouteEntry { pattern: "/v1/crashes/{path:.+}", methods: GET, handler: || web::to(crashes::part) },
     RouteEntry { pattern: "/v1/actors/{path:.+}/{verb}", methods: POST, handler: || web::to(command) },
     RouteEntry { pattern: "/v1/consoles/{path:.+}/{verb}", methods: POST, handler: || web::to(console) },
     RouteEntry { pattern: "/v1/info", methods: GET, handler: || web::to(info::info) },

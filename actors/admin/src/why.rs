@@ -7,9 +7,11 @@ use actix_web::{
     web::{Data, Path},
 };
 use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
-use orchestrator_supervise::{BlockerSnapshot, CommandError, Event, EventKind, NodeSnapshot, Tree};
+use orchestrator_supervise::{
+    BlockerSnapshot, CommandError, Event, EventKind, NodeSnapshot, Tree, TreeSnapshot,
+};
 
-use crate::{api_error::ApiError, handler_context::HandlerContext};
+use crate::{api_error::ApiError, handler_context::HandlerContext, waiting::Waiting};
 
 /// Restarts within [`CRASH_LOOP_MS`] after which a child counts as failing again and again.
 const CRASH_LOOP: usize = 3;
@@ -19,7 +21,7 @@ const EVIDENCE_MAX: usize = 3;
 
 pub(crate) async fn whole(context: Data<HandlerContext>) -> HttpResponse {
     let snapshot = context.tree.snapshot();
-    answer(&context.tree, snapshot.captured_at_ms, &snapshot.root.children)
+    answer(&context.tree, &snapshot, &snapshot.root.children)
 }
 
 pub(crate) async fn part(
@@ -30,23 +32,27 @@ pub(crate) async fn part(
     let path = context.tree.resolve(&path).ok_or_else(unknown)?;
     let snapshot = context.tree.snapshot();
     let branch = snapshot.root.find(&path).ok_or_else(unknown)?;
-    Ok(answer(&context.tree, snapshot.captured_at_ms, std::slice::from_ref(branch)))
+    Ok(answer(&context.tree, &snapshot, std::slice::from_ref(branch)))
 }
 
 /// Answers with the causes of each branch.
-fn answer(tree: &Tree, at_ms: u64, branches: &[NodeSnapshot]) -> HttpResponse {
-    let facts = Facts::of(&tree.events(0), at_ms);
+fn answer(tree: &Tree, snapshot: &TreeSnapshot, branches: &[NodeSnapshot]) -> HttpResponse {
+    let at_ms = snapshot.captured_at_ms;
+    let waiting = Waiting::of(&snapshot.root, at_ms);
+    let facts = Facts { waiting, ..Facts::of(&tree.events(0), at_ms) };
     let subsystems = branches.iter().map(|branch| causes_of(branch, &facts)).collect();
     HttpResponse::Ok().json(Why { at_ms, subsystems })
 }
 
-/// Facts that the events add to the tree.
+/// Facts that the events and the waits add to the tree.
 #[derive(Default)]
 struct Facts {
     /// The last pause or stop of each child that succeeded: time, and operator with reason.
     commands: BTreeMap<String, (u64, String)>,
     /// Recent exits of each child, oldest first.
     exits: BTreeMap<String, Vec<String>>,
+    /// Children that wait for each other.
+    waiting: Waiting,
 }
 
 impl Facts {
@@ -74,7 +80,7 @@ impl Facts {
     }
 }
 
-/// Causes in a branch, ranked: first those that an operator chose, then those that hide others.
+/// Causes in a branch, ranked: first deadlocks, then those that an operator chose, then those that hide others.
 fn causes_of(branch: &NodeSnapshot, facts: &Facts) -> SubsystemCauses {
     let mut ranked = Vec::new();
     branch.walk(&mut |node| ranked.extend(cause(node, facts)));
@@ -87,8 +93,8 @@ fn causes_of(branch: &NodeSnapshot, facts: &Facts) -> SubsystemCauses {
 
 /// The first cause of a child with its rank, smallest first.
 fn cause(node: &NodeSnapshot, facts: &Facts) -> Option<(u8, Cause)> {
-    let found: [fn(&NodeSnapshot, &Facts) -> Option<Cause>; 7] =
-        [steered, failing, stuck, unreachable, blocked, restarting, overflowing];
+    let found: [fn(&NodeSnapshot, &Facts) -> Option<Cause>; 8] =
+        [deadlocked, steered, failing, stuck, unreachable, blocked, restarting, overflowing];
     (0..).zip(found).find_map(|(rank, find)| find(node, facts).map(|cause| (rank, cause)))
 }
 
@@ -100,6 +106,11 @@ fn at(node: &NodeSnapshot, kind: &str, text: String, help: String) -> Cause {
 /// Path without the root's name, as commands take it.
 fn short(node: &NodeSnapshot) -> &str {
     node.path.split_once('/').map_or(node.path.as_str(), |(_, path)| path)
+}
+
+/// The child waits for a child that waits for it.
+fn deadlocked(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
+    facts.waiting.deadlock_of(&node.path)
 }
 
 /// An operator paused or stopped the child, or what it hands out.
@@ -132,7 +143,7 @@ fn failing(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
     let text = format!("failed {} times within a minute: {}", exits.len(), exits.last()?);
     let evidence = exits.iter().rev().take(EVIDENCE_MAX).cloned().collect();
     let since_ms = node.last_exit.as_ref().map(|exit| exit.at_ms);
-    let help = format!("orchestrator tail {} --kind exited", short(node));
+    let help = format!("orchestrator crashes {}", short(node));
     Some(Cause { since_ms, evidence, ..at(node, "crash_loop", text, help) })
 }
 
@@ -187,11 +198,12 @@ fn restarting(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
     Some(Cause { since_ms: exit.map(|exit| exit.at_ms), ..cause })
 }
 
-fn overflowing(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
+fn overflowing(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
     let full = node.mailboxes.iter().find(|one| one.capacity > 0 && one.depth >= one.capacity)?;
     let text = format!("`{}` is full: {} messages wait", full.name, full.depth);
     let most = full.messages.iter().max_by_key(|kind| kind.count);
-    let evidence = most.map(|kind| format!("mostly `{}`", kind.name)).into_iter().collect();
+    let kind = most.map(|kind| format!("mostly `{}`", kind.name));
+    let evidence = kind.into_iter().chain(facts.waiting.for_child(&node.path).iter().cloned()).collect();
     let help = format!("orchestrator top {} --once", short(node));
     Some(Cause { evidence, ..at(node, "mailbox_full", text, help) })
 }

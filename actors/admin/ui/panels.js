@@ -2,6 +2,7 @@
 
 import { chart, perSecond } from "./chart.js";
 import { consolePanel } from "./console_panel.js";
+import { crashReports } from "./crashes.js";
 import { el, keyed, setText, table } from "./dom.js";
 import { count, exactClock, inUnit, micros, duration, words } from "./format.js";
 import { feed } from "./feed.js";
@@ -10,7 +11,7 @@ export const TABS = [
   { id: "mailbox", title: "Mailbox" },
   { id: "events", title: "Events" },
   { id: "metrics", title: "Metrics", when: (child) => child.metrics.length + child.timings.length > 0 },
-  { id: "exits", title: "Last exit" },
+  { id: "exits", title: "Exits" },
   { id: "console", title: "Console", when: (child, now) => child.console && now.commands },
 ];
 
@@ -119,18 +120,20 @@ function events(first) {
   };
 }
 
-function exits() {
+function exits(first) {
   const node = el("div");
+  const reports = crashReports(first.path);
   return {
     node,
     update(child) {
       const exit = child.last_exit;
       const text = exit ? `${exit.kind} at ${exactClock(exit.at_ms)}` : "The child has not exited since the program was started.";
-      if (!node.firstChild) node.append(el("p", { class: "quiet" }), el("pre", { class: "reason" }), el("p", { class: "quiet" }));
+      if (!node.firstChild) node.append(el("p", { class: "quiet" }), el("pre", { class: "reason" }), el("p", { class: "quiet" }), reports.node);
       setText(node.childNodes[0], text);
       node.childNodes[1].hidden = !exit;
       setText(node.childNodes[1], exit?.reason ?? "");
       setText(node.childNodes[2], exit?.in_progress ? `The message in progress, ${exit.in_progress}, was lost.` : "");
+      reports.update(child);
     },
   };
 }

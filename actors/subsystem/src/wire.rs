@@ -2,8 +2,9 @@
 //! ignore unknown fields.
 
 pub use orchestrator_supervise::{
-    BlockerSnapshot, Event, EventKind, ExitSnapshot, InProgressSnapshot, LabelSnapshot, LinkSnapshot,
-    MailboxSnapshot, MessageSnapshot, MetricKind, MetricSnapshot, NodeSnapshot, NoteSnapshot, TreeSnapshot,
+    BlockerSnapshot, CrashReport, Event, EventKind, ExitSnapshot, InProgressSnapshot, LabelSnapshot,
+    LinkSnapshot, MailboxSnapshot, MessageSnapshot, MetricKind, MetricSnapshot, NodeSnapshot, NoteSnapshot,
+    SampledMetric, Samples, TreeSnapshot, WaitSnapshot,
 };
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,15 @@ pub struct CommandResponse {
     pub after: String,
 }
 
+/// Response of `GET /v1/crashes`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Crashes {
+    /// The reports, newest first.
+    pub crashes: Vec<CrashReport>,
+    /// Number of older reports that the limit left out; the routes of single children have them.
+    pub left_out: usize,
+}
+
 /// Response of `GET /v1/why`: for each subsystem the causes that hold up work now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
@@ -54,7 +64,7 @@ pub struct SubsystemCauses {
 /// One cause that holds up work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Name of the cause, for programs: `paused`, `stopped`, `stuck`, `crash_loop`, `starting`, `link_down`, `mailbox_full`,
+    /// Name of the cause, for programs: `deadlocked`, `paused`, `stopped`, `stuck`, `crash_loop`, `starting`, `link_down`, `mailbox_full`,
     /// or what a subsystem reports.
     pub kind: String,
     /// Path of the child.
@@ -149,6 +159,11 @@ impl ErrorKind {
 /// Returns `/v1/tree` or `/v1/tree/{path}`.
 pub fn tree_url(path: Option<&str>) -> String {
     path.map_or_else(|| "/v1/tree".to_owned(), |path| format!("/v1/tree/{}", encode(path)))
+}
+
+/// Returns `/v1/crashes` or `/v1/crashes/{path}`.
+pub fn crashes_url(path: Option<&str>) -> String {
+    path.map_or_else(|| "/v1/crashes".to_owned(), |path| format!("/v1/crashes/{}", encode(path)))
 }
 
 /// Returns `/v1/actors/{path}/{verb}`.

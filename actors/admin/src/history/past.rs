@@ -29,6 +29,7 @@ fn visit(node: &mut NodeSnapshot, values: &Values<'_>, none: &HashMap<&str, i64>
     node.restarts = number("child_restarts");
     node.started_ms = 0;
     (node.in_progress, node.last_exit, node.note) = (None, None, None);
+    node.waits.clear();
     node.timings.clear();
     node.link = node.link.take().and_then(|mut link| {
         link.state = named(&LINK_STATES, "link_state")?;

@@ -53,6 +53,7 @@ fn requests_over_tcp_without_a_valid_token_are_401() {
             ("GET", "/v1/tree"),
             ("GET", "/v1/tree/demo"),
             ("GET", "/v1/events"),
+            ("GET", "/v1/crashes"),
             ("GET", "/v1/info"),
             ("GET", "/v1/config"),
             ("GET", "/metrics"),
@@ -69,7 +70,7 @@ fn requests_over_tcp_without_a_valid_token_are_401() {
                 assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
             }
         }
-        assert_eq!(site.metric("refused_unauthorized"), 55);
+        assert_eq!(site.metric("refused_unauthorized"), 60);
         assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
         assert_eq!(audit(&site), Vec::<Value>::new(), "unauthenticated requests write no audit lines");
         assert_eq!(site.get("/livez").await.status, 200);
@@ -92,7 +93,7 @@ fn readyz_without_a_token_has_no_reasons() {
 fn a_viewer_may_read_and_an_operator_may_send_commands() {
     guarded(|site| async move {
         let (eve, bob) = (format!("Bearer {EVE}"), format!("bearer {BOB}"));
-        for path in ["/v1/tree", "/v1/info", "/metrics", "/readyz?verbose", "/openapi.json"] {
+        for path in ["/v1/tree", "/v1/crashes", "/v1/info", "/metrics", "/readyz?verbose", "/openapi.json"] {
             assert_eq!(with_token(&site, "GET", path, &eve, "").await.status, 200, "{path}");
         }
         for path in

@@ -105,7 +105,7 @@ fn a_child_that_fails_again_and_again_is_a_crash_loop() {
         let cause = first(&site).await;
         assert_eq!((cause.kind.as_str(), cause.path.as_str()), ("crash_loop", "test/demo/store"));
         assert!(cause.text.starts_with("failed 3 times within a minute: panicked"), "{cause:?}");
-        assert_eq!(cause.help, "orchestrator tail demo/store --kind exited");
+        assert_eq!(cause.help, "orchestrator crashes demo/store");
     });
 }
 

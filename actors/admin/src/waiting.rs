@@ -1,0 +1,79 @@
+//! Causes that follow from children that wait for each other.
+
+use std::collections::BTreeMap;
+
+use orchestrator_subsystem::wire::Cause;
+use orchestrator_supervise::{NodeSnapshot, WaitGraph, WaitSnapshot};
+
+/// Most waiting children that are named as evidence.
+const NAMED_MAX: usize = 3;
+
+/// Deadlocks and waiting children of a tree.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// The deadlock of which a child is a part.
+    deadlocks: BTreeMap<String, Cause>,
+    /// Waits for a child, the oldest first.
+    waits: BTreeMap<String, Vec<String>>,
+}
+
+impl Waiting {
+    pub(crate) fn of(root: &NodeSnapshot, now_ms: u64) -> Self {
+        let graph = WaitGraph::new(root);
+        let mut waiting = Self::default();
+        root.walk(&mut |node| {
+            if let Some(cycle) = graph.deadlock(&node.path) {
+                waiting.deadlocks.insert(node.path.clone(), deadlock(&node.path, &cycle, now_ms));
+            }
+            let waits: Vec<_> = graph.waiting_for(&node.path);
+            if !waits.is_empty() {
+                let named = waits.iter().take(NAMED_MAX).map(|(from, wait)| describe(from, wait));
+                waiting.waits.insert(node.path.clone(), named.collect());
+            }
+        });
+        waiting
+    }
+
+    /// Waits for the child at `path`, the oldest first.
+    pub(crate) fn for_child(&self, path: &str) -> &[String] {
+        self.waits.get(path).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The child and others wait for each other, so none of them continues.
+    pub(crate) fn deadlock_of(&self, path: &str) -> Option<Cause> {
+        self.deadlocks.get(path).cloned()
+    }
+}
+
+/// The cause of one child in a cycle of waits that begins with its own.
+fn deadlock(path: &str, cycle: &[(&str, &WaitSnapshot)], now_ms: u64) -> Cause {
+    let text = match cycle {
+        [_] => "waits for itself".to_owned(),
+        [(_, own), _] => format!("waits for {}, which waits for it", short(&own.on)),
+        all => format!("{} children wait for each other in a cycle", all.len()),
+    };
+    let age_ms = cycle.iter().map(|(_, wait)| wait.for_ms).min().unwrap_or(0);
+    Cause {
+        kind: "deadlocked".to_owned(),
+        path: path.to_owned(),
+        text,
+        since_ms: Some(now_ms.saturating_sub(age_ms)),
+        evidence: cycle.iter().map(|(from, wait)| describe(from, wait)).collect(),
+        help: format!("orchestrator restart {}", short(path)),
+    }
+}
+
+/// Describes a wait: `queue/a asks queue/b since 3.2 s`.
+fn describe(from: &str, wait: &WaitSnapshot) -> String {
+    let (from, on) = (short(from), short(&wait.on));
+    let seconds = std::time::Duration::from_millis(wait.for_ms).as_secs_f64();
+    let times = if wait.count > 1 { format!(" ({} times)", wait.count) } else { String::new() };
+    match wait.kind.as_str() {
+        "room" => format!("{from} waits for room in {on}{times} since {seconds:.1} s"),
+        _ => format!("{from} asks {on}{times} since {seconds:.1} s"),
+    }
+}
+
+fn short(path: &str) -> &str {
+    path.split_once('/').map_or(path, |(_, path)| path)
+}
