@@ -9,12 +9,12 @@ fn a_crash_loop_is_shown_with_position_events_and_metrics() {
     let _instance = env.start();
     assert_eq!(env.cli(&["crashes"]), (0, "no child has crashed\n".to_owned(), String::new()));
     for round in 1..=3 {
-        env.actor_command("queue/housekeeper", "panic");
-        let restarts = || env.node("queue/housekeeper")["restarts"].as_u64();
+        env.actor_command("queue/fetcher_watcher", "panic");
+        let restarts = || env.node("queue/fetcher_watcher")["restarts"].as_u64();
         eventually("a restart", || restarts() == Some(round));
-        eventually("it runs", || env.node("queue/housekeeper")["state"] == "running");
+        eventually("it runs", || env.node("queue/fetcher_watcher")["state"] == "running");
     }
-    let (code, out, err) = env.cli(&["crashes", "queue/housekeeper", "--json"]);
+    let (code, out, err) = env.cli(&["crashes", "queue/fetcher_watcher", "--json"]);
     assert_eq!(code, 0, "{out}{err}");
     let answer: Value = serde_json::from_str(&out).expect("JSON");
     let reports = answer["crashes"].as_array().expect("reports");
@@ -22,10 +22,10 @@ fn a_crash_loop_is_shown_with_position_events_and_metrics() {
     assert_eq!(incarnations, [Some(3), Some(2), Some(1)], "newest first");
     let report = &reports[0];
     assert_eq!((&report["kind"], &report["message"]), (&"panicked".into(), &"injected panic".into()));
-    assert!(report["location"].as_str().is_some_and(|at| at.contains("vitals.rs:")), "{report}");
+    assert!(report["location"].as_str().is_some_and(|at| at.contains("runner.rs:")), "{report}");
     let frames = report["backtrace"].as_array().expect("a backtrace");
     assert!(
-        frames.iter().any(|frame| frame.as_str().is_some_and(|text| text.contains("housekeeper"))),
+        frames.iter().any(|frame| frame.as_str().is_some_and(|text| text.contains("Runner"))),
         "{report}"
     );
     // The command that led to the panic is recorded after it, the earlier panics before it.
@@ -34,11 +34,11 @@ fn a_crash_loop_is_shown_with_position_events_and_metrics() {
     assert!(exits.count() >= 2, "{report}");
     let (code, out, err) = env.cli(&["crashes"]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
-    assert_eq!(out.matches("queue/housekeeper, incarnation ").count(), 3, "{out}");
+    assert_eq!(out.matches("queue/fetcher_watcher, incarnation ").count(), 3, "{out}");
     assert!(out.contains("  panicked: injected panic\n") && out.contains("  backtrace:\n    0: "), "{out}");
     let (code, ..) = env.cli(&["crashes", "queue/missing"]);
     assert_eq!(code, 4, "there is no such child");
     // `why` names the loop and the command that shows it.
     let (_, out, _) = env.cli(&["why", "queue"]);
-    assert!(out.contains("do: orchestrator crashes queue/housekeeper\n"), "{out}");
+    assert!(out.contains("do: orchestrator crashes queue/fetcher_watcher\n"), "{out}");
 }

@@ -1,27 +1,27 @@
 //! Crash reports in the details of a child.
 
-use orchestrator_harness::{TestEnv, eventually, http};
+use orchestrator_harness::{eventually, http};
 use serde_json::json;
 
-use crate::browser::Browser;
+use crate::browser::{Browser, env};
 
 const REASON: &str = "<img src=x onerror=window.hacked=1>";
 
 #[tokio::test]
 async fn crash_reports_are_listed_with_events_and_backtrace() {
-    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.chaos=true");
+    let env = env().set("admin.chaos=true");
     let _instance = env.start();
     let browser = Browser::open(&env).await;
-    browser.go("#/tree/orchestrator/queue/housekeeper?tab=exits").await;
+    browser.go("#/tree/orchestrator/queue/fetcher_watcher?tab=exits").await;
     let list = "document.querySelector('.drawer .panel')";
-    browser
-        .until("no crash", &format!("{list}?.textContent.includes('The child has not crashed.')"))
-        .await;
+    browser.until("no crash", &format!("{list}?.textContent.includes('The child has not crashed.')")).await;
     for round in 1..=2 {
         let reason = json!({ "reason": REASON }).to_string();
-        let route = "/v1/actors/queue/housekeeper/panic";
-        http(&env.admin_socket(), "POST", route, &["Content-Type: application/json"], &reason);
-        eventually("a restart", || env.node("queue/housekeeper")["restarts"].as_u64() == Some(round));
+        let route = "/v1/actors/queue/fetcher_watcher/panic";
+        let reply = http(&env.admin_socket(), "POST", route, &["Content-Type: application/json"], &reason);
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        eventually("a restart", || env.node("queue/fetcher_watcher")["restarts"].as_u64() == Some(round));
+        eventually("it runs", || env.node("queue/fetcher_watcher")["state"] == "running");
     }
     let crashes = "document.querySelectorAll('.drawer details.crash')";
     browser.until("both reports without a reload", &format!("{crashes}.length === 2")).await;
@@ -29,7 +29,7 @@ async fn crash_reports_are_listed_with_events_and_backtrace() {
     let newest = browser.run(&format!("return {crashes}[0].textContent;")).await;
     let newest = newest.as_str().expect("text");
     assert!(newest.contains("panicked, incarnation 2: injected panic"), "{newest}");
-    assert!(newest.contains("vitals.rs:") && newest.contains("housekeeper"), "{newest}");
+    assert!(newest.contains("At actors/supervise/src/runner.rs:") && newest.contains("Runner"), "{newest}");
     // The events before it have the reason of the first panic, as text.
     assert!(newest.contains(REASON), "{newest}");
     assert_eq!(browser.run("return document.querySelectorAll('.drawer img').length;").await, json!(0));
