@@ -32,7 +32,11 @@ fn render(why: &Why) -> String {
 fn render_branch(branch: &SubsystemCauses, now_ms: u64) -> String {
     let path = short(&branch.path);
     if branch.causes.is_empty() {
-        return format!("{path}: nothing holds up work\n");
+        let activity = match &*branch.activity {
+            "" => String::new(),
+            text => format!(": {text}"),
+        };
+        return format!("{path}: nothing holds up work{activity}\n");
     }
     let mut text = format!("{path}:\n");
     for (number, cause) in branch.causes.iter().enumerate() {
@@ -69,11 +73,21 @@ mod tests {
             evidence: vec!["pause by alice: disk".to_owned()],
             help: "orchestrator resume queue/inotify".to_owned(),
         };
-        let branch = |path: &str, causes| SubsystemCauses { path: path.to_owned(), causes };
-        let subsystems =
-            vec![branch("orchestrator/queue", vec![cause]), branch("orchestrator/admin", Vec::new())];
+        let branch = |path: &str, causes, activity: &str| SubsystemCauses {
+            path: path.to_owned(),
+            causes,
+            last_work: None,
+            idle_since_ms: None,
+            activity: activity.to_owned(),
+        };
+        let subsystems = vec![
+            branch("orchestrator/queue", vec![cause], "last job 9.0 s ago"),
+            branch("orchestrator/catalog", Vec::new(), "last row 0.2 s ago"),
+            branch("orchestrator/admin", Vec::new(), ""),
+        ];
         let expected = "queue:\n  1. queue/inotify: paused by an operator (for 4 s)\n     \
             evidence: pause by alice: disk\n     do: orchestrator resume queue/inotify\n\
+            catalog: nothing holds up work: last row 0.2 s ago\n\
             admin: nothing holds up work\n";
         assert_eq!(render(&Why { at_ms: 5_000, subsystems }), expected);
     }

@@ -11,7 +11,7 @@ use orchestrator_supervise::{NodeSnapshot, Tree, sanitize};
 /// Readiness of one child.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ChildReadiness<'a> {
-    path: &'a str,
+    pub(crate) path: &'a str,
     state: &'a str,
     /// Reason why the child is not ready.
     pub(crate) failure: Option<String>,

@@ -1,5 +1,7 @@
 //! `GET /v1/why` and `/v1/why/{path}`: the causes that hold up work now, read from the tree and its events.
 
+mod activity;
+
 use std::collections::BTreeMap;
 
 use actix_web::{
@@ -7,11 +9,10 @@ use actix_web::{
     web::{Data, Path},
 };
 use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
-use orchestrator_supervise::{
-    BlockerSnapshot, CommandError, Event, EventKind, NodeSnapshot, Tree, TreeSnapshot,
-};
+use orchestrator_supervise::{BlockerSnapshot, CommandError, Event, EventKind, NodeSnapshot, TreeSnapshot};
 
-use crate::{api_error::ApiError, handler_context::HandlerContext, waiting::Waiting};
+use self::activity::Activity;
+use crate::{api_error::ApiError, handler_context::HandlerContext, readiness, waiting::Waiting};
 
 /// Restarts within [`CRASH_LOOP_MS`] after which a child counts as failing again and again.
 const CRASH_LOOP: usize = 3;
@@ -21,7 +22,7 @@ const EVIDENCE_MAX: usize = 3;
 
 pub(crate) async fn whole(context: Data<HandlerContext>) -> HttpResponse {
     let snapshot = context.tree.snapshot();
-    answer(&context.tree, &snapshot, &snapshot.root.children)
+    answer(&context, &snapshot, &snapshot.root.children)
 }
 
 pub(crate) async fn part(
@@ -32,15 +33,16 @@ pub(crate) async fn part(
     let path = context.tree.resolve(&path).ok_or_else(unknown)?;
     let snapshot = context.tree.snapshot();
     let branch = snapshot.root.find(&path).ok_or_else(unknown)?;
-    Ok(answer(&context.tree, &snapshot, std::slice::from_ref(branch)))
+    Ok(answer(&context, &snapshot, std::slice::from_ref(branch)))
 }
 
 /// Answers with the causes of each branch.
-fn answer(tree: &Tree, snapshot: &TreeSnapshot, branches: &[NodeSnapshot]) -> HttpResponse {
+fn answer(context: &HandlerContext, snapshot: &TreeSnapshot, branches: &[NodeSnapshot]) -> HttpResponse {
     let at_ms = snapshot.captured_at_ms;
     let waiting = Waiting::of(&snapshot.root, at_ms);
-    let facts = Facts { waiting, ..Facts::of(&tree.events(0), at_ms) };
-    let subsystems = branches.iter().map(|branch| causes_of(branch, &facts)).collect();
+    let facts = Facts { waiting, ..Facts::of(&context.tree.events(0), at_ms) };
+    let own = &context.own_path;
+    let subsystems = branches.iter().map(|branch| describe(branch, &facts, at_ms, own)).collect();
     HttpResponse::Ok().json(Why { at_ms, subsystems })
 }
 
@@ -80,15 +82,37 @@ impl Facts {
     }
 }
 
+/// Causes and activity of a branch. `own` is the path of the endpoint.
+fn describe(branch: &NodeSnapshot, facts: &Facts, now_ms: u64, own: &str) -> SubsystemCauses {
+    let mut causes = causes_of(branch, facts);
+    if causes.iter().all(|cause| cause.kind == "starting") {
+        causes.splice(0..0, not_ready(branch, own));
+    }
+    let Activity { last_work, idle_since_ms, text } = Activity::of(branch, now_ms);
+    let idle_since_ms = idle_since_ms.filter(|_| causes.is_empty());
+    SubsystemCauses { path: branch.path.clone(), causes, last_work, idle_since_ms, activity: text }
+}
+
 /// Causes in a branch, ranked: first deadlocks, then those that an operator chose, then those that hide others.
-fn causes_of(branch: &NodeSnapshot, facts: &Facts) -> SubsystemCauses {
+fn causes_of(branch: &NodeSnapshot, facts: &Facts) -> Vec<Cause> {
     let mut ranked = Vec::new();
     branch.walk(&mut |node| ranked.extend(cause(node, facts)));
     ranked.sort_by_key(|(rank, _)| *rank);
-    SubsystemCauses {
-        path: branch.path.clone(),
-        causes: ranked.into_iter().map(|(_, cause)| cause).collect(),
-    }
+    ranked.into_iter().map(|(_, cause)| cause).collect()
+}
+
+/// Names the first child that keeps a branch from being ready. `own` is the path of the endpoint.
+fn not_ready(branch: &NodeSnapshot, own: &str) -> Option<Cause> {
+    let children = readiness::check(branch, own);
+    // A supervisor is not ready because of a child below it, which says more.
+    let mut failed = children.iter().filter(|child| child.failure.is_some());
+    let leaf =
+        failed.clone().find(|child| branch.find(child.path).is_some_and(|node| node.children.is_empty()));
+    let first = leaf.or_else(|| failed.next())?;
+    let (path, reason) =
+        (first.path.split_once('/').map_or(first.path, |(_, path)| path), first.failure.as_ref()?);
+    let text = format!("not ready because of {path}: {reason}");
+    Some(at(branch, "not_ready", text, format!("orchestrator tree {path}")))
 }
 
 /// The first cause of a child with its rank, smallest first.
@@ -150,24 +174,31 @@ fn failing(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
 fn stuck(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
     let text = node.stuck.then(|| match &node.in_progress {
         Some(work) => format!("works on `{}` for {:.1} s", work.name, seconds(work.for_ms)),
-        None => "its arbiter does not run".to_owned(),
+        None => format!("its arbiter {} does not run", node.arbiter.as_deref().unwrap_or("?")),
     })?;
-    Some(at(
-        node,
-        "stuck",
-        text,
-        format!("orchestrator tree {}; OrchestratorStuck in the runbook", short(node)),
-    ))
+    let silence = node.arbiter_silent_ms.map(|ms| format!("no progress for {:.1} s", seconds(ms)));
+    let depth: usize = node.mailboxes.iter().map(|mailbox| mailbox.depth).sum();
+    let waiting = (depth > 0).then(|| format!("{depth} messages wait"));
+    let help = format!("orchestrator tree {}; OrchestratorStuck in the runbook", short(node));
+    let evidence = silence.into_iter().chain(waiting).collect();
+    Some(Cause { evidence, ..at(node, "stuck", text, help) })
 }
 
 fn unreachable(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
     let link = node.link.as_ref().filter(|link| link.state == "down")?;
+    // A child that reports a cause knows more about its peer than the link does.
+    if let Some(blocker) = &node.blocker {
+        return Some(reported(node, blocker));
+    }
     let reason = link.reason.as_deref().unwrap_or("no reason given");
     let text = format!("{} to {} is down: {reason}", link.kind, link.endpoint);
     let evidence = link.retry_in_ms.map(|ms| format!("next attempt in {:.1} s", seconds(ms)));
     let help = match link.kind.as_str() {
-        "sqlite" if reason.contains("full") => format!("df -h {}", link.endpoint),
+        "sqlite" if reason.contains("full") || reason.contains("no space") => {
+            format!("df -h {}", link.endpoint)
+        }
         "sqlite" => format!("fuser -v {}", link.endpoint),
+        "amqp" => format!("rabbitmqctl status; check that the broker runs at {}", link.endpoint),
         "inotify" | "unix socket" => format!("ls -ld {}", link.endpoint),
         _ => format!("check that {} runs and is reachable", link.endpoint),
     };
@@ -181,12 +212,14 @@ fn blocked(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
 
 fn reported(node: &NodeSnapshot, blocker: &BlockerSnapshot) -> Cause {
     let cause = at(node, &blocker.kind, blocker.text.clone(), blocker.help.clone());
-    Cause { since_ms: Some(blocker.since_ms), ..cause }
+    Cause { since_ms: Some(blocker.since_ms), evidence: blocker.evidence.clone(), ..cause }
 }
 
 /// A child that starts, stops or waits for its next start.
 fn restarting(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
-    if !["backing_off", "starting", "stopping"].contains(&node.state.as_str()) {
+    let waits = ["backing_off", "starting", "stopping"].contains(&node.state.as_str());
+    // A supervisor waits for the children below it.
+    if !waits || !node.children.is_empty() && node.state != "backing_off" {
         return None;
     }
     let exit = node.last_exit.as_ref();

@@ -52,10 +52,10 @@ export async function post(url, body) {
   return response.json();
 }
 
-/** Causes that hold up work in the branch `path`, the most effective first. */
+/** What holds up work in the branch `path`: the causes, the most effective first, and its activity in words. */
 export async function why(path) {
   const answer = await get(`/v1/why/${encode(path)}`);
-  return answer.subsystems[0].causes;
+  return answer.subsystems[0];
 }
 
 export function commandUrl(path, verb) {

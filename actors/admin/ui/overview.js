@@ -23,9 +23,11 @@ function causeOf(path) {
     tick() {
       if (document.hidden || performance.now() - last < WHY_MS || state.status !== "live") return;
       last = performance.now();
-      why(path).then(([cause]) => {
+      why(path).then(({ causes: [cause], activity }) => {
         setAttr(text, "data-kind", cause?.kind ?? "none");
-        setText(text, cause ? `${cause.path.split("/").slice(1).join("/")}: ${cause.text}. Do: ${cause.help}` : "Nothing holds up work");
+        setAttr(text, "title", cause ? cause.evidence.join("; ") : "");
+        const quiet = activity ? `Nothing holds up work: ${activity}` : "Nothing holds up work";
+        setText(text, cause ? `${cause.path.split("/").slice(1).join("/")}: ${cause.text}. Do: ${cause.help}` : quiet);
       }, () => setText(text, ""));
     },
   };

@@ -4,7 +4,7 @@
 pub use orchestrator_supervise::{
     BlockerSnapshot, CrashReport, Event, EventKind, ExitSnapshot, InProgressSnapshot, LabelSnapshot,
     LinkSnapshot, MailboxSnapshot, MessageSnapshot, MetricKind, MetricSnapshot, NodeSnapshot, NoteSnapshot,
-    SampledMetric, Samples, TreeSnapshot, WaitSnapshot,
+    SampledMetric, Samples, TreeSnapshot, WaitSnapshot, WorkSnapshot,
 };
 use serde::{Deserialize, Serialize};
 
@@ -59,13 +59,22 @@ pub struct SubsystemCauses {
     pub path: String,
     /// The most effective cause first; empty when nothing holds it up.
     pub causes: Vec<Cause>,
+    /// Last finished work of the branch; None if its children count none.
+    #[serde(default)]
+    pub last_work: Option<WorkSnapshot>,
+    /// Start of the time without work, milliseconds since 1970; None while the branch works, or while work waits.
+    #[serde(default)]
+    pub idle_since_ms: Option<u64>,
+    /// Both in words, for example `last job 0.2 s ago`; empty if the children count no work.
+    #[serde(default)]
+    pub activity: String,
 }
 
 /// One cause that holds up work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Name of the cause, for programs: `deadlocked`, `paused`, `stopped`, `stuck`, `crash_loop`, `starting`, `link_down`, `mailbox_full`,
-    /// or what a subsystem reports.
+    /// Name of the cause, for programs: `deadlocked`, `paused`, `stopped`, `stuck`, `crash_loop`, `starting`, `not_ready`, `link_down`,
+    /// `mailbox_full`, or what a subsystem reports.
     pub kind: String,
     /// Path of the child.
     pub path: String,

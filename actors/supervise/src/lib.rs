@@ -159,7 +159,7 @@ pub use text::{TEXT_MAX, escape_json, is_escaped, sanitize, sanitize_to};
 pub use timing::Timing;
 pub use tokio_util::sync::CancellationToken as StopToken;
 pub use tree::{CONSOLE_TIMEOUT, CommandError, ConsoleCallError, Origin, StateChange, Tree};
-pub use vitals::{Blocker, LABELS_MAX, LastExit, Note, OTHER_LABEL, Vitals};
+pub use vitals::{Blocker, LABELS_MAX, LastExit, LastWork, Note, OTHER_LABEL, Vitals};
 pub use wait_graph::{DEADLOCK_AFTER_MS, WaitGraph};
 
 /// The example of the page is compiled and run with the tests.

@@ -40,12 +40,13 @@ impl Node {
         let in_progress = vitals.in_progress().map(|(name, since)| (name, since.elapsed()));
         let busy = in_progress.is_some_and(|(_, span)| span > STUCK_AFTER);
         let state = vitals.state();
+        let silence = vitals.arbiter_silence();
         NodeSnapshot {
             id: path.rsplit('/').next().unwrap_or(&path).to_owned(),
             label: self.label.clone(),
             kind: self.kind.to_owned(),
             state: state.name().to_owned(),
-            stuck: state == State::Stuck || busy || vitals.arbiter_silence() > STUCK_AFTER,
+            stuck: state == State::Stuck || busy || silence > STUCK_AFTER,
             restart: self.restart.to_owned(),
             strategy: self.supervisor.map(|(strategy, _)| strategy.to_owned()),
             intensity: self.supervisor.map(|(_, limits)| limits.intensity),
@@ -54,6 +55,7 @@ impl Node {
             console: self.console.is_some(),
             durable: self.durable.iter().map(|name| (*name).to_owned()).collect(),
             arbiter: vitals.arbiter_name().map(str::to_owned),
+            arbiter_silent_ms: (silence > STUCK_AFTER).then(|| millis(silence)),
             incarnation: vitals.incarnation(),
             started_ms: vitals.started_ms(),
             restarts: vitals.restarts(),
@@ -74,8 +76,14 @@ impl Node {
             blocker: vitals.blocker().map(|blocker| BlockerSnapshot {
                 kind: blocker.kind.to_owned(),
                 text: blocker.text,
+                evidence: blocker.evidence,
                 help: blocker.help,
                 since_ms: blocker.since_ms,
+            }),
+            last_work: vitals.last_work().map(|work| WorkSnapshot {
+                unit: work.unit.to_owned(),
+                at_ms: work.at_ms,
+                waits: work.waits,
             }),
             metrics: vitals
                 .metrics()

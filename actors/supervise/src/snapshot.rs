@@ -49,6 +49,9 @@ pub struct NodeSnapshot {
     pub durable: Vec<String>,
     /// Name of its arbiter thread.
     pub arbiter: Option<String>,
+    /// Time for which its arbiter has made no progress, milliseconds, if that makes the child stuck.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arbiter_silent_ms: Option<u64>,
     /// Number of the incarnation, from 1.
     pub incarnation: u64,
     /// Start of the incarnation, milliseconds since 1970.
@@ -75,6 +78,9 @@ pub struct NodeSnapshot {
     /// Reason why it does no work although it runs.
     #[serde(default)]
     pub blocker: Option<BlockerSnapshot>,
+    /// Last finished work, if it counts units of work.
+    #[serde(default)]
+    pub last_work: Option<WorkSnapshot>,
     /// Registered metrics.
     pub metrics: Vec<MetricSnapshot>,
     /// Registered histograms of durations; empty in the JSON of an instance without them.
@@ -188,12 +194,26 @@ pub struct NoteSnapshot {
 pub struct BlockerSnapshot {
     /// Name of the cause, for programs.
     pub kind: String,
-    /// The cause with its evidence.
+    /// The cause in one sentence.
     pub text: String,
+    /// Facts that support it.
+    #[serde(default)]
+    pub evidence: Vec<String>,
     /// Command or action that helps.
     pub help: String,
     /// Start, milliseconds since 1970.
     pub since_ms: u64,
+}
+
+/// Last finished work of a child, see [`Vitals::set_work_unit`](crate::Vitals::set_work_unit).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkSnapshot {
+    /// Name of one unit, for example `job`.
+    pub unit: String,
+    /// Time, milliseconds since 1970; None before the first unit.
+    pub at_ms: Option<u64>,
+    /// True if more work waits in the child, besides the messages in its mailboxes.
+    pub waits: bool,
 }
 
 /// Registered metric.

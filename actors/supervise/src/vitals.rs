@@ -1,7 +1,9 @@
 //! State of one child that can be read without asking it: written by its runner and handlers, read by tree and metrics.
 
+mod blocker;
 mod crash;
 mod registration;
+mod work_log;
 
 use std::{
     sync::{
@@ -14,6 +16,8 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use self::work_log::WorkLog;
+pub use self::{blocker::Blocker, work_log::LastWork};
 use crate::{
     Exit,
     activity::Activity,
@@ -50,19 +54,6 @@ pub struct Note {
     pub at_ms: u64,
 }
 
-/// Reason why a child that runs does no work now.
-#[derive(Debug, Clone)]
-pub struct Blocker {
-    /// Name of the cause, for programs, for example `no_mapping`.
-    pub kind: &'static str,
-    /// The cause with its evidence, in one sentence.
-    pub text: String,
-    /// Command or action that helps.
-    pub help: String,
-    /// Start, milliseconds since 1970.
-    pub since_ms: u64,
-}
-
 /// Most label values of one metric; further ones share [`OTHER_LABEL`].
 pub const LABELS_MAX: usize = 256;
 /// Label value shared by all peers beyond [`LABELS_MAX`].
@@ -90,6 +81,7 @@ pub struct Vitals {
     metrics: Mutex<Vec<Metric>>,
     note: Mutex<Option<Note>>,
     blocker: Mutex<Option<Blocker>>,
+    work_log: WorkLog,
     timings: Mutex<Vec<Timing>>,
     heartbeat: OnceLock<Arc<Heartbeat>>,
 }
@@ -116,6 +108,7 @@ impl Vitals {
             metrics: Mutex::new(Vec::new()),
             note: Mutex::new(None),
             blocker: Mutex::new(None),
+            work_log: WorkLog::default(),
             timings: Mutex::new(Vec::new()),
             heartbeat: OnceLock::new(),
         })
@@ -235,25 +228,6 @@ impl Vitals {
         *self.note.lock() = Some(Note { text: sanitize(text.as_ref()), at_ms: now_ms() });
     }
 
-    /// Reports why the child does no work although it runs, and what helps; `GET /v1/why` shows it. The start of a cause
-    /// that is reported again stays. It ends by [`Vitals::clear_blocker`], or with the incarnation.
-    pub fn set_blocker(&self, kind: &'static str, text: impl AsRef<str>, help: impl Into<String>) {
-        let mut blocker = self.blocker.lock();
-        let since_ms =
-            blocker.as_ref().filter(|known| known.kind == kind).map_or_else(now_ms, |known| known.since_ms);
-        *blocker = Some(Blocker { kind, text: sanitize(text.as_ref()), help: help.into(), since_ms });
-    }
-
-    /// Reports that the child works again, or that nothing keeps it from it.
-    pub fn clear_blocker(&self) {
-        *self.blocker.lock() = None;
-    }
-
-    /// Returns the reported reason why the child does no work.
-    pub fn blocker(&self) -> Option<Blocker> {
-        self.blocker.lock().clone()
-    }
-
     /// Marks the start of a work item; it ends when the guard is dropped. The tree shows the oldest item, and the exit names it if the
     /// child ends meanwhile.
     ///
@@ -307,6 +281,7 @@ impl Vitals {
     /// Records the end of the incarnation. The event comes last, so that its readers see the rest.
     pub(crate) fn end(&self, exit: &Exit, state: State) {
         self.clear_blocker();
+        self.set_work_waits(false);
         let in_progress = self.work.take_lost().filter(|_| exit.is_abnormal());
         let at_ms = now_ms();
         self.report_crash(exit, at_ms, in_progress);
