@@ -12,7 +12,7 @@ use orchestrator_supervise::{
 
 use crate::{
     edge::files::RescanFlag,
-    file_name::{FetcherFile, NameClass, WarnedNames, classify},
+    file_name::{NameClass, WarnedNames, classify},
     messages::{Change, DirectoryEvent, DirectoryNotice, ReadCommand},
 };
 
@@ -74,17 +74,17 @@ impl FetcherWatcher {
 
     fn changed(&mut self, events: Vec<DirectoryEvent>) {
         self.metrics.events.add(events.len() as u64);
-        for (file, change) in self.commands_of(events) {
-            if self.commands.tell(ReadCommand::Examine { file, change }).is_err() {
+        for command in self.commands_of(events) {
+            if self.commands.tell(command).is_err() {
                 // The rescan covers this and later commands until the inbox has room.
                 return self.rescan();
             }
         }
     }
 
-    /// Returns files and changes in the order of their events. Of consecutive writes to one file
-    /// only the first is kept.
-    fn commands_of(&mut self, events: Vec<DirectoryEvent>) -> Vec<(FetcherFile, Change)> {
+    /// Returns commands in the order of their events. Of consecutive writes to one file only the
+    /// first is kept.
+    fn commands_of(&mut self, events: Vec<DirectoryEvent>) -> Vec<ReadCommand> {
         let mut commands = Vec::with_capacity(events.len());
         let mut written = HashSet::new();
         for DirectoryEvent { name, change } in events {
@@ -94,10 +94,11 @@ impl FetcherWatcher {
                 continue;
             }
             match classify(&name) {
-                NameClass::Fetcher(file) => commands.push((file, change)),
+                NameClass::Fetcher(file) => commands.push(ReadCommand::Examine { file, change }),
                 NameClass::Malformed(error) if self.warned.should_warn(&name) => {
                     self.metrics.malformed_names.add(1);
                     tracing::warn!(?name, "ignored: {error}");
+                    commands.push(ReadCommand::Ignored { name, error });
                 }
                 NameClass::Malformed(_) | NameClass::Other => {}
             }

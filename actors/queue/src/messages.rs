@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use orchestrator_supervise::Reply;
 
 use crate::{
-    file_name::FetcherFile,
+    file_name::{FetcherFile, NameError},
     storage::{Batch, Counts, HandoutId, Job, Peeked, Requeued, RunCount, RunId, RunState, StorageError},
 };
 
@@ -146,4 +146,11 @@ pub enum ReadCommand {
     },
     /// Lists the directory and compares it with the known files.
     Rescan,
+    /// A file is ignored because of its name.
+    Ignored {
+        /// Name in the directory; any bytes.
+        name: OsString,
+        /// Error of the name.
+        error: NameError,
+    },
 }

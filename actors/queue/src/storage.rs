@@ -13,7 +13,7 @@ mod order;
 pub use attr::{AttrState, Dispatch, GroupPosition, LogRow, Row, Undo, is_expired, is_held};
 pub use batch::{Batch, Entry};
 pub use error::StorageError;
-pub use inspection::{Counts, Peeked, RunCount};
+pub use inspection::{Counts, HeldJobs, Peeked, RunCount, Waiting};
 pub use order::GroupKey;
 
 use std::time::{Duration, Instant};

@@ -30,4 +30,9 @@ impl StoreMetrics {
     pub(crate) fn answered(&self, with_job: bool) {
         if with_job { self.jobs.add(1) } else { self.no_jobs.add(1) }
     }
+
+    /// Returns the number of hand-outs and ends of jobs.
+    pub(crate) fn worked(&self) -> i64 {
+        self.jobs.get() + self.finished.get()
+    }
 }

@@ -111,6 +111,12 @@ impl Tracking {
         self.runs.contains_key(run)
     }
 
+    /// Returns true if no file is followed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
     /// Returns all followed files.
     #[must_use]
     pub fn files(&self) -> Vec<FetcherFile> {

@@ -8,6 +8,7 @@
 mod actions;
 mod followed_file;
 mod listing;
+mod missing_files;
 mod probe;
 mod reader;
 mod rescan;
@@ -95,6 +96,7 @@ fn run(
             reader.work(Instant::now())?;
             continue;
         }
+        reader.report_missing_files();
         match commands.recv_blocking(&cx.stop, deadline) {
             Received::Item(command) => {
                 let _work = cx.vitals.begin_work("read command");

@@ -10,6 +10,7 @@
 //! fetcher files, by a restart of this child and the children started after it. If its files were
 //! deleted or replaced, a planned restart opens it again, at no cost to the restart intensity.
 
+mod blockers;
 mod replaced;
 mod stopped;
 
@@ -92,6 +93,8 @@ struct Incarnation<'a> {
     check_files_at: Instant,
     /// Pause owed to other processes that write.
     pause_owed: Duration,
+    /// Time of the last failure for lack of space.
+    full_at: Option<Instant>,
 }
 
 impl QueueStore {
@@ -102,6 +105,7 @@ impl QueueStore {
         // No connection is open now.
         self.wal_state.set_files(None);
         release_replaced(&self.config.database);
+        cx.vitals.set_work_unit("job");
         let link = cx.vitals.link("sqlite", self.config.database.display().to_string());
         let mut reconnect = Reconnect::new(link, RETRY).report_after_failures(UNREPORTED_FAILURES);
         let Some(store) = self.open(cx, &mut reconnect)? else {
@@ -122,6 +126,7 @@ impl QueueStore {
             idle: false,
             check_files_at: Instant::now() + CHECK_FILES_INTERVAL,
             pause_owed: Duration::ZERO,
+            full_at: None,
         };
         match incarnation.work()? {
             End::StopRequested => Ok(()),
@@ -135,11 +140,13 @@ impl QueueStore {
         loop {
             match SqliteStore::open(&self.config.database, self.config.store_options()) {
                 Ok(store) => {
+                    cx.vitals.clear_blocker();
                     reconnect.connected();
                     return Ok(Some(store));
                 }
                 Err(error @ StorageError::Corrupt { .. }) => self.set_aside(&error)?,
                 Err(error) if error.is_retryable() => {
+                    blockers::report_full(&cx.vitals, &error);
                     if pause(&cx.stop, reconnect.failed(Fault::from_error(&error).to_string())) {
                         return Ok(None);
                     }
@@ -187,10 +194,13 @@ impl Incarnation<'_> {
                 continue;
             }
             let paused = self.spec.paused.get();
-            let begun = Instant::now();
+            let (begun, jobs) = (Instant::now(), self.metrics.worked());
             match self.group.turn(&mut self.store, paused, &self.metrics, unix_time) {
                 Ok(()) => {
                     self.reconnect.succeeded();
+                    if self.metrics.worked() != jobs {
+                        self.cx.vitals.record_work();
+                    }
                     self.schedule_checkpoint();
                     self.pause_for_other_writers(begun.elapsed());
                 }
@@ -231,6 +241,8 @@ impl Incarnation<'_> {
             if matches!(error, StorageError::Full { .. }) {
                 // On a small disk the log may use the space; once moved, its pages are reused.
                 let _ = self.store.checkpoint_final();
+                self.full_at = Some(Instant::now());
+                blockers::report_full(&self.cx.vitals, error);
             }
             let delay = self.reconnect.failed(Fault::from_error(error).to_string());
             return if pause(&self.cx.stop, delay) { Err(Stopped::StopRequested) } else { Ok(()) };
@@ -305,7 +317,10 @@ impl Incarnation<'_> {
         let mut refused = false;
         while self.check_files_at <= Instant::now() {
             match self.store.check_files() {
-                Ok(()) => self.check_files_at = Instant::now() + CHECK_FILES_INTERVAL,
+                Ok(()) => {
+                    self.check_files_at = Instant::now() + CHECK_FILES_INTERVAL;
+                    self.report_waiting();
+                }
                 Err(error) => {
                     self.handle_error(&error)?;
                     refused = true;

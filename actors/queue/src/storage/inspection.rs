@@ -26,6 +26,30 @@ pub struct Peeked {
     pub last_started: Option<i64>,
 }
 
+/// Jobs that wait for a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Waiting {
+    /// No job waits: all are handed out.
+    Nothing,
+    /// A job can be handed out.
+    Ready,
+    /// Every waiting job is held, because its attribute path is in flight.
+    Held(HeldJobs),
+}
+
+/// Jobs that wait for the end of a hold. Times are in UTC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldJobs {
+    /// Attribute path whose hold ends first.
+    pub attr_path: String,
+    /// Time of its last hand-out.
+    pub started: String,
+    /// End of its hold.
+    pub until: String,
+    /// Number of jobs, counted up to a thousand.
+    pub jobs: u64,
+}
+
 /// Totals of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {

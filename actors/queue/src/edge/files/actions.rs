@@ -65,6 +65,7 @@ impl Reader {
             PathKind::Regular(id) => Ok(Some(id)),
             PathKind::Absent => Ok(None),
             PathKind::Irregular(kind) => {
+                self.missing_files.ignore(name.as_ref(), format_args!("{kind} instead of a regular file"));
                 if self.warned.should_warn(name.as_ref()) {
                     tracing::warn!(name, "ignored: {kind} instead of a regular file");
                 }
@@ -76,6 +77,7 @@ impl Reader {
     fn retry(&mut self, file: &FetcherFile, cause: Cause, delay: Duration, error: &io::Error) {
         self.metrics.failed.add(1);
         let name = file.name();
+        self.missing_files.ignore(name.as_ref(), format_args!("it cannot be opened: {error}"));
         if self.warned.should_warn(name.as_ref()) {
             tracing::warn!(name, %error, "cannot open the file: trying again");
         }

@@ -10,6 +10,7 @@ use orchestrator_supervise::{Outbox, StartCx, metrics};
 
 use super::{
     followed_file::{BUFFER_BYTES, FollowedFile, Phase, SLICE_BYTES, Slice},
+    missing_files::MissingFiles,
     schedule::{Key, Schedule, Timer},
 };
 use crate::{
@@ -53,6 +54,7 @@ pub(super) struct Reader {
     ops: Outbox<IngestOp>,
     buffer: Box<[u8]>,
     pub(super) metrics: ReaderMetrics,
+    pub(super) missing_files: MissingFiles,
 }
 
 /// Remaining bytes of the initial read, after which workers are answered.
@@ -93,13 +95,24 @@ impl Reader {
             ops,
             buffer: vec![0; BUFFER_BYTES].into(),
             metrics: ReaderMetrics::register(&cx.vitals),
+            missing_files: MissingFiles::default(),
         }
+    }
+
+    /// Reports whether the directory has no fetcher file. Called before the reader waits.
+    pub(super) fn report_missing_files(&mut self) {
+        let missing = self.scanned && self.tracking.is_empty();
+        self.missing_files.report(missing, &self.input_dir, &self.cx.vitals);
     }
 
     pub(super) fn execute(&mut self, command: ReadCommand) -> Result<(), Stopped> {
         match command {
             ReadCommand::Examine { file, change } => self.examine(&file, Cause::Changed(change), RETRY_DELAY),
             ReadCommand::Rescan => self.rescan(),
+            ReadCommand::Ignored { name, error } => {
+                self.missing_files.ignore(&name, error);
+                Ok(())
+            }
         }
     }
 

@@ -36,7 +36,11 @@ impl Reader {
             self.schedule.at(Instant::now() + RETRY_DELAY, Timer::Rescan);
             return Ok(());
         };
-        let files = match listing::list(&self.input_dir, &self.warned) {
+        let listed = listing::list(&self.input_dir, &self.warned, |name, reason| match reason {
+            Some(reason) => self.missing_files.ignore(name, reason),
+            None => self.missing_files.ignore_other(name),
+        });
+        let files = match listed {
             Ok(files) => files,
             Err(error) => {
                 // While the directory is missing all runs stay (CONTRACT QR15).

@@ -1,5 +1,7 @@
 //! The SQLite store: one connection, one open transaction at a time, and a view of the database in memory.
 
+mod waiting;
+
 use super::checkpoint::{self, CheckpointMode, Checkpointed};
 use super::error::storage_error;
 use super::lock::InstanceLock;
@@ -167,6 +169,11 @@ impl SqliteStore {
 
     fn start(&mut self) -> rusqlite::Result<()> {
         self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        self.refresh_view()
+    }
+
+    /// Reads changes that others committed since the last transaction. Needs an open transaction.
+    fn refresh_view(&mut self) -> rusqlite::Result<()> {
         let data_version =
             self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.view.is_none() || data_version != self.data_version {

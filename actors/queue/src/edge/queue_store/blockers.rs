@@ -1,0 +1,96 @@
+//! Reasons why no job is handed out, reported to `GET /v1/why`.
+
+use std::{borrow::Cow, path::Path, time::Duration};
+
+use orchestrator_supervise::Vitals;
+
+use super::Incarnation;
+use crate::{
+    edge::unix_time::unix_time,
+    storage::{HeldJobs, StorageError, Waiting},
+};
+
+/// Time for which a full disk stays reported after the last failure, because small writes may
+/// succeed in between.
+const FULL_REPORTED: Duration = Duration::from_secs(2);
+
+impl Incarnation<'_> {
+    /// Reports whether jobs wait, and whether all of them are held. Called once a second.
+    pub(super) fn report_waiting(&mut self) {
+        if self.full_at.is_some_and(|at| at.elapsed() < FULL_REPORTED) {
+            return;
+        }
+        self.full_at = None;
+        let vitals = &self.cx.vitals;
+        match self.store.waiting(unix_time()) {
+            Ok(Waiting::Held(held)) => {
+                vitals.set_work_waits(true);
+                report_held(vitals, &held, self.spec.config.hold_secs);
+            }
+            Ok(waiting) => {
+                vitals.set_work_waits(waiting == Waiting::Ready);
+                vitals.clear_blocker();
+            }
+            // The next transaction reports it.
+            Err(error) => tracing::debug!(%error, "cannot read the waiting jobs"),
+        }
+    }
+}
+
+fn report_held(vitals: &Vitals, held: &HeldJobs, hold_secs: u32) {
+    let HeldJobs { attr_path, started, until, jobs } = held;
+    let text = format!("all waiting jobs are held, the earliest until {until}");
+    let evidence = [
+        format!("{jobs} jobs wait, and a worker has the attribute path of each"),
+        format!("{attr_path} was handed out at {started}, and its worker has not sent DONE"),
+        format!("queue.hold_secs = {hold_secs}"),
+    ];
+    vitals.set_blocker_with(
+        "jobs_held",
+        text,
+        &evidence,
+        format!("orchestrator queue requeue {}", quoted(attr_path)),
+    );
+}
+
+/// Reports a lack of space, with the free bytes of the file system. Ignores other errors.
+pub(super) fn report_full(vitals: &Vitals, error: &StorageError) {
+    let StorageError::Full { path } = error else { return };
+    let help = format!("df -h {0}; free space on the file system of {0}", path.display());
+    vitals.set_blocker_with("disk_full", error.to_string(), &[free_space(path)], help);
+}
+
+fn free_space(database: &Path) -> String {
+    let directory = database.parent().filter(|parent| !parent.as_os_str().is_empty());
+    match rustix::fs::statvfs(directory.unwrap_or(Path::new("."))) {
+        Ok(disk) => {
+            let [free, size] =
+                [disk.f_bavail, disk.f_blocks].map(|blocks| blocks.saturating_mul(disk.f_frsize));
+            format!("{free} of {size} bytes are free on the file system of {}", database.display())
+        }
+        Err(error) => format!("the file system of {} cannot be examined: {error}", database.display()),
+    }
+}
+
+/// Quotes a word for a shell, because attribute paths come from files.
+fn quoted(word: &str) -> Cow<'_, str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+@/".contains(&byte);
+    if !word.is_empty() && !word.starts_with('-') && word.bytes().all(plain) {
+        return Cow::Borrowed(word);
+    }
+    Cow::Owned(format!("-- '{}'", word.replace('\'', r"'\''")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_a_shell_would_interpret_are_quoted() {
+        assert_eq!(quoted("python3Packages.requests"), "python3Packages.requests");
+        assert_eq!(quoted("a;rm"), "-- 'a;rm'");
+        assert_eq!(quoted("it's"), r"-- 'it'\''s'");
+        assert_eq!(quoted("--help"), "-- '--help'");
+        assert_eq!(quoted(""), "-- ''");
+    }
+}

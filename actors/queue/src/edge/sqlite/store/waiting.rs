@@ -1,0 +1,77 @@
+//! Jobs that wait, read without the write lock.
+
+use super::SqliteStore;
+use crate::{
+    edge::sqlite::error::storage_error,
+    storage::{HeldJobs, StorageError, Waiting, is_expired},
+};
+use rusqlite::{Connection, params};
+
+/// Maximum number of held jobs that are counted.
+const COUNTED_MAX: i64 = 1_000;
+
+impl SqliteStore {
+    /// Returns which jobs wait at `now`. Costs a few seeks, or the count of up to a thousand held jobs. Needs that no
+    /// transaction is open.
+    ///
+    /// # Errors
+    /// Of SQLite.
+    pub fn waiting(&mut self, now: i64) -> Result<Waiting, StorageError> {
+        if !self.conn.is_autocommit() {
+            let source = "a transaction is open: commit it first".into();
+            let action = "reading the waiting jobs";
+            return Err(StorageError::Backend { path: self.path.clone(), action, source });
+        }
+        let found = self.read_waiting(now);
+        let ended = self.conn.execute_batch("COMMIT");
+        let found = found.and_then(|found| ended.map(|()| found));
+        if found.is_err() {
+            self.view = None;
+            if !self.conn.is_autocommit() {
+                // The next transaction reports what is wrong.
+                let _ = self.conn.execute_batch("ROLLBACK");
+            }
+        }
+        found.map_err(|error| storage_error(&self.path, "reading the waiting jobs", error))
+    }
+
+    fn read_waiting(&mut self, now: i64) -> rusqlite::Result<Waiting> {
+        self.conn.prepare_cached("BEGIN")?.execute([])?;
+        self.refresh_view()?;
+        let Some(view) = &mut self.view else { return Ok(Waiting::Nothing) };
+        let hold = self.options.hold_secs;
+        match view.heads.first(&self.conn)? {
+            [Some(_), _] => Ok(Waiting::Ready),
+            [None, None] => Ok(Waiting::Nothing),
+            [None, Some((key, _))] => match key.last_started {
+                Some(started) if !is_expired(started, now, hold) => {
+                    let until = started.saturating_add(hold);
+                    Ok(Waiting::Held(HeldJobs {
+                        until: utc(&self.conn, until)?,
+                        started: utc(&self.conn, started)?,
+                        jobs: count_held(&self.conn)?,
+                        attr_path: key.attr_path,
+                    }))
+                }
+                _ => Ok(Waiting::Ready),
+            },
+        }
+    }
+}
+
+/// Formats a unix time; SQLite has a calendar.
+fn utc(conn: &Connection, unix_time: i64) -> rusqlite::Result<String> {
+    let sql = "SELECT ifnull(strftime('%Y-%m-%dT%H:%M:%SZ', ?1, 'unixepoch'), ?1 || ' s after 1970')";
+    conn.prepare_cached(sql)?.query_row([unix_time], |row| row.get(0))
+}
+
+/// Counts held groups of runs that are not deleted, among the first groups of the table.
+fn count_held(conn: &Connection) -> rusqlite::Result<u64> {
+    conn.prepare_cached(
+        "SELECT count(*) FROM (SELECT fetcher_id, run_started, held FROM orchestrator_group LIMIT ?1) AS g
+         WHERE held = 1 AND NOT EXISTS (SELECT 1 FROM orchestrator_deleted_run AS d
+                                        WHERE d.fetcher_id = g.fetcher_id AND d.run_started = g.run_started)",
+    )?
+    .query_row(params![COUNTED_MAX], |row| row.get::<_, i64>(0))
+    .map(i64::unsigned_abs)
+}
