@@ -4,6 +4,7 @@
 
 mod controller_state;
 mod handles;
+mod no_mapping;
 mod stage;
 mod updates_in_progress;
 
@@ -154,6 +155,7 @@ impl Ingester {
 
 impl Child for Ingester {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
+        self.report_mapping(cx.vitals());
         self.publish(cx);
         cx.every(HEARTBEAT, |ingester, cx| {
             ingester.publish(cx);

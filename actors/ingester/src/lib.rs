@@ -164,6 +164,8 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         commands,
         dump: dump.clone(),
         egress: egress.clone(),
+        redis_endpoint: target.endpoint().into(),
+        redis_cli: target.cli_options().into(),
     };
     let seen = ingester.recipient();
     let accept_factory = Factory::actor(accept_slot, move |cx| Ok(Accept::new(seen.clone(), &cx.vitals)));
@@ -217,6 +219,8 @@ struct IngesterParts {
     commands: Outbox<RedisCommand>,
     dump: Dump,
     egress: Egress,
+    redis_endpoint: Arc<str>,
+    redis_cli: Arc<str>,
 }
 
 impl IngesterParts {
@@ -230,6 +234,8 @@ impl IngesterParts {
                 redis: self.commands.clone(),
                 dump: self.dump.outbox().clone(),
                 egress: self.egress.clone(),
+                redis_endpoint: self.redis_endpoint.clone(),
+                redis_cli: self.redis_cli.clone(),
                 dump_path: self.config.dump_path.clone(),
                 name: self.identity.name.clone(),
                 tree: cx.tree.clone(),

@@ -23,6 +23,7 @@ mod peers;
 mod properties;
 mod queue;
 mod server;
+mod slow_worker;
 mod spill;
 mod spill_file;
 mod staging;
@@ -128,6 +129,11 @@ impl Egress {
     pub fn peers(&self) -> Vec<PeerState> {
         let now_ms = self.now_ms();
         self.lock().states(now_ms)
+    }
+
+    /// Tells whether all sending waits for room in a worker's queue.
+    fn holds_senders(&self) -> bool {
+        self.lock().waiting_senders > 0
     }
 
     /// Address of the workers' port; None before [`factory`]'s child has started once.

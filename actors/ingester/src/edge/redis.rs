@@ -17,7 +17,10 @@ mod updates;
 use orchestrator_supervise::{Factory, Fault, InboxSlot, Recipient, StartCx};
 
 pub(crate) use self::{assigned::follow as follow_assigned, log::child as log_child};
-pub use self::{target::RedisTarget, updates::Position};
+pub use self::{
+    target::RedisTarget,
+    updates::{KEY as UPDATES_KEY, Position},
+};
 use crate::messages::{RedisCommand, UpdatesArrived};
 
 /// Factory of the child that executes commands and delivers every update to `ingester`, in order,

@@ -36,6 +36,10 @@ pub(crate) struct Handles {
     pub(crate) redis: Outbox<RedisCommand>,
     pub(crate) dump: Outbox<DumpCommand>,
     pub(crate) egress: Egress,
+    /// Address of Redis without credentials.
+    pub(crate) redis_endpoint: Arc<str>,
+    /// Options of `redis-cli` for it.
+    pub(crate) redis_cli: Arc<str>,
     /// File for the dumps of all mappings.
     pub(crate) dump_path: Option<String>,
     /// Name of the ingester, part of dump file names.

@@ -32,6 +32,7 @@ impl Ingester {
                 return self.process_update(update, cx);
             }
             self.mapping = self.controller.mapping();
+            self.report_mapping(cx.vitals());
             self.publish(cx);
             let _ = self.batches.pop_front().map(|batch| batch.reply.send(true));
         }

@@ -111,7 +111,8 @@ async fn run_session(stream: TcpStream, slot: &ConnectionSlot, shared: &Shared) 
         Err(error) => return CloseReason::Refused(io::Error::other(error).into()),
     };
     let wake = Arc::new(Notify::new());
-    let id = shared.egress.lock().attach(&name, stream.clone(), wake.clone(), slot.close_notify());
+    let now = Instant::now();
+    let id = shared.egress.lock().attach(&name, stream.clone(), wake.clone(), slot.close_notify(), now);
     let worker =
         WorkerConnection { egress: &shared.egress, name, id, stream, wake, pongs: RefCell::default() };
     tokio::select! {

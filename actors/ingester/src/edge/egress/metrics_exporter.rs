@@ -4,7 +4,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use orchestrator_supervise::{Vitals, metrics, sanitize};
 
-use super::{Egress, peer_state::PeerState};
+use super::{
+    Egress,
+    peer_state::PeerState,
+    slow_worker::{self, SlowWorker},
+};
 
 /// Label of a worker's metrics.
 const LABEL: &str = "worker";
@@ -46,15 +50,19 @@ pub(super) struct MetricsExporter {
     /// Resets already counted by the metric.
     resets_counted: u64,
     labels: BTreeSet<Arc<str>>,
+    /// Events sent to the known workers.
+    events_sent: u64,
 }
 
 impl MetricsExporter {
     pub(super) fn new(egress: &Egress, vitals: &Arc<Vitals>) -> Self {
+        vitals.set_work_unit("event");
         Self {
             vitals: vitals.clone(),
             metrics: EgressMetrics::register(vitals),
             resets_counted: egress.lock().resets,
             labels: BTreeSet::new(),
+            events_sent: 0,
         }
     }
 
@@ -67,7 +75,19 @@ impl MetricsExporter {
         self.metrics.spilled_bytes.set(totals.spilled_bytes);
         self.metrics.resets.add(resets - self.resets_counted);
         self.resets_counted = resets;
+        self.vitals.set_work_waits(totals.queued_bytes > 0 || totals.spilled_bytes > 0);
         let states = egress.peers();
+        let events_sent = states.iter().map(|state| state.events_out).sum();
+        if events_sent > self.events_sent {
+            self.vitals.record_work();
+        }
+        self.events_sent = events_sent;
+        match slow_worker::find(&states, egress.holds_senders()) {
+            Some(SlowWorker { kind, text, evidence, help }) => {
+                self.vitals.set_blocker_with(kind, text, &evidence, help);
+            }
+            None => self.vitals.clear_blocker(),
+        }
         // Worker names come from the network.
         let named = |state: &PeerState| -> Arc<str> { sanitize(&*state.worker).into() };
         let known: BTreeSet<_> = states.iter().map(named).collect();

@@ -21,4 +21,6 @@ pub struct PeerState {
     pub bytes_out: u64,
     /// Waiting time of the oldest message in memory.
     pub oldest_age: Option<Duration>,
+    /// Time since its connection took the last byte, or since it connected; None without a connection.
+    pub taken_age: Option<Duration>,
 }

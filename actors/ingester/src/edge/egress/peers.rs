@@ -57,6 +57,8 @@ struct Attached {
     used: bool,
     /// It was notified and has not read its queue since.
     notified: bool,
+    /// Time when it took the last byte, or was attached.
+    taken: Instant,
 }
 
 #[derive(Debug)]
@@ -175,20 +177,22 @@ impl Peers {
         })
     }
 
-    /// Attaches a ready connection and returns its id. An older connection of the same identity
-    /// ends.
+    /// Attaches a ready connection at `now` and returns its id. An older connection of the same
+    /// identity ends.
     pub(super) fn attach(
         &mut self,
         name: &Arc<str>,
         stream: Arc<TcpStream>,
         wake: Arc<Notify>,
         end: Arc<Notify>,
+        now: Instant,
     ) -> u64 {
         let id = self.next_connection_id;
         self.next_connection_id += 1;
         let peer = self.map.entry(name.clone()).or_insert_with(|| Peer::new(name.clone()));
         let connection = PeerConnection { id, stream, wake, end };
-        if let Some(old) = peer.attached.replace(Attached { connection, used: false, notified: false }) {
+        let attached = Attached { connection, used: false, notified: false, taken: now };
+        if let Some(old) = peer.attached.replace(attached) {
             old.connection.end.notify_one();
         }
         peer.queue.unstage();
@@ -235,6 +239,9 @@ impl Peers {
         now: Instant,
     ) -> Option<Wakeups> {
         let peer = self.map.get_mut(name).filter(|peer| peer.is_attached(id))?;
+        if let Some(attached) = &mut peer.attached {
+            attached.taken = now;
+        }
         peer.events_out += messages as u64;
         peer.bytes_out += bytes as u64;
         if messages == 0 {
@@ -278,6 +285,7 @@ impl Peers {
     }
 
     pub(super) fn states(&self, now_ms: u64) -> Vec<PeerState> {
+        let age = |at_ms| Duration::from_millis(now_ms.saturating_sub(at_ms));
         let state = |peer: &Peer| PeerState {
             worker: peer.name.clone(),
             connected: peer.attached.is_some(),
@@ -286,7 +294,8 @@ impl Peers {
             spilled_bytes: peer.queue.disk_bytes(),
             events_out: peer.events_out,
             bytes_out: peer.bytes_out,
-            oldest_age: peer.queue.oldest_ms().map(|at| Duration::from_millis(now_ms.saturating_sub(at))),
+            oldest_age: peer.queue.oldest_ms().map(age),
+            taken_age: peer.attached.as_ref().map(|attached| attached.taken.elapsed()),
         };
         self.map.values().map(state).collect()
     }

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use orchestrator_supervise::Backoff;
-use redis::Client;
+use redis::{Client, ConnectionAddr};
 use uuid::Uuid;
 
 use super::connection::{Connection, RequestError};
@@ -35,6 +35,16 @@ impl RedisTarget {
     /// Address without credentials.
     pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
+    }
+
+    /// Options of `redis-cli` that name this server and database.
+    pub(crate) fn cli_options(&self) -> String {
+        let info = self.client.get_connection_info();
+        let database = info.redis_settings().db();
+        match info.addr() {
+            ConnectionAddr::Unix(path) => format!("-s {} -n {database}", path.display()),
+            tcp => format!("-u redis://{tcp}/{database}"),
+        }
     }
 
     /// Connects. A command may block for `blocking`; a reply may have `reply_max` bytes.

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{messages::UpdatesArrived, updates::ControllerUpdate};
 
-const KEY: &str = "dranspose:controller:updates";
+/// Key of the stream of updates.
+pub const KEY: &str = "dranspose:controller:updates";
 /// Longest wait of a read (CONTRACT ID06).
 const BLOCK: Duration = Duration::from_millis(1_300);
 /// Entries read at once.
