@@ -147,6 +147,7 @@ metrics! {
 impl StatusReporter {
     /// Creates the reporter of `rule` and registers its metrics at `vitals`.
     pub fn new(rule: &str, status: &Status, vitals: &Arc<Vitals>) -> Self {
+        vitals.set_work_unit("row");
         Self {
             rule: rule.to_owned(),
             vitals: vitals.clone(),
@@ -169,6 +170,9 @@ impl StatusReporter {
         let by = by as u64;
         if by == 0 {
             return;
+        }
+        if matches!(count, Count::Done | Count::Failed | Count::Dead) {
+            self.vitals.record_work();
         }
         self.change(|status| {
             let (counter, metric) = match count {
@@ -195,9 +199,10 @@ impl StatusReporter {
             ("parked", Some(reason)) => {
                 let help =
                     format!("orchestrator catalog check {rule}; then orchestrator catalog run-once {rule}");
-                self.vitals.set_blocker(
+                self.vitals.set_blocker_with(
                     "rule_parked",
                     format!("the server refuses the rule: {reason}"),
+                    &["the rule asks again every five minutes; other rules continue".to_owned()],
                     help,
                 );
             }
@@ -221,6 +226,7 @@ impl StatusReporter {
     /// Sets the numbers of rows.
     pub fn set_row_counts(&self, in_progress: usize, working: usize, deferred: usize) {
         self.metrics.in_progress.set(in_progress as u64);
+        self.vitals.set_work_waits(in_progress > 0);
         self.change(|status| {
             (status.in_progress, status.working, status.deferred) = (in_progress, working, deferred)
         });

@@ -4,6 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::queue_state::QueueState;
 
+use crate::lease::Lease;
+
 /// A stop was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped;
@@ -61,6 +63,9 @@ pub trait Environment {
 
     /// Reports the number of completed TCNs that are not delivered to `on_complete`.
     fn report_undelivered(&self, count: u64);
+
+    /// Reports the lease of another producer, which can end in `left_ms`.
+    fn report_foreign_lease(&self, lease: &Lease, left_ms: u64);
 
     /// Reports whether pushing is stopped by `high_water`.
     fn set_held(&self, held: bool);

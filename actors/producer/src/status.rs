@@ -61,6 +61,9 @@ pub struct Status {
     pub held: bool,
     /// Unavailable peers, `database` or `queue`, with the reason.
     pub away: BTreeMap<&'static str, String>,
+    /// Facts about the lease that another producer has.
+    #[serde(skip)]
+    pub foreign_lease: Vec<String>,
     #[serde(skip)]
     window: (u64, u64),
     /// Acknowledged and all jobs of each started stencil of the TCN.
@@ -155,9 +158,10 @@ impl Status {
             _ if self.paused => {
                 vitals.set_blocker("paused", "an operator paused pushing", "orchestrator producer resume");
             }
-            "standby" => vitals.set_blocker(
+            "standby" => vitals.set_blocker_with(
                 "lease_held",
                 causes,
+                &self.foreign_lease,
                 "orchestrator producer status; stop the other producer",
             ),
             "blocked" => vitals.set_blocker("tcn_blocked", causes, "orchestrator producer status"),

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
     Answer, AskError, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Exit, Handle, Message,
-    Outbox, Reply, StartCx, metrics,
+    Outbox, Reply, StartCx, Vitals, metrics,
 };
 use serde_json::json;
 
@@ -74,6 +74,7 @@ pub(crate) struct RmqClient {
     limit: Duration,
     call_timers: CallTimers,
     metrics: ClientMetrics,
+    vitals: Arc<Vitals>,
 }
 
 impl Child for RmqClient {
@@ -94,19 +95,24 @@ impl RmqClient {
         statsd: Option<Outbox<Sample>>,
         cx: &StartCx,
     ) -> Self {
+        cx.vitals.set_work_unit("row");
         Self {
             route,
             reads,
             limit,
             call_timers: CallTimers::new(&cx.vitals, statsd, METHODS),
             metrics: ClientMetrics::register(&cx.vitals),
+            vitals: cx.vitals.clone(),
         }
     }
 
     fn count(&self, stored: Result<u64, &CallError>) {
         self.metrics.calls.add(1);
         match stored {
-            Ok(stored) => self.metrics.rows.add(stored),
+            Ok(stored) => {
+                self.metrics.rows.add(stored);
+                self.vitals.record_work();
+            }
             Err(_) => self.metrics.failed.add(1),
         }
     }

@@ -28,8 +28,14 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         // Read before the database's clock, so that the lease never seems longer than it is.
         let asked_ms = self.env.now_ms();
         let (now_ms, seen) = self.retry_store(async |store| store.lease().await).await?;
-        let Claim::Take { epoch } = claim(now_ms, seen.as_ref(), &self.settings.holder) else {
-            return Ok(Event::LeaseHeld);
+        let epoch = match claim(now_ms, seen.as_ref(), &self.settings.holder) {
+            Claim::Take { epoch } => epoch,
+            Claim::Wait { ms } => {
+                if let Some(lease) = &seen {
+                    self.env.report_foreign_lease(lease, ms);
+                }
+                return Ok(Event::LeaseHeld);
+            }
         };
         let until_ms = now_ms.saturating_add_unsigned(ttl_ms);
         let lease = Lease { holder: self.settings.holder.clone(), epoch, until_ms };

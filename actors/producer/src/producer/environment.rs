@@ -17,6 +17,7 @@ use crate::{
     config::ProducerConfig,
     environment::{Environment, Peer, Progress, Stopped},
     queue_state::QueueState,
+    lease::Lease,
     status::Status,
 };
 
@@ -76,6 +77,7 @@ impl LiveEnvironment {
         config: &ProducerConfig,
     ) -> Self {
         let vitals = &cx.vitals;
+        vitals.set_work_unit("job");
         let link = vitals.link("mongodb", config.mongodb.endpoint());
         Self {
             started: Instant::now(),
@@ -113,6 +115,7 @@ impl LiveEnvironment {
         let mut status = self.status.lock();
         status.update_phase(machine, wall_ms());
         status.report_blocker(&self.vitals);
+        self.vitals.set_work_waits(status.phase == "pushing");
         self.metrics.blocked.set((status.phase == "blocked").into());
         self.metrics.standby.set((status.phase == "standby").into());
         if !status.blocked_by.is_empty() && self.log_is_due(LOG_BLOCKED_INTERVAL) {
@@ -185,6 +188,9 @@ impl Environment for LiveEnvironment {
     }
 
     fn report_progress(&self, progress: Progress) {
+        if progress.fresh > 0 {
+            self.vitals.record_work();
+        }
         self.metrics.pushed.add(progress.fresh);
         self.metrics.stencil_pushed.set(progress.pushed);
         self.metrics.stencil_total.set(progress.total.unwrap_or_default());
@@ -206,6 +212,15 @@ impl Environment for LiveEnvironment {
     fn report_undelivered(&self, count: u64) {
         self.status.lock().undelivered = count;
         self.metrics.undelivered.set(count);
+    }
+
+    fn report_foreign_lease(&self, lease: &Lease, left_ms: u64) {
+        let seconds = Duration::from_millis(left_ms).as_secs_f64();
+        let evidence = vec![
+            format!("{} has the lease, with epoch {}", lease.holder, lease.epoch),
+            format!("it ends in {seconds:.1} s unless it is renewed"),
+        ];
+        self.status.lock().foreign_lease = evidence;
     }
 
     fn set_held(&self, held: bool) {

@@ -394,5 +394,7 @@ impl Environment for SimulatedProcess {
 
     fn report_undelivered(&self, _: u64) {}
 
+    fn report_foreign_lease(&self, _: &Lease, _: u64) {}
+
     fn set_held(&self, _: bool) {}
 }

@@ -71,6 +71,7 @@ pub(crate) async fn run<S: Store>(
     lanes: usize,
     connect: impl AsyncFn() -> Result<S, StoreError>,
 ) -> Result<(), Fault> {
+    cx.vitals.set_work_unit("row");
     let metrics = WriterMetrics::register(&cx.vitals);
     let inbox = Mutex::new(slot.open());
     let incarnation = Rc::new(Incarnation {
@@ -204,6 +205,7 @@ impl<C> Incarnation<'_, C> {
     fn count(&self, part: &[Rows], omitted: OmittedRows) {
         self.tries.borrow_mut().succeeded();
         let OmittedRows { unregistered, url_taken, origin_unknown } = omitted;
+        self.cx.vitals.record_work();
         self.metrics.commits.add(1);
         self.metrics.rows.add(part.iter().map(|rows| rows.len() as u64).sum());
         self.metrics.unregistered.add(unregistered);
