@@ -1,37 +1,101 @@
-//! `orchestrator why`: each situation is named first, with its evidence and the command that helps.
+//! `orchestrator why` names the cause that holds up work first, with its evidence and the command that helps.
+//!
+//! The prepared situations, each a test on the real binary:
+//!
+//! | situation | test |
+//! |---|---|
+//! | paused queue | [`a_paused_queue_is_named_before_its_other_causes`] |
+//! | full disk | [`a_full_disk_names_the_file_and_the_free_bytes`] |
+//! | broker away | [`a_broker_that_is_away_is_named_with_the_next_attempt`] |
+//! | database locked | [`a_locked_database_names_the_file_and_how_to_find_the_holder`] |
+//! | lease held elsewhere | `tests/producer_process/why.rs::a_lease_of_another_producer_is_named` |
+//! | parked rule | `tests/catalog_process/why.rs::a_parked_rule_is_named_with_the_words_of_the_server` |
+//! | slow worker | `tests/ingester_process/why.rs::a_worker_that_reads_nothing_is_named_with_its_bytes` |
+//! | no mapping | `tests/ingester_process/why.rs::an_ingester_without_a_mapping_names_the_key_and_redis` |
+//! | crash loop | [`a_child_that_fails_again_and_again_is_named`] |
+//! | deadlocked pair | `actors/admin/tests/endpoint/why.rs` |
+//! | stuck thread | [`a_thread_that_is_stuck_is_named`] |
+//! | no fetcher files | [`a_directory_without_fetcher_files_names_the_expected_form`] |
 
 use std::fs;
 
-use orchestrator_harness::{Reply, TestEnv, eventually};
-use serde_json::Value;
+use orchestrator_harness::{Reply, SmallDisk, TestEnv, eventually, http};
 
 fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
-/// Asks for the causes of a branch, the most effective one first.
-fn causes(env: &TestEnv, branch: &str) -> Vec<Value> {
-    let (code, out, err) = env.cli(&["why", branch, "--json"]);
-    assert_eq!(code, 0, "{out}{err}");
-    let why: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"));
-    why["subsystems"][0]["causes"].as_array().expect("causes").clone()
+/// Waits until nothing holds up the queue, and returns the text about its work.
+fn activity(env: &TestEnv) -> String {
+    eventually("no cause", || env.causes("queue").is_empty());
+    let text = env.why("queue");
+    let activity = text.strip_prefix("queue: nothing holds up work: ");
+    activity.unwrap_or_else(|| panic!("{text}")).trim_end().to_owned()
 }
 
-/// Waits until the first cause is of this kind, and returns it.
-fn first(env: &TestEnv, branch: &str, kind: &str) -> Value {
-    eventually(kind, || causes(env, branch).first().is_some_and(|cause| cause["kind"] == kind));
-    causes(env, branch).swap_remove(0)
+/// Injects a fault, once the endpoint allows it.
+fn inject(env: &TestEnv, path: &str, verb: &str) {
+    let url = format!("/v1/actors/{path}/{verb}");
+    let json = ["Content-Type: application/json"];
+    eventually("the fault", || http(&env.admin_socket(), "POST", &url, &json, "{}").status == 200);
 }
 
 #[test]
-fn a_working_queue_has_no_cause() {
+fn a_working_queue_names_its_last_job_and_a_finished_one_is_idle() {
+    let env = env();
+    env.write("f.1.txt", "alpha 0 1\nbravo 0 1\n");
+    let _instance = env.start();
+    let mut worker = env.worker();
+    eventually("the jobs that wait", || activity(&env) == "no job since the start; more work waits");
+    assert!(matches!(worker.ready(), Reply::Job { .. }));
+    let text = activity(&env);
+    assert!(text.starts_with("last job ") && text.ends_with(" s ago; more work waits"), "{text}");
+    assert!(matches!(worker.ready(), Reply::Job { .. }));
+    // A second after the last job.
+    eventually("it to be idle", || {
+        let text = activity(&env);
+        text.starts_with("idle since ") && text.contains(": nothing waits; last job ")
+    });
+}
+
+#[test]
+fn a_directory_without_fetcher_files_names_the_expected_form() {
+    let env = env();
+    env.write("f.txt", "alpha 0 1\n");
+    let _instance = env.start();
+    let directory = env.input_dir().display().to_string();
+    let cause = env.first_cause("queue", &format!("no fetcher file in {directory}"));
+    assert_eq!(cause.path, "queue/reader");
+    assert!(cause.evidence[0].starts_with("expected: NAME.NUMBER.txt"), "{cause:?}");
+    assert_eq!(cause.evidence[1], "ignored f.txt: its name has another form");
+    assert!(cause.help.starts_with(&format!("ls -l {directory}; write ")), "{cause:?}");
+    // A name that appears later is evidence, too.
+    env.write("g.x.txt", "");
+    let evidence = || env.first_cause("queue", "no fetcher file").evidence;
+    eventually("the last ignored file", || evidence()[1].starts_with("ignored g.x.txt: "));
+    env.write("f.1.txt", "alpha 0 1\n");
+    activity(&env);
+    env.remove("f.1.txt");
+    env.first_cause("queue", "no fetcher file");
+}
+
+#[test]
+fn jobs_that_are_all_held_name_the_first_and_how_to_end_its_hold() {
     let env = env();
     env.write("f.1.txt", "alpha 0 1\n");
     let _instance = env.start();
-    assert!(matches!(env.worker().ready(), Reply::Job { .. }));
-    eventually("no cause", || causes(&env, "queue").is_empty());
-    let (_, out, _) = env.cli(&["why", "queue"]);
-    assert_eq!(out, "queue: nothing holds up work\n");
+    let mut worker = env.worker();
+    assert_eq!(worker.ready().attr_path(), "alpha");
+    env.write("f.2.txt", "alpha 0 2\n");
+    let cause = env.first_cause("queue", "all waiting jobs are held, the earliest until ");
+    assert_eq!(cause.path, "queue/queue_store");
+    assert!(cause.evidence[0].starts_with("1 jobs wait"), "{cause:?}");
+    assert!(cause.evidence[1].starts_with("alpha was handed out at "), "{cause:?}");
+    assert_eq!(cause.help, "orchestrator queue requeue alpha");
+    let command: Vec<_> = cause.help.split(' ').skip(1).collect();
+    assert_eq!(env.cli(&command).0, 0);
+    activity(&env);
+    assert_eq!(worker.ready().attr_path(), "alpha");
 }
 
 #[test]
@@ -40,16 +104,38 @@ fn a_paused_queue_is_named_before_its_other_causes() {
     let _instance = env.start();
     let (code, ..) = env.cli(&["queue", "pause"]);
     assert_eq!(code, 0);
-    let cause = first(&env, "queue", "paused");
-    assert_eq!(cause["path"], "orchestrator/queue/queue_console");
-    assert_eq!(cause["help"], "orchestrator queue resume");
+    let cause = env.first_cause("queue", "an operator paused hand-outs");
+    assert_eq!(cause.path, "queue/queue_console");
+    assert_eq!(cause.help, "orchestrator queue resume");
+    eventually("the cause behind it", || env.causes("queue").len() == 2);
     // The state outlives a restart of the child that reports it.
     let (code, ..) = env.cli(&["restart", "queue/queue_console", "--reason", "test"]);
     assert_eq!(code, 0);
-    first(&env, "queue", "paused");
+    env.first_cause("queue", "an operator paused hand-outs");
     let (code, ..) = env.cli(&["queue", "resume"]);
     assert_eq!(code, 0);
-    eventually("no cause", || causes(&env, "queue").is_empty());
+    env.first_cause("queue", "no fetcher file");
+}
+
+#[test]
+fn a_full_disk_names_the_file_and_the_free_bytes() {
+    SmallDisk::with(8, "why::a_full_disk_names_the_file_and_the_free_bytes", |disk| {
+        let database = disk.path().join("queue.db").display().to_string();
+        let env = env().set(&format!("queue.database={database}"));
+        env.write("f.1.txt", "alpha 0 1\n");
+        let _instance = env.start();
+        activity(&env);
+        disk.fill();
+        let more: String = (0..4_000).map(|i| format!("package{i} 1.0 1.1\n")).collect();
+        env.write("g.2.txt", more);
+        let cause = env.first_cause("queue", &format!("no space left for database {database}"));
+        assert_eq!(cause.path, "queue/queue_store");
+        let free = format!("bytes are free on the file system of {database}");
+        assert!(cause.evidence.iter().any(|fact| fact.ends_with(&free)), "{cause:?}");
+        assert!(cause.help.starts_with(&format!("df -h {database}; ")), "{cause:?}");
+        disk.free();
+        activity(&env);
+    });
 }
 
 #[test]
@@ -62,13 +148,10 @@ fn a_locked_database_names_the_file_and_how_to_find_the_holder() {
     foreign.execute("BEGIN IMMEDIATE");
     let reply = std::thread::scope(|scope| {
         let asking = scope.spawn(|| env.worker().ready());
-        let cause = first(&env, "queue", "link_down");
-        assert_eq!(cause["path"], "orchestrator/queue/queue_store");
-        assert!(
-            cause["text"].as_str().is_some_and(|text| text.contains("in use by another process")),
-            "{cause}"
-        );
-        assert!(cause["help"].as_str().is_some_and(|help| help.starts_with("fuser -v ")), "{cause}");
+        let cause = env.first_cause("queue", "in use by another process");
+        assert_eq!(cause.path, "queue/queue_store");
+        assert!(cause.evidence[0].starts_with("next attempt in "), "{cause:?}");
+        assert_eq!(cause.help, format!("fuser -v {}", env.database_path().display()));
         foreign.execute("COMMIT");
         asking.join().expect("the worker is answered")
     });
@@ -81,9 +164,9 @@ fn an_input_directory_that_is_away_is_named() {
     let _instance = env.start();
     let away = env.path().join("away");
     fs::rename(env.input_dir(), &away).expect("move the directory");
-    let cause = first(&env, "queue", "link_down");
-    assert_eq!(cause["path"], "orchestrator/queue/inotify");
-    assert!(cause["help"].as_str().is_some_and(|help| help.starts_with("ls -ld ")), "{cause}");
+    let cause = env.first_cause("queue", "input directory is gone");
+    assert_eq!(cause.path, "queue/inotify");
+    assert_eq!(cause.help, format!("ls -ld {}", env.input_dir().display()));
 }
 
 #[test]
@@ -94,26 +177,42 @@ fn a_broker_that_is_away_is_named_with_the_next_attempt() {
         .set("provenance.sqlite.path=provenance.db");
     let _instance = env.spawn();
     eventually("the endpoint", || env.snapshot().is_some());
-    let cause = first(&env, "provenance", "link_down");
-    assert!(cause["text"].as_str().is_some_and(|text| text.starts_with("amqp to ")), "{cause}");
+    let cause = env.first_cause("provenance", "amqp to ");
+    assert!(cause.text.contains("127.0.0.1:1// is down: "), "{cause:?}");
+    assert!(cause.evidence[0].starts_with("next attempt in "), "{cause:?}");
     assert!(
-        cause["evidence"][0].as_str().is_some_and(|text| text.starts_with("next attempt in ")),
-        "{cause}"
+        cause.help.starts_with("rabbitmqctl status; ") && cause.help.contains("127.0.0.1:1"),
+        "{cause:?}"
     );
 }
 
 #[test]
 fn a_child_that_fails_again_and_again_is_named() {
-    let env = env().set("admin.chaos=true");
+    let env = env();
     let _instance = env.start();
     for round in 1..=3 {
-        env.actor_command("queue/housekeeper", "panic");
+        inject(&env, "queue/housekeeper", "panic");
         let restarts = || env.node("queue/housekeeper")["restarts"].as_u64();
         eventually("a restart", || restarts() == Some(round));
         eventually("it runs", || env.node("queue/housekeeper")["state"] == "running");
     }
     // A failed child takes those after it along; they are no causes.
-    let cause = first(&env, "queue", "crash_loop");
-    assert_eq!(cause["path"], "orchestrator/queue/housekeeper");
-    assert!(cause["text"].as_str().is_some_and(|text| text.contains("panicked")), "{cause}");
+    let cause = env.first_cause("queue", "failed 3 times within a minute");
+    assert_eq!(cause.path, "queue/housekeeper");
+    assert_eq!(cause.evidence.len(), 3, "{cause:?}");
+    assert!(cause.evidence.iter().all(|exit| exit.starts_with("panicked")), "{cause:?}");
+    assert_eq!(cause.help, "orchestrator tail queue/housekeeper --kind exited");
+}
+
+#[test]
+fn a_thread_that_is_stuck_is_named() {
+    let env = env();
+    let _instance = env.start();
+    inject(&env, "queue/fetcher_watcher", "freeze");
+    // All children of an arbiter stand still with it.
+    let cause = env.first_cause("queue", "its arbiter ");
+    assert!(cause.path.starts_with("queue"), "{cause:?}");
+    assert!(cause.evidence[0].starts_with("no progress for "), "{cause:?}");
+    assert!(cause.help.starts_with("orchestrator tree queue"), "{cause:?}");
+    eventually("it thaws", || env.causes("queue").iter().all(|cause| !cause.text.contains("arbiter")));
 }

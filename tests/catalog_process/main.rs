@@ -7,3 +7,4 @@ mod plan;
 mod polling;
 mod rules;
 mod session;
+mod why;

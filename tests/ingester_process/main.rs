@@ -12,3 +12,4 @@ mod panics;
 mod port;
 mod slow_worker;
 mod tools;
+mod why;

@@ -7,3 +7,4 @@ mod kills;
 mod on_complete;
 mod outages;
 mod queues;
+mod why;

@@ -2,9 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use crate::queue_state::QueueState;
-
-use crate::lease::Lease;
+use crate::{lease::Lease, queue_state::QueueState};
 
 /// A stop was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

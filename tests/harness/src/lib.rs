@@ -31,6 +31,7 @@ mod redis;
 mod small_disk;
 mod test_env;
 mod tree;
+mod why;
 mod worker;
 mod zmtp;
 
@@ -56,6 +57,7 @@ pub use redis::{Redis, free_port};
 pub use small_disk::SmallDisk;
 pub use test_env::TestEnv;
 pub use tree::{Link, Snapshot};
+pub use why::PrintedCause;
 pub use worker::{Reply, Worker};
 pub use zmtp::ZmtpPeer;
 

@@ -1,0 +1,30 @@
+//! `orchestrator why` for the producer subsystem.
+
+use orchestrator_harness::{Faktory, MongoDb, ProducerEnv, Tanglenomicon, eventually};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
+
+#[test]
+fn a_lease_of_another_producer_is_named() {
+    let (database, queue) = (MongoDb::start(), Faktory::start(&["--push-latency-ms", "40"]));
+    let all = Tanglenomicon { tangles: vec![(2, 26), (3, 16)], ..Tanglenomicon::small() };
+    all.fill(&database);
+    let env =
+        || ProducerEnv::new(BINARY, &database, &queue).set("producer.page_size=1").set("producer.chunk=10");
+    let first = env();
+    let working = first.start();
+    eventually("the first to push", || {
+        first.base().why("producer").contains("nothing holds up work: last job ")
+    });
+    let second = env();
+    let _waiting = second.start();
+    let cause = second.base().first_cause("producer", "another producer has the lease");
+    assert_eq!(cause.path, "producer/stencil_producer");
+    // The holder's name has the number of its process.
+    let holder = format!("{}", working.pid());
+    assert!(cause.evidence[0].contains(&holder) && cause.evidence[0].contains(" has the lease"), "{cause:?}");
+    assert!(cause.evidence[1].starts_with("it ends in "), "{cause:?}");
+    assert_eq!(cause.help, "orchestrator producer status; stop the other producer");
+    assert!(working.terminate().success());
+    eventually("the second to push", || second.base().why("producer").contains("last job "));
+}
