@@ -102,11 +102,15 @@ fn jobs_that_are_all_held_name_the_first_and_how_to_end_its_hold() {
 fn a_paused_queue_is_named_before_its_other_causes() {
     let env = env();
     let _instance = env.start();
-    let (code, ..) = env.cli(&["queue", "pause"]);
+    let (code, ..) = env.cli(&["queue", "pause", "--reason", "new disk"]);
     assert_eq!(code, 0);
     let cause = env.first_cause("queue", "an operator paused hand-outs");
     assert_eq!(cause.path, "queue/queue_console");
     assert_eq!(cause.help, "orchestrator queue resume");
+    assert!(
+        cause.evidence[0].starts_with("pause by ") && cause.evidence[0].ends_with(": new disk"),
+        "{cause:?}"
+    );
     eventually("the cause behind it", || env.causes("queue").len() == 2);
     // The state outlives a restart of the child that reports it.
     let (code, ..) = env.cli(&["restart", "queue/queue_console", "--reason", "test"]);

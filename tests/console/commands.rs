@@ -77,7 +77,10 @@ async fn pause_and_resume_commands_change_the_state() {
     command(&browser, "resume", "done").await;
     browser.until("it to run", &format!("{row}.dataset.state === 'running'")).await;
     browser.go("#/").await;
-    browser.until("no cause", &format!("{cause}.includes('Nothing holds up work')")).await;
+    browser.until("the next cause", &format!("{cause}.includes('queue/reader: no fetcher file in ')")).await;
+    env.write("f.1.txt", "alpha 0 1\n");
+    let quiet = "Nothing holds up work: no job since the start; more work waits";
+    browser.until("no cause", &format!("{cause}.includes('{quiet}')")).await;
     browser.close().await;
 }
 

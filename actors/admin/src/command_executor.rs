@@ -1,7 +1,10 @@
 //! The execution of commands, to children and to consoles. Every command is authorised, executed and recorded in the audit log. A command
 //! that cannot be recorded is refused.
 
+use std::collections::BTreeMap;
+
 use orchestrator_supervise::{Command, ConsoleRequest, Origin, State, StopToken, Tree, sanitize};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{
@@ -18,6 +21,8 @@ pub(crate) struct CommandExecutor<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) audit: &'a Audit,
     pub(crate) metrics: &'a AdminMetrics,
+    /// Operator and reason of each console's `pause` that was not resumed, by path.
+    pub(crate) console_pauses: &'a Mutex<BTreeMap<String, String>>,
     /// The endpoint's own path.
     pub(crate) own_path: &'a str,
     /// Cancelled when the endpoint has to stop.
@@ -168,7 +173,22 @@ impl CommandExecutor<'_> {
             answer.0.message = format!("`{verb}` of `{path}`: {}", answer.0.message);
             answer
         })?;
-        Ok(reply?)
+        let answer = reply?;
+        self.record_pause(&entry.record);
+        Ok(answer)
+    }
+
+    /// Records who paused a child by its console, which gives no event.
+    fn record_pause(&self, record: &Record) {
+        let mut pauses = self.console_pauses.lock();
+        match record.verb.as_str() {
+            "pause" => {
+                let reason = if record.reason.is_empty() { "no reason given" } else { &record.reason };
+                pauses.insert(record.path.clone(), format!("pause by {}: {reason}", record.who));
+            }
+            "resume" => _ = pauses.remove(&record.path),
+            _ => {}
+        }
     }
 
     /// Returns true if the child at `path` is the endpoint or a supervisor above it.

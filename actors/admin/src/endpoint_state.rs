@@ -1,6 +1,7 @@
 //! State of the endpoint that all incarnations share.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -30,6 +31,8 @@ pub(crate) struct EndpointState {
     pub(crate) started_ms: OnceLock<u64>,
     pub(crate) history: Mutex<History>,
     history_path: Option<PathBuf>,
+    /// Operator and reason of each console's `pause` that was not resumed, by path.
+    pub(crate) console_pauses: Mutex<BTreeMap<String, String>>,
 }
 
 impl EndpointState {
@@ -48,6 +51,7 @@ impl EndpointState {
             started_ms: OnceLock::new(),
             history: Mutex::new(History::new(LIMIT_BYTES)),
             history_path: config.history_path().map(Path::to_owned),
+            console_pauses: Mutex::default(),
         })
     }
 

@@ -39,6 +39,7 @@ impl HandlerContext {
         CommandExecutor {
             tree: &self.tree,
             audit: &self.state.audit,
+            console_pauses: &self.state.console_pauses,
             metrics: &self.metrics,
             own_path: &self.own_path,
             stop: &self.stop,

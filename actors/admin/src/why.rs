@@ -40,7 +40,8 @@ pub(crate) async fn part(
 fn answer(context: &HandlerContext, snapshot: &TreeSnapshot, branches: &[NodeSnapshot]) -> HttpResponse {
     let at_ms = snapshot.captured_at_ms;
     let waiting = Waiting::of(&snapshot.root, at_ms);
-    let facts = Facts { waiting, ..Facts::of(&context.tree.events(0), at_ms) };
+    let console_pauses = context.state.console_pauses.lock().clone();
+    let facts = Facts { waiting, console_pauses, ..Facts::of(&context.tree.events(0), at_ms) };
     let own = &context.own_path;
     let subsystems = branches.iter().map(|branch| describe(branch, &facts, at_ms, own)).collect();
     HttpResponse::Ok().json(Why { at_ms, subsystems })
@@ -51,6 +52,8 @@ fn answer(context: &HandlerContext, snapshot: &TreeSnapshot, branches: &[NodeSna
 struct Facts {
     /// The last pause or stop of each child that succeeded: time, and operator with reason.
     commands: BTreeMap<String, (u64, String)>,
+    /// Operator and reason of each console's pause.
+    console_pauses: BTreeMap<String, String>,
     /// Recent exits of each child, oldest first.
     exits: BTreeMap<String, Vec<String>>,
     /// Children that wait for each other.
@@ -140,7 +143,9 @@ fn deadlocked(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
 /// An operator paused or stopped the child, or what it hands out.
 fn steered(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
     if let Some(blocker) = node.blocker.as_ref().filter(|blocker| blocker.kind == "paused") {
-        return Some(reported(node, blocker));
+        let cause = reported(node, blocker);
+        let by = facts.console_pauses.get(&node.path).cloned();
+        return Some(Cause { evidence: by.into_iter().chain(cause.evidence).collect(), ..cause });
     }
     let command = facts.commands.get(&node.path);
     let cause = match node.state.as_str() {

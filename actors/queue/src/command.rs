@@ -49,8 +49,11 @@ pub enum QueueCommand {
     },
     /// Stop handing out jobs until `resume`; workers get NOJOBS, and their DONE lines still count
     ///
-    /// Example: orchestrator queue pause
+    /// Example: orchestrator queue pause --reason "new disk"
     Pause {
+        /// Reason, recorded in the audit log and shown by `orchestrator why`
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        reason: String,
         #[command(flatten)]
         form: OutputFormat,
     },
@@ -83,7 +86,7 @@ pub(crate) async fn run(command: &QueueCommand, context: &mut Context<'_>) -> Re
         QueueCommand::Peek { n, form } => ("peek", json!({ "n": n }), form),
         QueueCommand::Stats { form } => ("stats", json!({}), form),
         QueueCommand::Requeue { attr_path, form } => ("requeue", json!({ "attr_path": attr_path }), form),
-        QueueCommand::Pause { form } => ("pause", json!({}), form),
+        QueueCommand::Pause { reason, form } => ("pause", json!({ "reason": reason }), form),
         QueueCommand::Resume { form } => ("resume", json!({}), form),
     };
     let answer = context.ask(CONSOLE, verb, &args, *form).await?;

@@ -1,6 +1,6 @@
 //! `GET /v1/why`: each situation is named with its evidence and the command that helps.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use orchestrator_subsystem::wire::{Cause, Why};
 use orchestrator_supervise::{Command, Origin, testing::eventually};
@@ -20,6 +20,11 @@ async fn first(site: &Site) -> Cause {
     causes.into_iter().next().expect("a cause")
 }
 
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    u64::try_from(since.as_millis()).unwrap()
+}
+
 fn alice(reason: &str) -> Origin {
     Origin { by: "alice".to_owned(), reason: reason.to_owned() }
 }
@@ -33,6 +38,51 @@ fn nothing_is_held_up_in_a_healthy_tree() {
         let paths: Vec<_> = why.subsystems.iter().map(|branch| branch.path.as_str()).collect();
         assert_eq!(paths, ["test/demo", "test/admin"]);
         assert_eq!(site.get("/v1/why/missing").await.error().0, 404);
+    });
+}
+
+#[test]
+fn without_causes_the_last_work_or_the_idle_time_is_named() {
+    site::run(|site| async move {
+        let branch = || async {
+            let reply = site.get("/v1/why/demo").await;
+            let why: Why = serde_json::from_str(&reply.body).unwrap();
+            why.subsystems.into_iter().next().unwrap()
+        };
+        let quiet = branch().await;
+        assert_eq!((quiet.last_work, quiet.activity.as_str()), (None, ""), "no child counts work");
+        let vitals = site.tree.vitals("demo/store").unwrap();
+        vitals.set_work_unit("row");
+        vitals.record_work();
+        let busy = branch().await;
+        assert!(busy.activity.starts_with("last row 0."), "{busy:?}");
+        let done = busy.last_work.unwrap().at_ms.unwrap();
+        eventually("the branch is idle", || now_ms() > done + 1_000).await;
+        let idle = branch().await;
+        assert_eq!(idle.idle_since_ms, Some(done));
+        assert!(
+            idle.activity.starts_with("idle since ") && idle.activity.contains(": nothing waits; last row ")
+        );
+        vitals.set_work_waits(true);
+        let waiting = branch().await;
+        assert_eq!(waiting.idle_since_ms, None);
+        assert!(waiting.activity.ends_with(" s ago; more work waits"), "{waiting:?}");
+    });
+}
+
+#[test]
+fn a_branch_that_is_not_ready_names_the_first_child_that_is_not() {
+    site::run(|site| async move {
+        site.link.connecting(3);
+        let cause = first(&site).await;
+        assert_eq!((cause.kind.as_str(), cause.path.as_str()), ("not_ready", "test/demo"));
+        assert_eq!(cause.text, "not ready because of demo/store: fake to fake:1 is connecting");
+        assert_eq!(cause.help, "orchestrator tree demo/store");
+        // A cause of a child says more.
+        site.link.down("connection refused", Duration::from_secs(5));
+        assert_eq!(first(&site).await.kind, "link_down");
+        site.link.up();
+        assert_eq!(causes(&site).await, []);
     });
 }
 
@@ -118,8 +168,15 @@ fn a_subsystem_reports_its_own_cause_until_it_works_again() {
         assert_eq!((cause.kind.as_str(), cause.text.as_str()), ("no_mapping", "no mapping in Redis"));
         assert_eq!(cause.help, "post a mapping to the controller");
         let began = cause.since_ms;
-        vitals.set_blocker("no_mapping", "still no mapping in Redis\u{1b}[2J", "post a mapping");
+        let facts: Vec<_> = (0..9).map(|n| format!("fact {n}\n")).collect();
+        vitals.set_blocker_with("no_mapping", "still no mapping in Redis\u{1b}[2J", &facts, "post\n");
         let cause = first(&site).await;
+        assert_eq!(
+            cause.evidence,
+            [r"fact 0\n", r"fact 1\n", r"fact 2\n", r"fact 3\n"],
+            "bounded and escaped"
+        );
+        assert_eq!(cause.help, r"post\n");
         assert_eq!(cause.since_ms, began, "the same cause goes on");
         assert!(!cause.text.contains('\u{1b}'), "{cause:?}");
         vitals.clear_blocker();
