@@ -11,7 +11,7 @@ use actix_web::{
 use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
 use orchestrator_supervise::{BlockerSnapshot, CommandError, Event, EventKind, NodeSnapshot, TreeSnapshot};
 
-use self::activity::Activity;
+use self::activity::{Activity, seconds};
 use crate::{api_error::ApiError, handler_context::HandlerContext, readiness, waiting::Waiting};
 
 /// Restarts within [`CRASH_LOOP_MS`] after which a child counts as failing again and again.
@@ -244,8 +244,4 @@ fn overflowing(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
     let evidence = kind.into_iter().chain(facts.waiting.for_child(&node.path).iter().cloned()).collect();
     let help = format!("orchestrator top {} --once", short(node));
     Some(Cause { evidence, ..at(node, "mailbox_full", text, help) })
-}
-
-fn seconds(ms: u64) -> f64 {
-    std::time::Duration::from_millis(ms).as_secs_f64()
 }

@@ -78,6 +78,7 @@
 mod activity;
 mod arbiter;
 mod block_on;
+mod blocker;
 mod body;
 mod build;
 mod cell;
@@ -125,9 +126,11 @@ mod validate;
 mod vitals;
 mod wait_graph;
 mod waits;
+mod work_log;
 
 pub use actix::Message;
 pub use block_on::block_on;
+pub use blocker::Blocker;
 pub use child::{Answer, Child, ChildCx, Handle};
 pub use command::Command;
 pub use console::{ConsoleError, ConsoleReply, ConsoleRequest};
@@ -159,8 +162,9 @@ pub use text::{TEXT_MAX, escape_json, is_escaped, sanitize, sanitize_to};
 pub use timing::Timing;
 pub use tokio_util::sync::CancellationToken as StopToken;
 pub use tree::{CONSOLE_TIMEOUT, CommandError, ConsoleCallError, Origin, StateChange, Tree};
-pub use vitals::{Blocker, LABELS_MAX, LastExit, LastWork, Note, OTHER_LABEL, Vitals};
+pub use vitals::{LABELS_MAX, LastExit, Note, OTHER_LABEL, Vitals};
 pub use wait_graph::{DEADLOCK_AFTER_MS, WaitGraph};
+pub use work_log::LastWork;
 
 /// The example of the page is compiled and run with the tests.
 #[cfg(doctest)]

@@ -1,9 +1,8 @@
 //! State of one child that can be read without asking it: written by its runner and handlers, read by tree and metrics.
 
-mod blocker;
 mod crash;
 mod registration;
-mod work_log;
+mod reports;
 
 use std::{
     sync::{
@@ -16,12 +15,11 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use self::work_log::WorkLog;
-pub use self::{blocker::Blocker, work_log::LastWork};
 use crate::{
     Exit,
     activity::Activity,
     arbiter::Heartbeat,
+    blocker::CurrentBlocker,
     crash_log::CrashLog,
     event::{EventKind, EventLog, now_ms},
     in_progress::{WorkGuard, WorkInProgress},
@@ -32,6 +30,7 @@ use crate::{
     state::State,
     text::sanitize,
     timing::Timing,
+    work_log::WorkLog,
 };
 
 /// Last exit of a child.
@@ -80,7 +79,7 @@ pub struct Vitals {
     link: Mutex<Option<Arc<LinkEntry>>>,
     metrics: Mutex<Vec<Metric>>,
     note: Mutex<Option<Note>>,
-    blocker: Mutex<Option<Blocker>>,
+    blocker: CurrentBlocker,
     work_log: WorkLog,
     timings: Mutex<Vec<Timing>>,
     heartbeat: OnceLock<Arc<Heartbeat>>,
@@ -107,7 +106,7 @@ impl Vitals {
             link: Mutex::new(None),
             metrics: Mutex::new(Vec::new()),
             note: Mutex::new(None),
-            blocker: Mutex::new(None),
+            blocker: CurrentBlocker::default(),
             work_log: WorkLog::default(),
             timings: Mutex::new(Vec::new()),
             heartbeat: OnceLock::new(),

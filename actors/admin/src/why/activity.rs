@@ -4,7 +4,6 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use orchestrator_supervise::{NodeSnapshot, WorkSnapshot};
 
-use super::seconds;
 use crate::timestamp::rfc3339;
 
 /// Time without finished work after which a branch without waiting work is idle.
@@ -54,6 +53,10 @@ fn text(last: &WorkSnapshot, idle_since_ms: Option<u64>, now_ms: u64) -> String 
         None if last.waits => format!("{done}; more work waits"),
         None => done,
     }
+}
+
+pub(super) fn seconds(ms: u64) -> f64 {
+    Duration::from_millis(ms).as_secs_f64()
 }
 
 #[cfg(test)]

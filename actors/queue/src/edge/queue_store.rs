@@ -13,6 +13,7 @@
 mod blockers;
 mod replaced;
 mod stopped;
+mod waiting;
 
 use std::{
     sync::{
@@ -140,7 +141,6 @@ impl QueueStore {
         loop {
             match SqliteStore::open(&self.config.database, self.config.store_options()) {
                 Ok(store) => {
-                    cx.vitals.clear_blocker();
                     reconnect.connected();
                     return Ok(Some(store));
                 }
@@ -241,8 +241,7 @@ impl Incarnation<'_> {
             if matches!(error, StorageError::Full { .. }) {
                 // On a small disk the log may use the space; once moved, its pages are reused.
                 let _ = self.store.checkpoint_final();
-                self.full_at = Some(Instant::now());
-                blockers::report_full(&self.cx.vitals, error);
+                self.report_full(error);
             }
             let delay = self.reconnect.failed(Fault::from_error(error).to_string());
             return if pause(&self.cx.stop, delay) { Err(Stopped::StopRequested) } else { Ok(()) };

@@ -1,43 +1,13 @@
 //! Reasons why no job is handed out, reported to `GET /v1/why`.
 
-use std::{borrow::Cow, path::Path, time::Duration};
+use std::{borrow::Cow, path::Path};
 
 use orchestrator_supervise::Vitals;
 
-use super::Incarnation;
-use crate::{
-    edge::unix_time::unix_time,
-    storage::{HeldJobs, StorageError, Waiting},
-};
+use crate::storage::{HeldJobs, StorageError};
 
-/// Time for which a full disk stays reported after the last failure, because small writes may
-/// succeed in between.
-const FULL_REPORTED: Duration = Duration::from_secs(2);
-
-impl Incarnation<'_> {
-    /// Reports whether jobs wait, and whether all of them are held. Called once a second.
-    pub(super) fn report_waiting(&mut self) {
-        if self.full_at.is_some_and(|at| at.elapsed() < FULL_REPORTED) {
-            return;
-        }
-        self.full_at = None;
-        let vitals = &self.cx.vitals;
-        match self.store.waiting(unix_time()) {
-            Ok(Waiting::Held(held)) => {
-                vitals.set_work_waits(true);
-                report_held(vitals, &held, self.spec.config.hold_secs);
-            }
-            Ok(waiting) => {
-                vitals.set_work_waits(waiting == Waiting::Ready);
-                vitals.clear_blocker();
-            }
-            // The next transaction reports it.
-            Err(error) => tracing::debug!(%error, "cannot read the waiting jobs"),
-        }
-    }
-}
-
-fn report_held(vitals: &Vitals, held: &HeldJobs, hold_secs: u32) {
+/// Reports that all waiting jobs are held.
+pub(super) fn report_held(vitals: &Vitals, held: &HeldJobs, hold_secs: u32) {
     let HeldJobs { attr_path, started, until, jobs } = held;
     let text = format!("all waiting jobs are held, the earliest until {until}");
     let evidence = [

@@ -1,0 +1,55 @@
+//! Reports of a child about its work: why it does none, and when it has finished some.
+
+use super::Vitals;
+use crate::{blocker::Blocker, work_log::LastWork};
+
+impl Vitals {
+    /// Reports why the child does no work although it runs, and what helps; `GET /v1/why` shows it. The start of a cause
+    /// that is reported again stays. It ends by [`Vitals::clear_blocker`], or with the incarnation.
+    pub fn set_blocker(&self, kind: &'static str, text: impl AsRef<str>, help: impl AsRef<str>) {
+        self.set_blocker_with(kind, text, &[], help);
+    }
+
+    /// Like [`Vitals::set_blocker`], with up to four facts that support the cause. Texts are escaped and limited by
+    /// [`sanitize`](crate::sanitize).
+    pub fn set_blocker_with(
+        &self,
+        kind: &'static str,
+        text: impl AsRef<str>,
+        evidence: &[String],
+        help: impl AsRef<str>,
+    ) {
+        self.blocker.set(kind, text.as_ref(), evidence, help.as_ref());
+    }
+
+    /// Reports that the child works again, or that nothing keeps it from it.
+    pub fn clear_blocker(&self) {
+        self.blocker.clear();
+    }
+
+    /// Returns the reported reason why the child does no work.
+    pub fn blocker(&self) -> Option<Blocker> {
+        self.blocker.get()
+    }
+
+    /// Declares that the child finishes units of work, for example `job`. `GET /v1/why` shows the time of the last one. The
+    /// first declaration stays.
+    pub fn set_work_unit(&self, unit: &'static str) {
+        self.work_log.set_unit(unit);
+    }
+
+    /// Records that the child has just finished units of work. It reads the clock, so a child calls it once a batch.
+    pub fn record_work(&self) {
+        self.work_log.record();
+    }
+
+    /// Reports whether work waits in the child, besides the messages in its mailboxes. Ends with the incarnation.
+    pub fn set_work_waits(&self, waits: bool) {
+        self.work_log.set_waits(waits);
+    }
+
+    /// Returns the last finished work; None if the child has declared no unit.
+    pub fn last_work(&self) -> Option<LastWork> {
+        self.work_log.last()
+    }
+}
