@@ -13,7 +13,7 @@
 //! | slow worker | `tests/ingester_process/why.rs::a_worker_that_reads_nothing_is_named_with_its_bytes` |
 //! | no mapping | `tests/ingester_process/why.rs::an_ingester_without_a_mapping_names_the_key_and_redis` |
 //! | crash loop | [`a_child_that_fails_again_and_again_is_named`] |
-//! | deadlocked pair | `actors/admin/tests/endpoint/why.rs` |
+//! | deadlocked pair | `actors/admin/tests/endpoint/waits.rs::a_deadlocked_pair_is_named_first_until_the_asks_time_out` |
 //! | stuck thread | [`a_thread_that_is_stuck_is_named`] |
 //! | no fetcher files | [`a_directory_without_fetcher_files_names_the_expected_form`] |
 
