@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use orchestrator_subsystem::{
     CommandError, OutputFormat,
-    wire::{SubsystemCauses, Why},
+    wire::{SubsystemCauses, Why, why_url},
 };
 
 use crate::cli::client::Client;
@@ -14,8 +14,7 @@ pub(super) async fn run(
     form: OutputFormat,
     client: &Client,
 ) -> Result<String, CommandError> {
-    let route =
-        path.map_or_else(|| "/v1/why".to_owned(), |path| format!("/v1/why/{}", path.trim_matches('/')));
+    let route = why_url(path);
     let answer = client.get(&route).await?;
     if form.json {
         return Ok(form.print(&answer));

@@ -185,6 +185,19 @@ pub fn console_url(path: &str, verb: &str) -> String {
     format!("/v1/consoles/{}/{}", encode(path), encode(verb))
 }
 
+/// Returns `/v1/why` or `/v1/why/{path}`.
+pub fn why_url(path: Option<&str>) -> String {
+    path.map_or_else(|| "/v1/why".to_owned(), |path| format!("/v1/why/{}", encode(path)))
+}
+
+/// Returns `/v1/history` for some metrics of the child at `path` since a time in milliseconds. With `sum`, the values of the child and its
+/// descendants are added up.
+pub fn history_url(path: &str, metrics: &[&str], since_ms: u64, sum: bool) -> String {
+    let metrics: Vec<_> = metrics.iter().map(|metric| encode(metric)).collect();
+    let sum = if sum { "&sum=true" } else { "" };
+    format!("/v1/history?path={}&metric={}&since={since_ms}{sum}", encode(path), metrics.join(","))
+}
+
 /// Percent-encodes all bytes but unreserved characters and slashes. Leading and trailing slashes are dropped.
 fn encode(path: &str) -> String {
     let mut url = String::with_capacity(path.len());
@@ -209,6 +222,12 @@ mod tests {
         assert_eq!(tree_url(Some("/queue/a b?#é/")), "/v1/tree/queue/a%20b%3F%23%C3%A9");
         assert_eq!(actor_url("queue/fetcher_watcher", "pause"), "/v1/actors/queue/fetcher_watcher/pause");
         assert_eq!(console_url("queue/queue_console", "ls"), "/v1/consoles/queue/queue_console/ls");
+        assert_eq!(why_url(Some("queue/a b")), "/v1/why/queue/a%20b");
+        assert_eq!(
+            history_url("o/a&b", &["x", "y"], 7, false),
+            "/v1/history?path=o/a%26b&metric=x,y&since=7"
+        );
+        assert_eq!(history_url("o", &["x"], 0, true), "/v1/history?path=o&metric=x&since=0&sum=true");
     }
 
     #[test]
