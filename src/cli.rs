@@ -48,7 +48,7 @@ pub(crate) enum ClientCommand {
     Top(TopArguments),
     /// Follow the events of the tree: starts, exits, restarts, connections, commands
     ///
-    /// Example: orchestrator tail queue --kind exited,commanded
+    /// Example: orchestrator tail queue --kind exited,commanded --text "disk full"
     Tail(TailArguments),
     /// Explain why work is delayed: the causes, most important first, each with a command that helps
     ///

@@ -26,6 +26,9 @@ pub(crate) struct TailArguments {
     /// Show only events of these kinds, e.g. exited,commanded
     #[arg(long, value_delimiter = ',', value_name = "KIND")]
     kind: Vec<String>,
+    /// Show only events whose line of text contains this text; case does not matter
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
     /// Show this number of past events first
     #[arg(short = 'n', long, default_value_t = 10, value_name = "N")]
     last: u64,
@@ -44,6 +47,8 @@ struct Tail<'a> {
     /// Full path of the child whose events are shown.
     path: String,
     kinds: BTreeSet<&'a str>,
+    /// Text that a line contains, in lower case.
+    text: Option<String>,
     /// Number of the last event received.
     seen: u64,
     /// Number of the event after which to exit.
@@ -63,6 +68,7 @@ pub(crate) async fn run(
         out,
         path: tree.root.path,
         kinds: arguments.kind.iter().map(String::as_str).collect(),
+        text: arguments.text.as_ref().map(|text| text.to_lowercase()),
         seen: tree.seq.saturating_sub(arguments.last),
         until: arguments.no_follow.then_some(tree.seq),
     };
@@ -112,11 +118,11 @@ impl Tail<'_> {
         let seq = value["seq"].as_u64().unwrap_or(self.seen);
         // The numbers of a new process begin at 1, so `seen` may decrease.
         self.seen = seq;
-        if self.is_selected(&value) {
-            match known {
-                Some(event) if !self.arguments.json => writeln!(self.out, "{}", line(&event, &value))?,
-                _ => writeln!(self.out, "{}", output::json(&value))?,
-            }
+        // An event of a newer version has no text.
+        let line = known.map_or_else(|| output::json(&value), |event| line(&event, &value));
+        if self.is_selected(&value) && self.contains_text(&line) {
+            let line = if self.arguments.json { output::json(&value) } else { line };
+            writeln!(self.out, "{line}")?;
             self.out.flush()?;
         }
         Ok(())
@@ -137,6 +143,10 @@ impl Tail<'_> {
             self.out.flush()?;
         }
         Ok(())
+    }
+
+    fn contains_text(&self, line: &str) -> bool {
+        self.text.as_ref().is_none_or(|text| line.to_lowercase().contains(text))
     }
 
     fn is_selected(&self, event: &Value) -> bool {
