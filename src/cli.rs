@@ -5,6 +5,7 @@ mod crashes;
 mod event_stream;
 pub(crate) mod exit_code;
 mod graph;
+mod open;
 mod tail;
 pub(crate) mod target;
 #[cfg(test)]
@@ -50,6 +51,13 @@ pub(crate) enum ClientCommand {
     ///
     /// Example: orchestrator tail queue --kind exited,commanded --text "disk full"
     Tail(TailArguments),
+    /// Print the address of the web console
+    ///
+    /// Example: orchestrator open | xargs xdg-open
+    Open {
+        #[command(flatten)]
+        format: OutputFormat,
+    },
     /// Explain why work is delayed: the causes, most important first, each with a command that helps
     ///
     /// Example: orchestrator why queue
@@ -104,7 +112,10 @@ impl ClientCommand {
     /// Returns true if the command prints the response as JSON.
     fn prints_json(&self) -> bool {
         let format = match self {
-            Self::Tree { format, .. } | Self::Why { format, .. } | Self::Crashes { format, .. } => format,
+            Self::Tree { format, .. }
+            | Self::Why { format, .. }
+            | Self::Crashes { format, .. }
+            | Self::Open { format } => format,
             Self::Top(arguments) => &arguments.format,
             Self::Restart(args)
             | Self::Stop(args)
@@ -176,6 +187,7 @@ async fn request(command: &ClientCommand, client: &Client) -> Result<String, Com
         ClientCommand::Tree { path, format } => tree(path.as_deref(), *format, client).await,
         ClientCommand::Why { path, format } => why::run(path.as_deref(), *format, client).await,
         ClientCommand::Crashes { path, format } => crashes::run(path.as_deref(), *format, client).await,
+        ClientCommand::Open { format } => open::run(*format, client).await,
         ClientCommand::Graph { path } => graph(path.as_deref(), client).await,
         ClientCommand::Restart(args) => control("restart", args, client).await,
         ClientCommand::Stop(args) => control("stop", args, client).await,

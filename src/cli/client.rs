@@ -38,6 +38,11 @@ impl Client {
         Self { address, token, raw }
     }
 
+    /// Returns the address of the endpoint.
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
     /// Sends a GET request.
     pub(crate) async fn get(&self, route: &str) -> Result<Value, CommandError> {
         self.exchange(Method::GET, route, String::new(), READ_TIMEOUT).await

@@ -4,6 +4,7 @@ mod access;
 mod crashes;
 mod events;
 mod history;
+mod open;
 mod overload;
 mod views;
 mod why;
