@@ -45,6 +45,8 @@ pub(crate) enum ClientCommand {
     },
     /// Watch the children: state, restarts, mailbox depth, rate, handling time and connection
     ///
+    /// On a terminal, this is a full screen with details, charts and commands; `?` shows its keys. Otherwise, tables are printed.
+    ///
     /// Example: orchestrator top queue --sort rate --interval 1
     Top(TopArguments),
     /// Follow the events of the tree: starts, exits, restarts, connections, commands

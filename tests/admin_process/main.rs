@@ -1,8 +1,9 @@
-//! The admin endpoint of the real binary: access, events, overload, and the views of the command line.
+//! The admin endpoint of the real binary: access, events, overload, the views of the command line and its full screen.
 
 mod access;
 mod crashes;
 mod events;
+mod full_screen;
 mod history;
 mod open;
 mod overload;

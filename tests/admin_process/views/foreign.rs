@@ -7,6 +7,7 @@ use std::{
     thread,
 };
 
+use orchestrator_harness::PtyProgram;
 use orchestrator_supervise::is_escaped;
 use serde_json::{Value, json};
 
@@ -79,6 +80,14 @@ fn tree() -> Value {
     json!({ "seq": 3, "captured_at_ms": 1, "uptime_ms": u64::MAX, "root": node("o", "o", &json!([child])) })
 }
 
+fn causes() -> Value {
+    let cause = json!({
+        "kind": HOSTILE_TEXT, "path": HOSTILE_TEXT, "text": HOSTILE_TEXT, "since_ms": 1, "evidence": [HOSTILE_TEXT],
+        "help": HOSTILE_TEXT,
+    });
+    json!({ "at_ms": u64::MAX, "subsystems": [{ "path": HOSTILE_TEXT, "causes": [cause] }] })
+}
+
 /// Answer of any console.
 fn status() -> Value {
     json!({
@@ -105,6 +114,8 @@ fn answer(_: &str, path: &str) -> String {
     let rows = json!([{ "fetcher": HOSTILE_TEXT, HOSTILE_TEXT: HOSTILE_TEXT }]);
     let body = match path {
         path if path.starts_with("/v1/tree") => tree(),
+        path if path.starts_with("/v1/why") => causes(),
+        path if path.starts_with("/v1/history") => json!({ "at_ms": [], "series": [] }),
         path if path.ends_with("/ls") || path.ends_with("/peek") => rows,
         path if path.contains("/consoles/") => status(),
         _ => {
@@ -114,9 +125,11 @@ fn answer(_: &str, path: &str) -> String {
     reply("200 OK", "application/json", &body.to_string())
 }
 
-const COMMANDS: [&[&str]; 17] = [
+const COMMANDS: [&[&str]; 19] = [
     &["tree"],
     &["tree", "--json"],
+    &["why"],
+    &["why", "--json"],
     &["top", "--once", "--interval", "0.1"],
     &["top", "--once", "--interval", "0.1", "--json"],
     &["tail", "--no-follow"],
@@ -163,6 +176,24 @@ fn foreign_response_text_is_escaped() {
             assert!(same, "{arguments:?} changes the value: {out}");
         }
     }
+}
+
+#[test]
+fn foreign_response_text_is_escaped_on_the_full_screen() {
+    let url = server(answer);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_orchestrator"));
+    command.args(["top", "--interval", "0.1", "--url", &url]);
+    let mut top = PtyProgram::start(&command, 160, 50);
+    top.await_text("CHILD");
+    top.type_text("j\r");
+    top.await_text("18446744073709551615, x\\u{1b}");
+    top.await_text("evidence x\\u{1b}");
+    let screen = top.screen();
+    assert!(screen.contains("\\u{1b}[2J") && screen.contains("FORGED"), "{screen}");
+    assert!(is_safe(&screen), "{screen}");
+    top.type_text("q");
+    assert!(top.wait().success());
+    assert!(top.title().is_empty(), "the title was set to {:?}", top.title());
 }
 
 /// Returns true if `value` contains `HOSTILE_TEXT` unchanged.

@@ -1,0 +1,124 @@
+//! The rows as one table of text, for pipes, `--once` and `--json`.
+
+use std::{
+    io::{IsTerminal, Write},
+    time::Duration,
+};
+
+use orchestrator_admin::ascii::format_duration;
+use orchestrator_subsystem::{CommandError, OutputFormat, columns::align, output, wire::TreeSnapshot};
+
+use crate::cli::{
+    client::Client,
+    top::{
+        request::fetch_tree,
+        rows::{Row, Sort, micros, rows},
+    },
+};
+
+/// Right-aligned columns: restarts, depth, rate, p99.
+const RIGHT: [usize; 4] = [2, 3, 4, 5];
+/// Control sequence that clears the terminal.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// Selection and form of the printed tables.
+pub(super) struct Tables<'a> {
+    pub(super) path: Option<&'a str>,
+    pub(super) sort: Sort,
+    pub(super) filter: Option<&'a str>,
+    pub(super) interval: Duration,
+    /// Prints one table and ends.
+    pub(super) once: bool,
+    pub(super) format: OutputFormat,
+}
+
+impl Tables<'_> {
+    /// Prints the table until the output is closed, or once with `--once`.
+    pub(super) async fn print(&self, client: &Client, out: &mut dyn Write) -> Result<(), CommandError> {
+        let clear = std::io::stdout().is_terminal() && !self.format.json && !self.once;
+        let mut before = fetch_tree(client, self.path).await?;
+        loop {
+            tokio::time::sleep(self.interval).await;
+            match fetch_tree(client, self.path).await {
+                Ok(now) => {
+                    let text = self.show(&before, &now);
+                    write!(out, "{}{}", if clear { CLEAR } else { "" }, output::escape_lines(&text))?;
+                    before = now;
+                }
+                Err(error) if self.once => return Err(error),
+                // The process may be restarting; the table returns with it.
+                Err(error @ (CommandError::Unreachable { .. } | CommandError::ResponseTimeout { .. })) => {
+                    writeln!(out, "{}", output::escape_lines(&error.to_string()))?;
+                }
+                Err(error) => return Err(error),
+            }
+            out.flush()?;
+            if self.once {
+                return Ok(());
+            }
+        }
+    }
+
+    fn show(&self, before: &TreeSnapshot, now: &TreeSnapshot) -> String {
+        let mut rows = rows(before, now);
+        if let Some(text) = self.filter {
+            rows.retain(|row| [&row.path, &row.state, &row.link].iter().any(|cell| cell.contains(text)));
+        }
+        rows.sort_by(|a, b| self.sort.compare(a, b));
+        if self.format.json {
+            return self.format.print(&rows);
+        }
+        table(now.uptime_ms, &rows)
+    }
+}
+
+fn table(uptime_ms: u64, rows: &[Row]) -> String {
+    let head = ["CHILD", "STATE", "RESTARTS", "DEPTH", "RATE/S", "P99", "LINK"];
+    let mut cells = vec![head.map(str::to_owned).to_vec()];
+    cells.extend(rows.iter().map(|row| match &row.peer {
+        Some(peer) => {
+            let mut cells = vec![format!("  {peer}")];
+            cells.resize(6, String::new());
+            cells.push(row.link.clone());
+            cells
+        }
+        None => vec![
+            row.path.clone(),
+            row.state.clone(),
+            row.restarts.to_string(),
+            row.depth.to_string(),
+            format!("{:.1}", row.rate),
+            micros(row.p99_us),
+            row.link.clone(),
+        ],
+    }));
+    format!("up {}\n{}", format_duration(uptime_ms), align(&cells, &RIGHT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::top::snapshots::tree;
+
+    #[test]
+    fn rows_are_filtered_and_sorted() {
+        let mut tables = Tables {
+            path: None,
+            sort: Sort::Restarts,
+            filter: None,
+            interval: Duration::from_secs(1),
+            once: true,
+            format: OutputFormat::default(),
+        };
+        let (before, now) = (tree(0, 0, 0), tree(1_000, 1_000, 40));
+        let text = tables.show(&before, &now);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "up 1s");
+        assert!(lines[2].starts_with("o/b") && lines[2].contains("backing_off"), "{text}");
+        tables.sort = Sort::Rate;
+        tables.filter = Some("running");
+        let text = tables.show(&before, &now);
+        assert!(text.lines().nth(2).unwrap().starts_with("o/a"), "{text}");
+        assert!(!text.contains("o/b") && text.contains("40.0") && text.contains("2ms"), "{text}");
+    }
+}
