@@ -73,7 +73,7 @@ pub(crate) enum ClientCommand {
     ///
     /// Example: orchestrator crashes queue/queue_store
     Crashes {
-        /// Show only this branch of the tree; the root's name is optional
+        /// Show only this child and its descendants; a leading `orchestrator/` is optional
         path: Option<String>,
         #[command(flatten)]
         format: OutputFormat,

@@ -6,6 +6,7 @@ use orchestrator_subsystem::{
     CommandError, OutputFormat, output,
     wire::{CrashReport, Crashes, SampledMetric, Samples, crashes_url},
 };
+use orchestrator_supervise::without_root;
 
 use crate::cli::{client::Client, tail};
 
@@ -39,8 +40,8 @@ fn render(crashes: &Crashes) -> String {
 }
 
 fn render_report(report: &CrashReport) -> String {
-    let path = report.path.split_once('/').map_or(report.path.as_str(), |(_, path)| path);
-    let mut text = format!("{}  {path}, incarnation {}\n", tail::time(report.at_ms), report.incarnation);
+    let (at, path) = (tail::time(report.at_ms), without_root(&report.path));
+    let mut text = format!("{at}  {path}, incarnation {}\n", report.incarnation);
     let _ = writeln!(text, "  {}: {}", report.kind, report.message);
     if let Some(location) = &report.location {
         let _ = writeln!(text, "  at {location}");

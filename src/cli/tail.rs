@@ -8,6 +8,7 @@ use orchestrator_subsystem::{
     CommandError, output,
     wire::{Event, TreeSnapshot, tree_url},
 };
+use orchestrator_supervise::is_in_branch;
 use serde_json::Value;
 
 use crate::cli::{
@@ -151,10 +152,8 @@ impl Tail<'_> {
 
     fn is_selected(&self, event: &Value) -> bool {
         let path = event["path"].as_str().unwrap_or_default();
-        let below = path.strip_prefix(self.path.as_str());
         let kind = event["event"].as_str().unwrap_or_default();
-        below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            && (self.kinds.is_empty() || self.kinds.contains(kind))
+        is_in_branch(path, self.path.as_str()) && (self.kinds.is_empty() || self.kinds.contains(kind))
     }
 }
 

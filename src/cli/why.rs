@@ -6,6 +6,7 @@ use orchestrator_subsystem::{
     CommandError, OutputFormat,
     wire::{SubsystemCauses, Why, why_url},
 };
+use orchestrator_supervise::without_root;
 
 use crate::cli::client::Client;
 
@@ -29,7 +30,7 @@ fn render(why: &Why) -> String {
 }
 
 fn render_branch(branch: &SubsystemCauses, now_ms: u64) -> String {
-    let path = short(&branch.path);
+    let path = without_root(&branch.path);
     if branch.causes.is_empty() {
         let activity = match &*branch.activity {
             "" => String::new(),
@@ -42,18 +43,13 @@ fn render_branch(branch: &SubsystemCauses, now_ms: u64) -> String {
         let age = cause
             .since_ms
             .map_or_else(String::new, |since| format!(" (for {} s)", now_ms.saturating_sub(since) / 1000));
-        let _ = writeln!(text, "  {}. {}: {}{age}", number + 1, short(&cause.path), cause.text);
+        let _ = writeln!(text, "  {}. {}: {}{age}", number + 1, without_root(&cause.path), cause.text);
         for fact in &cause.evidence {
             let _ = writeln!(text, "     evidence: {fact}");
         }
         let _ = writeln!(text, "     do: {}", cause.help);
     }
     text
-}
-
-/// A path without the root's name, as commands take it.
-fn short(path: &str) -> &str {
-    path.split_once('/').map_or(path, |(_, path)| path)
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator_supervise::{Command, ConsoleRequest, Origin, State, StopToken, Tree, sanitize};
+use orchestrator_supervise::{
+    Command, ConsoleRequest, Origin, State, StopToken, Tree, is_in_branch, sanitize,
+};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -193,8 +195,7 @@ impl CommandExecutor<'_> {
 
     /// Returns true if the child at `path` is the endpoint or a supervisor above it.
     fn includes_endpoint(&self, path: &str) -> bool {
-        let rest = self.own_path.strip_prefix(path);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        is_in_branch(self.own_path, path)
     }
 }
 

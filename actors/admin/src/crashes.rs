@@ -1,12 +1,13 @@
 //! `GET /v1/crashes` and `/v1/crashes/{path}`: reports of panics and faults, with the samples of the minute before.
 
 use actix_web::{
-    HttpResponse,
-    web::{Data, Path, block},
+    HttpRequest, HttpResponse,
+    web::{Data, Path, Query, block},
 };
 use orchestrator_subsystem::wire::{Crashes, ErrorKind};
 use orchestrator_supervise::{CommandError, CrashLog, SampledMetric, Samples};
 use parking_lot::Mutex;
+use serde::Deserialize;
 
 use crate::{
     api_error::ApiError,
@@ -18,23 +19,42 @@ use crate::{
 /// Time before a crash whose samples are in its report, in milliseconds.
 const SAMPLED_MS: u64 = 60_000;
 
-pub(crate) async fn whole(context: Data<HandlerContext>) -> Result<HttpResponse, ApiError> {
-    answer(&context, "").await
+/// Parameters of the query.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Args {
+    limit: Option<usize>,
+}
+
+pub(crate) async fn whole(
+    context: Data<HandlerContext>,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    answer(&context, "", &request).await
 }
 
 pub(crate) async fn part(
     context: Data<HandlerContext>,
     path: Path<String>,
+    request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    answer(&context, &path).await
+    answer(&context, &path, &request).await
 }
 
-async fn answer(context: &HandlerContext, path: &str) -> Result<HttpResponse, ApiError> {
+async fn answer(
+    context: &HandlerContext,
+    path: &str,
+    request: &HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    let args = Query::<Args>::from_query(request.query_string()).map_err(|error| {
+        ApiError::new(ErrorKind::BadRequest, format!("{error}: the query may have limit=NUMBER"))
+    })?;
+    let limit = args.limit.unwrap_or(usize::MAX);
     let path = context.tree.resolve(path).ok_or_else(|| CommandError::NotFound(path.to_owned()))?;
     let log = context.tree.crash_log().clone();
     add_samples(&log, &context.state.history);
     // The worker of each socket has one thread for this.
-    let found = block(move || log.reports(&path)).await;
+    let found = block(move || log.reports(&path, limit)).await;
     let (crashes, left_out) = found.map_err(|_| {
         ApiError::new(ErrorKind::Unavailable, "the endpoint is stopping: ask again once it runs")
     })?;

@@ -1,6 +1,6 @@
 //! The query of `GET /v1/events`: first event, child and kinds. No I/O.
 
-use orchestrator_supervise::{Event, EventKind, Tree};
+use orchestrator_supervise::{Event, EventKind, Tree, is_in_branch};
 
 use crate::api_error::ApiError;
 use orchestrator_subsystem::wire::ErrorKind;
@@ -55,11 +55,8 @@ impl EventQuery {
 
     /// Returns true if the query selects `event`.
     pub(crate) fn matches(&self, event: &Event) -> bool {
-        let below = |path: &String| {
-            event.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
         let kind = event.kind.name();
-        self.path.as_ref().is_none_or(below)
+        self.path.as_ref().is_none_or(|path| is_in_branch(&event.path, path))
             && (self.kinds.is_empty() || self.kinds.iter().any(|one| one == kind))
     }
 }

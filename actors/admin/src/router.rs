@@ -10,8 +10,8 @@
 //! | `GET /v1/history` | metrics of the last hour as columns; `?path=..&metric=..,..&since=MS`, `below=true` includes descendants, `sum=true` adds up their values; 400, 404 |
 //! | `GET /v1/why` | for each subsystem the causes that hold up work, the most effective first |
 //! | `GET /v1/why/{path}` | the same for one branch; 404 |
-//! | `GET /v1/crashes` | reports of panics and faults, newest first: the last 10 of each child, 4 MiB at most |
-//! | `GET /v1/crashes/{path}` | the same for one branch; 404 |
+//! | `GET /v1/crashes` | reports of panics and faults, newest first: the last 10 of each child, 4 MiB at most; `?limit=N` returns the newest N; 400 |
+//! | `GET /v1/crashes/{path}` | the same for one branch; 400, 404 |
 //! | `POST /v1/actors/{path}/{verb}` | restart, stop, start, pause, resume, and with `admin.chaos` panic and freeze; `{"reason": ".."}` -> `{path, verb, before, after}`; 202 if the command stops the endpoint itself; 400, 404, 409, 504 |
 //! | `POST /v1/consoles/{path}/{verb}` | a command of the child's console; JSON arguments -> the child's response; 400, 404, 409, 504 |
 //! | `GET /v1/info` | version, process, limits, arbiters |

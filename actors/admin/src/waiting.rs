@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use orchestrator_subsystem::wire::Cause;
-use orchestrator_supervise::{NodeSnapshot, WaitGraph, WaitSnapshot};
+use orchestrator_supervise::{NodeSnapshot, WaitGraph, WaitSnapshot, without_root};
 
 /// Most waiting children that are named as evidence.
 const NAMED_MAX: usize = 3;
@@ -49,7 +49,7 @@ impl Waiting {
 fn deadlock(path: &str, cycle: &[(&str, &WaitSnapshot)], now_ms: u64) -> Cause {
     let text = match cycle {
         [_] => "waits for itself".to_owned(),
-        [(_, own), _] => format!("waits for {}, which waits for it", short(&own.on)),
+        [(_, own), _] => format!("waits for {}, which waits for it", without_root(&own.on)),
         all => format!("{} children wait for each other in a cycle", all.len()),
     };
     let age_ms = cycle.iter().map(|(_, wait)| wait.for_ms).min().unwrap_or(0);
@@ -59,21 +59,17 @@ fn deadlock(path: &str, cycle: &[(&str, &WaitSnapshot)], now_ms: u64) -> Cause {
         text,
         since_ms: Some(now_ms.saturating_sub(age_ms)),
         evidence: cycle.iter().map(|(from, wait)| describe(from, wait)).collect(),
-        help: format!("orchestrator restart {}", short(path)),
+        help: format!("orchestrator restart {}", without_root(path)),
     }
 }
 
-/// Describes a wait: `queue/a asks queue/b since 3.2 s`.
+/// Describes a wait: `queue/a has waited 3.2 s for an answer of queue/b`.
 fn describe(from: &str, wait: &WaitSnapshot) -> String {
-    let (from, on) = (short(from), short(&wait.on));
+    let (from, on) = (without_root(from), without_root(&wait.on));
     let seconds = std::time::Duration::from_millis(wait.for_ms).as_secs_f64();
     let times = if wait.count > 1 { format!(" ({} times)", wait.count) } else { String::new() };
     match wait.kind.as_str() {
-        "room" => format!("{from} waits for room in {on}{times} since {seconds:.1} s"),
-        _ => format!("{from} asks {on}{times} since {seconds:.1} s"),
+        "room" => format!("{from} has waited {seconds:.1} s for room in {on}{times}"),
+        _ => format!("{from} has waited {seconds:.1} s for an answer of {on}{times}"),
     }
-}
-
-fn short(path: &str) -> &str {
-    path.split_once('/').map_or(path, |(_, path)| path)
 }

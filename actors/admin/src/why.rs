@@ -9,7 +9,9 @@ use actix_web::{
     web::{Data, Path},
 };
 use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
-use orchestrator_supervise::{BlockerSnapshot, CommandError, Event, EventKind, NodeSnapshot, TreeSnapshot};
+use orchestrator_supervise::{
+    BlockerSnapshot, CommandError, Event, EventKind, NodeSnapshot, TreeSnapshot, without_root,
+};
 
 use self::activity::{Activity, seconds};
 use crate::{api_error::ApiError, handler_context::HandlerContext, readiness, waiting::Waiting};
@@ -112,8 +114,7 @@ fn not_ready(branch: &NodeSnapshot, own: &str) -> Option<Cause> {
     let leaf =
         failed.clone().find(|child| branch.find(child.path).is_some_and(|node| node.children.is_empty()));
     let first = leaf.or_else(|| failed.next())?;
-    let (path, reason) =
-        (first.path.split_once('/').map_or(first.path, |(_, path)| path), first.failure.as_ref()?);
+    let (path, reason) = (without_root(first.path), first.failure.as_ref()?);
     let text = format!("not ready because of {path}: {reason}");
     Some(at(branch, "not_ready", text, format!("orchestrator tree {path}")))
 }
@@ -128,11 +129,6 @@ fn cause(node: &NodeSnapshot, facts: &Facts) -> Option<(u8, Cause)> {
 /// A cause at a child; path and help follow from the child.
 fn at(node: &NodeSnapshot, kind: &str, text: String, help: String) -> Cause {
     Cause { kind: kind.to_owned(), path: node.path.clone(), text, since_ms: None, evidence: Vec::new(), help }
-}
-
-/// Path without the root's name, as commands take it.
-fn short(node: &NodeSnapshot) -> &str {
-    node.path.split_once('/').map_or(node.path.as_str(), |(_, path)| path)
 }
 
 /// The child waits for a child that waits for it.
@@ -153,13 +149,13 @@ fn steered(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
             node,
             "paused",
             "paused by an operator".to_owned(),
-            format!("orchestrator resume {}", short(node)),
+            format!("orchestrator resume {}", without_root(&node.path)),
         ),
         "stopped" if command.is_some_and(|(_, text)| text.starts_with("stop ")) => at(
             node,
             "stopped",
             "stopped by an operator".to_owned(),
-            format!("orchestrator start {}", short(node)),
+            format!("orchestrator start {}", without_root(&node.path)),
         ),
         _ => return None,
     };
@@ -172,7 +168,7 @@ fn failing(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
     let text = format!("failed {} times within a minute: {}", exits.len(), exits.last()?);
     let evidence = exits.iter().rev().take(EVIDENCE_MAX).cloned().collect();
     let since_ms = node.last_exit.as_ref().map(|exit| exit.at_ms);
-    let help = format!("orchestrator crashes {}", short(node));
+    let help = format!("orchestrator crashes {}", without_root(&node.path));
     Some(Cause { since_ms, evidence, ..at(node, "crash_loop", text, help) })
 }
 
@@ -184,7 +180,7 @@ fn stuck(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
     let silence = node.arbiter_silent_ms.map(|ms| format!("no progress for {:.1} s", seconds(ms)));
     let depth: usize = node.mailboxes.iter().map(|mailbox| mailbox.depth).sum();
     let waiting = (depth > 0).then(|| format!("{depth} messages wait"));
-    let help = format!("orchestrator tree {}; OrchestratorStuck in the runbook", short(node));
+    let help = format!("orchestrator tree {}; OrchestratorStuck in the runbook", without_root(&node.path));
     let evidence = silence.into_iter().chain(waiting).collect();
     Some(Cause { evidence, ..at(node, "stuck", text, help) })
 }
@@ -232,7 +228,7 @@ fn restarting(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
         Some(exit) => format!("{} after: {}", node.state, exit.reason),
         None => node.state.clone(),
     };
-    let cause = at(node, "starting", text, format!("orchestrator tree {}", short(node)));
+    let cause = at(node, "starting", text, format!("orchestrator tree {}", without_root(&node.path)));
     Some(Cause { since_ms: exit.map(|exit| exit.at_ms), ..cause })
 }
 
@@ -242,6 +238,6 @@ fn overflowing(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
     let most = full.messages.iter().max_by_key(|kind| kind.count);
     let kind = most.map(|kind| format!("mostly `{}`", kind.name));
     let evidence = kind.into_iter().chain(facts.waiting.for_child(&node.path).iter().cloned()).collect();
-    let help = format!("orchestrator top {} --once", short(node));
+    let help = format!("orchestrator top {} --once", without_root(&node.path));
     Some(Cause { evidence, ..at(node, "mailbox_full", text, help) })
 }

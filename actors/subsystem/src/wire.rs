@@ -39,7 +39,7 @@ pub struct CommandResponse {
 pub struct Crashes {
     /// The reports, newest first.
     pub crashes: Vec<CrashReport>,
-    /// Number of older reports that the limit left out; the routes of single children have them.
+    /// Number of older reports that are left out: by `limit`, or because they do not fit into 4 MiB.
     pub left_out: usize,
 }
 
@@ -73,8 +73,8 @@ pub struct SubsystemCauses {
 /// One cause that holds up work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Name of the cause, for programs: `deadlocked`, `paused`, `stopped`, `stuck`, `crash_loop`, `starting`, `not_ready`, `link_down`,
-    /// `mailbox_full`, or what a subsystem reports.
+    /// Name of the cause, for programs: `deadlocked`, `paused`, `stopped`, `crash_loop`, `stuck`, `link_down`, `starting`,
+    /// `not_ready`, `mailbox_full`, or what a subsystem reports.
     pub kind: String,
     /// Path of the child.
     pub path: String,
@@ -173,6 +173,11 @@ pub fn tree_url(path: Option<&str>) -> String {
 /// Returns `/v1/crashes` or `/v1/crashes/{path}`.
 pub fn crashes_url(path: Option<&str>) -> String {
     path.map_or_else(|| "/v1/crashes".to_owned(), |path| format!("/v1/crashes/{}", encode(path)))
+}
+
+/// Returns the URL of the newest crash report of the child at `path` and its descendants.
+pub fn newest_crash_url(path: &str) -> String {
+    format!("{}?limit=1", crashes_url(Some(path)))
 }
 
 /// Returns `/v1/actors/{path}/{verb}`.

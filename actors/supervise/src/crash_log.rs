@@ -5,6 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use parking_lot::Mutex;
 
 use crate::{
+    branch::is_in_branch,
     crash_report::{CrashReport, Samples},
     frames::{Frames, Resolver},
 };
@@ -65,7 +66,12 @@ impl CrashLog {
         let log = self.0.lock();
         // Samples are added in order, so the search ends early.
         let missing = log.crashes.iter().rev().take_while(|crash| crash.report.samples.is_none());
-        missing.map(|crash| (crash.report.number, crash.report.path.clone(), crash.report.at_ms)).collect()
+        let mut missing: Vec<_> = missing
+            .map(|crash| (crash.report.number, crash.report.path.clone(), crash.report.at_ms))
+            .collect();
+        // Oldest first: otherwise, a caller that stops halfway hides the older ones from the search.
+        missing.reverse();
+        missing
     }
 
     /// Adds the samples of the minute before to the report with this number, if it is still kept.
@@ -80,14 +86,14 @@ impl CrashLog {
         log.shrink();
     }
 
-    /// Returns the reports of the child at `path` and its descendants, newest first, and the number of older ones that do not fit
-    /// into 4 MiB of JSON. It reads debug information, so it must not be called on an arbiter.
-    pub fn reports(&self, path: &str) -> (Vec<CrashReport>, usize) {
-        let is_of_branch = |crash: &&Crash| {
-            crash.report.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    /// Returns up to `limit` reports of the child at `path` and its descendants, newest first, in at most 4 MiB of JSON, and the
+    /// number of older ones. It reads debug information, so it must not be called on an arbiter.
+    pub fn reports(&self, path: &str, limit: usize) -> (Vec<CrashReport>, usize) {
+        let (all, found): (usize, Vec<Crash>) = {
+            let log = self.0.lock();
+            let of_branch = log.crashes.iter().rev().filter(|crash| is_in_branch(&crash.report.path, path));
+            (of_branch.clone().count(), of_branch.take(limit).cloned().collect())
         };
-        let found: Vec<Crash> = self.0.lock().crashes.iter().rev().filter(is_of_branch).cloned().collect();
-        let all = found.len();
         let (mut resolver, mut room) = (Resolver::default(), LOG_BYTES_MAX);
         let complete = |Crash { mut report, frames, .. }: Crash| {
             report.add_backtrace(resolver.lines(&frames));

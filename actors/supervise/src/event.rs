@@ -10,6 +10,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::branch::is_in_branch;
+
 /// Number of events kept.
 pub const EVENT_LOG_CAPACITY: usize = 4096;
 
@@ -185,11 +187,9 @@ impl EventLog {
 
     /// Returns the last `limit` events of the child at `path` and its descendants, oldest first.
     pub fn last_of_branch(&self, path: &str, limit: usize) -> Vec<Event> {
-        let is_of_branch = |event: &&Event| {
-            event.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        let mut last: Vec<_> =
-            self.ring.lock().events.iter().rev().filter(is_of_branch).take(limit).cloned().collect();
+        let ring = self.ring.lock();
+        let of_branch = ring.events.iter().rev().filter(|event| is_in_branch(&event.path, path));
+        let mut last: Vec<_> = of_branch.take(limit).cloned().collect();
         last.reverse();
         last
     }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, iter::Peekable, slice::Iter};
 
 use orchestrator_subsystem::wire::NodeSnapshot;
+use orchestrator_supervise::without_root;
 
 use crate::cli::top::rows::{Row, Sort};
 
@@ -145,8 +146,7 @@ fn peer(node: &NodeSnapshot, row: &Row, level: usize, words: &[String]) -> Optio
 }
 
 fn flat(node: &NodeSnapshot, row: &Row, words: &[String]) -> Option<Line> {
-    // The root has no shorter name.
-    let name = node.path.split_once('/').map_or(node.path.as_str(), |(_, path)| path).to_owned();
+    let name = without_root(&node.path).to_owned();
     contains(&text(node, row), words).then(|| Line { row: row.clone(), name, level: 0, fold: Fold::Leaf })
 }
 

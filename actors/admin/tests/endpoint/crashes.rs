@@ -35,9 +35,11 @@ fn a_panic_is_reported_with_position_message_type_events_and_samples() {
     site::run(|site| async move {
         assert_eq!(crashes(&site, "/v1/crashes").await, []);
         // A sample of the minute before.
-        while site.get("/v1/history?path=demo/store").await.json()["at_ms"].as_array().unwrap().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        site::wait_for("a sample", async || {
+            let history = site.get("/v1/history?path=demo/store").await.json();
+            (history["at_ms"] != json!([])).then_some(())
+        })
+        .await;
         panic_in_handler(&site).await;
         let all = crashes(&site, "/v1/crashes").await;
         let [report] = &all[..] else { panic!("{all:#?}") };
@@ -68,7 +70,13 @@ fn a_branch_has_its_own_crashes_newest_first() {
                 crashes(&site, path).await.iter().map(|report| report.incarnation).collect();
             assert_eq!(incarnations, [2, 1], "{path}");
         }
+        let reply = site.get("/v1/crashes/demo?limit=1").await;
+        let newest: Crashes = serde_json::from_str(&reply.body).unwrap();
+        assert_eq!((newest.crashes.len(), newest.crashes[0].incarnation, newest.left_out), (1, 2, 1));
         assert_eq!(crashes(&site, "/v1/crashes/demo/source").await, []);
+        for query in ["limit=-1", "limit=x", "last=1"] {
+            assert_eq!(site.get(&format!("/v1/crashes?{query}")).await.error().0, 400, "{query}");
+        }
         assert_eq!(site.get("/v1/crashes/missing").await.error().0, 404);
         assert_eq!(site.post("/v1/crashes", "{}").await.error().0, 405);
     });

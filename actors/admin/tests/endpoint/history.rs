@@ -7,15 +7,12 @@ use crate::site::{self, Site};
 
 /// Polls until the response has `samples` samples.
 async fn with_samples(site: &Site, query: &str, samples: usize) -> Value {
-    loop {
+    let answer = site::wait_for("a sample", async || {
         let reply = site.get(&format!("/v1/history?{query}")).await;
         assert_eq!(reply.status, 200, "{reply:?}");
-        let answer = reply.json();
-        if answer["at_ms"].as_array().unwrap().len() >= samples {
-            return answer;
-        }
-        tokio::task::yield_now().await;
-    }
+        Some(reply.json()).filter(|answer| answer["at_ms"].as_array().unwrap().len() >= samples)
+    });
+    answer.await
 }
 
 #[test]

@@ -111,6 +111,19 @@ impl Reply {
     }
 }
 
+/// Repeats a request until `read` finds something in its answer.
+pub(crate) async fn wait_for<T>(what: &str, read: impl AsyncFn() -> Option<T>) -> T {
+    let found = async {
+        loop {
+            if let Some(found) = read().await {
+                return found;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), found).await.unwrap_or_else(|_| panic!("{what} is missing"))
+}
+
 /// Runs `test` on a site whose link is up.
 pub(crate) fn run<Fut: Future<Output = ()>>(test: impl FnOnce(Site) -> Fut) {
     run_with(|_| {}, ProgramInfo::default(), test);

@@ -217,7 +217,7 @@ impl Environment for LiveEnvironment {
     fn report_foreign_lease(&self, lease: &Lease, left_ms: u64) {
         let seconds = Duration::from_millis(left_ms).as_secs_f64();
         let evidence = vec![
-            format!("{} has the lease, with epoch {}", lease.holder, lease.epoch),
+            format!("{} has the lease, with epoch {}", sanitize(&lease.holder), lease.epoch),
             format!("it ends in {seconds:.1} s unless it is renewed"),
         ];
         self.status.lock().foreign_lease = evidence;

@@ -24,7 +24,7 @@ fn report(path: &str, message: &str) -> CrashReport {
 }
 
 fn messages(log: &CrashLog, path: &str) -> Vec<String> {
-    log.reports(path).0.into_iter().map(|report| report.message).collect()
+    log.reports(path, usize::MAX).0.into_iter().map(|report| report.message).collect()
 }
 
 fn samples(metrics: usize) -> Samples {
@@ -45,8 +45,10 @@ fn the_eleventh_report_of_a_child_replaces_its_first() {
     let newest_first: Vec<_> = (1..=CRASHES_PER_CHILD).rev().map(|number| number.to_string()).collect();
     assert_eq!(messages(&log, "o/ab"), newest_first);
     assert_eq!(messages(&log, "o/a"), ["other"], "another child with a similar path");
-    assert_eq!(log.reports("o").0.len(), CRASHES_PER_CHILD + 1);
-    assert_eq!(log.reports("o").0[0].number, CRASHES_PER_CHILD as u64 + 2);
+    assert_eq!(log.reports("o", usize::MAX).0.len(), CRASHES_PER_CHILD + 1);
+    assert_eq!(log.reports("o", usize::MAX).0[0].number, CRASHES_PER_CHILD as u64 + 2);
+    let (newest, older) = log.reports("o", 1);
+    assert_eq!((newest.len(), newest[0].number, older), (1, CRASHES_PER_CHILD as u64 + 2, CRASHES_PER_CHILD));
 }
 
 #[test]
@@ -73,7 +75,7 @@ fn the_largest_report_has_64_kib_and_says_what_is_left_out() {
     assert_eq!(path, "o/a");
     log.add_samples(*number, samples(1_000));
     assert_eq!(log.without_samples(), []);
-    let (mut reports, 0) = log.reports("o/a") else { panic!("a report is left out") };
+    let (mut reports, 0) = log.reports("o/a", usize::MAX) else { panic!("a report is left out") };
     let mut report = reports.remove(0);
     assert!(report.bytes() <= REPORT_BYTES_MAX, "{} bytes", report.bytes());
     assert!(!report.backtrace.is_empty());
@@ -99,7 +101,7 @@ fn all_reports_take_4_mib_at_most_and_the_oldest_go_first() {
     let counted: usize = log.0.lock().crashes.iter().map(|crash| crash.bytes).sum();
     assert_eq!(bytes, counted);
     assert_eq!(log.0.lock().crashes.back().map(|crash| crash.report.number), Some(1_000));
-    let (reports, older) = log.reports("o");
+    let (reports, older) = log.reports("o", usize::MAX);
     assert_eq!(reports.len() + older, log.0.lock().crashes.len());
     assert_eq!(reports[0].number, 1_000);
     let json: usize = reports.iter().map(CrashReport::bytes).sum();

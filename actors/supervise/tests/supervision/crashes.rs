@@ -16,7 +16,7 @@ fn tree(children: impl IntoIterator<Item = ChildSpec>) -> SupervisorSpec {
 
 /// Returns the reports of one child, newest first.
 fn reports(tree: &Tree, path: &str) -> Vec<CrashReport> {
-    let (reports, older) = tree.crash_log().reports(path);
+    let (reports, older) = tree.crash_log().reports(path, usize::MAX);
     assert_eq!(older, 0);
     reports
 }
