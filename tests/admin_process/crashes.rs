@@ -9,7 +9,7 @@ fn a_crash_loop_is_shown_with_position_events_and_metrics() {
     let _instance = env.start();
     assert_eq!(env.cli(&["crashes"]), (0, "no child has crashed\n".to_owned(), String::new()));
     for round in 1..=3 {
-        env.actor_command("queue/fetcher_watcher", "panic");
+        env.inject_panic("queue/fetcher_watcher");
         let restarts = || env.node("queue/fetcher_watcher")["restarts"].as_u64();
         eventually("a restart", || restarts() == Some(round));
         eventually("it runs", || env.node("queue/fetcher_watcher")["state"] == "running");

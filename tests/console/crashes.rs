@@ -1,6 +1,6 @@
 //! Crash reports in the details of a child.
 
-use orchestrator_harness::{eventually, http};
+use orchestrator_harness::eventually;
 use serde_json::json;
 
 use crate::browser::{Browser, env};
@@ -16,10 +16,7 @@ async fn crash_reports_are_listed_with_events_and_backtrace() {
     let list = "document.querySelector('.drawer .panel')";
     browser.until("no crash", &format!("{list}?.textContent.includes('The child has not crashed.')")).await;
     for round in 1..=2 {
-        let reason = json!({ "reason": REASON }).to_string();
-        let route = "/v1/actors/queue/fetcher_watcher/panic";
-        let reply = http(&env.admin_socket(), "POST", route, &["Content-Type: application/json"], &reason);
-        assert_eq!(reply.status, 200, "{}", reply.body);
+        env.inject("queue/fetcher_watcher", "panic", REASON);
         eventually("a restart", || env.node("queue/fetcher_watcher")["restarts"].as_u64() == Some(round));
         eventually("it runs", || env.node("queue/fetcher_watcher")["state"] == "running");
     }

@@ -75,10 +75,19 @@ impl TestEnv {
     /// # Panics
     /// If the request is refused for a reason other than a child that is not running.
     pub fn inject_panic(&self, path: &str) {
-        let url = format!("/v1/actors/{path}/panic");
-        wait_for(&format!("{path} to take a panic"), || {
+        self.inject(path, "panic", "drill");
+    }
+
+    /// Sends the command `verb`, `panic` or `freeze`, to the child at `path` once it is running and the endpoint allows it.
+    ///
+    /// # Panics
+    /// If the request is refused for another reason.
+    pub fn inject(&self, path: &str, verb: &str, reason: &str) {
+        let url = format!("/v1/actors/{path}/{verb}");
+        let body = serde_json::json!({ "reason": reason }).to_string();
+        wait_for(&format!("{path} to take a {verb}"), || {
             let json = ["Content-Type: application/json"];
-            match try_http(&self.admin_socket(), "POST", &url, &json, "{\"reason\":\"drill\"}") {
+            match try_http(&self.admin_socket(), "POST", &url, &json, &body) {
                 Ok(reply) if matches!(reply.status, 200 | 202) => Some(()),
                 Ok(reply) if reply.status == 409 => None,
                 Ok(reply) => panic!("{path}: {} {}", reply.status, reply.body),
