@@ -1,5 +1,6 @@
 //! `orchestrator top`: the children with their rates, on the full screen of a terminal or as tables of text.
 
+mod crash;
 mod details;
 mod dialogs;
 mod drawer;

@@ -63,6 +63,25 @@ fn a_child_is_found_explained_and_restarted() {
 }
 
 #[test]
+fn the_details_of_a_crashed_child_show_its_newest_report() {
+    let env = env();
+    let _instance = env.start();
+    let mut top = start(&env);
+    top.type_text("/fetcher_w\rG\r");
+    top.await_text("running actor, permanent, incarnation 1");
+    assert!(!top.screen().contains("crash "), "{}", top.screen());
+    env.inject_panic("queue/fetcher_watcher");
+    // The lines are wrapped.
+    top.await_text("crash 2");
+    top.await_text("orchestrator/queue/fetcher_watcher panicked: injected");
+    top.await_text("orchestrator_supervise::");
+    top.await_text("do orchestrator crashes queue/fetcher_watcher");
+    top.type_text("q");
+    assert_eq!(top.wait().code(), Some(0));
+    assert_restored(&top);
+}
+
+#[test]
 fn a_refused_command_says_why() {
     let env = env();
     let _instance = env.start();

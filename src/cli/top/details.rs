@@ -1,7 +1,9 @@
-//! Details of one child: the causes that hold it up, and its values over the last minutes. No I/O.
+//! Details of one child: the causes that hold it up, its newest crash, and its values over the last minutes. No I/O.
 
 use orchestrator_subsystem::wire::{Cause, Why};
 use serde::Deserialize;
+
+use crate::cli::top::crash::NewestCrash;
 
 /// Requested metrics: messages waiting, messages handled, handling time.
 pub(super) const METRICS: [&str; 3] = ["mailbox_depth", "mailbox_handled", "handling_p99_us"];
@@ -16,6 +18,10 @@ pub(super) struct Subject {
     pub(super) is_branch: bool,
     /// Start of the charts, milliseconds since 1970.
     pub(super) since_ms: u64,
+    /// Time of the last exit in the branch, milliseconds since 1970. Without one, there is no crash report.
+    pub(super) exit_ms: Option<u64>,
+    /// The newest crash, if it is known for this exit.
+    pub(super) known_crash: Option<NewestCrash>,
 }
 
 /// Response of `GET /v1/history`.
@@ -39,6 +45,8 @@ pub(super) type Values = Vec<Option<u64>>;
 pub(super) struct Details {
     pub(super) path: String,
     pub(super) causes: Vec<Cause>,
+    /// The newest crash of the child and its descendants; None before the first exit.
+    pub(super) crash: Option<NewestCrash>,
     /// Messages waiting.
     pub(super) depth: Values,
     /// Messages handled per 1,000 seconds.
@@ -48,11 +56,12 @@ pub(super) struct Details {
 }
 
 impl Details {
-    pub(super) fn new(path: String, why: Why, history: &History) -> Self {
+    pub(super) fn new(path: String, why: Why, history: &History, crash: Option<NewestCrash>) -> Self {
         let handled = history.values(METRICS[1]);
         Self {
             path,
             causes: why.subsystems.into_iter().flat_map(|branch| branch.causes).collect(),
+            crash,
             depth: history.values(METRICS[0]),
             rate: rates(&history.at_ms, &handled),
             p99_us: history.values(METRICS[2]),
@@ -105,7 +114,7 @@ mod tests {
             ],
         });
         let why = Why { at_ms: 0, subsystems: Vec::new() };
-        let details = Details::new("o/a".to_owned(), why, &serde_json::from_value(history).unwrap());
+        let details = Details::new("o/a".to_owned(), why, &serde_json::from_value(history).unwrap(), None);
         assert_eq!(details.depth, [Some(1), None, Some(3), Some(4)]);
         assert_eq!(details.rate, [Some(10_000), None, None]);
         assert_eq!(details.p99_us, []);

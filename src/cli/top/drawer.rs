@@ -3,8 +3,9 @@
 use orchestrator_admin::ascii::format_duration;
 use orchestrator_subsystem::{
     output::escape_line,
-    wire::{LinkSnapshot, MailboxSnapshot, NodeSnapshot},
+    wire::{LinkSnapshot, MailboxSnapshot, NodeSnapshot, WaitSnapshot},
 };
+use orchestrator_supervise::{WaitGraph, without_root};
 use ratatui::{
     Frame,
     layout::{Constraint, Layout, Rect},
@@ -12,15 +13,21 @@ use ratatui::{
     widgets::{Block, Borders, Clear, Paragraph, RenderDirection, Sparkline, Wrap},
 };
 
-use crate::cli::top::{
-    details::{Details, resample},
-    palette::Palette,
-    rows::{micros, state as state_of},
-    state::State,
+use crate::cli::{
+    tail,
+    top::{
+        crash::Crash,
+        details::{Details, resample},
+        palette::Palette,
+        rows::{micros, state as state_of},
+        state::State,
+    },
 };
 
 /// Most exits that are shown.
 const EXITS_MAX: usize = 5;
+/// Most waiting children that are shown.
+const WAITS_MAX: usize = 3;
 /// Width of the name and the last value before a chart.
 const CHART_HEAD: u16 = 16;
 
@@ -37,7 +44,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, palette: Palette, a
     if let Some(reason) = &state.details_error {
         text.add("no causes and charts:", reason.clone());
     }
+    text.add_waits(&state.tree.root, child);
     text.add_causes(details);
+    text.add_crash(details);
     text.add_exits(state, child);
     text.add_values(child);
     let height: usize =
@@ -143,6 +152,28 @@ impl Content {
         }
     }
 
+    /// Adds the children that the child waits for, and those that wait for it.
+    fn add_waits(&mut self, root: &NodeSnapshot, child: &NodeSnapshot) {
+        for wait in &child.waits {
+            let blocks = if wait.blocks { "; it handles nothing else meanwhile" } else { "" };
+            self.add("waits for", format!("{}: {}{blocks}", wait.on, wait_text(wait)));
+        }
+        for (from, wait) in WaitGraph::new(root).waiting_for(&child.path).into_iter().take(WAITS_MAX) {
+            self.add("is awaited by", format!("{from}: {}", wait_text(wait)));
+        }
+    }
+
+    fn add_crash(&mut self, details: Option<&Details>) {
+        let newest = details.and_then(|details| details.crash.as_ref()?.crash.as_ref());
+        let Some(Crash { path, at_ms, kind, message, frame }) = newest else { return };
+        let (at, ago) = (tail::time(*at_ms), self.since(*at_ms));
+        self.add("crash", format!("{at} ({ago} ago) {path} {kind}: {message}"));
+        if let Some(frame) = frame {
+            self.add("  in", frame.clone());
+        }
+        self.add("  do", format!("orchestrator crashes {}", without_root(path)));
+    }
+
     fn add_exits(&mut self, state: &State, child: &NodeSnapshot) {
         for exit in state.exits_of(child).take(EXITS_MAX) {
             let work = exit.in_progress.as_ref().map(|name| format!(" in {name}")).unwrap_or_default();
@@ -182,6 +213,13 @@ impl Content {
             self.add("durable", child.durable.join(", "));
         }
     }
+}
+
+/// Formats a wait: `an answer for 3s, 2 times`.
+fn wait_text(wait: &WaitSnapshot) -> String {
+    let what = if wait.kind == "room" { "room in its mailbox" } else { "an answer" };
+    let times = if wait.count > 1 { format!(", {} times", wait.count) } else { String::new() };
+    format!("{what} for {}{times}", format_duration(wait.for_ms))
 }
 
 fn mailbox_text(mailbox: &MailboxSnapshot) -> String {

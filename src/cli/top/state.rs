@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use orchestrator_subsystem::wire::{CommandResponse, ExitSnapshot, NodeSnapshot, TreeSnapshot};
 
 use crate::cli::top::{
+    crash::last_exit_ms,
     details::{Details, PERIOD_MS, Subject},
     listing::{Line, Listing},
     prompt::Command,
@@ -153,8 +154,13 @@ impl State {
     pub(super) fn subject(&self) -> Option<Subject> {
         self.drawer?;
         let child = self.child()?;
+        let exit_ms = last_exit_ms(child);
+        let former = self.details.as_ref().filter(|details| details.path == child.path);
+        let known_crash = former.and_then(|details| details.crash.clone());
         Some(Subject {
             path: child.path.clone(),
+            exit_ms,
+            known_crash: known_crash.filter(|crash| Some(crash.exit_ms) == exit_ms),
             is_branch: child.mailboxes.is_empty() && !child.children.is_empty(),
             since_ms: self.tree.captured_at_ms.saturating_sub(PERIOD_MS),
         })

@@ -68,6 +68,7 @@ fn node(path: &str, id: &str, children: &Value) -> Value {
             { "name": HOSTILE_TEXT, "depth": most, "capacity": 1, "high_water": 1, "refused": 0, "handled": most, "purged": 0, "messages": [] },
         ],
         "in_progress": { "name": HOSTILE_TEXT, "for_ms": most }, "stale": 0,
+        "waits": [{ "on": HOSTILE_TEXT, "kind": HOSTILE_TEXT, "count": most, "blocks": true, "for_ms": most }],
         "link": { "kind": HOSTILE_TEXT, "endpoint": HOSTILE_TEXT, "state": HOSTILE_TEXT, "attempts": 3, "since_ms": most, "reason": HOSTILE_TEXT, "retry_in_ms": most },
         "note": { "text": HOSTILE_TEXT, "at_ms": most },
         "metrics": [{ "name": HOSTILE_TEXT, "unit": HOSTILE_TEXT, "kind": "gauge", "value": i64::MAX, "label": { "name": HOSTILE_TEXT, "value": HOSTILE_TEXT } }],
@@ -86,6 +87,18 @@ fn causes() -> Value {
         "help": HOSTILE_TEXT,
     });
     json!({ "at_ms": u64::MAX, "subsystems": [{ "path": HOSTILE_TEXT, "causes": [cause] }] })
+}
+
+fn crashes() -> Value {
+    let event = json!({ "seq": 1, "at_ms": 1, "path": HOSTILE_TEXT, "event": "exited", "incarnation": 1, "reason": HOSTILE_TEXT });
+    let samples =
+        json!({ "at_ms": [1, 2], "series": [{ "metric": HOSTILE_TEXT, "values": [i64::MIN, i64::MAX] }] });
+    let report = json!({
+        "number": u64::MAX, "at_ms": u64::MAX, "path": HOSTILE_TEXT, "incarnation": u64::MAX, "kind": HOSTILE_TEXT, "message": HOSTILE_TEXT,
+        "location": HOSTILE_TEXT, "in_progress": HOSTILE_TEXT, "events": [event], "samples": samples,
+        "backtrace": [HOSTILE_TEXT], "left_out": [HOSTILE_TEXT],
+    });
+    json!({ "crashes": [report], "left_out": u64::MAX })
 }
 
 /// Answer of any console.
@@ -115,6 +128,7 @@ fn answer(_: &str, path: &str) -> String {
     let body = match path {
         path if path.starts_with("/v1/tree") => tree(),
         path if path.starts_with("/v1/why") => causes(),
+        path if path.starts_with("/v1/crashes") => crashes(),
         path if path.starts_with("/v1/history") => json!({ "at_ms": [], "series": [] }),
         path if path.ends_with("/ls") || path.ends_with("/peek") => rows,
         path if path.contains("/consoles/") => status(),
@@ -125,11 +139,13 @@ fn answer(_: &str, path: &str) -> String {
     reply("200 OK", "application/json", &body.to_string())
 }
 
-const COMMANDS: [&[&str]; 19] = [
+const COMMANDS: [&[&str]; 21] = [
     &["tree"],
     &["tree", "--json"],
     &["why"],
     &["why", "--json"],
+    &["crashes"],
+    &["crashes", "--json"],
     &["top", "--once", "--interval", "0.1"],
     &["top", "--once", "--interval", "0.1", "--json"],
     &["tail", "--no-follow"],
@@ -188,6 +204,8 @@ fn foreign_response_text_is_escaped_on_the_full_screen() {
     top.type_text("j\r");
     top.await_text("18446744073709551615, x\\u{1b}");
     top.await_text("evidence x\\u{1b}");
+    top.await_text("waits for x\\u{1b}");
+    top.await_text("orchestrator crashes x\\u{1b}");
     let screen = top.screen();
     assert!(screen.contains("\\u{1b}[2J") && screen.contains("FORGED"), "{screen}");
     assert!(is_safe(&screen), "{screen}");

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::cli::top::{
+    crash::{Crash, NewestCrash},
     details::Details,
     input::Key,
     listing::Listing,
@@ -70,7 +71,16 @@ fn details(path: &str, text: &str) -> Details {
         activity: text.to_owned(),
     };
     let why = Why { at_ms: 0, subsystems: vec![causes] };
-    Details::new(path.to_owned(), why, &serde_json::from_value(history(&[0, 4, 8, 2])).unwrap())
+    let crash = Crash {
+        path: path.to_owned(),
+        at_ms: 1_000,
+        kind: "panicked".to_owned(),
+        message: text.to_owned(),
+        frame: Some(format!("queue::read at {text}")),
+    };
+    let newest = NewestCrash { exit_ms: 1_000, crash: Some(crash) };
+    let history = serde_json::from_value(history(&[0, 4, 8, 2])).unwrap();
+    Details::new(path.to_owned(), why, &history, Some(newest))
 }
 
 #[test]
@@ -147,6 +157,10 @@ fn the_drawer_shows_causes_exits_links_and_charts() {
         "retry_in_ms": 300,
     }))
     .unwrap();
+    child.waits = serde_json::from_value(
+        json!([{ "on": "o/b", "kind": "answer", "count": 2, "blocks": true, "for_ms": 1_500 }]),
+    )
+    .unwrap();
     child.note = serde_json::from_value(json!({ "text": "row 7 is invalid", "at_ms": 0 })).unwrap();
     let mut state = state_of(tree(1_000, 1_000, 10));
     state.take(next);
@@ -159,13 +173,20 @@ fn the_drawer_shows_causes_exits_links_and_charts() {
         "why o/a: alice (for 1s)",
         "evidence pause by alice",
         "do orchestrator resume alice",
+        "waits for o/b: an answer for 1s, 2 times; it handles nothing else meanwhile",
+        "crash 1970-01-01T00:00:01.000Z (1s ago) o/a panicked: alice",
+        "in queue::read at alice",
+        "do orchestrator crashes a",
         "exit 1s ago in Push: panicked: disk",
         "mailbox mailbox 7/9, 110 handled, 0 refused",
     ] {
         assert!(lines.contains(text), "{text:?} is missing:\n{lines}");
     }
     assert!(lines.contains("▁") || lines.contains("█"), "{lines}");
-    press(&mut state, &[Key::Up]);
+    press(&mut state, &[Key::Down]);
+    let lines = screen(&mut state, 160, 30).join("\n");
+    assert!(lines.contains("is awaited by o/a: an answer for 1s, 2 times"), "{lines}");
+    press(&mut state, &[Key::Up, Key::Up]);
     let lines = screen(&mut state, 160, 30).join("\n");
     assert!(!lines.contains("alice"), "the details of another child are not shown:\n{lines}");
     state.take_details(Err("no such route".to_owned()));
@@ -208,6 +229,10 @@ fn hostile() -> State {
         ("durable", json!([HOSTILE])),
         ("in_progress", json!({ "name": HOSTILE, "for_ms": u64::MAX })),
         ("note", json!({ "text": HOSTILE, "at_ms": 5 })),
+        (
+            "waits",
+            json!([{ "on": HOSTILE, "kind": HOSTILE, "count": 2, "blocks": true, "for_ms": u64::MAX }]),
+        ),
         ("last_exit", json!({ "kind": HOSTILE, "reason": HOSTILE, "at_ms": 1, "in_progress": HOSTILE })),
         (
             "link",
