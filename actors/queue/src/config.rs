@@ -32,6 +32,10 @@ pub struct QueueConfig {
     pub on_corrupt: OnCorrupt,
     /// Durability of a commit before its answers are sent.
     pub synchronous: Synchronous,
+    /// Maximum number of attempts that are kept: each hand-out with its end. The oldest are removed
+    /// first; 0 keeps none.
+    #[schemars(range(max = 1_000_000))]
+    pub attempts: u32,
 }
 
 /// Action on a damaged database.
@@ -67,6 +71,7 @@ impl Default for QueueConfig {
             redeliver_after_lease: false,
             on_corrupt: OnCorrupt::default(),
             synchronous: Synchronous::default(),
+            attempts: 200_000,
         }
     }
 }
@@ -84,6 +89,7 @@ impl QueueConfig {
                 Synchronous::Full => sqlite::Synchronous::Full,
                 Synchronous::Normal => sqlite::Synchronous::Normal,
             },
+            attempts: u64::from(self.attempts),
             cache_bytes: CACHE_BYTES,
         }
     }

@@ -3,8 +3,10 @@
 
 pub mod error;
 pub mod files;
+mod gauges;
 pub(crate) mod housekeeper;
 pub mod inotify;
+pub(crate) mod pause_file;
 pub(crate) mod queue_store;
 pub mod sqlite;
 pub(crate) mod unix_time;

@@ -38,6 +38,14 @@ struct Ingest {
     staged: bool,
 }
 
+/// A job that a worker reported done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FinishedJob {
+    pub(crate) exit_code: i64,
+    /// Seconds since its hand-out; negative if the clock was set back.
+    pub(crate) seconds: i64,
+}
+
 /// Answer of a request, sent after the commit.
 enum Outcome {
     Nothing,
@@ -55,7 +63,7 @@ struct Turn {
 
 #[derive(Default)]
 struct Counts {
-    finished: u64,
+    finished: Vec<FinishedJob>,
     undone: u64,
     rows: u64,
 }
@@ -173,8 +181,9 @@ impl GroupCommit {
         }
     }
 
-    /// Runs one transaction over the waiting work, and sends the answers after its commit. `now` returns wall-clock time in seconds and is
-    /// called once per request.
+    /// Runs one transaction over the waiting work, and sends the answers after its commit. Returns
+    /// the jobs that workers reported done. `now` returns wall-clock time in seconds and is called
+    /// once per request.
     ///
     /// # Errors
     /// Nothing was stored, all work still waits, and the turn may be repeated.
@@ -184,7 +193,7 @@ impl GroupCommit {
         paused: bool,
         metrics: &StoreMetrics,
         now: impl Fn() -> i64,
-    ) -> Result<(), StorageError> {
+    ) -> Result<Vec<FinishedJob>, StorageError> {
         if let Some(Ingest { op: IngestOp::Rows { rows, .. }, staged, .. }) = &mut self.ingest
             && !*staged
         {
@@ -198,12 +207,14 @@ impl GroupCommit {
         self.background_next = serves;
         let begun = Instant::now();
         match self.attempt(store, serves, paused, &now) {
-            Ok(turn) => {
+            Ok(mut turn) => {
                 if matches!(turn.ingest, Progress::At(_)) {
                     self.slices.ingest_took(begun.elapsed());
                 }
+                let finished = std::mem::take(&mut turn.counts.finished);
+                metrics.finished.add(finished.len() as u64);
                 self.apply(turn, metrics);
-                Ok(())
+                Ok(finished)
             }
             Err(error) => {
                 store.rollback()?;
@@ -261,7 +272,6 @@ impl GroupCommit {
             self.delete_turn = !self.delete_turn;
         }
         metrics.commits.add(1);
-        metrics.finished.add(turn.counts.finished);
         metrics.undone.add(turn.counts.undone);
         metrics.rows.add(turn.counts.rows);
         match turn.ingest {
@@ -289,7 +299,7 @@ impl GroupCommit {
 
     fn answer(&mut self, request: StoreRequest, outcome: Outcome, metrics: &StoreMetrics) {
         match (request, outcome) {
-            (StoreRequest::Ready { reply } | StoreRequest::Done { reply, .. }, Outcome::Job(job)) => {
+            (StoreRequest::Ready { reply, .. } | StoreRequest::Done { reply, .. }, Outcome::Job(job)) => {
                 metrics.answered(job.is_some());
                 if let Err(Some(job)) = reply.send(job) {
                     // The connection closed meanwhile and did not receive the job.
@@ -310,11 +320,12 @@ fn serve<S: Storage>(
     now: i64,
     counts: &mut Counts,
 ) -> Result<Outcome, StorageError> {
-    let reply = match request {
-        StoreRequest::Ready { reply } => reply,
-        StoreRequest::Done { attr_path, exit_code, reply } => {
-            counts.finished += u64::from(store.finish(attr_path, *exit_code, now)?);
-            reply
+    let (connection, reply) = match request {
+        StoreRequest::Ready { connection, reply } => (connection, reply),
+        StoreRequest::Done { attr_path, exit_code, connection, reply } => {
+            let seconds = store.finish(attr_path, *exit_code, now)?;
+            counts.finished.extend(seconds.map(|seconds| FinishedJob { exit_code: *exit_code, seconds }));
+            (connection, reply)
         }
         StoreRequest::Delivered(handout) => {
             store.delivered(*handout)?;
@@ -335,7 +346,7 @@ fn serve<S: Storage>(
     if paused {
         return Ok(Outcome::Job(None));
     }
-    Ok(Outcome::Job(store.dequeue(now)?))
+    Ok(Outcome::Job(store.dequeue(now, connection)?))
 }
 
 impl Ingest {

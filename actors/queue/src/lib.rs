@@ -39,7 +39,7 @@ use crate::{
     edge::{
         files::{self, RescanFlag},
         housekeeper::{Housekeeper, WalState},
-        inotify,
+        inotify, pause_file,
         queue_store::QueueStore,
         sqlite::SqliteStore,
         worker_socket::{self, SocketLimits},
@@ -75,7 +75,8 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
     let (commands, commands_slot) = inbox(COMMAND_CAPACITY);
     let (console, console_slot) = mailbox::<QueueConsole>(OPERATOR_CAPACITY);
     let (watcher_mailbox, watcher_slot) = mailbox::<FetcherWatcher>(NOTICE_CAPACITY);
-    let (paused, wal_state) = (Durable::new("paused", false), Arc::new(WalState::default()));
+    let paused = Durable::new("paused", pause_file::is_paused(&config.database));
+    let wal_state = Arc::new(WalState::default());
     let (rescan, warned) = (RescanFlag::default(), WarnedNames::default());
 
     let queue_console = {

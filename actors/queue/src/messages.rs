@@ -2,13 +2,16 @@
 //!
 //! The types hold plain values and reply handles, without logic.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, sync::Arc};
 
 use orchestrator_supervise::Reply;
 
 use crate::{
     file_name::{FetcherFile, NameError},
-    storage::{Batch, Counts, HandoutId, Job, Peeked, Requeued, RunCount, RunId, RunState, StorageError},
+    storage::{
+        Attempt, AttrReport, Batch, Counts, FailedAttempts, HandoutId, Job, Peeked, Requeued, RunCount, RunId,
+        RunState, StaleGroup, StorageError,
+    },
 };
 
 /// Request of the worker socket or the console to the store. A connection has at most one
@@ -17,6 +20,8 @@ use crate::{
 pub enum StoreRequest {
     /// A worker asks for a job (CONTRACT QO03).
     Ready {
+        /// Name of the connection.
+        connection: Arc<str>,
         /// Receives the job, or None for `NOJOBS`. Dropped if the store ends; the connection is
         /// then closed without a reply.
         reply: Reply<Option<Job>>,
@@ -27,6 +32,8 @@ pub enum StoreRequest {
         attr_path: String,
         /// Exit code that the worker reported.
         exit_code: i64,
+        /// As in [`Self::Ready`].
+        connection: Arc<str>,
         /// As in [`Self::Ready`].
         reply: Reply<Option<Job>>,
     },
@@ -59,6 +66,16 @@ pub enum Chore {
     Peek(usize, Reply<Answer<Vec<Peeked>>>),
     /// Asks for the totals of all tables.
     Counts(Reply<Answer<Counts>>),
+    /// Asks for the state of an attribute path, with up to the given number of attempts.
+    Attr(String, usize, Reply<Answer<AttrReport>>),
+    /// Asks for the jobs in flight that began first, up to the given number.
+    InFlight(usize, Reply<Answer<Vec<Attempt>>>),
+    /// Asks for the latest failed attempts.
+    Failed(FailedAttempts, Reply<Answer<Vec<Attempt>>>),
+    /// Asks for the groups that were not tried since the given time, up to the given number.
+    Stale(i64, usize, Reply<Answer<Vec<StaleGroup>>>),
+    /// Records that hand-outs are paused or resumed, for the next start.
+    RecordPause(bool, Reply<Answer<()>>),
 }
 
 /// Answer to an operator's question, or the reason why it failed.

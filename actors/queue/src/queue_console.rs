@@ -1,18 +1,32 @@
 //! The actor that answers operators and pauses hand-outs. Jobs go from the store to the worker
 //! socket without it.
 
+mod answers;
+
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Durable, Handle, Outbox, Reply,
+    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Durable, Fault, Handle, Outbox, Reply,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::messages::{self, Chore, StoreRequest};
+use crate::{
+    edge::unix_time::unix_time,
+    messages::{self, Chore, StoreRequest},
+    storage::FailedAttempts,
+};
 
-const VERBS: &str = "ls, peek, stats, requeue, pause, resume";
-/// Default and maximum number of jobs shown by `peek`.
+const VERBS: &str = "ls, peek, stats, show, in-flight, failed, stale, requeue, pause, resume";
+/// Default number of jobs shown by `peek`.
 const PEEK_DEFAULT: usize = 10;
-const PEEK_MAX: usize = 1_000;
+/// Default number of rows of other lists.
+const LIST_DEFAULT: usize = 100;
+/// Default number of attempts shown by `show`.
+const SHOW_DEFAULT: usize = 20;
+/// Maximum number of rows of an answer.
+const ROWS_MAX: usize = 1_000;
+/// Default number of days of `stale`.
+const STALE_DAYS: u32 = 30;
+const SECONDS_PER_DAY: i64 = 86_400;
 
 /// State of the actor: its outboxes and the pause switch.
 #[derive(Debug)]
@@ -28,9 +42,33 @@ impl Child for QueueConsole {
     }
 }
 
+/// Arguments of a list.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PeekArgs {
+struct ListArgs {
+    n: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShowArgs {
+    attr_path: String,
+    n: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FailedArgs {
+    code: Option<i64>,
+    /// Unix time, in seconds.
+    since: Option<i64>,
+    n: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StaleArgs {
+    days: Option<u32>,
     n: Option<usize>,
 }
 
@@ -42,59 +80,73 @@ struct RequeueArgs {
 
 impl Handle<ConsoleRequest> for QueueConsole {
     fn handle(&mut self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
-        match request.verb.as_str() {
-            "ls" => self.ask(cx, Chore::Runs, |runs| {
-                runs.into_iter()
-                    .map(|run| {
-                        json!({
-                            "fetcher": run.state.run.fetcher,
-                            "run_started": run.state.run.started,
-                            "complete": run.state.complete,
-                            "deleted": run.deleted,
-                            "rows": run.rows,
-                        })
-                    })
-                    .collect()
-            }),
-            "peek" => match arguments::<PeekArgs>(request.args) {
-                Ok(args) => {
-                    let n = args.n.unwrap_or(PEEK_DEFAULT).min(PEEK_MAX);
-                    self.ask(cx, |reply| Chore::Peek(n, reply), |jobs| jobs.into_iter().map(peeked).collect())
-                }
-                Err(error) => Answer::now(Err(error)),
-            },
-            "stats" => {
-                let paused = self.paused.get();
-                self.ask(cx, Chore::Counts, move |counts| {
-                    json!({
-                        "rows": counts.rows,
-                        "ready": counts.ready,
-                        "held": counts.held,
-                        "logged": counts.logged,
-                        "in_flight": counts.in_flight,
-                        "paused": paused,
-                    })
-                })
-            }
-            "requeue" => match arguments::<RequeueArgs>(request.args) {
-                Ok(args) => self.requeue(cx, args.attr_path),
-                Err(error) => Answer::now(Err(error)),
-            },
-            "pause" => self.set_paused(true, cx),
-            "resume" => self.set_paused(false, cx),
-            _ => Answer::now(Err(ConsoleError::UnknownVerb(VERBS.to_owned()))),
-        }
+        self.execute(request, cx).unwrap_or_else(|error| Answer::now(Err(error)))
     }
 }
 
 impl QueueConsole {
-    /// Pauses or resumes hand-outs. While paused, workers get `NOJOBS`, and their DONE lines still
-    /// count.
-    fn set_paused(&self, paused: bool, cx: &ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
-        self.paused.update(|value| *value = paused);
-        self.report_pause(cx);
-        tracing::info!(paused, "hand-outs paused or resumed");
-        Answer::now(Ok(json!({ "paused": paused })))
+    fn execute(
+        &self,
+        request: ConsoleRequest,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Result<Answer<Self, ConsoleReply>, ConsoleError> {
+        let args = request.args;
+        Ok(match request.verb.as_str() {
+            "ls" => self.ask(cx, Chore::Runs, answers::runs),
+            "peek" => {
+                let n = rows(arguments::<ListArgs>(args)?.n, PEEK_DEFAULT);
+                self.ask(cx, |reply| Chore::Peek(n, reply), answers::jobs)
+            }
+            "stats" => {
+                let paused = self.paused.get();
+                self.ask(cx, Chore::Counts, move |counts| answers::counts(&counts, paused))
+            }
+            "show" => {
+                let ShowArgs { attr_path, n } = arguments(args)?;
+                let (asked, n) = (attr_path.clone(), rows(n, SHOW_DEFAULT));
+                self.ask(
+                    cx,
+                    |reply| Chore::Attr(asked, n, reply),
+                    move |found| answers::attr(&attr_path, found),
+                )
+            }
+            "in-flight" => {
+                let n = rows(arguments::<ListArgs>(args)?.n, LIST_DEFAULT);
+                self.ask(cx, |reply| Chore::InFlight(n, reply), |jobs| answers::in_flight(jobs, unix_time()))
+            }
+            "failed" => {
+                let FailedArgs { code, since, n } = arguments(args)?;
+                let which = FailedAttempts { exit_code: code, since, limit: rows(n, LIST_DEFAULT) };
+                self.ask(cx, |reply| Chore::Failed(which, reply), answers::attempts)
+            }
+            "stale" => {
+                let StaleArgs { days, n } = arguments(args)?;
+                let age = i64::from(days.unwrap_or(STALE_DAYS)) * SECONDS_PER_DAY;
+                let (before, n) = (unix_time() - age, rows(n, LIST_DEFAULT));
+                self.ask(cx, |reply| Chore::Stale(before, n, reply), answers::stale)
+            }
+            "requeue" => self.requeue(cx, arguments::<RequeueArgs>(args)?.attr_path),
+            "pause" => self.set_paused(true, cx),
+            "resume" => self.set_paused(false, cx),
+            _ => return Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
+        })
+    }
+
+    /// Pauses or resumes hand-outs, also for later starts. While paused, workers get `NOJOBS`, and
+    /// their DONE lines still count.
+    fn set_paused(&self, paused: bool, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
+        let recorded = match self.chores.request(|reply| Chore::RecordPause(paused, reply)) {
+            Ok(recorded) => recorded,
+            Err(refused) => return Answer::now(Err(ConsoleError::Refused(refused.to_string()))),
+        };
+        cx.atomically(recorded, move |console, recorded, cx| {
+            let recorded = recorded.map_err(|_| housekeeper_restarted())?;
+            recorded.map_err(|error| ConsoleError::Refused(Fault::from_error(&error).to_string()))?;
+            console.paused.update(|value| *value = paused);
+            console.report_pause(cx);
+            tracing::info!(paused, "hand-outs paused or resumed");
+            Ok(json!({ "paused": paused }))
+        })
     }
 
     fn report_pause(&self, cx: &ChildCx<'_, Self>) {
@@ -128,7 +180,7 @@ impl QueueConsole {
             Err(refused) => return Answer::now(Err(ConsoleError::Refused(refused.to_string()))),
         };
         cx.atomically(answer, |_, answer, _| {
-            let found = answer.map_err(|_| store_restarted())?;
+            let found = answer.map_err(|_| housekeeper_restarted())?;
             found.map(show).map_err(|error| ConsoleError::Refused(error.to_string()))
         })
     }
@@ -138,14 +190,13 @@ fn store_restarted() -> ConsoleError {
     ConsoleError::Refused("the store was restarted before it answered: ask again".to_owned())
 }
 
-fn peeked(job: crate::storage::Peeked) -> Value {
-    json!({
-        "attr_path": job.attr_path,
-        "payload": job.payload,
-        "fetcher": job.run.fetcher,
-        "run_started": job.run.started,
-        "last_started": job.last_started,
-    })
+fn housekeeper_restarted() -> ConsoleError {
+    ConsoleError::Refused("the housekeeper was restarted before it answered: ask again".to_owned())
+}
+
+/// Returns the number of rows asked for, within the limit.
+fn rows(asked: Option<usize>, default: usize) -> usize {
+    asked.unwrap_or(default).min(ROWS_MAX)
 }
 
 /// Parses the arguments, an object; null stands for no arguments.

@@ -13,7 +13,10 @@ mod order;
 pub use attr::{AttrState, Dispatch, GroupPosition, LogRow, Row, Undo, is_expired, is_held};
 pub use batch::{Batch, Entry};
 pub use error::StorageError;
-pub use inspection::{Counts, HeldJobs, Peeked, RunCount, Waiting};
+pub use inspection::{
+    Attempt, AttrReport, Counts, FailedAttempts, HeldJobs, Peeked, RunCount, Sample, StaleGroup, Waiting,
+    WaitingGroup,
+};
 pub use order::GroupKey;
 
 use std::time::{Duration, Instant};
@@ -167,18 +170,19 @@ pub trait Storage {
     /// Of the backend.
     fn delete_slice(&mut self, budget: Duration) -> Result<Deletion, StorageError>;
 
-    /// Hands out the first eligible job, if any (CONTRACT QO01 to QO05), and records the hand-out.
+    /// Hands out the first eligible job, if any (CONTRACT QO01 to QO05), and records the hand-out and
+    /// the attempt of the worker at `connection`.
     ///
     /// # Errors
     /// Of the backend.
-    fn dequeue(&mut self, now: i64) -> Result<Option<Job>, StorageError>;
+    fn dequeue(&mut self, now: i64, connection: &str) -> Result<Option<Job>, StorageError>;
 
-    /// Records the end of a job. Returns false for an attribute path never handed out
-    /// (CONTRACT QO06).
+    /// Records the end of a job. Returns the seconds since its hand-out, or None for an attribute
+    /// path never handed out (CONTRACT QO06).
     ///
     /// # Errors
     /// Of the backend.
-    fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) -> Result<bool, StorageError>;
+    fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) -> Result<Option<i64>, StorageError>;
 
     /// Records that the reply with this job was written. Returns false if the hand-out is unknown.
     ///

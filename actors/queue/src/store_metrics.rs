@@ -1,6 +1,10 @@
 //! Metrics of the queue store.
 
-use orchestrator_supervise::metrics;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use orchestrator_supervise::{Timing, Vitals, metrics};
+
+use crate::group_commit::FinishedJob;
 
 metrics! {
     /// Metrics since the start of the process; they outlive restarts of the child.
@@ -34,5 +38,53 @@ impl StoreMetrics {
     /// Returns the number of hand-outs and ends of jobs.
     pub(crate) fn worked(&self) -> i64 {
         self.jobs.get() + self.finished.get()
+    }
+}
+
+metrics! {
+    /// Metrics of the jobs with one exit code.
+    struct CodeMetrics by "exit_code" {
+        /// Jobs that workers reported done, by exit code; codes outside 0 to 255 are `other`.
+        done: counter("jobs"),
+    }
+}
+
+/// Metrics of finished jobs by exit code and duration.
+pub(crate) struct FinishedMetrics {
+    vitals: Arc<Vitals>,
+    /// Registered metrics; None stands for codes outside 0 to 255.
+    by_code: BTreeMap<Option<u8>, CodeMetrics>,
+    success: Timing,
+    failure: Timing,
+}
+
+impl FinishedMetrics {
+    pub(crate) fn register(vitals: &Arc<Vitals>) -> Self {
+        let help = "Time from the hand-out of a job to its DONE, in whole seconds; failures have an exit code other than 0.";
+        let timing = |result| {
+            vitals.register_coarse_timing("job_duration", help, ("result", result), Duration::from_millis(1))
+        };
+        let mut metrics = Self {
+            vitals: Arc::clone(vitals),
+            by_code: BTreeMap::new(),
+            success: timing("success"),
+            failure: timing("failure"),
+        };
+        metrics.of_code(Some(0));
+        metrics
+    }
+
+    /// Adds a job.
+    pub(crate) fn record(&mut self, job: FinishedJob) {
+        self.of_code(u8::try_from(job.exit_code).ok()).done.add(1);
+        let timing = if job.exit_code == 0 { &self.success } else { &self.failure };
+        timing.record(Duration::from_secs(u64::try_from(job.seconds).unwrap_or(0)));
+    }
+
+    fn of_code(&mut self, code: Option<u8>) -> &CodeMetrics {
+        self.by_code.entry(code).or_insert_with(|| {
+            let label = code.map_or_else(|| "other".to_owned(), |code| code.to_string());
+            CodeMetrics::register(&self.vitals, &label)
+        })
     }
 }

@@ -7,23 +7,39 @@ use std::{
 
 const BUCKETS: usize = 28;
 
-/// Histogram of durations. Bucket `i` counts durations of at most 2^i microseconds; the last one counts all longer ones, too.
-#[derive(Debug, Default)]
+/// Histogram of durations. Bucket `i` counts durations of at most 2^i times its resolution, one microsecond by default; the last one
+/// counts all longer ones, too.
+#[derive(Debug)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
     sum_us: AtomicU64,
+    resolution_us: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::with_resolution(Duration::from_micros(1))
+    }
 }
 
 impl Histogram {
+    /// Creates a histogram whose first bucket ends at `resolution`, at least a microsecond. With a millisecond the last bucket ends
+    /// after 37 hours, with a microsecond after 134 seconds.
+    pub fn with_resolution(resolution: Duration) -> Self {
+        let resolution_us = u64::try_from(resolution.as_micros()).unwrap_or(u64::MAX).max(1);
+        Self { buckets: Default::default(), sum_us: AtomicU64::new(0), resolution_us }
+    }
+
     /// Adds one duration.
     pub fn record(&self, span: Duration) {
         let us = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
-        self.buckets[Self::bucket(us)].fetch_add(1, Relaxed);
+        self.buckets[Self::bucket(us.div_ceil(self.resolution_us))].fetch_add(1, Relaxed);
         self.sum_us.fetch_add(us, Relaxed);
     }
 
-    fn bucket(us: u64) -> usize {
-        let bits = 64 - us.saturating_sub(1).leading_zeros();
+    /// Returns the bucket of a duration in units of the resolution.
+    fn bucket(units: u64) -> usize {
+        let bits = 64 - units.saturating_sub(1).leading_zeros();
         (bits as usize).min(BUCKETS - 1)
     }
 
@@ -33,7 +49,7 @@ impl Histogram {
         (0..BUCKETS)
             .map(|i| {
                 total += self.buckets[i].load(Relaxed);
-                ((1u64 << i) as f64 / 1e6, total)
+                (self.bound_us(i) as f64 / 1e6, total)
             })
             .collect()
     }
@@ -56,10 +72,14 @@ impl Histogram {
         for (i, bucket) in self.buckets.iter().enumerate() {
             seen += bucket.load(Relaxed);
             if seen >= rank && seen > 0 {
-                return 1 << i;
+                return self.bound_us(i);
             }
         }
         0
+    }
+
+    fn bound_us(&self, bucket: usize) -> u64 {
+        self.resolution_us.saturating_mul(1 << bucket)
     }
 }
 
@@ -78,6 +98,17 @@ mod tests {
         assert_eq!(histogram.quantile_us(0.5), 4);
         assert_eq!(histogram.quantile_us(0.8), 1024);
         assert_eq!(histogram.quantile_us(1.0), 2048);
+    }
+
+    #[test]
+    fn a_coarse_histogram_measures_hours() {
+        let histogram = Histogram::with_resolution(Duration::from_millis(1));
+        for seconds in [0, 60, 3_600, 7_200] {
+            histogram.record(Duration::from_secs(seconds));
+        }
+        assert_eq!([0.25, 0.5, 0.75, 1.0].map(|q| histogram.quantile_us(q) / 1_000), [1, 65_536, 4_194_304, 8_388_608]);
+        assert_eq!(histogram.cumulative()[16], (65.536, 2));
+        assert_eq!(histogram.sum_seconds(), 10_860.0);
     }
 
     #[test]

@@ -16,9 +16,14 @@ pub struct Timing {
 }
 
 impl Timing {
-    pub(crate) fn new(name: &'static str, help: &'static str, label: (&'static str, &'static str)) -> Self {
+    pub(crate) fn new(
+        name: &'static str,
+        help: &'static str,
+        label: (&'static str, &'static str),
+        resolution: Duration,
+    ) -> Self {
         debug_assert!(!help.is_empty(), "metric {name} has no help text");
-        Self { name, help, label, histogram: Arc::default() }
+        Self { name, help, label, histogram: Arc::new(Histogram::with_resolution(resolution)) }
     }
 
     /// Name within the child, for example `call_duration`.

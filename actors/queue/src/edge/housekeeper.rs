@@ -1,5 +1,5 @@
-//! The housekeeper: a thread that runs checkpoints and answers operators on connections of its own,
-//! so that no commit waits for it.
+//! The housekeeper: a thread that runs checkpoints, answers operators and counts for the metrics, on
+//! connections of its own, so that no commit waits for it.
 
 use std::{
     path::Path,
@@ -11,12 +11,14 @@ use std::{
 };
 
 use orchestrator_edge::DatabaseFiles;
-use orchestrator_supervise::{Fault, InboxSlot, Received, StartCx};
+use orchestrator_supervise::{Fault, InboxSlot, Received, Reply, StartCx};
 use parking_lot::Mutex;
 
 use crate::{
     config::QueueConfig,
     edge::{
+        gauges::Gauges,
+        pause_file,
         sqlite::{CheckpointMode, Checkpointed, Checkpointer, Inspector},
         unix_time::unix_time,
     },
@@ -89,30 +91,54 @@ impl Housekeeper {
         let mut chores = self.chores.open();
         // The store asks again for a checkpoint that a former incarnation did not finish.
         self.wal_state.checkpoint_running.store(false, Relaxed);
-        while let Received::Item(chore) = chores.recv_blocking(&cx.stop, None) {
-            let _work = cx.vitals.begin_work(chore.name());
-            match chore {
-                Chore::Checkpoint => {
-                    self.wal_state.final_pass_due.store(self.shrink_log(), Relaxed);
-                    self.wal_state.checkpoint_running.store(false, Relaxed);
+        let mut gauges = Gauges::new(&cx.vitals);
+        loop {
+            match chores.recv_blocking(&cx.stop, Some(gauges.next_sample())) {
+                Received::Item(chore) => {
+                    let _work = cx.vitals.begin_work(chore.name());
+                    self.execute(chore);
                 }
-                Chore::Idle => drop(self.checkpoint(CheckpointMode::Truncate)),
-                // The operator may have stopped waiting.
-                Chore::Runs(reply) => {
-                    drop(reply.send(self.ask(|inspector| inspector.runs(QUESTION_TIMEOUT))))
+                Received::TimedOut => {
+                    let _work = cx.vitals.begin_work("sample");
+                    gauges.sample(|| self.ask(|inspector| inspector.sample(QUESTION_TIMEOUT)));
                 }
-                Chore::Peek(limit, reply) => {
-                    drop(
-                        reply
-                            .send(self.ask(|inspector| inspector.peek(unix_time(), limit, QUESTION_TIMEOUT))),
-                    );
-                }
-                Chore::Counts(reply) => {
-                    drop(reply.send(self.ask(|inspector| inspector.counts(QUESTION_TIMEOUT))))
-                }
+                Received::Stopped => return Ok(()),
             }
         }
-        Ok(())
+    }
+
+    fn execute(&self, chore: Chore) {
+        let deadline = QUESTION_TIMEOUT;
+        match chore {
+            Chore::Checkpoint => {
+                self.wal_state.final_pass_due.store(self.shrink_log(), Relaxed);
+                self.wal_state.checkpoint_running.store(false, Relaxed);
+            }
+            Chore::Idle => drop(self.checkpoint(CheckpointMode::Truncate)),
+            Chore::Runs(reply) => self.answer(reply, |inspector| inspector.runs(deadline)),
+            Chore::Peek(limit, reply) => {
+                self.answer(reply, |inspector| inspector.peek(unix_time(), limit, deadline))
+            }
+            Chore::Counts(reply) => self.answer(reply, |inspector| inspector.counts(deadline)),
+            Chore::Attr(attr_path, limit, reply) => {
+                self.answer(reply, |inspector| inspector.attr(&attr_path, unix_time(), limit, deadline))
+            }
+            Chore::InFlight(limit, reply) => {
+                self.answer(reply, |inspector| inspector.in_flight(limit, deadline))
+            }
+            Chore::Failed(which, reply) => self.answer(reply, |inspector| inspector.failed(which, deadline)),
+            Chore::Stale(before, limit, reply) => {
+                self.answer(reply, |inspector| inspector.stale(before, limit, deadline))
+            }
+            Chore::RecordPause(paused, reply) => {
+                drop(reply.send(pause_file::record(&self.config.database, paused)))
+            }
+        }
+    }
+
+    /// Answers a question. The operator may have stopped waiting.
+    fn answer<T>(&self, reply: Reply<Answer<T>>, question: impl FnOnce(&mut Inspector) -> Answer<T>) {
+        drop(reply.send(self.ask(question)));
     }
 
     /// Moves pages of the log into the database while the store writes, until few enough are left
@@ -161,7 +187,8 @@ impl Chore {
     fn name(&self) -> &'static str {
         match self {
             Chore::Checkpoint | Chore::Idle => "checkpoint",
-            Chore::Runs(_) | Chore::Peek(..) | Chore::Counts(_) => "question",
+            Chore::RecordPause(..) => "pause",
+            _ => "question",
         }
     }
 }

@@ -39,7 +39,7 @@ use crate::{
     group_commit::GroupCommit,
     messages::{Chore, IngestOp, StoreRequest},
     storage::StorageError,
-    store_metrics::StoreMetrics,
+    store_metrics::{FinishedMetrics, StoreMetrics},
 };
 
 /// Maximum number of requests in one transaction.
@@ -82,6 +82,7 @@ struct Incarnation<'a> {
     cx: &'a StartCx,
     reconnect: Reconnect,
     metrics: StoreMetrics,
+    finished: FinishedMetrics,
     store: SqliteStore,
     wal_pages: Arc<AtomicU64>,
     group: GroupCommit,
@@ -116,6 +117,7 @@ impl QueueStore {
         let incarnation = Incarnation {
             spec: self,
             metrics: StoreMetrics::register(&cx.vitals),
+            finished: FinishedMetrics::register(&cx.vitals),
             wal_pages: store.wal_pages(),
             cx,
             reconnect,
@@ -196,7 +198,8 @@ impl Incarnation<'_> {
             let paused = self.spec.paused.get();
             let (begun, jobs) = (Instant::now(), self.metrics.worked());
             match self.group.turn(&mut self.store, paused, &self.metrics, unix_time) {
-                Ok(()) => {
+                Ok(finished) => {
+                    finished.into_iter().for_each(|job| self.finished.record(job));
                     self.reconnect.succeeded();
                     if self.metrics.worked() != jobs {
                         self.cx.vitals.record_work();

@@ -5,11 +5,13 @@
 //! `orchestrator_group` lists the groups that can be handed out in order, so that a dequeue never
 //! scans others. Triggers update it when other programs write.
 
+mod attempts;
 mod attr;
 mod checkpoint;
 mod corrupt;
 mod database_file;
 mod deletion;
+mod dequeue;
 mod error;
 mod groups;
 mod handout;

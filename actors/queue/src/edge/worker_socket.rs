@@ -168,7 +168,11 @@ impl WorkerServer {
                     ConnectionEvent::Accepted(stream) => {
                         let shared = self.shared.clone();
                         let peer = Peer::of(&stream);
-                        slots.serve(peer, |_, slot| WorkerConnection::new(stream, slot, shared).run());
+                        let process = peer.to_string();
+                        slots.serve(peer, |id, slot| {
+                            let name = format!("{id} ({process})");
+                            WorkerConnection::new(stream, slot, shared, name.into()).run()
+                        });
                     }
                     ConnectionEvent::Ended { end: Some(Ok(())), .. } => {}
                     ConnectionEvent::Ended { id, peer, end: Some(Err(end)) } => {

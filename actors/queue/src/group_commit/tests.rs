@@ -70,10 +70,10 @@ impl Storage for FaultyStore {
     fn delete_slice(&mut self, budget: Duration) -> Result<Deletion, StorageError> {
         self.inner.delete_slice(budget)
     }
-    fn dequeue(&mut self, now: i64) -> Result<Option<Job>, StorageError> {
-        self.inner.dequeue(now)
+    fn dequeue(&mut self, now: i64, connection: &str) -> Result<Option<Job>, StorageError> {
+        self.inner.dequeue(now, connection)
     }
-    fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) -> Result<bool, StorageError> {
+    fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) -> Result<Option<i64>, StorageError> {
         self.inner.finish(attr_path, exit_code, now)
     }
     fn delivered(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
@@ -127,13 +127,13 @@ impl Fixture {
         }
     }
 
-    fn turn(&mut self) -> Result<(), StorageError> {
+    fn turn(&mut self) -> Result<Vec<FinishedJob>, StorageError> {
         self.group.turn(&mut self.store, false, &self.metrics, || 100)
     }
 
     fn ready(&mut self) -> Pending<Option<Job>> {
         let (reply, answer) = reply();
-        self.group.add_request(StoreRequest::Ready { reply });
+        self.group.add_request(StoreRequest::Ready { connection: "1".into(), reply });
         answer
     }
 }
@@ -178,8 +178,9 @@ fn a_closed_connection_gets_no_job_but_its_done_counts() {
     fixture.group.add_request(StoreRequest::Delivered(job.handout));
     let (reply, gone) = reply();
     drop(gone);
-    fixture.group.add_request(StoreRequest::Done { attr_path: job.attr_path.clone(), exit_code: 3, reply });
-    fixture.turn().unwrap();
+    fixture.group.add_request(StoreRequest::Done { attr_path: job.attr_path.clone(), exit_code: 3, connection: "1".into(), reply });
+    let finished = fixture.turn().unwrap();
+    assert_eq!(finished, [FinishedJob { exit_code: 3, seconds: 0 }]);
     assert_eq!((fixture.metrics.finished.get(), fixture.metrics.jobs.get()), (1, 1));
     let mut next = fixture.ready();
     fixture.turn().unwrap();
@@ -282,7 +283,7 @@ fn while_paused_workers_get_nojobs_and_done_counts() {
     fixture.turn().unwrap();
     let job = first.try_recv().unwrap().expect("an answer").unwrap();
     let (reply, mut answer) = reply();
-    fixture.group.add_request(StoreRequest::Done { attr_path: job.attr_path, exit_code: 0, reply });
+    fixture.group.add_request(StoreRequest::Done { attr_path: job.attr_path, exit_code: 0, connection: "1".into(), reply });
     fixture.group.turn(&mut fixture.store, true, &fixture.metrics, || 100).unwrap();
     assert_eq!(answer.try_recv().unwrap().expect("an answer"), None);
     assert_eq!(fixture.metrics.finished.get(), 1);

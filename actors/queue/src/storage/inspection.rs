@@ -64,3 +64,80 @@ pub struct Counts {
     /// Attribute paths handed out and not reported done, however long ago.
     pub in_flight: u64,
 }
+
+/// A hand-out of a job with its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// The attribute path.
+    pub attr_path: String,
+    /// Time of the hand-out, in unix seconds.
+    pub started: i64,
+    /// Time of the DONE or of the end of its hold by an operator, in unix seconds; None if neither
+    /// came.
+    pub finished: Option<i64>,
+    /// Exit code that the worker reported.
+    pub exit_code: Option<i64>,
+    /// Fetcher of the job; None if another program handed it out.
+    pub fetcher: Option<String>,
+    /// Name of the worker's connection; None if another program handed the job out.
+    pub connection: Option<String>,
+}
+
+/// Selection of failed attempts: exit codes other than 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailedAttempts {
+    /// Only this exit code.
+    pub exit_code: Option<i64>,
+    /// Only attempts handed out at this time or later, in unix seconds.
+    pub since: Option<i64>,
+    /// Maximum number.
+    pub limit: usize,
+}
+
+/// A ready group, which waits for its hand-out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingGroup {
+    /// Run of the group's row.
+    pub run: RunId,
+    /// Payload of the job.
+    pub payload: String,
+    /// Place in the order of hand-outs, from 1; None while the attribute path is held.
+    pub position: Option<u64>,
+}
+
+/// State of an attribute path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttrReport {
+    /// Its ready groups, in order of their fetchers.
+    pub waiting: Vec<WaitingGroup>,
+    /// The job in flight, and the last second of its hold.
+    pub in_flight: Option<(Attempt, i64)>,
+    /// Its attempts, newest first.
+    pub attempts: Vec<Attempt>,
+}
+
+/// A group of the queue that was not tried for long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaleGroup {
+    /// The attribute path.
+    pub attr_path: String,
+    /// Run that lists it.
+    pub run: RunId,
+    /// Time of the path's last hand-out, in unix seconds.
+    pub last_started: Option<i64>,
+    /// Time at which the run was added, in unix seconds.
+    pub listed: Option<i64>,
+}
+
+/// Totals for the metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sample {
+    /// Ready groups, including those that wait for the end of a hold.
+    pub waiting: u64,
+    /// Attribute paths handed out and not reported done, however long ago.
+    pub in_flight: u64,
+    /// Time at which the first run with a ready group was added, in unix seconds.
+    pub oldest_waiting: Option<i64>,
+    /// Time of the last DONE, in unix seconds.
+    pub last_done: Option<i64>,
+}

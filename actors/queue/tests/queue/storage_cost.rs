@@ -14,7 +14,7 @@ fn fresh() -> TestStore {
 /// Hands out all jobs.
 fn drain(store: &mut TestStore, now: i64) {
     group(store, |s| {
-        while let Some(job) = s.dequeue(now)? {
+        while let Some(job) = s.dequeue(now, "1")? {
             s.delivered(job.handout)?;
         }
         Ok(())
@@ -74,12 +74,12 @@ fn blocked_groups_do_not_add_cost() {
         let mut costs = Vec::new();
         for blocked in [10, 5_000] {
             let mut store = blocked_queue(way, blocked);
-            let (job, dequeue) = steps(&mut store, |s| s.dequeue(30));
+            let (job, dequeue) = steps(&mut store, |s| s.dequeue(30, "1"));
             assert_eq!(job.map(|job| job.attr_path).as_deref(), Some("x"), "{way}");
             let (_, finish) = steps(&mut store, |s| s.finish("x", 0, 31));
-            let (job, _) = steps(&mut store, |s| s.dequeue(30));
+            let (job, _) = steps(&mut store, |s| s.dequeue(30, "1"));
             assert_eq!(job.map(|job| job.attr_path).as_deref(), Some("y"), "{way}");
-            let (job, nothing) = steps(&mut store, |s| s.dequeue(30));
+            let (job, nothing) = steps(&mut store, |s| s.dequeue(30, "1"));
             assert_eq!(job, None, "{way}");
             costs.push([dequeue, finish, nothing]);
         }
@@ -100,7 +100,7 @@ fn the_cost_of_opening_does_not_depend_on_size() {
         store.foreign.execute_batch("DELETE FROM log").unwrap();
         store.foreign.execute_batch("INSERT INTO log VALUES ('x', 20, 21, 0)").unwrap();
         let steps = store.count_steps().unwrap();
-        let job = group(&mut store, |s| s.dequeue(30));
+        let job = group(&mut store, |s| s.dequeue(30, "1"));
         assert!(job.is_some());
         costs.push(steps.load(Ordering::Relaxed));
     }

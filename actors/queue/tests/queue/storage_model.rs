@@ -33,9 +33,11 @@ impl World {
             hold_secs: HOLD,
             redeliver_after_lease: rng.bool(),
             synchronous: Synchronous::Normal,
+            attempts: [0, 1, 7, 200_000][rng.usize(..4)],
             ..Options::default()
         };
-        let model = Model::new(HOLD, options.redeliver_after_lease);
+        let attempts_max = usize::try_from(options.attempts).unwrap();
+        let model = Model::new(HOLD, options.redeliver_after_lease, attempts_max);
         let store = TestStore::with(options);
         if rng.bool() {
             foreign::recreate_triggers(&store.foreign);
@@ -152,7 +154,7 @@ impl World {
 
     fn dequeue(&mut self) {
         let now = self.tick();
-        let job = self.store.dequeue(now).unwrap();
+        let job = self.store.dequeue(now, "1").unwrap();
         let got = job.as_ref().map(|job| (job.attr_path.as_str(), job.payload.as_str()));
         let id = job.as_ref().map(|job| job.handout.0).unwrap_or_default();
         match self.model.dequeue(now, got, id) {
@@ -261,6 +263,9 @@ impl World {
         assert_eq!(read(&queue), self.model.queue_as_text(), "queue");
         let log = "SELECT format('%s %d %s %s', attr_path, started, ifnull(finished, '-'), ifnull(exit_code, '-')) FROM log";
         assert_eq!(read(log), self.model.log_as_text(), "log");
+        let attempts = "SELECT format('%s %d %d %s %s %s', attr_path, started, handout_id, ifnull(fetcher, '-'),
+                            ifnull(finished, '-'), ifnull(exit_code, '-')) FROM orchestrator_attempt";
+        assert_eq!(read(attempts), self.model.attempts_as_text(), "attempts");
         if self.model.marked() == 0 {
             let groups = "SELECT format('%s %d %d %s %s %s', name, run_started, held,
                               iif(started_key = -9223372036854775807 - 1, '-', started_key),

@@ -91,7 +91,7 @@ pub(crate) fn feed_batch(store: &mut SqliteStore, fetcher: &str, started: i64, b
 }
 
 pub(crate) fn take(store: &mut SqliteStore, now: i64) -> Option<Job> {
-    group(store, |s| s.dequeue(now))
+    group(store, |s| s.dequeue(now, "1"))
 }
 
 /// Returns the attribute path and payload handed out at `now`.

@@ -1,5 +1,7 @@
 //! Registration of a child's metrics and histograms.
 
+use std::time::Duration;
+
 use super::{LABELS_MAX, OTHER_LABEL, Vitals};
 use crate::{
     metric::{Metric, MetricKind},
@@ -75,11 +77,26 @@ impl Vitals {
         help: &'static str,
         label: (&'static str, &'static str),
     ) -> Timing {
+        self.register_coarse_timing(name, help, label, Duration::from_micros(1))
+    }
+
+    /// Registers a histogram like [`Vitals::register_timing`], whose first bucket ends at `resolution` and whose last one after
+    /// 134,217,728 times as long.
+    ///
+    /// # Panics
+    /// In debug builds, if `help` is empty.
+    pub fn register_coarse_timing(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        label: (&'static str, &'static str),
+        resolution: Duration,
+    ) -> Timing {
         let mut timings = self.timings.lock();
         if let Some(known) = timings.iter().find(|known| known.name() == name && known.label() == label) {
             return known.clone();
         }
-        let timing = Timing::new(name, help, label);
+        let timing = Timing::new(name, help, label, resolution);
         timings.push(timing.clone());
         timing
     }

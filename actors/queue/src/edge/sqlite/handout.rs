@@ -1,6 +1,8 @@
 //! Records of hand-outs, kept until the delivery of the reply is known.
 
+use super::attempts::NewAttempt;
 use super::attr;
+use super::dequeue::Recipient;
 use super::view::View;
 use crate::storage::{AttrState, Dispatch, GroupKey, HandoutId, Job, LogRow, Undo, is_expired};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -12,22 +14,35 @@ const RELEASES: usize = 64;
 pub(super) fn dispatch(
     conn: &Connection,
     view: &mut View,
-    handout: HandoutId,
+    to: Recipient<'_>,
     key: &GroupKey,
     run_started: i64,
     state: AttrState,
-    now: i64,
 ) -> rusqlite::Result<Job> {
+    let Recipient { handout, connection, now } = to;
+    let attr_path = key.attr_path.as_str();
     let mut after = state.clone();
     let dispatch = after.dispatch(key.fetcher_id, now);
-    attr::save(conn, view, &key.attr_path, &state, &after)?;
-    record(conn, handout, &key.attr_path, &dispatch)?;
+    attr::save(conn, view, attr_path, &state, &after)?;
+    record(conn, handout, attr_path, &dispatch)?;
+    let View { runs, attempts, .. } = view;
+    attempts.add(
+        conn,
+        &NewAttempt {
+            started: now,
+            attr_path,
+            handout,
+            end: None,
+            fetcher: runs.name(key.fetcher_id),
+            connection: Some(connection),
+        },
+    )?;
     let payload = conn
         .prepare_cached(
             "SELECT payload FROM queue WHERE fetcher_run_started = ?1 AND fetcher_id = ?2 AND attr_path = ?3",
         )?
-        .query_row(params![run_started, key.fetcher_id, key.attr_path], |row| row.get(0))?;
-    Ok(Job { attr_path: key.attr_path.clone(), payload, handout })
+        .query_row(params![run_started, key.fetcher_id, attr_path], |row| row.get(0))?;
+    Ok(Job { attr_path: attr_path.to_owned(), payload, handout })
 }
 
 /// Writes the record and replaces an older one of the same path, whose job was finished; otherwise
@@ -110,6 +125,7 @@ pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> ru
         return Ok(false);
     }
     attr::save(conn, view, &attr_path, &before, &after)?;
+    view.attempts.remove(conn, &attr_path, dispatch.started, handout)?;
     Ok(true)
 }
 

@@ -1,5 +1,9 @@
 //! Answers questions of operators on a read-only connection.
 
+mod attempts;
+mod attr;
+mod waiting;
+
 use super::error::storage_error;
 use super::groups::{self, NULL_KEY};
 use super::section::Section;

@@ -2,7 +2,7 @@
 
 use super::error::storage_error;
 use super::lock::InstanceLock;
-use super::{schema, triggers};
+use super::{attempts, schema, triggers};
 use crate::storage::StorageError;
 use orchestrator_edge::{DatabaseFiles, DatabasePart, FileReplaced};
 use rusqlite::config::DbConfig;
@@ -32,6 +32,8 @@ pub struct Options {
     pub redeliver_after_lease: bool,
     /// Durability of a commit.
     pub synchronous: Synchronous,
+    /// Maximum number of attempts that are kept; 0 keeps none.
+    pub attempts: u64,
     /// Size of the page cache, in bytes.
     pub cache_bytes: u32,
 }
@@ -42,6 +44,7 @@ impl Default for Options {
             hold_secs: 43_200,
             redeliver_after_lease: false,
             synchronous: Synchronous::Full,
+            attempts: 200_000,
             cache_bytes: 32 << 20,
         }
     }
@@ -82,6 +85,10 @@ pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, StorageErro
             found,
             known: triggers::OWN_VERSION,
         });
+    }
+    triggers::adopt_runs(&tx).map_err(failed)?;
+    if options.attempts == 0 {
+        attempts::clear(&tx).map_err(failed)?;
     }
     let incarnation =
         triggers::next_incarnation(&tx, LATEST_INCARNATION.load(Relaxed) + 1).map_err(failed)?;

@@ -43,6 +43,11 @@ impl Runs {
         self.ids.get(fetcher).copied()
     }
 
+    /// Returns the name of a fetcher.
+    pub(super) fn name(&self, fetcher_id: i64) -> Option<&str> {
+        self.names.get(&fetcher_id).map(String::as_str)
+    }
+
     pub(super) fn is_deleted(&self, fetcher_id: i64, run_started: i64) -> bool {
         !self.deleted.is_empty() && self.deleted.contains(&(fetcher_id, run_started))
     }
@@ -92,6 +97,11 @@ impl Runs {
                  ON CONFLICT DO UPDATE SET is_complete = excluded.is_complete",
             )?
             .execute(params![fetcher_id, run.started, complete])?;
+            conn.prepare_cached(
+                "INSERT INTO orchestrator_run (fetcher_id, run_started, added) VALUES (?1, ?2, unixepoch())
+                 ON CONFLICT DO NOTHING",
+            )?
+            .execute([fetcher_id, run.started])?;
             self.known.insert((fetcher_id, run.started), complete);
         }
         Ok(())
@@ -121,10 +131,10 @@ impl Runs {
     ) -> rusqlite::Result<RunId> {
         conn.prepare_cached("DELETE FROM fetcher_runs WHERE fetcher_id = ?1 AND run_started = ?2")?
             .execute([fetcher_id, run_started])?;
-        conn.prepare_cached(
-            "DELETE FROM orchestrator_deleted_run WHERE fetcher_id = ?1 AND run_started = ?2",
-        )?
-        .execute([fetcher_id, run_started])?;
+        for table in ["orchestrator_deleted_run", "orchestrator_run"] {
+            conn.prepare_cached(&format!("DELETE FROM {table} WHERE fetcher_id = ?1 AND run_started = ?2"))?
+                .execute([fetcher_id, run_started])?;
+        }
         self.known.remove(&(fetcher_id, run_started));
         self.deleted.remove(&(fetcher_id, run_started));
         let run = RunId::new(self.names.get(&fetcher_id).cloned().unwrap_or_default(), run_started);

@@ -2,17 +2,17 @@
 
 mod waiting;
 
+use super::attempts::Attempts;
 use super::checkpoint::{self, CheckpointMode, Checkpointed};
+use super::dequeue::{self, Recipient};
 use super::error::storage_error;
 use super::lock::InstanceLock;
 use super::open::{Opened, Options, open};
 use super::other_writers::OtherWriters;
 use super::view::View;
 use super::{attr, deletion, groups, handout, ingest, replaced, staging};
-use crate::protocol::ATTR_PATH_BYTES_MAX;
 use crate::storage::{
-    Batch, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert, is_expired,
-    is_held,
+    Batch, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert,
 };
 use orchestrator_edge::{DatabaseFiles, FileReplaced};
 use rusqlite::Connection;
@@ -20,13 +20,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-/// Maximum number of repaired groups in one dequeue before the whole table of groups is rebuilt.
-const REPAIRS_MAX: usize = 1_000;
-
-/// Maximum number of attribute paths too long for a `DONE` line that one dequeue marks as dequeued (CONTRACT QP13).
-/// Others wait for its commit. At the limit it returns no job, and the next dequeue continues.
-const MARKED_MAX: usize = 32;
 
 /// Storage of the queue in a SQLite file, used from one thread. A second connection runs checkpoints
 /// ([`super::Checkpointer`]), a third one answers operators ([`super::Inspector`]).
@@ -37,6 +30,8 @@ pub struct SqliteStore {
     files: DatabaseFiles,
     options: Options,
     view: Option<View>,
+    /// State of the table of attempts after the last commit.
+    attempts: Attempts,
     /// SQLite's `data_version` when `view` was read.
     data_version: i64,
     other_writers: OtherWriters,
@@ -67,6 +62,7 @@ impl SqliteStore {
             conn,
             path: path.to_path_buf(),
             files,
+            attempts: Attempts::new(options.attempts),
             options,
             view: None,
             data_version: 0,
@@ -144,8 +140,7 @@ impl SqliteStore {
     pub fn rebuild_groups(&mut self) -> Result<(), StorageError> {
         self.run("rebuilding the table of groups", |conn, view, _| {
             groups::rebuild(conn)?;
-            *view = View::load(conn)?;
-            Ok(())
+            view.reload(conn)
         })
     }
 
@@ -181,7 +176,7 @@ impl SqliteStore {
             if self.data_version != 0 && data_version != self.data_version {
                 self.other_writers.record_commit();
             }
-            self.view = Some(View::load(&self.conn)?);
+            self.view = Some(View::load(&self.conn, self.attempts)?);
             self.data_version = data_version;
         }
         Ok(())
@@ -219,7 +214,10 @@ impl Storage for SqliteStore {
         let done = self.conn.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
         match done {
             // A commit into a file that is not at the path any more must not be answered.
-            Ok(_) => Ok(self.files.check_database()?),
+            Ok(_) => {
+                self.attempts = self.view.as_ref().map_or(self.attempts, |view| view.attempts);
+                Ok(self.files.check_database()?)
+            }
             Err(error) => {
                 self.rollback()?;
                 Err(storage_error(&self.path, "committing", error))
@@ -299,67 +297,24 @@ impl Storage for SqliteStore {
         self.run("removing rows of a deleted run", |conn, view, _| deletion::slice(conn, view, budget))
     }
 
-    fn dequeue(&mut self, now: i64) -> Result<Option<Job>, StorageError> {
+    fn dequeue(&mut self, now: i64, connection: &str) -> Result<Option<Job>, StorageError> {
         let handout = HandoutId(self.next_handout);
         self.next_handout += 1;
-        self.run("dequeuing", |conn, view, options| {
-            if options.redeliver_after_lease {
-                handout::release_expired(conn, view, now, options.hold_secs)?;
-            }
-            let (mut repairs, mut marked) = (0, 0);
-            loop {
-                let [free, held] = view.heads.first(conn)?;
-                let held = held.filter(|(key, _)| hold_is_over(key.last_started, now, options.hold_secs));
-                let Some((key, section)) = free.into_iter().chain(held).min() else { return Ok(None) };
-                let state = attr::load(conn, view, &key.attr_path)?;
-                let is_correct = state.positions().iter().any(|position| {
-                    position.run_started == section.run_started
-                        && position.held == section.held
-                        && position.has_key(&key)
-                });
-                if is_correct
-                    && !state.has_stale_last_started()
-                    && !is_held(state.log.as_ref(), now, options.hold_secs)
-                {
-                    if key.attr_path.len() > ATTR_PATH_BYTES_MAX {
-                        if marked == MARKED_MAX {
-                            return Ok(None);
-                        }
-                        marked += 1;
-                        attr::mark_dequeued(conn, view, &key.attr_path, &state)?;
-                        continue;
-                    }
-                    return handout::dispatch(conn, view, handout, &key, section.run_started, state, now)
-                        .map(Some);
-                }
-                tracing::warn!(
-                    attr_path = key.attr_path,
-                    "repaired the table of groups for an attribute path"
-                );
-                repairs += 1;
-                if repairs > REPAIRS_MAX {
-                    groups::rebuild(conn)?;
-                    *view = View::load(conn)?;
-                    repairs = 0;
-                } else {
-                    attr::repair(conn, view, section, &key, state)?;
-                }
-            }
-        })
+        let to = Recipient { handout, connection, now };
+        self.run("dequeuing", |conn, view, options| dequeue::next(conn, view, options, to))
     }
 
-    fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) -> Result<bool, StorageError> {
+    fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) -> Result<Option<i64>, StorageError> {
         self.run("recording the end of a job", |conn, view, options| {
             let before = attr::load(conn, view, attr_path)?;
             let mut after = before.clone();
-            if !after.finish(exit_code, now) {
-                return Ok(false);
-            }
+            let (Some(log), true) = (before.log, after.finish(exit_code, now)) else { return Ok(None) };
             attr::save(conn, view, attr_path, &before, &after)?;
+            view.attempts.end(conn, attr_path, log.started, (now, Some(exit_code)))?;
             if options.redeliver_after_lease {
                 handout::forget_attr(conn, attr_path)?;
             }
-            Ok(true)
+            Ok(Some(now.saturating_sub(log.started)))
         })
     }
 
@@ -388,12 +343,11 @@ impl Storage for SqliteStore {
             let mut after = before.clone();
             let (rows, was_in_flight) = after.requeue(now);
             attr::save(conn, view, attr_path, &before, &after)?;
+            if let (Some(log), true) = (before.log, was_in_flight) {
+                view.attempts.end(conn, attr_path, log.started, (now, log.exit_code))?;
+            }
             handout::forget_attr(conn, attr_path)?;
             Ok(Requeued { rows, was_in_flight })
         })
     }
-}
-
-fn hold_is_over(started: Option<i64>, now: i64, hold: i64) -> bool {
-    started.is_none_or(|started| is_expired(started, now, hold))
 }

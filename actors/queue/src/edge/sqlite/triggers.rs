@@ -11,8 +11,8 @@ use rusqlite::{Connection, OptionalExtension};
 /// Version of our tables.
 pub(super) const OWN_VERSION: i64 = 1;
 
-/// Number of objects with our prefix: four tables, an index, eight triggers.
-const OWN_OBJECTS: i64 = 13;
+/// Number of objects with our prefix: six tables, an index, eight triggers.
+const OWN_OBJECTS: i64 = 15;
 
 const OWN_TABLES: &str = "
 CREATE TABLE IF NOT EXISTS orchestrator_meta (
@@ -45,6 +45,22 @@ CREATE TABLE IF NOT EXISTS orchestrator_handout (
     previous_exit_code integer,
     delivered integer NOT NULL DEFAULT 0
 ) STRICT;
+CREATE TABLE IF NOT EXISTS orchestrator_attempt (
+    started integer NOT NULL,
+    attr_path text NOT NULL,
+    handout_id integer NOT NULL,
+    finished integer,
+    exit_code integer,
+    fetcher text,
+    connection text,
+    PRIMARY KEY (started, attr_path, handout_id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS orchestrator_run (
+    fetcher_id integer NOT NULL,
+    run_started integer NOT NULL,
+    added integer NOT NULL,
+    PRIMARY KEY (fetcher_id, run_started)
+) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS orchestrator_handout_delivered ON orchestrator_handout (started) WHERE delivered = 1;";
 
 /// Removes the group of `$attr` and `$fetcher` from every position that its rows allow.
@@ -114,6 +130,17 @@ fn own_objects(conn: &Connection) -> rusqlite::Result<i64> {
     conn.query_row("SELECT count(*) FROM sqlite_schema WHERE name GLOB 'orchestrator_*'", [], |row| {
         row.get(0)
     })
+}
+
+/// Records the runs that another program added, with the current time, and forgets those that it
+/// removed. Runs in the caller's transaction.
+pub(super) fn adopt_runs(conn: &Connection) -> rusqlite::Result<()> {
+    conn.execute_batch(
+        "INSERT INTO orchestrator_run (fetcher_id, run_started, added)
+             SELECT fetcher_id, run_started, unixepoch() FROM fetcher_runs WHERE true ON CONFLICT DO NOTHING;
+         DELETE FROM orchestrator_run
+             WHERE (fetcher_id, run_started) NOT IN (SELECT fetcher_id, run_started FROM fetcher_runs);",
+    )
 }
 
 /// Returns a number that grows with every opening of this database. Runs in the caller's

@@ -70,6 +70,8 @@ pub(super) struct WorkerConnection {
     stream: UnixStream,
     slot: Arc<ConnectionSlot>,
     shared: Arc<Shared>,
+    /// Number of the connection and process of the peer, for the record of attempts.
+    name: Arc<str>,
     parser: RequestParser,
     out: Vec<u8>,
     /// Hand-out of the last reply, until the peer sends something.
@@ -77,8 +79,14 @@ pub(super) struct WorkerConnection {
 }
 
 impl WorkerConnection {
-    pub(super) fn new(stream: UnixStream, slot: Arc<ConnectionSlot>, shared: Arc<Shared>) -> Self {
-        Self { stream, slot, shared, parser: RequestParser::default(), out: Vec::new(), last_handout: None }
+    pub(super) fn new(
+        stream: UnixStream,
+        slot: Arc<ConnectionSlot>,
+        shared: Arc<Shared>,
+        name: Arc<str>,
+    ) -> Self {
+        let parser = RequestParser::default();
+        Self { stream, slot, shared, name, parser, out: Vec::new(), last_handout: None }
     }
 
     /// Serves requests until the peer closes, violates the protocol, or the slot is taken away.
@@ -135,9 +143,12 @@ impl WorkerConnection {
 
     async fn answer(&mut self, request: Request) -> Result<(), ConnectionError> {
         let (reply, answer) = reply();
+        let connection = self.name.clone();
         let request = match request {
-            Request::Ready => StoreRequest::Ready { reply },
-            Request::Done { attr_path, exit_code } => StoreRequest::Done { attr_path, exit_code, reply },
+            Request::Ready => StoreRequest::Ready { connection, reply },
+            Request::Done { attr_path, exit_code } => {
+                StoreRequest::Done { attr_path, exit_code, connection, reply }
+            }
         };
         let shared = &*self.shared;
         let mut in_progress = InProgress { shared, answer, handout: None };

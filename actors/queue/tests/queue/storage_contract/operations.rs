@@ -23,7 +23,7 @@ fn a_slice_ends_at_its_deadline() {
 fn operations_without_a_transaction_fail() {
     let mut s = TestStore::new();
     feed(&mut s, "f1", 1, &[("alpha", "0 1")]);
-    let error = s.dequeue(10).unwrap_err();
+    let error = s.dequeue(10, "1").unwrap_err();
     assert!(error.to_string().contains("dequeuing"), "{error}");
     assert_eq!(next_attr(&mut s, 10).as_deref(), Some("alpha"));
 }

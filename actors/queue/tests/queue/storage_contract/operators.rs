@@ -28,7 +28,7 @@ fn peek_shows_the_next_jobs() {
         let shown: Vec<_> = peeked.into_iter().map(|next| (next.attr_path, next.payload)).collect();
         let mut given = Vec::new();
         s.begin().unwrap();
-        while let Some(job) = s.dequeue(now).unwrap() {
+        while let Some(job) = s.dequeue(now, "1").unwrap() {
             given.push((job.attr_path, job.payload));
         }
         s.rollback().unwrap();
@@ -103,7 +103,7 @@ fn a_checkpoint_during_a_transaction_is_busy() {
     let mut s = stocked();
     let checkpointer = Checkpointer::open(&s.path()).unwrap();
     s.begin().unwrap();
-    assert!(s.dequeue(1_001).unwrap().is_some());
+    assert!(s.dequeue(1_001, "1").unwrap().is_some());
     assert!(checkpointer.checkpoint(CheckpointMode::Truncate).unwrap().busy);
     s.commit().unwrap();
     assert!(!checkpointer.checkpoint(CheckpointMode::Truncate).unwrap().busy);

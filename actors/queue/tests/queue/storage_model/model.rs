@@ -1,5 +1,6 @@
 //! Naive implementation of the contract with vectors and full scans.
 
+mod attempts;
 mod tables;
 
 use std::collections::BTreeSet;
@@ -46,6 +47,8 @@ pub(crate) struct Model {
     queue: Vec<QueueRow>,
     log: Vec<(String, i64, Option<i64>, Option<i64>)>,
     handouts: Vec<Handout>,
+    attempts: Vec<attempts::Attempt>,
+    attempts_max: usize,
     /// Runs being deleted.
     marked: Vec<(usize, i64)>,
     /// Groups whose newest row was in a deleted run: they become available before the run's end.
@@ -60,7 +63,7 @@ fn jitter(attr: &str) -> i64 {
 }
 
 impl Model {
-    pub(crate) fn new(hold: i64, redeliver: bool) -> Self {
+    pub(crate) fn new(hold: i64, redeliver: bool, attempts_max: usize) -> Self {
         Self {
             hold,
             redeliver,
@@ -69,6 +72,8 @@ impl Model {
             queue: Vec::new(),
             log: Vec::new(),
             handouts: Vec::new(),
+            attempts: Vec::new(),
+            attempts_max,
             marked: Vec::new(),
             coming_back: BTreeSet::new(),
         }
@@ -181,6 +186,8 @@ impl Model {
         match self.serve(now, got) {
             Ok(Some(handout)) => {
                 self.handouts.retain(|old| old.attr != handout.attr);
+                let fetcher = self.fetchers[handout.fetcher].clone();
+                self.begin_attempt(&handout.attr, now, id, fetcher);
                 self.handouts.push(Handout { id, ..handout });
                 Picked::Right
             }
@@ -255,13 +262,14 @@ impl Model {
         }
     }
 
-    pub(crate) fn finish(&mut self, attr: &str, code: i64, now: i64) -> bool {
-        let Some((started, _, _)) = self.log_of(attr) else { return false };
+    pub(crate) fn finish(&mut self, attr: &str, code: i64, now: i64) -> Option<i64> {
+        let (started, _, _) = self.log_of(attr)?;
+        self.end_attempt(attr, started, (now, Some(code)));
         self.set_log(attr, Some((started, Some(now), Some(code))));
         if self.redeliver {
             self.handouts.retain(|handout| handout.attr != attr);
         }
-        true
+        Some(now - started)
     }
 
     pub(crate) fn delivered(&mut self, id: i64) -> bool {
@@ -286,6 +294,7 @@ impl Model {
             return false;
         }
         self.restore_rows(&handout);
+        self.remove_attempt(id);
         self.set_log(&handout.attr, handout.previous);
         self.set_last_started(&handout.attr, handout.previous.map(|log| log.0));
         true
@@ -340,6 +349,7 @@ impl Model {
         match self.log_of(attr) {
             Some((started, None, code)) => {
                 self.set_log(attr, Some((started, Some(now), code)));
+                self.end_attempt(attr, started, (now, code));
                 (rows, true)
             }
             _ => (rows, false),

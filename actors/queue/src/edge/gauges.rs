@@ -1,0 +1,74 @@
+//! Gauges of waiting and in-flight jobs. They are counted at intervals, since SQLite has no cheap count.
+
+use std::time::{Duration, Instant};
+
+use orchestrator_supervise::{Vitals, metrics};
+
+use crate::{
+    edge::unix_time::unix_time,
+    storage::{Sample, StorageError},
+};
+
+/// Minimum interval of the counts.
+const INTERVAL: Duration = Duration::from_secs(15);
+/// Interval of the tries while the database cannot be read.
+const RETRY: Duration = Duration::from_secs(1);
+/// Minimum interval as a multiple of the duration of a count.
+const INTERVAL_FACTOR: u32 = 200;
+
+metrics! {
+    /// Gauges of the queue, as of the last count.
+    struct JobGauges {
+        /// Jobs that wait for a worker, including those whose attribute path is held.
+        waiting: gauge("jobs"),
+        /// Jobs handed out and not reported done, however long ago.
+        in_flight: gauge("jobs"),
+        /// Time since the first run with a waiting job was added; 0 without a waiting job.
+        oldest_waiting: gauge("seconds"),
+        /// Unix time of the last DONE; 0 if there was none.
+        last_done: gauge("timestamp_seconds"),
+    }
+}
+
+/// The gauges, and the time of the next count.
+pub(super) struct Gauges {
+    metrics: JobGauges,
+    next_sample: Instant,
+}
+
+impl Gauges {
+    pub(super) fn new(vitals: &Vitals) -> Self {
+        Self { metrics: JobGauges::register(vitals), next_sample: Instant::now() }
+    }
+
+    /// Returns the time of the next [`Self::sample`].
+    pub(super) fn next_sample(&self) -> Instant {
+        self.next_sample
+    }
+
+    /// Sets the gauges to the result of `count`. After a failure they keep their values.
+    pub(super) fn sample(&mut self, count: impl FnOnce() -> Result<Sample, StorageError>) {
+        let begun = Instant::now();
+        let counted = count();
+        let interval = match counted {
+            Ok(sample) => {
+                self.set(&sample);
+                INTERVAL
+            }
+            // The store has not opened the database yet, or the disk fails.
+            Err(error) => {
+                tracing::debug!(%error, "cannot count for the metrics");
+                RETRY
+            }
+        };
+        self.next_sample = Instant::now() + interval.max(begun.elapsed() * INTERVAL_FACTOR);
+    }
+
+    fn set(&self, sample: &Sample) {
+        let seconds = |time: Option<i64>| u64::try_from(time.unwrap_or(0)).unwrap_or(0);
+        self.metrics.waiting.set(sample.waiting);
+        self.metrics.in_flight.set(sample.in_flight);
+        self.metrics.oldest_waiting.set(seconds(sample.oldest_waiting.map(|added| unix_time() - added)));
+        self.metrics.last_done.set(seconds(sample.last_done));
+    }
+}

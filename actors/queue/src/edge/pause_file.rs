@@ -1,0 +1,49 @@
+//! File that records that an operator paused hand-outs, for the next start of the process.
+//!
+//! It lies beside the database, so that a pause outlives a database that is rebuilt, and needs no
+//! lock that another program may hold.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::storage::StorageError;
+
+/// Returns true if hand-outs were paused when the process ended.
+pub(crate) fn is_paused(database: &Path) -> bool {
+    path(database).exists()
+}
+
+/// Records durably that hand-outs are paused or resumed.
+///
+/// # Errors
+/// [`StorageError::Backend`].
+pub(super) fn record(database: &Path, paused: bool) -> Result<(), StorageError> {
+    write(&path(database), paused).map_err(|source| StorageError::Backend {
+        path: path(database),
+        action: "recording the pause",
+        source: source.into(),
+    })
+}
+
+fn write(file: &Path, paused: bool) -> io::Result<()> {
+    if paused {
+        File::create(file)?.sync_all()?;
+    } else {
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn path(database: &Path) -> PathBuf {
+    let mut name: OsString = database.as_os_str().to_owned();
+    name.push(".paused");
+    name.into()
+}

@@ -1,0 +1,131 @@
+//! Questions about waiting jobs: those not tried for long, and totals for the metrics.
+
+use super::super::groups::{self, NULL_KEY};
+use super::super::runs::Runs;
+use super::Inspector;
+use crate::storage::{RunId, Sample, StaleGroup, StorageError};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+impl Inspector {
+    /// Returns up to `limit` groups that were last handed out before `before`. Then those that were
+    /// never handed out although their run was added before that time. Reads only these.
+    ///
+    /// # Errors
+    /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
+    pub fn stale(
+        &mut self,
+        before: i64,
+        limit: usize,
+        deadline: Duration,
+    ) -> Result<Vec<StaleGroup>, StorageError> {
+        self.ask("reading stale rows", deadline, |conn, _| {
+            let mut stale = handed_out_before(conn, before, limit)?;
+            for (fetcher_id, run) in runs_before(conn, before)? {
+                let left = limit - stale.len();
+                stale.extend(never_handed_out(conn, fetcher_id, run, left)?);
+            }
+            Ok(stale)
+        })
+    }
+
+    /// Returns totals for the metrics. Scans the log and the table of groups.
+    ///
+    /// # Errors
+    /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
+    pub fn sample(&mut self, deadline: Duration) -> Result<Sample, StorageError> {
+        self.ask("counting for the metrics", deadline, |conn, _| {
+            let waiting = conn
+                .query_row("SELECT count(*) FROM orchestrator_group", [], |row| row.get::<_, i64>(0))
+                .map(i64::unsigned_abs)?;
+            let (in_flight, last_done) = conn.query_row(
+                "SELECT count(*) FILTER (WHERE finished IS NULL),
+                     max(finished) FILTER (WHERE exit_code IS NOT NULL) FROM log",
+                [],
+                |row| Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?)),
+            )?;
+            Ok(Sample { waiting, in_flight, last_done, oldest_waiting: oldest_waiting(conn)? })
+        })
+    }
+}
+
+fn handed_out_before(conn: &Connection, before: i64, limit: usize) -> rusqlite::Result<Vec<StaleGroup>> {
+    conn.prepare_cached(
+        "SELECT q.attr_path, f.name, q.fetcher_run_started, q.last_started, r.added
+         FROM queue AS q JOIN fetchers AS f USING (fetcher_id)
+             LEFT JOIN orchestrator_run AS r ON r.fetcher_id = q.fetcher_id AND r.run_started = q.fetcher_run_started
+         WHERE q.last_started < ?1
+             AND NOT EXISTS (
+                 SELECT 1 FROM orchestrator_deleted_run AS d
+                 WHERE d.fetcher_id = q.fetcher_id AND d.run_started = q.fetcher_run_started)
+             AND NOT EXISTS (
+                 SELECT 1 FROM queue AS newer
+                 WHERE newer.attr_path = q.attr_path AND newer.fetcher_id = q.fetcher_id
+                     AND newer.fetcher_run_started > q.fetcher_run_started)
+         ORDER BY q.last_started, q.order_jitter, q.attr_path, q.fetcher_id LIMIT ?2",
+    )?
+    .query_map(params![before, rows(limit)], stale_group)?
+    .collect()
+}
+
+/// Returns the runs that were added before a time, oldest first.
+fn runs_before(conn: &Connection, before: i64) -> rusqlite::Result<Vec<(i64, i64)>> {
+    let deleted = Runs::load(conn)?;
+    let mut statement = conn.prepare_cached(
+        "SELECT fetcher_id, run_started FROM orchestrator_run WHERE added < ?1 ORDER BY added, fetcher_id",
+    )?;
+    let runs: Vec<(i64, i64)> =
+        statement.query_map([before], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+    Ok(runs.into_iter().filter(|(fetcher, run)| !deleted.is_deleted(*fetcher, *run)).collect())
+}
+
+fn never_handed_out(
+    conn: &Connection,
+    fetcher_id: i64,
+    run_started: i64,
+    limit: usize,
+) -> rusqlite::Result<Vec<StaleGroup>> {
+    conn.prepare_cached(
+        "SELECT g.attr_path, f.name, g.run_started, NULL, r.added
+         FROM orchestrator_group AS g JOIN fetchers AS f USING (fetcher_id)
+             JOIN orchestrator_run AS r ON r.fetcher_id = g.fetcher_id AND r.run_started = g.run_started
+         WHERE g.fetcher_id = ?1 AND g.run_started = ?2 AND g.held = 0 AND g.started_key = ?3
+         ORDER BY g.jitter_key, g.attr_path LIMIT ?4",
+    )?
+    .query_map(params![fetcher_id, run_started, NULL_KEY, rows(limit)], stale_group)?
+    .collect()
+}
+
+fn stale_group(row: &Row<'_>) -> rusqlite::Result<StaleGroup> {
+    Ok(StaleGroup {
+        attr_path: row.get(0)?,
+        run: RunId { fetcher: row.get(1)?, started: row.get(2)? },
+        last_started: row.get(3)?,
+        listed: row.get(4)?,
+    })
+}
+
+fn oldest_waiting(conn: &Connection) -> rusqlite::Result<Option<i64>> {
+    let deleted = Runs::load(conn)?;
+    let (mut runs, mut at) = (BTreeSet::new(), None);
+    while let Some((section, _)) = groups::next_section(conn, at)? {
+        at = Some(section);
+        runs.insert((section.fetcher_id, section.run_started));
+    }
+    let mut statement =
+        conn.prepare_cached("SELECT added FROM orchestrator_run WHERE fetcher_id = ?1 AND run_started = ?2")?;
+    let mut oldest = None;
+    for (fetcher_id, run_started) in runs {
+        if !deleted.is_deleted(fetcher_id, run_started) {
+            let added: Option<i64> =
+                statement.query_row([fetcher_id, run_started], |row| row.get(0)).optional()?;
+            oldest = [oldest, added].into_iter().flatten().min();
+        }
+    }
+    Ok(oldest)
+}
+
+fn rows(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
