@@ -76,7 +76,7 @@ impl TreeTable {
         }
     }
 
-    /// Returns the last column: faults, the link, and the names of durable state.
+    /// Returns the last column: faults, the link, a pause, and the names of durable state.
     fn notes(&self, node: &NodeSnapshot) -> String {
         let mut notes = Vec::new();
         if node.stuck {
@@ -89,6 +89,9 @@ impl TreeTable {
         }
         notes.extend(node.last_exit.as_ref().and_then(|exit| self.last_exit(exit)));
         notes.extend(node.note.as_ref().map(|note| self.note(note)));
+        // The state of a child that an operator paused by its console is "running".
+        let paused = node.blocker.as_ref().filter(|blocker| blocker.kind == "paused");
+        notes.extend(paused.map(|blocker| blocker.text.clone()));
         if !node.durable.is_empty() {
             notes.push(format!("durable: {}", node.durable.join(", ")));
         }
