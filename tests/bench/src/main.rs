@@ -56,6 +56,13 @@ enum Bench {
         #[arg(long, default_value_t = 100_000)]
         rows: usize,
     },
+    /// NOJOBS on a queue whose only ready jobs are held back by a limit
+    Limited {
+        #[arg(long, default_value_t = 1_000_000)]
+        rows: usize,
+        #[arg(long, default_value_t = 100_000)]
+        limited: usize,
+    },
     /// Deleting a file, READY meanwhile
     Delete {
         #[arg(long, default_value_t = 333_000)]
@@ -103,6 +110,7 @@ fn main() -> Result<()> {
             for rows in [100_000, 1_000_000] {
                 arguments.report(&Bench::Nojobs { rows })?;
             }
+            arguments.report(&Bench::Limited { rows: 1_000_000, limited: 100_000 })?;
             arguments.report(&Bench::Delete { rows: 333_000 })?;
             arguments.report(&Bench::Restart { rows: 1_000_000 })
         }
@@ -179,6 +187,7 @@ impl Arguments {
             Bench::Ingest { rows } => program.ingest(rows),
             Bench::Provenance { rows } => provenance::run(&self.binary, rows),
             Bench::Nojobs { rows } => program.nojobs(rows),
+            Bench::Limited { rows, limited } => Program::limited(&self.binary, rows, limited),
             Bench::Delete { rows } => program.delete(rows),
             Bench::Restart { rows } => program.restart(rows),
         }

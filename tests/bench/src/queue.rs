@@ -6,7 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use orchestrator_harness::{Reply, Worker};
 use serde_json::{Value, json};
 
 use crate::{
@@ -102,21 +103,41 @@ impl Program {
         subject.publish("bench.1.txt", rows)?;
         subject.await_rows(1, i64::try_from(rows)?);
         subject.kill()?;
-        drain(&subject.path("queue.db"))?;
+        drain(&subject.path("queue.db"), 0)?;
         subject.start()?;
         subject.first_answer();
-        let mut worker = subject.worker();
-        let mut latencies: Vec<f64> = (0..2_000)
-            .map(|_| {
-                let begun = Instant::now();
-                worker.ready();
-                begun.elapsed().as_secs_f64() * 1e3
-            })
-            .collect();
-        latencies.sort_by(f64::total_cmp);
+        let latencies = unsuccessful(&mut subject.worker())?;
         Ok(
             json!({ "bench": "nojobs", "rows": rows, "median_ms": quantile(&latencies, 0.5), "p99_ms": quantile(&latencies, 0.99) }),
         )
+    }
+
+    /// NOJOBS of the release binary on a queue whose only ready jobs are `limited` ones of a full limit.
+    pub(crate) fn limited(binary: &Path, rows: usize, limited: usize) -> Result<Value> {
+        const START: &str = "exec \"$0\" run --config \"$1.toml\" --set queue.database=\"$1\" \
+            --set queue.input_dir=\"$2\" --set queue.socket=\"$3\"";
+        let command =
+            ["sh", "-c", START].map(str::to_owned).into_iter().chain([binary.display().to_string()]);
+        let mut subject = Subject::new(command.collect(), true, &std::env::temp_dir())?;
+        let configuration = subject.path("queue.db.toml");
+        std::fs::write(&configuration, "[queue]\n")?;
+        subject.start()?;
+        subject.publish("bench.1.txt", rows)?;
+        subject.await_rows(1, i64::try_from(rows)?);
+        subject.kill()?;
+        drain(&subject.path("queue.db"), limited)?;
+        std::fs::write(&configuration, "[[queue.limit]]\nmatch = \"*\"\nin_flight = 2\n")?;
+        // This start scans the queue once, since the limits have changed.
+        subject.start()?;
+        let mut worker = subject.worker();
+        for _ in 0..2 {
+            ensure!(worker.ready() != Reply::NoJobs, "the limit allows two jobs");
+        }
+        let latencies = unsuccessful(&mut worker)?;
+        Ok(json!({
+            "bench": "limited", "rows": rows, "limited": limited,
+            "median_ms": quantile(&latencies, 0.5), "p99_ms": quantile(&latencies, 0.99),
+        }))
     }
 
     /// Deleting a file, READY meanwhile.
@@ -166,15 +187,28 @@ impl Program {
     }
 }
 
-/// Leaves the database as if every job had been handed out and finished; row by row that would take minutes.
-fn drain(database: &Path) -> Result<()> {
+/// Asks 2,000 times while no job can be handed out. Returns the latencies in milliseconds, sorted.
+fn unsuccessful(worker: &mut Worker) -> Result<Vec<f64>> {
+    let mut latencies = Vec::new();
+    for _ in 0..2_000 {
+        let begun = Instant::now();
+        ensure!(worker.ready() == Reply::NoJobs, "a job was handed out");
+        latencies.push(begun.elapsed().as_secs_f64() * 1e3);
+    }
+    latencies.sort_by(f64::total_cmp);
+    Ok(latencies)
+}
+
+/// Leaves the database as if every job but `left` had been handed out and finished; row by row that would take minutes. With
+/// jobs left, the program must rebuild its table of groups.
+fn drain(database: &Path, left: usize) -> Result<()> {
     let db = rusqlite::Connection::open(database)?;
     db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-    db.execute_batch(
-        "BEGIN; UPDATE queue SET is_dequeued = 1, last_started = 1;
-         INSERT INTO log SELECT DISTINCT attr_path, 1, 2, 0 FROM queue;
-         DELETE FROM orchestrator_group; COMMIT; PRAGMA wal_checkpoint(TRUNCATE);",
-    )?;
+    db.execute_batch(&format!(
+        "BEGIN; UPDATE queue SET is_dequeued = 1, last_started = 1 WHERE rowid > {left};
+         INSERT INTO log SELECT DISTINCT attr_path, 1, 2, 0 FROM queue WHERE is_dequeued = 1;
+         DELETE FROM orchestrator_group; COMMIT; PRAGMA wal_checkpoint(TRUNCATE);"
+    ))?;
     Ok(())
 }
 
