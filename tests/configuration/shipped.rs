@@ -100,8 +100,9 @@ fn set_overrides_environment_which_overrides_files() {
          history_file = \"var/history\"  # default\nlisten = \"\"  # environment ORCHESTRATOR__ADMIN__LISTEN\nmax_event_clients = 16  # default\n\
          tokens_file = \"\"  # default\n\n\
          [links]\nretry_max_ms = 60000  # default\n\n\
-         [queue]\ndatabase = \"7117\"  # environment ORCHESTRATOR__QUEUE__DATABASE\n\
+         [queue]\nattempts = 200000  # default\ndatabase = \"7117\"  # environment ORCHESTRATOR__QUEUE__DATABASE\n\
          hold_secs = 3  # --set queue.hold_secs=3\ninput_dir = \"var/fetchers\"  # default\n\
+         limit = []  # default\n\
          on_corrupt = \"rebuild\"  # default\nredeliver_after_lease = false  # default\n\
          socket = \"b\"  # {name}:4\nsynchronous = \"full\"  # default\n\n\
          [telemetry]\nfilter = \"info,actix_server=warn\"  # default\nformat = \"text\"  # default\n"

@@ -1,11 +1,14 @@
 //! Subcommands of `orchestrator queue`, which call the queue's console.
 
-use std::collections::BTreeSet;
+mod report;
+mod table;
 
 use clap::Subcommand;
 use orchestrator_subsystem::{CommandError, Context, OutputFormat, columns::align};
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+
+use self::table::{ATTEMPT_COLUMNS, Object, cell, table};
 
 /// Tree path of the console.
 const CONSOLE: &str = "queue/queue_console";
@@ -34,6 +37,69 @@ pub enum QueueCommand {
     ///
     /// Example: orchestrator queue stats --json
     Stats {
+        #[command(flatten)]
+        form: OutputFormat,
+    },
+    /// Show what waits, runs and was tried for an attribute path
+    ///
+    /// Example: orchestrator queue show python3Packages.requests
+    Show {
+        /// Attribute path of the job
+        #[arg(value_name = "ATTR")]
+        attr_path: String,
+        /// Number of attempts, at most 1000
+        #[arg(short, default_value_t = 20, value_name = "N")]
+        n: u32,
+        #[command(flatten)]
+        form: OutputFormat,
+    },
+    /// List the jobs in flight, longest first
+    ///
+    /// Example: orchestrator queue in-flight -n 10
+    InFlight {
+        /// Number of jobs, at most 1000
+        #[arg(short, default_value_t = 100, value_name = "N")]
+        n: u32,
+        #[command(flatten)]
+        form: OutputFormat,
+    },
+    /// List failed attempts, newest first
+    ///
+    /// Example: orchestrator queue failed --code 124 --since 24h
+    Failed {
+        /// List only attempts with this exit code
+        #[arg(long, allow_negative_numbers = true)]
+        code: Option<i64>,
+        /// List only attempts handed out since then: a duration like 24h, a time like
+        /// 2026-11-23T08:00:00Z, or unix seconds
+        #[arg(long, value_name = "TIME", value_parser = report::time)]
+        since: Option<i64>,
+        /// Number of attempts, at most 1000
+        #[arg(short, default_value_t = 100, value_name = "N")]
+        n: u32,
+        #[command(flatten)]
+        form: OutputFormat,
+    },
+    /// List jobs that are in a fetcher file and were not tried for long
+    ///
+    /// Example: orchestrator queue stale --days 30
+    Stale {
+        /// Minimum number of days since the last hand-out
+        #[arg(long, default_value_t = 30)]
+        days: u32,
+        /// Number of jobs, at most 1000
+        #[arg(short, default_value_t = 100, value_name = "N")]
+        n: u32,
+        #[command(flatten)]
+        form: OutputFormat,
+    },
+    /// Put a waiting job before all others, for its next hand-out
+    ///
+    /// Example: orchestrator queue bump python3Packages.requests
+    Bump {
+        /// Attribute path of the job
+        #[arg(value_name = "ATTR")]
+        attr_path: String,
         #[command(flatten)]
         form: OutputFormat,
     },
@@ -69,10 +135,7 @@ pub enum QueueCommand {
 /// Columns shown first; other fields follow in alphabetical order.
 const RUN_COLUMNS: [&str; 5] = ["fetcher", "run_started", "complete", "rows", "waiting"];
 const JOB_COLUMNS: [&str; 3] = ["attr_path", "payload", "fetcher"];
-/// Maximum width of a table cell, in characters; `--json` shows the whole text.
-const CELL_MAX: usize = 60;
-
-type Object = Map<String, Value>;
+const STALE_COLUMNS: [&str; 4] = ["attr_path", "last_started", "fetcher", "run_started"];
 
 #[derive(Debug, Deserialize)]
 struct Requeued {
@@ -85,6 +148,15 @@ pub(crate) async fn run(command: &QueueCommand, context: &mut Context<'_>) -> Re
         QueueCommand::Ls { form } => ("ls", json!({}), form),
         QueueCommand::Peek { n, form } => ("peek", json!({ "n": n }), form),
         QueueCommand::Stats { form } => ("stats", json!({}), form),
+        QueueCommand::Show { attr_path, n, form } => {
+            ("show", json!({ "attr_path": attr_path, "n": n }), form)
+        }
+        QueueCommand::InFlight { n, form } => ("in-flight", json!({ "n": n }), form),
+        QueueCommand::Failed { code, since, n, form } => {
+            ("failed", json!({ "code": code, "since": since, "n": n }), form)
+        }
+        QueueCommand::Stale { days, n, form } => ("stale", json!({ "days": days, "n": n }), form),
+        QueueCommand::Bump { attr_path, form } => ("bump", json!({ "attr_path": attr_path }), form),
         QueueCommand::Requeue { attr_path, form } => ("requeue", json!({ "attr_path": attr_path }), form),
         QueueCommand::Pause { reason, form } => ("pause", json!({ "reason": reason }), form),
         QueueCommand::Resume { form } => ("resume", json!({}), form),
@@ -101,6 +173,17 @@ pub(crate) async fn run(command: &QueueCommand, context: &mut Context<'_>) -> Re
             table(&parse::<Vec<Object>>(context, answer)?, &JOB_COLUMNS, "no job is waiting\n")
         }
         QueueCommand::Stats { .. } => stats(&parse(context, answer)?),
+        QueueCommand::Show { .. } => report::show(&parse(context, answer)?),
+        QueueCommand::InFlight { .. } => {
+            table(&parse::<Vec<Object>>(context, answer)?, &ATTEMPT_COLUMNS, "no job is in flight\n")
+        }
+        QueueCommand::Failed { .. } => {
+            table(&parse::<Vec<Object>>(context, answer)?, &ATTEMPT_COLUMNS, "no failed attempt\n")
+        }
+        QueueCommand::Stale { .. } => {
+            table(&parse::<Vec<Object>>(context, answer)?, &STALE_COLUMNS, "every listed job was tried\n")
+        }
+        QueueCommand::Bump { attr_path, .. } => format!("{attr_path} is next\n"),
         QueueCommand::Requeue { attr_path, .. } => requeued(attr_path, &parse(context, answer)?),
         QueueCommand::Pause { .. } => "paused: no job is handed out\n".to_owned(),
         QueueCommand::Resume { .. } => "resumed: jobs are handed out\n".to_owned(),
@@ -123,36 +206,4 @@ fn requeued(attr_path: &str, answer: &Requeued) -> String {
         0 => format!("nothing to requeue: no worker has {attr_path}\n"),
         n => format!("{n} requeued\n"),
     }
-}
-
-fn table(rows: &[Object], first: &[&str], empty: &str) -> String {
-    if rows.is_empty() {
-        return empty.to_owned();
-    }
-    let known: BTreeSet<&str> = rows.iter().flat_map(Object::keys).map(String::as_str).collect();
-    let others = known.iter().copied().filter(|name| !first.contains(name));
-    let columns: Vec<&str> =
-        first.iter().copied().filter(|name| known.contains(name)).chain(others).collect();
-    let is_number = |name: &&str| rows.iter().all(|row| row.get(*name).is_none_or(Value::is_number));
-    let right: Vec<usize> = (0..columns.len()).filter(|i| is_number(&columns[*i])).collect();
-    let head = columns.iter().map(|name| name.replace('_', " ").to_uppercase()).collect();
-    let cells =
-        |row: &Object| columns.iter().map(|name| row.get(*name).map_or_else(String::new, cell)).collect();
-    let lines: Vec<_> = std::iter::once(head).chain(rows.iter().map(cells)).collect();
-    align(&lines, &right)
-}
-
-/// Formats a JSON value as a table cell.
-fn cell(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Bool(true) => "yes".to_owned(),
-        Value::Bool(false) => "no".to_owned(),
-        Value::Null => "-".to_owned(),
-        other => other.to_string(),
-    };
-    if text.chars().count() <= CELL_MAX {
-        return text;
-    }
-    text.chars().take(CELL_MAX - 1).chain(['…']).collect()
 }

@@ -1,12 +1,18 @@
 //! Section `[queue]` of the configuration.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use orchestrator_supervise::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::edge::sqlite;
+use crate::{
+    edge::sqlite,
+    storage::{LIMITS_MAX, Limit, Limits},
+};
 
 /// Configuration of the queue. Every key has a default; the default paths are under `./var/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +42,25 @@ pub struct QueueConfig {
     /// first; 0 keeps none.
     #[schemars(range(max = 1_000_000))]
     pub attempts: u32,
+    /// Limits of jobs in flight; a job counts against the first one that it matches. At most 16.
+    pub limit: Vec<LimitConfig>,
+}
+
+/// Limit of jobs in flight of some attribute paths or fetchers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LimitConfig {
+    /// Pattern of attribute paths: `*` stands for any characters, `?` for one. Without it, all match.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub attr_path: Option<String>,
+    /// Pattern of fetchers, the stems of their file names. Without it, all match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub fetcher: Option<String>,
+    /// Maximum number of jobs in flight; 0 hands none out.
+    #[schemars(range(max = 1_000))]
+    pub in_flight: u32,
 }
 
 /// Action on a damaged database.
@@ -72,6 +97,7 @@ impl Default for QueueConfig {
             on_corrupt: OnCorrupt::default(),
             synchronous: Synchronous::default(),
             attempts: 200_000,
+            limit: Vec::new(),
         }
     }
 }
@@ -79,6 +105,9 @@ impl Default for QueueConfig {
 /// Page cache of the store's connection, in bytes. With it the process stays below 120 MiB for a
 /// million rows.
 const CACHE_BYTES: u32 = 32 << 20;
+
+/// Maximum length of a pattern, in bytes.
+const PATTERN_BYTES_MAX: usize = 1_000;
 
 impl QueueConfig {
     pub(crate) fn store_options(&self) -> sqlite::Options {
@@ -90,12 +119,49 @@ impl QueueConfig {
                 Synchronous::Normal => sqlite::Synchronous::Normal,
             },
             attempts: u64::from(self.attempts),
+            limits: Arc::new(Limits(self.limit.iter().map(LimitConfig::limit).collect())),
             cache_bytes: CACHE_BYTES,
         }
     }
 }
 
+impl LimitConfig {
+    fn limit(&self) -> Limit {
+        Limit {
+            attr_path: self.attr_path.clone(),
+            fetcher: self.fetcher.clone(),
+            in_flight: usize::try_from(self.in_flight).unwrap_or(usize::MAX),
+        }
+    }
+}
+
 impl QueueConfig {
+    /// Returns mistakes that the schema does not express.
+    pub(crate) fn check(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        if self.limit.len() > LIMITS_MAX {
+            mistakes
+                .push(format!("queue.limit = {}: there are more than {LIMITS_MAX} limits", self.limit.len()));
+        }
+        for limit in &self.limit {
+            let patterns = [&limit.attr_path, &limit.fetcher].into_iter().flatten();
+            if patterns.clone().next().is_none() {
+                mistakes.push(format!(
+                    "queue.limit = {{ in_flight = {} }}: neither match nor fetcher is set: set match = \"*\" to limit all jobs",
+                    limit.in_flight
+                ));
+            }
+            for long in patterns.filter(|pattern| pattern.len() > PATTERN_BYTES_MAX) {
+                let start: String = long.chars().take(20).collect();
+                mistakes.push(format!(
+                    "queue.limit = {}..: the pattern has more than {PATTERN_BYTES_MAX} bytes",
+                    sanitize(&start)
+                ));
+            }
+        }
+        mistakes
+    }
+
     /// Returns the text printed at a terminal on start: paths, and how to enqueue a first job.
     pub fn greeting(&self) -> String {
         let shown = |path: &Path| sanitize(path.as_os_str().as_encoded_bytes());
@@ -105,5 +171,29 @@ impl QueueConfig {
              take it:      printf 'READY\\n' | socat -t5 - UNIX-CONNECT:{socket}\n",
             shown(&self.database)
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(attr_path: Option<String>) -> LimitConfig {
+        LimitConfig { attr_path, fetcher: None, in_flight: 2 }
+    }
+
+    #[test]
+    fn mistakes_of_limits_are_reported_together() {
+        let good = QueueConfig { limit: vec![limit(Some("*".to_owned())); 16], ..QueueConfig::default() };
+        assert_eq!(good.check(), [""; 0]);
+        let mut limits = vec![limit(None), limit(Some("x".repeat(1_001)))];
+        limits.resize(17, limit(Some("*".to_owned())));
+        let mistakes = QueueConfig { limit: limits, ..QueueConfig::default() }.check();
+        for (mistake, text) in
+            mistakes.iter().zip(["more than 16 limits", "neither match", "more than 1000 bytes"])
+        {
+            assert!(mistake.starts_with("queue.limit = ") && mistake.contains(text), "{mistake}");
+        }
+        assert_eq!(mistakes.len(), 3);
     }
 }

@@ -4,16 +4,18 @@
 //! takes a few milliseconds. The two kinds alternate, so that a worker waits for one slice and its
 //! commit at most. Works with any [`Storage`]; it has no inbox and no clock except `now`.
 
+mod ingest;
 mod slices;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use ingest::{Ingest, Progress};
 use slices::{DELETION_SLICE, Slices};
 
 use crate::{
     messages::{IngestOp, StoreRequest},
-    storage::{Deletion, HandoutId, Job, Requeued, RunState, Storage, StorageError, Upsert},
-    store_metrics::StoreMetrics,
+    storage::{Bumped, Deletion, HandoutId, Job, Requeued, RunState, Storage, StorageError},
+    store_metrics::{FinishedJob, StoreMetrics},
 };
 
 /// Requests and operations that wait for a turn, and state kept between turns.
@@ -29,28 +31,12 @@ pub(crate) struct GroupCommit {
     background_next: bool,
 }
 
-/// An ingest operation in progress.
-struct Ingest {
-    op: IngestOp,
-    /// Number of entries stored so far.
-    from: usize,
-    /// True if its long lines were staged in the storage.
-    staged: bool,
-}
-
-/// A job that a worker reported done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FinishedJob {
-    pub(crate) exit_code: i64,
-    /// Seconds since its hand-out; negative if the clock was set back.
-    pub(crate) seconds: i64,
-}
-
 /// Answer of a request, sent after the commit.
 enum Outcome {
     Nothing,
     Job(Option<Job>),
     Requeued(Requeued),
+    Bumped(Bumped),
 }
 
 /// Result of a turn, applied after the commit.
@@ -66,16 +52,6 @@ struct Counts {
     finished: Vec<FinishedJob>,
     undone: u64,
     rows: u64,
-}
-
-/// Progress of the ingest operation in a turn.
-enum Progress {
-    Untouched,
-    /// Rows of a deleted run must be removed first.
-    Blocked,
-    At(usize),
-    Done,
-    Runs(Vec<RunState>),
 }
 
 impl GroupCommit {
@@ -256,7 +232,7 @@ impl GroupCommit {
     fn background<S: Storage>(&self, store: &mut S, turn: &mut Turn) -> Result<(), StorageError> {
         let delete_first = self.deleting && self.delete_turn;
         if let Some(waiting) = self.ingest.as_ref().filter(|_| !delete_first) {
-            turn.ingest = waiting.step(store, self.slices.ingest(), &mut turn.counts)?;
+            turn.ingest = waiting.step(store, self.slices.ingest(), &mut turn.counts.rows)?;
         }
         if self.deleting && matches!(turn.ingest, Progress::Untouched | Progress::Blocked) {
             turn.deleting = store.delete_slice(DELETION_SLICE)? != Deletion::Idle;
@@ -308,6 +284,7 @@ impl GroupCommit {
             }
             // The operator may have stopped waiting.
             (StoreRequest::Requeue { reply, .. }, Outcome::Requeued(done)) => drop(reply.send(done)),
+            (StoreRequest::Bump { reply, .. }, Outcome::Bumped(done)) => drop(reply.send(done)),
             _ => {}
         }
     }
@@ -338,6 +315,7 @@ fn serve<S: Storage>(
         StoreRequest::Requeue { attr_path, .. } => {
             return Ok(Outcome::Requeued(store.requeue(attr_path, now)?));
         }
+        StoreRequest::Bump { attr_path, .. } => return Ok(Outcome::Bumped(store.bump(attr_path)?)),
     };
     // A closed connection gets no job, but its DONE counts.
     if reply.is_closed() {
@@ -347,50 +325,6 @@ fn serve<S: Storage>(
         return Ok(Outcome::Job(None));
     }
     Ok(Outcome::Job(store.dequeue(now, connection)?))
-}
-
-impl Ingest {
-    /// Continues the operation for about `slice`.
-    fn step<S: Storage>(
-        &self,
-        store: &mut S,
-        slice: Duration,
-        counts: &mut Counts,
-    ) -> Result<Progress, StorageError> {
-        match &self.op {
-            IngestOp::UpsertRun { run, complete } => match store.upsert_run(run, *complete)? {
-                Upsert::Done => Ok(Progress::Done),
-                Upsert::Pending => Ok(Progress::Blocked),
-            },
-            IngestOp::Rows { run, rows, complete } => {
-                let deadline = Instant::now() + slice;
-                let reached = match store.enqueue(run, rows, self.from, Some(deadline)) {
-                    Ok(reached) => reached,
-                    Err(error @ StorageError::UnknownRun { .. }) => {
-                        tracing::warn!(%error, "dropped rows of a deleted run");
-                        return Ok(Progress::Done);
-                    }
-                    Err(error) => return Err(error),
-                };
-                counts.rows += (reached - self.from) as u64;
-                if reached < rows.len() {
-                    return Ok(Progress::At(reached));
-                }
-                // `complete` is committed with the last rows, so that a file is read again after a
-                // crash before it.
-                if *complete && store.upsert_run(run, true)? == Upsert::Pending {
-                    return Ok(Progress::At(reached));
-                }
-                Ok(Progress::Done)
-            }
-            IngestOp::DeleteRun { run } => {
-                store.mark_deleted(run)?;
-                Ok(Progress::Done)
-            }
-            IngestOp::KnownRuns { .. } => Ok(Progress::Runs(store.known_runs()?)),
-            IngestOp::Reconciled => Ok(Progress::Done),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use orchestrator_supervise::Reply;
 use crate::{
     file_name::{FetcherFile, NameError},
     storage::{
-        Attempt, AttrReport, Batch, Counts, FailedAttempts, HandoutId, Job, Peeked, Requeued, RunCount, RunId,
-        RunState, StaleGroup, StorageError,
+        Attempt, AttrReport, Batch, Bumped, Counts, FailedAttempts, HandoutId, Job, Peeked, Requeued,
+        RunCount, RunId, RunState, StaleGroup, StorageError,
     },
 };
 
@@ -49,6 +49,13 @@ pub enum StoreRequest {
         attr_path: String,
         /// Receives the number of changed rows.
         reply: Reply<Requeued>,
+    },
+    /// An operator puts an attribute path before all others, once.
+    Bump {
+        /// The attribute path.
+        attr_path: String,
+        /// Receives the outcome.
+        reply: Reply<Bumped>,
     },
 }
 

@@ -4,7 +4,8 @@
 mod answers;
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Durable, Fault, Handle, Outbox, Reply,
+    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Durable, Fault, Handle, Outbox,
+    Reply, sanitize,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -12,10 +13,10 @@ use serde_json::{Value, json};
 use crate::{
     edge::unix_time::unix_time,
     messages::{self, Chore, StoreRequest},
-    storage::FailedAttempts,
+    storage::{Bumped, FailedAttempts},
 };
 
-const VERBS: &str = "ls, peek, stats, show, in-flight, failed, stale, requeue, pause, resume";
+const VERBS: &str = "ls, peek, stats, show, in-flight, failed, stale, bump, requeue, pause, resume";
 /// Default number of jobs shown by `peek`.
 const PEEK_DEFAULT: usize = 10;
 /// Default number of rows of other lists.
@@ -74,7 +75,7 @@ struct StaleArgs {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RequeueArgs {
+struct AttrArgs {
     attr_path: String,
 }
 
@@ -125,7 +126,8 @@ impl QueueConsole {
                 let (before, n) = (unix_time() - age, rows(n, LIST_DEFAULT));
                 self.ask(cx, |reply| Chore::Stale(before, n, reply), answers::stale)
             }
-            "requeue" => self.requeue(cx, arguments::<RequeueArgs>(args)?.attr_path),
+            "bump" => self.bump(cx, arguments::<AttrArgs>(args)?.attr_path),
+            "requeue" => self.requeue(cx, arguments::<AttrArgs>(args)?.attr_path),
             "pause" => self.set_paused(true, cx),
             "resume" => self.set_paused(false, cx),
             _ => return Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
@@ -165,6 +167,24 @@ impl QueueConsole {
         cx.atomically(answer, |_, done, _| {
             let done = done.map_err(|_| store_restarted())?;
             Ok(json!({ "requeued": done.rows, "was_in_flight": done.was_in_flight }))
+        })
+    }
+
+    fn bump(&self, cx: &mut ChildCx<'_, Self>, attr_path: String) -> Answer<Self, ConsoleReply> {
+        let asked = attr_path.clone();
+        let answer = match self.requests.request(|reply| StoreRequest::Bump { attr_path: asked, reply }) {
+            Ok(answer) => answer,
+            Err(refused) => return Answer::now(Err(ConsoleError::Refused(refused.to_string()))),
+        };
+        cx.atomically(answer, move |_, done, _| match done.map_err(|_| store_restarted())? {
+            Bumped::Done => Ok(json!({ "bumped": true })),
+            Bumped::NothingWaits => Err(ConsoleError::Refused(format!(
+                "no job of {} waits: see orchestrator queue show, or requeue it",
+                sanitize(&attr_path)
+            ))),
+            Bumped::TooMany => Err(ConsoleError::Refused(
+                "too many jobs are bumped: wait until they are handed out".to_owned(),
+            )),
         })
     }
 

@@ -7,16 +7,19 @@
 mod attr;
 mod batch;
 mod error;
+mod glob;
 mod inspection;
+mod limits;
 mod order;
 
-pub use attr::{AttrState, Dispatch, GroupPosition, LogRow, Row, Undo, is_expired, is_held};
+pub use attr::{AttrState, Class, Dispatch, GroupPosition, LogRow, Row, Undo, is_expired, is_held};
 pub use batch::{Batch, Entry};
 pub use error::StorageError;
 pub use inspection::{
     Attempt, AttrReport, Counts, FailedAttempts, HeldJobs, Peeked, RunCount, Sample, StaleGroup, Waiting,
     WaitingGroup,
 };
+pub use limits::{LIMITS_MAX, Limit, LimitedJobs, Limits};
 pub use order::GroupKey;
 
 use std::time::{Duration, Instant};
@@ -93,6 +96,17 @@ pub struct Requeued {
     pub rows: usize,
     /// True if the attribute path was in flight, so that its hold was ended.
     pub was_in_flight: bool,
+}
+
+/// Outcome of [`Storage::bump`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bumped {
+    /// The path is next in order, behind paths bumped earlier.
+    Done,
+    /// No group of the path is ready.
+    NothingWaits,
+    /// Too many paths are bumped already.
+    TooMany,
 }
 
 /// Storage of the queue (CONTRACT QO01 to QO07).
@@ -211,4 +225,11 @@ pub trait Storage {
     /// # Errors
     /// Of the backend.
     fn requeue(&mut self, attr_path: &str, now: i64) -> Result<Requeued, StorageError>;
+
+    /// Puts `attr_path` before all others for its next hand-out, for operators. A held path keeps its
+    /// place until its hold ends.
+    ///
+    /// # Errors
+    /// Of the backend.
+    fn bump(&mut self, attr_path: &str) -> Result<Bumped, StorageError>;
 }

@@ -4,8 +4,6 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use orchestrator_supervise::{Timing, Vitals, metrics};
 
-use crate::group_commit::FinishedJob;
-
 metrics! {
     /// Metrics since the start of the process; they outlive restarts of the child.
     pub(crate) struct StoreMetrics {
@@ -39,6 +37,14 @@ impl StoreMetrics {
     pub(crate) fn worked(&self) -> i64 {
         self.jobs.get() + self.finished.get()
     }
+}
+
+/// A job that a worker reported done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FinishedJob {
+    pub(crate) exit_code: i64,
+    /// Seconds since its hand-out; negative if the clock was set back.
+    pub(crate) seconds: i64,
 }
 
 metrics! {

@@ -49,6 +49,10 @@ impl Subsystem for Queue {
         Ok(QueueConfig::default())
     }
 
+    fn check(config: &QueueConfig) -> Vec<String> {
+        config.check()
+    }
+
     fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
         preflight(config)
     }

@@ -106,7 +106,10 @@ mod tests {
         for seconds in [0, 60, 3_600, 7_200] {
             histogram.record(Duration::from_secs(seconds));
         }
-        assert_eq!([0.25, 0.5, 0.75, 1.0].map(|q| histogram.quantile_us(q) / 1_000), [1, 65_536, 4_194_304, 8_388_608]);
+        assert_eq!(
+            [0.25, 0.5, 0.75, 1.0].map(|q| histogram.quantile_us(q) / 1_000),
+            [1, 65_536, 4_194_304, 8_388_608]
+        );
         assert_eq!(histogram.cumulative()[16], (65.536, 2));
         assert_eq!(histogram.sum_seconds(), 10_860.0);
     }

@@ -113,11 +113,14 @@ pub(super) fn rows(before: &TreeSnapshot, now: &TreeSnapshot) -> Vec<Row> {
     rows
 }
 
+/// Name of a label that divides a metric of one child and names no peer.
+const EXIT_CODE: &str = "exit_code";
+
 /// Returns a row for each peer that `node` has metrics of.
 fn peers(then: Option<&NodeSnapshot>, node: &NodeSnapshot, seconds: f64) -> Vec<Row> {
     let mut peers: Vec<(String, Vec<String>)> = Vec::new();
     for metric in &node.metrics {
-        let Some(label) = &metric.label else { continue };
+        let Some(label) = metric.label.as_ref().filter(|label| label.name != EXIT_CODE) else { continue };
         let same = |one: &&MetricSnapshot| one.name == metric.name && one.label == metric.label;
         let former = then.and_then(|then| then.metrics.iter().find(same)).map_or(0, |one| one.value);
         let text = match metric.kind {

@@ -177,8 +177,8 @@ impl Housekeeper {
     /// Answers a question on a new connection. Questions are rare, and an idle connection would
     /// keep the log from being truncated.
     fn ask<T>(&self, question: impl FnOnce(&mut Inspector) -> Answer<T>) -> Result<T, StorageError> {
-        let (path, hold_secs) = (&self.config.database, i64::from(self.config.hold_secs));
-        let open = || Inspector::open(path, hold_secs);
+        let path = &self.config.database;
+        let open = || Inspector::open(path, self.config.store_options());
         self.wal_state.with_second_connection(path, open, |mut inspector| question(&mut inspector))
     }
 }

@@ -7,6 +7,7 @@
 
 mod attempts;
 mod attr;
+mod bumps;
 mod checkpoint;
 mod corrupt;
 mod database_file;
@@ -18,6 +19,7 @@ mod handout;
 mod heads;
 mod ingest;
 mod inspect;
+mod limited;
 mod lock;
 mod open;
 mod other_writers;

@@ -1,6 +1,9 @@
 //! Group commit over a real store whose operations fail on demand.
 
-use std::{path::Path, time::Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use orchestrator_edge::FaultInjector;
 use orchestrator_supervise::{Pending, reply};
@@ -9,7 +12,7 @@ use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
 use super::*;
 use crate::{
     edge::sqlite::{Options, SqliteStore},
-    storage::{Batch, RunId},
+    storage::{Batch, RunId, Upsert},
 };
 
 /// A store that fails at armed fault points.
@@ -87,6 +90,9 @@ impl Storage for FaultyStore {
     }
     fn requeue(&mut self, attr_path: &str, now: i64) -> Result<Requeued, StorageError> {
         self.inner.requeue(attr_path, now)
+    }
+    fn bump(&mut self, attr_path: &str) -> Result<Bumped, StorageError> {
+        self.inner.bump(attr_path)
     }
 }
 
@@ -178,7 +184,12 @@ fn a_closed_connection_gets_no_job_but_its_done_counts() {
     fixture.group.add_request(StoreRequest::Delivered(job.handout));
     let (reply, gone) = reply();
     drop(gone);
-    fixture.group.add_request(StoreRequest::Done { attr_path: job.attr_path.clone(), exit_code: 3, connection: "1".into(), reply });
+    fixture.group.add_request(StoreRequest::Done {
+        attr_path: job.attr_path.clone(),
+        exit_code: 3,
+        connection: "1".into(),
+        reply,
+    });
     let finished = fixture.turn().unwrap();
     assert_eq!(finished, [FinishedJob { exit_code: 3, seconds: 0 }]);
     assert_eq!((fixture.metrics.finished.get(), fixture.metrics.jobs.get()), (1, 1));
@@ -283,7 +294,12 @@ fn while_paused_workers_get_nojobs_and_done_counts() {
     fixture.turn().unwrap();
     let job = first.try_recv().unwrap().expect("an answer").unwrap();
     let (reply, mut answer) = reply();
-    fixture.group.add_request(StoreRequest::Done { attr_path: job.attr_path, exit_code: 0, connection: "1".into(), reply });
+    fixture.group.add_request(StoreRequest::Done {
+        attr_path: job.attr_path,
+        exit_code: 0,
+        connection: "1".into(),
+        reply,
+    });
     fixture.group.turn(&mut fixture.store, true, &fixture.metrics, || 100).unwrap();
     assert_eq!(answer.try_recv().unwrap().expect("an answer"), None);
     assert_eq!(fixture.metrics.finished.get(), 1);

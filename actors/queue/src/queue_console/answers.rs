@@ -51,6 +51,7 @@ pub(super) fn attr(attr_path: &str, found: AttrReport) -> Value {
             "position": group.position,
             // A path whose hold is over has a position although it is in flight.
             "held_until": held_until.filter(|_| group.position.is_none()),
+            "limited": group.is_limited,
         })
     };
     json!({

@@ -26,6 +26,9 @@ pub fn is_expired(started: i64, now: i64, hold: i64) -> bool {
     i128::from(started) + i128::from(hold) < i128::from(now)
 }
 
+/// Number of the limit of a group, from 1; 0 is the class of unlimited groups.
+pub type Class = u8;
+
 /// Row of `queue` without its texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
@@ -35,6 +38,8 @@ pub struct Row {
     pub fetcher_id: i64,
     /// Number of the run.
     pub run_started: i64,
+    /// Class of the group.
+    pub class: Class,
     /// True if a hand-out has used the row.
     pub is_dequeued: bool,
     /// Copy of the log's `started`.
@@ -46,7 +51,7 @@ pub struct Row {
 /// Position of a ready group in the index: section and key. A group is ready if its representative
 /// row is not dequeued.
 ///
-/// A section contains the ready groups of one run with the same hold state. In a section of held
+/// A section contains the ready groups of one run with the same hold state and class. In a section of held
 /// groups the hold of the first ends first, so the others need no check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupPosition {
@@ -56,6 +61,8 @@ pub struct GroupPosition {
     pub run_started: i64,
     /// True if a job of the attribute path is in flight, whenever it started.
     pub held: bool,
+    /// Class of the group.
+    pub class: Class,
     /// `last_started` of the representative row.
     pub last_started: Option<i64>,
     /// `order_jitter` of the representative row.
@@ -136,6 +143,7 @@ impl AttrState {
                     fetcher_id: row.fetcher_id,
                     run_started: row.run_started,
                     held,
+                    class: row.class,
                     last_started: row.last_started,
                     order_jitter: row.order_jitter,
                 });

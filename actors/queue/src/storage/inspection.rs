@@ -101,8 +101,10 @@ pub struct WaitingGroup {
     pub run: RunId,
     /// Payload of the job.
     pub payload: String,
-    /// Place in the order of hand-outs, from 1; None while the attribute path is held.
+    /// Place in the order of hand-outs, from 1; None while the attribute path is held or limited.
     pub position: Option<u64>,
+    /// True if as many jobs are in flight as the group's limit allows.
+    pub is_limited: bool,
 }
 
 /// State of an attribute path.

@@ -2,5 +2,6 @@
 
 mod files;
 mod foreign;
+mod limits;
 mod operations;
 mod operators;

@@ -1,7 +1,8 @@
 //! Cost of requests in steps of SQLite's virtual machine: the same in a small and in a large queue.
 
 use orchestrator_queue::edge::sqlite::{Options, SqliteStore, Synchronous};
-use orchestrator_queue::storage::{Deletion, RunId, Storage, StorageError};
+use orchestrator_queue::storage::{Deletion, Limit, Limits, RunId, Storage, StorageError};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -88,6 +89,38 @@ fn blocked_groups_do_not_add_cost() {
         }
         assert!(costs[1][0] < 1_000, "{way}: {costs:?}");
     }
+}
+
+/// A limited queue: `limited` groups of a full class, in order before one job without a limit.
+fn limited_queue(limited: usize) -> TestStore {
+    let limit = Limit { attr_path: Some("pkg*".to_owned()), fetcher: None, in_flight: 2 };
+    let limits = Arc::new(Limits(vec![limit]));
+    let mut store =
+        TestStore::with(Options { synchronous: Synchronous::Normal, limits, ..Options::default() });
+    feed_batch(&mut store, "f1", 1, &packages(limited));
+    for _ in 0..2 {
+        assert!(next_attr(&mut store, 10).is_some_and(|attr| attr.starts_with("pkg")));
+    }
+    store.foreign.execute_batch("INSERT INTO log VALUES ('x', 20, 21, 0)").unwrap();
+    feed(&mut store, "f1", 3, &[("x", "0 1")]);
+    store
+}
+
+#[test]
+fn limited_groups_are_skipped_without_cost() {
+    let mut costs = Vec::new();
+    for limited in [10, 5_000] {
+        let mut store = limited_queue(limited);
+        let (job, dequeue) = steps(&mut store, |s| s.dequeue(30, "1"));
+        assert_eq!(job.map(|job| job.attr_path).as_deref(), Some("x"));
+        let (job, nothing) = steps(&mut store, |s| s.dequeue(30, "1"));
+        assert_eq!(job, None);
+        costs.push([dequeue, nothing]);
+    }
+    for (few, many) in costs[0].iter().zip(&costs[1]) {
+        assert!(*many <= few * 3 / 2 + 20, "dequeue, NOJOBS cost {costs:?} steps");
+    }
+    assert!(costs[1][1] < 100, "NOJOBS reads no table: {costs:?}");
 }
 
 #[test]

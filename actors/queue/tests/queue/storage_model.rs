@@ -9,7 +9,10 @@ mod model;
 use fastrand::Rng;
 use model::{Model, Picked};
 use orchestrator_queue::edge::sqlite::{Options, Synchronous};
-use orchestrator_queue::storage::{Batch, Deletion, HandoutId, RunId, RunState, Storage, Upsert};
+use orchestrator_queue::storage::{
+    Batch, Bumped, Deletion, HandoutId, Limit, Limits, RunId, RunState, Storage, Upsert,
+};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::store::{TestStore, group};
@@ -29,15 +32,23 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
+        let allowed = rng.bool().then(|| [rng.usize(..3), rng.usize(..3)]);
+        let limits = allowed.map(|[paths, fetchers]| {
+            [
+                Limit { attr_path: Some("pkg1*".to_owned()), fetcher: None, in_flight: paths },
+                Limit { attr_path: None, fetcher: Some("re?ology".to_owned()), in_flight: fetchers },
+            ]
+        });
         let options = Options {
             hold_secs: HOLD,
             redeliver_after_lease: rng.bool(),
             synchronous: Synchronous::Normal,
             attempts: [0, 1, 7, 200_000][rng.usize(..4)],
+            limits: Arc::new(Limits(limits.into_iter().flatten().collect())),
             ..Options::default()
         };
         let attempts_max = usize::try_from(options.attempts).unwrap();
-        let model = Model::new(HOLD, options.redeliver_after_lease, attempts_max);
+        let model = Model::new(HOLD, options.redeliver_after_lease, attempts_max, allowed);
         let store = TestStore::with(options);
         if rng.bool() {
             foreign::recreate_triggers(&store.foreign);
@@ -101,7 +112,7 @@ impl World {
     }
 
     fn operation(&mut self) {
-        match self.rng.u8(..32) {
+        match self.rng.u8(..34) {
             0..4 => self.upsert(),
             4..10 => self.enqueue(),
             10..18 => self.dequeue(),
@@ -110,6 +121,7 @@ impl World {
             25..27 => self.undo(),
             27 => self.mark_deleted(),
             28..31 => self.delete(),
+            31..33 => self.bump(),
             _ => self.requeue(),
         }
     }
@@ -214,6 +226,16 @@ impl World {
         assert_eq!((done.rows, done.was_in_flight), self.model.requeue(&attr, now), "requeue of {attr}");
     }
 
+    fn bump(&mut self) {
+        let attr = self.attr();
+        let done = match self.store.bump(&attr).unwrap() {
+            Bumped::Done => "done",
+            Bumped::NothingWaits => "nothing waits",
+            Bumped::TooMany => "too many",
+        };
+        assert_eq!(done, self.model.bump(&attr), "bump of {attr}");
+    }
+
     fn reopen(&mut self) {
         if self.rng.bool() {
             // A dequeue of the original in one transaction.
@@ -263,11 +285,14 @@ impl World {
         assert_eq!(read(&queue), self.model.queue_as_text(), "queue");
         let log = "SELECT format('%s %d %s %s', attr_path, started, ifnull(finished, '-'), ifnull(exit_code, '-')) FROM log";
         assert_eq!(read(log), self.model.log_as_text(), "log");
-        let attempts = "SELECT format('%s %d %d %s %s %s', attr_path, started, handout_id, ifnull(fetcher, '-'),
+        let attempts =
+            "SELECT format('%s %d %d %s %s %s', attr_path, started, handout_id, ifnull(fetcher, '-'),
                             ifnull(finished, '-'), ifnull(exit_code, '-')) FROM orchestrator_attempt";
         assert_eq!(read(attempts), self.model.attempts_as_text(), "attempts");
+        let bumps = "SELECT attr_path FROM orchestrator_bump WHERE handout_id IS NULL";
+        assert_eq!(read(bumps), self.model.bumps_as_text(), "bumps");
         if self.model.marked() == 0 {
-            let groups = "SELECT format('%s %d %d %s %s %s', name, run_started, held,
+            let groups = "SELECT format('%s %d %d %s %s %s', name, run_started, held % 2,
                               iif(started_key = -9223372036854775807 - 1, '-', started_key),
                               iif(jitter_key = -9223372036854775807 - 1, '-', jitter_key), attr_path)
                           FROM orchestrator_group JOIN fetchers USING (fetcher_id)";

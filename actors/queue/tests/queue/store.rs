@@ -38,6 +38,13 @@ impl TestStore {
         group(self, |s| s.undo_undelivered())
     }
 
+    /// Stops the store and starts it with other options.
+    pub(crate) fn reopen(&mut self, options: Options) {
+        self.store = None;
+        self.options = options;
+        self.store = Some(SqliteStore::open(&self.path(), self.options.clone()).unwrap());
+    }
+
     pub(crate) fn number(&self, sql: &str) -> i64 {
         self.foreign.query_row(sql, [], |row| row.get(0)).unwrap()
     }

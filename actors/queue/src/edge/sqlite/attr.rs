@@ -20,12 +20,13 @@ pub(super) fn load(conn: &Connection, view: &View, attr_path: &str) -> rusqlite:
             rowid: row.get(0)?,
             fetcher_id: row.get(1)?,
             run_started: row.get(2)?,
+            class: 0,
             is_dequeued: row.get::<_, i64>(3)? != 0,
             last_started: row.get(4)?,
             order_jitter: row.get(5)?,
         };
         if !view.runs.is_deleted(row.fetcher_id, row.run_started) {
-            rows.push(row);
+            rows.push(Row { class: view.class(row.fetcher_id, attr_path), ..row });
         }
     }
     Ok(AttrState { log: load_log(conn, attr_path)?, rows })
@@ -63,6 +64,10 @@ pub(super) fn save(
     after: &AttrState,
 ) -> rusqlite::Result<()> {
     save_log(conn, attr_path, before.log, after.log)?;
+    if before.log != after.log {
+        // A hand-out is recorded afterwards.
+        view.limited.end(conn, attr_path)?;
+    }
     for (old, new) in before.rows.iter().zip(&after.rows) {
         if old != new {
             conn.prepare_cached("UPDATE queue SET is_dequeued = ?2, last_started = ?3 WHERE rowid = ?1")?
@@ -84,12 +89,51 @@ pub(super) fn move_groups(
     new: &[GroupPosition],
 ) -> rusqlite::Result<()> {
     for position in old.iter().filter(|position| !new.contains(position)) {
-        groups::remove(conn, position, attr_path)?;
-        view.heads.removed(position, attr_path);
+        remove_group(conn, view, attr_path, position)?;
     }
     for position in new.iter().filter(|position| !old.contains(position)) {
-        groups::insert(conn, position, attr_path)?;
-        view.heads.inserted(position, attr_path);
+        insert_group(conn, view, attr_path, position)?;
+    }
+    Ok(())
+}
+
+/// Adds a group unless it exists.
+pub(super) fn insert_group(
+    conn: &Connection,
+    view: &mut View,
+    attr_path: &str,
+    position: &GroupPosition,
+) -> rusqlite::Result<()> {
+    remove_unlimited(conn, view, attr_path, position)?;
+    groups::insert(conn, position, attr_path)?;
+    view.heads.inserted(position, attr_path);
+    Ok(())
+}
+
+/// Removes a group if it exists.
+pub(super) fn remove_group(
+    conn: &Connection,
+    view: &mut View,
+    attr_path: &str,
+    position: &GroupPosition,
+) -> rusqlite::Result<()> {
+    groups::remove(conn, position, attr_path)?;
+    view.heads.removed(position, attr_path);
+    remove_unlimited(conn, view, attr_path, position)
+}
+
+/// Removes a limited group from the class of unlimited groups, in which the triggers of other
+/// connections put all groups.
+fn remove_unlimited(
+    conn: &Connection,
+    view: &mut View,
+    attr_path: &str,
+    position: &GroupPosition,
+) -> rusqlite::Result<()> {
+    if position.class > 0 {
+        let unlimited = GroupPosition { class: 0, ..*position };
+        groups::remove(conn, &unlimited, attr_path)?;
+        view.heads.removed(&unlimited, attr_path);
     }
     Ok(())
 }
@@ -134,6 +178,7 @@ pub(super) fn repair(
         fetcher_id: section.fetcher_id,
         run_started: section.run_started,
         held: section.held,
+        class: section.class,
         last_started: key.last_started,
         order_jitter: key.order_jitter,
     };

@@ -1,9 +1,9 @@
 //! Deletes the rows of a run in slices. The mark has hidden the run already. The slices free its
 //! space and make older rows that it shadowed available.
 
+use super::attr;
 use super::sibling::{newest_sibling, sibling_statement};
 use super::view::View;
-use super::{attr, groups};
 use crate::storage::{Deletion, GroupPosition};
 use rusqlite::{Connection, params};
 use std::time::{Duration, Instant};
@@ -54,12 +54,12 @@ fn remove_rows(
             let position = GroupPosition {
                 fetcher_id,
                 run_started: other.run_started,
+                class: view.class(fetcher_id, attr_path),
                 held: attr::load_log(conn, attr_path)?.is_some_and(|log| log.finished.is_none()),
                 last_started: other.last_started,
                 order_jitter: other.order_jitter,
             };
-            groups::insert(conn, &position, attr_path)?;
-            view.heads.inserted(&position, attr_path);
+            attr::insert_group(conn, view, attr_path, &position)?;
         }
     }
     Ok(rows.len())

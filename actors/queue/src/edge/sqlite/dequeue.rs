@@ -1,10 +1,11 @@
 //! Selection of the next job.
 
+use super::handout::Recipient;
 use super::open::Options;
 use super::view::View;
 use super::{attr, groups, handout};
 use crate::protocol::ATTR_PATH_BYTES_MAX;
-use crate::storage::{HandoutId, Job, is_expired, is_held};
+use crate::storage::{Job, is_expired, is_held};
 use rusqlite::Connection;
 
 /// Maximum number of repaired groups in one dequeue before the whole table of groups is rebuilt.
@@ -14,14 +15,6 @@ const REPAIRS_MAX: usize = 1_000;
 /// (CONTRACT QP13). Others wait for its commit. At the limit it returns no job, and the next dequeue
 /// continues.
 const MARKED_MAX: usize = 32;
-
-/// Worker that a job is handed out to, and the time.
-#[derive(Clone, Copy)]
-pub(super) struct Recipient<'a> {
-    pub(super) handout: HandoutId,
-    pub(super) connection: &'a str,
-    pub(super) now: i64,
-}
 
 /// Hands out the first eligible group, if any.
 pub(super) fn next(
@@ -34,18 +27,27 @@ pub(super) fn next(
     if options.redeliver_after_lease {
         handout::release_expired(conn, view, now, hold)?;
     }
+    if let Some(job) = next_bumped(conn, view, options, to)? {
+        return Ok(Some(job));
+    }
     let (mut repairs, mut marked) = (0, 0);
     loop {
-        let [free, held] = view.heads.first(conn)?;
+        let View { heads, limited, .. } = view;
+        let [free, held] = heads.first(conn, |class| limited.is_full(class, now, hold))?;
         let held = held.filter(|(key, _)| hold_is_over(key.last_started, now, hold));
         let Some((key, section)) = free.into_iter().chain(held).min() else { return Ok(None) };
         let state = attr::load(conn, view, &key.attr_path)?;
-        let is_correct = state.positions().iter().any(|position| {
+        let positions = state.positions();
+        let mut same = positions.iter().filter(|position| {
             position.run_started == section.run_started
                 && position.held == section.held
                 && position.has_key(&key)
         });
-        if is_correct && !state.has_stale_last_started() && !is_held(state.log.as_ref(), now, hold) {
+        let class = same.next().map(|position| position.class);
+        if class == Some(section.class)
+            && !state.has_stale_last_started()
+            && !is_held(state.log.as_ref(), now, hold)
+        {
             if key.attr_path.len() > ATTR_PATH_BYTES_MAX {
                 if marked == MARKED_MAX {
                     return Ok(None);
@@ -54,9 +56,12 @@ pub(super) fn next(
                 attr::mark_dequeued(conn, view, &key.attr_path, &state)?;
                 continue;
             }
-            return handout::dispatch(conn, view, to, &key, section.run_started, state).map(Some);
+            return handout::dispatch(conn, view, options, to, &key, section.run_started, state).map(Some);
         }
-        tracing::warn!(attr_path = key.attr_path, "repaired the table of groups for an attribute path");
+        // Triggers of other connections do not know the classes.
+        if class.is_none_or(|class| class == section.class) {
+            tracing::warn!(attr_path = key.attr_path, "repaired the table of groups for an attribute path");
+        }
         repairs += 1;
         if repairs > REPAIRS_MAX {
             groups::rebuild(conn)?;
@@ -66,6 +71,34 @@ pub(super) fn next(
             attr::repair(conn, view, section, &key, state)?;
         }
     }
+}
+
+/// Hands out the first bumped path that is eligible, and drops bumps of which nothing waits.
+fn next_bumped(
+    conn: &Connection,
+    view: &mut View,
+    options: &Options,
+    to: Recipient<'_>,
+) -> rusqlite::Result<Option<Job>> {
+    let hold = options.hold_secs;
+    for attr_path in view.bumps.waiting() {
+        let found = attr::load(conn, view, &attr_path)?;
+        let mut state = found.clone();
+        state.sync_last_started();
+        attr::save(conn, view, &attr_path, &found, &state)?;
+        let positions = state.positions();
+        if positions.is_empty() {
+            view.bumps.remove(conn, &attr_path)?;
+            continue;
+        }
+        let open = positions.iter().filter(|position| !view.limited.is_full(position.class, to.now, hold));
+        let first = open.min_by_key(|position| position.key(&attr_path));
+        if let Some(first) = first.filter(|_| !is_held(state.log.as_ref(), to.now, hold)) {
+            let key = first.key(&attr_path);
+            return handout::dispatch(conn, view, options, to, &key, first.run_started, state).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 fn hold_is_over(started: Option<i64>, now: i64, hold: i64) -> bool {

@@ -40,7 +40,7 @@ pub(super) fn insert_by(
     statement.execute(params![
         position.fetcher_id,
         position.run_started,
-        position.held,
+        Section::of(position).column(),
         to_key(position.last_started),
         to_key(position.order_jitter),
         attr_path
@@ -57,7 +57,7 @@ pub(super) fn remove(conn: &Connection, position: &GroupPosition, attr_path: &st
     .execute(params![
         position.fetcher_id,
         position.run_started,
-        position.held,
+        Section::of(position).column(),
         to_key(position.last_started),
         to_key(position.order_jitter),
         attr_path
@@ -72,7 +72,7 @@ pub(super) fn first(conn: &Connection, section: Section) -> rusqlite::Result<Opt
          WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3
          ORDER BY started_key, jitter_key, attr_path LIMIT 1",
     )?
-    .query_row(params![section.fetcher_id, section.run_started, section.held], |row| {
+    .query_row(params![section.fetcher_id, section.run_started, section.column()], |row| {
         key(row, section.fetcher_id)
     })
     .optional()
@@ -86,8 +86,7 @@ pub(super) fn next_section(
     last: Option<Section>,
 ) -> rusqlite::Result<Option<(Section, GroupKey)>> {
     let Some(last) = last else { return section_where(conn, ALL, []) };
-    let found =
-        if last.held { None } else { section_where(conn, HELD, [last.fetcher_id, last.run_started])? };
+    let found = section_where(conn, NEXT_HELD, [last.fetcher_id, last.run_started, last.column()])?;
     if found.is_some() {
         return Ok(found);
     }
@@ -102,10 +101,10 @@ const ALL: &str =
     "SELECT started_key, jitter_key, attr_path, fetcher_id, run_started, held FROM orchestrator_group
     ORDER BY fetcher_id, run_started, held, started_key, jitter_key, attr_path LIMIT 1";
 
-const HELD: &str =
+const NEXT_HELD: &str =
     "SELECT started_key, jitter_key, attr_path, fetcher_id, run_started, held FROM orchestrator_group
-    WHERE fetcher_id = ?1 AND run_started = ?2 AND held = 1
-    ORDER BY started_key, jitter_key, attr_path LIMIT 1";
+    WHERE fetcher_id = ?1 AND run_started = ?2 AND held > ?3
+    ORDER BY held, started_key, jitter_key, attr_path LIMIT 1";
 
 const NEXT_RUN: &str =
     "SELECT started_key, jitter_key, attr_path, fetcher_id, run_started, held FROM orchestrator_group
@@ -124,7 +123,7 @@ fn section_where(
 ) -> rusqlite::Result<Option<(Section, GroupKey)>> {
     conn.prepare_cached(sql)?
         .query_row(params, |row| {
-            let section = Section { fetcher_id: row.get(3)?, run_started: row.get(4)?, held: row.get(5)? };
+            let section = Section::with_column(row.get(3)?, row.get(4)?, row.get(5)?);
             Ok((section, key(row, section.fetcher_id)?))
         })
         .optional()
@@ -140,14 +139,16 @@ pub(super) fn key(row: &Row<'_>, fetcher_id: i64) -> rusqlite::Result<GroupKey> 
 }
 
 /// Rebuilds the table from the original's tables. Scans all rows, so it is used for adoption and
-/// repair only.
+/// repair only, and after the limits have changed.
 pub(super) fn rebuild(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch(&format!(
         "DELETE FROM orchestrator_group;
          INSERT INTO orchestrator_group (fetcher_id, run_started, held, started_key, jitter_key, attr_path)
-         SELECT q.fetcher_id, q.fetcher_run_started, log.attr_path IS NOT NULL AND log.finished IS NULL,
+         SELECT q.fetcher_id, q.fetcher_run_started,
+             (log.attr_path IS NOT NULL AND log.finished IS NULL) + 2 * orchestrator_class(q.attr_path, f.name),
              ifnull(q.last_started, {NULL_KEY_SQL}), ifnull(q.order_jitter, {NULL_KEY_SQL}), q.attr_path
          FROM queue AS q LEFT JOIN log USING (attr_path)
+             LEFT JOIN fetchers AS f ON f.fetcher_id = q.fetcher_id
          WHERE q.is_dequeued = 0
              AND NOT EXISTS (
                  SELECT 1 FROM orchestrator_deleted_run AS d

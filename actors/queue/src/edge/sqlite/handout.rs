@@ -2,7 +2,7 @@
 
 use super::attempts::NewAttempt;
 use super::attr;
-use super::dequeue::Recipient;
+use super::open::Options;
 use super::view::View;
 use crate::storage::{AttrState, Dispatch, GroupKey, HandoutId, Job, LogRow, Undo, is_expired};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -10,10 +10,19 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 /// Maximum number of expired hand-outs that one dequeue releases, oldest first.
 const RELEASES: usize = 64;
 
+/// Worker that a job is handed out to, and the time.
+#[derive(Clone, Copy)]
+pub(super) struct Recipient<'a> {
+    pub(super) handout: HandoutId,
+    pub(super) connection: &'a str,
+    pub(super) now: i64,
+}
+
 /// Hands out the group at `key`, whose rows are `state`.
 pub(super) fn dispatch(
     conn: &Connection,
     view: &mut View,
+    options: &Options,
     to: Recipient<'_>,
     key: &GroupKey,
     run_started: i64,
@@ -25,7 +34,9 @@ pub(super) fn dispatch(
     let dispatch = after.dispatch(key.fetcher_id, now);
     attr::save(conn, view, attr_path, &state, &after)?;
     record(conn, handout, attr_path, &dispatch)?;
-    let View { runs, attempts, .. } = view;
+    view.bumps.use_up(conn, attr_path, handout)?;
+    let View { runs, attempts, limited, .. } = view;
+    limited.begin(conn, attr_path, runs.name(key.fetcher_id), now, options.hold_secs)?;
     attempts.add(
         conn,
         &NewAttempt {
@@ -75,7 +86,13 @@ fn record(
 }
 
 /// Records a delivery. With `keep` the record stays until the job is done, for [`release_expired`].
-pub(super) fn delivered(conn: &Connection, handout: HandoutId, keep: bool) -> rusqlite::Result<bool> {
+pub(super) fn delivered(
+    conn: &Connection,
+    view: &mut View,
+    handout: HandoutId,
+    keep: bool,
+) -> rusqlite::Result<bool> {
+    view.bumps.delivered(conn, handout)?;
     if !keep {
         return forget(conn, handout);
     }
@@ -122,8 +139,10 @@ pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> ru
     let before = attr::load(conn, view, &attr_path)?;
     let mut after = before.clone();
     if after.undo(&dispatch) == Undo::TooLate {
+        view.bumps.delivered(conn, handout)?;
         return Ok(false);
     }
+    view.bumps.undone(conn, handout)?;
     attr::save(conn, view, &attr_path, &before, &after)?;
     view.attempts.remove(conn, &attr_path, dispatch.started, handout)?;
     Ok(true)

@@ -3,7 +3,7 @@
 
 use super::groups;
 use super::section::Section;
-use crate::storage::{GroupKey, GroupPosition};
+use crate::storage::{Class, GroupKey, GroupPosition};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,8 +13,10 @@ type HeadKey = (GroupKey, i64);
 /// Heads of all sections, without deleted runs.
 #[derive(Debug, Default)]
 pub(super) struct Heads {
-    free: BTreeMap<HeadKey, Section>,
-    held: BTreeMap<HeadKey, Section>,
+    /// Heads of groups that are not held, by class.
+    free: BTreeMap<Class, BTreeMap<HeadKey, Section>>,
+    /// Heads of held groups, by class.
+    held: BTreeMap<Class, BTreeMap<HeadKey, Section>>,
     of_section: HashMap<Section, GroupKey>,
     /// Sections whose head was removed; the next one is read when it is needed.
     stale: Vec<Section>,
@@ -34,11 +36,16 @@ impl Heads {
         Ok(heads)
     }
 
-    /// Returns the first group that is not held, and the held one whose hold ends first.
+    /// Returns the first group that is not held, and the held one whose hold ends first, of the classes
+    /// that are not full.
     ///
     /// If there is no free group and no hold is over, the answer to a worker is `NOJOBS`. The table is
     /// read only for sections that lost their head.
-    pub(super) fn first(&mut self, conn: &Connection) -> rusqlite::Result<[Option<(GroupKey, Section)>; 2]> {
+    pub(super) fn first(
+        &mut self,
+        conn: &Connection,
+        is_full: impl Fn(Class) -> bool,
+    ) -> rusqlite::Result<[Option<(GroupKey, Section)>; 2]> {
         while let Some(section) = self.stale.pop() {
             // An insertion may have set a head although the table has smaller groups.
             self.unset(section);
@@ -46,8 +53,10 @@ impl Heads {
                 self.set(section, key);
             }
         }
-        let first = |map: &BTreeMap<HeadKey, Section>| {
-            map.first_key_value().map(|((key, _), section)| (key.clone(), *section))
+        let first = |classes: &BTreeMap<Class, BTreeMap<HeadKey, Section>>| {
+            let open = classes.iter().filter(|(class, _)| !is_full(**class));
+            let heads = open.filter_map(|(_, heads)| heads.first_key_value());
+            heads.min().map(|((key, _), section)| (key.clone(), *section))
         };
         Ok([first(&self.free), first(&self.held)])
     }
@@ -81,9 +90,10 @@ impl Heads {
 
     /// Drops the heads of a run that was marked as deleted.
     pub(super) fn drop_run(&mut self, fetcher_id: i64, run_started: i64) {
-        for held in [false, true] {
-            self.unset(Section { fetcher_id, run_started, held });
-        }
+        let of_run =
+            |section: &Section| (section.fetcher_id, section.run_started) == (fetcher_id, run_started);
+        let sections: Vec<Section> = self.of_section.keys().copied().filter(of_run).collect();
+        sections.into_iter().for_each(|section| self.unset(section));
         self.stale.retain(|section| (section.fetcher_id, section.run_started) != (fetcher_id, run_started));
     }
 
@@ -99,6 +109,7 @@ impl Heads {
     }
 
     fn side(&mut self, section: Section) -> &mut BTreeMap<HeadKey, Section> {
-        if section.held { &mut self.held } else { &mut self.free }
+        let classes = if section.held { &mut self.held } else { &mut self.free };
+        classes.entry(section.class).or_default()
     }
 }

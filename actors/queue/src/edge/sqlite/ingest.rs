@@ -42,6 +42,7 @@ pub(super) fn enqueue(
             fetcher_id,
             run_started,
             held: log.is_some_and(|log| log.finished.is_none()),
+            class: view.class(fetcher_id, attr_path),
             last_started: log.map(|log| log.started),
             order_jitter: Some(i64::from(entry.order_jitter)),
         };
@@ -74,8 +75,7 @@ pub(super) fn enqueue(
                     order_jitter: other.order_jitter,
                     ..position
                 };
-                groups::remove(conn, &old, attr_path)?;
-                view.heads.removed(&old, attr_path);
+                attr::remove_group(conn, view, attr_path, &old)?;
             }
             _ => {}
         }

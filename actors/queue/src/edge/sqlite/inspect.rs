@@ -2,10 +2,14 @@
 
 mod attempts;
 mod attr;
+mod bumped;
+mod ready_groups;
 mod waiting;
 
 use super::error::storage_error;
 use super::groups::{self, NULL_KEY};
+use super::limited::Limited;
+use super::open::Options;
 use super::section::Section;
 use crate::storage::{Counts, GroupKey, Peeked, RunCount, RunId, RunState, StorageError};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
@@ -20,16 +24,15 @@ const STEPS: i32 = 2_000;
 pub struct Inspector {
     conn: Connection,
     path: PathBuf,
-    hold_secs: i64,
+    options: Options,
 }
 
 impl Inspector {
-    /// Connects to the database at `path`, created by a [`super::SqliteStore`] with the same
-    /// `hold_secs`.
+    /// Connects to the database at `path`, created by a [`super::SqliteStore`] with the same options.
     ///
     /// # Errors
     /// Of SQLite.
-    pub fn open(path: &Path, hold_secs: i64) -> Result<Self, StorageError> {
+    pub fn open(path: &Path, options: Options) -> Result<Self, StorageError> {
         let connect = || {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let conn = Connection::open_with_flags(path, flags)?;
@@ -38,7 +41,7 @@ impl Inspector {
             Ok(conn)
         };
         let conn = connect().map_err(|error| storage_error(path, "opening for reading", error))?;
-        Ok(Self { conn, path: path.to_path_buf(), hold_secs })
+        Ok(Self { conn, path: path.to_path_buf(), options })
     }
 
     /// Returns the runs with the number of their rows. Scans an index of all rows.
@@ -69,7 +72,8 @@ impl Inspector {
     /// # Errors
     /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
     pub fn peek(&mut self, now: i64, limit: usize, deadline: Duration) -> Result<Vec<Peeked>, StorageError> {
-        self.ask("reading the next jobs", deadline, |conn, hold_secs| {
+        self.ask("reading the next jobs", deadline, |conn, options| {
+            let hold_secs = options.hold_secs;
             let mut next: Vec<(GroupKey, Section)> = Vec::new();
             let mut at = None;
             while let Some((section, _)) = groups::next_section(conn, at)? {
@@ -80,7 +84,12 @@ impl Inspector {
                     section_start(conn, section, before, limit)?.into_iter().map(|key| (key, section)),
                 );
             }
+            let mut limited = Limited::load(conn, &options.limits)?;
+            let first = bumped::eligible(conn, &limited, now, hold_secs)?;
+            next.retain(|(key, _)| !first.iter().any(|(bumped, _)| bumped == key));
             next.sort();
+            next.splice(0..0, first);
+            next.retain(|(key, section)| limited.try_begin(&key.attr_path, section.class, now, hold_secs));
             next.truncate(limit);
             next.into_iter().filter_map(|(key, section)| describe(conn, key, section).transpose()).collect()
         })
@@ -98,7 +107,7 @@ impl Inspector {
             Ok(Counts {
                 rows: count("SELECT count(*) FROM queue")?,
                 ready: count("SELECT count(*) FROM orchestrator_group")?,
-                held: count("SELECT count(*) FROM orchestrator_group WHERE held = 1")?,
+                held: count("SELECT count(*) FROM orchestrator_group WHERE held % 2 = 1")?,
                 logged: count("SELECT count(*) FROM log")?,
                 in_flight: count("SELECT count(*) FROM log WHERE finished IS NULL")?,
             })
@@ -109,13 +118,13 @@ impl Inspector {
         &mut self,
         action: &'static str,
         deadline: Duration,
-        question: impl FnOnce(&Connection, i64) -> rusqlite::Result<T>,
+        question: impl FnOnce(&Connection, &Options) -> rusqlite::Result<T>,
     ) -> Result<T, StorageError> {
         let end = Instant::now() + deadline;
         let answer = || {
             self.conn.progress_handler(STEPS, Some(move || Instant::now() >= end))?;
             let tx = self.conn.transaction()?;
-            question(&tx, self.hold_secs)
+            question(&tx, &self.options)
         };
         answer().map_err(|error| storage_error(&self.path, action, error))
     }
@@ -137,7 +146,7 @@ fn section_start(
          ORDER BY started_key, jitter_key, attr_path LIMIT ?5",
     )?
     .query_map(
-        params![section.fetcher_id, section.run_started, section.held, before, rows, NULL_KEY],
+        params![section.fetcher_id, section.run_started, section.column(), before, rows, NULL_KEY],
         |row| groups::key(row, section.fetcher_id),
     )?
     .collect()

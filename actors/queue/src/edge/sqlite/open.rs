@@ -2,12 +2,13 @@
 
 use super::error::storage_error;
 use super::lock::InstanceLock;
-use super::{attempts, schema, triggers};
-use crate::storage::StorageError;
+use super::{attempts, limited, schema, triggers};
+use crate::storage::{Limits, StorageError};
 use orchestrator_edge::{DatabaseFiles, DatabasePart, FileReplaced};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, OpenFlags, TransactionBehavior};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub struct Options {
     pub synchronous: Synchronous,
     /// Maximum number of attempts that are kept; 0 keeps none.
     pub attempts: u64,
+    /// Limits of jobs in flight.
+    pub limits: Arc<Limits>,
     /// Size of the page cache, in bytes.
     pub cache_bytes: u32,
 }
@@ -45,6 +48,7 @@ impl Default for Options {
             redeliver_after_lease: false,
             synchronous: Synchronous::Full,
             attempts: 200_000,
+            limits: Arc::default(),
             cache_bytes: 32 << 20,
         }
     }
@@ -79,7 +83,7 @@ pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, StorageErro
     // Checked again under the write lock.
     check_version(path, &tx)?;
     schema::migrate(&tx).map_err(failed)?;
-    if let Err(found) = triggers::adopt(&tx).map_err(failed)? {
+    if let Err(found) = triggers::adopt(&tx, &options.limits).map_err(failed)? {
         return Err(StorageError::NewerSchema {
             path: path.to_path_buf(),
             found,
@@ -144,5 +148,5 @@ fn configure(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
     // The store itself does the work of the triggers, at a lower cost.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     conn.set_prepared_statement_cache_capacity(64);
-    Ok(())
+    limited::add_function(conn, &options.limits)
 }

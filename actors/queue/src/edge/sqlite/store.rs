@@ -3,16 +3,18 @@
 mod waiting;
 
 use super::attempts::Attempts;
+use super::bumps::Bumps;
 use super::checkpoint::{self, CheckpointMode, Checkpointed};
-use super::dequeue::{self, Recipient};
 use super::error::storage_error;
+use super::handout::Recipient;
 use super::lock::InstanceLock;
 use super::open::{Opened, Options, open};
 use super::other_writers::OtherWriters;
 use super::view::View;
-use super::{attr, deletion, groups, handout, ingest, replaced, staging};
+use super::{attr, bumps, deletion, dequeue, groups, handout, ingest, replaced, staging};
+use crate::protocol::ATTR_PATH_BYTES_MAX;
 use crate::storage::{
-    Batch, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert,
+    Batch, Bumped, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert,
 };
 use orchestrator_edge::{DatabaseFiles, FileReplaced};
 use rusqlite::Connection;
@@ -176,7 +178,7 @@ impl SqliteStore {
             if self.data_version != 0 && data_version != self.data_version {
                 self.other_writers.record_commit();
             }
-            self.view = Some(View::load(&self.conn, self.attempts)?);
+            self.view = Some(View::load(&self.conn, self.attempts, &self.options.limits)?);
             self.data_version = data_version;
         }
         Ok(())
@@ -319,8 +321,8 @@ impl Storage for SqliteStore {
     }
 
     fn delivered(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
-        self.run("recording a delivery", |conn, _, options| {
-            handout::delivered(conn, handout, options.redeliver_after_lease)
+        self.run("recording a delivery", |conn, view, options| {
+            handout::delivered(conn, view, handout, options.redeliver_after_lease)
         })
     }
 
@@ -333,6 +335,8 @@ impl Storage for SqliteStore {
             if !options.redeliver_after_lease {
                 handout::forget_delivered(conn)?;
             }
+            bumps::forget_used(conn)?;
+            view.bumps = Bumps::load(conn)?;
             handout::undo_undelivered(conn, view)
         })
     }
@@ -348,6 +352,16 @@ impl Storage for SqliteStore {
             }
             handout::forget_attr(conn, attr_path)?;
             Ok(Requeued { rows, was_in_flight })
+        })
+    }
+
+    fn bump(&mut self, attr_path: &str) -> Result<Bumped, StorageError> {
+        self.run("bumping a job", |conn, view, _| {
+            let waits = !attr::load(conn, view, attr_path)?.positions().is_empty();
+            if !waits || attr_path.len() > ATTR_PATH_BYTES_MAX {
+                return Ok(Bumped::NothingWaits);
+            }
+            Ok(if view.bumps.add(conn, attr_path)? { Bumped::Done } else { Bumped::TooMany })
         })
     }
 }

@@ -5,14 +5,16 @@
 //! result from the current tables and removes every possible former position of the group. No
 //! statement has a conflict clause, because the clause of the outer statement would replace it.
 
-use super::groups;
+use super::section;
+use super::{groups, limited};
+use crate::storage::Limits;
 use rusqlite::{Connection, OptionalExtension};
 
 /// Version of our tables.
 pub(super) const OWN_VERSION: i64 = 1;
 
-/// Number of objects with our prefix: six tables, an index, eight triggers.
-const OWN_OBJECTS: i64 = 15;
+/// Number of objects with our prefix: eight tables, an index, eight triggers.
+const OWN_OBJECTS: i64 = 17;
 
 const OWN_TABLES: &str = "
 CREATE TABLE IF NOT EXISTS orchestrator_meta (
@@ -61,6 +63,15 @@ CREATE TABLE IF NOT EXISTS orchestrator_run (
     added integer NOT NULL,
     PRIMARY KEY (fetcher_id, run_started)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS orchestrator_bump (
+    attr_path text PRIMARY KEY,
+    number integer NOT NULL,
+    handout_id integer
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS orchestrator_limited (
+    attr_path text PRIMARY KEY,
+    fetcher text
+) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS orchestrator_handout_delivered ON orchestrator_handout (started) WHERE delivered = 1;";
 
 /// Removes the group of `$attr` and `$fetcher` from every position that its rows allow.
@@ -69,13 +80,13 @@ const CLEAR_GROUP: &str = "
     WHERE (fetcher_id, run_started, held, started_key, jitter_key, attr_path) IN (
         SELECT q.fetcher_id, q.fetcher_run_started, h.held, ifnull(q.last_started, $min), ifnull(q.order_jitter, $min),
             q.attr_path
-        FROM queue AS q CROSS JOIN (SELECT 0 AS held UNION ALL SELECT 1) AS h
+        FROM queue AS q CROSS JOIN ($held_rows) AS h
         WHERE q.attr_path = $attr AND ($fetcher IS NULL OR q.fetcher_id = $fetcher));";
 
 /// Removes the group of the row OLD from the position of its old key.
 const CLEAR_OLD: &str = "
     DELETE FROM orchestrator_group
-    WHERE fetcher_id = OLD.fetcher_id AND run_started = OLD.fetcher_run_started AND held IN (0, 1)
+    WHERE fetcher_id = OLD.fetcher_id AND run_started = OLD.fetcher_run_started AND held IN ($held_values)
         AND started_key = ifnull(OLD.last_started, $min) AND jitter_key = ifnull(OLD.order_jitter, $min)
         AND attr_path = OLD.attr_path;";
 
@@ -98,32 +109,35 @@ const INSERT_GROUP: &str = "
                     SELECT 1 FROM orchestrator_deleted_run AS d
                     WHERE d.fetcher_id = newer.fetcher_id AND d.run_started = newer.fetcher_run_started));";
 
-/// Creates our tables and triggers and fills the table of groups, unless all of them exist. Runs in
-/// the caller's transaction. The inner error is the version of a newer program's tables.
-pub(super) fn adopt(conn: &Connection) -> rusqlite::Result<Result<(), i64>> {
-    let found = own_version(conn)?;
+/// Creates our tables and triggers and fills the tables of groups and limited jobs, unless all of them
+/// exist for these limits. Runs in the caller's transaction. The inner error is the version of a newer
+/// program's tables.
+pub(super) fn adopt(conn: &Connection, limits: &Limits) -> rusqlite::Result<Result<(), i64>> {
+    let found = meta(conn, "own_version")?;
+    let fingerprint = limited::fingerprint(limits);
+    let same_limits = meta(conn, "limits")?.unwrap_or(0) == fingerprint;
     if let Some(newer) = found.filter(|found| *found > OWN_VERSION) {
         return Ok(Err(newer));
     }
-    if found == Some(OWN_VERSION) && own_objects(conn)? == OWN_OBJECTS {
+    if found == Some(OWN_VERSION) && same_limits && own_objects(conn)? == OWN_OBJECTS {
         return Ok(Ok(()));
     }
     conn.execute_batch(OWN_TABLES)?;
-    conn.execute_batch(&triggers())?;
+    conn.execute_batch(&triggers(limits))?;
     groups::rebuild(conn)?;
+    limited::rebuild(conn)?;
     conn.execute(
-        "INSERT OR REPLACE INTO orchestrator_meta (name, value) VALUES ('own_version', ?1)",
-        [OWN_VERSION],
+        "INSERT OR REPLACE INTO orchestrator_meta (name, value) VALUES ('own_version', ?1), ('limits', ?2)",
+        [OWN_VERSION, fingerprint],
     )?;
     Ok(Ok(()))
 }
 
-fn own_version(conn: &Connection) -> rusqlite::Result<Option<i64>> {
+fn meta(conn: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
     if !has_meta(conn)? {
         return Ok(None);
     }
-    conn.query_row("SELECT value FROM orchestrator_meta WHERE name = 'own_version'", [], |row| row.get(0))
-        .optional()
+    conn.query_row("SELECT value FROM orchestrator_meta WHERE name = ?1", [name], |row| row.get(0)).optional()
 }
 
 fn own_objects(conn: &Connection) -> rusqlite::Result<i64> {
@@ -165,7 +179,9 @@ fn has_meta(conn: &Connection) -> rusqlite::Result<bool> {
     Ok(found.is_some())
 }
 
-fn triggers() -> String {
+fn triggers(limits: &Limits) -> String {
+    let columns: Vec<String> = section::columns(limits).iter().map(usize::to_string).collect();
+    let fill = |template: &str, attr: &str, fetcher: &str| fill(template, attr, fetcher, &columns);
     let clear = |attr: &str, fetcher: &str| fill(CLEAR_GROUP, attr, fetcher);
     let insert = |attr: &str, fetcher: &str| fill(INSERT_GROUP, attr, fetcher);
     let new_group = clear("NEW.attr_path", "NEW.fetcher_id") + &insert("NEW.attr_path", "NEW.fetcher_id");
@@ -199,6 +215,11 @@ fn triggers() -> String {
     sql
 }
 
-fn fill(template: &str, attr: &str, fetcher: &str) -> String {
-    template.replace("$attr", attr).replace("$fetcher", fetcher).replace("$min", groups::NULL_KEY_SQL)
+fn fill(template: &str, attr: &str, fetcher: &str, columns: &[String]) -> String {
+    template
+        .replace("$attr", attr)
+        .replace("$fetcher", fetcher)
+        .replace("$min", groups::NULL_KEY_SQL)
+        .replace("$held_rows", &format!("SELECT {}", columns.join(" AS held UNION ALL SELECT ")))
+        .replace("$held_values", &columns.join(", "))
 }

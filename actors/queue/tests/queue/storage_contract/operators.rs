@@ -1,7 +1,7 @@
 //! Questions and commands of operators, and checkpoints.
 
 use crate::store::*;
-use orchestrator_queue::edge::sqlite::{CheckpointMode, Checkpointer, Counts, Inspector};
+use orchestrator_queue::edge::sqlite::{CheckpointMode, Checkpointer, Counts, Inspector, Options};
 use orchestrator_queue::storage::{RunId, Storage};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn stocked() -> TestStore {
 #[test]
 fn peek_shows_the_next_jobs() {
     let mut s = stocked();
-    let mut inspector = Inspector::open(&s.path(), 43_200).unwrap();
+    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
     for now in [1_001, 1_000 + 43_200, 1_001 + 43_200] {
         let peeked = inspector.peek(now, 10, PLENTY).unwrap();
         assert_eq!(inspector.peek(now, 2, PLENTY).unwrap(), peeked[..2]);
@@ -40,7 +40,7 @@ fn peek_shows_the_next_jobs() {
 fn counts_and_runs_are_correct() {
     let mut s = stocked();
     group(&mut s, |s| s.mark_deleted(&RunId::new("f1", 2)));
-    let mut inspector = Inspector::open(&s.path(), 43_200).unwrap();
+    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
     let runs = inspector.runs(PLENTY).unwrap();
     let shown: Vec<_> = runs
         .iter()
@@ -55,7 +55,7 @@ fn counts_and_runs_are_correct() {
 fn a_question_fails_at_its_deadline() {
     let mut s = TestStore::new();
     feed_batch(&mut s, "f1", 1, &packages(5_000));
-    let mut inspector = Inspector::open(&s.path(), 43_200).unwrap();
+    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
     let error = inspector.peek(0, 5_000, Duration::ZERO).unwrap_err();
     assert!(
         format!("{error:?}").contains("Interrupted") || format!("{error:?}").contains("interrupted"),

@@ -1,6 +1,9 @@
 //! Naive implementation of the contract with vectors and full scans.
 
 mod attempts;
+mod bumps;
+mod foreign;
+mod limits;
 mod tables;
 
 use std::collections::BTreeSet;
@@ -49,6 +52,10 @@ pub(crate) struct Model {
     handouts: Vec<Handout>,
     attempts: Vec<attempts::Attempt>,
     attempts_max: usize,
+    bumps: bumps::Bumps,
+    limited: limits::Limited,
+    /// Names of all fetchers that ever were.
+    fetcher_names: Vec<String>,
     /// Runs being deleted.
     marked: Vec<(usize, i64)>,
     /// Groups whose newest row was in a deleted run: they become available before the run's end.
@@ -63,7 +70,7 @@ fn jitter(attr: &str) -> i64 {
 }
 
 impl Model {
-    pub(crate) fn new(hold: i64, redeliver: bool, attempts_max: usize) -> Self {
+    pub(crate) fn new(hold: i64, redeliver: bool, attempts_max: usize, limits: Option<[usize; 2]>) -> Self {
         Self {
             hold,
             redeliver,
@@ -74,6 +81,9 @@ impl Model {
             handouts: Vec::new(),
             attempts: Vec::new(),
             attempts_max,
+            bumps: bumps::Bumps::default(),
+            limited: limits::Limited::new(limits),
+            fetcher_names: Vec::new(),
             marked: Vec::new(),
             coming_back: BTreeSet::new(),
         }
@@ -113,6 +123,7 @@ impl Model {
     pub(crate) fn upsert(&mut self, fetcher: &str, run: i64, complete: bool) {
         let id = self.fetcher(fetcher).unwrap_or_else(|| {
             self.fetchers.push(Some(fetcher.to_owned()));
+            self.fetcher_names.push(fetcher.to_owned());
             self.fetchers.len() - 1
         });
         self.runs.retain(|known| (known.0, known.1) != (id, run));
@@ -165,8 +176,8 @@ impl Model {
             None => true,
             Some((started, finished, _)) => finished.is_some() || started + self.hold < now,
         };
-        let mut rows: Vec<QueueRow> =
-            self.standing().into_iter().filter(|row| !row.dequeued && free(&row.attr)).cloned().collect();
+        let is_next = |row: &&QueueRow| !row.dequeued && free(&row.attr) && !self.is_limited(row, now);
+        let mut rows: Vec<QueueRow> = self.standing().into_iter().filter(is_next).cloned().collect();
         rows.sort_by(|a, b| {
             let by_time = a.last_started.cmp(&b.last_started).then(a.jitter.cmp(&b.jitter));
             by_time.then(a.attr.as_bytes().cmp(b.attr.as_bytes())).then(a.fetcher.cmp(&b.fetcher))
@@ -183,11 +194,15 @@ impl Model {
         if self.redeliver {
             self.release(now);
         }
-        match self.serve(now, got) {
+        let eligible = self.eligible(now);
+        let (rows, is_bumped) = self.order_by_bumps(eligible);
+        match self.serve(rows, is_bumped, now, got) {
             Ok(Some(handout)) => {
                 self.handouts.retain(|old| old.attr != handout.attr);
                 let fetcher = self.fetchers[handout.fetcher].clone();
                 self.begin_attempt(&handout.attr, now, id, fetcher);
+                self.use_bump(&handout.attr, id);
+                self.begin_limited(&handout.attr, handout.fetcher, now);
                 self.handouts.push(Handout { id, ..handout });
                 Picked::Right
             }
@@ -198,19 +213,21 @@ impl Model {
 
     /// Models a dequeue by a program that keeps no record.
     pub(crate) fn dequeue_unrecorded(&mut self, now: i64, got: Option<(&str, &str)>) -> Picked {
-        self.serve(now, got).map_or_else(Picked::Wrong, |_| Picked::Right)
+        self.serve(self.eligible(now), false, now, got).map_or_else(Picked::Wrong, |_| Picked::Right)
     }
 
     fn serve(
         &mut self,
+        rows: Vec<QueueRow>,
+        is_bumped: bool,
         now: i64,
         got: Option<(&str, &str)>,
     ) -> Result<Option<Handout>, Option<(String, String)>> {
-        for row in self.eligible(now) {
+        for row in rows {
             if got == Some((&row.attr, &row.payload)) {
                 return Ok(Some(self.take(row, now)));
             }
-            if !self.coming_back.contains(&(row.fetcher, row.attr.clone())) {
+            if is_bumped || !self.coming_back.contains(&(row.fetcher, row.attr.clone())) {
                 return Err(Some((row.attr, row.payload)));
             }
         }
@@ -264,6 +281,7 @@ impl Model {
 
     pub(crate) fn finish(&mut self, attr: &str, code: i64, now: i64) -> Option<i64> {
         let (started, _, _) = self.log_of(attr)?;
+        self.end_limited(attr);
         self.end_attempt(attr, started, (now, Some(code)));
         self.set_log(attr, Some((started, Some(now), Some(code))));
         if self.redeliver {
@@ -274,6 +292,7 @@ impl Model {
 
     pub(crate) fn delivered(&mut self, id: i64) -> bool {
         let redeliver = self.redeliver;
+        self.forget_bump(id);
         let Some(at) = self.handouts.iter().position(|handout| handout.id == id && !handout.delivered) else {
             return false;
         };
@@ -291,10 +310,13 @@ impl Model {
         };
         let handout = self.handouts.remove(at);
         if !self.is_current(&handout) {
+            self.forget_bump(id);
             return false;
         }
+        self.restore_bump(id);
         self.restore_rows(&handout);
         self.remove_attempt(id);
+        self.end_limited(&handout.attr);
         self.set_log(&handout.attr, handout.previous);
         self.set_last_started(&handout.attr, handout.previous.map(|log| log.0));
         true
@@ -348,50 +370,12 @@ impl Model {
         self.handouts.retain(|handout| handout.attr != attr);
         match self.log_of(attr) {
             Some((started, None, code)) => {
+                self.end_limited(attr);
                 self.set_log(attr, Some((started, Some(now), code)));
                 self.end_attempt(attr, started, (now, code));
                 (rows, true)
             }
             _ => (rows, false),
         }
-    }
-
-    pub(crate) fn foreign_log(&mut self, attr: &str, replace: bool, change: impl FnOnce(&mut Log)) {
-        let mut log = self.log_of(attr);
-        if log.is_some() && !replace {
-            return;
-        }
-        change(&mut log);
-        self.set_log(attr, log);
-        if let Some((started, _, _)) = log {
-            self.set_last_started(attr, Some(started));
-        }
-    }
-
-    pub(crate) fn foreign_mark(&mut self, attr: &str, dequeued: bool) {
-        for row in self.queue.iter_mut().filter(|row| row.attr == attr) {
-            row.dequeued = dequeued;
-        }
-    }
-
-    pub(crate) fn foreign_row(&mut self, fetcher: &str, run: i64, attr: &str, jitter: Option<i64>) {
-        let Some(id) = self.fetcher(fetcher) else { return };
-        if self.queue.iter().any(|row| (row.fetcher, row.run, row.attr.as_str()) == (id, run, attr)) {
-            return;
-        }
-        let last_started = self.log_of(attr).map(|log| log.0);
-        self.queue.push(QueueRow {
-            fetcher: id,
-            run,
-            attr: attr.to_owned(),
-            payload: "foreign 1".to_owned(),
-            dequeued: false,
-            last_started,
-            jitter,
-        });
-    }
-
-    pub(crate) fn foreign_delete(&mut self, attr: &str, run: i64) {
-        self.queue.retain(|row| row.attr != attr || row.run != run);
     }
 }

@@ -1,10 +1,12 @@
 //! Questions about one attribute path.
 
 use super::super::groups::{self, NULL_KEY, to_key};
+use super::super::limited::Limited;
 use super::super::runs::Runs;
 use super::super::section::Section;
-use super::{Inspector, attempts};
-use crate::storage::{AttrReport, GroupKey, RunId, StorageError, WaitingGroup, is_expired};
+use super::ready_groups::ready_groups;
+use super::{Inspector, attempts, bumped};
+use crate::storage::{AttrReport, Class, GroupKey, StorageError, WaitingGroup, is_expired};
 use rusqlite::{Connection, params};
 use std::time::Duration;
 
@@ -21,13 +23,28 @@ impl Inspector {
         limit: usize,
         deadline: Duration,
     ) -> Result<AttrReport, StorageError> {
-        self.ask("reading the state of a path", deadline, |conn, hold_secs| {
+        self.ask("reading the state of a path", deadline, |conn, options| {
+            let (hold_secs, limited) = (options.hold_secs, Limited::load(conn, &options.limits)?);
             let in_flight = attempts::in_flight_of(conn, attr_path)?;
             let held = in_flight.as_ref().is_some_and(|job| !is_expired(job.started, now, hold_secs));
+            let bumped = bumped::eligible(conn, &limited, now, hold_secs)?;
+            let until = now.saturating_sub(hold_secs);
             let mut waiting = Vec::new();
             for (key, run, payload) in ready_groups(conn, attr_path)? {
-                let position = if held { None } else { Some(1 + groups_before(conn, &key, now, hold_secs)?) };
-                waiting.push(WaitingGroup { run, payload, position });
+                let class = limited.limits.class(attr_path, Some(&run.fetcher));
+                let is_limited = limited.is_full(class, now, hold_secs);
+                let position = if held || is_limited {
+                    None
+                } else {
+                    Some(position(
+                        conn,
+                        &key,
+                        &bumped,
+                        &|class| limited.is_full(class, now, hold_secs),
+                        until,
+                    )?)
+                };
+                waiting.push(WaitingGroup { run, payload, position, is_limited });
             }
             Ok(AttrReport {
                 waiting,
@@ -41,44 +58,35 @@ impl Inspector {
     }
 }
 
-/// Returns the ready groups of a path with the beginnings of their payloads.
-fn ready_groups(conn: &Connection, attr_path: &str) -> rusqlite::Result<Vec<(GroupKey, RunId, String)>> {
-    conn.prepare_cached(
-        "SELECT q.fetcher_id, q.last_started, q.order_jitter, f.name, q.fetcher_run_started, substr(q.payload, 1, 500)
-         FROM queue AS q JOIN fetchers AS f USING (fetcher_id)
-         WHERE q.attr_path = ?1 AND q.is_dequeued = 0
-             AND NOT EXISTS (
-                 SELECT 1 FROM orchestrator_deleted_run AS d
-                 WHERE d.fetcher_id = q.fetcher_id AND d.run_started = q.fetcher_run_started)
-             AND NOT EXISTS (
-                 SELECT 1 FROM queue AS newer
-                 WHERE newer.attr_path = ?1 AND newer.fetcher_id = q.fetcher_id
-                     AND newer.fetcher_run_started > q.fetcher_run_started
-                     AND NOT EXISTS (
-                         SELECT 1 FROM orchestrator_deleted_run AS d
-                         WHERE d.fetcher_id = newer.fetcher_id AND d.run_started = newer.fetcher_run_started))
-         ORDER BY q.fetcher_id",
-    )?
-    .query_map([attr_path], |row| {
-        let key = GroupKey {
-            last_started: row.get(1)?,
-            order_jitter: row.get(2)?,
-            attr_path: attr_path.to_owned(),
-            fetcher_id: row.get(0)?,
-        };
-        Ok((key, RunId { fetcher: row.get(3)?, started: row.get(4)? }, row.get(5)?))
-    })?
-    .collect()
+/// Returns the position of a group in the order of hand-outs, from 1. Bumped groups come first.
+fn position(
+    conn: &Connection,
+    key: &GroupKey,
+    bumped: &[(GroupKey, Section)],
+    is_full: &dyn Fn(Class) -> bool,
+    holds_before: i64,
+) -> rusqlite::Result<u64> {
+    if let Some(at) = bumped.iter().position(|(first, _)| first == key) {
+        return Ok(1 + at as u64);
+    }
+    let before = groups_before(conn, key, is_full, holds_before)?;
+    Ok(1 + before + bumped.iter().filter(|(first, _)| first > key).count() as u64)
 }
 
-/// Returns the number of groups that are handed out before `key`.
-fn groups_before(conn: &Connection, key: &GroupKey, now: i64, hold_secs: i64) -> rusqlite::Result<u64> {
+/// Returns the number of groups before `key` in the order without bumps. Holds of jobs that began
+/// before `holds_before` are over.
+fn groups_before(
+    conn: &Connection,
+    key: &GroupKey,
+    is_full: &dyn Fn(Class) -> bool,
+    holds_before: i64,
+) -> rusqlite::Result<u64> {
     let runs = Runs::load(conn)?;
     let (mut before, mut at) = (0, None);
     while let Some((section, _)) = groups::next_section(conn, at)? {
         at = Some(section);
-        if !runs.is_deleted(section.fetcher_id, section.run_started) {
-            let started_before = if section.held { now.saturating_sub(hold_secs) } else { i64::MAX };
+        if !runs.is_deleted(section.fetcher_id, section.run_started) && !is_full(section.class) {
+            let started_before = if section.held { holds_before } else { i64::MAX };
             before += section_before(conn, section, key, started_before)?;
         }
     }
@@ -101,7 +109,7 @@ fn section_before(
         params![
             section.fetcher_id,
             section.run_started,
-            section.held,
+            section.column(),
             started_before,
             NULL_KEY,
             to_key(key.last_started),

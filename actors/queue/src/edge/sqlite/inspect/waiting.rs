@@ -2,6 +2,7 @@
 
 use super::super::groups::{self, NULL_KEY};
 use super::super::runs::Runs;
+use super::super::section::Section;
 use super::Inspector;
 use crate::storage::{RunId, Sample, StaleGroup, StorageError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -22,9 +23,13 @@ impl Inspector {
     ) -> Result<Vec<StaleGroup>, StorageError> {
         self.ask("reading stale rows", deadline, |conn, _| {
             let mut stale = handed_out_before(conn, before, limit)?;
-            for (fetcher_id, run) in runs_before(conn, before)? {
-                let left = limit - stale.len();
-                stale.extend(never_handed_out(conn, fetcher_id, run, left)?);
+            let runs = runs_before(conn, before)?;
+            let mut at = None;
+            while let Some((section, _)) = groups::next_section(conn, at)? {
+                at = Some(section);
+                if !section.held && runs.contains(&(section.fetcher_id, section.run_started)) {
+                    stale.extend(never_handed_out(conn, section, limit - stale.len())?);
+                }
             }
             Ok(stale)
         })
@@ -69,31 +74,28 @@ fn handed_out_before(conn: &Connection, before: i64, limit: usize) -> rusqlite::
     .collect()
 }
 
-/// Returns the runs that were added before a time, oldest first.
-fn runs_before(conn: &Connection, before: i64) -> rusqlite::Result<Vec<(i64, i64)>> {
+/// Returns the runs that were added before a time.
+fn runs_before(conn: &Connection, before: i64) -> rusqlite::Result<BTreeSet<(i64, i64)>> {
     let deleted = Runs::load(conn)?;
-    let mut statement = conn.prepare_cached(
-        "SELECT fetcher_id, run_started FROM orchestrator_run WHERE added < ?1 ORDER BY added, fetcher_id",
-    )?;
+    let mut statement =
+        conn.prepare_cached("SELECT fetcher_id, run_started FROM orchestrator_run WHERE added < ?1")?;
     let runs: Vec<(i64, i64)> =
         statement.query_map([before], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
     Ok(runs.into_iter().filter(|(fetcher, run)| !deleted.is_deleted(*fetcher, *run)).collect())
 }
 
-fn never_handed_out(
-    conn: &Connection,
-    fetcher_id: i64,
-    run_started: i64,
-    limit: usize,
-) -> rusqlite::Result<Vec<StaleGroup>> {
+fn never_handed_out(conn: &Connection, section: Section, limit: usize) -> rusqlite::Result<Vec<StaleGroup>> {
     conn.prepare_cached(
         "SELECT g.attr_path, f.name, g.run_started, NULL, r.added
          FROM orchestrator_group AS g JOIN fetchers AS f USING (fetcher_id)
              JOIN orchestrator_run AS r ON r.fetcher_id = g.fetcher_id AND r.run_started = g.run_started
-         WHERE g.fetcher_id = ?1 AND g.run_started = ?2 AND g.held = 0 AND g.started_key = ?3
+         WHERE g.fetcher_id = ?1 AND g.run_started = ?2 AND g.held = ?5 AND g.started_key = ?3
          ORDER BY g.jitter_key, g.attr_path LIMIT ?4",
     )?
-    .query_map(params![fetcher_id, run_started, NULL_KEY, rows(limit)], stale_group)?
+    .query_map(
+        params![section.fetcher_id, section.run_started, NULL_KEY, rows(limit), section.column()],
+        stale_group,
+    )?
     .collect()
 }
 

@@ -50,7 +50,14 @@ impl Model {
             let fetcher = one.fetcher.as_deref().unwrap_or("-");
             let (finished, code) = one.end.map_or((None, None), |(finished, code)| (Some(finished), code));
             let cell = |value: Option<i64>| value.map_or("-".to_owned(), |value| value.to_string());
-            format!("{} {} {} {fetcher} {} {}", one.attr, one.started, one.handout, cell(finished), cell(code))
+            format!(
+                "{} {} {} {fetcher} {} {}",
+                one.attr,
+                one.started,
+                one.handout,
+                cell(finished),
+                cell(code)
+            )
         };
         let mut lines: Vec<String> = self.attempts.iter().map(text).collect();
         lines.sort();

@@ -1,0 +1,71 @@
+//! The ingest operation in progress, continued slice by slice.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    messages::IngestOp,
+    storage::{RunState, Storage, StorageError, Upsert},
+};
+
+/// An ingest operation in progress.
+pub(super) struct Ingest {
+    pub(super) op: IngestOp,
+    /// Number of entries stored so far.
+    pub(super) from: usize,
+    /// True if its long lines were staged in the storage.
+    pub(super) staged: bool,
+}
+
+/// Progress of the ingest operation in a turn.
+pub(super) enum Progress {
+    Untouched,
+    /// Rows of a deleted run must be removed first.
+    Blocked,
+    At(usize),
+    Done,
+    Runs(Vec<RunState>),
+}
+
+impl Ingest {
+    /// Continues the operation for about `slice`.
+    pub(super) fn step<S: Storage>(
+        &self,
+        store: &mut S,
+        slice: Duration,
+        stored: &mut u64,
+    ) -> Result<Progress, StorageError> {
+        match &self.op {
+            IngestOp::UpsertRun { run, complete } => match store.upsert_run(run, *complete)? {
+                Upsert::Done => Ok(Progress::Done),
+                Upsert::Pending => Ok(Progress::Blocked),
+            },
+            IngestOp::Rows { run, rows, complete } => {
+                let deadline = Instant::now() + slice;
+                let reached = match store.enqueue(run, rows, self.from, Some(deadline)) {
+                    Ok(reached) => reached,
+                    Err(error @ StorageError::UnknownRun { .. }) => {
+                        tracing::warn!(%error, "dropped rows of a deleted run");
+                        return Ok(Progress::Done);
+                    }
+                    Err(error) => return Err(error),
+                };
+                *stored += (reached - self.from) as u64;
+                if reached < rows.len() {
+                    return Ok(Progress::At(reached));
+                }
+                // `complete` is committed with the last rows, so that a file is read again after a
+                // crash before it.
+                if *complete && store.upsert_run(run, true)? == Upsert::Pending {
+                    return Ok(Progress::At(reached));
+                }
+                Ok(Progress::Done)
+            }
+            IngestOp::DeleteRun { run } => {
+                store.mark_deleted(run)?;
+                Ok(Progress::Done)
+            }
+            IngestOp::KnownRuns { .. } => Ok(Progress::Runs(store.known_runs()?)),
+            IngestOp::Reconciled => Ok(Progress::Done),
+        }
+    }
+}
