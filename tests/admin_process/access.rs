@@ -99,8 +99,8 @@ fn viewer_commands_are_refused_and_operator_commands_run() {
     assert!(err.contains("--token-file"), "{err}");
     assert_eq!(cli(&["tree", "--token-file", &viewer]).0, 0);
     let incarnation = || env.node("queue/fetcher_watcher")["incarnation"].as_u64();
-    for command in [["restart", "queue/fetcher_watcher"], ["queue", "pause"]] {
-        let (code, _, err) = cli(&[&command[..], &["--token-file", &viewer]].concat());
+    for command in [&["restart", "queue/fetcher_watcher"][..], &["queue", "pause"], &["queue", "bump", "a"]] {
+        let (code, _, err) = cli(&[command, &["--token-file", &viewer]].concat());
         assert_eq!(code, 5, "{command:?}: {err}");
         assert!(err.contains("operator"), "{err}");
     }
@@ -110,7 +110,7 @@ fn viewer_commands_are_refused_and_operator_commands_run() {
     assert_eq!(incarnation(), Some(2));
     let who: Vec<String> =
         lines(&audit).iter().map(|line| format!("{} {}", line["who"], line["verb"])).collect();
-    assert_eq!(who, ["\"eve\" \"restart\"", "\"eve\" \"pause\"", "\"bob\" \"restart\""]);
+    assert_eq!(who, ["\"eve\" \"restart\"", "\"eve\" \"pause\"", "\"eve\" \"bump\"", "\"bob\" \"restart\""]);
     assert!(!env.log().contains(OPERATOR) && !env.log().contains(VIEWER));
     assert!(!fs::read_to_string(&audit).expect("the log").contains(OPERATOR));
 }

@@ -7,10 +7,12 @@ mod dialogue;
 mod directory;
 mod disk_full;
 mod files;
+mod limits;
 mod locks;
 mod log;
 mod memory;
 mod names_and_bytes;
+mod operators;
 mod protocol;
 mod replaced;
 

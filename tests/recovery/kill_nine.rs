@@ -20,7 +20,7 @@
 //!   hours.) A DONE for a job that was taken back and is to be handed out again is a plain finish: it may find no log row.
 //! - *Valid for the original*: after every kill a copy of database and write-ahead log opens with user_version 2, intact,
 //!   foreign keys whole, the objects of CONTRACT QD08 to QD10 there by name, `last_started` = `log.started` (QD12), and our own table of
-//!   groups equal to what the contract's tables say.
+//!   groups equal to what the contract's tables say. The last attempt of each path agrees with its log row.
 //!
 //! Not covered: power cuts, because the page cache survives SIGKILL. A seed repeats the random choices, not the timing.
 
@@ -31,7 +31,7 @@ use std::{
 };
 
 use orchestrator_harness::{
-    Instance, Reply, TestEnv, assert_valid_database, copy_database,
+    Instance, Reply, TestEnv, assert_attempts_match_log, assert_valid_database, copy_database,
     load::{Disruption, Fetchers, LoadRecord, SeededRng, WorkerPool, for_each_seed},
     wait_for,
 };
@@ -58,7 +58,13 @@ fn round(seed: u64) {
         stay(&env, &instance, &mut rng);
         disruptions.push(kill(instance));
         let copy = copy_database(&env.database_path(), &env.path().join("copy"));
-        let valid = copy.is_some_and(|copy| assert_valid_database(&copy));
+        let valid = copy.is_some_and(|copy| {
+            let valid = assert_valid_database(&copy);
+            if valid {
+                assert_attempts_match_log(&copy);
+            }
+            valid
+        });
         assert!(valid || !made, "the tables are gone");
         made = valid;
     }
@@ -70,6 +76,7 @@ fn round(seed: u64) {
     let redelivered = record.check(&env);
     assert!(instance.terminate().success(), "it did not stop well; log:\n{}", env.log());
     assert!(assert_valid_database(&env.database_path()));
+    assert_attempts_match_log(&env.database_path());
     eprintln!(
         "seed {seed}: {} kills, {} jobs, {} done, {redelivered} redelivered, {} lines at the end, {:?}",
         record.disruptions.len(),

@@ -50,12 +50,34 @@ const WRONG_GROUPS: &str = "
         WHERE a.is_dequeued = 0),
     kept AS (
         SELECT fetcher_id, run_started, attr_path,
-            nullif(started_key, -9223372036854775808), nullif(jitter_key, -9223372036854775808), held
+            nullif(started_key, -9223372036854775808), nullif(jitter_key, -9223372036854775808), held % 2
         FROM orchestrator_group WHERE (fetcher_id, run_started) NOT IN
             (SELECT fetcher_id, run_started FROM orchestrator_deleted_run))
     SELECT 'missing', * FROM (SELECT * FROM due EXCEPT SELECT * FROM kept)
         WHERE (fetcher_id, attr_path) NOT IN (SELECT * FROM leaving)
     UNION ALL SELECT 'too many', * FROM (SELECT * FROM kept EXCEPT SELECT * FROM due)";
+
+/// Query of attempts that contradict the log, in a database that no other program has written to.
+///
+/// The last attempt of a path is its log row, and only the last one is in flight.
+const WRONG_ATTEMPTS: &str = "
+    WITH last AS (
+        SELECT attr_path, started, finished, exit_code, row_number() OVER (
+            PARTITION BY attr_path ORDER BY started DESC, handout_id DESC) AS place FROM orchestrator_attempt)
+    SELECT 'no attempt', log.* FROM log LEFT JOIN last ON last.attr_path = log.attr_path AND place = 1
+        WHERE last.started IS NOT log.started OR last.finished IS NOT log.finished OR last.exit_code IS NOT log.exit_code
+    UNION ALL SELECT 'no log row', attr_path, started, finished, exit_code FROM last
+        WHERE place = 1 AND attr_path NOT IN (SELECT attr_path FROM log)
+    UNION ALL SELECT 'incomplete', attr_path, started, finished, exit_code FROM last
+        WHERE (finished IS NULL) <> (exit_code IS NULL) OR (place > 1 AND finished IS NULL)";
+
+/// Checks that the attempts agree with the log, unless another program has written to it.
+///
+/// # Panics
+/// If they differ.
+pub fn assert_attempts_match_log(path: &Path) {
+    assert_eq!(Database::open(path).rows(WRONG_ATTEMPTS), [""; 0], "attempts that contradict the log");
+}
 
 /// Copies the database at `path` with its write-ahead log to the directory `to`, so that a check does not recover the original.
 ///

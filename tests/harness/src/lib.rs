@@ -41,7 +41,7 @@ pub use catalog::{CatalogEnv, FULL_RULE};
 pub use connection_flood::{ReaderFlood, open_event_readers, open_stalled_connections};
 pub use controller::{Controller, IngesterEnv};
 pub use database::Database;
-pub use database_check::{assert_valid_database, copy_database};
+pub use database_check::{assert_attempts_match_log, assert_valid_database, copy_database};
 pub use deriva::{AgentEvent, AgentStep, DerivaAgent, deriva_session, deriva_state_changes};
 pub use ermrest::Ermrest;
 pub use events::{AdminEvent, EventReader};
