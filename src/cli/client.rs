@@ -61,6 +61,16 @@ impl Client {
         route: &str,
         take: &mut dyn FnMut(&[u8]) -> Result<bool, CommandError>,
     ) -> Result<(), CommandError> {
+        // An error after the head means that the process has ended.
+        self.read_body(route, take).await.map(drop)
+    }
+
+    /// Reads a streamed response as [`Self::follow`] does. Returns the error that ended it early, if any.
+    async fn read_body(
+        &self,
+        route: &str,
+        take: &mut dyn FnMut(&[u8]) -> Result<bool, CommandError>,
+    ) -> Result<Option<HttpError>, CommandError> {
         let request = self.request(Method::GET, route, String::new())?;
         let failed = |error| self.failed(error, READ_TIMEOUT);
         let mut connection = match self.open(READ_TIMEOUT).await {
@@ -71,15 +81,15 @@ impl Client {
         let (status, mut body) = (response.status(), response.into_body());
         if !status.is_success() {
             let body = connection.read_body(body, RESPONSE_LIMIT).await.map_err(failed)?;
-            return self.parse(status, &body).map(drop);
+            return self.parse(status, &body).map(|_| None);
         }
-        // An error means that the process has ended.
-        while let Ok(Some(piece)) = connection.next_chunk(&mut body).await {
-            if !take(&piece)? {
-                break;
+        loop {
+            match connection.next_chunk(&mut body).await {
+                Ok(Some(piece)) if take(&piece)? => {}
+                Ok(_) => return Ok(None),
+                Err(error) => return Ok(Some(error)),
             }
         }
-        Ok(())
     }
 
     async fn exchange(
@@ -163,6 +173,19 @@ impl Instance for Client {
 
     fn post<'a>(&'a self, route: &'a str, body: &'a Value) -> CommandFuture<'a> {
         Box::pin(Client::post(self, route, body))
+    }
+
+    fn stream<'a>(
+        &'a self,
+        route: &'a str,
+        take: &'a mut dyn FnMut(&[u8]) -> Result<(), CommandError>,
+    ) -> CommandFuture<'a, ()> {
+        Box::pin(async move {
+            match self.read_body(route, &mut |piece| take(piece).map(|()| true)).await? {
+                None => Ok(()),
+                Some(error) => Err(self.unexpected_response(error.to_string())),
+            }
+        })
     }
 
     fn unexpected_response(&self, reason: String) -> CommandError {

@@ -15,10 +15,14 @@ metrics! {
         pub(crate) forbidden: counter("requests") as "refused_forbidden",
         /// Requests for events refused because the maximum number of clients is connected.
         pub(crate) event_limit: counter("requests") as "refused_event_limit",
+        /// Requests for an export refused because the maximum number is being read.
+        pub(crate) export_limit: counter("requests") as "refused_export_limit",
         /// Commands refused because the audit log cannot be written.
         pub(crate) unaudited: counter("requests") as "refused_unaudited",
         /// Clients connected to the event stream.
         pub(crate) event_clients: gauge("clients"),
+        /// Exports that are being read.
+        pub(crate) exports: gauge("clients") as "export_clients",
         /// Lines written to the audit log.
         pub(crate) audit_lines: counter("lines"),
     }

@@ -14,6 +14,7 @@ use crate::{
     connection_limit::connections_max,
     connection_slots::ConnectionSlots,
     endpoint_state::EndpointState,
+    export::EXPORTS_MAX,
     handler_context::HandlerContext,
     listeners::{Listeners, Opened},
     sampler::sample,
@@ -121,7 +122,10 @@ fn contexts(state: &Arc<EndpointState>, metrics: &AdminMetrics, cx: &StartCx) ->
     let closing = cx.stop.child_token();
     // Event streams are long-lived, so they may take only half of the connections.
     let slots = state.event_clients_max.min(connections_max() / 2);
-    ConnectionSlots::pair(slots, metrics.event_clients.clone()).map(|event_slots| HandlerContext {
+    let [tcp, unix] = ConnectionSlots::pair(slots, metrics.event_clients.clone());
+    let exports = EXPORTS_MAX.min(connections_max() / 4);
+    let [tcp_exports, unix_exports] = ConnectionSlots::pair(exports, metrics.exports.clone());
+    [(tcp, tcp_exports), (unix, unix_exports)].map(|(event_slots, export_slots)| HandlerContext {
         tree: cx.tree.clone(),
         own_path: cx.vitals.path().to_owned(),
         stop: cx.stop.clone(),
@@ -129,6 +133,7 @@ fn contexts(state: &Arc<EndpointState>, metrics: &AdminMetrics, cx: &StartCx) ->
         state: state.clone(),
         metrics: metrics.clone(),
         event_slots,
+        export_slots,
     })
 }
 

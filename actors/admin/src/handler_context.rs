@@ -1,13 +1,22 @@
 //! The context of all request handlers.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use actix_web::{
+    HttpResponse, ResponseError,
+    http::header::{HeaderValue, RETRY_AFTER},
+};
+use orchestrator_subsystem::wire::ErrorKind;
 use orchestrator_supervise::{StopToken, Tree};
+use tokio::time::timeout;
 
 use crate::{
-    admin_metrics::AdminMetrics, command_executor::CommandExecutor, connection_slots::ConnectionSlots,
-    endpoint_state::EndpointState,
+    admin_metrics::AdminMetrics, api_error::ApiError, command_executor::CommandExecutor,
+    connection_slots::ConnectionSlots, endpoint_state::EndpointState,
 };
+
+/// Delay of the response if no slot is free. With the maximum number of connections, it limits such responses to a few hundred a second.
+const REFUSAL_DELAY: Duration = Duration::from_millis(250);
 
 /// State that all handlers of one socket share, for one incarnation of the endpoint.
 #[derive(Debug, Clone)]
@@ -23,6 +32,8 @@ pub(crate) struct HandlerContext {
     pub(crate) metrics: AdminMetrics,
     /// Slots for the readers of events on this socket.
     pub(crate) event_slots: ConnectionSlots,
+    /// Slots for the readers of exports on this socket.
+    pub(crate) export_slots: ConnectionSlots,
 }
 
 impl HandlerContext {
@@ -32,6 +43,15 @@ impl HandlerContext {
             let snapshot = self.tree.snapshot();
             snapshot.captured_at_ms.saturating_sub(snapshot.uptime_ms)
         })
+    }
+
+    /// Returns the response to a request that found no free slot, after a delay.
+    pub(crate) async fn no_slot(&self, message: String) -> HttpResponse {
+        // A stop does not wait for the delay.
+        let _ = timeout(REFUSAL_DELAY, self.closing.cancelled()).await;
+        let mut answer = ApiError::new(ErrorKind::Unavailable, message).error_response();
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
+        answer
     }
 
     /// Returns the executor of all commands.

@@ -27,6 +27,7 @@ mod error;
 mod event_query;
 mod event_stream;
 mod events;
+mod export;
 mod exposition;
 mod handler_context;
 mod health;

@@ -14,6 +14,7 @@
 //! | `GET /v1/crashes/{path}` | the same for one branch; 400, 404 |
 //! | `POST /v1/actors/{path}/{verb}` | restart, stop, start, pause, resume, and with `admin.chaos` panic and freeze; `{"reason": ".."}` -> `{path, verb, before, after}`; 202 if the command stops the endpoint itself; 400, 404, 409, 504 |
 //! | `POST /v1/consoles/{path}/{verb}` | a command of the child's console; JSON arguments -> the child's response; 400, 404, 409, 504 |
+//! | `GET /v1/{path}/{name}` | an export of a child as lines of JSON, such as `/v1/provenance/locations`; 400, 404, 409, 503 if too many are being read |
 //! | `GET /v1/info` | version, process, limits, arbiters |
 //! | `GET /v1/config` | the configuration, without secrets |
 //! | `GET /livez` | 200 while the supervision loop runs, else 503 |
@@ -31,14 +32,15 @@ use actix_web::{
         header::{ALLOW, HeaderValue},
     },
     middleware::{DefaultHeaders, from_fn},
-    web::{self, ServiceConfig},
+    web::{self, Data, Path, ServiceConfig},
 };
 
 use orchestrator_supervise::sanitize;
 
 use crate::{
-    api_error::ApiError, authentication, command::command, console::console, crashes, events::events, health,
-    history_view, info, metrics::metrics, openapi, page, tree_view, why,
+    api_error::ApiError, authentication, command::command, console::console, crashes, events::events,
+    export::export, handler_context::HandlerContext, health, history_view, info, metrics::metrics, openapi,
+    page, tree_view, why,
 };
 use orchestrator_subsystem::wire::ErrorKind;
 
@@ -72,6 +74,8 @@ pub(crate) const ROUTES: &[RouteEntry] = &[
     RouteEntry { pattern: "/v1/consoles/{path:.+}/{verb}", methods: POST, handler: || web::to(console) },
     RouteEntry { pattern: "/v1/info", methods: GET, handler: || web::to(info::info) },
     RouteEntry { pattern: "/v1/config", methods: GET, handler: || web::to(info::config) },
+    // After all other routes of this form.
+    RouteEntry { pattern: "/v1/{path:.+}/{name}", methods: GET, handler: || web::to(export_of_child) },
     RouteEntry { pattern: "/livez", methods: GET_OR_HEAD, handler: || web::to(health::livez) },
     RouteEntry { pattern: "/readyz", methods: GET_OR_HEAD, handler: || web::to(health::readyz) },
     RouteEntry { pattern: "/metrics", methods: GET, handler: || web::to(metrics) },
@@ -115,6 +119,18 @@ fn method_not_allowed(methods: &'static str) -> HttpResponse {
     let mut answer = ApiError::new(ErrorKind::MethodNotAllowed, message).error_response();
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
     answer
+}
+
+async fn export_of_child(
+    context: Data<HandlerContext>,
+    request: HttpRequest,
+    target: Path<(String, String)>,
+) -> Result<HttpResponse, ApiError> {
+    let target = target.into_inner();
+    match context.tree.exports(&target.0) {
+        Some(exports) => export(&context, exports, target, request.query_string()).await,
+        None => Ok(unknown_route(request).await),
+    }
 }
 
 async fn unknown_route(request: HttpRequest) -> HttpResponse {

@@ -67,7 +67,7 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
         let children = self.rules.children.clone();
         let change = async move {
             match step {
-                Step::Add(child) => children.add(child).await,
+                Step::Add(child) => children.add(*child).await,
                 Step::Remove(id) => match children.remove(id).await {
                     // The child has ended by itself, or is ending.
                     Err(ChildrenError::Missing(_) | ChildrenError::Leaving(_)) => Ok(()),

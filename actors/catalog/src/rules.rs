@@ -35,7 +35,7 @@ struct RuleSet {
 /// Next change of the children.
 #[derive(Debug)]
 pub(crate) enum Step {
-    Add(ChildSpec),
+    Add(Box<ChildSpec>),
     Remove(String),
 }
 
@@ -105,7 +105,7 @@ impl<S: Service + Clone + Send + 'static> Rules<S> {
         let (handle, spec) = self.factory.create(missing);
         set.being_added = Some(missing.name.clone());
         set.active.insert(handle.config.name.clone(), handle);
-        Some(Step::Add(spec))
+        Some(Step::Add(Box::new(spec)))
     }
 
     /// Records the result of the last step.

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A request in flight.
-pub type CommandFuture<'a> = Pin<Box<dyn Future<Output = Result<Value, CommandError>> + 'a>>;
+pub type CommandFuture<'a, T = Value> = Pin<Box<dyn Future<Output = Result<T, CommandError>> + 'a>>;
 
 /// A running instance, reached through its admin endpoint.
 pub trait Instance {
@@ -22,6 +22,14 @@ pub trait Instance {
 
     /// Sends a POST request once, without retries, so that a command is not executed twice.
     fn post<'a>(&'a self, route: &'a str, body: &'a Value) -> CommandFuture<'a>;
+
+    /// Sends a GET request and passes the body of the response to `take` as it arrives, however long that takes. The future fails if
+    /// `take` does, or if the response ends before its end.
+    fn stream<'a>(
+        &'a self,
+        route: &'a str,
+        take: &'a mut dyn FnMut(&[u8]) -> Result<(), CommandError>,
+    ) -> CommandFuture<'a, ()>;
 
     /// Creates the error for a response that does not follow the protocol.
     fn unexpected_response(&self, reason: String) -> CommandError;

@@ -119,7 +119,7 @@ pub enum ErrorKind {
     Refused,
     /// 413: the body is larger than [`BODY_LIMIT`].
     TooLarge,
-    /// 503: all event connection slots are taken, or the audit log cannot be written.
+    /// 503: all connection slots of events or exports are taken, or the audit log cannot be written.
     Unavailable,
     /// 504: the child did not respond, or did not reach the new state, in time.
     TimedOut,
@@ -203,6 +203,16 @@ pub fn history_url(path: &str, metrics: &[&str], since_ms: u64, sum: bool) -> St
     format!("/v1/history?path={}&metric={}&since={since_ms}{sum}", encode(path), metrics.join(","))
 }
 
+/// Returns `/v1/{path}/{name}?args`, the route of an export.
+pub fn export_url(path: &str, name: &str, args: &[(String, String)]) -> String {
+    let mut url = format!("/v1/{}/{}", encode(path), encode(name));
+    for (i, (name, value)) in args.iter().enumerate() {
+        let mark = if i == 0 { '?' } else { '&' };
+        url.push_str(&format!("{mark}{}={}", encode(name), encode(value)));
+    }
+    url
+}
+
 /// Percent-encodes all bytes but unreserved characters and slashes. Leading and trailing slashes are dropped.
 fn encode(path: &str) -> String {
     let mut url = String::with_capacity(path.len());
@@ -226,6 +236,9 @@ mod tests {
         assert_eq!(tree_url(None), "/v1/tree");
         assert_eq!(tree_url(Some("/queue/a b?#é/")), "/v1/tree/queue/a%20b%3F%23%C3%A9");
         assert_eq!(actor_url("queue/fetcher_watcher", "pause"), "/v1/actors/queue/fetcher_watcher/pause");
+        let args = [("id", "a&b"), ("id", "c")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(export_url("provenance", "relations", &args), "/v1/provenance/relations?id=a%26b&id=c");
+        assert_eq!(export_url("provenance", "locations", &[]), "/v1/provenance/locations");
         assert_eq!(console_url("queue/queue_console", "ls"), "/v1/consoles/queue/queue_console/ls");
         assert_eq!(why_url(Some("queue/a b")), "/v1/why/queue/a%20b");
         assert_eq!(

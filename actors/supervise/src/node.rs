@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::{
-    Link, State, Timing, Vitals, command::CommandRequest, console::ConsoleRequest, histogram::Histogram,
-    mailbox::Recipient, snapshot::*, waits::WaitState,
+    Link, State, Timing, Vitals, command::CommandRequest, console::ConsoleRequest, export::Exports,
+    histogram::Histogram, mailbox::Recipient, snapshot::*, waits::WaitState,
 };
 
 /// Duration after which a work item, or a poll of the arbiter, counts as stuck.
@@ -25,6 +25,7 @@ pub(crate) struct Node {
     pub(crate) supervisor: Option<(&'static str, crate::Limits)>,
     pub(crate) pausable: bool,
     pub(crate) console: Option<Recipient<ConsoleRequest>>,
+    pub(crate) exports: Option<Exports>,
     /// Names of the durable state.
     pub(crate) durable: Box<[&'static str]>,
     /// Supervisor, and the child's position in it; None for the root.

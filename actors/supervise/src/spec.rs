@@ -9,6 +9,7 @@ use crate::{
     body::{Body, BodyCx, actor::ActorBody, task::TaskBody, thread::ThreadBody},
     child::Child,
     console::ConsoleRequest,
+    export::Exports,
     inbox::InboxSlot,
     mailbox::{MailboxSlot, Recipient},
 };
@@ -24,6 +25,7 @@ pub struct ChildSpec {
     pub(crate) on_restart: OnRestart,
     pub(crate) pausable: bool,
     pub(crate) console: Option<Recipient<ConsoleRequest>>,
+    pub(crate) exports: Option<Exports>,
     pub(crate) durable: Box<[&'static str]>,
 }
 
@@ -210,6 +212,7 @@ impl ChildSpec {
             on_restart: OnRestart::Keep,
             pausable: false,
             console: None,
+            exports: None,
             durable: Box::default(),
         }
     }
@@ -248,6 +251,11 @@ impl ChildSpec {
     #[must_use]
     pub fn console(self, console: Recipient<ConsoleRequest>) -> Self {
         Self { console: Some(console), ..self }
+    }
+    /// Sets the exports under the child's path.
+    #[must_use]
+    pub fn exports(self, exports: Exports) -> Self {
+        Self { exports: Some(exports), ..self }
     }
     /// Declares durable state, whose name the tree shows.
     #[must_use]

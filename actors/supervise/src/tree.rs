@@ -20,6 +20,7 @@ use crate::{
     console::{ConsoleReply, ConsoleRequest},
     crash_log::CrashLog,
     event::{Event, EventKind, EventLog, now_ms},
+    export::Exports,
     node::{Node, millis},
     refusal::AskError,
     snapshot::*,
@@ -357,6 +358,11 @@ impl Tree {
             ConsoleCallError::NoConsole(format!("`{path}` has no console; these have: {}", with.join(", ")))
         })?;
         Ok(console.ask(request, CONSOLE_TIMEOUT).await?)
+    }
+
+    /// Returns the exports of the child at `path`, if it has any.
+    pub fn exports(&self, path: &str) -> Option<Exports> {
+        self.find(&self.resolve(path)?)?.exports.clone()
     }
 }
 

@@ -8,6 +8,7 @@ mod commands;
 mod consoles;
 mod crashes;
 mod events;
+mod exports;
 mod exposition_check;
 mod health;
 mod history;

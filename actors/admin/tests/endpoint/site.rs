@@ -17,6 +17,10 @@ use tokio::{
     sync::Barrier,
 };
 
+mod numbers;
+
+pub(crate) use numbers::pages_read;
+
 /// Child with a console, a link and a metric.
 pub(crate) struct Store;
 
@@ -178,7 +182,7 @@ pub(crate) fn subtree() -> (Mailbox<Store>, ChildSpec) {
         .child(ChildSpec::worker("store", worker).placement(Placement::Dedicated).console(store.recipient()))
         .child(ChildSpec::worker("source", source).label("the \"tap\"").pausable())
         .child(ChildSpec::worker("brief", brief).restart(orchestrator_supervise::Restart::Transient));
-    (store, ChildSpec::supervisor("demo", demo))
+    (store, ChildSpec::supervisor("demo", demo).exports(numbers::exports()))
 }
 
 pub(crate) fn tcp_address(tree: &Tree) -> SocketAddr {

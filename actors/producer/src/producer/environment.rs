@@ -16,8 +16,8 @@ use crate::{
     advance::Machine,
     config::ProducerConfig,
     environment::{Environment, Peer, Progress, Stopped},
-    queue_state::QueueState,
     lease::Lease,
+    queue_state::QueueState,
     status::Status,
 };
 

@@ -1,0 +1,112 @@
+//! `GET /v1/{path}/{name}`: the rows of an export as lines of JSON. One page is read when the client has taken the one before.
+
+use std::{io, time::Duration};
+
+use actix_web::{HttpResponse, web::Query};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
+use orchestrator_supervise::{ConsoleError, ExportPages, Exports, StopToken, sanitize};
+use tokio::time::sleep;
+
+use crate::{api_error::ApiError, connection_slots::ConnectionSlot, handler_context::HandlerContext};
+use orchestrator_subsystem::wire::ErrorKind;
+
+/// Maximum number of concurrent exports on each of the two sockets. They share the store with all other readers.
+pub(crate) const EXPORTS_MAX: usize = 4;
+/// Type of lines of JSON (github.com/ndjson/ndjson-spec).
+const CONTENT_TYPE: &str = "application/x-ndjson";
+/// Time for sending the last line before the connection is closed.
+const LAST_LINE_TIME: Duration = Duration::from_millis(200);
+
+/// Returns the response with the rows of the export `name` of the child at `path`; `query` has its arguments.
+pub(crate) async fn export(
+    context: &HandlerContext,
+    exports: Exports,
+    (path, name): (String, String),
+    query: &str,
+) -> Result<HttpResponse, ApiError> {
+    let args = Query::<Vec<(String, String)>>::from_query(query)
+        .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
+    let Some(slot) = context.export_slots.take() else {
+        context.metrics.export_limit.add(1);
+        let message =
+            format!("{} exports are being read: wait for the end of one", context.export_slots.max());
+        return Ok(context.no_slot(message).await);
+    };
+    let mut rows = Rows {
+        pages: exports.open(&name, &args).map_err(|error| unknown_name(&path, error))?,
+        closing: context.closing.clone(),
+        _slot: slot,
+    };
+    // An error of the first page has a status.
+    let Some(first) = rows.next_page().await.transpose()? else {
+        return Ok(HttpResponse::Ok().content_type(CONTENT_TYPE).finish());
+    };
+    let body = stream::iter([Ok(first)]).chain(rows.into_stream());
+    Ok(HttpResponse::Ok().content_type(CONTENT_TYPE).streaming(body))
+}
+
+fn unknown_name(path: &str, error: ConsoleError) -> ApiError {
+    match error {
+        ConsoleError::UnknownVerb(known) => {
+            let message = format!("`{}` has no such export: it has {known}", sanitize(path));
+            ApiError::new(ErrorKind::NotFound, message)
+        }
+        error => error.into(),
+    }
+}
+
+/// Rows of an export that is being read.
+struct Rows {
+    pages: ExportPages,
+    closing: StopToken,
+    _slot: ConnectionSlot,
+}
+
+/// Step of the body of a response.
+enum Step {
+    Read(Rows),
+    /// The last line, with the error, was passed on.
+    Abort,
+    End,
+}
+
+impl Rows {
+    async fn next_page(&mut self) -> Option<Result<Bytes, ApiError>> {
+        tokio::select! {
+            biased;
+            () = self.closing.cancelled() => {
+                let message = "the endpoint is stopping: repeat the request";
+                Some(Err(ApiError::new(ErrorKind::Unavailable, message)))
+            }
+            page = self.pages.next() => page.map(|page| page.map(Bytes::from).map_err(ApiError::from)),
+        }
+    }
+
+    /// Returns the body. After an error it has a last line with the error, and ends without its last chunk, so that no client takes the
+    /// rows for complete.
+    fn into_stream(self) -> impl Stream<Item = io::Result<Bytes>> {
+        stream::unfold(Step::Read(self), |step| async {
+            match step {
+                Step::Read(mut rows) => match rows.next_page().await? {
+                    Ok(page) => Some((Ok(page), Step::Read(rows))),
+                    Err(error) => Some((Ok(last_line(&error)), Step::Abort)),
+                },
+                Step::Abort => {
+                    // The server sends what it has while it waits, and drops it at an error.
+                    sleep(LAST_LINE_TIME).await;
+                    Some((Err(io::Error::other("the rows are not complete")), Step::End))
+                }
+                Step::End => None,
+            }
+        })
+    }
+}
+
+/// Returns the error as a line in the form of every error response.
+fn last_line(error: &ApiError) -> Bytes {
+    // The body has only strings, so serialization cannot fail.
+    let mut line = serde_json::to_vec(&error.0).unwrap_or_default();
+    line.push(b'\n');
+    line.into()
+}
