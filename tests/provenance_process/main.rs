@@ -5,5 +5,6 @@ mod broker_readiness;
 mod client;
 mod embedded;
 mod hostile;
+mod listings;
 mod mongodb;
 mod timing;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use orchestrator_edge::amqp::Broker;
 use orchestrator_supervise::{
-    ChildSpec, ConsoleRequest, Factory, Limits, Mailbox, Outbox, Placement, Recipient, Strategy,
+    ChildSpec, ConsoleRequest, Exports, Factory, Limits, Mailbox, Outbox, Placement, Recipient, Strategy,
     SupervisorSpec, inbox, mailbox,
 };
 
@@ -19,6 +19,7 @@ use crate::{
         stores,
     },
     error::ProvenanceError,
+    export,
     messages::ReadRequest,
     rmq_client::RmqClient,
 };
@@ -30,19 +31,21 @@ const CALL_CAPACITY: usize = 1_024;
 /// Time-out of a client whose calls end by their own response time-outs.
 const UNLIMITED: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// Returns the console and the tree of a client without workers: rows go to the broker, queries to
+/// Returns the console, the exports and the tree of a client without workers: rows go to the broker, queries to
 /// the store. Its calls take as long as the configured response time-outs allow.
 ///
 /// # Errors
 /// The broker's url or a statsd variable is invalid.
 pub(crate) fn client_spec(
     config: &ProvenanceConfig,
-) -> Result<(Recipient<ConsoleRequest>, ChildSpec), ProvenanceError> {
+) -> Result<(Recipient<ConsoleRequest>, Exports, ChildSpec), ProvenanceError> {
     let (reads, reads_slot) = inbox(QUERY_CAPACITY);
     let reader = ChildSpec::worker("reader", stores::reader(config, &reads_slot)?);
     let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(reader);
+    let exports = export::exports(reads.clone());
     let (client, tree) = attach(tree, config, None, reads, UNLIMITED)?;
-    Ok((client.recipient(), ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated)))
+    let tree = ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated);
+    Ok((client.recipient(), exports, tree))
 }
 
 /// Adds the client to `tree`, with the given workers or else the broker as its transport. `limit`

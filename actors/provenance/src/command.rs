@@ -3,6 +3,7 @@
 
 mod backend;
 mod import;
+mod rows;
 
 use clap::Subcommand;
 use orchestrator_subsystem::{CommandError, Context, OutputFormat, columns::align, output::escape_strings};
@@ -12,6 +13,7 @@ use self::{
     backend::{Backend, ClientOptions, SwhConfig},
     import::ImportArguments,
 };
+use crate::method::{Entity, Relation};
 #[cfg(feature = "postgres")]
 use crate::{edge::postgres, flavor::Flavor};
 
@@ -70,6 +72,44 @@ pub enum ProvenanceCommand {
         limit: Option<u64>,
         #[command(flatten)]
         form: OutputFormat,
+        #[command(flatten)]
+        swh: SwhConfig,
+    },
+    /// Print the rows of a relation, one JSON object per line
+    ///
+    /// Without identifiers all rows are printed. The order is not defined.
+    ///
+    /// Example: orchestrator provenance relations content_in_revision 20329687bb9c1231a7e05afe86160343ad49b494
+    Relations {
+        /// Relation
+        #[arg(value_parser = Relation::ALL.map(Relation::value))]
+        relation: String,
+        /// Identifiers of sources, 40 hex digits; at most 1,000
+        #[arg(value_name = "ID")]
+        ids: Vec<String>,
+        /// The identifiers are those of destinations
+        #[arg(long, requires = "ids")]
+        reverse: bool,
+        #[command(flatten)]
+        swh: SwhConfig,
+    },
+    /// Print the identifiers of all contents, directories, revisions or origins, one JSON object per line
+    ///
+    /// Example: orchestrator provenance entities revision
+    Entities {
+        /// Kind of entity
+        #[arg(value_parser = Entity::ALL.map(Entity::value))]
+        kind: String,
+        #[command(flatten)]
+        swh: SwhConfig,
+    },
+    /// Print all paths, one JSON object per line
+    ///
+    /// With MongoDB, which stores no locations, these are the paths of relations; a path may appear more
+    /// than once.
+    ///
+    /// Example: orchestrator provenance locations
+    Locations {
         #[command(flatten)]
         swh: SwhConfig,
     },
@@ -132,6 +172,12 @@ async fn init(arguments: &InitArguments) -> Result<String, CommandError> {
 
 /// Runs a command and prints its result.
 pub(crate) async fn run(command: &ProvenanceCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
+    if let Some((name, args, swh)) = listing(command) {
+        let backend = Backend::open(context.instance, swh, &ClientOptions::default()).await?;
+        let printed = rows::print(&backend, name, &args, context.out).await;
+        backend.close().await;
+        return printed;
+    }
     let (verb, args, form, swh) = match command {
         ProvenanceCommand::Import(arguments) => return import::run(arguments, context).await,
         #[cfg(feature = "postgres")]
@@ -150,12 +196,34 @@ pub(crate) async fn run(command: &ProvenanceCommand, context: &mut Context<'_>) 
             ("dead-letters", json!({ "limit": limit }), form, &SwhConfig::default())
         }
         ProvenanceCommand::Stats { form, swh } => ("stats", json!({}), form, swh),
+        ProvenanceCommand::Relations { .. }
+        | ProvenanceCommand::Entities { .. }
+        | ProvenanceCommand::Locations { .. } => unreachable!("listings are printed above"),
     };
     let backend = Backend::open(context.instance, swh, &ClientOptions::default()).await?;
     let answer = backend.ask(verb, &args).await;
     backend.close().await;
     let answer = answer?;
     context.print(&if form.json { form.print(&answer) } else { table(&escape_strings(answer)) })
+}
+
+/// Arguments of an export, by name.
+type ExportArgs = Vec<(String, String)>;
+
+/// Returns the export, its arguments and the target of a command that prints a listing.
+fn listing(command: &ProvenanceCommand) -> Option<(&'static str, ExportArgs, &SwhConfig)> {
+    let arg = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    match command {
+        ProvenanceCommand::Relations { relation, ids, reverse, swh } => {
+            let mut args = vec![arg("relation", relation)];
+            args.extend(ids.iter().map(|id| arg("id", id)));
+            args.extend(reverse.then(|| arg("reverse", "true")));
+            Some(("relations", args, swh))
+        }
+        ProvenanceCommand::Entities { kind, swh } => Some(("entities", vec![arg("kind", kind)], swh)),
+        ProvenanceCommand::Locations { swh } => Some(("locations", Vec::new(), swh)),
+        _ => None,
+    }
 }
 
 /// Formats an answer as a table with a line for each entry.

@@ -9,6 +9,8 @@ mod omissions;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod reader;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod relation_keys;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod statsd;

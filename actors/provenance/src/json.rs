@@ -7,6 +7,7 @@ use jiff::{
     SignedDuration, Timestamp,
     civil::{self, DateTime},
 };
+use orchestrator_subsystem::output;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -249,7 +250,23 @@ pub fn to_json(found: QueryResult) -> Value {
         QueryResult::Relations(rows) => rows.iter().map(|row| Value::Object(relation(row))).collect(),
         QueryResult::Occurrences(occurrences) => occurrences.iter().map(occurrence).collect(),
         QueryResult::Counts(counts) => json!(counts),
+        QueryResult::Page { rows, .. } => to_json(*rows),
     }
+}
+
+/// Returns the rows of a page as lines of JSON objects, each with a line end.
+pub(crate) fn lines(rows: &QueryResult) -> String {
+    let lines: Vec<Map<String, Value>> = match rows {
+        QueryResult::Ids(ids) => ids.iter().map(identifier).collect(),
+        QueryResult::Paths(paths) => paths.iter().map(shown_path).collect(),
+        QueryResult::Relations(rows) => rows.iter().map(relation).collect(),
+        _ => Vec::new(),
+    };
+    lines.iter().map(|line| output::json(line) + "\n").collect()
+}
+
+fn identifier(id: &Sha1Git) -> Map<String, Value> {
+    Map::from_iter([("id".to_owned(), Value::String(id.to_string()))])
 }
 
 fn object<T>(map: BTreeMap<Sha1Git, T>, to_json: impl Fn(T) -> Value) -> Value {

@@ -6,7 +6,7 @@
 //!
 //! Pure rules: [`policy`] (ranges and routing), [`wire`] (message bodies), [`conflicts`] (rows with
 //! the same key), `batch` and `group` (rows written together), [`json`], `verbs` (console
-//! arguments). Actors: `range_worker`, [`rmq_client`]. All input and output is under [`edge`].
+//! arguments), [`listing`] (rows that are read in pages). Actors: `range_worker`, [`rmq_client`]. All input and output is under [`edge`].
 
 #[cfg(not(any(feature = "mongodb", feature = "postgres", feature = "sqlite")))]
 compile_error!(
@@ -23,9 +23,11 @@ pub mod conflicts;
 mod drop_in;
 pub mod edge;
 mod error;
+mod export;
 mod flavor;
 mod group;
 pub mod json;
+pub mod listing;
 pub mod messages;
 pub mod method;
 pub mod policy;
@@ -130,7 +132,9 @@ pub fn child_spec_with_handle(
     };
     let (client, tree) = client_side::attach(tree, config, workers, reads.clone(), CONSOLE_LIMIT)?;
     let handle = ProvenanceHandle { add: client.recipient(), ask: reads };
-    Ok((ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated), handle))
+    let exports = export::exports(handle.ask.clone());
+    let tree = ChildSpec::supervisor("provenance", tree).exports(exports);
+    Ok((tree.placement(Placement::Dedicated), handle))
 }
 
 /// Returns the mailboxes of the 80 workers and the child spec of their pool.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use crate::{
+    listing::{Listing, Position},
     method::{Entity, Relation},
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
 };
@@ -99,6 +100,16 @@ pub enum Query {
     },
     /// Number of rows of each table: [`QueryResult::Counts`].
     Counts,
+    /// One page of a listing: [`QueryResult::Page`]. The pages together have each row that was
+    /// stored before the first page was read (CONTRACT PD16).
+    Page {
+        /// Rows to list.
+        listing: Listing,
+        /// End of the page before; None for the first page.
+        after: Option<Position>,
+        /// Maximum number of rows, at least 1.
+        limit: usize,
+    },
 }
 
 impl Query {
@@ -116,6 +127,7 @@ impl Query {
             Self::FindFirst(_) => "content_find_first",
             Self::FindAll { .. } => "content_find_all",
             Self::Counts => "stats",
+            Self::Page { listing, .. } => listing.method(),
         }
     }
 }
@@ -139,6 +151,13 @@ pub enum QueryResult {
     Occurrences(Vec<Occurrence>),
     /// Rows by table.
     Counts(BTreeMap<String, u64>),
+    /// A page of a listing, in no particular order.
+    Page {
+        /// [`QueryResult::Ids`], [`QueryResult::Paths`] or [`QueryResult::Relations`].
+        rows: Box<QueryResult>,
+        /// End of the page if there may be more rows.
+        next: Option<Position>,
+    },
 }
 
 /// Occurrence of a content (the original's `ProvenanceResult`).

@@ -8,11 +8,16 @@ mod in_process;
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use orchestrator_subsystem::{CommandError, Instance, wire::console_url};
+use orchestrator_subsystem::{
+    CommandError, Instance,
+    wire::{console_url, export_url},
+};
 use serde_json::Value;
 
 pub(super) use self::client_options::{ChunkTimeout, ClientOptions};
 
+/// Tree id of the branch with the exports.
+const BRANCH: &str = "provenance";
 /// Tree id of the child that answers.
 const CONSOLE: &str = "provenance/rmq_client";
 
@@ -81,6 +86,22 @@ impl<'a> Backend<'a> {
         match self {
             Self::Instance(instance, _) => instance.post(&console_url(CONSOLE, verb), args).await,
             Self::InProcess(in_process, _) => in_process.ask(verb, args).await,
+        }
+    }
+
+    /// Reads the rows of an export; `take` receives their bytes in order.
+    ///
+    /// # Errors
+    /// An error of `take`, or the rows are not complete.
+    pub(super) async fn export(
+        &self,
+        name: &str,
+        args: &[(String, String)],
+        take: &mut dyn FnMut(&[u8]) -> Result<(), CommandError>,
+    ) -> Result<(), CommandError> {
+        match self {
+            Self::Instance(instance, _) => instance.stream(&export_url(BRANCH, name, args), take).await,
+            Self::InProcess(in_process, _) => in_process.export(name, args, take).await,
         }
     }
 

@@ -12,6 +12,7 @@ mod error;
 mod layout;
 mod lookup;
 mod occurrences;
+mod pages;
 mod read;
 mod session;
 mod update;

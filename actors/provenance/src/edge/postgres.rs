@@ -9,6 +9,7 @@ mod connector;
 mod error;
 mod layout;
 mod limits;
+mod pages;
 mod read;
 mod schema;
 mod session;
@@ -78,7 +79,12 @@ impl fmt::Debug for PostgresStore {
 
 impl StoreReader for PostgresStore {
     async fn read(&mut self, query: &Query) -> Result<QueryResult, StoreError> {
-        read::answer(&mut self.session, self.flavor, query).await
+        match query {
+            Query::Page { listing, after, limit } => {
+                pages::page(&mut self.session, self.flavor, *listing, after.as_ref(), *limit).await
+            }
+            query => read::answer(&mut self.session, self.flavor, query).await,
+        }
     }
 }
 

@@ -76,6 +76,10 @@ impl QueryServer<'_> {
                     None => return Served::Stopped,
                 },
             };
+            if request.reply.is_closed() {
+                // The caller has given up, for example a client that disconnected.
+                continue;
+            }
             let _work = self.cx.vitals.begin_work("question");
             let answer = store.read(&request.query).await;
             let away =

@@ -7,6 +7,7 @@
 mod error;
 mod lock;
 mod open;
+mod pages;
 mod read;
 mod replaced;
 mod schema;

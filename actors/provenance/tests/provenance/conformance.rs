@@ -8,6 +8,7 @@ use orchestrator_provenance::method::{Entity, Relation};
 use orchestrator_provenance::row::{Date, RelationRow, RevisionData, Rows, Sha1Git};
 use orchestrator_provenance::store::{OmittedRows, Query, QueryResult, Store, StoreError};
 
+mod listings;
 mod model;
 mod random;
 
@@ -71,6 +72,7 @@ async fn many<S: Store>(mut pair: Pair<S>) {
     };
     assert_eq!(rows.len(), many as usize);
     pair.ask(Query::Counts).await;
+    listings::compare_many(&mut pair).await;
 }
 
 /// Store with its model.
@@ -155,6 +157,7 @@ impl<S: Store> Pair<S> {
         }
         self.ask(Query::AllLocations).await;
         self.ask(Query::Counts).await;
+        listings::compare(self, &ids).await;
         let QueryResult::Ids(contents) = self.model.read(&Query::AllEntities(Entity::Content)) else {
             unreachable!("identifiers were asked for");
         };

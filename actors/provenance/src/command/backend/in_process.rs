@@ -2,12 +2,13 @@
 
 use std::{path::Path, time::Duration};
 
+use futures_util::StreamExt;
 use orchestrator_subsystem::{
     CommandError,
     wire::{ErrorBody, ErrorKind},
 };
 use orchestrator_supervise::{
-    ConsoleError, ConsoleRequest, Limits, Recipient, Root, Strategy, SupervisorSpec, Tree,
+    ConsoleError, ConsoleRequest, Exports, Limits, Recipient, Root, Strategy, SupervisorSpec, Tree,
 };
 use serde_json::Value;
 
@@ -21,6 +22,7 @@ const UNLIMITED: Duration = Duration::from_secs(366 * 24 * 3_600);
 pub(crate) struct InProcessClient {
     root: Root,
     console: Recipient<ConsoleRequest>,
+    exports: Exports,
 }
 
 /// Starts the client that the original's file describes.
@@ -40,10 +42,11 @@ pub(super) async fn open(
         per_batch: Duration::from_secs(client.wait_per_batch_secs.into()),
     };
     config.routing = client_options.routing.unwrap_or(config.routing);
-    let (console, spec) = client_spec(&config).map_err(|error| CommandError::Config(error.to_string()))?;
+    let (console, exports, spec) =
+        client_spec(&config).map_err(|error| CommandError::Config(error.to_string()))?;
     let spec = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::ROOT).child(spec);
     let root = Root::start("client", spec).await.map_err(|error| CommandError::Local(error.to_string()))?;
-    Ok((InProcessClient { root, console }, timeout))
+    Ok((InProcessClient { root, console, exports }, timeout))
 }
 
 impl InProcessClient {
@@ -51,15 +54,31 @@ impl InProcessClient {
         let request = ConsoleRequest { verb: verb.to_owned(), args: args.clone() };
         let answer = self.console.ask(request, UNLIMITED).await;
         let answer = answer.map_err(|error| CommandError::Local(error.to_string()))?;
-        answer.map_err(|error| {
-            let kind = match error {
-                ConsoleError::BadArguments(_) => ErrorKind::BadRequest,
-                ConsoleError::UnknownVerb(_) => ErrorKind::NotFound,
-                ConsoleError::Refused(_) => ErrorKind::Refused,
-            };
-            let message = format!("{error}{}", link_errors(self.root.tree()));
-            CommandError::ErrorResponse(ErrorBody { error: kind, message })
-        })
+        answer.map_err(|error| self.explain(&error))
+    }
+
+    /// Reads the rows of an export; `take` receives one page after the other.
+    pub(super) async fn export(
+        &self,
+        name: &str,
+        args: &[(String, String)],
+        take: &mut dyn FnMut(&[u8]) -> Result<(), CommandError>,
+    ) -> Result<(), CommandError> {
+        let mut pages = self.exports.open(name, args).map_err(|error| self.explain(&error))?;
+        while let Some(page) = pages.next().await {
+            take(page.map_err(|error| self.explain(&error))?.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn explain(&self, error: &ConsoleError) -> CommandError {
+        let kind = match error {
+            ConsoleError::BadArguments(_) => ErrorKind::BadRequest,
+            ConsoleError::UnknownVerb(_) => ErrorKind::NotFound,
+            ConsoleError::Refused(_) => ErrorKind::Refused,
+        };
+        let message = format!("{error}{}", link_errors(self.root.tree()));
+        CommandError::ErrorResponse(ErrorBody { error: kind, message })
     }
 
     pub(super) async fn close(mut self) {

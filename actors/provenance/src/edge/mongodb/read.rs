@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, Document, doc, oid::ObjectId};
 use super::{
     layout::{binaries, date, each_row, field, identifier, key, relations_of, sha1},
     lookup::{IDS_MAX, by_key, keys, urls},
-    occurrences,
+    occurrences, pages,
     session::Session,
 };
 use crate::{
@@ -64,6 +64,7 @@ pub(super) async fn answer(session: &Session, query: &Query) -> Result<QueryResu
             }
             Ok(QueryResult::Counts(counts))
         }
+        Query::Page { listing, after, limit } => pages::page(session, *listing, after.as_ref(), *limit).await,
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::mongodb::{
     Collection, Database,
-    bson::{Document, RawDocument, RawDocumentBuf, rawdoc},
+    bson::{Document, RawDocument, RawDocumentBuf, doc, rawdoc},
     error::Error,
 };
 use orchestrator_edge::mongodb;
@@ -16,6 +16,9 @@ use crate::{method::Entity, store::StoreError};
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time-out of the next documents of a query; some queries scan a whole collection.
 const DOCUMENTS_TIMEOUT: Duration = Duration::from_secs(600);
+/// Documents of a page that are fetched at once, where the size of 16 MiB allows it. Documents after
+/// the end of the page are fetched in vain.
+const BATCH: u32 = 200;
 /// Time-out of the creation of an index in a large database.
 const INDEX_TIMEOUT: Duration = Duration::from_secs(24 * 3_600);
 
@@ -79,6 +82,29 @@ impl Session {
         let mut cursor = with_timeout(ACTION, DOCUMENTS_TIMEOUT, find).await?.map_err(failed)?;
         while with_timeout(ACTION, DOCUMENTS_TIMEOUT, cursor.advance()).await?.map_err(failed)? {
             each(cursor.current())?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with `fields` of the documents of `entity` that match `filter`, in the order of
+    /// `_id`, until it returns false.
+    pub(super) async fn find_in_order(
+        &self,
+        entity: Entity,
+        filter: Document,
+        fields: Document,
+        mut each: impl FnMut(&RawDocument) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        const ACTION: &str = "reading a page of rows";
+        let failed = |error: Error| explain(ACTION, &error);
+        let collection = self.collection(entity);
+        let find = collection.find(filter).projection(fields).sort(doc! { "_id": 1 });
+        let find = find.batch_size(BATCH).into_future();
+        let mut cursor = with_timeout(ACTION, DOCUMENTS_TIMEOUT, find).await?.map_err(failed)?;
+        while with_timeout(ACTION, DOCUMENTS_TIMEOUT, cursor.advance()).await?.map_err(failed)? {
+            if !each(cursor.current())? {
+                break;
+            }
         }
         Ok(())
     }

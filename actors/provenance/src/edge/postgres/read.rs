@@ -44,6 +44,7 @@ pub(super) async fn answer(
         Query::Counts => QueryResult::Counts(collect::<_, BTreeMap<_, _>>(&rows, |row| {
             Ok((get(row, 0)?, get::<i64>(row, 1)?.unsigned_abs()))
         })?),
+        Query::Page { .. } => unreachable!("the store answers pages by other queries"),
     })
 }
 
@@ -84,6 +85,7 @@ fn sql_of(flavor: Flavor, query: &Query) -> (String, Params<'_>) {
             (find_all(flavor), vec![Box::new(id), Box::new(limit)])
         }
         Query::Counts => (counts(), Vec::new()),
+        Query::Page { .. } => unreachable!("the store answers pages by other queries"),
     }
 }
 
@@ -111,7 +113,7 @@ fn collect<T, C: FromIterator<T>>(
     rows.iter().map(decode).collect()
 }
 
-fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
+pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
     row.try_get(column).map_err(|error| {
         StoreError::Refused(format!("the database holds what no program of provenance stores: {error}"))
     })

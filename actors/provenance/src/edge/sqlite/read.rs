@@ -8,6 +8,7 @@ use std::fmt::Write;
 use bytes::Bytes;
 use rusqlite::{Connection, Params, Row, params};
 
+use super::pages;
 use crate::{
     method::{Entity, Relation},
     row::{Date, RelationRow, RevisionData, Sha1Git},
@@ -64,6 +65,7 @@ pub(super) fn answer(conn: &Connection, query: &Query) -> rusqlite::Result<Query
             occurrences(conn, &format!("{IN_REVISION} UNION {THROUGH_DIRECTORY}"), *id, *limit)
         }
         Query::Counts => counts(conn),
+        Query::Page { listing, after, limit } => pages::page(conn, *listing, after.as_ref(), *limit),
     }
 }
 

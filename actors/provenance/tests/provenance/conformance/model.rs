@@ -214,6 +214,7 @@ impl Model {
                 QueryResult::Occurrences(found)
             }
             Query::Counts => QueryResult::Counts(self.counts()),
+            Query::Page { .. } => unreachable!("pages are compared with the whole listing"),
         }
     }
 
