@@ -173,7 +173,7 @@ pub(crate) async fn run(command: &QueueCommand, context: &mut Context<'_>) -> Re
             table(&parse::<Vec<Object>>(context, answer)?, &JOB_COLUMNS, "no job is waiting\n")
         }
         QueueCommand::Stats { .. } => stats(&parse(context, answer)?),
-        QueueCommand::Show { .. } => report::show(&parse(context, answer)?),
+        QueueCommand::Show { .. } => report::show(&Value::Object(parse(context, answer)?)),
         QueueCommand::InFlight { .. } => {
             table(&parse::<Vec<Object>>(context, answer)?, &ATTEMPT_COLUMNS, "no job is in flight\n")
         }

@@ -20,15 +20,17 @@ pub(super) fn time(text: &str) -> Result<i64, String> {
     })
 }
 
-/// Formats the answer to `show`.
-pub(super) fn show(answer: &Object) -> String {
+/// Formats the answer to `show`, an object. A missing field counts as null.
+pub(super) fn show(answer: &Value) -> String {
     let mut rows = vec![pair("path", cell(&answer["attr_path"]))];
-    rows.extend(objects(&answer["waiting"]).map(|group| pair("waiting", waiting(group))));
-    rows.extend(answer["in_flight"].as_object().map(|job| pair("in flight", in_flight(job))));
+    rows.extend(elements(&answer["waiting"]).map(|group| pair("waiting", waiting(group))));
+    rows.extend(
+        Some(&answer["in_flight"]).filter(|job| job.is_object()).map(|job| pair("in flight", in_flight(job))),
+    );
     if rows.len() == 1 {
         rows.push(pair("waiting", "no".to_owned()));
     }
-    let attempts: Vec<Object> = objects(&answer["attempts"]).map(without_path).collect();
+    let attempts: Vec<Object> = elements(&answer["attempts"]).filter_map(without_path).collect();
     align(&rows, &[]) + &table(&attempts, &ATTEMPT_COLUMNS, "no attempt is recorded\n")
 }
 
@@ -36,11 +38,11 @@ fn pair(name: &str, value: String) -> Vec<String> {
     vec![name.to_owned(), value]
 }
 
-fn objects(value: &Value) -> impl Iterator<Item = &Object> {
-    value.as_array().into_iter().flatten().filter_map(Value::as_object)
+fn elements(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
-fn waiting(group: &Object) -> String {
+fn waiting(group: &Value) -> String {
     let state = match (group["position"].as_u64(), group["held_until"].as_i64()) {
         (Some(position), _) => format!("position {position}"),
         (None, Some(until)) => format!("held until {}", timestamp(until)),
@@ -50,7 +52,7 @@ fn waiting(group: &Object) -> String {
     format!("{state} in run {run} of {fetcher}: {}", cell(&group["payload"]))
 }
 
-fn in_flight(job: &Object) -> String {
+fn in_flight(job: &Value) -> String {
     let since = timestamp(job["started"].as_i64().unwrap_or(0));
     let until = timestamp(job["held_until"].as_i64().unwrap_or(0));
     let connection = match &job["connection"] {
@@ -60,18 +62,17 @@ fn in_flight(job: &Object) -> String {
     format!("since {since} on connection {connection}, held until {until}")
 }
 
-fn without_path(attempt: &Object) -> Object {
-    attempt.iter().filter(|(name, _)| *name != "attr_path").map(|(k, v)| (k.clone(), v.clone())).collect()
+/// Returns an attempt without its path; None if it is not an object.
+fn without_path(attempt: &Value) -> Option<Object> {
+    let mut attempt = attempt.as_object()?.clone();
+    attempt.remove("attr_path");
+    Some(attempt)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-
-    fn object(value: Value) -> Object {
-        value.as_object().cloned().unwrap()
-    }
 
     #[test]
     fn a_time_is_a_number_a_time_or_a_duration_ago() {
@@ -87,7 +88,7 @@ mod tests {
 
     #[test]
     fn show_has_a_line_for_each_state_and_a_table_of_attempts() {
-        let answer = object(json!({
+        let answer = json!({
             "attr_path": "a.b",
             "waiting": [
                 { "fetcher": "one", "run_started": 3, "payload": "1 2", "position": 7, "held_until": null },
@@ -98,7 +99,7 @@ mod tests {
                 { "attr_path": "a.b", "started": 0, "finished": null, "seconds": null, "exit_code": null,
                   "fetcher": "one", "connection": "5 (pid 9 uid 1)" },
             ],
-        }));
+        });
         let expected = "path       a.b\n\
             waiting    position 7 in run 3 of one: 1 2\n\
             waiting    held until 1970-01-01T00:01:00Z in run 4 of two: x\n\
@@ -106,7 +107,14 @@ mod tests {
             EXIT CODE  STARTED               SECONDS  FETCHER  CONNECTION       FINISHED\n\
             -          1970-01-01T00:00:00Z  -        one      5 (pid 9 uid 1)  -\n";
         assert_eq!(show(&answer), expected);
-        let nothing = object(json!({ "attr_path": "c", "waiting": [], "in_flight": null, "attempts": [] }));
+        let nothing = json!({ "attr_path": "c", "waiting": [], "in_flight": null, "attempts": [] });
         assert_eq!(show(&nothing), "path     c\nwaiting  no\nno attempt is recorded\n");
+    }
+
+    #[test]
+    fn show_accepts_any_answer() {
+        assert_eq!(show(&json!({})), "path     -\nwaiting  no\nno attempt is recorded\n");
+        let odd = show(&json!({ "waiting": [7, {}], "in_flight": {}, "attempts": ["x", {}] }));
+        assert_eq!(odd.lines().filter(|line| line.starts_with("waiting    limited")).count(), 2, "{odd}");
     }
 }

@@ -12,12 +12,14 @@ use super::limited::Limited;
 use super::open::Options;
 use super::section::Section;
 use crate::storage::{Counts, GroupKey, Peeked, RunCount, RunId, RunState, StorageError};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Rows, params};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Number of SQLite's virtual machine steps between two checks of the deadline.
 const STEPS: i32 = 2_000;
+/// Maximum size of the paths and names in an answer, in bytes. Rows beyond it are left out.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// A read-only connection. Each question sees one snapshot and fails after its deadline.
 #[derive(Debug)]
@@ -166,4 +168,23 @@ fn describe(conn: &Connection, key: GroupKey, section: Section) -> rusqlite::Res
         })
     })
     .optional()
+}
+
+/// Reads rows until their sizes, in bytes, exceed `bytes_max`.
+fn collect_within<T>(
+    bytes_max: usize,
+    mut rows: Rows<'_>,
+    read: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
+    size: impl Fn(&T) -> usize,
+) -> rusqlite::Result<Vec<T>> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let one = read(row)?;
+        bytes += size(&one);
+        if bytes > bytes_max {
+            break;
+        }
+        found.push(one);
+    }
+    Ok(found)
 }

@@ -1,12 +1,9 @@
 //! Questions about attempts and jobs in flight.
 
-use super::Inspector;
+use super::{ANSWER_BYTES_MAX, Inspector, collect_within};
 use crate::storage::{Attempt, FailedAttempts, StorageError};
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 use std::time::Duration;
-
-/// Maximum size of the texts in an answer, in bytes. Rows beyond it are left out.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 impl Inspector {
     /// Returns the `limit` jobs in flight that were handed out first. Scans the log.
@@ -79,17 +76,9 @@ fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-fn collect(mut rows: Rows<'_>) -> rusqlite::Result<Vec<Attempt>> {
-    let (mut attempts, mut bytes) = (Vec::new(), 0);
-    while let Some(row) = rows.next()? {
-        let attempt = attempt(row)?;
-        bytes += attempt.attr_path.len() + attempt.fetcher.as_ref().map_or(0, String::len);
-        if bytes > ANSWER_BYTES_MAX {
-            break;
-        }
-        attempts.push(attempt);
-    }
-    Ok(attempts)
+fn collect(rows: Rows<'_>) -> rusqlite::Result<Vec<Attempt>> {
+    let size = |attempt: &Attempt| attempt.attr_path.len() + attempt.fetcher.as_ref().map_or(0, String::len);
+    collect_within(ANSWER_BYTES_MAX, rows, attempt, size)
 }
 
 fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {

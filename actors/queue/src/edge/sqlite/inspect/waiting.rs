@@ -3,7 +3,7 @@
 use super::super::groups::{self, NULL_KEY};
 use super::super::runs::Runs;
 use super::super::section::Section;
-use super::Inspector;
+use super::{ANSWER_BYTES_MAX, Inspector, collect_within};
 use crate::storage::{RunId, Sample, StaleGroup, StorageError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeSet;
@@ -23,12 +23,16 @@ impl Inspector {
     ) -> Result<Vec<StaleGroup>, StorageError> {
         self.ask("reading stale rows", deadline, |conn, _| {
             let mut stale = handed_out_before(conn, before, limit)?;
+            let mut bytes = stale.iter().map(size).sum::<usize>();
             let runs = runs_before(conn, before)?;
             let mut at = None;
             while let Some((section, _)) = groups::next_section(conn, at)? {
                 at = Some(section);
                 if !section.held && runs.contains(&(section.fetcher_id, section.run_started)) {
-                    stale.extend(never_handed_out(conn, section, limit - stale.len())?);
+                    let left = ANSWER_BYTES_MAX - bytes;
+                    let found = never_handed_out(conn, section, limit - stale.len(), left)?;
+                    bytes += found.iter().map(size).sum::<usize>();
+                    stale.extend(found);
                 }
             }
             Ok(stale)
@@ -56,7 +60,7 @@ impl Inspector {
 }
 
 fn handed_out_before(conn: &Connection, before: i64, limit: usize) -> rusqlite::Result<Vec<StaleGroup>> {
-    conn.prepare_cached(
+    let mut statement = conn.prepare_cached(
         "SELECT q.attr_path, f.name, q.fetcher_run_started, q.last_started, r.added
          FROM queue AS q JOIN fetchers AS f USING (fetcher_id)
              LEFT JOIN orchestrator_run AS r ON r.fetcher_id = q.fetcher_id AND r.run_started = q.fetcher_run_started
@@ -69,9 +73,8 @@ fn handed_out_before(conn: &Connection, before: i64, limit: usize) -> rusqlite::
                  WHERE newer.attr_path = q.attr_path AND newer.fetcher_id = q.fetcher_id
                      AND newer.fetcher_run_started > q.fetcher_run_started)
          ORDER BY q.last_started, q.order_jitter, q.attr_path, q.fetcher_id LIMIT ?2",
-    )?
-    .query_map(params![before, rows(limit)], stale_group)?
-    .collect()
+    )?;
+    collect_within(ANSWER_BYTES_MAX, statement.query(params![before, rows(limit)])?, stale_group, size)
 }
 
 /// Returns the runs that were added before a time.
@@ -84,19 +87,31 @@ fn runs_before(conn: &Connection, before: i64) -> rusqlite::Result<BTreeSet<(i64
     Ok(runs.into_iter().filter(|(fetcher, run)| !deleted.is_deleted(*fetcher, *run)).collect())
 }
 
-fn never_handed_out(conn: &Connection, section: Section, limit: usize) -> rusqlite::Result<Vec<StaleGroup>> {
-    conn.prepare_cached(
+fn never_handed_out(
+    conn: &Connection,
+    section: Section,
+    limit: usize,
+    bytes_max: usize,
+) -> rusqlite::Result<Vec<StaleGroup>> {
+    let mut statement = conn.prepare_cached(
         "SELECT g.attr_path, f.name, g.run_started, NULL, r.added
          FROM orchestrator_group AS g JOIN fetchers AS f USING (fetcher_id)
              JOIN orchestrator_run AS r ON r.fetcher_id = g.fetcher_id AND r.run_started = g.run_started
          WHERE g.fetcher_id = ?1 AND g.run_started = ?2 AND g.held = ?5 AND g.started_key = ?3
          ORDER BY g.jitter_key, g.attr_path LIMIT ?4",
-    )?
-    .query_map(
-        params![section.fetcher_id, section.run_started, NULL_KEY, rows(limit), section.column()],
-        stale_group,
-    )?
-    .collect()
+    )?;
+    let found = statement.query(params![
+        section.fetcher_id,
+        section.run_started,
+        NULL_KEY,
+        rows(limit),
+        section.column()
+    ])?;
+    collect_within(bytes_max, found, stale_group, size)
+}
+
+fn size(group: &StaleGroup) -> usize {
+    group.attr_path.len() + group.run.fetcher.len()
 }
 
 fn stale_group(row: &Row<'_>) -> rusqlite::Result<StaleGroup> {
