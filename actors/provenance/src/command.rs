@@ -172,12 +172,6 @@ async fn init(arguments: &InitArguments) -> Result<String, CommandError> {
 
 /// Runs a command and prints its result.
 pub(crate) async fn run(command: &ProvenanceCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
-    if let Some((name, args, swh)) = listing(command) {
-        let backend = Backend::open(context.instance, swh, &ClientOptions::default()).await?;
-        let printed = rows::print(&backend, name, &args, context.out).await;
-        backend.close().await;
-        return printed;
-    }
     let (verb, args, form, swh) = match command {
         ProvenanceCommand::Import(arguments) => return import::run(arguments, context).await,
         #[cfg(feature = "postgres")]
@@ -196,9 +190,13 @@ pub(crate) async fn run(command: &ProvenanceCommand, context: &mut Context<'_>) 
             ("dead-letters", json!({ "limit": limit }), form, &SwhConfig::default())
         }
         ProvenanceCommand::Stats { form, swh } => ("stats", json!({}), form, swh),
-        ProvenanceCommand::Relations { .. }
-        | ProvenanceCommand::Entities { .. }
-        | ProvenanceCommand::Locations { .. } => unreachable!("listings are printed above"),
+        ProvenanceCommand::Relations { relation, ids, reverse, swh } => {
+            return list("relations", &relation_args(relation, ids, *reverse), swh, context).await;
+        }
+        ProvenanceCommand::Entities { kind, swh } => {
+            return list("entities", &[argument("kind", kind)], swh, context).await;
+        }
+        ProvenanceCommand::Locations { swh } => return list("locations", &[], swh, context).await,
     };
     let backend = Backend::open(context.instance, swh, &ClientOptions::default()).await?;
     let answer = backend.ask(verb, &args).await;
@@ -207,23 +205,29 @@ pub(crate) async fn run(command: &ProvenanceCommand, context: &mut Context<'_>) 
     context.print(&if form.json { form.print(&answer) } else { table(&escape_strings(answer)) })
 }
 
-/// Arguments of an export, by name.
-type ExportArgs = Vec<(String, String)>;
+/// Prints the rows of the export `name`.
+async fn list(
+    name: &str,
+    args: &[(String, String)],
+    swh: &SwhConfig,
+    context: &mut Context<'_>,
+) -> Result<(), CommandError> {
+    let backend = Backend::open(context.instance, swh, &ClientOptions::default()).await?;
+    let printed = rows::print(&backend, name, args, context.out).await;
+    backend.close().await;
+    printed
+}
 
-/// Returns the export, its arguments and the target of a command that prints a listing.
-fn listing(command: &ProvenanceCommand) -> Option<(&'static str, ExportArgs, &SwhConfig)> {
-    let arg = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    match command {
-        ProvenanceCommand::Relations { relation, ids, reverse, swh } => {
-            let mut args = vec![arg("relation", relation)];
-            args.extend(ids.iter().map(|id| arg("id", id)));
-            args.extend(reverse.then(|| arg("reverse", "true")));
-            Some(("relations", args, swh))
-        }
-        ProvenanceCommand::Entities { kind, swh } => Some(("entities", vec![arg("kind", kind)], swh)),
-        ProvenanceCommand::Locations { swh } => Some(("locations", Vec::new(), swh)),
-        _ => None,
-    }
+fn argument(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+/// Returns the arguments of the export `relations`.
+fn relation_args(relation: &str, ids: &[String], is_reverse: bool) -> Vec<(String, String)> {
+    let mut args = vec![argument("relation", relation)];
+    args.extend(ids.iter().map(|id| argument("id", id)));
+    args.extend(is_reverse.then(|| argument("reverse", "true")));
+    args
 }
 
 /// Formats an answer as a table with a line for each entry.
