@@ -40,6 +40,7 @@ cells! {
     worker_socket: edges::queue::worker_socket,
     admin_tcp: edges::admin::tcp,
     admin_unix: edges::admin::unix,
+    admin_exports: edges::exports::exports,
     redis: edges::ingester::redis,
     zmtp_source: edges::ingester::zmtp_source,
     zmtp_worker: edges::ingester::zmtp_worker,

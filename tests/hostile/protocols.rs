@@ -1,6 +1,7 @@
 //! Protocols of the hostile peers.
 
 mod amqp;
+mod export_client;
 mod faktory;
 mod http_client;
 mod http_server;
@@ -11,6 +12,7 @@ mod worker_line;
 mod zmtp;
 
 pub(crate) use self::{
-    amqp::Amqp, faktory::Faktory, http_client::HttpClient, http_server::HttpServer, mongodb::MongoDb,
-    postgres::Postgres, redis::Redis, worker_line::WorkerLine, zmtp::Zmtp,
+    amqp::Amqp, export_client::ExportClient, faktory::Faktory, http_client::HttpClient,
+    http_server::HttpServer, mongodb::MongoDb, postgres::Postgres, redis::Redis, worker_line::WorkerLine,
+    zmtp::Zmtp,
 };
