@@ -2,7 +2,7 @@
 
 use crate::store::*;
 use orchestrator_queue::edge::sqlite::{CheckpointMode, Checkpointer, Counts, Inspector, Options};
-use orchestrator_queue::storage::{RunId, Storage};
+use orchestrator_queue::storage::{FailedAttempts, RunId, Storage};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -49,6 +49,26 @@ fn counts_and_runs_are_correct() {
     assert_eq!(shown, [("f1", 1, false, 3), ("f1", 2, true, 1), ("f2", 1, false, 2)]);
     let counts = inspector.counts(PLENTY).unwrap();
     assert_eq!(counts, Counts { rows: 6, ready: 5, held: 1, logged: 1, in_flight: 1 });
+}
+
+#[test]
+fn an_answer_with_long_paths_ends_at_a_mebibyte() {
+    let mut s = TestStore::new();
+    let paths: Vec<String> = (0..60).map(|number| format!("{number:0>60000}")).collect();
+    let rows: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "0 1")).collect();
+    feed(&mut s, "f1", 1, &rows);
+    feed(&mut s, "f2", 1, &rows);
+    s.foreign.execute("UPDATE orchestrator_run SET added = 0", []).unwrap();
+    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
+    let listed = |inspector: &mut Inspector| inspector.stale(100, 1_000, PLENTY).unwrap().len();
+    assert_eq!(listed(&mut inspector), (1 << 20) / 60_002, "in both fetchers together");
+    let taken: Vec<String> = (0..30).filter_map(|_| next_attr(&mut s, 1)).collect();
+    assert_eq!(taken.len(), 30);
+    s.foreign.execute("UPDATE log SET finished = 2, exit_code = 7", []).unwrap();
+    assert_eq!(listed(&mut inspector), (1 << 20) / 60_002, "with those handed out before");
+    let failed = FailedAttempts { exit_code: None, since: None, limit: 1_000 };
+    group(&mut s, |s| taken.iter().try_for_each(|path| s.finish(path, 7, 3).map(drop)));
+    assert_eq!(inspector.failed(failed, PLENTY).unwrap().len(), (1 << 20) / 60_002);
 }
 
 #[test]
