@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, fs};
 
-use orchestrator_harness::{Instance, Reply, TestEnv, Worker};
+use orchestrator_harness::{Instance, Reply, TestEnv, Worker, wait_for};
+use serde_json::Value;
 
 use crate::site;
 
@@ -43,6 +44,14 @@ fn o09_limits_hold_across_workers_and_restarts() {
     assert_eq!((of(&first, "python3"), of(&first, "slow"), first.len()), (2, 1, 4), "{first:?}");
     let (_, shown, _) = site.cli(&["queue", "peek"]);
     assert_eq!(shown, "no job is waiting\n", "peek shows what can be handed out");
+    let cause = wait_for("the reason", || {
+        let (_, text, _) = site.cli(&["why", "queue", "--json"]);
+        let answer: Value = serde_json::from_str(&text).ok()?;
+        let causes = &answer["subsystems"][0]["causes"];
+        causes[0]["kind"].as_str().filter(|kind| *kind == "jobs_limited").map(|_| causes[0].to_string())
+    });
+    assert!(cause.contains("in_flight = 2") || cause.contains("in_flight = 1"), "{cause}");
+    assert!(cause.contains("orchestrator queue in-flight"), "{cause}");
     instance.kill_nine();
 
     let _instance = started(&site, 6);

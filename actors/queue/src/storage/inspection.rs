@@ -1,6 +1,6 @@
 //! Answers to questions of operators.
 
-use super::{RunId, RunState};
+use super::{Limit, RunId, RunState};
 
 /// A run with the number of its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +35,13 @@ pub enum Waiting {
     Ready,
     /// Every waiting job is held, because its attribute path is in flight.
     Held(HeldJobs),
+    /// Every waiting job whose attribute path is free has a limit that is reached.
+    Limited {
+        /// Attribute path of the first of them.
+        attr_path: String,
+        /// Its limit.
+        limit: Limit,
+    },
 }
 
 /// Jobs that wait for the end of a hold. Times are in UTC.

@@ -4,7 +4,7 @@ use std::{borrow::Cow, path::Path};
 
 use orchestrator_supervise::Vitals;
 
-use crate::storage::{HeldJobs, StorageError};
+use crate::storage::{HeldJobs, Limit, StorageError};
 
 /// Reports that all waiting jobs are held.
 pub(super) fn report_held(vitals: &Vitals, held: &HeldJobs, hold_secs: u32) {
@@ -21,6 +21,20 @@ pub(super) fn report_held(vitals: &Vitals, held: &HeldJobs, hold_secs: u32) {
         &evidence,
         format!("orchestrator queue requeue {}", quoted(attr_path)),
     );
+}
+
+/// Reports that the limits of all waiting jobs with a free attribute path are reached.
+pub(super) fn report_limited(vitals: &Vitals, attr_path: &str, limit: &Limit) {
+    let pattern =
+        |key: &str, value: &Option<String>| value.as_ref().map(|value| format!("{key} = {value:?}, "));
+    let patterns = [pattern("match", &limit.attr_path), pattern("fetcher", &limit.fetcher)];
+    let patterns: String = patterns.into_iter().flatten().collect();
+    let evidence = [
+        format!("[[queue.limit]] {patterns}in_flight = {}", limit.in_flight),
+        format!("{attr_path} waits for the end of a job with the same limit"),
+    ];
+    let text = "all waiting jobs have limits that are reached".to_owned();
+    vitals.set_blocker_with("jobs_limited", text, &evidence, "orchestrator queue in-flight");
 }
 
 /// Reports a lack of space, with the free bytes of the file system. Ignores other errors.

@@ -31,6 +31,10 @@ impl Incarnation<'_> {
                 vitals.set_work_waits(true);
                 blockers::report_held(vitals, &held, self.spec.config.hold_secs);
             }
+            Ok(Waiting::Limited { attr_path, limit }) => {
+                vitals.set_work_waits(true);
+                blockers::report_limited(vitals, &attr_path, &limit);
+            }
             Ok(waiting) => {
                 vitals.set_work_waits(waiting == Waiting::Ready);
                 vitals.clear_blocker();

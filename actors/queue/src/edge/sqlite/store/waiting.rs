@@ -2,8 +2,8 @@
 
 use super::SqliteStore;
 use crate::{
-    edge::sqlite::error::storage_error,
-    storage::{HeldJobs, StorageError, Waiting, is_expired},
+    edge::sqlite::{error::storage_error, view::View},
+    storage::{GroupKey, HeldJobs, StorageError, Waiting, is_expired},
 };
 use rusqlite::{Connection, params};
 
@@ -38,24 +38,33 @@ impl SqliteStore {
     fn read_waiting(&mut self, now: i64) -> rusqlite::Result<Waiting> {
         self.conn.prepare_cached("BEGIN")?.execute([])?;
         self.refresh_view()?;
-        let Some(view) = &mut self.view else { return Ok(Waiting::Nothing) };
+        let Some(View { heads, limited, .. }) = &mut self.view else { return Ok(Waiting::Nothing) };
         let hold = self.options.hold_secs;
-        match view.heads.first(&self.conn)? {
-            [Some(_), _] => Ok(Waiting::Ready),
-            [None, None] => Ok(Waiting::Nothing),
-            [None, Some((key, _))] => match key.last_started {
-                Some(started) if !is_expired(started, now, hold) => {
-                    let until = started.saturating_add(hold);
-                    Ok(Waiting::Held(HeldJobs {
-                        until: utc(&self.conn, until)?,
-                        started: utc(&self.conn, started)?,
-                        jobs: count_held(&self.conn)?,
-                        attr_path: key.attr_path,
-                    }))
-                }
-                _ => Ok(Waiting::Ready),
-            },
+        let is_over = |key: &GroupKey| key.last_started.is_none_or(|started| is_expired(started, now, hold));
+        let [free, held] = heads.first(&self.conn, |class| limited.is_full(class, now, hold))?;
+        if free.is_some() || held.is_some_and(|(key, _)| is_over(&key)) {
+            return Ok(Waiting::Ready);
         }
+        let [free, held] = heads.first(&self.conn, |_| false)?;
+        let (held, limited_head) = match held {
+            Some((key, section)) if is_over(&key) => (None, free.or(Some((key, section)))),
+            held => (held, free),
+        };
+        if let Some((key, section)) = limited_head {
+            let limit = limited.limits.limit(section.class).cloned();
+            // Only limited classes are full.
+            return Ok(
+                limit.map_or(Waiting::Ready, |limit| Waiting::Limited { attr_path: key.attr_path, limit })
+            );
+        }
+        let Some((key, _)) = held else { return Ok(Waiting::Nothing) };
+        let started = key.last_started.unwrap_or(now);
+        Ok(Waiting::Held(HeldJobs {
+            until: utc(&self.conn, started.saturating_add(hold))?,
+            started: utc(&self.conn, started)?,
+            jobs: count_held(&self.conn)?,
+            attr_path: key.attr_path,
+        }))
     }
 }
 
@@ -69,7 +78,7 @@ fn utc(conn: &Connection, unix_time: i64) -> rusqlite::Result<String> {
 fn count_held(conn: &Connection) -> rusqlite::Result<u64> {
     conn.prepare_cached(
         "SELECT count(*) FROM (SELECT fetcher_id, run_started, held FROM orchestrator_group LIMIT ?1) AS g
-         WHERE held = 1 AND NOT EXISTS (SELECT 1 FROM orchestrator_deleted_run AS d
+         WHERE held & 1 AND NOT EXISTS (SELECT 1 FROM orchestrator_deleted_run AS d
                                         WHERE d.fetcher_id = g.fetcher_id AND d.run_started = g.run_started)",
     )?
     .query_row(params![COUNTED_MAX], |row| row.get::<_, i64>(0))
