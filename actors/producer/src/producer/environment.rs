@@ -51,6 +51,16 @@ metrics! {
         undelivered: gauge("completions"),
         /// Estimated time until the known jobs of the TCN are completed; 0 if it is unknown.
         eta: gauge("seconds"),
+        /// Jobs that wait in the producer's queues, at the last check.
+        server_waiting: gauge("jobs"),
+        /// Jobs of the whole server that workers have, at the last check.
+        server_working: gauge("jobs"),
+        /// Scheduled jobs of the whole server, at the last check.
+        server_scheduled: gauge("jobs"),
+        /// Failed jobs of the whole server that will be retried, at the last check.
+        server_retries: gauge("jobs"),
+        /// Dead jobs of the whole server, at the last check.
+        server_dead: gauge("jobs"),
     }
 }
 
@@ -207,6 +217,12 @@ impl Environment for LiveEnvironment {
         let mut status = self.status.lock();
         status.update_queue(queue_state, queues, self.now_ms());
         self.metrics.eta.set(status.eta_secs.unwrap_or_default());
+        let waiting = queues.iter().map(|queue| queue_state.length(queue)).sum();
+        self.metrics.server_waiting.set(waiting);
+        self.metrics.server_working.set(queue_state.working);
+        self.metrics.server_scheduled.set(queue_state.scheduled);
+        self.metrics.server_retries.set(queue_state.retries);
+        self.metrics.server_dead.set(queue_state.dead);
     }
 
     fn report_undelivered(&self, count: u64) {
