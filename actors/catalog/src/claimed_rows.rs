@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
@@ -29,6 +30,8 @@ pub struct ClaimedRow {
     pub until: Option<Instant>,
     /// Number of this attempt, from 1; None if attempts are not counted.
     pub attempt: Option<u32>,
+    /// Time at which the response to the claim arrived.
+    pub claimed_at: Timestamp,
 }
 
 /// Progress of a claimed row.
@@ -86,6 +89,11 @@ impl ClaimedRows {
     /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Returns the time of the oldest claim.
+    pub fn oldest_claim(&self) -> Option<Timestamp> {
+        self.rows.first_key_value().map(|(_, (held, _))| held.claimed_at)
     }
 
     /// Returns true if there are no rows.

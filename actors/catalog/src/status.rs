@@ -50,6 +50,9 @@ pub struct RuleStatus {
     /// Time from the creation of the last claimed row to its claim, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag_ms: Option<u64>,
+    /// Error of the last failed attempt, in the handler's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
     /// Time of the last finished poll.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_poll: Option<String>,
@@ -135,6 +138,8 @@ metrics! {
         recurred: counter("rows"),
         /// Claimed rows that are not settled.
         in_progress: gauge("rows"),
+        /// Unix time of the oldest claim that is not settled; 0 if there is none.
+        oldest_claim: gauge("timestamp_seconds"),
         /// 1 while the rule is parked because the server refuses its requests.
         parked: gauge(""),
         /// Time from the creation of the last claimed row to its claim.
@@ -239,6 +244,18 @@ impl StatusReporter {
             status.polls += 1;
             status.last_poll = Some(crate::path::instant(now));
         });
+    }
+
+    /// Sets the time of the oldest claim that is not settled.
+    pub fn set_oldest_claim(&self, at: Option<Timestamp>) {
+        let seconds = at.map_or(0, Timestamp::as_second);
+        self.metrics.oldest_claim.set(u64::try_from(seconds).unwrap_or_default());
+    }
+
+    /// Records the error of a failed attempt.
+    pub fn set_last_error(&self, error: &str) {
+        let error = sanitize(error);
+        self.change(|status| status.last_error = Some(error));
     }
 
     /// Sets the time between a row's creation and its claim.

@@ -240,6 +240,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// Publishes phase, reason and row counts.
     pub(super) fn publish_status(&self, asking: bool) {
         self.reporter.set_row_counts(self.rows.len(), self.rows.working(), self.deferred.len());
+        self.reporter.set_oldest_claim(self.rows.oldest_claim());
         let now = Instant::now();
         let (phase, reason) = if self.grace_ends.is_some() {
             ("stopping", None)

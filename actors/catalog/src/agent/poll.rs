@@ -171,7 +171,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         self.deferred.claimed(&key, Instant::now());
         let counts = self.rule.counts_attempts();
         let attempt = counts.then(|| self.rule.attempts(&row).saturating_add(1));
-        self.rows.insert(key, ClaimedRow { row, claimed, token, until, attempt });
+        let claimed_at = self.context.clock.now();
+        self.rows.insert(key, ClaimedRow { row, claimed, token, until, attempt, claimed_at });
     }
 
     /// Returns the row's key as text.

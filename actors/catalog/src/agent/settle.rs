@@ -44,6 +44,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             }
             Outcome::Failed(error) => {
                 self.reporter.count(Count::Failed, 1);
+                self.reporter.set_last_error(&error);
                 let held = self.rows.get(id);
                 let attempt = held.and_then(|held| held.attempt);
                 let last = attempt.zip(self.rule.max_attempts).is_some_and(|(attempt, max)| attempt >= max);
@@ -56,6 +57,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             }
             Outcome::Dead(error) => {
                 self.reporter.count(Count::Failed, 1);
+                self.reporter.set_last_error(&error);
                 self.reporter.count(Count::Dead, 1);
                 self.settle_row(id, OutcomeKind::Dead, None, &error);
             }
