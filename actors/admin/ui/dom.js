@@ -64,11 +64,14 @@ export function keyed(parent, known, items, keyOf, create) {
   }
 }
 
-/** Creates a table with a header row. Cells are texts or elements. */
+/** Creates a table with a header row. Heads and cells are texts or elements; `number` and `wide` of a head apply to its column. */
 export function table(caption, heads, rows, empty = "Nothing yet.") {
   if (rows.length === 0) return el("p", { class: "quiet", text: empty });
-  const cell = (value, i) => el("td", { class: heads[i]?.number ? "number" : null }, value instanceof Node ? value : String(value ?? ""));
-  const head = heads.map((one) => el("th", { scope: "col", class: one.number ? "number" : null, text: one.name ?? one }));
+  const cell = (value, i) => el("td", { class: heads[i]?.number ? "number" : heads[i]?.wide ? "wide" : null }, value instanceof Node ? value : String(value ?? ""));
+  const head = heads.map((one) => {
+    const name = one.name ?? one;
+    return el("th", { scope: "col", class: one.number ? "number" : null }, name);
+  });
   return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },
     el("table", {},
       el("caption", { class: "unseen", text: caption }),

@@ -110,6 +110,11 @@ function reset() {
   stopStream();
 }
 
+/** Ends the current task, so that parsing a large tree, measuring it and drawing it do not block the page in one piece. */
+function nextTask() {
+  return new Promise((resolve) => setTimeout(resolve, 0));
+}
+
 async function read() {
   clearTimeout(timer);
   if (reading) {
@@ -124,7 +129,10 @@ async function read() {
   lastRead = performance.now();
   let wait = POLL_MS;
   try {
-    setTree(await api.get("/v1/tree"));
+    const tree = await api.get("/v1/tree");
+    await nextTask();
+    setTree(tree);
+    await nextTask();
     if (!state.info) state.info = await api.get("/v1/info");
     setStatus("live");
     listen();

@@ -13,6 +13,7 @@ import { treePage } from "./tree_page.js";
 const main = document.getElementById("main");
 const banner = document.getElementById("banner");
 const connection = document.getElementById("connection");
+const [connectionState, uptime, roleName] = ["", "uptime", ""].map((name) => el("span", { class: name || null }));
 const links = new Map();
 let page = null;
 let shown = "";
@@ -64,7 +65,9 @@ function frame() {
   const names = { connecting: "connecting", live: "live", hidden: "paused", lost: "connection lost", denied: "token required" };
   const role = state.info?.caller?.role;
   const age = state.tree ? `, up ${duration(state.tree.uptime_ms)}` : "";
-  setText(connection, `${names[state.status]}${state.status === "live" ? age : ""}${role ? ` · ${role}` : ""}`);
+  setText(connectionState, names[state.status]);
+  setText(uptime, state.status === "live" ? age : "");
+  setText(roleName, role ? ` · ${role}` : "");
   setAttr(connection, "data-status", state.status);
   setAttr(document.body, "data-role", role ?? "none");
   const root = state.tree?.root.id ?? "orchestrator";
@@ -121,6 +124,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+connection.append(connectionState, uptime, roleName);
 addEventListener("hashchange", navigate);
 subscribe(render);
 navigate();

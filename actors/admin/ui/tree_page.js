@@ -12,6 +12,7 @@ import { COLUMNS, isFolded, rowPart, rowsOf } from "./tree_rows.js";
 export function treeTable(options) {
   const folds = new Map();
   const known = new Map();
+  const marked = new Map();
   const sort = { key: null, down: true };
   let filter = "";
   let focused = null;
@@ -49,14 +50,21 @@ export function treeTable(options) {
     none.hidden = shown.length > 0;
     keyed(body, known, shown, (row) => row.node.path, create);
     if (!shown.some((row) => row.node.path === focused)) focused = shown[0]?.node.path ?? null;
-    for (const [path, part] of known) {
-      setAttr(part.node, "tabindex", path === focused ? "0" : "-1");
-      setAttr(part.node, "aria-selected", path === last.selected ? "true" : null);
-    }
+    mark("tabindex", focused, "0", "-1");
+    mark("aria-selected", last.selected, "true", null);
     heads.forEach((head, i) => {
       const is = COLUMNS[i].key === sort.key;
       setAttr(head, "aria-sort", is ? (sort.down ? "descending" : "ascending") : null);
     });
+  }
+
+  /** Gives the row at `path` a value of an attribute, and the row that had it before another one. */
+  function mark(name, path, value, other) {
+    const node = known.get(path)?.node ?? null;
+    const before = marked.get(name);
+    if (before && before !== node) setAttr(before, name, other);
+    if (node) setAttr(node, name, value);
+    marked.set(name, node);
   }
 
   function focus(path) {

@@ -92,6 +92,7 @@ export function rowPart(handlers) {
     cells.name.append(el("span", { class: "name-line" }, toggle, name, label, kind), strips);
     const node = el("tr", { role: "row", tabindex: "-1", on: { click: () => handlers.open(path) } }, Object.values(cells));
     node.dataset.path = path;
+    let key = "";
     let stripKey = "";
     let linkKey = "";
     return {
@@ -99,6 +100,10 @@ export function rowPart(handlers) {
       update(row) {
         const { node: child, values, folded } = row;
         const parent = child.children.length > 0;
+        // Most rows of a large tree do not change, and each attribute that is read or written costs time.
+        const next = [row.level, row.matched, folded, parent, child.label, ...Object.values(values), child.link?.state, child.link?.reason].join("\n");
+        if (next === key && !(folded && parent)) return;
+        key = next;
         setAttr(node, "aria-level", row.level);
         setAttr(node, "data-level", Math.min(row.level, 8));
         setAttr(node, "aria-expanded", parent ? String(!folded) : null);
@@ -109,7 +114,7 @@ export function rowPart(handlers) {
         toggle.disabled = !parent;
         setText(name, child.id);
         setAttr(name, "href", link("tree", path));
-        setText(label, child.label ?? "");
+        setText(label, child.label === child.id ? "" : child.label ?? "");
         setText(kind, child.kind === "pool" ? `pool of ${child.children.length}` : child.strategy ? words(child.strategy) : child.kind);
         sign.update(values.state);
         setText(words_, words(values.state));
