@@ -178,6 +178,16 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", json!({ "features": scheme })).await;
     }
 
+    /// Minimizes the window, which hides the page.
+    pub(crate) async fn minimize(&self) {
+        self.client.minimize_window().await.expect("a window that can be minimized");
+    }
+
+    /// Shows a minimized window again.
+    pub(crate) async fn restore(&self) {
+        self.client.set_window_rect(0, 0, 1440, 900).await.expect("a window that can be restored");
+    }
+
     /// Returns errors and warnings in the browser's console since the last call, including policy reports.
     pub(crate) async fn console_errors(&self) -> Vec<String> {
         let entries = self.extension("se/log", json!({ "type": "browser" })).await;

@@ -58,7 +58,6 @@ async fn html_in_a_name_is_shown_as_text() {
         );
         assert_eq!(browser.run("return window.hacked ?? null;").await, json!(null), "{page}");
     }
-    browser.picture("ingester-wide-light").await;
     assert_eq!(browser.console_errors().await, Vec::<String>::new());
     browser.close().await;
 }

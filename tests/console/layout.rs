@@ -1,72 +1,109 @@
 //! Layout of all pages in several sizes and both color schemes, with screenshots.
 
-use orchestrator_harness::TestEnv;
 use serde_json::json;
 
-use crate::browser::{Browser, child_with_work, env};
+use crate::{
+    browser::{Browser, child_with_work, env},
+    busy::{BusyEnv, until_page},
+    roles::env_with_tokens,
+};
 
-/// Environment with several subsystems, some of them without their servers.
-pub(crate) fn env_with_subsystems() -> TestEnv {
-    let env = env();
-    let [rows, letters] = ["provenance.db", "dead-letters.db"].map(|name| env.path().join(name));
-    env.set("provenance.transport=embedded")
-        .set(&format!("provenance.sqlite.path={}", rows.display()))
-        .set(&format!("provenance.dead_letters={}", letters.display()))
-        .set("producer.mongodb.uri=mongodb://127.0.0.1:1")
-        .set("producer.mongodb.database=knots")
-        .set("producer.mongodb.stencils=stencils")
-        .set("producer.mongodb.tangles=tangles")
+const SIZES: [(&str, u32, u32); 3] = [("wide", 1440, 900), ("narrow", 320, 720), ("large", 3840, 2160)];
+const SCHEMES: [&str; 2] = ["light", "dark"];
+
+/// Checks width and colors of the shown page and saves a screenshot of its whole height.
+async fn check(browser: &Browser, name: &str, (size, width, height): (&str, u32, u32), scheme: &str) {
+    let over = browser.run("return document.documentElement.scrollWidth - window.innerWidth;").await;
+    assert!(over.as_i64() <= Some(0), "{name} is {over} pixels wider than a {size} screen");
+    let ground = browser.run("return getComputedStyle(document.body).backgroundColor;").await;
+    assert_eq!(ground == json!("rgb(15, 20, 24)"), scheme == "dark", "{name}: {ground}");
+    // Texts that are cut off can be read by scrolling, except in these elements.
+    let cut = browser
+        .run(
+            "return [...document.querySelectorAll('button, .button, .connection, .banner, h1, h2, .chart-title, .chart-now, #nav a, .flow-box, .arrow-text, .heat a')]
+                 .filter(e => e.offsetParent && (e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0 && getComputedStyle(e).display !== 'inline'))
+                 .map(e => e.outerHTML.slice(0, 120));",
+        )
+        .await;
+    assert_eq!(cut, json!([]), "{name} on a {size} screen");
+    if size != "large" || scheme == "light" {
+        let whole = browser.run("return document.documentElement.scrollHeight;").await;
+        let whole = whole.as_u64().and_then(|high| u32::try_from(high).ok()).unwrap_or(height);
+        browser.emulate(width, whole.clamp(height, 4_000), scheme).await;
+        browser.picture(&format!("{name}-{size}-{scheme}")).await;
+        browser.emulate(width, height, scheme).await;
+    }
 }
 
 #[tokio::test]
 async fn no_page_is_wider_than_the_screen() {
-    let env = env_with_subsystems();
-    env.write("f.1.txt", (0..500).map(|i| format!("pkgs.a{i} 0 1\n")).collect::<String>());
-    let _instance = env.start();
-    let mut worker = env.worker();
-    for _ in 0..100 {
-        worker.ready();
-    }
-    let path = child_with_work(&env);
-    let browser = Browser::open(&env).await;
+    let busy = BusyEnv::start();
+    let path = child_with_work(&busy.env);
+    let browser = Browser::open(&busy.env).await;
     let pages = [
-        ("overview", "#/".to_owned(), "document.querySelectorAll('.card').length > 2"),
-        ("tree", "#/tree".to_owned(), "document.querySelectorAll('table.tree tbody tr').length > 12"),
-        ("drawer", format!("#/tree/{path}?tab=mailbox"), "document.querySelector('.drawer .chart')"),
-        (
-            "queue",
-            "#/queue".to_owned(),
-            "document.querySelectorAll('.subsystem .chart:not([hidden])').length > 3",
-        ),
-        ("provenance", "#/provenance".to_owned(), "document.querySelectorAll('.heat').length === 80"),
-        (
-            "producer",
-            "#/producer".to_owned(),
-            "document.querySelectorAll('.subsystem .chart:not([hidden])').length > 2",
-        ),
+        ("overview", "#/".to_owned()),
+        ("tree", "#/tree".to_owned()),
+        ("drawer", format!("#/tree/{path}?tab=mailbox")),
+        ("drawer-metrics", format!("#/tree/{path}?tab=metrics")),
+        ("queue", "#/queue".to_owned()),
+        ("provenance", "#/provenance".to_owned()),
+        ("ingester", "#/ingester".to_owned()),
+        ("producer", "#/producer".to_owned()),
+        ("catalog", "#/catalog".to_owned()),
     ];
-    let sizes = [("wide", 1440, 900), ("narrow", 320, 720), ("large", 3840, 2160)];
-    for scheme in ["light", "dark"] {
-        for (size, width, height) in sizes {
-            browser.emulate(width, height, scheme).await;
-            for (name, hash, shown) in &pages {
-                browser.go(hash).await;
-                browser.until(name, shown).await;
-                let over =
-                    browser.run("return document.documentElement.scrollWidth - window.innerWidth;").await;
-                assert!(over.as_i64() <= Some(0), "{name} is {over} pixels wider than a {size} screen");
-                let ground = browser.run("return getComputedStyle(document.body).backgroundColor;").await;
-                assert_eq!(ground == json!("rgb(15, 20, 24)"), scheme == "dark", "{name}: {ground}");
-                if size != "large" {
-                    let whole = browser.run("return document.documentElement.scrollHeight;").await;
-                    let whole = whole.as_u64().and_then(|high| u32::try_from(high).ok()).unwrap_or(height);
-                    browser.emulate(width, whole.clamp(height, 4_000), scheme).await;
-                    browser.picture(&format!("{name}-{size}-{scheme}")).await;
-                    browser.emulate(width, height, scheme).await;
-                }
+    for scheme in SCHEMES {
+        for size in SIZES {
+            browser.emulate(size.1, size.2, scheme).await;
+            for (name, hash) in &pages {
+                until_page(&browser, hash).await;
+                check(&browser, name, size, scheme).await;
             }
         }
     }
     assert_eq!(browser.console_errors().await, Vec::<String>::new());
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn the_token_form_and_the_dialog_of_a_command_fit_the_screen() {
+    let tokens = env_with_tokens();
+    let open = env();
+    let _instances = (tokens.start(), open.start());
+    let browser = Browser::open(&tokens).await;
+    browser.go("#/").await;
+    browser.until("the form", "document.querySelector('dialog[open] #token')").await;
+    for scheme in SCHEMES {
+        for size in SIZES {
+            browser.emulate(size.1, size.2, scheme).await;
+            check(&browser, "token", size, scheme).await;
+        }
+    }
+    browser.close().await;
+    let browser = Browser::open(&open).await;
+    until_page(&browser, &format!("#/tree/{}", child_with_work(&open))).await;
+    browser.click(".drawer button[data-verb=restart]").await;
+    for scheme in SCHEMES {
+        for size in SIZES {
+            browser.emulate(size.1, size.2, scheme).await;
+            check(&browser, "command", size, scheme).await;
+        }
+    }
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn the_banner_fits_the_screen() {
+    let env = env();
+    let instance = env.start();
+    let browser = Browser::open(&env).await;
+    until_page(&browser, "#/").await;
+    instance.kill_nine();
+    browser.until("the banner", "document.querySelector('#banner:not([hidden])')").await;
+    for scheme in SCHEMES {
+        for size in SIZES {
+            browser.emulate(size.1, size.2, scheme).await;
+            check(&browser, "banner", size, scheme).await;
+        }
+    }
     browser.close().await;
 }

@@ -21,7 +21,6 @@ async fn the_page_reconnects_after_a_kill() {
             "document.querySelector('#banner:not([hidden])')?.textContent.includes('Connection lost')",
         )
         .await;
-    browser.picture("lost-wide-light").await;
     let _second = env.start();
     browser
         .until("the page to go on", "document.querySelector('#connection').dataset.status === 'live'")

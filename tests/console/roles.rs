@@ -17,7 +17,7 @@ use crate::browser::{Browser, env, pausable};
 const VIEWER: &str = "viewer-0123456789abcdef";
 const OPERATOR: &str = "operator-0123456789abcdef";
 
-fn env_with_tokens() -> TestEnv {
+pub(crate) fn env_with_tokens() -> TestEnv {
     let env = env();
     let tokens = env.path().join("tokens");
     fs::write(&tokens, format!("viewer eve {VIEWER}\noperator bob {OPERATOR}\n")).expect("write a file");

@@ -155,7 +155,8 @@ export function refresh() {
 }
 
 function listen() {
-  if (stream) return;
+  // The page may have been hidden since the tree was requested.
+  if (stream || document.hidden) return;
   const own = new AbortController();
   stream = own;
   const ended = () => {

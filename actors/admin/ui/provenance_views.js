@@ -27,10 +27,10 @@ function cellOf(one, rateOf) {
 function heatCell(cell, most) {
   const state = stateOf(cell.one);
   const shade = cell.rate > 0 ? 1 + Math.min(4, Math.floor((cell.rate / most) * 4.99)) : 0;
-  const text = `${cell.name}: ${rate(cell.rate)}, ${cell.waits} waiting, ${words(state)}`;
   const shown = state === "running" ? [el("span", { class: "heat-rate", text: cell.rate > 0 ? count(Math.round(cell.rate)) : "·" }), cell.waits > 0 ? el("span", { class: "heat-waits", text: count(cell.waits) }) : null] : [glyph(state)];
+  const name = el("span", { class: "unseen", text: `${cell.name}, ${words(state)}, rows per second, waiting: ` });
   return el("td", { class: `heat heat-${shade} ${state === "running" ? "" : "heat-off"}` },
-    el("a", { href: link("tree", cell.one.path), title: text, "aria-label": text }, ...shown.filter(Boolean)));
+    el("a", { href: link("tree", cell.one.path), title: `${cell.name}: ${rate(cell.rate)}, ${cell.waits} waiting, ${words(state)}` }, name, ...shown.filter(Boolean)));
 }
 
 /** Creates the map of the workers: a cell for each exchange and range, with rows per second and, below, waiting rows. */

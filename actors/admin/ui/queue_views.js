@@ -96,7 +96,7 @@ export function exitCodes() {
         const total = el("p", { class: "metric-sum" });
         return { graph, node: el("div", { class: "chart-box" }, graph.node, total), update: (now) => total.replaceChildren(`${count(now.value)} since the start`) };
       });
-      live ??= feed(branch.path, ["done"], { sum: "true" }, draw);
+      live ??= feed(branch.path, ["done"], { below: "true" }, draw);
       if (shown.length) live.tick();
       return shown.length > 0;
     },

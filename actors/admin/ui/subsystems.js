@@ -37,7 +37,7 @@ const CHARTS = {
   ],
   ingester: [
     card(flow("Events", "events")),
-    card(level("Waiting for workers", "egress_queued_bytes", "bytes")),
+    card(level("Worker queues", "egress_queued_bytes", "bytes")),
     flow("Data from sources", "received", "bytes"),
     flow("Data to workers", "event", "bytes"),
     level("On disk for workers", "spilled_bytes", "bytes"),
@@ -46,7 +46,7 @@ const CHARTS = {
   ],
   producer: [
     card(flow("Jobs pushed", "pushed")),
-    card(level("Jobs of the stencil left", "stencil_total")),
+    card(level("Stencil jobs left", "stencil_total")),
     flow("Jobs accepted by Faktory", "accepted"),
     level("TCN", "tcn"),
     flow("Retries", "retries"),
@@ -63,7 +63,7 @@ const CHARTS = {
 
 // The backlog of the producer is the rest of its stencil.
 CHARTS.producer[1] = card({
-  title: "Jobs of the stencil left",
+  title: "Stencil jobs left",
   metrics: ["stencil_total", "stencil_pushed"],
   show: count,
   draw(column) {
