@@ -80,7 +80,8 @@ function stencils(status) {
 export function tcnState() {
   return answered("TCN", "status", (status) => {
     // A producer that does not push keeps its last estimate.
-    const left = status.paused || status.held || status.phase !== "pushing" ? null : status.eta_secs ?? status.left_secs;
+    const pushes = !status.paused && !status.held && status.phase === "pushing";
+    const left = status.eta_secs ?? (pushes ? status.left_secs : null);
     const blocked = status.blocked_by.slice(0, 20).map((text) => el("li", { text }));
     const away = Object.entries(status.away).map(([peer, reason]) => el("li", { text: `${peer}: ${reason}` }));
     return [

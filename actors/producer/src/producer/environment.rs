@@ -217,8 +217,7 @@ impl Environment for LiveEnvironment {
         let mut status = self.status.lock();
         status.update_queue(queue_state, queues, self.now_ms());
         self.metrics.eta.set(status.eta_secs.unwrap_or_default());
-        let waiting = queues.iter().map(|queue| queue_state.length(queue)).sum();
-        self.metrics.server_waiting.set(waiting);
+        self.metrics.server_waiting.set(queue_state.total_length(queues));
         self.metrics.server_working.set(queue_state.working);
         self.metrics.server_scheduled.set(queue_state.scheduled);
         self.metrics.server_retries.set(queue_state.retries);
