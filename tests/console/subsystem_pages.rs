@@ -85,7 +85,12 @@ async fn each_subsystem_page_shows_its_work() {
     .await;
 
     until_page(&browser, "#/catalog").await;
-    shows(&browser, "lag and rows", "/work running (\\d+ min )?\\d+ s [1-8]/.test(text('Rules'))").await;
+    shows(
+        &browser,
+        "lag, rows and the age of the oldest lease",
+        "/work running (\\d+ min )?\\d+ s [1-8] \\d+ s/.test(text('Rules'))",
+    )
+    .await;
     shows(
         &browser,
         "a parked rule with its reason",
