@@ -1,10 +1,6 @@
 //! The console in a real browser, on the real binary: Debian's chromium, driven over WebDriver.
 
 mod accessibility;
-/// Judges durations: `tests/run` runs these one at a time, after all others.
-mod alone {
-    mod long_tasks;
-}
 mod browser;
 mod busy;
 mod commands;
