@@ -43,6 +43,7 @@ cells! {
     admin_exports: edges::exports::exports,
     redis: edges::ingester::redis,
     zmtp_source: edges::ingester::zmtp_source,
+    eiger_v2_source: edges::ingester::eiger_v2_source,
     zmtp_worker: edges::ingester::zmtp_worker,
     sardana: edges::ingester::sardana,
     faktory: edges::producer::faktory,

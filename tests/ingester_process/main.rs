@@ -6,6 +6,7 @@ mod alone {
 }
 mod custom;
 mod detector;
+mod eiger_v2;
 mod hostile;
 mod log;
 mod panics;

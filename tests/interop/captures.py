@@ -9,6 +9,7 @@ import hashlib
 import json
 import pickle
 import sys
+from datetime import datetime, timezone
 
 import cbor2
 import numpy as np
@@ -107,6 +108,67 @@ def eiger_legacy():
         series.one("EigerLegacyImage", parts, image | {"data": shape | {"buffer": pixels}, "config": times})
     end = dict(htype="dseries_end-1.0", series=66)
     series.one("EigerLegacyEnd", [js(end), js(sample)], end)
+    return series
+
+
+SERIES_UNIQUE_ID = "01HBV3JPF9T4ZDPADX8EMK6XMZ"
+
+
+class StreamV2:
+    """DECTRIS' Stream V2 of a detector with two thresholds: one map of CBOR in each message."""
+
+    def __init__(self, image_ids):
+        self.series, self.ids = Series("EIGER_V2"), dict(series_id=66, series_unique_id=SERIES_UNIQUE_ID)
+        self.date = datetime(2024, 2, 19, 14, 33, 41, tzinfo=timezone.utc)
+        self.start(len(image_ids))
+        for image_id in image_ids:
+            self.image(image_id)
+        self.one("end", {}, {})
+
+    def one(self, kind, fields, expected):
+        """Maps of the detector may be of indefinite length and have a tag; `expected` replaces what is not plain."""
+        whole = dict(type=kind, **fields, **self.ids)
+        part = cbor2.dumps(cbor2.CBORTag(55799, whole), indefinite_containers=kind == "image")
+        self.series.one(f"EigerV2.{kind}", [part], whole | expected)
+
+    @staticmethod
+    def array(pixels, compressed=False):
+        data = cbor2.CBORTag(56500, ["lz4", 0, pixels.tobytes()]) if compressed else pixels.tobytes()
+        tag = {"uint16": 69, "uint32": 70, "float32": 85}[str(pixels.dtype)]
+        return cbor2.CBORTag(40, [list(pixels.shape), cbor2.CBORTag(tag, data)])
+
+    def start(self, count):
+        mask, flat = noise(1, [514, 1030], "uint32"), noise(2, [514, 1030], "float32")
+        fields = dict(arm_date=self.date, beam_center_x=-0.5, channels=["threshold_1", "threshold_2"], number_of_images=count)
+        fields |= dict(image_size_x=1030, image_size_y=514, goniometer={"omega": {"increment": 0.1, "start": 0.0}})
+        arrays = dict(pixel_mask={"threshold_1": mask}, flatfield={"threshold_1": flat})
+        tagged = {name: {"threshold_1": self.array(of["threshold_1"])} for name, of in arrays.items()}
+        self.one("start", fields | tagged, arrays)
+
+    def image(self, image_id):
+        plainly, packed = noise(10 + image_id, [514, 1030], "uint16"), noise(50 + image_id, [514, 1030], "uint32")
+        data = {"threshold_1": self.array(plainly), "threshold_2": self.array(packed, compressed=True)}
+        fields = dict(data=data, image_id=image_id, real_time=[99900, 10**6], series_date=self.date)
+        fields |= dict(user_data={"motor": ["samy", image_id / 10, None]})
+        digest = hashlib.sha1(packed.tobytes()).hexdigest()
+        self.one("image", fields, {"data": {"threshold_1": plainly, "threshold_2": [[514, 1030], [70, ["lz4", 0, digest]]]}})
+
+
+def eiger_v2():
+    return StreamV2(range(8)).series
+
+
+def eiger_v2_damaged():
+    """Images are missing, and between the others there is what no detector sends."""
+    series = StreamV2([0, 1, 2, 5, 6]).series
+    whole = series.messages[3][0]
+    bad = [[b""], [b"{}"], [whole[:-1]], [whole + b"\x00"], [whole, b"2"], [b"\x81" * 100_000], [b"\xbb" + b"\xff" * 8]]
+    bad += [[cbor2.dumps(dict(type="image", image_id=-1, series_id=66))], [cbor2.dumps(dict(type="image", series_id=66))]]
+    bad += [[cbor2.dumps(dict(type="image", image_id=3, series_id=66, user_data=[0] * 300_000))]]
+    # Nothing is wrong with it, but it is of the series before.
+    late = [cbor2.dumps(dict(type="image", image_id=9, series_id=65))]
+    series.messages[3:3] = bad
+    series.messages.insert(1, late)
     return series
 
 
@@ -262,6 +324,8 @@ CASES = {
     "stins": stins,
     "xspress": xspress,
     "eiger_legacy": eiger_legacy,
+    "eiger_v2": eiger_v2,
+    "eiger_v2_damaged": eiger_v2_damaged,
     "albaem": albaem,
     "pcap": pcap,
     "contrast": contrast,

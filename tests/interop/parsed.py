@@ -1,6 +1,9 @@
 """Code of workers that parse their events: records also the result of dranspose's own parser of
 that type makes of it."""
 
+import hashlib
+
+import cbor2
 import numpy as np
 from dranspose.data.albaem import AlbaemPacket
 from dranspose.middlewares import contrast, eiger_legacy, lecroy, pcap, sardana, stream1, xspress
@@ -19,6 +22,25 @@ def of_eiger(data):
     return packet
 
 
+def of_tag(_, tag):
+    """Arrays of DECTRIS' Stream V2. A compressed one is left as it is, with a digest."""
+    if tag.tag == 56500:
+        algorithm, size, packed = tag.value
+        return [algorithm, size, hashlib.sha1(packed).hexdigest()]
+    if tag.tag == 40:
+        shape, array = tag.value
+        return array.reshape(shape) if isinstance(array, np.ndarray) else [shape, array]
+    types = {69: "<u2", 70: "<u4", 85: "<f4"}
+    return np.frombuffer(tag.value, types[tag.tag]) if isinstance(tag.value, bytes) else [tag.tag, tag.value]
+
+
+def of_eiger_v2(data):
+    """dranspose has no parser of this type."""
+    (message,) = data.frames
+    fields = cbor2.loads(content(message), tag_hook=of_tag)
+    return {"is": f"EigerV2.{fields['type']}"} | fields
+
+
 def of_albaem(data):
     """There is no parser of this type, but a model of its messages."""
     (message,) = data.frames
@@ -34,6 +56,7 @@ class Parser(Recorder):
             "STINS": stream1.parse,
             "xspress": xspress.parse,
             "EIGER_LEGACY": of_eiger,
+            "EIGER_V2": of_eiger_v2,
             "albaem": of_albaem,
             "PCAP": pcap.parse,
             "PCAP_RAW": self.of_pandabox,

@@ -1,5 +1,7 @@
 //! Measurements of a source's messages, for `orchestrator ingester probe`. Pure.
 
+mod cbor;
+
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
@@ -116,10 +118,10 @@ impl Measurements {
     }
 }
 
-/// The decoded header, or the beginning of one that is not JSON.
+/// The decoded header, or the beginning of one that is neither JSON nor a map of CBOR.
 fn header(part: &[u8]) -> Value {
     let decoded = if part.len() <= HEADER_MAX { serde_json::from_slice(part).ok() } else { None };
-    decoded.unwrap_or_else(|| json!(excerpt(part)))
+    decoded.or_else(|| cbor::map_to_json(part)).unwrap_or_else(|| json!(excerpt(part)))
 }
 
 fn widen(range: &mut Option<(usize, usize)>, value: usize) {

@@ -1,4 +1,4 @@
-//! Source protocols as pure rules (CONTRACT IP10 to IP27): classification of messages into starts,
+//! Source protocols as pure rules (CONTRACT IP10 to IP37): classification of messages into starts,
 //! items and ends of a series. Each file classifies one protocol; most share [`Machine`].
 
 pub mod albaem;
@@ -7,6 +7,7 @@ mod compact;
 pub mod contrast;
 mod datetime;
 pub mod eiger_legacy;
+pub mod eiger_v2;
 pub mod gaps;
 mod htype;
 mod json;

@@ -6,4 +6,9 @@ mod sardana;
 mod source;
 mod worker;
 
-pub(crate) use self::{control::redis, sardana::sardana, source::zmtp_source, worker::zmtp_worker};
+pub(crate) use self::{
+    control::redis,
+    sardana::sardana,
+    source::{eiger_v2_source, zmtp_source},
+    worker::zmtp_worker,
+};

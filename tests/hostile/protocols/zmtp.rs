@@ -17,6 +17,8 @@ pub(crate) struct Zmtp {
     pub(crate) kind: &'static str,
     /// The parts of a small message that its other side takes.
     pub(crate) small: &'static [&'static [u8]],
+    /// Messages of one part that its other side refuses.
+    pub(crate) wrong: &'static [&'static [u8]],
 }
 
 fn frame(flags: u8, body: &[u8]) -> Vec<u8> {
@@ -111,6 +113,7 @@ impl Protocol for Zmtp {
             message(&vec![&b"part"[..]; 1_000]),
             greeting().to_vec(),
         ];
+        messages.extend(self.wrong.iter().map(|part| message(&[part])));
         if request.is_empty() {
             messages = messages.into_iter().map(|message| [&greeting()[..], &message].concat()).collect();
             // ZMTP 2.0, and an authentication that is not offered.

@@ -111,6 +111,14 @@ fn eiger_legacy() {
     pushed("ZmqPullEigerLegacyIngester", &["eiger_legacy", "eiger_legacy"]);
 }
 
+/// Maps of CBOR with a tag, of definite and indefinite length, and arrays of two channels, one of them compressed.
+///
+/// dranspose has neither such an ingester nor such a parser.
+#[test]
+fn eiger_v2() {
+    pushed("eiger_v2", &["eiger_v2", "eiger_v2"]);
+}
+
 /// Images in one message, and in three.
 #[test]
 fn xspress() {

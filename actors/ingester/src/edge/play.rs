@@ -29,7 +29,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limits of a receiver's messages, which are subscriptions.
 const LIMITS: FrameLimits = FrameLimits { frame_max: 64 << 10, message_max: 64 << 10, parts_max: 16 };
 /// Types of items whose sources push.
-const PUSHED: [&str; 2] = ["STINS", "EIGER_LEGACY"];
+const PUSHED: [&str; 3] = ["STINS", "EIGER_LEGACY", "EIGER_V2"];
 
 /// File to play and its receiver.
 pub(crate) struct Play {

@@ -56,8 +56,9 @@ pub trait Classify: fmt::Debug {
     fn classify(&mut self, parts: &[Bytes]) -> Kind;
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Phase {
+    #[default]
     WaitStart,
     Running,
     Done,
@@ -67,47 +68,66 @@ enum Phase {
 #[derive(Debug)]
 pub struct Machine<C> {
     classifier: C,
-    phase: Phase,
-    numbers: Numbers,
+    series: Series,
 }
 
 impl<C: Classify> Machine<C> {
     /// Waits for a start.
     pub fn new(classifier: C) -> Self {
-        Self { classifier, phase: Phase::WaitStart, numbers: Numbers::default() }
-    }
-
-    fn take(&mut self, message: Parts, number: Option<u64>, out: &mut VecDeque<Item>) -> Outcome {
-        out.push_back(Item { typ: C::TYP.into(), frames: message, number });
-        Outcome::Taken
+        Self { classifier, series: Series::default() }
     }
 }
 
 impl<C: Classify> Recognise for Machine<C> {
     fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Outcome {
-        if self.phase == Phase::Done {
+        if self.series.is_over() {
             return Outcome::Outside;
         }
         if message.is_empty() {
             return Outcome::Invalid(no_parts(C::TYP));
         }
-        match (self.classifier.classify(&message), self.phase) {
-            (Kind::Invalid(reason), _) => Outcome::Invalid(reason),
-            (Kind::Nothing, _) => Outcome::Ignored,
+        let kind = self.classifier.classify(&message);
+        self.series.step(kind, C::TYP, message, out)
+    }
+}
+
+/// Progress of one series.
+#[derive(Debug, Default)]
+pub(crate) struct Series {
+    phase: Phase,
+    numbers: Numbers,
+}
+
+impl Series {
+    /// Returns true after the end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// Takes a message of `kind` and appends it to `out` if it is an item of type `typ`.
+    pub(crate) fn step(
+        &mut self,
+        kind: Kind,
+        typ: &'static str,
+        message: Parts,
+        out: &mut VecDeque<Item>,
+    ) -> Outcome {
+        let number = match (kind, self.phase) {
+            (Kind::Invalid(reason), _) => return Outcome::Invalid(reason),
+            (Kind::Nothing, _) => return Outcome::Ignored,
             (Kind::Start, Phase::WaitStart) => {
                 self.phase = Phase::Running;
-                self.take(message, None, out)
+                None
             }
-            (Kind::Data(number), Phase::Running) => {
-                let number = self.numbers.relative(number);
-                self.take(message, number, out)
-            }
+            (Kind::Data(number), Phase::Running) => self.numbers.relative(number),
             (Kind::End, Phase::Running) => {
                 self.phase = Phase::Done;
-                self.take(message, None, out)
+                None
             }
-            _ => Outcome::Outside,
-        }
+            _ => return Outcome::Outside,
+        };
+        out.push_back(Item { typ: typ.into(), frames: message, number });
+        Outcome::Taken
     }
 }
 
@@ -131,6 +151,11 @@ pub(crate) fn invalid(typ: &str, parts: &[Bytes]) -> String {
     let part = parts.first().map(Bytes::as_ref).unwrap_or_default();
     let shown = excerpt(part);
     format!("invalid {typ} message: check what the sender writes: {} parts, part 0 = {shown}", parts.len())
+}
+
+/// Like [`invalid`], with what is wrong.
+pub(crate) fn invalid_for(typ: &str, reason: &str, parts: &[Bytes]) -> String {
+    invalid(typ, parts).replacen(" message: ", &format!(" message: {reason}: "), 1)
 }
 
 /// Beginning of a source's text, escaped.

@@ -99,6 +99,46 @@ impl IngesterFixture {
     }
 }
 
+/// Messages of a source.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Messages {
+    Stins,
+    EigerV2,
+}
+
+impl Messages {
+    /// Name of the source in the configuration.
+    pub(super) fn source(self) -> &'static str {
+        match self {
+            Self::Stins => "stins",
+            Self::EigerV2 => "eiger_v2",
+        }
+    }
+
+    fn start(self) -> Vec<Vec<u8>> {
+        vec![match self {
+            Self::Stins => br#"{"htype":"header","msg_number":0,"filename":""}"#.to_vec(),
+            Self::EigerV2 => b"\xa2\x64type\x65start\x69series_id\x01".to_vec(),
+        }]
+    }
+
+    fn image(self, frame: u64) -> Vec<Vec<u8>> {
+        match self {
+            Self::Stins => {
+                let head = format!(
+                    r#"{{"htype":"image","frame":{frame},"shape":[1],"type":"uint8","compression":"none","msg_number":{}}}"#,
+                    frame + 1
+                );
+                vec![head.into_bytes(), b".".to_vec()]
+            }
+            Self::EigerV2 => {
+                let head = &b"\xa3\x64type\x65image\x69series_id\x01\x68image_id\x1b"[..];
+                vec![[head, &frame.to_be_bytes()].concat()]
+            }
+        }
+    }
+}
+
 /// Source that pushes images to every client. It stops when dropped.
 pub(super) struct Source {
     pub(super) port: u16,
@@ -107,7 +147,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn start() -> Self {
+    pub(super) fn start(messages: Messages) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let (handshakes, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
@@ -121,17 +161,15 @@ impl Source {
                 thread::spawn(move || {
                     let Ok(mut peer) = ZmtpPeer::from_stream(stream, "PUSH") else { return };
                     count.fetch_add(1, SeqCst);
-                    let mut sent = peer.send(&[br#"{"htype":"header","msg_number":0,"filename":""}"#]);
+                    let mut send =
+                        |parts: Vec<Vec<u8>>| peer.send(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                    let mut sent = send(messages.start());
                     for frame in 0_u64.. {
                         if sent.is_err() || end.load(SeqCst) {
                             return;
                         }
                         thread::sleep(Duration::from_millis(10));
-                        let head = format!(
-                            r#"{{"htype":"image","frame":{frame},"shape":[1],"type":"uint8","compression":"none","msg_number":{}}}"#,
-                            frame + 1
-                        );
-                        sent = peer.send(&[head.as_bytes(), b"."]);
+                        sent = send(messages.image(frame));
                     }
                 });
             }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use orchestrator_harness::{TestEnv, eventually};
 
-use super::fixture::{IngesterFixture, Source, gets_event};
+use super::fixture::{IngesterFixture, Messages, Source, gets_event};
 use crate::{
     behaviour::Behaviour,
     edge::{Edge, Plan, Side},
@@ -17,7 +17,23 @@ use crate::{
 const IMAGE: &[u8] =
     br#"{"htype":"image","frame":0,"shape":[1],"type":"uint8","compression":"none","msg_number":1}"#;
 
+/// Message of an image in CBOR.
+const EIGER_V2_IMAGE: &[u8] = b"\xa4\x64type\x65image\x69series_id\x01\x68image_id\x00\x64data\xa0";
+/// Maps of Stream V2 with a wrong type, a repeated key, lengths of 2^63, and 100 levels.
+const WRONG_CBOR: &[&[u8]] = &[
+    b"\xa3\x64type\x65image\x69series_id\x01\x68image_id\x20",
+    b"\xa2\x64type\x05\x69series_id\x01",
+    b"\xa3\x64type\x63end\x69series_id\x01\x69series_id\x01",
+    b"\xa3\x64type\x63end\x69series_id\x01\x61u\x5b\x80\0\0\0\0\0\0\0",
+    b"\xa3\x64type\x63end\x69series_id\x01\x61u\x9b\x80\0\0\0\0\0\0\0",
+    b"\xbb\xff\xff\xff\xff\xff\xff\xff\xff",
+    b"\xbf\xbf\xbf\xff",
+    &[0x81; 100],
+];
+
 struct Upstream {
+    name: &'static str,
+    protocol: Arc<Zmtp>,
     fixture: IngesterFixture,
     source: Source,
     switch: Switch,
@@ -27,9 +43,20 @@ struct Upstream {
 
 /// The source of an ingester's one stream.
 pub(crate) fn zmtp_source(plan: &Plan) -> Box<dyn Edge> {
-    let source = Source::start();
+    upstream(plan, Messages::Stins, Zmtp { kind: "PUSH", small: &[IMAGE, b"."], wrong: &[] })
+}
+
+/// The same with a detector's maps of CBOR.
+pub(crate) fn eiger_v2_source(plan: &Plan) -> Box<dyn Edge> {
+    upstream(plan, Messages::EigerV2, Zmtp { kind: "PUSH", small: &[EIGER_V2_IMAGE], wrong: WRONG_CBOR })
+}
+
+fn upstream(plan: &Plan, messages: Messages, protocol: Zmtp) -> Box<dyn Edge> {
+    let source = Source::start(messages);
     let (switch, side) = Side::servers(source.port);
     Box::new(Upstream {
+        name: messages.source(),
+        protocol: Arc::new(protocol),
         fixture: IngesterFixture::new(&["eiger"]),
         source,
         switch,
@@ -40,7 +67,7 @@ pub(crate) fn zmtp_source(plan: &Plan) -> Box<dyn Edge> {
 
 impl Edge for Upstream {
     fn protocol(&self) -> Arc<dyn Protocol> {
-        Arc::new(Zmtp { kind: "PUSH", small: &[IMAGE, b"."] })
+        self.protocol.clone()
     }
 
     fn side(&mut self) -> &mut Side {
@@ -51,7 +78,7 @@ impl Edge for Upstream {
         let redis = format!("127.0.0.1:{}", self.fixture.redis.port());
         self.fixture.section(
             redis,
-            &format!("source = \"stins\"\nupstream_url = \"tcp://{}\"", self.switch.address()),
+            &format!("source = \"{}\"\nupstream_url = \"tcp://{}\"", self.name, self.switch.address()),
         )
     }
 

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use orchestrator_harness::TestEnv;
 
-use super::fixture::{IngesterFixture, Source, gets_event};
+use super::fixture::{IngesterFixture, Messages, Source, gets_event};
 use crate::{
     client::Endpoint,
     edge::{Edge, Plan, Side},
@@ -28,12 +28,12 @@ pub(crate) fn zmtp_worker(_plan: &Plan) -> Box<dyn Edge> {
     let fixture = IngesterFixture::new(&["eiger"]);
     let address = SocketAddr::from(([127, 0, 0, 1], fixture.port));
     let side = Side::Clients(Box::new(move |_| Endpoint::Tcp(address)));
-    Box::new(Workers { fixture, source: Source::start(), side, served: 0, number: 0 })
+    Box::new(Workers { fixture, source: Source::start(Messages::Stins), side, served: 0, number: 0 })
 }
 
 impl Edge for Workers {
     fn protocol(&self) -> Arc<dyn Protocol> {
-        Arc::new(Zmtp { kind: "DEALER", small: &[b""] })
+        Arc::new(Zmtp { kind: "DEALER", small: &[b""], wrong: &[] })
     }
 
     fn side(&mut self) -> &mut Side {

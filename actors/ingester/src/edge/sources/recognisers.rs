@@ -2,8 +2,8 @@
 
 use crate::{
     protocol::{
-        Machine, Recognise, albaem::Albaem, contrast::Contrast, eiger_legacy::EigerLegacy, lecroy::Lecroy,
-        pcap::Pcap, stins::Stins, xspress::Xspress,
+        Machine, Recognise, albaem::Albaem, contrast::Contrast, eiger_legacy::EigerLegacy, eiger_v2::EigerV2,
+        lecroy::Lecroy, pcap::Pcap, stins::Stins, xspress::Xspress,
     },
     zmtp::SocketType,
 };
@@ -13,8 +13,8 @@ pub type MakeRecogniser = fn() -> Box<dyn Recognise>;
 
 /// A protocol over ZeroMQ.
 pub(crate) struct ZmqProtocol {
-    /// Short name, and the original's class name.
-    pub(crate) names: [&'static str; 2],
+    /// Short name, and the class name of the original if it has the protocol.
+    pub(crate) names: &'static [&'static str],
     pub(crate) socket: SocketType,
     pub(crate) recogniser: MakeRecogniser,
 }
@@ -33,39 +33,44 @@ impl ZmqProtocol {
 
 /// Order in which the protocol of a raw capture is detected: protocols with more required fields
 /// come first.
-pub(super) const ZMQ: [ZmqProtocol; 7] = [
+pub(super) const ZMQ: [ZmqProtocol; 8] = [
     ZmqProtocol {
-        names: ["stins", "ZmqPullSingleIngester"],
+        names: &["stins", "ZmqPullSingleIngester"],
         socket: SocketType::Pull,
         recogniser: || Box::new(Machine::new(Stins::default())),
     },
     ZmqProtocol {
-        names: ["eiger_legacy", "ZmqPullEigerLegacyIngester"],
+        names: &["eiger_legacy", "ZmqPullEigerLegacyIngester"],
         socket: SocketType::Pull,
         recogniser: || Box::new(Machine::new(EigerLegacy)),
     },
     ZmqProtocol {
-        names: ["pcap", "ZmqSubPCAPIngester"],
+        names: &["eiger_v2"],
+        socket: SocketType::Pull,
+        recogniser: || Box::new(EigerV2::default()),
+    },
+    ZmqProtocol {
+        names: &["pcap", "ZmqSubPCAPIngester"],
         socket: SocketType::Sub,
         recogniser: || Box::new(Pcap::default()),
     },
     ZmqProtocol {
-        names: ["albaem", "ZmqSubAlbaemIngester"],
+        names: &["albaem", "ZmqSubAlbaemIngester"],
         socket: SocketType::Sub,
         recogniser: || Box::new(Machine::new(Albaem)),
     },
     ZmqProtocol {
-        names: ["xspress", "ZmqSubXspressIngester"],
+        names: &["xspress", "ZmqSubXspressIngester"],
         socket: SocketType::Sub,
         recogniser: || Box::new(Xspress::default()),
     },
     ZmqProtocol {
-        names: ["contrast", "ZmqSubContrastIngester"],
+        names: &["contrast", "ZmqSubContrastIngester"],
         socket: SocketType::Sub,
         recogniser: || Box::new(Machine::new(Contrast)),
     },
     ZmqProtocol {
-        names: ["lecroy", "ZmqSubLecroyIngester"],
+        names: &["lecroy", "ZmqSubLecroyIngester"],
         socket: SocketType::Sub,
         recogniser: || Box::new(Lecroy::default()),
     },

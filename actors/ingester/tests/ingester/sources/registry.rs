@@ -20,6 +20,7 @@ fn all_protocols_have_both_names() {
         "HttpSardanaIngester",
         "stins",
         "eiger_legacy",
+        "eiger_v2",
         "xspress",
         "albaem",
         "pcap",
