@@ -44,6 +44,7 @@ cells! {
     redis: edges::ingester::redis,
     zmtp_source: edges::ingester::zmtp_source,
     eiger_v2_source: edges::ingester::eiger_v2_source,
+    stins_parallel_source: edges::ingester::stins_parallel_source,
     zmtp_worker: edges::ingester::zmtp_worker,
     sardana: edges::ingester::sardana,
     faktory: edges::producer::faktory,

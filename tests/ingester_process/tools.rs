@@ -96,6 +96,26 @@ fn a_probe_of_a_pushing_source_warns() {
     assert!(text.contains("\"filename\": \"probed\"") && !text.contains('\u{1b}'), "{text}");
 }
 
+/// The first message of DECTRIS's Stream V2 has tags, arrays and maps.
+#[test]
+fn a_probe_decodes_cbor() {
+    let (mut source, directory) = (Source::push(), tempfile::tempdir().expect("a directory"));
+    let file = directory.path().join("eiger_v2");
+    run_program("captures.py", &["eiger_v2", &file.display().to_string()]);
+    let address = source.url();
+    let arguments =
+        ["probe", "--source", "eiger_v2", &address, "--seconds", "60", "--messages", "10", "--json"];
+    let probing = tool(&arguments);
+    source.play(&file);
+    let figures: Value = serde_json::from_str(&output(probing)).expect("JSON");
+    assert_eq!((&figures["items"], &figures["unnumbered_items"]), (&json!(10), &json!(2)), "{figures}");
+    let header = &figures["header"];
+    assert_eq!((&header["type"], &header["series_id"]), (&json!("start"), &json!(66)));
+    assert_eq!(header["arm_date"], "2024-02-19T14:33:41Z");
+    let mask = json!({"tag 40": [[514, 1030], {"tag 70": format!("{} bytes", 514 * 1030 * 4)}]});
+    assert_eq!(header["pixel_mask"]["threshold_1"], mask);
+}
+
 #[test]
 fn a_probe_without_a_source_says_why() {
     let port = orchestrator_harness::free_port();

@@ -10,6 +10,7 @@ mod control;
 mod custom;
 mod dump;
 mod pandabox;
+mod parallel;
 mod protocols;
 mod restarts;
 mod series;

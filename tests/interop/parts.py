@@ -21,13 +21,18 @@ from dranspose import cli, controller, debug_worker, replay  # noqa: F401  impor
 
 
 def program(arguments):
-    """The command line `dranspose`, or `uvicorn` for what the former only runs on port 5000."""
+    """The command line `dranspose`, also with numbered workers, or `uvicorn` for what the former only runs on port 5000."""
     sys.path.insert(0, os.getcwd())
     if arguments[0] == "dranspose":
         sys.argv = arguments
         # Read at import, before the part had its environment.
         cli.settings = cli.CliSettings()
         cli.run()
+    elif arguments[0] == "numbered":
+        from numbered import NumberedWorker
+
+        cli.Worker = NumberedWorker
+        program(["dranspose", *arguments[1:]])
     elif arguments[0] == "uvicorn":
         uvicorn.main.main(args=arguments[1:], standalone_mode=False)
     else:

@@ -4,6 +4,7 @@ Orders and answers are lines of JSON:
   {"send": [[part...], ...]}   part: a text, or {"len": n, "seed": s}  ->  {"sent": [[[length, sha1], ...], ...]}
   {"play": "file of CBOR arrays of byte strings"}                      ->  the same
   {"subscriptions": n}         waits for n new ones (pub)              ->  {}
+  {"connections": n}           waits for n new ones                    ->  {}
 """
 
 import hashlib
@@ -12,6 +13,7 @@ import random
 import sys
 
 import zmq
+from zmq.utils.monitor import recv_monitor_message
 
 
 def noise(length, seed):
@@ -46,6 +48,7 @@ def main():
     if not push:
         socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         socket.setsockopt(zmq.SNDHWM, 0)
+    connections = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
     socket.bind(f"tcp://127.0.0.1:{sys.argv[2]}")
     port = socket.getsockopt_string(zmq.LAST_ENDPOINT).rsplit(":", 1)[1]
     print(json.dumps({"port": int(port)}), flush=True)
@@ -56,6 +59,9 @@ def main():
             answer = send(socket, [[part(text) for text in message] for message in order["send"]])
         elif "play" in order:
             answer = send(socket, recorded(order["play"]))
+        elif "connections" in order:
+            for _ in range(order["connections"]):
+                recv_monitor_message(connections)
         else:
             while order["subscriptions"]:
                 order["subscriptions"] -= socket.recv()[:1] == b"\1"

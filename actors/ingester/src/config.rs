@@ -247,7 +247,8 @@ impl IngesterConfig {
                     "another stream has this name: give each its own",
                 );
             }
-            if let Err(text) = self.check_source(stream, registry) {
+            let sharing = |()| self.check_sharing(stream, registry);
+            if let Err(text) = self.check_source(stream, registry).and_then(sharing) {
                 report(&format!("stream.{i}.source"), &stream.source, &text);
             }
         }
@@ -257,6 +258,27 @@ impl IngesterConfig {
             let text =
                 format!("an ingester with a class of your own has at most {CLASS_STREAMS_MAX} streams");
             report("stream", "[..]", &text);
+        }
+    }
+
+    /// Checks that a source that numbers events can do so.
+    fn check_sharing(&self, stream: &StreamConfig, registry: &Registry) -> Result<(), String> {
+        let options = stream.source_options();
+        let factory = registry.factory(&stream.source, &options).and_then(Result::ok);
+        let source = factory.and_then(|factory| (factory.make)(&options).ok());
+        if !source.is_some_and(|source| source.numbers_events()) {
+            return Ok(());
+        }
+        if self.stream.len() > 1 {
+            return Err(
+                "it numbers the events of its ingester: give other streams their own ingester".to_owned()
+            );
+        }
+        match self.on_gap {
+            OnGap::Count => Ok(()),
+            OnGap::Align => {
+                Err("it numbers events, which needs no alignment: set on_gap to count".to_owned())
+            }
         }
     }
 

@@ -17,7 +17,8 @@ pub struct Item {
     /// The parts, in order.
     pub frames: Parts,
     /// Frame number given by the source, counted from 0 in each series. None for protocols without
-    /// numbers and for the messages that start and end a series.
+    /// numbers and for the messages that start and end a series. Number of the event if the source
+    /// numbers events.
     pub number: Option<u64>,
 }
 

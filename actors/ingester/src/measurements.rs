@@ -43,9 +43,16 @@ pub(crate) struct Measurements {
     reconnects: u64,
     /// From the first message to the last.
     lasted: Duration,
+    /// Other receivers get the messages in between, so that gaps mean nothing.
+    shares_source: bool,
 }
 
 impl Measurements {
+    /// Measurements of one of several receivers of a source, without gaps.
+    pub(crate) fn of_share() -> Self {
+        Self { shares_source: true, ..Self::default() }
+    }
+
     /// Number of messages.
     pub(crate) fn messages(&self) -> u64 {
         self.messages
@@ -88,6 +95,9 @@ impl Measurements {
             self.gaps = Gaps::default();
             return;
         };
+        if self.shares_source {
+            return;
+        }
         match self.gaps.step(number) {
             Step::Ok => {}
             Step::Gap { missing } => {

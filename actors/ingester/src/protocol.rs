@@ -14,6 +14,7 @@ mod json;
 mod lax;
 pub mod lecroy;
 pub mod machine;
+pub mod numbered;
 pub mod pandabox;
 pub mod pcap;
 pub mod pickle;

@@ -36,6 +36,12 @@ pub trait Source {
         !self.has_backpressure()
     }
 
+    /// Returns true if [`Item::number`] is the number of the item's event. Events without an item
+    /// belong to other ingesters of the stream (CONTRACT IO14).
+    fn numbers_events(&self) -> bool {
+        false
+    }
+
     /// Called when all events of the mapping were ingested.
     fn finish(&mut self) {}
 

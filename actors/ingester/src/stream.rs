@@ -228,6 +228,10 @@ impl Run<'_> {
     }
 
     fn check_gap(&mut self, item: &Item) {
+        if self.stream.numbers_events {
+            // The numbers in between are those of other ingesters.
+            return;
+        }
         let Some(number) = item.number else {
             // Each series has its own numbers.
             self.gaps = Gaps::default();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::backlog::Backlog;
+use crate::{backlog::Backlog, source::Source};
 
 /// Backlog of a stream with backpressure, bytes. A larger one exceeds the processor's cache: with
 /// 16 MiB an event of 1 KiB took a quarter more time.
@@ -22,12 +22,16 @@ pub struct StreamQueue {
     pub backlog: Backlog,
     /// The source loses messages sent while it is not connected.
     pub lossy: bool,
+    /// Numbers of items are those of their events.
+    pub numbers_events: bool,
 }
 
 impl StreamQueue {
-    /// Creates a stream without items.
-    pub fn new(name: &str, lossy: bool) -> Self {
+    /// Creates a stream without items for `source`.
+    pub fn new(name: &str, source: &dyn Source) -> Self {
+        let lossy = !source.has_backpressure();
         let bytes_max = if lossy { LOSSY_BACKLOG_BYTES } else { BACKLOG_BYTES };
-        Self { name: name.into(), backlog: Backlog::new(bytes_max), lossy }
+        let numbers_events = source.numbers_events();
+        Self { name: name.into(), backlog: Backlog::new(bytes_max), lossy, numbers_events }
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn build(
         };
         let SourceFactory { make, companion } = factory;
         let source = make(&options).map_err(|error| error.to_string())?;
-        queues.push(StreamQueue::new(&stream.name, !source.has_backpressure()));
+        queues.push(StreamQueue::new(&stream.name, &*source));
         makes.push((stream.clone(), make));
         let child = |factory| ChildSpec::worker(format!("source_{position}"), factory);
         companions.extend(

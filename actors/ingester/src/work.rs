@@ -4,6 +4,7 @@
 //! Sending runs until it lacks events ([`EventsAssigned`]), items ([`ItemsIngested`]) or room in a
 //! worker's queue. The message or wake-up that brings it resumes sending.
 
+mod active_stream;
 mod context;
 mod sender;
 

@@ -9,6 +9,6 @@ mod worker;
 pub(crate) use self::{
     control::redis,
     sardana::sardana,
-    source::{eiger_v2_source, zmtp_source},
+    source::{eiger_v2_source, stins_parallel_source, zmtp_source},
     worker::zmtp_worker,
 };

@@ -21,7 +21,8 @@ use crate::{
 /// Arguments of `probe`.
 #[derive(Debug, Clone, Args)]
 pub struct ProbeArguments {
-    /// Protocol of the source: stins, eiger_legacy, eiger_v2, pcap, albaem, xspress, contrast or lecroy
+    /// Protocol of the source: stins, eiger_legacy, eiger_v2, stins_parallel, eiger_legacy_parallel, pcap,
+    /// albaem, xspress, contrast or lecroy
     #[arg(long)]
     source: String,
     /// Address of the source, e.g. tcp://detector:9999

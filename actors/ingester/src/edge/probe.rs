@@ -33,7 +33,8 @@ impl Probe {
     /// The source cannot be reached; the text says what to do.
     pub(crate) async fn run(&self) -> Result<Measurements, String> {
         let deadline = Instant::now() + self.duration;
-        let mut found = Measurements::default();
+        let shared = self.protocol.numbers_events;
+        let mut found = if shared { Measurements::of_share() } else { Measurements::default() };
         let mut error = Some(format!("no connection within {} s", self.duration.as_secs()));
         let measuring = async {
             let (mut recogniser, mut first) = ((self.protocol.recogniser)(), None);

@@ -35,10 +35,9 @@ impl Registry {
     /// with `file` in place of `upstream_url` replays a raw capture of its messages.
     pub fn standard() -> Self {
         let mut registry = Self::default();
-        for ZmqProtocol { names, socket, recogniser } in ZMQ {
-            for name in names {
-                registry =
-                    registry.with_factory(name, move |options| zmq_or_file(options, socket, recogniser));
+        for protocol in ZMQ {
+            for name in protocol.names {
+                registry = registry.with_factory(name, move |options| zmq_or_file(options, protocol));
             }
         }
         for name in ["pandabox", "TcpPcapIngester"] {
@@ -75,11 +74,13 @@ impl Registry {
     }
 }
 
-fn zmq_or_file(
-    options: &SourceOptions,
-    socket: SocketType,
-    recogniser: MakeRecogniser,
-) -> Result<SourceFactory, SourceError> {
+fn zmq_or_file(options: &SourceOptions, protocol: ZmqProtocol) -> Result<SourceFactory, SourceError> {
+    let ZmqProtocol { names, socket, recogniser, numbers_events } = protocol;
+    if numbers_events {
+        let whole = names[0].trim_end_matches("_parallel");
+        let advice = format!("ingesters do not share a file: give `upstream_url`, or use the source {whole}");
+        reject(options.file.as_deref(), "file", &advice)?;
+    }
     if options.file.is_some() {
         reject(options.upstream_url.as_deref(), "upstream_url", "give `upstream_url` or `file`, not both")?;
         reject(options.listen.as_deref(), "listen", "a file is replayed: leave it out")?;
@@ -96,8 +97,11 @@ fn zmq_or_file(
     }
     let (reader, companion) = LongReader::new();
     let make = move |_: &SourceOptions| {
-        let source = ZmqSource::new(address.clone(), socket, recogniser);
-        Ok(Box::new(source.with_reader(reader.clone())) as Box<dyn Source>)
+        let mut source = ZmqSource::new(address.clone(), socket, recogniser).with_reader(reader.clone());
+        if numbers_events {
+            source = source.numbering_events();
+        }
+        Ok(Box::new(source) as Box<dyn Source>)
     };
     Ok(SourceFactory { make: Arc::new(make), companion: Some(companion) })
 }

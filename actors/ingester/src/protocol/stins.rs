@@ -32,7 +32,8 @@ impl Classify for Stins {
     }
 }
 
-fn kind(header: &Header<'_>) -> Option<Kind> {
+/// Kind of a message by its header.
+pub(crate) fn kind(header: &Header<'_>) -> Option<Kind> {
     lax::int(header.msg_number?)?;
     header.kind(|image| image.compression.is_some_and(is_string))
 }

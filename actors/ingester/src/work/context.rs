@@ -40,7 +40,7 @@ metrics! {
         pub(crate) blocked: gauge("") as "blocked_by_worker",
         /// Events sent although a frame of theirs was missing (`on_gap = "align"`).
         pub(crate) without_frame: counter("") as "events_without_frame",
-        /// Frames dropped because their event was already sent without them (`on_gap = "align"`).
+        /// Frames dropped because their event was already sent without them (`on_gap = "align"`), or passed.
         pub(crate) late: counter("items") as "late_items",
         /// Events left out of the dump because the disk was too slow.
         pub(crate) not_dumped: counter("") as "events_not_dumped",

@@ -1,16 +1,17 @@
 //! Hot path: combines one item of each stream of an event and sends one message to each of its
 //! workers.
 
-use std::{collections::VecDeque, sync::Arc, time::Instant, vec};
+use std::{cmp::Ordering, collections::VecDeque, sync::Arc, time::Instant, vec};
 
 use jiff::Timestamp;
 use orchestrator_supervise::Reply;
 
-use super::context::{WorkContext, WorkMetrics};
+use super::{
+    active_stream::ActiveStream,
+    context::{WorkContext, WorkMetrics},
+};
 use crate::{
-    alignment::{AlignedItem, Alignment},
     assignment::{Assignment, WorkerList, WorkerName},
-    config::OnGap,
     edge::{
         dump::DumpEvent,
         egress::{Burst, Message},
@@ -55,18 +56,6 @@ pub(super) struct EventSender {
     sent: Sent,
 }
 
-/// An active stream.
-struct ActiveStream {
-    name: Arc<str>,
-    /// Position among all streams.
-    position: usize,
-    alignment: Alignment,
-    /// Items taken from the backlog and not yet used, with the times of their receipt.
-    taken: VecDeque<(Item, Instant)>,
-    /// Receipt of the last item used.
-    received: Instant,
-}
-
 /// Condition that the next burst waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitCondition {
@@ -104,13 +93,7 @@ struct Sent {
 
 impl EventSender {
     pub(super) fn new(context: WorkContext, mapping: Mapping, counts: WorkMetrics) -> Self {
-        let stream = |position: &usize| ActiveStream {
-            name: context.streams[*position].name.clone(),
-            position: *position,
-            alignment: Alignment::default(),
-            taken: VecDeque::new(),
-            received: Instant::now(),
-        };
+        let stream = |position: &usize| ActiveStream::new(&context, *position);
         let active = mapping.active.iter().map(stream).collect();
         let finished = mapping.finished;
         Self {
@@ -196,6 +179,9 @@ impl EventSender {
             if self.sent.events >= BURST_EVENTS || self.sent.bytes >= BURST_BYTES {
                 break Pause::Yield;
             }
+            if let Some(pause) = self.seek_numbered() {
+                break pause;
+            }
             let Some(assignment) = self.assignments.as_slice().first() else { break Pause::Assignment };
             while let Some((stream, _)) = assignment.streams.get(self.gathered.len()) {
                 let Some(item) = self.active[*stream].item(&self.context, &self.counts) else { break };
@@ -221,6 +207,29 @@ impl EventSender {
         self.counts.events.add(events);
         self.counts.bytes.add((self.sent.bytes_out - before.bytes_out) as u64);
         pause
+    }
+
+    /// Passes the events before the next item of a source that numbers events, which go to other
+    /// ingesters. Items of events that were passed before are dropped.
+    fn seek_numbered(&mut self) -> Option<Pause> {
+        // Such a stream is alone in its ingester.
+        let stream = self.active.first_mut().filter(|stream| stream.numbers_events)?;
+        loop {
+            let Some(number) = stream.next_number(&self.context) else {
+                return Some(Pause::Item(stream.position));
+            };
+            let Some(assignment) = self.assignments.as_slice().first() else {
+                return Some(Pause::Assignment);
+            };
+            match number.cmp(&assignment.event) {
+                Ordering::Equal => return None,
+                Ordering::Greater => drop(self.assignments.next()),
+                Ordering::Less => {
+                    stream.drop_next();
+                    self.counts.late.add(1);
+                }
+            }
+        }
     }
 
     fn dump(&self, assignment: &Assignment, created_at: Timestamp) {
@@ -284,38 +293,6 @@ impl EventSender {
             self.held.pop_front();
         }
         None
-    }
-}
-
-impl ActiveStream {
-    /// The item for the next event, if it has arrived.
-    fn item(&mut self, context: &WorkContext, counts: &WorkMetrics) -> Option<Item> {
-        loop {
-            let item = match self.alignment.take_kept() {
-                Some(take_kept) => take_kept,
-                None => self.next(context)?,
-            };
-            if context.on_gap == OnGap::Count {
-                return Some(item);
-            }
-            match self.alignment.align(item) {
-                AlignedItem::Matched(item) => return Some(item),
-                AlignedItem::Missing(item) => {
-                    counts.without_frame.add(1);
-                    return Some(item);
-                }
-                AlignedItem::Late => counts.late.add(1),
-            }
-        }
-    }
-
-    fn next(&mut self, context: &WorkContext) -> Option<Item> {
-        if self.taken.is_empty() {
-            context.streams[self.position].backlog.take(&mut self.taken, BURST_EVENTS as usize, BURST_BYTES);
-        }
-        let (item, received) = self.taken.pop_front()?;
-        self.received = received;
-        Some(item)
     }
 }
 

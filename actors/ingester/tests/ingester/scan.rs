@@ -100,6 +100,36 @@ fn a_lost_frame_is_counted_and_with_align_the_others_keep_their_events() {
     }
 }
 
+/// Events between the items belong to other ingesters. An item whose event was passed is dropped.
+#[test]
+fn a_source_that_numbers_events_sends_its_own_only() {
+    let script = Script::Waits([1, 2, 5, 4, 5, 7, 9].map(Some).into());
+    let set = |config: &mut orchestrator_ingester::IngesterConfig| {
+        "numbered_toy".clone_into(&mut config.stream[0].source);
+    };
+    Fixture::run(&["a"], vec![script], set, async |fixture| {
+        let mut worker = fixture.worker("w").await;
+        let mapping = fixture.begin(&["a"]).await;
+        let all = [0, 1, 2, 3, 4, 5, 6, 7].map(|event| (event, json!({"a": ["w"]})));
+        fixture.assign(mapping, &all[..3]);
+        assert_eq!(worker.single().await, (1, "a 1".to_owned()));
+        assert_eq!(worker.single().await, (2, "a 2".to_owned()));
+        fixture.assign(mapping, &all[3..]);
+        assert_eq!(worker.single().await, (5, "a 5".to_owned()));
+        assert_eq!(worker.single().await, (7, "a 7".to_owned()));
+        // Event 9 is not assigned to this stream.
+        fixture.assign(mapping, &[(10, json!({"a": ["w"]})), (11, json!({"a": ["w"]}))]);
+        let late = || {
+            let work = fixture.tree.node("ingester/toys/scan/work");
+            work.and_then(|work| {
+                work.metrics.iter().find(|metric| metric.name == "late_items").map(|metric| metric.value)
+            })
+        };
+        eventually("late items are counted", || late() == Some(3)).await;
+        fixture.finish(mapping).await;
+    });
+}
+
 /// After a crash the sent events are unknown: no frame goes to a wrong event, and the next mapping
 /// is complete.
 #[test]

@@ -47,7 +47,8 @@ pub(crate) struct Runs {
     pub(crate) stopped: AtomicUsize,
 }
 
-struct Toy(Arc<Runs>);
+/// Runs, and whether items have the numbers of their events.
+struct Toy(Arc<Runs>, bool);
 
 impl Source for Toy {
     fn run(&mut self, cx: SourceCx) -> Items {
@@ -72,6 +73,10 @@ impl Source for Toy {
             }
             Script::Panics => stream::once(async { panic!("the toy fell down") }).boxed_local(),
         }
+    }
+
+    fn numbers_events(&self) -> bool {
+        self.1
     }
 
     fn finish(&mut self) {
@@ -117,7 +122,13 @@ impl Fixture {
         };
         change(&mut config);
         let shared = runs.clone();
-        let registry = Registry::standard().with("toy", move |_| Ok(Box::new(Toy(shared.clone()))));
+        let registry = [("toy", false), ("numbered_toy", true)].into_iter().fold(
+            Registry::standard(),
+            |registry, (name, numbered)| {
+                let shared = shared.clone();
+                registry.with(name, move |_| Ok(Box::new(Toy(shared.clone(), numbered))))
+            },
+        );
         let ingester = child_spec_with(&[config], &registry).expect("a valid configuration");
         let spec = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(ingester);
         let handed = runs.clone();

@@ -25,6 +25,8 @@ pub struct Deployment {
     pub redis: Redis,
     binary: PathBuf,
     code: String,
+    /// `dranspose`, or `numbered` (`tests/interop/numbered.py`).
+    worker_program: &'static str,
     port: u16,
     directory: TempDir,
 }
@@ -46,6 +48,7 @@ impl Deployment {
             redis,
             binary: binary.into(),
             code: "recorder:Recorder".to_owned(),
+            worker_program: "dranspose",
             port: free_port(),
             directory,
         };
@@ -58,6 +61,13 @@ impl Deployment {
     #[must_use]
     pub fn with_worker_code(mut self, code: &str) -> Self {
         code.clone_into(&mut self.code);
+        self
+    }
+
+    /// Starts workers that match messages by event number, as several ingesters of one stream need.
+    #[must_use]
+    pub fn with_numbered_workers(mut self) -> Self {
+        self.worker_program = "numbered";
         self
     }
 
@@ -131,7 +141,7 @@ impl Deployment {
 
     fn spawn_workers(&mut self, names: &[&str]) {
         for name in names {
-            let program = ["dranspose", "worker", "-n", name, "-c", &self.code];
+            let program = [self.worker_program, "worker", "-n", name, "-c", &self.code];
             let tags = json!(["generic", name]).to_string();
             let worker = self.part(name, &program, &[("WORKER_TAGS", &tags)]);
             self.workers.insert((*name).to_owned(), worker);

@@ -161,6 +161,15 @@ impl Source {
         self.answer();
     }
 
+    /// Waits for `count` new connections.
+    ///
+    /// # Panics
+    /// As [`Source::await_subscriptions`].
+    pub fn await_connections(&mut self, count: usize) {
+        self.order(&json!({ "connections": count }));
+        self.answer();
+    }
+
     /// Sends a recorded stream: a file of CBOR arrays of byte strings, one per message.
     ///
     /// # Panics

@@ -103,6 +103,8 @@ impl IngesterFixture {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Messages {
     Stins,
+    /// Those of one of several ingesters.
+    StinsShare,
     EigerV2,
 }
 
@@ -111,20 +113,21 @@ impl Messages {
     pub(super) fn source(self) -> &'static str {
         match self {
             Self::Stins => "stins",
+            Self::StinsShare => "stins_parallel",
             Self::EigerV2 => "eiger_v2",
         }
     }
 
     fn start(self) -> Vec<Vec<u8>> {
         vec![match self {
-            Self::Stins => br#"{"htype":"header","msg_number":0,"filename":""}"#.to_vec(),
+            Self::Stins | Self::StinsShare => br#"{"htype":"header","msg_number":0,"filename":""}"#.to_vec(),
             Self::EigerV2 => b"\xa2\x64type\x65start\x69series_id\x01".to_vec(),
         }]
     }
 
     fn image(self, frame: u64) -> Vec<Vec<u8>> {
         match self {
-            Self::Stins => {
+            Self::Stins | Self::StinsShare => {
                 let head = format!(
                     r#"{{"htype":"image","frame":{frame},"shape":[1],"type":"uint8","compression":"none","msg_number":{}}}"#,
                     frame + 1

@@ -51,6 +51,11 @@ pub(crate) fn eiger_v2_source(plan: &Plan) -> Box<dyn Edge> {
     upstream(plan, Messages::EigerV2, Zmtp { kind: "PUSH", small: &[EIGER_V2_IMAGE], wrong: WRONG_CBOR })
 }
 
+/// The same as one of several ingesters that share the source.
+pub(crate) fn stins_parallel_source(plan: &Plan) -> Box<dyn Edge> {
+    upstream(plan, Messages::StinsShare, Zmtp { kind: "PUSH", small: &[IMAGE, b"."], wrong: &[] })
+}
+
 fn upstream(plan: &Plan, messages: Messages, protocol: Zmtp) -> Box<dyn Edge> {
     let source = Source::start(messages);
     let (switch, side) = Side::servers(source.port);

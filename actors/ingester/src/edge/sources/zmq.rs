@@ -40,18 +40,25 @@ pub struct ZmqSource {
     limits: FrameLimits,
     /// Reader of long messages, if it is not the source itself.
     long: Option<LongReader>,
+    numbers_events: bool,
 }
 
 impl ZmqSource {
     /// Connects a `socket`, PULL or SUB, to `address`. Messages may have 1 GiB.
     pub fn new(address: Address, socket: SocketType, recogniser: MakeRecogniser) -> Self {
-        Self { address, socket, recogniser, limits: LIMITS, long: None }
+        Self { address, socket, recogniser, limits: LIMITS, long: None, numbers_events: false }
     }
 
     /// Sets the limits of messages. A peer that exceeds them is disconnected and dialled again.
     #[must_use]
     pub fn limits(self, limits: FrameLimits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// Takes the numbers of items for those of their events.
+    #[must_use]
+    pub fn numbering_events(self) -> Self {
+        Self { numbers_events: true, ..self }
     }
 
     /// Lets `reader` read long messages.
@@ -83,6 +90,10 @@ impl Source for ZmqSource {
 
     fn has_backpressure(&self) -> bool {
         self.socket != SocketType::Sub
+    }
+
+    fn numbers_events(&self) -> bool {
+        self.numbers_events
     }
 }
 

@@ -11,6 +11,10 @@ fn all_protocols_have_both_names() {
     let mut expected = [
         "ZmqPullSingleIngester",
         "ZmqPullEigerLegacyIngester",
+        "StinsParallelIngester",
+        "Stream1ParallelIngester",
+        "stins_parallel",
+        "eiger_legacy_parallel",
         "ZmqSubXspressIngester",
         "ZmqSubAlbaemIngester",
         "ZmqSubPCAPIngester",
@@ -57,6 +61,7 @@ fn invalid_options_name_the_key_and_the_remedy() {
             SourceOptions { file: some("/x"), pace: some("fast"), ..none() },
             "write full, recorded, or a rate",
         ),
+        ("stins_parallel", SourceOptions { file: some("/x"), ..none() }, "use the source stins"),
         ("replay", none(), "file is missing"),
         (
             "replay",
