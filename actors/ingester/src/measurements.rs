@@ -189,6 +189,19 @@ mod tests {
     }
 
     #[test]
+    fn a_share_of_a_source_has_no_gaps() {
+        let (mut found, mut recogniser) = (Measurements::of_share(), Machine::new(Albaem));
+        for (kind, number) in [("series-start", 0), ("data", 0), ("data", 3), ("data", 6)] {
+            found.record(&mut recogniser, message(kind, number), Duration::ZERO);
+        }
+        let figures = found.figures();
+        assert_eq!(
+            (&figures["items"], &figures["gaps"], &figures["missing_frames"]),
+            (&json!(4), &json!(0), &json!(0))
+        );
+    }
+
+    #[test]
     fn nothing_is_measured_without_messages() {
         let figures = Measurements::default().figures();
         assert_eq!((&figures["messages"], &figures["header"]), (&json!(0), &Value::Null));

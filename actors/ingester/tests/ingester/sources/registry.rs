@@ -1,6 +1,9 @@
 //! Names in the registry, and errors about options that do not fit.
 
-use orchestrator_ingester::source::{Registry, SourceOptions};
+use orchestrator_ingester::{
+    IngesterConfig, OnGap, StreamConfig,
+    source::{Registry, SourceOptions},
+};
 
 use super::support::make;
 
@@ -77,5 +80,28 @@ fn invalid_options_name_the_key_and_the_remedy() {
     ] {
         let error = make(name, &options).map(|_| ()).expect_err("it does not fit").to_string();
         assert!(error.contains(text), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_source_that_numbers_events_is_the_only_stream() {
+    let stream = |name: &str, source: &str| StreamConfig {
+        name: name.to_owned(),
+        source: source.to_owned(),
+        upstream_url: Some("tcp://detector:9999".to_owned()),
+        ..StreamConfig::default()
+    };
+    let check = |stream: Vec<StreamConfig>, on_gap| {
+        let config = IngesterConfig { name: "one".to_owned(), on_gap, stream, ..IngesterConfig::default() };
+        IngesterConfig::check(&[config], &Registry::standard())
+    };
+    let shared = stream("eiger", "StinsParallelIngester");
+    assert_eq!(check(vec![shared.clone()], OnGap::Count), [""; 0]);
+    let both = check(vec![stream("pcap", "stins"), shared.clone()], OnGap::Count);
+    let aligned = check(vec![shared], OnGap::Align);
+    for (found, key, advice) in
+        [(both, "stream.1.source", "their own ingester"), (aligned, "stream.0.source", "set on_gap to count")]
+    {
+        assert!(found.len() == 1 && found[0].contains(key) && found[0].contains(advice), "{found:?}");
     }
 }
