@@ -3,7 +3,7 @@
 import { duration, words } from "./format.js";
 import { stateOf } from "./states.js";
 
-function problem(node) {
+function problem(node, blockers) {
   const state = stateOf(node);
   if (node.stuck) return node.in_progress ? `is stuck in ${node.in_progress.name} for ${duration(node.in_progress.for_ms)}` : "is stuck";
   if (state === "paused") return "is paused";
@@ -13,14 +13,15 @@ function problem(node) {
   }
   if (node.link?.state === "down") return `${node.link.kind} is down${node.link.reason ? `: ${node.link.reason}` : ""}`;
   const full = node.mailboxes.find((mailbox) => mailbox.capacity > 0 && mailbox.depth >= mailbox.capacity);
-  return full ? `${full.name} is full` : null;
+  if (full) return `${full.name} is full`;
+  return blockers ? (node.blocker?.text ?? null) : null;
 }
 
-/** Returns `{path, name, text}` of each problem in a branch. */
-export function problems(branch) {
+/** Returns `{path, name, text}` of each problem in a branch; with `blockers` also of what running children report. */
+export function problems(branch, { blockers = false } = {}) {
   const found = [];
   const visit = (node) => {
-    const text = problem(node);
+    const text = problem(node, blockers);
     if (text) found.push({ path: node.path, name: node.path.slice(branch.path.length + 1) || node.id, text });
     // The children of a stopped supervisor are stopped, too.
     if (stateOf(node) !== "stopped") node.children.forEach(visit);

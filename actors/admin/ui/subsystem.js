@@ -51,7 +51,7 @@ export function subsystemPage(name) {
       setText(missing, `The subsystem ${name} is not configured.`);
       if (!branch) return;
       sign.update(stateOf(branch));
-      const found = problems(branch);
+      const found = problems(branch, { blockers: true });
       setText(summary, `${words(stateOf(branch))} · ${found.length === 0 ? "no problems" : `${found.length} ${found.length === 1 ? "problem" : "problems"}`}`);
       const key = JSON.stringify(found);
       if (list.dataset.key !== key) {

@@ -32,6 +32,7 @@ fn is_unset(section: &str, line: &str) -> bool {
     const RULE: [&str; 7] =
         ["table", "filter", "query", "update", "lease_secs", "attempts_column", "max_attempts"];
     const HANDLER: [&str; 8] = ["argv", "cwd", "env", "env_pass", "url", "headers", "headers_file", "actor"];
+    const PLAN: [&str; 5] = ["argv", "columns", "cwd", "env", "env_pass"];
     const PRODUCER: [&str; 3] = ["queues", "job_types", "custom"];
     const ON_COMPLETE: [&str; 3] = ["argv", "url", "headers_file"];
     let Some((key, _)) = line.split_once(" = ") else { return false };
@@ -43,6 +44,7 @@ fn is_unset(section: &str, line: &str) -> bool {
         "catalog" => &CATALOG,
         "catalog.rule" => &RULE,
         "catalog.rule.handler" => &HANDLER,
+        "catalog.rule.plan" => &PLAN,
         "catalog.rule.claim.set" | "catalog.rule.done" | "catalog.rule.fail" | "catalog.rule.dead" => {
             return true;
         }
