@@ -81,11 +81,11 @@ enum Command {
     ///
     /// Example: orchestrator as nixpkgs-update-supervisor queue.db fetchers/ worker.sock
     As {
-        /// Serve the admin endpoint on this loopback address, e.g. 127.0.0.1:7117 [default: no TCP port]; a busy port is only a
-        /// warning
+        /// Serve the admin endpoint on this loopback address, e.g. 127.0.0.1:7117 [default: no TCP port]; if it is in use, the
+        /// program starts with a warning
         #[arg(long, value_name = "ADDR")]
         admin: Option<String>,
-        /// Set one key of the configuration that the command line results in, e.g. `--set queue.hold_secs=3600`; repeatable
+        /// Set one key of the configuration that is made from this command line, e.g. `--set queue.hold_secs=3600`; repeatable
         // The top level has an argument with the id `set`, whose values would be added.
         #[arg(long = "set", id = "drop_in_set", global = true, value_name = "SECTION.KEY=VALUE")]
         sets: Vec<String>,
@@ -110,7 +110,7 @@ enum ConfigCommand {
     ///
     /// Example: orchestrator config print --config /etc/orchestrator/orchestrator.toml
     Print(RunArguments),
-    /// Write a commented configuration in place of another program, with the values of its configuration or unit file
+    /// Write a commented configuration that replaces another program's, with the values of its configuration or unit file
     ///
     /// Example: orchestrator config init --for fproducer --from /etc/tanglenomicon/config.yaml --output producer.toml
     Init(InitArguments),

@@ -35,9 +35,9 @@ Exit codes:
   1    failed for a reason that no other code describes
   2    the command line is invalid
   3    the running instance is unreachable
-  4    the child or its command does not exist
+  4    the child does not exist, or has no such command
   5    the running instance refused the request
-  6    the response or its confirmation did not arrive in time; the command may still take effect
+  6    no response, or no confirmation of the effect, arrived in time; the command may still take effect
   70   the root supervisor gave up
   78   the configuration, or a resource that it names, prevents the start
   137  a second signal ended the program before it finished queued work";

@@ -103,7 +103,7 @@ pub enum ProvenanceCommand {
         #[command(flatten)]
         swh: SwhConfig,
     },
-    /// Print all paths, one JSON object per line
+    /// Print all locations (paths of contents in directories), one JSON object per line
     ///
     /// With MongoDB, which stores no locations, these are the paths of relations; a path may appear more
     /// than once.
@@ -115,7 +115,7 @@ pub enum ProvenanceCommand {
     },
     /// Show the dead letters: permanently refused rows with the reason, latest first
     ///
-    /// Works with the embedded transport. With RabbitMQ, read them from the queue
+    /// Works with provenance.transport = "embedded". With RabbitMQ, read them from the queue
     /// orchestrator.provenance.dead_letter. Corrected rows can be imported again.
     ///
     /// Example: orchestrator provenance dead-letters --limit 10

@@ -16,7 +16,7 @@ const CONSOLE: &str = "queue/queue_console";
 /// Inspect and control the queue
 #[derive(Debug, Clone, Subcommand)]
 pub enum QueueCommand {
-    /// List the runs of all fetchers, with their numbers of rows
+    /// List the runs of all fetchers (a run is a fetcher file), with the number of rows of each
     ///
     /// Example: orchestrator queue ls
     Ls {
@@ -33,14 +33,14 @@ pub enum QueueCommand {
         #[command(flatten)]
         form: OutputFormat,
     },
-    /// Show the numbers of rows, groups and paths, and whether the queue is paused
+    /// Show the numbers of rows and of ready, held and running jobs, and whether the queue is paused
     ///
     /// Example: orchestrator queue stats --json
     Stats {
         #[command(flatten)]
         form: OutputFormat,
     },
-    /// Show what waits, runs and was tried for an attribute path
+    /// Show the waiting job, the running job and the past attempts of an attribute path
     ///
     /// Example: orchestrator queue show python3Packages.requests
     Show {
@@ -80,7 +80,7 @@ pub enum QueueCommand {
         #[command(flatten)]
         form: OutputFormat,
     },
-    /// List jobs that are in a fetcher file and were not tried for long
+    /// List jobs of the fetcher files that were not handed out for some days
     ///
     /// Example: orchestrator queue stale --days 30
     Stale {
@@ -103,7 +103,7 @@ pub enum QueueCommand {
         #[command(flatten)]
         form: OutputFormat,
     },
-    /// Make a job available again and end its hold; its worker is not stopped
+    /// Make a job available again, even if a worker has it; the worker is not stopped
     ///
     /// Example: orchestrator queue requeue python3Packages.requests
     Requeue {

@@ -40,7 +40,7 @@ pub struct ProbeArguments {
 /// Arguments of `play`.
 #[derive(Debug, Clone, Args)]
 pub struct PlayArguments {
-    /// Dump (.cbors) or raw capture
+    /// Dump (.cbors), or raw capture (ZeroMQ messages of a source, without times)
     file: PathBuf,
     /// Address of this machine to which receivers connect, e.g. tcp://0.0.0.0:9999
     #[arg(long, value_name = "ADDRESS")]
@@ -51,7 +51,7 @@ pub struct PlayArguments {
     /// Type of the socket; default: that of the source's protocol, push for a raw capture
     #[arg(long, value_enum)]
     socket: Option<PlaySocket>,
-    /// full, recorded, or a rate such as 1000/s
+    /// Speed: full (as fast as possible), recorded (that of the dump), or a rate such as 1000/s
     #[arg(long, default_value = "full")]
     pace: String,
 }

@@ -11,6 +11,7 @@
 //! deleted or replaced, a planned restart opens it again, at no cost to the restart intensity.
 
 mod blockers;
+mod checkpoints;
 mod replaced;
 mod stopped;
 mod waiting;
@@ -55,12 +56,6 @@ const NOTICE_WAIT: Duration = Duration::from_millis(100);
 const CHECK_FILES_INTERVAL: Duration = Duration::from_secs(1);
 /// Idle time after which the write-ahead log is truncated.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Pages in the write-ahead log that start a checkpoint (32 MiB). Fewer reduce the ingest rate by a
-/// tenth, more make no difference (measured).
-const CHECKPOINT_PAGES: u64 = 8_192;
-/// Pages written before the next checkpoint if the log could not be reused because of a reader or
-/// an error.
-const RETRY_PAGES: u64 = 1_024;
 
 /// Minimum pause for other processes that write. Shorter sleeps are mostly overhead.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
@@ -125,7 +120,7 @@ impl QueueStore {
             group: GroupCommit::new(),
             requests,
             ingest,
-            checkpoint_at: CHECKPOINT_PAGES,
+            checkpoint_at: checkpoints::CHECKPOINT_PAGES,
             idle: false,
             check_files_at: Instant::now() + CHECK_FILES_INTERVAL,
             pause_owed: Duration::ZERO,
@@ -343,41 +338,6 @@ impl Incarnation<'_> {
             self.metrics.paused.add(u64::try_from(self.pause_owed.as_millis()).unwrap_or(u64::MAX));
             self.pause_owed = Duration::ZERO;
         }
-    }
-
-    /// Starts a checkpoint when the write-ahead log has [`CHECKPOINT_PAGES`], and again after each
-    /// [`RETRY_PAGES`]. The housekeeper moves most pages while the store continues, and the store moves
-    /// the rest between two turns. Idle time, a stop and a full disk also start one.
-    fn schedule_checkpoint(&mut self) {
-        let pages = self.wal_pages.load(Relaxed);
-        self.metrics.wal.set(pages);
-        let before = self.spec.wal_state.pages.swap(pages, Relaxed);
-        if pages < before {
-            self.checkpoint_at = CHECKPOINT_PAGES;
-        }
-        let wal_state = &self.spec.wal_state;
-        if pages < self.checkpoint_at
-            || wal_state.final_pass_due.load(Relaxed)
-            || wal_state.checkpoint_running.swap(true, Relaxed)
-        {
-            return;
-        }
-        self.checkpoint_at = pages + RETRY_PAGES;
-        if self.spec.chores.tell(Chore::Checkpoint).is_err() {
-            // The inbox is full of operators' questions.
-            wal_state.checkpoint_running.store(false, Relaxed);
-        }
-    }
-
-    /// Moves the last pages of the log in place of a background turn, so that workers do not wait
-    /// for both.
-    fn final_checkpoint(&mut self) {
-        self.spec.wal_state.final_pass_due.store(false, Relaxed);
-        if let Err(error) = self.store.checkpoint_final() {
-            tracing::warn!(%error, "checkpoint failed: the write-ahead log is kept until the next one");
-        }
-        self.checkpoint_at = self.wal_pages.load(Relaxed) + RETRY_PAGES;
-        self.group.end_background_turn();
     }
 
     /// Truncates the write-ahead log, so that a plain copy of the database is complete.

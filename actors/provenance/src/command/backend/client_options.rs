@@ -14,20 +14,20 @@ pub(crate) struct ClientOptions {
     /// batch_size]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) batch: Option<u32>,
-    /// Minimum time-out, in seconds, of a chunk (rows sent together); until then, an unconfirmed chunk is
-    /// sent again, except with --swh-config [default: no repetition; with --swh-config: wait_min of the
-    /// file]
+    /// Minimum time to wait for the confirmation of a chunk (rows sent together), in seconds. Without --swh-config,
+    /// an unconfirmed chunk is sent again until this time ends [default: no repetition; with --swh-config: wait_min
+    /// of the file]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(super) wait_min_secs: Option<u32>,
-    /// Time-out for each message of a chunk, if the sum exceeds --wait-min-secs [default: 0; with
-    /// --swh-config: wait_per_batch of the file]
+    /// Time to wait for each message of a chunk, in seconds. The time-out of a chunk is the sum for its messages, but
+    /// at least --wait-min-secs [default: 0; with --swh-config: wait_per_batch of the file]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=86_400))]
     pub(super) wait_per_batch_secs: Option<u32>,
     /// Maximum number of unacknowledged responses; only with --swh-config [default: its prefetch_count]
     #[arg(long, value_name = "N", requires = "swh_config", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(super) prefetch: Option<u16>,
-    /// first_byte or first_hex_digit: part of the identifier that selects a row's range; only with
-    /// --swh-config; the same for all clients of a store [default: first_byte]
+    /// Part of the identifier that selects the range of a row: first_byte or first_hex_digit. Only with --swh-config.
+    /// All clients of a store must use the same [default: first_byte]
     #[arg(long, value_name = "ROUTING", requires = "swh_config", value_parser = routing)]
     pub(super) routing: Option<Routing>,
 }
