@@ -2,12 +2,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::Incarnation;
+use super::{CHECKPOINT_PAGES, Incarnation};
 use crate::messages::Chore;
 
-/// Pages in the write-ahead log that start a checkpoint (32 MiB). Fewer reduce the ingest rate by a
-/// tenth, more make no difference (measured).
-pub(super) const CHECKPOINT_PAGES: u64 = 8_192;
 /// Pages written before the next checkpoint if the log could not be reused because of a reader or
 /// an error.
 const RETRY_PAGES: u64 = 1_024;
