@@ -69,7 +69,8 @@ pub(crate) enum ClientCommand {
         #[command(flatten)]
         format: OutputFormat,
     },
-    /// Show the last crashes of each child: panic or fault, position, message type, events and metrics before it
+    /// Show the last crashes of each child: panic or fault, position in the source, message type, events and
+    /// metrics before it
     ///
     /// Example: orchestrator crashes queue/queue_store
     Crashes {

@@ -17,7 +17,7 @@ const DEFAULT_URL: &str = "http://127.0.0.1:7117";
 
 /// Options that select the running instance.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Connection to a running instance")]
+#[command(next_help_heading = "Connection to a running instance, for commands that need one")]
 pub(crate) struct Target {
     /// Connect to the admin endpoint at this URL [env: ORCHESTRATOR_URL] [default: http://127.0.0.1:7117]
     #[arg(long, global = true, value_name = "URL", conflicts_with = "socket")]

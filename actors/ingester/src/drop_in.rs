@@ -57,7 +57,7 @@ pub struct Arguments {
     /// Address of the source, e.g. tcp://detector:9999 [env: UPSTREAM_URL]
     #[arg(short, long)]
     upstream_url: Option<String>,
-    /// Name of the stream [env: INGESTER_STREAMS]
+    /// Name of the stream; the variable is a JSON list, e.g. '["eiger"]' [env: INGESTER_STREAMS]
     #[arg(short, long)]
     name: Option<String>,
 }
@@ -74,7 +74,7 @@ pub struct HttpArguments {
     /// Port to listen on for HTTP posts
     #[arg(short, long)]
     port: u16,
-    /// Name of the stream [env: INGESTER_STREAMS]
+    /// Name of the stream; the variable is a JSON list, e.g. '["eiger"]' [env: INGESTER_STREAMS]
     #[arg(short, long)]
     name: Option<String>,
 }

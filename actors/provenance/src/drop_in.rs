@@ -23,7 +23,7 @@ const FILE: &str = "SWH_CONFIG_FILENAME";
 /// Programs that this subsystem replaces.
 #[derive(Debug, Clone, Subcommand)]
 pub enum DropIn {
-    /// Replace the RabbitMQ server of Software Heritage's provenance storage
+    /// Run in place of the server of Software Heritage's provenance storage, which takes its requests from RabbitMQ
     ///
     /// Reads the YAML file that the environment variable SWH_CONFIG_FILENAME names.
     SwhProvenanceServer(Arguments),

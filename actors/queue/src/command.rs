@@ -33,7 +33,7 @@ pub enum QueueCommand {
         #[command(flatten)]
         form: OutputFormat,
     },
-    /// Show the numbers of rows and of ready, held and running jobs, and whether the queue is paused
+    /// Show the numbers of rows and of jobs that are ready, held (their attribute path is in flight) or in flight
     ///
     /// Example: orchestrator queue stats --json
     Stats {

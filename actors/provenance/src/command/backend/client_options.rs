@@ -26,7 +26,8 @@ pub(crate) struct ClientOptions {
     /// Maximum number of unacknowledged responses; only with --swh-config [default: its prefetch_count]
     #[arg(long, value_name = "N", requires = "swh_config", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(super) prefetch: Option<u16>,
-    /// Part of the identifier that selects the range of a row: first_byte or first_hex_digit. Only with --swh-config.
+    /// Part of the identifier that selects a row's range (one of 16 parts of the hash space): first_byte or
+    /// first_hex_digit. Only with --swh-config.
     /// All clients of a store must use the same [default: first_byte]
     #[arg(long, value_name = "ROUTING", requires = "swh_config", value_parser = routing)]
     pub(super) routing: Option<Routing>,
