@@ -19,7 +19,7 @@ mod topology;
 mod version;
 
 use anyhow::Result;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
 use orchestrator_admin::Binding;
 use orchestrator_subsystem::{
     ConfigArguments, OriginalContext,
@@ -36,9 +36,10 @@ use crate::{
 
 /// Run a queue, a provenance storage, an ingester, a producer and a catalog agent in one supervised process.
 ///
-/// Without a command, run the configured subsystems. `orchestrator tree` shows the children of the running instance.
+/// Without a command, run the configured subsystems. `orchestrator tree` shows the children (supervised parts) of the running
+/// instance.
 #[derive(Debug, Parser)]
-#[command(disable_version_flag = true, subcommand_precedence_over_arg = true, after_help = ExitCode::TABLE)]
+#[command(disable_version_flag = true, after_help = ExitCode::TABLE)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
@@ -63,6 +64,13 @@ struct RunArguments {
     only: Option<String>,
 }
 
+impl RunArguments {
+    /// Tells whether the command line has one of these arguments.
+    fn is_given(&self) -> bool {
+        !self.config.config.is_empty() || !self.config.set.is_empty() || self.only.is_some()
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the configured subsystems (the default)
@@ -77,7 +85,7 @@ enum Command {
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
-    /// Replace another program and accept its command line
+    /// Run in place of another program, with that program's command line
     ///
     /// Example: orchestrator as nixpkgs-update-supervisor queue.db fetchers/ worker.sock
     As {
@@ -125,6 +133,11 @@ fn main() -> std::process::ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return report_usage_error(&error),
     };
+    if arguments.command.is_some() && arguments.run.is_given() {
+        let text =
+            "--config, --set and --only follow the command, for example `orchestrator check --only queue`";
+        return report_usage_error(&Arguments::command().error(ErrorKind::ArgumentConflict, text));
+    }
     if arguments.version {
         return print(Ok(if arguments.verbose { version::long() } else { version::short() })).into();
     }

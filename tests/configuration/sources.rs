@@ -37,3 +37,23 @@ fn configured_sections_run_and_the_default_is_queue_and_admin() {
     assert_eq!(subsystems(&["--only", "queue", "--set", "queue.hold_secs=1"]), ["queue"]);
     assert_eq!(subsystems(&["--only", "queue", "--set", "admin.listen=\"\""]), ["admin", "queue"]);
 }
+
+#[test]
+fn the_value_of_an_option_may_have_the_name_of_a_command() {
+    let env = env();
+    let mut command = env.bare_command();
+    command.args(["--only", "queue", "--set", "queue.nonsense=1"]);
+    assert_eq!(Instance::spawn(command).wait().code(), Some(78), "`queue` is no command here");
+    assert!(env.log().contains("queue.nonsense"), "{}", env.log());
+}
+
+#[test]
+fn options_of_a_command_are_refused_before_it() {
+    for arguments in
+        [["--only", "queue", "check"], ["--config", "x.toml", "tree"], ["--set", "a.b=1", "demo"]]
+    {
+        let (code, out, err) = env().cli(&arguments);
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {err}");
+        assert!(err.contains("follow the command"), "{err}");
+    }
+}
