@@ -54,6 +54,7 @@ export function crashReports(path) {
       if (key === fetched) return;
       fetched = key;
       get(`/v1/crashes/${encode(path)}`).then((answer) => {
+        if (key !== fetched) return;
         const own = answer.crashes.filter((report) => report.path === path);
         note.textContent = own.length ? "The last 10 panics and faults, the newest first." : "The child has not crashed.";
         keyed(list, known, own, (report) => report.number, crash);

@@ -15,9 +15,12 @@ const CRASHES_PER_CHILD: usize = 10;
 /// Most memory of all reports, in bytes, and the most JSON of one answer.
 const LOG_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Log of the last 10 crashes of each child, in at most 4 MiB. Clones share it.
+/// Log of the last 10 crashes of each child, in at most 4 MiB, and 512 KiB of resolved addresses. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct CrashLog(Arc<Mutex<Log>>);
+pub struct CrashLog {
+    log: Arc<Mutex<Log>>,
+    resolver: Arc<Mutex<Resolver>>,
+}
 
 #[derive(Debug, Default)]
 struct Log {
@@ -47,7 +50,7 @@ impl CrashLog {
     pub(crate) fn record(&self, report: CrashReport, frames: Frames) {
         let mut crash = Crash { report, frames, bytes: 0 };
         crash.report.limit_events();
-        let mut log = self.0.lock();
+        let mut log = self.log.lock();
         log.last += 1;
         crash.report.number = log.last;
         let same = |other: &&Crash| other.report.path == crash.report.path;
@@ -63,7 +66,7 @@ impl CrashLog {
 
     /// Reports to which [`CrashLog::add_samples`] has added none yet: number, path and time in milliseconds since 1970.
     pub fn without_samples(&self) -> Vec<(u64, String, u64)> {
-        let log = self.0.lock();
+        let log = self.log.lock();
         // Samples are added in order, so the search ends early.
         let missing = log.crashes.iter().rev().take_while(|crash| crash.report.samples.is_none());
         let mut missing: Vec<_> = missing
@@ -76,7 +79,7 @@ impl CrashLog {
 
     /// Adds the samples of the minute before to the report with this number, if it is still kept.
     pub fn add_samples(&self, number: u64, samples: Samples) {
-        let mut log = self.0.lock();
+        let mut log = self.log.lock();
         let Ok(at) = log.crashes.binary_search_by_key(&number, |crash| crash.report.number) else { return };
         let crash = &mut log.crashes[at];
         let before = crash.bytes;
@@ -90,11 +93,11 @@ impl CrashLog {
     /// number of older ones. It reads debug information, so it must not be called on an arbiter.
     pub fn reports(&self, path: &str, limit: usize) -> (Vec<CrashReport>, usize) {
         let (all, found): (usize, Vec<Crash>) = {
-            let log = self.0.lock();
+            let log = self.log.lock();
             let of_branch = log.crashes.iter().rev().filter(|crash| is_in_branch(&crash.report.path, path));
             (of_branch.clone().count(), of_branch.take(limit).cloned().collect())
         };
-        let (mut resolver, mut room) = (Resolver::default(), LOG_BYTES_MAX);
+        let (mut resolver, mut room) = (self.resolver.lock(), LOG_BYTES_MAX);
         let complete = |Crash { mut report, frames, .. }: Crash| {
             report.add_backtrace(resolver.lines(&frames));
             report
@@ -106,6 +109,7 @@ impl CrashLog {
             fits
         };
         let reports: Vec<_> = found.into_iter().map(complete).take_while(fits).collect();
+        resolver.free_debug_information();
         let older = all - reports.len();
         (reports, older)
     }

@@ -1,11 +1,13 @@
 //! Stack of a panic. The hook stores addresses only; functions and lines are resolved when a report is read.
 
-use std::{collections::HashMap, fmt::Write, path::Path, rc::Rc};
+use std::{collections::HashMap, fmt::Write, path::Path, sync::Arc};
 
 use crate::text::sanitize;
 
 /// Most addresses of one stack. They include about twenty of the panic itself and of the runtime.
 const FRAMES_MAX: usize = 128;
+/// Most memory of resolved addresses, in bytes.
+const KNOWN_BYTES_MAX: usize = 512 * 1024;
 
 /// Name of the function that begins a panic.
 const PANIC: &str = "rust_begin_unwind";
@@ -36,33 +38,53 @@ impl Frames {
     }
 }
 
-/// Resolver of addresses. Reads debug information, so it blocks; it frees that memory when it is dropped.
-#[derive(Default)]
+/// Resolver of addresses. It keeps the lines of the addresses that it has resolved, so that equal stacks are resolved once.
+#[derive(Debug, Default)]
 pub(crate) struct Resolver {
-    known: HashMap<usize, Rc<[String]>>,
+    known: HashMap<usize, Arc<[String]>>,
+    /// Memory of `known`, in bytes.
+    bytes: usize,
+    /// True if debug information has been read since it was last freed.
+    has_read: bool,
 }
 
 impl Resolver {
-    /// Returns a line for each function of the child's code, the innermost first: `function at file:line`.
+    /// Returns a line for each function of the child's code, the innermost first: `function at file:line`. Reads debug information
+    /// for addresses that are not known yet, so it blocks.
     pub(crate) fn lines(&mut self, frames: &Frames) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for address in &frames.0 {
-            lines.extend(self.known.entry(*address).or_insert_with(|| resolve(*address)).iter().cloned());
+            lines.extend(self.resolve_once(*address).iter().cloned());
         }
         trim(lines, frames.0.len() == FRAMES_MAX)
     }
-}
 
-impl Drop for Resolver {
-    fn drop(&mut self) {
-        if !self.known.is_empty() {
+    fn resolve_once(&mut self, address: usize) -> Arc<[String]> {
+        if let Some(lines) = self.known.get(&address) {
+            return lines.clone();
+        }
+        self.has_read = true;
+        let lines = resolve(address);
+        let bytes = 64 + lines.iter().map(|line| size_of::<String>() + line.len()).sum::<usize>();
+        if self.bytes + bytes > KNOWN_BYTES_MAX {
+            self.known.clear();
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        self.known.insert(address, lines.clone());
+        lines
+    }
+
+    /// Frees the debug information. The known lines stay.
+    pub(crate) fn free_debug_information(&mut self) {
+        if std::mem::take(&mut self.has_read) {
             backtrace::clear_symbol_cache();
         }
     }
 }
 
 /// Returns the functions at an address; several if calls are inlined.
-fn resolve(address: usize) -> Rc<[String]> {
+fn resolve(address: usize) -> Arc<[String]> {
     let mut lines = Vec::new();
     backtrace::resolve(std::ptr::without_provenance_mut(address), |symbol| {
         let name = symbol.name().map(|name| format!("{name:#}"));
@@ -113,6 +135,17 @@ mod tests {
         let lines = Resolver::default().lines(&deep(2));
         assert!(lines.iter().filter(|line| line.contains("frames::tests::deep")).count() >= 3, "{lines:#?}");
         assert!(lines.iter().any(|line| line.contains("frames.rs:")), "{lines:#?}");
+    }
+
+    #[test]
+    fn an_equal_stack_is_resolved_without_debug_information() {
+        let mut resolver = Resolver::default();
+        let frames = deep(2);
+        let first = resolver.lines(&frames);
+        assert!(resolver.has_read);
+        resolver.free_debug_information();
+        assert_eq!(resolver.lines(&frames), first);
+        assert!(!resolver.has_read && resolver.bytes <= KNOWN_BYTES_MAX);
     }
 
     #[test]

@@ -96,16 +96,16 @@ fn all_reports_take_4_mib_at_most_and_the_oldest_go_first() {
         log.record(report(&format!("o/{number}"), &"x".repeat(512)), Frames::capture());
         log.add_samples(number + 1, samples(12));
     }
-    let bytes = log.0.lock().bytes;
+    let bytes = log.log.lock().bytes;
     assert!(bytes <= LOG_BYTES_MAX && bytes > LOG_BYTES_MAX * 9 / 10, "{bytes}");
-    let counted: usize = log.0.lock().crashes.iter().map(|crash| crash.bytes).sum();
+    let counted: usize = log.log.lock().crashes.iter().map(|crash| crash.bytes).sum();
     assert_eq!(bytes, counted);
-    assert_eq!(log.0.lock().crashes.back().map(|crash| crash.report.number), Some(1_000));
+    assert_eq!(log.log.lock().crashes.back().map(|crash| crash.report.number), Some(1_000));
     let (reports, older) = log.reports("o", usize::MAX);
-    assert_eq!(reports.len() + older, log.0.lock().crashes.len());
+    assert_eq!(reports.len() + older, log.log.lock().crashes.len());
     assert_eq!(reports[0].number, 1_000);
     let json: usize = reports.iter().map(CrashReport::bytes).sum();
     assert!(json <= LOG_BYTES_MAX, "{json}");
     log.add_samples(1, samples(1));
-    assert_eq!(log.0.lock().bytes, bytes, "samples of a dropped report are ignored");
+    assert_eq!(log.log.lock().bytes, bytes, "samples of a dropped report are ignored");
 }
