@@ -95,13 +95,29 @@ fn a_database_of_the_original_is_taken_over_with_its_jobs_in_flight() {
     let shown = answer(&site, &["show", "alpha"]);
     let group = &shown["waiting"][0];
     assert_eq!((&group["position"], &group["held_until"]), (&Value::Null, &shown["in_flight"]["held_until"]));
-    assert_eq!(answer(&site, &["show", "bravo"])["attempts"], json!([]));
+    let bravo = answer(&site, &["show", "bravo"])["attempts"][0].clone();
+    assert_eq!(
+        (&bravo["started"], &bravo["finished"], &bravo["exit_code"]),
+        (&json!(5), &json!(6), &json!(9))
+    );
 
-    site.worker().done("alpha", 7);
-    let attempts = answer(&site, &["show", "alpha"])["attempts"].clone();
-    assert_eq!(column(&attempts, "exit_code"), [7]);
-    assert_eq!(column(&attempts, "fetcher"), [Value::Null], "another program handed it out");
-    assert_eq!(attempts, answer(&site, &["failed"]));
+    let mut worker = site.worker();
+    worker.done("alpha", 7);
+    let mut alpha = answer(&site, &["show", "alpha"])["attempts"].clone();
+    assert_eq!(column(&alpha, "exit_code"), [7]);
+    assert_eq!(column(&alpha, "fetcher"), [Value::Null], "another program handed it out");
+    assert_eq!(answer(&site, &["failed"]), json!([alpha[0], bravo]));
+
+    // A later attempt keeps the end of the one before.
+    while worker.ready() != Reply::NoJobs {}
+    assert_eq!(answer(&site, &["show", "alpha"])["attempts"][1], alpha[0].take());
+    worker.done("alpha", 8);
+    let alpha = answer(&site, &["show", "alpha"])["attempts"].clone();
+    assert_eq!(
+        (column(&alpha, "exit_code"), &alpha[0]["fetcher"]),
+        (vec![json!(8), json!(7)], &json!("demo"))
+    );
+    assert_eq!(answer(&site, &["failed"]), json!([alpha[0], alpha[1], bravo]));
 }
 
 #[test]
@@ -113,14 +129,19 @@ fn the_newest_attempts_are_kept_within_the_limit() {
     while reply != Reply::NoJobs {
         reply = worker.done(reply.attr_path(), 1);
     }
-    assert_eq!(column(&answer(&site, &["failed"]), "attr_path").len(), 3);
+    assert_eq!(site.database().rows("SELECT count(*) FROM orchestrator_attempt"), ["3"]);
+    let connections = column(&answer(&site, &["failed"]), "connection");
+    assert_eq!(connections.iter().filter(|name| name.is_string()).count(), 3, "the log has the ends of all");
     assert!(instance.terminate().success());
     let without = site.set("queue.attempts=0");
     let _instance = without.start();
     without.write("demo.2.txt", "a 1\n");
     without.database().expect("SELECT count(*) FROM queue WHERE fetcher_run_started = 2", &["1"]);
     assert_eq!(without.worker().ready().attr_path(), "a");
-    assert_eq!(answer(&without, &["failed"]), json!([]));
+    assert_eq!(
+        column(&answer(&without, &["failed"]), "fetcher"),
+        [Value::Null, Value::Null, Value::Null, Value::Null]
+    );
     assert_eq!(without.database().rows("SELECT count(*) FROM orchestrator_attempt"), ["0"]);
     assert_eq!(column(&answer(&without, &["in-flight"]), "connection"), [Value::Null]);
 }

@@ -59,17 +59,20 @@ const WRONG_GROUPS: &str = "
 
 /// Query of attempts that contradict the log, in a database that no other program has written to.
 ///
-/// The last attempt of a path is its log row, and only the last one is in flight.
+/// The last attempt of a path is that of its log row, only the last one is in flight, and each knows the end of the one before.
 const WRONG_ATTEMPTS: &str = "
-    WITH last AS (
-        SELECT attr_path, started, finished, exit_code, row_number() OVER (
-            PARTITION BY attr_path ORDER BY started DESC, handout_id DESC) AS place FROM orchestrator_attempt)
-    SELECT 'no attempt', log.* FROM log LEFT JOIN last ON last.attr_path = log.attr_path AND place = 1
-        WHERE last.started IS NOT log.started OR last.finished IS NOT log.finished OR last.exit_code IS NOT log.exit_code
-    UNION ALL SELECT 'no log row', attr_path, started, finished, exit_code FROM last
-        WHERE place = 1 AND attr_path NOT IN (SELECT attr_path FROM log)
-    UNION ALL SELECT 'incomplete', attr_path, started, finished, exit_code FROM last
-        WHERE (finished IS NULL) <> (exit_code IS NULL) OR (place > 1 AND finished IS NULL)";
+    WITH chain AS (
+        SELECT *, row_number() OVER (PARTITION BY attr_path ORDER BY started DESC, handout_id DESC) AS place,
+            lag(started) OVER (PARTITION BY attr_path ORDER BY started, handout_id) AS before
+        FROM orchestrator_attempt),
+    last AS (SELECT attr_path, started FROM chain WHERE place = 1)
+    SELECT 'no attempt', log.* FROM log LEFT JOIN last USING (attr_path) WHERE last.started IS NOT log.started
+    UNION ALL SELECT 'no log row', attr_path, started, NULL, NULL FROM last
+        WHERE attr_path NOT IN (SELECT attr_path FROM log)
+    UNION ALL SELECT 'incomplete', log.* FROM log WHERE (finished IS NULL) <> (exit_code IS NULL)
+    UNION ALL SELECT 'wrong previous', attr_path, previous_started, previous_finished, previous_exit_code FROM chain
+        WHERE previous_started IS NOT before
+            OR (before IS NULL) <> (previous_finished IS NULL) OR (before IS NULL) <> (previous_exit_code IS NULL)";
 
 /// Checks that the attempts agree with the log, unless another program has written to it.
 ///

@@ -84,9 +84,9 @@ pub struct Attempt {
     pub finished: Option<i64>,
     /// Exit code that the worker reported.
     pub exit_code: Option<i64>,
-    /// Fetcher of the job; None if another program handed it out.
+    /// Fetcher of the job; None if another program handed it out, or if the attempt is not kept any more.
     pub fetcher: Option<String>,
-    /// Name of the worker's connection; None if another program handed the job out.
+    /// Name of the worker's connection; None as for the fetcher.
     pub connection: Option<String>,
 }
 

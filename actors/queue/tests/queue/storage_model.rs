@@ -286,8 +286,9 @@ impl World {
         let log = "SELECT format('%s %d %s %s', attr_path, started, ifnull(finished, '-'), ifnull(exit_code, '-')) FROM log";
         assert_eq!(read(log), self.model.log_as_text(), "log");
         let attempts =
-            "SELECT format('%s %d %d %s %s %s', attr_path, started, handout_id, ifnull(fetcher, '-'),
-                            ifnull(finished, '-'), ifnull(exit_code, '-')) FROM orchestrator_attempt";
+            "SELECT format('%s %d %d %s %s %s %s', attr_path, started, handout_id, ifnull(fetcher, '-'),
+                            ifnull(previous_started, '-'), ifnull(previous_finished, '-'),
+                            ifnull(previous_exit_code, '-')) FROM orchestrator_attempt";
         assert_eq!(read(attempts), self.model.attempts_as_text(), "attempts");
         let bumps = "SELECT attr_path FROM orchestrator_bump WHERE handout_id IS NULL";
         assert_eq!(read(bumps), self.model.bumps_as_text(), "bumps");

@@ -37,17 +37,9 @@ pub(super) fn dispatch(
     view.bumps.use_up(conn, attr_path, handout)?;
     let View { runs, attempts, limited, .. } = view;
     limited.begin(conn, attr_path, runs.name(key.fetcher_id), now, options.hold_secs)?;
-    attempts.add(
-        conn,
-        &NewAttempt {
-            started: now,
-            attr_path,
-            handout,
-            end: None,
-            fetcher: runs.name(key.fetcher_id),
-            connection: Some(connection),
-        },
-    )?;
+    let fetcher = runs.name(key.fetcher_id);
+    let previous = dispatch.previous;
+    attempts.add(conn, &NewAttempt { started: now, handout, attr_path, fetcher, connection, previous })?;
     let payload = conn
         .prepare_cached(
             "SELECT payload FROM queue WHERE fetcher_run_started = ?1 AND fetcher_id = ?2 AND attr_path = ?3",
@@ -144,7 +136,7 @@ pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> ru
     }
     view.bumps.undone(conn, handout)?;
     attr::save(conn, view, &attr_path, &before, &after)?;
-    view.attempts.remove(conn, &attr_path, dispatch.started, handout)?;
+    view.attempts.remove(conn, dispatch.started, handout)?;
     Ok(true)
 }
 

@@ -108,11 +108,14 @@ pub(super) fn rebuild(conn: &Connection) -> rusqlite::Result<()> {
         "DELETE FROM orchestrator_limited;
          INSERT INTO orchestrator_limited (attr_path, fetcher)
          SELECT attr_path, fetcher FROM (
-             SELECT log.attr_path, (SELECT a.fetcher FROM orchestrator_attempt AS a
-                                    WHERE a.started = log.started AND a.attr_path = log.attr_path
-                                    ORDER BY a.handout_id DESC LIMIT 1) AS fetcher
-             FROM log WHERE log.finished IS NULL)
-         WHERE orchestrator_class(attr_path, fetcher) > 0",
+             SELECT a.attr_path, a.fetcher, max(a.handout_id)
+             FROM orchestrator_attempt AS a CROSS JOIN log
+                 ON log.attr_path = a.attr_path AND log.started = a.started AND log.finished IS NULL
+             GROUP BY a.attr_path)
+         WHERE orchestrator_class(attr_path, fetcher) > 0;
+         INSERT INTO orchestrator_limited (attr_path, fetcher)
+         SELECT attr_path, NULL FROM log WHERE finished IS NULL AND orchestrator_class(attr_path, NULL) > 0
+         ON CONFLICT DO NOTHING",
     )
 }
 

@@ -312,7 +312,6 @@ impl Storage for SqliteStore {
             let mut after = before.clone();
             let (Some(log), true) = (before.log, after.finish(exit_code, now)) else { return Ok(None) };
             attr::save(conn, view, attr_path, &before, &after)?;
-            view.attempts.end(conn, attr_path, log.started, (now, Some(exit_code)))?;
             if options.redeliver_after_lease {
                 handout::forget_attr(conn, attr_path)?;
             }
@@ -347,9 +346,6 @@ impl Storage for SqliteStore {
             let mut after = before.clone();
             let (rows, was_in_flight) = after.requeue(now);
             attr::save(conn, view, attr_path, &before, &after)?;
-            if let (Some(log), true) = (before.log, was_in_flight) {
-                view.attempts.end(conn, attr_path, log.started, (now, log.exit_code))?;
-            }
             handout::forget_attr(conn, attr_path)?;
             Ok(Requeued { rows, was_in_flight })
         })

@@ -49,13 +49,14 @@ CREATE TABLE IF NOT EXISTS orchestrator_handout (
 ) STRICT;
 CREATE TABLE IF NOT EXISTS orchestrator_attempt (
     started integer NOT NULL,
-    attr_path text NOT NULL,
     handout_id integer NOT NULL,
-    finished integer,
-    exit_code integer,
+    attr_path text NOT NULL,
     fetcher text,
-    connection text,
-    PRIMARY KEY (started, attr_path, handout_id)
+    connection text NOT NULL,
+    previous_started integer,
+    previous_finished integer,
+    previous_exit_code integer,
+    PRIMARY KEY (started, handout_id)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS orchestrator_run (
     fetcher_id integer NOT NULL,

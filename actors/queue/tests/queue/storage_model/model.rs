@@ -200,7 +200,7 @@ impl Model {
             Ok(Some(handout)) => {
                 self.handouts.retain(|old| old.attr != handout.attr);
                 let fetcher = self.fetchers[handout.fetcher].clone();
-                self.begin_attempt(&handout.attr, now, id, fetcher);
+                self.begin_attempt(&Handout { id, ..handout.clone() }, now, fetcher);
                 self.use_bump(&handout.attr, id);
                 self.begin_limited(&handout.attr, handout.fetcher, now);
                 self.handouts.push(Handout { id, ..handout });
@@ -282,7 +282,6 @@ impl Model {
     pub(crate) fn finish(&mut self, attr: &str, code: i64, now: i64) -> Option<i64> {
         let (started, _, _) = self.log_of(attr)?;
         self.end_limited(attr);
-        self.end_attempt(attr, started, (now, Some(code)));
         self.set_log(attr, Some((started, Some(now), Some(code))));
         if self.redeliver {
             self.handouts.retain(|handout| handout.attr != attr);
@@ -372,7 +371,6 @@ impl Model {
             Some((started, None, code)) => {
                 self.end_limited(attr);
                 self.set_log(attr, Some((started, Some(now), code)));
-                self.end_attempt(attr, started, (now, code));
                 (rows, true)
             }
             _ => (rows, false),

@@ -1,7 +1,7 @@
 //! Questions about attempts and jobs in flight.
 
 use super::{ANSWER_BYTES_MAX, Inspector, collect_within};
-use crate::storage::{Attempt, FailedAttempts, StorageError};
+use crate::storage::{Attempt, FailedAttempts, LogRow, StorageError};
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 use std::time::Duration;
 
@@ -13,18 +13,16 @@ impl Inspector {
     pub fn in_flight(&mut self, limit: usize, deadline: Duration) -> Result<Vec<Attempt>, StorageError> {
         self.ask("reading the jobs in flight", deadline, |conn, _| {
             let mut statement = conn.prepare_cached(
-                "SELECT l.attr_path, l.started, NULL, NULL, a.fetcher, a.connection
+                "SELECT l.attr_path, l.started, NULL, NULL, a.fetcher, a.connection, max(a.handout_id)
                  FROM (SELECT attr_path, started FROM log WHERE finished IS NULL ORDER BY started, attr_path LIMIT ?1) AS l
                      LEFT JOIN orchestrator_attempt AS a ON a.started = l.started AND a.attr_path = l.attr_path
-                         AND a.handout_id = (SELECT max(handout_id) FROM orchestrator_attempt AS b
-                                             WHERE b.started = l.started AND b.attr_path = l.attr_path)
-                 ORDER BY l.started, l.attr_path",
+                 GROUP BY l.attr_path ORDER BY l.started, l.attr_path",
             )?;
             collect(statement.query([rows(limit)])?)
         })
     }
 
-    /// Returns the latest failed attempts, newest first. Scans the attempts since the given time.
+    /// Returns the latest failed attempts, newest first. Scans the log and the attempts.
     ///
     /// # Errors
     /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
@@ -35,9 +33,19 @@ impl Inspector {
     ) -> Result<Vec<Attempt>, StorageError> {
         self.ask("reading failed attempts", deadline, |conn, _| {
             let mut statement = conn.prepare_cached(
-                "SELECT attr_path, started, finished, exit_code, fetcher, connection FROM orchestrator_attempt
-                 WHERE started >= ?1 AND iif(?2 IS NULL, exit_code <> 0, exit_code = ?2)
-                 ORDER BY started DESC, attr_path DESC, handout_id DESC LIMIT ?3",
+                "WITH ended AS MATERIALIZED (
+                     SELECT attr_path, started, finished, exit_code, 9223372036854775807 AS next FROM log
+                     WHERE started >= ?1 AND iif(?2 IS NULL, exit_code <> 0, exit_code = ?2)
+                     UNION ALL
+                     SELECT attr_path, previous_started, previous_finished, previous_exit_code, handout_id
+                     FROM orchestrator_attempt
+                     WHERE previous_started >= ?1
+                         AND iif(?2 IS NULL, previous_exit_code <> 0, previous_exit_code = ?2)
+                     ORDER BY 2 DESC, 1 DESC, 5 DESC LIMIT ?3)
+                 SELECT e.attr_path, e.started, e.finished, e.exit_code, a.fetcher, a.connection, max(a.handout_id)
+                 FROM ended AS e LEFT JOIN orchestrator_attempt AS a
+                     ON a.started = e.started AND a.attr_path = e.attr_path AND a.handout_id < e.next
+                 GROUP BY e.attr_path, e.next ORDER BY e.started DESC, e.attr_path DESC, e.next DESC",
             )?;
             let since = which.since.unwrap_or(i64::MIN);
             collect(statement.query(params![since, which.exit_code, rows(which.limit)])?)
@@ -45,18 +53,54 @@ impl Inspector {
     }
 }
 
-/// Returns the latest attempts of a path, newest first. The end of one that another program ended
-/// is in the log.
+/// Returns the latest attempts of a path, newest first. The end of an attempt is in the log row, or in the row of the next
+/// attempt. If these know another start, another program handed out the job.
 pub(super) fn of_attr(conn: &Connection, attr_path: &str, limit: usize) -> rusqlite::Result<Vec<Attempt>> {
     let mut statement = conn.prepare_cached(
-        "SELECT a.attr_path, a.started, ifnull(a.finished, l.finished),
-             iif(a.finished IS NULL, l.exit_code, a.exit_code), a.fetcher, a.connection
-         FROM orchestrator_attempt AS a
-             LEFT JOIN log AS l ON l.attr_path = a.attr_path AND l.started = a.started
-         WHERE a.attr_path = ?1
-         ORDER BY a.started DESC, a.handout_id DESC LIMIT ?2",
+        "SELECT attr_path, started, NULL, NULL, fetcher, connection,
+             previous_started, previous_finished, previous_exit_code
+         FROM orchestrator_attempt WHERE attr_path = ?1
+         ORDER BY started DESC, handout_id DESC LIMIT ?2",
     )?;
-    collect(statement.query(params![attr_path, rows(limit)])?)
+    let stored = collect_within(
+        ANSWER_BYTES_MAX,
+        statement.query(params![attr_path, rows(limit)])?,
+        |row| Ok((attempt(row)?, log_row(row, 6)?)),
+        |(attempt, _)| bytes(attempt),
+    )?;
+    let mut last = conn
+        .prepare_cached("SELECT started, finished, exit_code FROM log WHERE attr_path = ?1")?
+        .query_row([attr_path], |row| log_row(row, 0))
+        .optional()?
+        .flatten();
+    let foreign = |log: LogRow| Attempt {
+        attr_path: attr_path.to_owned(),
+        started: log.started,
+        finished: log.finished,
+        exit_code: log.exit_code,
+        fetcher: None,
+        connection: None,
+    };
+    let mut attempts = Vec::with_capacity(stored.len() + 1);
+    for (mut attempt, previous) in stored {
+        match last {
+            Some(log) if log.started == attempt.started => {
+                (attempt.finished, attempt.exit_code) = (log.finished, log.exit_code);
+            }
+            last => attempts.extend(last.map(foreign)),
+        }
+        attempts.push(attempt);
+        last = previous;
+    }
+    attempts.extend(last.map(foreign));
+    attempts.truncate(limit);
+    Ok(attempts)
+}
+
+/// Reads a log row from the columns from `first` on; None if its start is null.
+fn log_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<LogRow>> {
+    let Some(started) = row.get(first)? else { return Ok(None) };
+    Ok(Some(LogRow { started, finished: row.get(first + 1)?, exit_code: row.get(first + 2)? }))
 }
 
 /// Returns the job in flight of a path.
@@ -77,8 +121,11 @@ fn rows(limit: usize) -> i64 {
 }
 
 fn collect(rows: Rows<'_>) -> rusqlite::Result<Vec<Attempt>> {
-    let size = |attempt: &Attempt| attempt.attr_path.len() + attempt.fetcher.as_ref().map_or(0, String::len);
-    collect_within(ANSWER_BYTES_MAX, rows, attempt, size)
+    collect_within(ANSWER_BYTES_MAX, rows, attempt, bytes)
+}
+
+fn bytes(attempt: &Attempt) -> usize {
+    attempt.attr_path.len() + attempt.fetcher.as_ref().map_or(0, String::len)
 }
 
 fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
