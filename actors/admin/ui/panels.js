@@ -40,7 +40,7 @@ function times3(us) {
 }
 
 function bar(p) {
-  const wide = 2 + Math.min(36, Math.log2(Math.max(1, p)) * 1.6);
+  const wide = 2 + Math.min(14, Math.log2(Math.max(1, p)) * 0.6);
   const meter = el("span", { class: "log-bar", "aria-hidden": "true" });
   meter.style.width = `${wide}px`;
   return el("span", {}, meter, micros(p));
