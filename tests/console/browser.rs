@@ -24,6 +24,8 @@ use url::{ParseError, Url};
 /// Deadline of every wait for a page.
 const DEADLINE: Duration = Duration::from_secs(40);
 const DRIVER: &str = "/usr/bin/chromedriver";
+/// Starts of a driver: it exits if the port that it chose for IPv4 is taken for IPv6.
+const DRIVER_STARTS: usize = 10;
 
 /// Process of chromedriver, and the browser's pid, which survives the driver unless the session was closed.
 #[derive(Debug)]
@@ -35,6 +37,13 @@ struct Driver {
 
 impl Driver {
     fn start() -> Self {
+        (0..DRIVER_STARTS).find_map(|_| Self::try_start().ok()).unwrap_or_else(|| {
+            panic!("{DRIVER} exited {DRIVER_STARTS} times: {}", Self::try_start().err().unwrap_or_default())
+        })
+    }
+
+    /// Starts a driver on a port of its choice, or returns its output if it has exited.
+    fn try_start() -> Result<Self, String> {
         let mut process = Command::new(DRIVER)
             .args(["--port=0", "--log-level=SEVERE"])
             .stdin(Stdio::null())
@@ -42,13 +51,21 @@ impl Driver {
             .stderr(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| panic!("{DRIVER}: {error}: ./tests/run installs chromium-driver"));
-        let output = BufReader::new(process.stdout.take().expect("its output"));
-        let port = output
-            .lines()
-            .map_while(Result::ok)
-            .find_map(|line| line.split_once("successfully on port ")?.1.trim_end_matches('.').parse().ok());
-        let address = SocketAddr::from(([127, 0, 0, 1], port.expect("a port")));
-        Self { process, address, browser: None }
+        let mut output = String::new();
+        for line in BufReader::new(process.stdout.take().expect("its output")).lines().map_while(Result::ok) {
+            let port = line.split_once("successfully on port ").map(|(_, port)| port.trim_end_matches('.'));
+            if let Some(port) = port.and_then(|port| port.parse().ok()) {
+                return Ok(Self {
+                    process,
+                    address: SocketAddr::from(([127, 0, 0, 1], port)),
+                    browser: None,
+                });
+            }
+            output += &line;
+            output += "\n";
+        }
+        let _ = process.wait();
+        Err(output)
     }
 }
 
