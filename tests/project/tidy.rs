@@ -240,3 +240,20 @@ fn no_profile_sets_panic() {
     }
     assert_none("a profile sets `panic`: the supervision tree needs unwinding", &offenders);
 }
+
+#[test]
+fn each_test_binary_is_run() {
+    let run = fs::read_to_string(root().join("tests/run")).expect("tests/run");
+    let words: Vec<&str> = run.split([' ', '"', '\n']).collect();
+    let run: BTreeSet<&str> =
+        words.windows(2).filter(|pair| pair[0] == "--test").map(|pair| pair[1]).collect();
+    let binaries: BTreeSet<String> = rust_files()
+        .into_iter()
+        .filter_map(|(path, _)| {
+            let binary = path.strip_suffix("/main.rs")?;
+            let (folder, name) = binary.rsplit_once('/')?;
+            (folder == "tests" || folder.ends_with("/tests")).then(|| name.to_owned())
+        })
+        .collect();
+    assert_eq!(run, binaries.iter().map(String::as_str).collect(), "tests/run names these test binaries");
+}
