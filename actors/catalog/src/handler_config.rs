@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use orchestrator_edge::http::{Target, plain_headers};
+use orchestrator_edge::http::{Target, Webhook, plain_headers};
 use orchestrator_supervise::Recipient;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    edge::handlers::{Actor, AnyHandler, Command, EnvValue, Environment, HandleRow, Webhook},
+    edge::handlers::{Actor, AnyHandler, Command, EnvValue, Environment, HandleRow, REASON_KEPT},
     outcome_kind::ExitCodes,
 };
 
@@ -215,7 +215,8 @@ impl HandlerConfig {
                 headers: plain_headers(&self.headers)?,
                 headers_file: self.headers_file.clone(),
                 timeout,
-                answer_bytes,
+                answer_max: Some(answer_bytes),
+                error_max: REASON_KEPT,
             }),
             HandlerKind::Actor => {
                 let name = self.actor.as_deref().unwrap_or_default();

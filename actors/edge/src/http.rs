@@ -7,6 +7,8 @@ mod headers;
 mod pool;
 #[cfg(feature = "tls")]
 mod target;
+#[cfg(feature = "tls")]
+mod webhook;
 
 use std::{io, time::Duration};
 
@@ -14,13 +16,16 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{HeaderMap, StatusCode};
 
-#[cfg(feature = "tls")]
-pub use self::target::Target;
 pub use self::{
     connection::{Connection, Incoming},
     endpoint::Endpoint,
     headers::{IDEMPOTENCY_KEY, file_headers, plain_headers},
     pool::Pool,
+};
+#[cfg(feature = "tls")]
+pub use self::{
+    target::Target,
+    webhook::{Answer, PostError, Webhook},
 };
 
 /// Body of a request.

@@ -11,7 +11,9 @@ pub use actor::{Actor, HandleRow};
 pub use command::Command;
 pub use environment::{EnvValue, Environment};
 pub use planner::{PlanAnswer, PlanAnswers, Planner};
-pub use webhook::Webhook;
+pub(crate) use webhook::REASON_KEPT;
+
+use orchestrator_edge::http::Webhook;
 
 use crate::handler::{Handler, Outcome, Row, Task};
 

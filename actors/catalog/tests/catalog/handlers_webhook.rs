@@ -11,11 +11,8 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use orchestrator_catalog::{
-    edge::handlers::Webhook,
-    handler::{Handler, Outcome, Row, Task},
-};
-use orchestrator_edge::http::{Target, plain_headers};
+use orchestrator_catalog::handler::{Handler, Outcome, Row, Task};
+use orchestrator_edge::http::{Target, Webhook, plain_headers};
 use orchestrator_harness::{Ermrest, Faktory};
 use serde_json::{Value, json};
 
@@ -27,7 +24,8 @@ fn webhook(url: &str) -> Webhook {
         headers: plain_headers(&["X-Site: beamline".to_owned()]).expect("a header"),
         headers_file: None,
         timeout: Duration::from_secs(60),
-        answer_bytes: 1 << 20,
+        answer_max: Some(1 << 20),
+        error_max: 200,
     }
 }
 

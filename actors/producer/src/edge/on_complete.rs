@@ -31,7 +31,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 enum Receiver {
     Program(Program),
-    Webhook(Webhook),
+    Webhook(Box<Webhook>),
 }
 
 metrics! {
@@ -126,7 +126,9 @@ impl Receiver {
             Some(url) => {
                 let webhook =
                     Webhook::new(url, config.ca_file.as_deref(), config.headers_file.clone(), timeout);
-                webhook.map(Self::Webhook).map_err(|reason| format!("producer.on_complete.{reason}"))
+                webhook
+                    .map(|webhook| Self::Webhook(Box::new(webhook)))
+                    .map_err(|reason| format!("producer.on_complete.{reason}"))
             }
             None => Ok(Self::Program(Program { argv: config.argv.clone(), timeout })),
         }
