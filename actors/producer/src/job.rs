@@ -109,6 +109,13 @@ impl JobWriter {
         })
     }
 
+    /// Returns an upper bound of a job's size, in bytes.
+    pub fn job_bytes_max(&self) -> usize {
+        let common = self.by_tcn.values().map(Vec::len).fold(self.common.len(), usize::max);
+        // The jid, two ids and three numbers, which the key repeats, and what is between them.
+        common + self.custom.len() + 400
+    }
+
     /// Appends `job` as JSON, without a line end.
     pub fn write(&self, job: &Job, to: &mut Vec<u8>) {
         let Pair { root_id, root_tcn, scion_id, scion_tcn, page_size } = job.pair;
@@ -259,6 +266,7 @@ mod tests {
             }
             prop_assert_eq!(read, wanted);
             prop_assert!(!text.contains(['\r', '\n']), "a line end would end the command");
+            prop_assert!(text.len() <= JobWriter::new(&options).unwrap().job_bytes_max());
         }
     }
 }

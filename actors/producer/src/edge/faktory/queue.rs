@@ -1,12 +1,11 @@
 //! [`Queue`] over Faktory: pairs become jobs, spread over the connections.
 
-use std::ops::Range;
-
+use futures_util::future::join_all;
 use orchestrator_supervise::StopToken;
 
 use super::{
     error::{PushError, Pushed},
-    pool::{Faktory, PendingPush},
+    pool::Faktory,
 };
 use crate::{
     batch::Batch,
@@ -24,6 +23,8 @@ const ATTEMPTS: usize = 3;
 pub struct FaktoryQueue {
     faktory: Faktory,
     writer: JobWriter,
+    /// Jobs that certainly fit into one batch.
+    batch_max: usize,
     stop: StopToken,
 }
 
@@ -33,7 +34,9 @@ impl FaktoryQueue {
     /// # Errors
     /// A server would refuse such jobs.
     pub fn new(faktory: Faktory, options: &JobOptions) -> Result<Self, String> {
-        Ok(Self { faktory, writer: JobWriter::new(options)?, stop: StopToken::new() })
+        let writer = JobWriter::new(options)?;
+        let batch_max = (Batch::BYTES_MAX / writer.job_bytes_max()).clamp(1, Batch::JOBS_MAX);
+        Ok(Self { faktory, writer, batch_max, stop: StopToken::new() })
     }
 
     /// Returns a clone that withdraws waiting batches once `stop` is triggered.
@@ -42,19 +45,28 @@ impl FaktoryQueue {
         Self { stop: stop.clone(), ..self.clone() }
     }
 
-    /// Splits a chunk of `pairs` into one batch for each connection. Without a seed all go over one connection, in order.
-    fn split(&self, pairs: usize, seed: Option<JidSeed>) -> Vec<Range<usize>> {
-        let connections = seed.map_or(1, |_| self.faktory.connections());
-        let size = pairs.div_ceil(connections).clamp(1, Batch::JOBS_MAX);
-        (0..pairs).step_by(size).map(|first| first..pairs.min(first + size)).collect()
-    }
-
-    async fn submit(
+    /// Pushes one batch, again under the same jids while the server cannot have received it: the caller would repeat the whole chunk,
+    /// also what other connections have pushed.
+    async fn push_batch(
         &self,
         connection: usize,
         pairs: &[Pair],
         seed: Option<JidSeed>,
-    ) -> Result<PendingPush, QueueError> {
+    ) -> Result<Pushed, PushError> {
+        let mut outcome = self.attempt(connection, pairs, seed).await;
+        for _ in 1..ATTEMPTS {
+            let Err(PushError::NotSent(_)) = outcome else { break };
+            outcome = self.attempt(connection, pairs, seed).await;
+        }
+        outcome
+    }
+
+    async fn attempt(
+        &self,
+        connection: usize,
+        pairs: &[Pair],
+        seed: Option<JidSeed>,
+    ) -> Result<Pushed, PushError> {
         let mut batch = Batch::with_room_for(pairs.len());
         for pair in pairs {
             let jid = match seed {
@@ -62,21 +74,20 @@ impl FaktoryQueue {
                 None => Jid::random(),
             };
             let job = Job { jid, pair: *pair, keyed: seed.is_some() };
-            batch.add(&self.writer, &job).map_err(|full| QueueError::Unavailable(full.to_string()))?;
+            batch.add(&self.writer, &job).map_err(|full| PushError::NotSent(full.to_string()))?;
         }
-        Ok(self.faktory.submit(if seed.is_some() { connection } else { 0 }, batch).await)
-    }
-
-    async fn outcome(&self, mut pending: PendingPush) -> Result<Pushed, PushError> {
+        let stopping = || PushError::NotSent("the process stops".to_owned());
+        let mut pending = tokio::select! {
+            biased;
+            pending = self.faktory.submit(connection, batch) => pending,
+            () = self.stop.cancelled() => return Err(stopping()),
+        };
         tokio::select! {
             biased;
             outcome = &mut pending => return outcome,
             () = self.stop.cancelled() => {}
         }
-        if pending.withdraw() {
-            return Err(PushError::NotSent("the process stops".to_owned()));
-        }
-        pending.await
+        if pending.withdraw() { Err(stopping()) } else { pending.await }
     }
 }
 
@@ -85,29 +96,27 @@ impl Queue for FaktoryQueue {
         self.faktory.info().await.map_err(|error| QueueError::Unavailable(error.to_string()))
     }
 
+    /// Pushes a chunk in one batch for each connection, or more if its jobs are large. Without a seed all go over one connection.
     async fn push(&mut self, pairs: &[Pair], seed: Option<JidSeed>) -> Result<(), QueueError> {
-        let ranges = self.split(pairs.len(), seed);
-        let mut pending = Vec::with_capacity(ranges.len());
-        for (connection, range) in ranges.iter().enumerate() {
-            pending.push(self.submit(connection, &pairs[range.clone()], seed).await?);
-        }
+        let connections = seed.map_or(1, |_| self.faktory.connections());
+        let size = pairs.len().div_ceil(connections).clamp(1, self.batch_max);
+        // The first poll of each, in order, submits it.
+        let pushes = pairs
+            .chunks(size)
+            .enumerate()
+            .map(|(number, pairs)| self.push_batch(number % connections, pairs, seed));
         let (mut positions, mut reason) = (Vec::new(), None);
-        for ((connection, range), first_attempt) in ranges.into_iter().enumerate().zip(pending) {
-            let mut outcome = self.outcome(first_attempt).await;
-            for _ in 1..ATTEMPTS {
-                // Retried here: the caller would repeat the whole chunk, also what other connections have pushed.
-                let Err(PushError::NotSent(_)) = outcome else { break };
-                outcome = self.outcome(self.submit(connection, &pairs[range.clone()], seed).await?).await;
-            }
+        for (number, outcome) in join_all(pushes).await.into_iter().enumerate() {
+            let first = number * size;
             match outcome {
                 Ok(Pushed { refused }) => {
                     for refusal in refused {
-                        positions.push(range.start + refusal.index);
+                        positions.push(first + refusal.index);
                         reason.get_or_insert(format!("faktory: {}", refusal.reason));
                     }
                 }
                 Err(error) => {
-                    positions.extend(range);
+                    positions.extend(first..pairs.len().min(first + size));
                     reason.get_or_insert(match error {
                         PushError::Refused(reason) => format!("faktory: {reason}"),
                         other => other.to_string(),

@@ -3,9 +3,12 @@
 use orchestrator_harness::Faktory as Peer;
 use orchestrator_producer::{
     batch::Batch,
-    edge::faktory::{PoolOptions, PushError, Pushed, Refusal, Server},
+    edge::faktory::{FaktoryQueue, PoolOptions, PushError, Pushed, Refusal, Server},
+    job::JobOptions,
+    pair::Pair,
+    queue::{JidSeed, Queue},
 };
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::fixture::*;
 
@@ -89,6 +92,21 @@ fn a_refused_batch_may_be_pushed_again_unchanged() {
         assert_eq!(faktory.push(0, batch(5..9)).await, Ok(Pushed::default()));
         assert_eq!(numbers(&peer.accepted()), (0..9).collect::<Vec<_>>());
         assert_eq!(metric(&tree, "reconnects"), 0, "the connection is still used");
+    });
+}
+
+/// A chunk of jobs with long custom fields is larger than a batch.
+#[test]
+fn a_chunk_of_large_jobs_takes_several_batches() {
+    let peer = Peer::start(&[]);
+    let (faktory, spec) = to(&peer.url());
+    let custom = Map::from_iter([("note".to_owned(), json!("x".repeat(4_000)))]);
+    let mut queue = FaktoryQueue::new(faktory, &JobOptions { custom, ..JobOptions::default() }).unwrap();
+    TestTree::run(spec, async |tree| {
+        let pairs: Vec<Pair> = (0..1_000).map(|number| job(number, 0).pair).collect();
+        assert_eq!(queue.push(&pairs, Some(JidSeed { epoch: 1, attempt: 0 })).await, Ok(()));
+        assert_eq!(numbers(&peer.accepted()), (0..1_000).collect::<Vec<_>>());
+        assert_eq!((metric(&tree, "accepted"), metric(&tree, "batches")), (1_000, 5));
     });
 }
 
