@@ -76,9 +76,14 @@ impl HeldLease {
         self.due_in_ms(now_ms) == 0
     }
 
-    /// Returns true while the lease has certainly not ended. The queue cannot fence, so nothing is pushed after that.
+    /// Returns the time for which the lease has certainly not ended. The queue cannot fence, so nothing is pushed after that.
+    pub fn left_ms(&self, now_ms: u64) -> u64 {
+        self.ttl_ms.saturating_sub(now_ms.saturating_sub(self.asked_ms))
+    }
+
+    /// Returns true while the lease has certainly not ended.
     pub fn holds(&self, now_ms: u64) -> bool {
-        now_ms.saturating_sub(self.asked_ms) < self.ttl_ms
+        self.left_ms(now_ms) > 0
     }
 }
 

@@ -24,6 +24,9 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
     /// Takes the lease if it is free.
     pub(super) async fn take_lease(&self) -> Result<Event, ActionError> {
         self.held_lease.set(None);
+        // Until then another producer pushes and delivers.
+        self.env.set_held(false);
+        self.env.report_undelivered(0);
         let ttl_ms = millis(self.settings.lease);
         // Read before the database's clock, so that the lease never seems longer than it is.
         let asked_ms = self.env.now_ms();

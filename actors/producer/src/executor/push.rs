@@ -1,6 +1,10 @@
 //! Pushing of one stencil: in chunks, each recorded in the cursor before the next one is pushed.
 
-use super::{Executor, error::ActionError, renewal::with_renewal};
+use super::{
+    Executor,
+    error::ActionError,
+    renewal::{while_held, with_renewal},
+};
 use crate::{
     advance::{Event, StencilUpdate},
     cursor::{Cursor, Remaining},
@@ -179,17 +183,22 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
             let unacknowledged = if remaining.is_empty() { chunk } else { &remaining };
             self.wait_for_admission(unacknowledged.len()).await?;
             let jid_seed = cursor.map(|cursor| JidSeed { epoch: cursor.epoch, attempt: cursor.attempt });
-            let pushing = self.queue.push(unacknowledged, jid_seed);
+            let pushing = while_held(&self.env, &self.held_lease, self.queue.push(unacknowledged, jid_seed));
             let pushed = with_renewal(&self.store, &self.env, &self.held_lease, pushing).await?;
             // Jobs without an acknowledgement may be queued, too.
             self.level.pushed(unacknowledged.len() as u64);
             let (reason, left) = match pushed {
-                Ok(()) => {
+                Some(Ok(())) => {
                     self.env.report_success(Peer::Queue);
                     return Ok(());
                 }
-                Err(QueueError::Unavailable(reason)) => (reason, None),
-                Err(QueueError::Unacknowledged { positions, reason }) => {
+                None => {
+                    // The lease has ended: it is renewed or lost before the next attempt.
+                    next_attempt(cursor);
+                    continue;
+                }
+                Some(Err(QueueError::Unavailable(reason))) => (reason, None),
+                Some(Err(QueueError::Unacknowledged { positions, reason })) => {
                     let left: Vec<Pair> =
                         positions.iter().filter_map(|at| unacknowledged.get(*at).copied()).collect();
                     (reason, Some(left))
@@ -208,9 +217,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
                 }
                 remaining = left;
             }
-            if let Some(cursor) = cursor {
-                cursor.attempt = cursor.attempt.saturating_add(1);
-            }
+            next_attempt(cursor);
             self.env.back_off(Peer::Queue, reason).await?;
         }
     }
@@ -255,6 +262,13 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
     fn progress(&self, jobs: u64, fresh: u64, cursor: Option<&Cursor>) {
         let pushed = cursor.map_or(jobs, |cursor| cursor.pushed);
         self.env.report_progress(Progress { pushed, fresh, total: cursor.map(Cursor::total) });
+    }
+}
+
+/// Gives the jobs of the next attempt other jids.
+fn next_attempt(cursor: &mut Option<Cursor>) {
+    if let Some(cursor) = cursor {
+        cursor.attempt = cursor.attempt.saturating_add(1);
     }
 }
 

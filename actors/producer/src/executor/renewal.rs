@@ -64,3 +64,24 @@ pub(super) async fn renew(
         Err(error) => Ok(Err(error.to_string())),
     }
 }
+
+/// Runs `future` while the lease holds. `None`: it was dropped at the end of the lease, since the queue cannot fence what it would
+/// send later.
+pub(super) async fn while_held<T>(
+    env: &impl Environment,
+    held_lease: &Cell<Option<HeldLease>>,
+    future: impl Future<Output = T>,
+) -> Option<T> {
+    let mut future = pin!(future);
+    loop {
+        let Some(held) = held_lease.get() else { return Some(future.await) };
+        let left_ms = held.left_ms(env.now_ms());
+        if left_ms == 0 {
+            return None;
+        }
+        let end = pin!(env.sleep(Duration::from_millis(left_ms)));
+        if let Either::Left((output, _)) = select(future.as_mut(), end).await {
+            return Some(output);
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! In-memory database and queue with injected faults, for more documents and faults than a real server handles in time. Time is
 //! tokio's paused clock, which advances when all tasks wait.
 
+mod environment;
 mod run;
 
 use std::{
@@ -14,7 +15,6 @@ use orchestrator_producer::{
     advance::StencilUpdate,
     completion::{Completion, CompletionId, CompletionState, TcnStart},
     cursor::{Remaining, SetSummary},
-    environment::{Environment, Peer, Progress, Stopped},
     id::Id,
     lease::Lease,
     pair::Pair,
@@ -56,6 +56,12 @@ pub(crate) struct Simulation {
     /// True if only a part of the last chunk was accepted.
     pub(crate) part: bool,
     pub(crate) started: Option<Instant>,
+    /// Time for which the next chunk waits for a connection.
+    pub(crate) push_waits: Duration,
+    /// End of an outage of all reads and writes.
+    pub(crate) away_until: Option<Instant>,
+    /// True while pushing is reported to be stopped by the high mark.
+    pub(crate) held: bool,
 }
 
 /// Fault of one call.
@@ -152,6 +158,9 @@ impl SimulatedProcess {
     async fn call<T>(&self, call: Call, act: impl FnOnce(&mut Simulation) -> T) -> Result<T, String> {
         let fault = {
             let mut simulation = self.simulation.borrow_mut();
+            if call != Call::Push && simulation.away_until.is_some_and(|until| Instant::now() < until) {
+                return Err("it is unavailable".to_owned());
+            }
             simulation.calls += 1;
             let calls = simulation.calls;
             let fault = simulation.faults.remove(&calls);
@@ -333,6 +342,10 @@ impl Queue for SimulatedProcess {
     }
 
     async fn push(&mut self, pairs: &[Pair], jid_seed: Option<JidSeed>) -> Result<(), QueueError> {
+        let waits = std::mem::take(&mut self.simulation.borrow_mut().push_waits);
+        if !waits.is_zero() {
+            tokio::time::sleep(waits).await;
+        }
         let push = |simulation: &mut Simulation| {
             let now_ms = simulation.now_ms();
             let ended = simulation.lease.as_ref().is_some_and(|lease| lease.until_ms < now_ms);
@@ -350,51 +363,4 @@ impl Queue for SimulatedProcess {
         let reason = "it has no time for more".to_owned();
         if positions.is_empty() { Ok(()) } else { Err(QueueError::Unacknowledged { positions, reason }) }
     }
-}
-
-impl Environment for SimulatedProcess {
-    fn now_ms(&self) -> u64 {
-        self.started_at.elapsed().as_millis() as u64
-    }
-
-    async fn sleep(&self, span: Duration) {
-        tokio::time::sleep(span).await;
-    }
-
-    async fn sleep_or_stop(&self, span: Duration) -> Result<(), Stopped> {
-        tokio::time::sleep(span).await;
-        let go_on = span != self.poll || (self.on_tick)(&mut self.simulation.borrow_mut());
-        if go_on { Ok(()) } else { Err(Stopped) }
-    }
-
-    async fn wait_until_resumed(&self) -> Result<(), Stopped> {
-        let still = (self.before_chunk)(&mut self.simulation.borrow_mut());
-        if !still.is_zero() {
-            tokio::time::advance(still).await;
-        }
-        Ok(())
-    }
-
-    fn report_failure(&self, _: Peer, _: String) -> Duration {
-        Duration::from_millis(50)
-    }
-
-    async fn back_off(&self, peer: Peer, reason: String) -> Result<(), Stopped> {
-        self.sleep(self.report_failure(peer, reason)).await;
-        Ok(())
-    }
-
-    fn report_success(&self, _: Peer) {}
-
-    fn report_progress(&self, progress: Progress) {
-        assert!(progress.total.is_none_or(|total| progress.pushed <= total), "{progress:?}");
-    }
-
-    fn report_queue(&self, _: &QueueState, _: &BTreeSet<String>) {}
-
-    fn report_undelivered(&self, _: u64) {}
-
-    fn report_foreign_lease(&self, _: &Lease, _: u64) {}
-
-    fn set_held(&self, _: bool) {}
 }

@@ -116,3 +116,43 @@ async fn a_former_holder_writes_nothing() {
     assert_eq!(pushed.len(), 2 * 45 * 30);
     assert!(simulation.duplicates() <= 20 * times.get(), "{} of {}", simulation.duplicates(), times.get());
 }
+
+/// Jobs that wait for a connection are withdrawn at the end of a lease that cannot be renewed: another producer may push them.
+#[tokio::test(start_paused = true)]
+async fn jobs_that_wait_longer_than_the_lease_are_not_pushed() {
+    let simulation = Rc::new(RefCell::new(made()));
+    let chunks = std::cell::Cell::new(0);
+    let cut_off = move |simulation: &mut Simulation| {
+        chunks.set(chunks.get() + 1);
+        if chunks.get() == 5 {
+            simulation.push_waits = Duration::from_secs(60);
+            simulation.away_until = Some(Instant::now() + Duration::from_secs(70));
+        }
+        Duration::ZERO
+    };
+    let process = SimulatedProcess { before_chunk: Rc::new(cut_off), ..process(&simulation) };
+    let end = run(machine(2), settings(false, 2, 20, "one"), &process).await;
+    assert_eq!(end, End::Returned(Action::Finish));
+    assert_complete(&simulation.borrow(), 2, "cut off");
+    assert_eq!(simulation.borrow().duplicates(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_producer_that_lost_its_lease_is_not_held_by_the_high_mark() {
+    let simulation = Rc::new(RefCell::new(made()));
+    let process = SimulatedProcess::new(&simulation, |simulation| {
+        if simulation.held {
+            take_lease_away(simulation);
+            simulation.lease.as_mut().expect("a lease").until_ms = i64::MAX;
+        }
+        true
+    });
+    let mut settings = settings(false, 2, 20, "one");
+    settings.marks = orchestrator_producer::watermark::WaterMarks { high: 60, low: 10 };
+    let running = run(machine(2), settings, &process);
+    let ended = tokio::time::timeout(Duration::from_secs(60), running).await;
+    assert!(ended.is_err(), "{ended:?}");
+    let simulation = simulation.borrow();
+    assert_eq!(simulation.lease.as_ref().map(|lease| lease.holder.as_str()), Some("other"));
+    assert!(!simulation.held, "it is on standby");
+}
