@@ -4,8 +4,10 @@ use orchestrator_supervise::{Outbox, Pending, Reply, reply};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Upper bound of the completions that wait for their delivery in memory. The configuration document keeps all.
+/// Upper bound of the completions that wait for their delivery in memory. The configuration document keeps the others.
 pub const WAITING_MAX: usize = 64;
+/// Number of undelivered completions at which the work on the next TCN waits for a delivery. It bounds the configuration document.
+pub const UNDELIVERED_MAX: usize = 1_000;
 
 /// Identifier of a completion, the same in each delivery. 32 hexadecimal digits as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,7 +74,7 @@ pub struct TcnStart {
 pub struct CompletionState {
     /// Begin of the latest TCN.
     pub started: Option<TcnStart>,
-    /// Completions that are not delivered yet, the oldest first.
+    /// Completions that are not delivered yet, in the order of completion.
     pub undelivered: Vec<Completion>,
 }
 

@@ -14,7 +14,7 @@ use orchestrator_supervise::Outbox;
 use self::{error::ActionError, renewal::with_renewal};
 use crate::{
     advance::{Action, Event, StencilUpdate},
-    completion::{Deliveries, Delivery},
+    completion::{Deliveries, Delivery, UNDELIVERED_MAX},
     cursor::SetSummary,
     environment::{Environment, Peer, Stopped},
     lease::HeldLease,
@@ -93,11 +93,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         match self.attempt(action).await {
             Ok(event) => Ok(event),
             Err(ActionError::Stopped) => Err(Stopped),
-            Err(ActionError::LeaseLost) => {
-                self.held_lease.set(None);
-                self.deliveries.iter_mut().for_each(Deliveries::give_up);
-                Ok(Event::LeaseLost)
-            }
+            Err(ActionError::LeaseLost) => Ok(self.lease_lost()),
             Err(ActionError::Failed(peer, reason)) => {
                 self.env.back_off(peer, reason).await?;
                 Ok(Event::Failed)
@@ -121,11 +117,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
     async fn attempt(&mut self, action: Action) -> Result<Event, ActionError> {
         match action {
             Action::TakeLease => self.take_lease().await,
-            Action::ReadConfig => {
-                let config = self.retry_store(async |store| store.config_document().await).await?;
-                self.sync_completions(config).await?;
-                Ok(Event::ConfigRead(config))
-            }
+            Action::ReadConfig => self.read_config(UNDELIVERED_MAX).await.map(Event::ConfigRead),
             Action::List(selection) => {
                 self.retry_store(async |store| store.list(selection).await).await.map(Event::Listed)
             }

@@ -67,7 +67,7 @@ pub trait Store {
         fence: Option<u64>,
     ) -> impl Future<Output = Result<(), StoreError>>;
 
-    /// Reads the start of the latest TCN and the completions that are not delivered, the oldest first.
+    /// Reads the start of the latest TCN and the completions that are not delivered, in the order of completion.
     fn completion_state(&self) -> impl Future<Output = Result<CompletionState, StoreError>>;
 
     /// Writes the start of a TCN.

@@ -10,8 +10,19 @@ use crate::{
 };
 
 impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
+    /// Reads the configuration document, once fewer than `limit` completions are undelivered.
+    pub(super) async fn read_config(&mut self, limit: usize) -> Result<ConfigDocument, ActionError> {
+        loop {
+            let config = self.retry_store(async |store| store.config_document().await).await?;
+            if self.sync_completions(config).await? < limit {
+                return Ok(config);
+            }
+            self.with_renewal(self.env.sleep_or_stop(self.settings.poll)).await??;
+        }
+    }
+
     /// Records the start of the next TCN, removes delivered completions and requests the delivery of the others. Returns their number.
-    pub(super) async fn sync_completions(&mut self, config: ConfigDocument) -> Result<usize, ActionError> {
+    async fn sync_completions(&mut self, config: ConfigDocument) -> Result<usize, ActionError> {
         let Some(deliveries) = &mut self.deliveries else { return Ok(0) };
         let (delivered, fence) = (deliveries.take_delivered(), self.fence());
         for id in delivered {
@@ -57,28 +68,18 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
     /// # Errors
     /// [`Stopped`]. The next producer delivers what is left.
     pub async fn deliver_completions(&mut self) -> Result<bool, Stopped> {
-        loop {
-            match self.wait_for_deliveries().await {
-                Ok(0) => return Ok(true),
-                Ok(_) => {}
+        while self.deliveries.is_some() {
+            match self.read_config(1).await {
+                Ok(_) => break,
                 Err(ActionError::Stopped) => return Err(Stopped),
-                Err(ActionError::LeaseLost) => return Ok(false),
+                Err(ActionError::LeaseLost) => {
+                    self.lease_lost();
+                    return Ok(false);
+                }
                 Err(ActionError::Failed(peer, reason)) => self.env.back_off(peer, reason).await?,
             }
         }
-    }
-
-    /// Returns the number of undelivered completions, after an interval if there are some.
-    async fn wait_for_deliveries(&mut self) -> Result<usize, ActionError> {
-        if self.deliveries.is_none() {
-            return Ok(0);
-        }
-        let config = self.retry_store(async |store| store.config_document().await).await?;
-        let left = self.sync_completions(config).await?;
-        if left > 0 {
-            self.with_renewal(self.env.sleep_or_stop(self.settings.poll)).await??;
-        }
-        Ok(left)
+        Ok(true)
     }
 
     /// Returns the database's clock.

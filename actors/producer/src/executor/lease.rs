@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     advance::Event,
+    completion::Deliveries,
     environment::{Environment, Peer},
     lease::{Claim, HeldLease, Lease, claim},
     queue::Queue,
@@ -19,6 +20,13 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
     /// Returns the epoch that fences writes.
     pub(super) fn fence(&self) -> Option<u64> {
         self.held_lease.get().map(|held_lease| held_lease.epoch)
+    }
+
+    /// Gives up the lease, which another producer may have, and the deliveries under it.
+    pub(super) fn lease_lost(&mut self) -> Event {
+        self.held_lease.set(None);
+        self.deliveries.iter_mut().for_each(Deliveries::give_up);
+        Event::LeaseLost
     }
 
     /// Takes the lease if it is free.

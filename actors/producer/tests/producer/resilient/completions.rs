@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use orchestrator_producer::{
     advance::Action,
-    completion::{Completion, Delivery},
+    completion::{Completion, Delivery, UNDELIVERED_MAX},
 };
 use orchestrator_supervise::{Inbox, inbox};
 
@@ -99,4 +99,21 @@ async fn a_fault_at_any_call_loses_no_delivery_and_changes_no_id() {
         }
     }
     assert!(repeated > 0 && kills > 0, "{repeated} repeated, {kills} kills");
+}
+
+/// A receiver that accepts nothing does not let the configuration document grow without end.
+#[tokio::test(start_paused = true)]
+async fn the_next_tcn_waits_while_too_many_completions_are_undelivered() {
+    let max_tcn = UNDELIVERED_MAX as i64 + 5;
+    let simulation = Rc::new(RefCell::new(simulation_with(&[], &[], 0, max_tcn)));
+    let (outbox, slot) = inbox(16);
+    let _unanswered = slot.open();
+    let process = process(&simulation);
+    let running = run_delivering(machine(2), settings(false, 2, 10, "p"), &process, outbox);
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(10_000), running).await;
+    assert!(ended.is_err(), "{ended:?}");
+    assert_eq!(simulation.borrow().completions.undelivered.len(), UNDELIVERED_MAX);
+    let (received, _) = run_until_finished(&simulation, 0).await;
+    let tcns: Vec<_> = received.iter().map(|done| done.tcn).collect();
+    assert_eq!(tcns, (1..=max_tcn).collect::<Vec<_>>());
 }

@@ -4,7 +4,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::{DocumentReader, long, number};
 use crate::{
-    completion::{Completion, CompletionId, CompletionState, TcnStart, WAITING_MAX},
+    completion::{Completion, CompletionId, CompletionState, TcnStart},
     stencil::InvalidDocument,
 };
 
@@ -25,7 +25,8 @@ pub(in super::super) fn completion(completion: &Completion) -> Document {
     }
 }
 
-/// Reads the start of the latest TCN, and the oldest completions.
+/// Reads the start of the latest TCN, and the completions in the order of the document, where MongoDB adds each at the end. Their
+/// times have another order if the clock went back.
 pub(in super::super) fn completion_state(
     collection: &str,
     found: &Document,
@@ -43,8 +44,6 @@ pub(in super::super) fn completion_state(
     for (id, part) in reader.part(ours, "orchestrator.completions")?.into_iter().flatten() {
         undelivered.push(read_completion(&reader, id, part)?);
     }
-    undelivered.sort_by_key(|completion| (completion.completed_ms, completion.tcn));
-    undelivered.truncate(WAITING_MAX);
     Ok(CompletionState { started, undelivered })
 }
 
@@ -75,17 +74,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn completions_are_read_as_written_in_the_order_of_their_time() {
+    fn completions_are_read_in_the_order_in_which_they_were_written() {
         let id = CompletionId::random();
-        let first = Completion { id, tcn: 7, stencils: 2, jobs: 9, started_ms: None, completed_ms: 10 };
+        let first = Completion { id, tcn: 7, stencils: 2, jobs: 9, started_ms: None, completed_ms: 30 };
         let second = Completion {
             id: CompletionId::random(),
-            tcn: -1,
+            tcn: 8,
             started_ms: Some(10),
             completed_ms: 25,
             ..first
         };
-        let written = doc! { second.id.to_string(): completion(&second), id.to_string(): completion(&first) };
+        // The clock went back between them.
+        let written = doc! { id.to_string(): completion(&first), second.id.to_string(): completion(&second) };
         let found = doc! {
             "_id": "config",
             "orchestrator": { "tcn_started": { "tcn": 8, "ms": 12_i64 }, "completions": written },
