@@ -9,6 +9,7 @@
 //! | broker away | [`a_broker_that_is_away_is_named_with_the_next_attempt`] |
 //! | database locked | [`a_locked_database_names_the_file_and_how_to_find_the_holder`] |
 //! | lease held elsewhere | `tests/producer_process/why.rs::a_lease_of_another_producer_is_named` |
+//! | full queue of jobs | `tests/producer_process/why.rs::a_full_queue_is_named_with_its_length_and_the_marks` |
 //! | parked rule | `tests/catalog_process/why.rs::a_parked_rule_is_named_with_the_words_of_the_server` |
 //! | slow worker | `tests/ingester_process/why.rs::a_worker_that_reads_nothing_is_named_with_its_bytes` |
 //! | no mapping | `tests/ingester_process/why.rs::an_ingester_without_a_mapping_names_the_key_and_redis` |

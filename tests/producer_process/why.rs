@@ -1,6 +1,6 @@
 //! `orchestrator why` for the producer subsystem.
 
-use orchestrator_harness::{Faktory, MongoDb, ProducerEnv, Tanglenomicon, eventually};
+use orchestrator_harness::{Faktory, MongoDb, ProducerEnv, PyFaktoryWorker, Tanglenomicon, eventually};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 
@@ -27,4 +27,27 @@ fn a_lease_of_another_producer_is_named() {
     assert_eq!(cause.help, "orchestrator producer status; stop the other producer");
     assert!(working.terminate().success());
     eventually("the second to push", || second.base().why("producer").contains("last job "));
+}
+
+#[test]
+fn a_full_queue_is_named_with_its_length_and_the_marks() {
+    let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
+    let many = Tanglenomicon { completed_and_max: (3, 4), stencils: vec![(4, 2, 2)], tangles: vec![(2, 20)] };
+    many.fill(&database);
+    let site = ProducerEnv::new(BINARY, &database, &queue)
+        .set("producer.page_size=1")
+        .set("producer.chunk=10")
+        .set("producer.high_water=50")
+        .set("producer.low_water=40");
+    let _instance = site.start();
+    let cause = site.base().first_cause("producer", "pushing is stopped by high_water");
+    assert_eq!(cause.path, "producer/stencil_producer");
+    assert_eq!(cause.evidence[0], format!("{} jobs wait in the producer's queues", queue.accepted().len()));
+    assert_eq!(cause.evidence[1], "high_water = 50, and pushing resumes at low_water = 40");
+    assert!(cause.help.starts_with("orchestrator producer status; start workers"), "{cause:?}");
+    let _worker = PyFaktoryWorker::start(&queue, "arborescent", "arbor_job");
+    eventually("all jobs to be pushed", || queue.accepted().len() == 400);
+    eventually("no cause", || {
+        site.base().causes("producer").iter().all(|cause| !cause.text.contains("high_water"))
+    });
 }

@@ -90,8 +90,9 @@ impl<Q: Queue + Unpin + 'static> Child for StencilProducer<Q> {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
         let Some(queue) = self.queue.take() else { return };
         self.working = true;
-        let env = LiveEnvironment::new(&self.cx, self.status.clone(), self.paused.subscribe(), &self.config);
         let settings = settings(&self.config, self.queues.clone(), self.cx.incarnation);
+        let paused = self.paused.subscribe();
+        let env = LiveEnvironment::new(&self.cx, self.status.clone(), paused, &self.config, settings.marks);
         let work = run(self.config.clone(), settings, self.completions.clone(), queue, env);
         cx.spawn(work, |producer, ended, cx| {
             producer.working = false;

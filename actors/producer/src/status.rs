@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::{
     advance::{Machine, Notice, Phase},
+    completion::UNDELIVERED_MAX,
     completion_rate::CompletionRate,
     environment::Progress,
     queue_state::QueueState,
@@ -61,9 +62,12 @@ pub struct Status {
     pub held: bool,
     /// Unavailable peers, `database` or `queue`, with the reason.
     pub away: BTreeMap<&'static str, String>,
-    /// Facts about the lease that another producer has.
+    /// Facts about the lease that another producer has, or about the queue whose length stops pushing.
     #[serde(skip)]
-    pub foreign_lease: Vec<String>,
+    pub evidence: Vec<String>,
+    /// Jobs that wait in the producer's queues.
+    #[serde(skip)]
+    pub waiting: u64,
     #[serde(skip)]
     window: (u64, u64),
     /// Acknowledged and all jobs of each started stencil of the TCN.
@@ -103,7 +107,8 @@ impl Status {
     pub fn update_queue(&mut self, queue_state: &QueueState, queues: &BTreeSet<String>, now_ms: u64) {
         let QueueState { working, retries, scheduled, processed, .. } = queue_state;
         let sets = working.saturating_add(*retries).saturating_add(*scheduled);
-        self.outstanding = queue_state.total_length(queues).saturating_add(sets);
+        self.waiting = queue_state.total_length(queues);
+        self.outstanding = self.waiting.saturating_add(sets);
         self.completion_rate.read(now_ms, *processed, self.outstanding);
         self.update_totals();
     }
@@ -161,8 +166,22 @@ impl Status {
             "standby" => vitals.set_blocker_with(
                 "lease_held",
                 causes,
-                &self.foreign_lease,
+                &self.evidence,
                 "orchestrator producer status; stop the other producer",
+            ),
+            _ if self.held => vitals.set_blocker_with(
+                "queue_full",
+                "pushing is stopped by high_water: too many jobs wait in the queues",
+                &self.evidence,
+                "orchestrator producer status; start workers, or raise producer.high_water",
+            ),
+            _ if self.undelivered >= UNDELIVERED_MAX as u64 => vitals.set_blocker(
+                "undelivered",
+                format!(
+                    "{} completed TCNs wait for on_complete, and the next TCN for one of them",
+                    self.undelivered
+                ),
+                "orchestrator tree producer/on_complete",
             ),
             "blocked" => vitals.set_blocker("tcn_blocked", causes, "orchestrator producer status"),
             _ => vitals.clear_blocker(),

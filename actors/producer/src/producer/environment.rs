@@ -19,6 +19,7 @@ use crate::{
     lease::Lease,
     queue_state::QueueState,
     status::Status,
+    watermark::WaterMarks,
 };
 
 /// Delay between attempts to reach an unavailable peer.
@@ -74,6 +75,7 @@ pub(super) struct LiveEnvironment {
     /// Consecutive failures of the queue, whose link belongs to the Faktory edge.
     queue_failures: Cell<u32>,
     metrics: ProducerMetrics,
+    marks: WaterMarks,
     vitals: Arc<Vitals>,
     /// Time of the last log line about progress.
     last_logged: Cell<Instant>,
@@ -85,6 +87,7 @@ impl LiveEnvironment {
         status: Durable<Status>,
         paused: watch::Receiver<bool>,
         config: &ProducerConfig,
+        marks: WaterMarks,
     ) -> Self {
         let vitals = &cx.vitals;
         vitals.set_work_unit("job");
@@ -97,6 +100,7 @@ impl LiveEnvironment {
             store: RefCell::new(Reconnect::new(link, RETRY)),
             queue_failures: Cell::new(0),
             metrics: ProducerMetrics::register(vitals),
+            marks,
             vitals: vitals.clone(),
             last_logged: Cell::new(Instant::now()),
         }
@@ -225,7 +229,9 @@ impl Environment for LiveEnvironment {
     }
 
     fn report_undelivered(&self, count: u64) {
-        self.status.lock().undelivered = count;
+        let mut status = self.status.lock();
+        status.undelivered = count;
+        status.report_blocker(&self.vitals);
         self.metrics.undelivered.set(count);
     }
 
@@ -235,12 +241,23 @@ impl Environment for LiveEnvironment {
             format!("{} has the lease, with epoch {}", sanitize(&lease.holder), lease.epoch),
             format!("it ends in {seconds:.1} s unless it is renewed"),
         ];
-        self.status.lock().foreign_lease = evidence;
+        self.status.lock().evidence = evidence;
     }
 
     fn set_held(&self, held: bool) {
-        self.status.lock().held = held;
         self.metrics.held.set(held.into());
+        let mut status = self.status.lock();
+        if held {
+            let WaterMarks { high, low } = self.marks;
+            status.evidence = vec![
+                format!("{} jobs wait in the producer's queues", status.waiting),
+                format!("high_water = {high}, and pushing resumes at low_water = {low}"),
+            ];
+        }
+        if held || status.held {
+            status.held = held;
+            status.report_blocker(&self.vitals);
+        }
     }
 }
 
