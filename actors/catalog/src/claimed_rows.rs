@@ -14,7 +14,7 @@ use crate::{
     handler::{Row, Task},
     outcome_kind::OutcomeKind,
     rule::Settlement,
-    state_change::{body_of, key, rows},
+    state_change::{body_of, key, keys_of, rows},
 };
 
 /// A claimed row.
@@ -42,7 +42,7 @@ enum Stage {
     Settling { outcome: OutcomeKind, settlement: Settlement, retried: bool },
 }
 
-/// Settlements that are written by one request.
+/// Settlements or renewals that are written by one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// Ids of the rows.
@@ -51,6 +51,38 @@ pub struct Batch {
     pub path: String,
     /// Body of the write.
     pub body: Bytes,
+    /// Key of each update, by the columns of the path.
+    keys: Vec<String>,
+}
+
+impl Batch {
+    /// Returns a batch of the first `max` writes that have the path of the first one; None without any.
+    pub fn new<'a>(mut writes: impl Iterator<Item = (u64, &'a Settlement)>, max: usize) -> Option<Self> {
+        let first = writes.next()?;
+        let path = &first.1.path;
+        let like = writes.filter(|(_, write)| write.path == *path);
+        let (ids, updates): (Vec<_>, Vec<_>) = std::iter::once(first)
+            .chain(like)
+            .take(max.max(1))
+            .map(|(id, write)| (id, &write.update))
+            .unzip();
+        let names = keys_of(path);
+        let keys = updates.iter().map(|update| key(update, &names)).collect();
+        Some(Self { ids, path: path.clone(), body: body_of(&updates), keys })
+    }
+
+    /// Splits the rows into those that the response repeats and those that it does not.
+    ///
+    /// # Errors
+    /// The response is not a JSON array of objects.
+    pub fn split_by_response(&self, answer: &[u8]) -> Result<(Vec<u64>, Vec<u64>), String> {
+        let names = keys_of(&self.path);
+        let returned: HashSet<_> = rows(answer)?.iter().map(|row| key(row, &names)).collect();
+        let rows = self.ids.iter().zip(&self.keys);
+        let (written, missing): (Vec<_>, Vec<_>) = rows.partition(|(_, key)| returned.contains(*key));
+        let ids = |list: Vec<(&u64, &String)>| list.into_iter().map(|(id, _)| *id).collect();
+        Ok((ids(written), ids(missing)))
+    }
 }
 
 /// Claimed rows of a rule, by id in the order of their claims.
@@ -177,33 +209,21 @@ impl ClaimedRows {
 
     /// Returns up to `max` settlements that can be written together with the oldest one.
     pub fn batch(&self, max: usize) -> Option<Batch> {
-        let mut ended = self.rows.iter().filter_map(|(id, (_, stage))| match stage {
+        let ended = self.rows.iter().filter_map(|(id, (_, stage))| match stage {
             Stage::Settling { settlement, .. } => Some((*id, settlement)),
             _ => None,
         });
-        let (first, oldest) = ended.next()?;
-        let like = ended.filter(|(_, settlement)| settlement.path == oldest.path);
-        let (ids, updates): (Vec<_>, Vec<_>) = std::iter::once((first, oldest))
-            .chain(like)
-            .take(max.max(1))
-            .map(|(id, settlement)| (id, &settlement.update))
-            .unzip();
-        Some(Batch { ids, path: oldest.path.clone(), body: body_of(&updates) })
+        Batch::new(ended, max)
     }
 
     /// Returns rows whose lease has to be renewed at `now`: a third of `span` has passed.
     pub fn renewable(&self, now: Instant, span: Duration, max: usize) -> Vec<u64> {
-        let due = |held: &ClaimedRow| held.until.is_some_and(|until| until <= now + span * 2 / 3);
-        let live = self
-            .rows
-            .iter()
-            .filter(|(_, (held, stage))| !matches!(stage, Stage::Settling { .. }) && due(held));
-        live.map(|(id, _)| *id).take(max).collect()
+        self.expired_by(now + span * 2 / 3).take(max).collect()
     }
 
     /// Returns the time of the next renewal.
     pub fn next_renewal(&self, span: Duration) -> Option<Instant> {
-        self.leases().min().and_then(|until| until.checked_sub(span * 2 / 3))
+        self.next_expiry().and_then(|until| until.checked_sub(span * 2 / 3))
     }
 
     /// Records the new end of a lease.
@@ -215,22 +235,23 @@ impl ClaimedRows {
 
     /// Returns the earliest end of a lease among rows without an outcome.
     pub fn next_expiry(&self) -> Option<Instant> {
-        self.leases().min()
-    }
-
-    fn leases(&self) -> impl Iterator<Item = Instant> {
-        let live = self.rows.values().filter(|(_, stage)| !matches!(stage, Stage::Settling { .. }));
-        live.filter_map(|(held, _)| held.until)
+        self.live().map(|(_, until)| until).min()
     }
 
     /// Returns rows whose lease has ended: another agent may have claimed them.
     pub fn expired(&self, now: Instant) -> Vec<u64> {
-        let over = |held: &ClaimedRow| held.until.is_some_and(|until| until <= now);
-        let live = self
-            .rows
-            .iter()
-            .filter(|(_, (held, stage))| !matches!(stage, Stage::Settling { .. }) && over(held));
-        live.map(|(id, _)| *id).collect()
+        self.expired_by(now).collect()
+    }
+
+    /// Returns rows without an outcome whose lease has ended by `at`.
+    fn expired_by(&self, at: Instant) -> impl Iterator<Item = u64> {
+        self.live().filter(move |(_, until)| *until <= at).map(|(id, _)| id)
+    }
+
+    /// Returns rows without an outcome, with the end of their lease.
+    fn live(&self) -> impl Iterator<Item = (u64, Instant)> {
+        let live = self.rows.iter().filter(|(_, (_, stage))| !matches!(stage, Stage::Settling { .. }));
+        live.filter_map(|(id, (held, _))| Some((*id, held.until?)))
     }
 
     /// Returns rows whose handler has not started; with `working`, also those whose handler runs.
@@ -242,21 +263,4 @@ impl ClaimedRows {
         };
         self.rows.iter().filter(|(_, (_, stage))| is(stage)).map(|(id, _)| *id).collect()
     }
-}
-
-/// Splits `updates` into rows that the response repeats and rows that it does not, compared by the
-/// columns `names`.
-///
-/// # Errors
-/// The response is not a JSON array of objects.
-pub fn split_by_response<'a>(
-    updates: impl Iterator<Item = (u64, &'a Row)>,
-    answer: &[u8],
-    names: &[String],
-) -> Result<(Vec<u64>, Vec<u64>), String> {
-    let rows: HashSet<_> = rows(answer)?.iter().map(|row| key(row, names)).collect();
-    let (split_by_response, missing): (Vec<_>, Vec<_>) =
-        updates.partition(|(_, update)| rows.contains(&key(update, names)));
-    let ids = |list: Vec<(u64, &Row)>| list.into_iter().map(|(id, _)| id).collect();
-    Ok((ids(split_by_response), ids(missing)))
 }

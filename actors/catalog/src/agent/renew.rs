@@ -8,13 +8,12 @@ use super::{
     request::{BatchResult, RequestResult},
 };
 use crate::{
-    claimed_rows::{Batch, split_by_response},
+    claimed_rows::Batch,
     handler::Handler,
     outcome_kind::OutcomeKind,
     priority_semaphore::Purpose,
     rule::Settlement,
     service::{CatalogResponse, RequestError, Service},
-    state_change::{body_of, keys_of},
 };
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
@@ -22,12 +21,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     pub(super) fn renew(&mut self, now: Instant) -> Option<LocalBoxFuture<'static, RequestResult>> {
         let span = self.rule.lease()?;
         let ids = self.rows.renewable(now, span, self.batch);
-        let renewals: Vec<(u64, Settlement)> =
-            ids.into_iter().filter_map(|id| Some((id, self.renewal(id)?))).collect();
-        let path = renewals.first()?.1.path.clone();
-        let (ids, updates): (Vec<_>, Vec<_>) =
-            renewals.into_iter().map(|(id, renewal)| (id, renewal.update)).unzip();
-        let batch = Batch { ids, path, body: body_of(&updates) };
+        let renewals: Vec<_> = ids.into_iter().filter_map(|id| Some((id, self.renewal(id)?))).collect();
+        // Rows that were taken over were claimed without the columns of a plan, so their path differs.
+        let batch = Batch::new(renewals.iter().map(|(id, renewal)| (*id, renewal)), self.batch)?;
         Some(
             self.write_batch(batch, Purpose::Renewal)
                 .map(move |result| RequestResult::Renewed(result, now + span))
@@ -47,10 +43,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         match answer {
             Ok(CatalogResponse::Rows { body, .. }) => {
                 self.write_outage.reset();
-                let renewals: Vec<_> =
-                    batch.ids.iter().filter_map(|id| Some((*id, self.renewal(*id)?.update))).collect();
-                let updates = renewals.iter().map(|(id, update)| (*id, update));
-                match split_by_response(updates, &body, &keys_of(&batch.path)) {
+                match batch.split_by_response(&body) {
                     Ok((renewed, lost)) => {
                         renewed.into_iter().for_each(|id| self.rows.renewed(id, until));
                         // A row with an outcome is settled or lost by its own write.

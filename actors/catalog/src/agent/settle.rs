@@ -12,7 +12,7 @@ use super::{
     request::{BatchResult, RequestResult},
 };
 use crate::{
-    claimed_rows::{Batch, split_by_response},
+    claimed_rows::Batch,
     handler::{Handler, Outcome, Row},
     outcome_kind::OutcomeKind,
     priority_semaphore::{Purpose, WritePriority},
@@ -156,7 +156,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             Ok(CatalogResponse::Rows { body, .. }) => {
                 self.write_outage.reset();
                 self.batch = (self.batch * 2).min(self.batch_max);
-                match self.split_batch(&batch, &body) {
+                match batch.split_by_response(&body) {
                     Ok((done, missing)) => {
                         for id in done {
                             self.finish_row(id);
@@ -189,11 +189,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     fn retry_batch(&mut self, batch: &Batch, reason: String, now: Instant) {
         self.rows.mark_retried(&batch.ids);
         self.write_outage.failed(reason, now);
-    }
-
-    fn split_batch(&self, batch: &Batch, body: &[u8]) -> Result<(Vec<u64>, Vec<u64>), String> {
-        let updates = batch.ids.iter().filter_map(|id| Some((*id, &self.rows.settlement(*id)?.0.update)));
-        split_by_response(updates, body, &keys_of(&batch.path))
     }
 
     /// Counts and removes a settled row.

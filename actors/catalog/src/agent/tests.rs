@@ -71,6 +71,7 @@ impl Fixture {
     fn agent(&self, name: &str, rule: &Value, handler: &TestHandler) -> tokio::task::JoinHandle<()> {
         let mut rule: RuleConfig = serde_json::from_value(rule.clone()).expect("a configuration");
         rule.name = name.to_owned();
+        let planner = rule.plan.planner(name).expect("a plan");
         let rule = Rule::new(&rule).unwrap_or_else(|errors| panic!("{errors:?}"));
         let context = AgentContext {
             service: self.table.clone(),
@@ -89,7 +90,7 @@ impl Fixture {
         };
         let status = self.statuses.borrow_mut().entry(name.to_owned()).or_default().clone();
         let reporter = StatusReporter::new(name, &status, &testing::vitals("catalog/test"));
-        let agent = Agent::new(Rc::new(rule), context, Rc::new(handler.clone()), reporter);
+        let agent = Agent::new(Rc::new(rule), context, Rc::new(handler.clone()), reporter).planner(planner);
         let run = agent.run(self.triggers.subscribe(), self.stop.clone(), self.retire.clone());
         #[expect(clippy::disallowed_methods, reason = "the test's own task")]
         tokio::task::spawn_local(run)

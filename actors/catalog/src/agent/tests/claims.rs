@@ -1,6 +1,7 @@
 //! Finding and claiming rows.
 
 use super::*;
+use crate::service::RequestError;
 
 #[test]
 fn each_row_is_claimed_and_completed_once_by_any_number_of_agents() {
@@ -146,5 +147,38 @@ fn deferred_rows_do_not_hide_other_candidates() {
         fixture.agent("agent", &rule, &fails);
         fixture.complete(20, secs(30)).await;
         assert_eq!(fixture.status("agent").deferred, 40);
+    });
+}
+
+/// A plan writes columns that a take-over does not, and without a token they are part of the fence. The program needs real time.
+#[test]
+fn planned_rows_and_those_taken_over_are_renewed_together() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    LocalSet::new().block_on(&runtime, async {
+        let fixture = Fixture::new(2);
+        fixture.table.set(1, "state", json!("claimed"));
+        fixture.table.set(1, "lease_until", json!("2026-11-20T11:00:00+00:00"));
+        let rule = json!({
+            "table": "Foo", "filter": "state=actionable", "limit": 50, "concurrency": 10,
+            "claim": { "set": { "state": "claimed", "lease_until": "$now+3s" } },
+            "plan": {
+                "kind": "command", "columns": ["doc"],
+                "argv": ["/bin/sh", "-c", "while read row; do echo '{\"doc\": \"planned\"}'; done"],
+            },
+            "done": { "state": "complete" },
+        });
+        let handler = TestHandler { duration: secs(3_600), ..done_handler() };
+        fixture.agent("agent", &rule, &handler);
+        fixture.until(secs(20), "at work", |fixture| fixture.status("agent").working == 2).await;
+        let leases = |fixture: &Fixture| [0, 1].map(|id| fixture.table.get_row(id)["lease_until"].clone());
+        let before = leases(&fixture);
+        // The first renewals fail, so that the next one is due for both.
+        (0..3)
+            .for_each(|_| fixture.table.inject(Fault::Refused(RequestError::Unavailable("503".to_owned()))));
+        let renewed =
+            |fixture: &Fixture| leases(fixture).iter().zip(&before).all(|(now, before)| now != before);
+        fixture.until(secs(20), "both are renewed", renewed).await;
+        let status = fixture.status("agent");
+        assert_eq!((status.taken_over, status.lost, status.working), (1, 0, 2));
     });
 }
