@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use futures_util::{FutureExt, future::LocalBoxFuture};
+use jiff::SignedDuration;
 use orchestrator_supervise::sanitize;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
@@ -15,12 +17,17 @@ use crate::{
     claimed_rows::Batch,
     handler::{Handler, Outcome, Row},
     outcome_kind::OutcomeKind,
+    path,
     priority_semaphore::{Purpose, WritePriority},
     service::{CatalogResponse, Put, RequestError, Service},
     state_change::keys_of,
     status::Count,
     template::Variables,
 };
+
+/// Maximum number of rows that are read at once to see whether they are settled, and length of their keys in the path, in bytes.
+const CHECKED_MAX: usize = 100;
+const CHECKED_BYTES: usize = 2_048;
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// Handles the end of a handler.
@@ -254,12 +261,20 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// Reads rows whose settlement was retried and not returned: the first write may have
     /// succeeded.
     pub(super) fn check_retried(&mut self) -> Option<LocalBoxFuture<'static, RequestResult>> {
-        let ids: Vec<_> =
-            self.to_check.drain(..).filter(|id| self.rows.get(*id).is_some()).take(100).collect();
+        let (mut ids, mut keys, mut length) = (Vec::new(), Vec::new(), 0);
+        while ids.len() < CHECKED_MAX
+            && length < CHECKED_BYTES
+            && let Some(id) = self.to_check.pop()
+        {
+            let Some(held) = self.rows.get(id) else { continue };
+            let key = self.rule.id(&held.row);
+            length += path::encode(&key.to_string()).len();
+            ids.push(id);
+            keys.push(key);
+        }
         if ids.is_empty() {
             return None;
         }
-        let keys: Vec<_> = ids.iter().filter_map(|id| Some(self.rule.id(&self.rows.get(*id)?.row))).collect();
         let path = self.rule.rows_query(&keys);
         let service = self.context.service.clone();
         let check = async move {
@@ -273,6 +288,17 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     pub(super) fn handle_checked(&mut self, ids: Vec<u64>, answer: Result<Vec<Row>, RequestError>) {
         let rows = match answer {
             Ok(rows) => rows,
+            // The same read would fail again and again, and nothing else be written.
+            Err(RequestError::Rejected(reason) | RequestError::NotFound(reason)) => {
+                for id in ids {
+                    let Some(held) = self.rows.get(id) else { continue };
+                    let row = self.rule.id(&held.row);
+                    let text = "whether its result was written is not known";
+                    self.reporter.report_unsettled(format!("{} = {row}: {text}: {reason}", self.rule.key()));
+                    self.forget_row(id);
+                }
+                return;
+            }
             Err(error) => {
                 self.write_outage.failed(error.to_string(), Instant::now());
                 self.to_check.extend(ids);
@@ -285,14 +311,23 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             let found = rows.iter().find(|row| self.key_of(row) == key);
             let is_done = found.zip(self.rows.settlement(id)).is_some_and(|(found, (settlement, _))| {
                 let keys = keys_of(&settlement.path);
-                let targets = settlement.update.iter().filter(|(name, _)| !keys.contains(name));
-                // The server returns points in time in another format.
-                targets.into_iter().all(|(name, value)| {
-                    found.get(name) == Some(value)
-                        || value.as_str().is_some_and(|text| crate::path::parse_instant(text).is_some())
+                let mut targets = settlement.update.iter().filter(|(name, _)| !keys.contains(name));
+                targets.all(|(name, value)| {
+                    let found = found.get(name).unwrap_or(&Value::Null);
+                    found == value || is_same_time(found, value)
                 })
             });
             if is_done { self.finish_row(id) } else { self.lose_claim(id) }
         }
     }
+}
+
+/// Returns true if a column has the point in time that was written. The server returns it in another format, without an offset or less
+/// precise if the column's type is.
+fn is_same_time(found: &Value, written: &Value) -> bool {
+    let Some((found, written)) = found.as_str().zip(written.as_str()) else { return false };
+    let precision = SignedDuration::from_secs(1);
+    path::parse_instant(written).is_some_and(|written| {
+        path::parse_instant(found).is_none_or(|found| found.duration_since(written).abs() <= precision)
+    })
 }

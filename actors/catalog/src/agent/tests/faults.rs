@@ -48,6 +48,79 @@ fn a_completion_with_a_lost_answer_is_not_counted_as_a_lost_claim() {
     });
 }
 
+/// The keys together are longer than a path can be.
+#[test]
+fn completions_of_rows_with_long_keys_and_a_lost_answer_are_counted() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(20);
+        (0..20).for_each(|id| fixture.table.set(id, "RID", json!(format!("{id:01000}"))));
+        let handler = TestHandler { duration: secs(1), ..done_handler() };
+        fixture.agent("agent", &full_rule(), &handler);
+        fixture.until(secs(5), "at work", |fixture| fixture.status("agent").working == 10).await;
+        for _ in 0..3 {
+            fixture.table.inject(Fault::Lost);
+        }
+        fixture.complete(20, secs(20)).await;
+        fixture.until(secs(20), "settled", |fixture| fixture.status("agent").in_progress == 0).await;
+        let status = fixture.status("agent");
+        assert_eq!((status.done, status.lost, status.unsettled.len()), (20, 0, 0));
+    });
+}
+
+#[test]
+fn completions_with_a_lost_answer_are_repeated_once() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(300);
+        let mut rule = full_rule();
+        (rule["limit"], rule["concurrency"]) = (json!(300), json!(300));
+        let handler = TestHandler { duration: secs(1), ..done_handler() };
+        fixture.agent("agent", &rule, &handler);
+        fixture.until(secs(5), "at work", |fixture| fixture.status("agent").working == 300).await;
+        fixture.table.inject(Fault::Lost);
+        fixture.until(secs(20), "settled", |fixture| fixture.status("agent").in_progress == 0).await;
+        let status = fixture.status("agent");
+        assert_eq!((status.done, status.lost), (300, 0));
+        assert_eq!(fixture.table.puts().len(), 3, "one claim and two completions");
+    });
+}
+
+/// The read of the row fails as it always would; the other rows are written all the same.
+#[test]
+fn a_completion_that_cannot_be_confirmed_is_reported() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(1);
+        let handler = TestHandler { duration: secs(1), ..done_handler() };
+        fixture.agent("agent", &full_rule(), &handler);
+        fixture.until(secs(5), "at work", |fixture| fixture.status("agent").working == 1).await;
+        fixture.table.inject(Fault::Lost);
+        fixture.table.read_error(Some(RequestError::Rejected("409: no such column".to_owned())));
+        fixture.until(secs(20), "settled", |fixture| fixture.status("agent").in_progress == 0).await;
+        let text = fixture.status("agent").unsettled.remove(0);
+        assert!(
+            text.contains("\"1-0000\": whether its result was written") && text.contains("409"),
+            "{text}"
+        );
+    });
+}
+
+/// A completion that writes only a time, and that did not arrive before another agent took the row over.
+#[test]
+fn a_completion_that_was_not_written_is_not_counted_as_done() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(1);
+        let mut rule = full_rule();
+        rule["done"] = json!({ "doc": "$now" });
+        let handler = TestHandler { duration: secs(1), ..done_handler() };
+        fixture.agent("agent", &rule, &handler);
+        fixture.until(secs(5), "at work", |fixture| fixture.status("agent").working == 1).await;
+        fixture.table.set(0, "claimed_by", json!("other/1"));
+        fixture.table.inject(Fault::Refused(RequestError::OutcomeUnknown("no answer".to_owned())));
+        fixture.until(secs(20), "settled", |fixture| fixture.status("agent").in_progress == 0).await;
+        let status = fixture.status("agent");
+        assert_eq!((status.done, status.lost), (0, 1));
+    });
+}
+
 #[test]
 fn a_claim_with_a_lost_answer_and_no_token_is_reported() {
     run_with_paused_time(async || {

@@ -16,6 +16,9 @@ use crate::{
     wall_clock::WallClock,
 };
 
+/// Maximum length of a path, as of a web server.
+const PATH_MAX: usize = 8_000;
+
 /// Fault of a write.
 #[derive(Debug, Clone)]
 pub(super) enum Fault {
@@ -220,6 +223,9 @@ impl Service for Table {
         let mut inner = self.inner.borrow_mut();
         if let Some(error) = &inner.read_error {
             return Err(error.clone());
+        }
+        if get.path.len() > PATH_MAX {
+            return Err(RequestError::Rejected("414: the path is too long".to_owned()));
         }
         let etag = format!("\"{}\"", inner.version);
         let unchanged = get.if_none_match.as_ref() == Some(&etag);
