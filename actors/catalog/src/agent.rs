@@ -29,6 +29,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+pub(crate) use self::confirm::read;
 use self::{
     outage::Outage,
     poll_state::PollState,

@@ -108,11 +108,6 @@ impl ClaimedRows {
         true
     }
 
-    /// Returns true if a row with this key is present.
-    pub fn contains(&self, key: &str) -> bool {
-        self.keys.contains(key)
-    }
-
     /// Returns the keys of all rows.
     pub fn keys(&self) -> &HashSet<String> {
         &self.keys

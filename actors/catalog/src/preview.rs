@@ -5,13 +5,14 @@ use orchestrator_supervise::{Limits, Root, Strategy, SupervisorSpec};
 use serde::Serialize;
 
 use crate::{
-    CatalogConfig, RuleConfig, connection,
+    CatalogConfig, RuleConfig,
+    agent::read,
+    connection,
     edge::handlers::{PlanAnswers, Planner},
     handler::Row,
     outcome_kind::OutcomeKind,
     rule::Rule,
-    service::{CatalogResponse, Get, Service},
-    state_change::rows,
+    service::Service,
     template::Variables,
 };
 
@@ -98,15 +99,7 @@ async fn preview_rule<S: Service>(
     (preview.query, preview.update, preview.held) =
         (rule.query(now, 0), rule.update().to_owned(), rule.held_query());
     preview.warnings = rule.warnings();
-    let get = Get { path: preview.query.clone(), if_none_match: None };
-    let body = match service.get(get).await {
-        Ok(CatalogResponse::Rows { body, .. }) => body,
-        Ok(CatalogResponse::NotModified { .. }) => {
-            return Err("the server answered 304 to an unconditional request".to_owned());
-        }
-        Err(error) => return Err(error.to_string()),
-    };
-    let rows = rows(&body)?;
+    let rows = read(service, preview.query.clone()).await.map_err(|error| error.to_string())?;
     preview.candidates = rows.len().min(rule.limit);
     let shown = &rows[..rows.len().min(SHOWN.min(rule.limit))];
     for (row, claimed) in claims(rule, planner, shown, now).await? {

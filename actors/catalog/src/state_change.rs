@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::{
     handler::Row,
+    path,
     service::{CatalogResponse, Get, Put, RequestError},
 };
 
@@ -56,8 +57,6 @@ pub enum ChangeResult {
 /// Written rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// ETag after the write.
-    pub etag: Option<String>,
     /// Candidates with their updates that the server wrote.
     pub changed: Vec<Planned>,
     /// Candidates that the server did not return: another agent was faster, or they were deleted
@@ -124,9 +123,7 @@ impl StateChange {
 
     /// Replaces the query.
     pub fn set_query(&mut self, query: String) {
-        if self.query != query {
-            self.query = query;
-        }
+        self.query = query;
     }
 
     /// Returns the ETag of the last read.
@@ -216,10 +213,10 @@ impl StateChange {
         answer: Result<CatalogResponse, RequestError>,
     ) -> ChangeResult {
         match answer {
-            Ok(CatalogResponse::Rows { etag, body }) => match rows(&body) {
+            Ok(CatalogResponse::Rows { body, .. }) => match rows(&body) {
                 Ok(returned) => {
                     let (changed, passed_over) = self.split_by_response(plan, &returned);
-                    ChangeResult::Changed(Change { etag, changed, passed_over })
+                    ChangeResult::Changed(Change { changed, passed_over })
                 }
                 Err(reason) => ChangeResult::Unknown { plan, reason },
             },
@@ -268,27 +265,9 @@ fn names_of(update: &str, index: usize) -> Vec<String> {
     names
         .split(',')
         .filter(|name| !name.is_empty())
-        .map(|name| decode(name.split(":=").next().unwrap_or(name)))
+        .map(|name| name.split(":=").next().unwrap_or(name))
+        .map(|name| path::decode(name).unwrap_or_else(|| name.to_owned()))
         .collect()
-}
-
-/// Decodes a percent-encoded name.
-fn decode(text: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let [first, after @ ..] = rest {
-        let code = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        match code.filter(|_| *first == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Parses the rows of a response. Of repeated members the last counts.

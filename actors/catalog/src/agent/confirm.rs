@@ -95,7 +95,7 @@ fn confirmation_delay(attempts: u32) -> Duration {
 }
 
 /// Reads rows without a cached response.
-pub(super) async fn read<S: Service>(service: &S, path: String) -> Result<Vec<Row>, RequestError> {
+pub(crate) async fn read<S: Service>(service: &S, path: String) -> Result<Vec<Row>, RequestError> {
     match service.get(Get { path, if_none_match: None }).await? {
         CatalogResponse::Rows { body, .. } => rows(&body).map_err(RequestError::Unavailable),
         CatalogResponse::NotModified { .. } => {

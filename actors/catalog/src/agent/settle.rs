@@ -9,8 +9,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    Agent,
-    confirm::read,
+    Agent, read,
     request::{BatchResult, RequestResult},
 };
 use crate::{
