@@ -100,11 +100,6 @@ impl PairGrid {
         }
     }
 
-    /// Returns true once a page of scions was added.
-    pub fn has_scions(&self) -> bool {
-        !self.scions.is_empty()
-    }
-
     /// Returns all pages of scions, once their end is known.
     pub fn scions(&self) -> Option<&[Id]> {
         self.scions_end.then_some(self.scions.as_slice())

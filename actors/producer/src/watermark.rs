@@ -57,11 +57,6 @@ impl QueueLevel {
         }
     }
 
-    /// Returns true while pushing is stopped until the low mark.
-    pub fn stopped(&self) -> bool {
-        self.stopped
-    }
-
     /// Stops pushing until the low mark, since the length that was read leaves no room.
     pub fn hold(&mut self) {
         self.stopped =
@@ -88,7 +83,7 @@ mod tests {
     fn flaw_14_without_a_mark_there_is_no_bound() {
         let mut level = level(0, 0);
         level.read(u64::MAX);
-        assert_eq!((level.admit(1_000), level.stopped()), (Admission::Push, false));
+        assert_eq!(level.admit(1_000), Admission::Push);
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod queue;
 mod resp;
 mod server;
 
-pub use error::{FaktoryError, PushError, Pushed, Refusal};
+pub use error::{FaktoryError, PushError, Refusal};
 pub use pool::{Faktory, POOL, PendingPush, PoolOptions, child_spec, outage};
 pub use queue::FaktoryQueue;
 pub use server::{Server, Timeouts};

@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::{
-    error::{FaktoryError, PushError, Pushed},
+    error::{FaktoryError, PushError, Refusal},
     protocol,
     resp::{Reply, decode, excerpt},
     server::{Server, Timeouts},
@@ -79,7 +79,7 @@ impl Connection {
     }
 
     /// Pushes the jobs of `command`. Only after [`PushError::Refused`] can the connection still be used.
-    pub(super) async fn push(&mut self, command: &Command) -> Result<Pushed, PushError> {
+    pub(super) async fn push(&mut self, command: &Command) -> Result<Vec<Refusal>, PushError> {
         let mut sent = 0;
         match self.request(command.bytes(), &mut sent).await {
             Ok(reply) => protocol::parse_push_reply(command, reply),

@@ -20,7 +20,7 @@ use tokio::{
 
 use super::{
     connection::Connection,
-    error::{FaktoryError, PushError, Pushed},
+    error::{FaktoryError, PushError, Refusal},
     server::Server,
 };
 use crate::{batch::Command, queue_state::QueueState};
@@ -32,7 +32,7 @@ const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration
 #[derive(Debug)]
 pub(super) struct BatchRequest {
     pub(super) command: Command,
-    pub(super) reply: Reply<Result<Pushed, PushError>>,
+    pub(super) reply: Reply<Result<Vec<Refusal>, PushError>>,
     /// Set by the connection that sends the batch or by the caller that withdraws it, whichever is first.
     pub(super) claimed: Arc<AtomicBool>,
     /// Bytes of the batch in the connection's queue.
@@ -214,10 +214,10 @@ impl ConnectionTask {
 }
 
 impl ConnectionMetrics {
-    fn count(&self, command: &Command, outcome: &Result<Pushed, PushError>) {
+    fn count(&self, command: &Command, outcome: &Result<Vec<Refusal>, PushError>) {
         let jobs = command.jids().len() as u64;
         match outcome {
-            Ok(Pushed { refused }) => {
+            Ok(refused) => {
                 self.batches.add(1);
                 self.sent.add(command.bytes().len() as u64);
                 self.refused.add(refused.len() as u64);

@@ -19,14 +19,7 @@ pub enum FaktoryError {
     Refused(String),
 }
 
-/// Result of a batch that the server answered.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pushed {
-    /// Jobs that the server refused. All others are enqueued.
-    pub refused: Vec<Refusal>,
-}
-
-/// A job that the server refused.
+/// A job that the server refused. All others of its batch are enqueued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Position in the batch, from 0.

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::{
     connection_task::{BatchRequest, InfoRequest, factory},
-    error::{FaktoryError, PushError, Pushed},
+    error::{FaktoryError, PushError, Refusal},
     server::{Server, Timeouts},
 };
 use crate::{batch::Batch, queue_state::QueueState};
@@ -58,10 +58,10 @@ struct ConnectionHandle {
     free_bytes: Arc<Semaphore>,
 }
 
-/// Future of a batch's result.
+/// Future of a batch's result: the jobs that the server refused.
 #[derive(Debug)]
 pub struct PendingPush {
-    outcome: orchestrator_supervise::Pending<Result<Pushed, PushError>>,
+    outcome: orchestrator_supervise::Pending<Result<Vec<Refusal>, PushError>>,
     claimed: Arc<AtomicBool>,
 }
 
@@ -105,7 +105,7 @@ impl Faktory {
         let pending = PendingPush { outcome, claimed: claimed.clone() };
         let size = u32::try_from(batch.bytes()).unwrap_or(u32::MAX).min(self.bytes);
         let Some(command) = batch.into_command() else {
-            let _ = reply.send(Ok(Pushed::default()));
+            let _ = reply.send(Ok(Vec::new()));
             return pending;
         };
         // The semaphore is never closed.
@@ -116,14 +116,6 @@ impl Faktory {
             let _ = refused.message.reply.send(Err(PushError::NotSent("the process ends".to_owned())));
         }
         pending
-    }
-
-    /// Pushes `batch` over one connection, as [`Faktory::submit`], and waits for the result.
-    ///
-    /// # Errors
-    /// [`PushError`]
-    pub async fn push(&self, connection: usize, batch: Batch) -> Result<Pushed, PushError> {
-        self.submit(connection, batch).await.await
     }
 
     /// Requests the lengths of queues and sets over the first connection, after the batch in flight there.
@@ -149,7 +141,7 @@ impl PendingPush {
 }
 
 impl Future for PendingPush {
-    type Output = Result<Pushed, PushError>;
+    type Output = Result<Vec<Refusal>, PushError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.outcome).poll(cx).map(|outcome| {

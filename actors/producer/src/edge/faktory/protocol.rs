@@ -6,7 +6,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::{
-    error::{PushError, Pushed, Refusal},
+    error::{PushError, Refusal},
     resp::{Reply, excerpt},
 };
 use crate::{batch::Command, job::Jid, queue_state::QueueState};
@@ -80,21 +80,21 @@ pub(super) fn parse_info(json: &[u8]) -> Result<QueueState, String> {
 ///
 /// # Errors
 /// [`PushError::Refused`]; [`PushError::Ambiguous`] if it cannot be the reply to this command.
-pub(super) fn parse_push_reply(command: &Command, reply: Reply) -> Result<Pushed, PushError> {
+pub(super) fn parse_push_reply(command: &Command, reply: Reply) -> Result<Vec<Refusal>, PushError> {
     match reply {
         Reply::Error(reason) => Err(PushError::Refused(excerpt(&reason))),
-        Reply::Simple(text) if command.is_single() && text == "OK" => Ok(Pushed::default()),
+        Reply::Simple(text) if command.is_single() && text == "OK" => Ok(Vec::new()),
         Reply::Bulk(json) if !command.is_single() => parse_refusals(command.jids(), &json),
         other => Err(PushError::Ambiguous(format!("the reply does not fit the command: {other}"))),
     }
 }
 
-fn parse_refusals(jids: &[Jid], json: &[u8]) -> Result<Pushed, PushError> {
+fn parse_refusals(jids: &[Jid], json: &[u8]) -> Result<Vec<Refusal>, PushError> {
     let invalid = |reason: String| PushError::Ambiguous(format!("the reply cannot be read: {reason}"));
     let mut reasons: BTreeMap<String, String> =
         serde_json::from_slice(json).map_err(|error| invalid(excerpt(error.to_string())))?;
     if reasons.is_empty() {
-        return Ok(Pushed::default());
+        return Ok(Vec::new());
     }
     let mut refused = Vec::new();
     for (index, jid) in jids.iter().enumerate() {
@@ -103,7 +103,7 @@ fn parse_refusals(jids: &[Jid], json: &[u8]) -> Result<Pushed, PushError> {
         }
     }
     match reasons.keys().next() {
-        None => Ok(Pushed { refused }),
+        None => Ok(refused),
         Some(unknown) => Err(invalid(format!("it names job {}, which was not sent", excerpt(unknown)))),
     }
 }
@@ -202,13 +202,13 @@ mod tests {
     #[test]
     fn refused_jobs_are_reported_by_position() {
         let command = command(3);
-        assert_eq!(parse_push_reply(&command, bulk("{}")), Ok(Pushed::default()));
+        assert_eq!(parse_push_reply(&command, bulk("{}")), Ok(Vec::new()));
         let json = format!(r#"{{"{}":"no\nway","{}":""}}"#, command.jids()[2], command.jids()[0]);
         let refused = vec![
             Refusal { index: 0, reason: String::new() },
             Refusal { index: 2, reason: "no\\nway".to_owned() },
         ];
-        assert_eq!(parse_push_reply(&command, bulk(&json)), Ok(Pushed { refused }));
+        assert_eq!(parse_push_reply(&command, bulk(&json)), Ok(refused));
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
             let outcome = parse_push_reply(&command, Reply::Error("ERR shutdown in progress".to_owned()));
             assert_eq!(outcome, Err(PushError::Refused("ERR shutdown in progress".to_owned())));
         }
-        assert_eq!(parse_push_reply(&command(1), Reply::Simple("OK".to_owned())), Ok(Pushed::default()));
+        assert_eq!(parse_push_reply(&command(1), Reply::Simple("OK".to_owned())), Ok(Vec::new()));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use orchestrator_supervise::StopToken;
 
 use super::{
-    error::{PushError, Pushed},
+    error::{PushError, Refusal},
     pool::Faktory,
 };
 use crate::{
@@ -52,7 +52,7 @@ impl FaktoryQueue {
         connection: usize,
         pairs: &[Pair],
         seed: Option<JidSeed>,
-    ) -> Result<Pushed, PushError> {
+    ) -> Result<Vec<Refusal>, PushError> {
         let mut outcome = self.attempt(connection, pairs, seed).await;
         for _ in 1..ATTEMPTS {
             let Err(PushError::NotSent(_)) = outcome else { break };
@@ -66,7 +66,7 @@ impl FaktoryQueue {
         connection: usize,
         pairs: &[Pair],
         seed: Option<JidSeed>,
-    ) -> Result<Pushed, PushError> {
+    ) -> Result<Vec<Refusal>, PushError> {
         let mut batch = Batch::with_room_for(pairs.len());
         for pair in pairs {
             let jid = match seed {
@@ -109,7 +109,7 @@ impl Queue for FaktoryQueue {
         for (number, outcome) in join_all(pushes).await.into_iter().enumerate() {
             let first = number * size;
             match outcome {
-                Ok(Pushed { refused }) => {
+                Ok(refused) => {
                     for refusal in refused {
                         positions.push(first + refusal.index);
                         reason.get_or_insert(format!("faktory: {}", refusal.reason));

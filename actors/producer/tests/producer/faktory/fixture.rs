@@ -5,7 +5,7 @@ use std::{ops::Range, time::Duration};
 use orchestrator_edge::set_retry_max;
 use orchestrator_producer::{
     batch::Batch,
-    edge::faktory::{Faktory, PoolOptions, Server, Timeouts, child_spec},
+    edge::faktory::{Faktory, PoolOptions, PushError, Refusal, Server, Timeouts, child_spec},
     id::Id,
     job::{Jid, Job, JobOptions, JobWriter},
     pair::Pair,
@@ -56,6 +56,15 @@ pub(crate) fn batch(numbers: Range<u32>) -> Batch {
     let mut batch = Batch::with_room_for(numbers.len());
     numbers.for_each(|number| batch.add(&writer, &job(number, 0)).unwrap());
     batch
+}
+
+/// Pushes a batch over one connection and waits for the result.
+pub(crate) async fn push(
+    faktory: &Faktory,
+    connection: usize,
+    batch: Batch,
+) -> Result<Vec<Refusal>, PushError> {
+    faktory.submit(connection, batch).await.await
 }
 
 /// Returns the numbers of jobs that a server has accepted.

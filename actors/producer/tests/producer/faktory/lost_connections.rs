@@ -3,7 +3,7 @@
 use orchestrator_harness::Faktory as Peer;
 use orchestrator_producer::{
     batch::Batch,
-    edge::faktory::{PoolOptions, PushError, Pushed, Server},
+    edge::faktory::{PoolOptions, PushError, Server},
     job::{JobOptions, JobWriter},
 };
 
@@ -18,12 +18,12 @@ fn a_lost_reply_is_ambiguous_whatever_the_server_stored() {
         let peer = Peer::start(&[option, "2"]);
         let (faktory, spec) = to(&peer.url());
         TestTree::run(spec, async |tree| {
-            assert_eq!(faktory.push(0, batch(0..10)).await, Ok(Pushed::default()));
+            assert_eq!(push(&faktory, 0, batch(0..10)).await, Ok(Vec::new()));
             let lost = faktory.submit(0, batch(10..20)).await;
             let behind = faktory.submit(0, batch(20..30)).await;
             let outcome = lost.await;
             assert!(matches!(&outcome, Err(PushError::Ambiguous(_))), "{option}: {outcome:?}");
-            assert_eq!(behind.await, Ok(Pushed::default()), "waiting batches use the next connection");
+            assert_eq!(behind.await, Ok(Vec::new()), "waiting batches use the next connection");
             assert_eq!(numbers(&peer.accepted()), (0..10).chain(stored).chain(20..30).collect::<Vec<_>>());
             assert_eq!((metric(&tree, "ambiguous"), metric(&tree, "reconnects")), (10, 1));
         });
@@ -38,7 +38,7 @@ fn a_push_without_a_reply_in_time_is_ambiguous() {
     TestTree::run(spec, async |tree| {
         up(&tree).await;
         peer.freeze();
-        let outcome = faktory.push(0, batch(0..10)).await;
+        let outcome = push(&faktory, 0, batch(0..10)).await;
         assert_eq!(outcome, Err(PushError::Ambiguous("no reply within 500ms".to_owned())));
         down(&tree, "no reply within 500ms").await;
     });
@@ -49,7 +49,7 @@ fn a_late_reply_within_the_timeout_is_accepted() {
     let peer = Peer::start(&["--latency-ms", "100", "--split-writes"]);
     let (faktory, spec) = to(&peer.url());
     TestTree::run(spec, async |_tree| {
-        assert_eq!(faktory.push(0, batch(0..10)).await, Ok(Pushed::default()));
+        assert_eq!(push(&faktory, 0, batch(0..10)).await, Ok(Vec::new()));
         assert_eq!(faktory.info().await.unwrap().length("arborescent"), 10);
     });
 }
@@ -66,7 +66,7 @@ fn an_incomplete_command_was_not_sent() {
     TestTree::run(spec, async |tree| {
         up(&tree).await;
         peer.freeze();
-        let outcome = faktory.push(0, large).await;
+        let outcome = push(&faktory, 0, large).await;
         assert_eq!(outcome, Err(PushError::NotSent("no reply within 500ms".to_owned())));
         assert_eq!(metric(&tree, "ambiguous"), 0);
     });
