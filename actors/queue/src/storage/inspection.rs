@@ -18,7 +18,7 @@ pub struct RunCount {
 pub struct Peeked {
     /// The attribute path.
     pub attr_path: String,
-    /// Payload of the job.
+    /// Payload of the job, up to 500 characters.
     pub payload: String,
     /// Run that the job comes from.
     pub run: RunId,
@@ -106,7 +106,7 @@ pub struct FailedAttempts {
 pub struct WaitingGroup {
     /// Run of the group's row.
     pub run: RunId,
-    /// Payload of the job.
+    /// Payload of the job, up to 500 characters.
     pub payload: String,
     /// Place in the order of hand-outs, from 1; None while the attribute path is held or limited.
     pub position: Option<u64>,

@@ -13,13 +13,16 @@ use super::open::Options;
 use super::section::Section;
 use crate::storage::{Counts, GroupKey, Peeked, RunCount, RunId, RunState, StorageError};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Rows, params};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Number of SQLite's virtual machine steps between two checks of the deadline.
 const STEPS: i32 = 2_000;
-/// Maximum size of the paths and names in an answer, in bytes. Rows beyond it are left out.
+/// Maximum size of the texts in an answer, in bytes. Rows beyond it are left out.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Maximum length of a payload in an answer, in characters.
+const PAYLOAD_CHARS_MAX: usize = 500;
 
 /// A read-only connection. Each question sees one snapshot and fails after its deadline.
 #[derive(Debug)]
@@ -69,7 +72,7 @@ impl Inspector {
         })
     }
 
-    /// Returns the next `limit` jobs in the order of hand-outs at `now`.
+    /// Returns the next `limit` jobs in the order of hand-outs at `now`, as if none ended meanwhile.
     ///
     /// # Errors
     /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
@@ -91,9 +94,24 @@ impl Inspector {
             next.retain(|(key, _)| !first.iter().any(|(bumped, _)| bumped == key));
             next.sort();
             next.splice(0..0, first);
-            next.retain(|(key, section)| limited.try_begin(&key.attr_path, section.class, now, hold_secs));
-            next.truncate(limit);
-            next.into_iter().filter_map(|(key, section)| describe(conn, key, section).transpose()).collect()
+            let (mut jobs, mut paths, mut bytes) = (Vec::new(), HashSet::new(), 0);
+            for (key, section) in next {
+                // The first job of a path holds the others.
+                if jobs.len() == limit
+                    || paths.contains(&key.attr_path)
+                    || !limited.try_begin(&key.attr_path, section.class, now, hold_secs)
+                {
+                    continue;
+                }
+                paths.insert(key.attr_path.clone());
+                let Some(job) = describe(conn, key, section)? else { continue };
+                bytes += job.attr_path.len() + job.payload.len() + job.run.fetcher.len();
+                if bytes > ANSWER_BYTES_MAX {
+                    break;
+                }
+                jobs.push(job);
+            }
+            Ok(jobs)
         })
     }
 
@@ -132,7 +150,8 @@ impl Inspector {
     }
 }
 
-/// Returns the first groups of a section that were started before `before`.
+/// Returns the first groups of a section that were started before `before`, at most `limit`. Together they are longer
+/// than an answer by one path at most.
 fn section_start(
     conn: &Connection,
     section: Section,
@@ -140,34 +159,49 @@ fn section_start(
     limit: usize,
 ) -> rusqlite::Result<Vec<GroupKey>> {
     let rows = i64::try_from(limit).unwrap_or(i64::MAX);
-    conn.prepare_cached(
+    let mut statement = conn.prepare_cached(
         "SELECT started_key, jitter_key, attr_path FROM orchestrator_group AS g
          WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3 AND (started_key < ?4 OR started_key = ?6)
              AND NOT EXISTS (SELECT 1 FROM orchestrator_deleted_run AS d
                              WHERE d.fetcher_id = g.fetcher_id AND d.run_started = g.run_started)
          ORDER BY started_key, jitter_key, attr_path LIMIT ?5",
-    )?
-    .query_map(
-        params![section.fetcher_id, section.run_started, section.column(), before, rows, NULL_KEY],
-        |row| groups::key(row, section.fetcher_id),
-    )?
-    .collect()
+    )?;
+    let (run, held) = (section.run_started, section.column());
+    let mut found = statement.query(params![section.fetcher_id, run, held, before, rows, NULL_KEY])?;
+    let (mut keys, mut bytes) = (Vec::new(), 0);
+    while bytes <= ANSWER_BYTES_MAX
+        && let Some(row) = found.next()?
+    {
+        let key = groups::key(row, section.fetcher_id)?;
+        bytes += key.attr_path.len();
+        keys.push(key);
+    }
+    Ok(keys)
 }
 
 fn describe(conn: &Connection, key: GroupKey, section: Section) -> rusqlite::Result<Option<Peeked>> {
     conn.prepare_cached(
-        "SELECT q.payload, f.name FROM queue AS q JOIN fetchers AS f USING (fetcher_id)
+        "SELECT q.rowid, f.name FROM queue AS q JOIN fetchers AS f USING (fetcher_id)
          WHERE q.fetcher_run_started = ?1 AND q.fetcher_id = ?2 AND q.attr_path = ?3",
     )?
     .query_row(params![section.run_started, section.fetcher_id, key.attr_path], |row| {
         Ok(Peeked {
-            payload: row.get(0)?,
+            payload: payload_start(conn, row.get(0)?)?,
             run: RunId { fetcher: row.get(1)?, started: section.run_started },
             last_started: key.last_started,
             attr_path: key.attr_path.clone(),
         })
     })
     .optional()
+}
+
+/// Returns the beginning of the payload of a row of `queue`, without reading the rest.
+fn payload_start(conn: &Connection, rowid: i64) -> rusqlite::Result<String> {
+    let payload = conn.blob_open("main", "queue", "payload", rowid, true)?;
+    let mut bytes = vec![0; payload.len().min(4 * PAYLOAD_CHARS_MAX)];
+    payload.read_at_exact(&mut bytes, 0)?;
+    let text = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    Ok(text.chars().take(PAYLOAD_CHARS_MAX).collect())
 }
 
 /// Reads rows until their sizes, in bytes, exceed `bytes_max`.

@@ -2,7 +2,7 @@
 
 use crate::store::*;
 use orchestrator_queue::edge::sqlite::{CheckpointMode, Checkpointer, Counts, Inspector, Options};
-use orchestrator_queue::storage::{FailedAttempts, RunId, Storage};
+use orchestrator_queue::storage::{Attempt, FailedAttempts, RunId, Storage};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -37,6 +37,112 @@ fn peek_shows_the_next_jobs() {
 }
 
 #[test]
+fn peek_shows_a_path_of_two_fetchers_once() {
+    let mut s = TestStore::new();
+    feed(&mut s, "f1", 1, &["zulu", "yankee", "xray"].map(|attr| (attr, "0 1")));
+    feed(&mut s, "f2", 1, &["yankee", "zulu", "whiskey"].map(|attr| (attr, "0 2")));
+    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
+    let peeked = inspector.peek(10, 10, PLENTY).unwrap();
+    assert_eq!(inspector.peek(10, 3, PLENTY).unwrap(), peeked[..3]);
+    let shown: Vec<_> = peeked.into_iter().map(|next| (next.attr_path, next.payload)).collect();
+    let given: Vec<_> = std::iter::from_fn(|| next(&mut s, 10)).collect();
+    assert_eq!(shown, given, "the other job of a path waits for the end of the first");
+}
+
+#[test]
+fn peek_and_show_read_the_beginning_of_a_payload() {
+    let mut s = TestStore::new();
+    let long = "é".repeat(1 << 20);
+    feed(&mut s, "f1", 1, &[("alpha", &long), ("bravo", "")]);
+    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
+    let payloads = |inspector: &mut Inspector| -> Vec<String> {
+        inspector.peek(10, 10, PLENTY).unwrap().into_iter().map(|next| next.payload).collect()
+    };
+    assert_eq!(payloads(&mut inspector), [long[..1_000].to_owned(), String::new()]);
+    let shown = inspector.attr("alpha", 10, 10, PLENTY).unwrap().waiting;
+    assert_eq!(shown[0].payload, long[..1_000]);
+}
+
+/// Starts, ends and fetchers of attempts.
+fn outlines(attempts: &[Attempt]) -> Vec<(i64, Option<i64>, Option<&str>)> {
+    attempts.iter().map(|attempt| (attempt.started, attempt.finished, attempt.fetcher.as_deref())).collect()
+}
+
+#[test]
+fn show_has_the_attempts_of_a_path_after_the_clock_was_set_back() {
+    let mut s = TestStore::new();
+    for (run, started, finished) in [(1, 100, 101), (2, 50, 51), (3, 50, 52), (4, 70, 71)] {
+        feed(&mut s, "f1", run, &[("alpha", "0 1"), ("bravo", "0 1")]);
+        for _ in 0..2 {
+            assert!(next(&mut s, started).is_some());
+        }
+        group(&mut s, |s| s.finish("alpha", 0, finished));
+        group(&mut s, |s| s.finish("bravo", 0, finished));
+    }
+    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
+    let all = [
+        (70, Some(71), Some("f1")),
+        (50, Some(52), Some("f1")),
+        (50, Some(51), Some("f1")),
+        (100, Some(101), Some("f1")),
+    ];
+    for limit in 0..6 {
+        let attempts = inspector.attr("alpha", 200, limit, PLENTY).unwrap().attempts;
+        assert_eq!(outlines(&attempts), all[..limit.min(4)], "{limit}");
+    }
+}
+
+#[test]
+fn show_has_the_attempts_before_a_hand_out_of_another_program() {
+    let mut s = TestStore::new();
+    feed(&mut s, "f1", 1, &[("alpha", "0 1")]);
+    assert!(next(&mut s, 10).is_some());
+    s.foreign.execute_batch("UPDATE log SET started = 20, finished = 21, exit_code = 3").unwrap();
+    feed(&mut s, "f1", 2, &[("alpha", "0 1")]);
+    assert!(next(&mut s, 30).is_some());
+    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
+    let attempts = inspector.attr("alpha", 200, 10, PLENTY).unwrap().attempts;
+    let all = [(30, None, Some("f1")), (20, Some(21), None), (10, None, Some("f1"))];
+    assert_eq!(outlines(&attempts), all);
+}
+
+#[test]
+fn show_reads_only_the_attempts_of_its_path() {
+    let mut s = TestStore::new();
+    for (run, now) in [(1, 10), (2, 6_000)] {
+        feed(&mut s, "f1", run, &[("alpha", "0 1")]);
+        assert!(next(&mut s, now).is_some());
+        group(&mut s, |s| s.finish("alpha", 0, now + 1));
+    }
+    s.foreign
+        .execute_batch(
+            "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 5000)
+             INSERT INTO orchestrator_attempt (started, handout_id, attr_path, connection)
+             SELECT n + delay, n + delay, 'pkg' || n, '1' FROM n CROSS JOIN (SELECT 0 AS delay UNION ALL SELECT 9000)",
+        )
+        .unwrap();
+    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
+    // Without any time left, a question fails once a statement has taken 2,000 steps.
+    let attempts = inspector.attr("alpha", 20_000, 10, Duration::ZERO).unwrap().attempts;
+    assert_eq!(outlines(&attempts), [(6_000, Some(6_001), Some("f1")), (10, Some(11), Some("f1"))]);
+}
+
+#[test]
+fn show_of_a_long_path_has_the_fetcher_of_each_attempt() {
+    let mut s = TestStore::new();
+    let path = "a".repeat(60_000);
+    for run in 1..=30 {
+        feed(&mut s, "f1", run, &[(&path, "0 1")]);
+        assert!(next(&mut s, run).is_some());
+        group(&mut s, |s| s.finish(&path, 0, run));
+    }
+    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
+    let attempts = inspector.attr(&path, 100, 1_000, PLENTY).unwrap().attempts;
+    assert_eq!(attempts.len(), (1 << 20) / 60_002, "within a mebibyte");
+    assert!(attempts.iter().all(|attempt| attempt.fetcher.is_some()), "{:?}", outlines(&attempts));
+}
+
+#[test]
 fn counts_and_runs_are_correct() {
     let mut s = stocked();
     group(&mut s, |s| s.mark_deleted(&RunId::new("f1", 2)));
@@ -60,6 +166,8 @@ fn an_answer_with_long_paths_ends_at_a_mebibyte() {
     feed(&mut s, "f2", 1, &rows);
     s.foreign.execute("UPDATE orchestrator_run SET added = 0", []).unwrap();
     let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
+    let peeked = inspector.peek(100, 1_000, PLENTY).unwrap();
+    assert_eq!(peeked.len(), (1 << 20) / 60_005, "with payloads");
     let listed = |inspector: &mut Inspector| inspector.stale(100, 1_000, PLENTY).unwrap().len();
     assert_eq!(listed(&mut inspector), (1 << 20) / 60_002, "in both fetchers together");
     let taken: Vec<String> = (0..30).filter_map(|_| next_attr(&mut s, 1)).collect();

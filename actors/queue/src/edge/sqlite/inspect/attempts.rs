@@ -1,5 +1,6 @@
 //! Questions about attempts and jobs in flight.
 
+use super::super::attr;
 use super::{ANSWER_BYTES_MAX, Inspector, collect_within};
 use crate::storage::{Attempt, FailedAttempts, LogRow, StorageError};
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
@@ -53,54 +54,46 @@ impl Inspector {
     }
 }
 
-/// Returns the latest attempts of a path, newest first. The end of an attempt is in the log row, or in the row of the next
-/// attempt. If these know another start, another program handed out the job.
+/// Returns the latest attempts of a path, newest first, from its log row along the log rows that each attempt replaced.
+///
+/// Reads the attempts of one second for each. If another program handed out the job, all attempts before that are scanned.
 pub(super) fn of_attr(conn: &Connection, attr_path: &str, limit: usize) -> rusqlite::Result<Vec<Attempt>> {
     let mut statement = conn.prepare_cached(
-        "SELECT attr_path, started, NULL, NULL, fetcher, connection,
-             previous_started, previous_finished, previous_exit_code
-         FROM orchestrator_attempt WHERE attr_path = ?1
-         ORDER BY started DESC, handout_id DESC LIMIT ?2",
+        "SELECT started, fetcher, connection, handout_id, previous_started, previous_finished, previous_exit_code
+         FROM orchestrator_attempt WHERE attr_path = ?1 AND started <= ?2 AND handout_id < ?3
+         ORDER BY started DESC, handout_id DESC LIMIT 1",
     )?;
-    let stored = collect_within(
-        ANSWER_BYTES_MAX,
-        statement.query(params![attr_path, rows(limit)])?,
-        |row| Ok((attempt(row)?, log_row(row, 6)?)),
-        |(attempt, _)| bytes(attempt),
-    )?;
-    let mut last = conn
-        .prepare_cached("SELECT started, finished, exit_code FROM log WHERE attr_path = ?1")?
-        .query_row([attr_path], |row| log_row(row, 0))
-        .optional()?
-        .flatten();
-    let foreign = |log: LogRow| Attempt {
-        attr_path: attr_path.to_owned(),
-        started: log.started,
-        finished: log.finished,
-        exit_code: log.exit_code,
-        fetcher: None,
-        connection: None,
-    };
-    let mut attempts = Vec::with_capacity(stored.len() + 1);
-    for (mut attempt, previous) in stored {
-        match last {
-            Some(log) if log.started == attempt.started => {
-                (attempt.finished, attempt.exit_code) = (log.finished, log.exit_code);
+    let (mut attempts, mut size, mut handouts_before) = (Vec::new(), 0, i64::MAX);
+    let mut next = attr::load_log(conn, attr_path)?;
+    while let Some(log) = next.filter(|_| attempts.len() < limit) {
+        let mut attempt = Attempt {
+            attr_path: attr_path.to_owned(),
+            started: log.started,
+            finished: log.finished,
+            exit_code: log.exit_code,
+            fetcher: None,
+            connection: None,
+        };
+        let mut found = statement.query(params![attr_path, log.started, handouts_before])?;
+        next = match found.next()? {
+            Some(row) if row.get::<_, i64>(0)? == log.started => {
+                (attempt.fetcher, attempt.connection) = (row.get(1)?, row.get(2)?);
+                handouts_before = row.get(3)?;
+                let previous: Option<i64> = row.get(4)?;
+                let (finished, exit_code) = (row.get(5)?, row.get(6)?);
+                previous.map(|started| LogRow { started, finished, exit_code })
             }
-            last => attempts.extend(last.map(foreign)),
+            // Another program handed out the job after this attempt, whose end is lost.
+            Some(row) => Some(LogRow { started: row.get(0)?, finished: None, exit_code: None }),
+            None => None,
+        };
+        size += bytes(&attempt);
+        if size > ANSWER_BYTES_MAX {
+            break;
         }
         attempts.push(attempt);
-        last = previous;
     }
-    attempts.extend(last.map(foreign));
-    attempts.truncate(limit);
     Ok(attempts)
-}
-
-/// Reads a log row from the columns from `first` on; None if its start is null.
-fn log_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<LogRow>> {
-    let Some(started) = row.get(first)? else { return Ok(None) };
-    Ok(Some(LogRow { started, finished: row.get(first + 1)?, exit_code: row.get(first + 2)? }))
 }
 
 /// Returns the job in flight of a path.

@@ -5,14 +5,14 @@ use super::super::limited::Limited;
 use super::super::runs::Runs;
 use super::super::section::Section;
 use super::ready_groups::ready_groups;
-use super::{Inspector, attempts, bumped};
+use super::{Inspector, attempts, bumped, payload_start};
 use crate::storage::{AttrReport, Class, GroupKey, StorageError, WaitingGroup, is_expired};
 use rusqlite::{Connection, params};
 use std::time::Duration;
 
 impl Inspector {
     /// Returns the state of an attribute path at `now` with up to `limit` attempts. Counts the groups
-    /// before it, and scans the attempts.
+    /// before it.
     ///
     /// # Errors
     /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
@@ -30,7 +30,7 @@ impl Inspector {
             let bumped = bumped::eligible(conn, &limited, now, hold_secs)?;
             let until = now.saturating_sub(hold_secs);
             let mut waiting = Vec::new();
-            for (key, run, payload) in ready_groups(conn, attr_path)? {
+            for (key, run, rowid) in ready_groups(conn, attr_path)? {
                 let class = limited.limits.class(attr_path, Some(&run.fetcher));
                 let is_limited = limited.is_full(class, now, hold_secs);
                 let position = if held || is_limited {
@@ -44,6 +44,7 @@ impl Inspector {
                         until,
                     )?)
                 };
+                let payload = payload_start(conn, rowid)?;
                 waiting.push(WaitingGroup { run, payload, position, is_limited });
             }
             Ok(AttrReport {

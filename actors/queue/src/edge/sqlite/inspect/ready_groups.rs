@@ -3,13 +3,13 @@
 use crate::storage::{GroupKey, RunId};
 use rusqlite::Connection;
 
-/// Returns the ready groups of a path with the beginnings of their payloads.
+/// Returns the ready groups of a path, with the runs and the rowids of their rows.
 pub(super) fn ready_groups(
     conn: &Connection,
     attr_path: &str,
-) -> rusqlite::Result<Vec<(GroupKey, RunId, String)>> {
+) -> rusqlite::Result<Vec<(GroupKey, RunId, i64)>> {
     conn.prepare_cached(
-        "SELECT q.fetcher_id, q.last_started, q.order_jitter, f.name, q.fetcher_run_started, substr(q.payload, 1, 500)
+        "SELECT q.fetcher_id, q.last_started, q.order_jitter, f.name, q.fetcher_run_started, q.rowid
          FROM queue AS q JOIN fetchers AS f USING (fetcher_id)
          WHERE q.attr_path = ?1 AND q.is_dequeued = 0
              AND NOT EXISTS (
