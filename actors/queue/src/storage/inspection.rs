@@ -53,8 +53,13 @@ pub struct HeldJobs {
     pub started: String,
     /// End of its hold.
     pub until: String,
-    /// Number of jobs, counted up to a thousand.
+    /// Number of jobs; [`Self::COUNTED_MAX`] stands for at least as many.
     pub jobs: u64,
+}
+
+impl HeldJobs {
+    /// Maximum number of jobs that are counted.
+    pub const COUNTED_MAX: u64 = 1_000;
 }
 
 /// Totals of the database.

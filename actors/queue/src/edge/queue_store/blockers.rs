@@ -10,8 +10,9 @@ use crate::storage::{HeldJobs, Limit, StorageError};
 pub(super) fn report_held(vitals: &Vitals, held: &HeldJobs, hold_secs: u32) {
     let HeldJobs { attr_path, started, until, jobs } = held;
     let text = format!("all waiting jobs are held, the earliest until {until}");
+    let at_least = if *jobs == HeldJobs::COUNTED_MAX { "at least " } else { "" };
     let evidence = [
-        format!("{jobs} jobs wait, and a worker has the attribute path of each"),
+        format!("{at_least}{jobs} jobs wait, and a worker has the attribute path of each"),
         format!("{attr_path} was handed out at {started}, and its worker has not sent DONE"),
         format!("queue.hold_secs = {hold_secs}"),
     ];
@@ -67,7 +68,24 @@ fn quoted(word: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
+    use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
+
     use super::*;
+
+    #[test]
+    fn the_number_of_held_jobs_is_exact_or_a_minimum() {
+        actix_rt::System::new().block_on(async {
+            let mut root = Root::start("test", SupervisorSpec::new(Strategy::OneForOne)).await.unwrap();
+            let vitals = root.tree().vitals("test").unwrap();
+            for (jobs, text) in [(999, "999 jobs wait, "), (1_000, "at least 1000 jobs wait, ")] {
+                let [attr_path, started, until] = ["a", "then", "later"].map(str::to_owned);
+                report_held(&vitals, &HeldJobs { attr_path, started, until, jobs }, 60);
+                let evidence = vitals.blocker().unwrap().evidence[0].clone();
+                assert!(evidence.starts_with(text), "{evidence}");
+            }
+            root.stop().await;
+        });
+    }
 
     #[test]
     fn words_that_a_shell_would_interpret_are_quoted() {

@@ -78,6 +78,19 @@ pub(super) fn first(conn: &Connection, section: Section) -> rusqlite::Result<Opt
     .optional()
 }
 
+/// Counts the groups of a section, up to `limit`.
+pub(super) fn count(conn: &Connection, section: Section, limit: u64) -> rusqlite::Result<u64> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    conn.prepare_cached(
+        "SELECT count(*) FROM (SELECT 1 FROM orchestrator_group
+             WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3 LIMIT ?4)",
+    )?
+    .query_row(params![section.fetcher_id, section.run_started, section.column(), limit], |row| {
+        row.get::<_, i64>(0)
+    })
+    .map(i64::unsigned_abs)
+}
+
 /// Returns the first group of the next section behind `last`, or of the first section for None.
 /// Takes three seeks at most. A row comparison such as `(a, b, c) > (?, ?, ?)` would be shorter,
 /// but SQLite then scans from the first equal row.

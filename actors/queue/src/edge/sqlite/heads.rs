@@ -61,6 +61,11 @@ impl Heads {
         Ok([first(&self.free), first(&self.held)])
     }
 
+    /// Returns the sections of held groups, as of the last [`Self::first`].
+    pub(super) fn held(&self) -> impl Iterator<Item = Section> {
+        self.held.values().flat_map(|heads| heads.values().copied())
+    }
+
     /// Updates the heads after a group was inserted into the table.
     pub(super) fn inserted(&mut self, position: &GroupPosition, attr_path: &str) {
         let section = Section::of(position);

@@ -2,7 +2,7 @@
 
 use crate::store::*;
 use orchestrator_queue::edge::sqlite::{CheckpointMode, Checkpointer, Counts, Inspector, Options};
-use orchestrator_queue::storage::{Attempt, FailedAttempts, RunId, Storage};
+use orchestrator_queue::storage::{Attempt, FailedAttempts, HeldJobs, RunId, Storage, Waiting};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -140,6 +140,20 @@ fn show_of_a_long_path_has_the_fetcher_of_each_attempt() {
     let attempts = inspector.attr(&path, 100, 1_000, PLENTY).unwrap().attempts;
     assert_eq!(attempts.len(), (1 << 20) / 60_002, "within a mebibyte");
     assert!(attempts.iter().all(|attempt| attempt.fetcher.is_some()), "{:?}", outlines(&attempts));
+}
+
+#[test]
+fn held_jobs_are_counted_up_to_a_thousand() {
+    let mut s = TestStore::new();
+    feed_batch(&mut s, "f0", 1, &packages(1_200));
+    group(&mut s, |s| s.mark_deleted(&RunId::new("f0", 1)));
+    for (jobs, counted) in [(30, 30), (2_000, 1_000)] {
+        feed_batch(&mut s, "f1", jobs, &packages(usize::try_from(jobs).unwrap()));
+        feed_batch(&mut s, "f2", jobs, &packages(usize::try_from(jobs).unwrap()));
+        while next(&mut s, 10).is_some() {}
+        let Waiting::Held(HeldJobs { jobs: found, .. }) = s.waiting(11).unwrap() else { panic!("not held") };
+        assert_eq!(found, counted, "of {jobs}");
+    }
 }
 
 #[test]

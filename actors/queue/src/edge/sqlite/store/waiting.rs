@@ -2,13 +2,10 @@
 
 use super::SqliteStore;
 use crate::{
-    edge::sqlite::{error::storage_error, view::View},
+    edge::sqlite::{error::storage_error, groups, section::Section, view::View},
     storage::{GroupKey, HeldJobs, StorageError, Waiting, is_expired},
 };
-use rusqlite::{Connection, params};
-
-/// Maximum number of held jobs that are counted.
-const COUNTED_MAX: i64 = 1_000;
+use rusqlite::Connection;
 
 impl SqliteStore {
     /// Returns which jobs wait at `now`. Costs a few seeks, or the count of up to a thousand held jobs. Needs that no
@@ -62,7 +59,7 @@ impl SqliteStore {
         Ok(Waiting::Held(HeldJobs {
             until: utc(&self.conn, started.saturating_add(hold))?,
             started: utc(&self.conn, started)?,
-            jobs: count_held(&self.conn)?,
+            jobs: count_held(&self.conn, heads.held())?,
             attr_path: key.attr_path,
         }))
     }
@@ -74,13 +71,11 @@ fn utc(conn: &Connection, unix_time: i64) -> rusqlite::Result<String> {
     conn.prepare_cached(sql)?.query_row([unix_time], |row| row.get(0))
 }
 
-/// Counts held groups of runs that are not deleted, among the first groups of the table.
-fn count_held(conn: &Connection) -> rusqlite::Result<u64> {
-    conn.prepare_cached(
-        "SELECT count(*) FROM (SELECT fetcher_id, run_started, held FROM orchestrator_group LIMIT ?1) AS g
-         WHERE held & 1 AND NOT EXISTS (SELECT 1 FROM orchestrator_deleted_run AS d
-                                        WHERE d.fetcher_id = g.fetcher_id AND d.run_started = g.run_started)",
-    )?
-    .query_row(params![COUNTED_MAX], |row| row.get::<_, i64>(0))
-    .map(i64::unsigned_abs)
+/// Counts the groups of `sections`, up to [`HeldJobs::COUNTED_MAX`].
+fn count_held(conn: &Connection, sections: impl Iterator<Item = Section>) -> rusqlite::Result<u64> {
+    let mut counted = 0;
+    for section in sections {
+        counted += groups::count(conn, section, HeldJobs::COUNTED_MAX - counted)?;
+    }
+    Ok(counted)
 }
