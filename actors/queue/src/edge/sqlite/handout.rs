@@ -31,6 +31,9 @@ pub(super) fn dispatch(
     let Recipient { handout, connection, now } = to;
     let attr_path = key.attr_path.as_str();
     let mut after = state.clone();
+    if let Some(log) = state.log.filter(|log| log.finished.is_none()) {
+        restore_expired(conn, attr_path, log.started, &mut after)?;
+    }
     let dispatch = after.dispatch(key.fetcher_id, now);
     attr::save(conn, view, attr_path, &state, &after)?;
     record(conn, handout, attr_path, &dispatch)?;
@@ -48,8 +51,29 @@ pub(super) fn dispatch(
     Ok(Job { attr_path: attr_path.to_owned(), payload, handout })
 }
 
-/// Writes the record and replaces an older one of the same path, whose job was finished; otherwise
-/// the path would be held.
+/// Makes the rows of the path's hand-out at `started` ready, whose hold is over, because the next hand-out replaces its
+/// record. Other expired hand-outs wait for [`release_expired`].
+fn restore_expired(
+    conn: &Connection,
+    attr_path: &str,
+    started: i64,
+    state: &mut AttrState,
+) -> rusqlite::Result<()> {
+    let kept: Option<i64> = conn
+        .prepare_cached(
+            "SELECT handout_id FROM orchestrator_handout WHERE attr_path = ?1 AND started = ?2 AND delivered = 1",
+        )?
+        .query_row(params![attr_path, started], |row| row.get(0))
+        .optional()?;
+    let Some(kept) = kept else { return Ok(()) };
+    if let Some((_, expired)) = find(conn, HandoutId(kept), true)? {
+        state.restore_rows(&expired);
+    }
+    Ok(())
+}
+
+/// Writes the record and replaces an older one of the same path, whose job was finished or whose hold is over;
+/// otherwise the path would be held.
 fn record(
     conn: &Connection,
     handout: HandoutId,
@@ -119,14 +143,7 @@ pub(super) fn forget_delivered(conn: &Connection) -> rusqlite::Result<()> {
 /// Undoes a hand-out if its delivery was not recorded and its path was not finished or started
 /// since: the job is ready again, and the log row gets its earlier values.
 pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> rusqlite::Result<bool> {
-    let found = conn
-        .prepare_cached(
-            "SELECT attr_path, fetcher_id, started, runs, had_log, previous_started, previous_finished, previous_exit_code
-             FROM orchestrator_handout WHERE handout_id = ?1 AND delivered = 0",
-        )?
-        .query_row([handout.0], read)
-        .optional()?;
-    let Some((attr_path, dispatch)) = found else { return Ok(false) };
+    let Some((attr_path, dispatch)) = find(conn, handout, false)? else { return Ok(false) };
     forget(conn, handout)?;
     let before = attr::load(conn, view, &attr_path)?;
     let mut after = before.clone();
@@ -163,18 +180,17 @@ pub(super) fn release_expired(
     hold: i64,
 ) -> rusqlite::Result<()> {
     for _ in 0..RELEASES {
-        let oldest = conn
+        let oldest: Option<(i64, i64)> = conn
             .prepare_cached(
-                "SELECT attr_path, fetcher_id, started, runs, had_log, previous_started, previous_finished,
-                     previous_exit_code, handout_id
-                 FROM orchestrator_handout WHERE delivered = 1 ORDER BY started LIMIT 1",
+                "SELECT handout_id, started FROM orchestrator_handout WHERE delivered = 1 ORDER BY started LIMIT 1",
             )?
-            .query_row([], |row| Ok((read(row)?, HandoutId(row.get(8)?))))
+            .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
-        let Some(((attr_path, dispatch), handout)) = oldest else { return Ok(()) };
-        if !is_expired(dispatch.started, now, hold) {
+        let Some((handout, _)) = oldest.filter(|(_, started)| is_expired(*started, now, hold)) else {
             return Ok(());
-        }
+        };
+        let handout = HandoutId(handout);
+        let Some((attr_path, dispatch)) = find(conn, handout, true)? else { return Ok(()) };
         forget(conn, handout)?;
         let before = attr::load(conn, view, &attr_path)?;
         if !before.log.is_some_and(|log| log.started == dispatch.started && log.finished.is_none()) {
@@ -185,6 +201,20 @@ pub(super) fn release_expired(
         attr::save(conn, view, &attr_path, &before, &after)?;
     }
     Ok(())
+}
+
+/// Reads the record of a hand-out whose delivery was or was not recorded.
+fn find(
+    conn: &Connection,
+    handout: HandoutId,
+    delivered: bool,
+) -> rusqlite::Result<Option<(String, Dispatch)>> {
+    conn.prepare_cached(
+        "SELECT attr_path, fetcher_id, started, runs, had_log, previous_started, previous_finished, previous_exit_code
+         FROM orchestrator_handout WHERE handout_id = ?1 AND delivered = ?2",
+    )?
+    .query_row(params![handout.0, delivered], read)
+    .optional()
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<(String, Dispatch)> {

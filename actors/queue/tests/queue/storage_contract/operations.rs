@@ -1,7 +1,8 @@
 //! Operations that the random sequences do not cover.
 
 use crate::store::*;
-use orchestrator_queue::storage::{Deletion, HandoutId, RunId, Storage, Upsert};
+use orchestrator_queue::edge::sqlite::Options;
+use orchestrator_queue::storage::{Bumped, Deletion, HandoutId, RunId, Storage, Upsert};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -67,4 +68,25 @@ fn a_returning_run_waits_for_its_old_rows_to_be_deleted() {
         s.number("SELECT count(*) FROM queue WHERE fetcher_run_started = 1 AND attr_path = 'fresh'"),
         1
     );
+}
+
+#[test]
+fn r28_an_expired_job_is_repeated_although_another_fetcher_has_its_path() {
+    let mut s = TestStore::with(Options { redeliver_after_lease: true, ..Options::default() });
+    feed_batch(&mut s, "f1", 1, &packages(80));
+    let mut last = String::new();
+    for now in 0..80 {
+        let job = take(&mut s, now).unwrap();
+        group(&mut s, |s| s.delivered(job.handout));
+        last = job.attr_path;
+    }
+    feed(&mut s, "f2", 1, &[(&last, "other")]);
+    assert_eq!(group(&mut s, |s| s.bump(&last)), Bumped::Done);
+    // More holds are over than one dequeue ends, and that of the bumped path is the last.
+    let now = 80 + 43_200;
+    assert_eq!(next(&mut s, now), job(&last, "other"));
+    group(&mut s, |s| s.finish(&last, 0, now));
+    let repeated: Vec<String> = std::iter::from_fn(|| next_attr(&mut s, now)).collect();
+    assert_eq!(repeated.len(), 80, "nobody reported them done");
+    assert!(repeated.contains(&last));
 }
