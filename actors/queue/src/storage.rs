@@ -157,11 +157,10 @@ pub trait Storage {
     }
 
     /// Stores entries of `batch` from position `from` to its end or until `deadline`, at least one.
-    /// Returns the position reached (CONTRACT QC17, QD14). Entries of an unknown fetcher are
-    /// skipped.
+    /// Returns the position reached (CONTRACT QC17, QD14).
     ///
     /// # Errors
-    /// [`StorageError::UnknownRun`] if the fetcher is known and the run is not; nothing is changed.
+    /// [`StorageError::UnknownRun`] if the run does not exist or is marked as deleted; nothing is changed.
     fn enqueue(
         &mut self,
         run: &RunId,

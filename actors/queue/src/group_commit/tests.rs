@@ -326,3 +326,13 @@ fn complete_is_committed_with_the_last_rows_and_rows_of_deleted_runs_are_dropped
     fixture.ingest(IngestOp::DeleteRun { run: run() });
     fixture.ingest(rows(&["late"]));
 }
+
+#[test]
+fn the_last_rows_of_a_deleted_fetcher_add_no_run() {
+    let mut fixture = Fixture::new();
+    fixture.ingest(IngestOp::Rows { run: run(), rows: Batch::default(), complete: true });
+    fixture.store.begin().unwrap();
+    // A run that is complete would not be read again from its file.
+    assert_eq!(fixture.store.known_runs().unwrap(), []);
+    fixture.store.rollback().unwrap();
+}

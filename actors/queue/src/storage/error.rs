@@ -52,7 +52,7 @@ pub enum StorageError {
         /// The file.
         replaced: FileReplaced,
     },
-    /// The fetcher is known, but the run is not.
+    /// The run does not exist, or is marked as deleted.
     #[error("run {started} of fetcher {fetcher:?} is not known: upsert it first")]
     UnknownRun {
         /// The fetcher.

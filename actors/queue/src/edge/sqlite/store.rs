@@ -269,11 +269,8 @@ impl Storage for SqliteStore {
         deadline: Option<Instant>,
     ) -> Result<usize, StorageError> {
         let reached = self.run("storing entries", |conn, view, _| {
-            let Some(fetcher_id) = view.runs.fetcher_id(&run.fetcher) else { return Ok(Some(batch.len())) };
+            let Some(fetcher_id) = view.runs.fetcher_id(&run.fetcher) else { return Ok(None) };
             let live = view.runs.live_runs(fetcher_id);
-            if live.is_empty() {
-                return Ok(Some(batch.len()));
-            }
             if !live.contains(&run.started) {
                 return Ok(None);
             }

@@ -130,12 +130,9 @@ impl Model {
         self.runs.push((id, run, complete));
     }
 
-    /// Returns false for an unknown run of a known fetcher (CONTRACT QD14).
+    /// Returns false for an unknown run (CONTRACT QD14).
     pub(crate) fn enqueue(&mut self, fetcher: &str, run: i64, lines: &[(String, String)]) -> bool {
-        let Some(id) = self.fetcher(fetcher) else { return true };
-        if !self.runs.iter().any(|known| known.0 == id) {
-            return true;
-        }
+        let Some(id) = self.fetcher(fetcher) else { return false };
         if !self.is_live(fetcher, run) {
             return false;
         }
