@@ -53,7 +53,7 @@ use crate::{
 /// Capacity of the store's request inbox. A connection sends one request and up to two notices at a
 /// time.
 const REQUEST_CAPACITY: usize = 16_384;
-/// Capacity of the store's ingest inbox. A batch takes up to 8 MiB of memory, or one long line.
+/// Capacity of the store's ingest inbox. A batch takes up to 8 MiB of memory and one long line.
 const INGEST_CAPACITY: usize = 1;
 /// Capacity of the reader's inbox. When it is full, one rescan replaces the commands that do not
 /// fit.

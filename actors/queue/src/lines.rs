@@ -5,13 +5,11 @@
 //! little and returns the position, so that the caller can read the line again.
 
 mod long_line;
-mod row_batch;
 mod skip;
 
 use self::skip::{KEPT_BYTES_MAX, is_space};
 pub use self::{
     long_line::LongLine,
-    row_batch::{BATCH_TEXT_BYTES, RowBatch},
     skip::{LINE_BYTES_MAX, SkipReason},
 };
 use crate::protocol::ATTR_PATH_BYTES_MAX;
@@ -31,11 +29,13 @@ pub struct SkippedLine {
 /// Result of feeding one piece of a file.
 #[derive(Debug, Default)]
 pub struct FeedResult {
-    /// A long line that ends in this piece, before all of `batches`. The caller reads its text
-    /// again and calls [`FeedResult::add_long`].
+    /// A long line that ends in this piece, before all of `rows`. The caller reads its text again
+    /// and calls [`FeedResult::add_long`].
     pub long: Option<LongLine>,
-    /// Rows in file order. No batch is empty.
-    pub batches: Vec<RowBatch>,
+    /// Attribute path and payload of each row, in file order.
+    pub rows: Vec<(String, String)>,
+    /// Length of all texts of the rows, in bytes.
+    pub row_bytes: usize,
     /// The first skipped lines of the piece.
     pub skips: Vec<SkippedLine>,
     /// Number of all skipped lines, listed or not.
@@ -126,15 +126,22 @@ impl LineSplitter {
 }
 
 impl FeedResult {
-    /// Adds the text of [`FeedResult::long`] as a batch of its own, without a copy (CONTRACT QR16).
+    /// Adds the text of [`FeedResult::long`]. The payload stays in the memory of `text`
+    /// (CONTRACT QR16).
     pub fn add_long(&mut self, line: &LongLine, text: Vec<u8>) {
-        let row = String::from_utf8(text).map_err(|_| SkipReason::NotUtf8).and_then(|text| {
+        let row = String::from_utf8(text).map_err(|_| SkipReason::NotUtf8).and_then(|mut text| {
             let (attr_path, payload) = split(&text)?;
+            let attr_path = attr_path.to_owned();
             let start = payload.as_ptr().addr() - text.as_ptr().addr();
-            Ok(RowBatch::huge(attr_path.to_owned(), start..start + payload.len(), text))
+            text.truncate(start + payload.len());
+            text.drain(..start);
+            Ok((attr_path, text))
         });
         match row {
-            Ok(batch) => self.batches.insert(0, batch),
+            Ok((attr_path, payload)) => {
+                self.row_bytes += attr_path.len() + payload.len();
+                self.rows.insert(0, (attr_path, payload));
+            }
             Err(reason) => {
                 self.skipped += 1;
                 self.skips.insert(0, SkippedLine { line: line.number(), reason });
@@ -146,14 +153,10 @@ impl FeedResult {
     fn add(&mut self, line: &[u8], number: u64) {
         let row = std::str::from_utf8(line).map_err(|_| SkipReason::NotUtf8).and_then(split);
         match row {
-            Ok((attr_path, payload)) => match self.batches.last_mut() {
-                Some(batch) if batch.has_room_for(attr_path, payload) => batch.push(attr_path, payload),
-                _ => {
-                    let mut batch = RowBatch::default();
-                    batch.push(attr_path, payload);
-                    self.batches.push(batch);
-                }
-            },
+            Ok((attr_path, payload)) => {
+                self.row_bytes += attr_path.len() + payload.len();
+                self.rows.push((attr_path.to_owned(), payload.to_owned()));
+            }
             Err(reason) => self.skip(SkippedLine { line: number, reason }),
         }
     }

@@ -23,7 +23,7 @@ fn read(pieces: &[&[u8]]) -> (Pairs, Vec<(u64, SkipReason)>) {
     let text = pieces.concat();
     for piece in pieces {
         let fed = feed(&mut splitter, piece, &text);
-        rows.extend(fed.batches.into_iter().flat_map(RowBatch::into_pairs));
+        rows.extend(fed.rows);
         skips.extend(fed.skips.into_iter().map(|skip| (skip.line, skip.reason)));
     }
     (rows, skips)
@@ -42,7 +42,7 @@ fn c06_a_line_counts_once_its_end_is_written() {
     let mut splitter = LineSplitter::default();
     for (piece, count) in [("al", 0), ("pha 0 1\n", 1), ("bra", 0), ("vo ", 0), ("0 1", 0), ("\n", 1)] {
         let fed = splitter.feed(piece.as_bytes());
-        assert_eq!(fed.batches.iter().map(RowBatch::len).sum::<usize>(), count, "{piece:?}");
+        assert_eq!(fed.rows.len(), count, "{piece:?}");
     }
 }
 
@@ -68,7 +68,7 @@ fn c19_only_cr_lf_and_crlf_end_lines() {
 #[test]
 fn c19_a_cr_at_the_end_of_a_read_ends_the_line_at_once() {
     let mut splitter = LineSplitter::default();
-    assert_eq!(splitter.feed(b"a 1\r").batches.len(), 1);
+    assert_eq!(splitter.feed(b"a 1\r").rows.len(), 1);
     let fed = splitter.feed(b"\nb\n");
     assert_eq!(
         fed.skips,
@@ -99,24 +99,26 @@ fn c21_a_tail_is_discarded_on_request() {
     let mut splitter = LineSplitter::default();
     splitter.feed(b"a 1\nb 2");
     assert_eq!(splitter.discard_tail(), 3);
-    assert_eq!(splitter.feed(b"c 3\n").batches[0].iter().next(), Some(("c", "3")));
+    assert_eq!(splitter.feed(b"c 3\n").rows, pairs(&[("c", "3")]));
 }
 
 #[test]
-fn r16_a_huge_line_has_its_own_batch_and_batches_are_bounded() {
-    let huge = "x".repeat(3 * BATCH_TEXT_BYTES);
+fn r16_a_huge_line_is_read_between_others() {
+    let huge = "x".repeat(12 << 20);
     let many = "attr payload\n".repeat(60_000);
     let text = format!("first 1\n  huge {huge} \nlast 1\n{many}");
     let mut splitter = LineSplitter::default();
-    let mut batches = Vec::new();
+    let mut rows = Vec::new();
     for piece in text.as_bytes().chunks(100_000) {
-        batches.extend(feed(&mut splitter, piece, text.as_bytes()).batches);
+        let fed = feed(&mut splitter, piece, text.as_bytes());
+        assert_eq!(
+            fed.row_bytes,
+            fed.rows.iter().map(|(attr, payload)| attr.len() + payload.len()).sum::<usize>()
+        );
+        rows.extend(fed.rows);
     }
-    assert!(batches.iter().all(|batch| batch.len() == 1 || batch.text_bytes() <= BATCH_TEXT_BYTES));
-    assert_eq!(batches.iter().map(RowBatch::len).sum::<usize>(), 60_003);
-    let found = batches.into_iter().find(|batch| batch.text_bytes() > BATCH_TEXT_BYTES).expect("huge batch");
-    assert_eq!(found.iter().next(), Some(("huge", huge.as_str())));
-    assert_eq!(found.into_pairs(), vec![("huge".to_owned(), huge)]);
+    assert_eq!(rows.len(), 60_003);
+    assert_eq!(rows[..3], pairs(&[("first", "1"), ("huge", &huge), ("last", "1")]));
 }
 
 /// CONTRACT QP13: the longest path that DONE can carry is the longest one read, however the line is
@@ -151,11 +153,11 @@ fn r16_little_is_kept_of_a_line_without_an_end() {
         let pieces = LINE_BYTES_MAX / piece.len() + 1;
         for _ in 0..pieces {
             let fed = splitter.feed(&piece);
-            assert!(fed.batches.is_empty() && splitter.tail.capacity() <= 2 * KEPT_BYTES_MAX);
+            assert!(fed.rows.is_empty() && splitter.tail.capacity() <= 2 * KEPT_BYTES_MAX);
         }
         let long = (start.len() + pieces * piece.len()) as u64;
         let fed = splitter.feed(b" 1\nb 2\n");
-        assert_eq!(fed.batches[0].iter().next(), Some(("b", "2")), "{start}");
+        assert_eq!(fed.rows, pairs(&[("b", "2")]), "{start}");
         assert_eq!(fed.skips.len(), 1, "{start}");
         let reason = match start {
             "path" => SkipReason::AttrPathTooLong { bytes: long },
@@ -175,7 +177,7 @@ fn c21_a_long_tail_is_discarded_and_read_again() {
     assert_eq!(splitter.discard_tail(), text.len() as u64 - 4);
     let again = format!("{text}\n");
     let fed = feed(&mut splitter, &again.as_bytes()[4..], again.as_bytes());
-    assert_eq!(fed.batches[0].len(), 1);
+    assert_eq!(fed.rows.len(), 1);
     for piece in again.as_bytes()[..again.len() - 1].chunks(KEPT_BYTES_MAX) {
         splitter.feed(piece);
     }

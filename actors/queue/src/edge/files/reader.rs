@@ -15,9 +15,9 @@ use super::{
 };
 use crate::{
     file_name::WarnedNames,
-    lines::{FeedResult, RowBatch},
+    lines::FeedResult,
     messages::{IngestOp, ReadCommand},
-    storage::{Batch, RunId},
+    storage::Batch,
     tracking::{Cause, Tracking},
 };
 
@@ -196,8 +196,7 @@ impl Reader {
         match followed_file.slice(&self.input_dir, &mut self.buffer, bytes) {
             Ok(Slice::Read { fed, bytes, end }) => {
                 if let Some(left) = &mut self.initial_read {
-                    let rows: usize = fed.batches.iter().map(RowBatch::text_bytes).sum();
-                    left.rows = left.rows.saturating_sub(rows);
+                    left.rows = left.rows.saturating_sub(fed.row_bytes);
                     left.text = left.text.saturating_sub(bytes);
                 }
                 self.process(key, fed, bytes > 0, end, now)
@@ -234,6 +233,7 @@ impl Reader {
         now: Instant,
     ) -> Result<(), Stopped> {
         let Some(followed_file) = self.followed.get_mut(&key) else { return Ok(()) };
+        let rows_before = followed_file.count_rows(fed.rows.len());
         warn_about_skips(followed_file, &fed);
         self.metrics.skipped.add(fed.skipped);
         let reopened = grown && followed_file.phase == Phase::Done;
@@ -257,30 +257,14 @@ impl Reader {
         if reopened {
             self.send(IngestOp::UpsertRun { run: key.0.clone(), complete: false })?;
         }
-        self.send_rows(&key, fed.batches, ends)
-    }
-
-    /// Sends the rows; the last batch carries `complete` (CONTRACT QR42).
-    fn send_rows(&mut self, key: &Key, batches: Vec<RowBatch>, complete: bool) -> Result<(), Stopped> {
-        let run: &RunId = &key.0;
-        let mut left = batches.len();
-        for batch in batches {
-            left -= 1;
-            let bytes = batch.text_bytes();
-            self.metrics.rows.add(batch.len() as u64);
-            self.metrics.bytes.add(bytes as u64);
-            let before =
-                self.followed.get_mut(key).map_or(0, |followed_file| followed_file.count_rows(batch.len()));
-            let rows = Batch::after(before, batch.into_pairs());
-            self.send(IngestOp::Rows { run: run.clone(), rows, complete: complete && left == 0 })?;
-            if left == 0 {
-                return Ok(());
-            }
+        if fed.rows.is_empty() && !ends {
+            return Ok(());
         }
-        if complete {
-            self.send(IngestOp::Rows { run: run.clone(), rows: Batch::default(), complete })?;
-        }
-        Ok(())
+        self.metrics.rows.add(fed.rows.len() as u64);
+        self.metrics.bytes.add(fed.row_bytes as u64);
+        let rows = Batch::after(rows_before, fed.rows);
+        // The last rows carry `complete` (CONTRACT QR42).
+        self.send(IngestOp::Rows { run: key.0, rows, complete: ends })
     }
 }
 
