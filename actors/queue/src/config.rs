@@ -1,18 +1,12 @@
 //! Section `[queue]` of the configuration.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
 
 use orchestrator_supervise::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    edge::sqlite,
-    storage::{LIMITS_MAX, Limit, Limits},
-};
+use crate::storage::{LIMITS_MAX, Limit};
 
 /// Configuration of the queue. Every key has a default; the default paths are under `./var/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,24 +37,7 @@ pub struct QueueConfig {
     #[schemars(range(max = 1_000_000))]
     pub attempts: u32,
     /// Limits of jobs in flight; a job counts against the first one that it matches. At most 16.
-    pub limit: Vec<LimitConfig>,
-}
-
-/// Limit of jobs in flight of some attribute paths or fetchers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LimitConfig {
-    /// Pattern of attribute paths: `*` stands for any characters, `?` for one. Without it, all match.
-    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
-    pub attr_path: Option<String>,
-    /// Pattern of fetchers, the stems of their file names. Without it, all match.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
-    pub fetcher: Option<String>,
-    /// Maximum number of jobs in flight; 0 hands none out.
-    #[schemars(range(max = 1_000))]
-    pub in_flight: u32,
+    pub limit: Vec<Limit>,
 }
 
 /// Action on a damaged database.
@@ -102,38 +79,8 @@ impl Default for QueueConfig {
     }
 }
 
-/// Page cache of the store's connection, in bytes. With it the process stays below 120 MiB for a
-/// million rows.
-const CACHE_BYTES: u32 = 32 << 20;
-
 /// Maximum length of a pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 1_000;
-
-impl QueueConfig {
-    pub(crate) fn store_options(&self) -> sqlite::Options {
-        sqlite::Options {
-            hold_secs: i64::from(self.hold_secs),
-            redeliver_after_lease: self.redeliver_after_lease,
-            synchronous: match self.synchronous {
-                Synchronous::Full => sqlite::Synchronous::Full,
-                Synchronous::Normal => sqlite::Synchronous::Normal,
-            },
-            attempts: u64::from(self.attempts),
-            limits: Arc::new(Limits(self.limit.iter().map(LimitConfig::limit).collect())),
-            cache_bytes: CACHE_BYTES,
-        }
-    }
-}
-
-impl LimitConfig {
-    fn limit(&self) -> Limit {
-        Limit {
-            attr_path: self.attr_path.clone(),
-            fetcher: self.fetcher.clone(),
-            in_flight: usize::try_from(self.in_flight).unwrap_or(usize::MAX),
-        }
-    }
-}
 
 impl QueueConfig {
     /// Returns mistakes that the schema does not express.
@@ -178,8 +125,8 @@ impl QueueConfig {
 mod tests {
     use super::*;
 
-    fn limit(attr_path: Option<String>) -> LimitConfig {
-        LimitConfig { attr_path, fetcher: None, in_flight: 2 }
+    fn limit(attr_path: Option<String>) -> Limit {
+        Limit { attr_path, fetcher: None, in_flight: 2 }
     }
 
     #[test]

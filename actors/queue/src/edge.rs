@@ -9,5 +9,6 @@ pub mod inotify;
 pub(crate) mod pause_file;
 pub(crate) mod queue_store;
 pub mod sqlite;
+pub(crate) mod suffix;
 pub(crate) mod unix_time;
 pub mod worker_socket;

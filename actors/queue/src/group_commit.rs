@@ -14,6 +14,7 @@ use slices::{DELETION_SLICE, Slices};
 
 use crate::{
     messages::{IngestOp, StoreRequest},
+    protocol::Request,
     storage::{Bumped, Deletion, HandoutId, Job, Requeued, RunState, Storage, StorageError},
     store_metrics::{FinishedJob, StoreMetrics},
 };
@@ -44,11 +45,6 @@ struct Turn {
     outcomes: Vec<Outcome>,
     ingest: Progress,
     deleting: bool,
-    counts: Counts,
-}
-
-#[derive(Default)]
-struct Counts {
     finished: Vec<FinishedJob>,
     undone: u64,
     rows: u64,
@@ -187,7 +183,7 @@ impl GroupCommit {
                 if matches!(turn.ingest, Progress::At(_)) {
                     self.slices.ingest_took(begun.elapsed());
                 }
-                let finished = std::mem::take(&mut turn.counts.finished);
+                let finished = std::mem::take(&mut turn.finished);
                 metrics.finished.add(finished.len() as u64);
                 self.apply(turn, metrics);
                 Ok(finished)
@@ -214,11 +210,14 @@ impl GroupCommit {
             outcomes: Vec::new(),
             ingest: Progress::Untouched,
             deleting: self.deleting,
-            counts: Counts::default(),
+            finished: Vec::new(),
+            undone: 0,
+            rows: 0,
         };
         if serves {
             for request in self.served() {
-                turn.outcomes.push(serve(store, request, paused, now(), &mut turn.counts)?);
+                let outcome = serve(store, request, paused, now(), &mut turn)?;
+                turn.outcomes.push(outcome);
             }
         } else {
             self.background(store, &mut turn)?;
@@ -232,7 +231,7 @@ impl GroupCommit {
     fn background<S: Storage>(&self, store: &mut S, turn: &mut Turn) -> Result<(), StorageError> {
         let delete_first = self.deleting && self.delete_turn;
         if let Some(waiting) = self.ingest.as_ref().filter(|_| !delete_first) {
-            turn.ingest = waiting.step(store, self.slices.ingest(), &mut turn.counts.rows)?;
+            turn.ingest = waiting.step(store, self.slices.ingest(), &mut turn.rows)?;
         }
         if self.deleting && matches!(turn.ingest, Progress::Untouched | Progress::Blocked) {
             turn.deleting = store.delete_slice(DELETION_SLICE)? != Deletion::Idle;
@@ -248,8 +247,8 @@ impl GroupCommit {
             self.delete_turn = !self.delete_turn;
         }
         metrics.commits.add(1);
-        metrics.undone.add(turn.counts.undone);
-        metrics.rows.add(turn.counts.rows);
+        metrics.undone.add(turn.undone);
+        metrics.rows.add(turn.rows);
         match turn.ingest {
             Progress::Untouched | Progress::Blocked => {}
             Progress::At(from) => self.ingest.iter_mut().for_each(|ingest| ingest.from = from),
@@ -275,7 +274,7 @@ impl GroupCommit {
 
     fn answer(&mut self, request: StoreRequest, outcome: Outcome, metrics: &StoreMetrics) {
         match (request, outcome) {
-            (StoreRequest::Ready { reply, .. } | StoreRequest::Done { reply, .. }, Outcome::Job(job)) => {
+            (StoreRequest::Worker { reply, .. }, Outcome::Job(job)) => {
                 metrics.answered(job.is_some());
                 if let Err(Some(job)) = reply.send(job) {
                     // The connection closed meanwhile and did not receive the job.
@@ -295,13 +294,14 @@ fn serve<S: Storage>(
     request: &StoreRequest,
     paused: bool,
     now: i64,
-    counts: &mut Counts,
+    turn: &mut Turn,
 ) -> Result<Outcome, StorageError> {
     let (connection, reply) = match request {
-        StoreRequest::Ready { connection, reply } => (connection, reply),
-        StoreRequest::Done { attr_path, exit_code, connection, reply } => {
-            let seconds = store.finish(attr_path, *exit_code, now)?;
-            counts.finished.extend(seconds.map(|seconds| FinishedJob { exit_code: *exit_code, seconds }));
+        StoreRequest::Worker { request, connection, reply } => {
+            if let Request::Done { attr_path, exit_code } = request {
+                let seconds = store.finish(attr_path, *exit_code, now)?;
+                turn.finished.extend(seconds.map(|seconds| FinishedJob { exit_code: *exit_code, seconds }));
+            }
             (connection, reply)
         }
         StoreRequest::Delivered(handout) => {
@@ -309,7 +309,7 @@ fn serve<S: Storage>(
             return Ok(Outcome::Nothing);
         }
         StoreRequest::Undo(handout) => {
-            counts.undone += u64::from(store.undo(*handout)?);
+            turn.undone += u64::from(store.undo(*handout)?);
             return Ok(Outcome::Nothing);
         }
         StoreRequest::Requeue { attr_path, .. } => {

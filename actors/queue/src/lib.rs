@@ -138,7 +138,7 @@ pub fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
         }
     }
     inotify::create_input_dir(&config.input_dir)?;
-    match SqliteStore::open(&config.database, config.store_options()) {
+    match SqliteStore::open(&config.database, config.into()) {
         Err(error @ (StorageError::Locked { .. } | StorageError::NewerSchema { .. })) => Err(error.into()),
         Err(error @ StorageError::Corrupt { .. }) if config.on_corrupt == OnCorrupt::Refuse => {
             Err(error.into())

@@ -8,6 +8,7 @@ use orchestrator_supervise::Reply;
 
 use crate::{
     file_name::{FetcherFile, NameError},
+    protocol::Request,
     storage::{
         Attempt, AttrReport, Batch, Bumped, Counts, FailedAttempts, HandoutId, Job, Peeked, Requeued,
         RunCount, RunId, RunState, StaleGroup, StorageError,
@@ -15,26 +16,17 @@ use crate::{
 };
 
 /// Request of the worker socket or the console to the store. A connection has at most one
-/// [`Self::Ready`] or [`Self::Done`] in progress.
+/// [`Self::Worker`] in progress.
 #[derive(Debug)]
 pub enum StoreRequest {
-    /// A worker asks for a job (CONTRACT QO03).
-    Ready {
+    /// A worker asks for a job (CONTRACT QO03), and may report the end of another one before (CONTRACT QO06).
+    Worker {
+        /// The request.
+        request: Request,
         /// Name of the connection.
         connection: Arc<str>,
         /// Receives the job, or None for `NOJOBS`. Dropped if the store ends; the connection is
         /// then closed without a reply.
-        reply: Reply<Option<Job>>,
-    },
-    /// A worker finished a job and asks for the next (CONTRACT QO06).
-    Done {
-        /// Attribute path of the finished job.
-        attr_path: String,
-        /// Exit code that the worker reported.
-        exit_code: i64,
-        /// As in [`Self::Ready`].
-        connection: Arc<str>,
-        /// As in [`Self::Ready`].
         reply: Reply<Option<Job>>,
     },
     /// The reply with this job was written to the socket completely. Sent before the connection's

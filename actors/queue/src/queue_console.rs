@@ -3,6 +3,8 @@
 
 mod answers;
 
+use std::fmt::Display;
+
 use orchestrator_supervise::{
     Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Durable, Fault, Handle, Outbox,
     Reply, sanitize,
@@ -92,11 +94,11 @@ impl QueueConsole {
         cx: &mut ChildCx<'_, Self>,
     ) -> Result<Answer<Self, ConsoleReply>, ConsoleError> {
         let args = request.args;
-        Ok(match request.verb.as_str() {
-            "ls" => self.ask(cx, Chore::Runs, answers::runs),
+        match request.verb.as_str() {
+            "ls" => self.ask(cx, Chore::Runs, |runs| json!(runs)),
             "peek" => {
                 let n = rows(arguments::<ListArgs>(args)?.n, PEEK_DEFAULT);
-                self.ask(cx, |reply| Chore::Peek(n, reply), answers::jobs)
+                self.ask(cx, |reply| Chore::Peek(n, reply), |jobs| json!(jobs))
             }
             "stats" => {
                 let paused = self.paused.get();
@@ -124,31 +126,32 @@ impl QueueConsole {
                 let StaleArgs { days, n } = arguments(args)?;
                 let age = i64::from(days.unwrap_or(STALE_DAYS)) * SECONDS_PER_DAY;
                 let (before, n) = (unix_time() - age, rows(n, LIST_DEFAULT));
-                self.ask(cx, |reply| Chore::Stale(before, n, reply), answers::stale)
+                self.ask(cx, |reply| Chore::Stale(before, n, reply), |groups| json!(groups))
             }
             "bump" => self.bump(cx, arguments::<AttrArgs>(args)?.attr_path),
             "requeue" => self.requeue(cx, arguments::<AttrArgs>(args)?.attr_path),
             "pause" => self.set_paused(true, cx),
             "resume" => self.set_paused(false, cx),
-            _ => return Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
-        })
+            _ => Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
+        }
     }
 
     /// Pauses or resumes hand-outs, also for later starts. While paused, workers get `NOJOBS`, and
     /// their DONE lines still count.
-    fn set_paused(&self, paused: bool, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
-        let recorded = match self.chores.request(|reply| Chore::RecordPause(paused, reply)) {
-            Ok(recorded) => recorded,
-            Err(refused) => return Answer::now(Err(ConsoleError::Refused(refused.to_string()))),
-        };
-        cx.atomically(recorded, move |console, recorded, cx| {
-            let recorded = recorded.map_err(|_| housekeeper_restarted())?;
-            recorded.map_err(|error| ConsoleError::Refused(Fault::from_error(&error).to_string()))?;
+    fn set_paused(
+        &self,
+        paused: bool,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Result<Answer<Self, ConsoleReply>, ConsoleError> {
+        let recorded = self.chores.request(|reply| Chore::RecordPause(paused, reply)).map_err(refused)?;
+        Ok(cx.atomically(recorded, move |console, recorded, cx| {
+            let recorded = recorded.map_err(|_| restarted("housekeeper"))?;
+            recorded.map_err(|error| refused(Fault::from_error(&error)))?;
             console.paused.update(|value| *value = paused);
             console.report_pause(cx);
             tracing::info!(paused, "hand-outs paused or resumed");
             Ok(json!({ "paused": paused }))
-        })
+        }))
     }
 
     fn report_pause(&self, cx: &ChildCx<'_, Self>) {
@@ -159,33 +162,35 @@ impl QueueConsole {
         }
     }
 
-    fn requeue(&self, cx: &mut ChildCx<'_, Self>, attr_path: String) -> Answer<Self, ConsoleReply> {
-        let answer = match self.requests.request(|reply| StoreRequest::Requeue { attr_path, reply }) {
-            Ok(answer) => answer,
-            Err(refused) => return Answer::now(Err(ConsoleError::Refused(refused.to_string()))),
-        };
-        cx.atomically(answer, |_, done, _| {
-            let done = done.map_err(|_| store_restarted())?;
+    fn requeue(
+        &self,
+        cx: &mut ChildCx<'_, Self>,
+        attr_path: String,
+    ) -> Result<Answer<Self, ConsoleReply>, ConsoleError> {
+        let answer =
+            self.requests.request(|reply| StoreRequest::Requeue { attr_path, reply }).map_err(refused)?;
+        Ok(cx.atomically(answer, |_, done, _| {
+            let done = done.map_err(|_| restarted("store"))?;
             Ok(json!({ "requeued": done.rows, "was_in_flight": done.was_in_flight }))
-        })
+        }))
     }
 
-    fn bump(&self, cx: &mut ChildCx<'_, Self>, attr_path: String) -> Answer<Self, ConsoleReply> {
+    fn bump(
+        &self,
+        cx: &mut ChildCx<'_, Self>,
+        attr_path: String,
+    ) -> Result<Answer<Self, ConsoleReply>, ConsoleError> {
         let asked = attr_path.clone();
-        let answer = match self.requests.request(|reply| StoreRequest::Bump { attr_path: asked, reply }) {
-            Ok(answer) => answer,
-            Err(refused) => return Answer::now(Err(ConsoleError::Refused(refused.to_string()))),
-        };
-        cx.atomically(answer, move |_, done, _| match done.map_err(|_| store_restarted())? {
+        let answer =
+            self.requests.request(|reply| StoreRequest::Bump { attr_path: asked, reply }).map_err(refused)?;
+        Ok(cx.atomically(answer, move |_, done, _| match done.map_err(|_| restarted("store"))? {
             Bumped::Done => Ok(json!({ "bumped": true })),
-            Bumped::NothingWaits => Err(ConsoleError::Refused(format!(
+            Bumped::NothingWaits => Err(refused(format_args!(
                 "no job of {} waits: see orchestrator queue show, or requeue it",
                 sanitize(&attr_path)
             ))),
-            Bumped::TooMany => Err(ConsoleError::Refused(
-                "too many jobs are bumped: wait until they are handed out".to_owned(),
-            )),
-        })
+            Bumped::TooMany => Err(refused("too many jobs are bumped: wait until they are handed out")),
+        }))
     }
 
     /// Sends a question to the housekeeper and formats its answer.
@@ -194,24 +199,20 @@ impl QueueConsole {
         cx: &mut ChildCx<'_, Self>,
         chore: impl FnOnce(Reply<messages::Answer<T>>) -> Chore,
         show: impl FnOnce(T) -> Value + 'static,
-    ) -> Answer<Self, ConsoleReply> {
-        let answer = match self.chores.request(chore) {
-            Ok(answer) => answer,
-            Err(refused) => return Answer::now(Err(ConsoleError::Refused(refused.to_string()))),
-        };
-        cx.atomically(answer, |_, answer, _| {
-            let found = answer.map_err(|_| housekeeper_restarted())?;
-            found.map(show).map_err(|error| ConsoleError::Refused(error.to_string()))
-        })
+    ) -> Result<Answer<Self, ConsoleReply>, ConsoleError> {
+        let answer = self.chores.request(chore).map_err(refused)?;
+        Ok(cx.atomically(answer, |_, answer, _| {
+            answer.map_err(|_| restarted("housekeeper"))?.map(show).map_err(refused)
+        }))
     }
 }
 
-fn store_restarted() -> ConsoleError {
-    ConsoleError::Refused("the store was restarted before it answered: ask again".to_owned())
+fn refused(reason: impl Display) -> ConsoleError {
+    ConsoleError::Refused(reason.to_string())
 }
 
-fn housekeeper_restarted() -> ConsoleError {
-    ConsoleError::Refused("the housekeeper was restarted before it answered: ask again".to_owned())
+fn restarted(child: &str) -> ConsoleError {
+    refused(format_args!("the {child} was restarted before it answered: ask again"))
 }
 
 /// Returns the number of rows asked for, within the limit.

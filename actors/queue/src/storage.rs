@@ -12,7 +12,7 @@ mod inspection;
 mod limits;
 mod order;
 
-pub use attr::{AttrState, Class, Dispatch, GroupPosition, LogRow, Row, Undo, is_expired, is_held};
+pub use attr::{AttrState, Class, Dispatch, GroupPosition, LogRow, Row, Section, is_expired, is_held};
 pub use batch::{Batch, Entry};
 pub use error::StorageError;
 pub use inspection::{
@@ -24,12 +24,15 @@ pub use order::GroupKey;
 
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 /// Identity of a run, the lines of one fetcher file: stem and number of its name (CONTRACT QF04).
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct RunId {
     /// Stem of the file name; any text without `.` and `/`.
     pub fetcher: String,
     /// Number in the file name. Only its order matters; it need not be a time.
+    #[serde(rename = "run_started")]
     pub started: i64,
 }
 
@@ -42,9 +45,10 @@ impl RunId {
 }
 
 /// State of a run (CONTRACT QF06).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RunState {
     /// The run.
+    #[serde(flatten)]
     pub run: RunId,
     /// True if its file was read to the end under its final name.
     pub complete: bool,
@@ -111,8 +115,8 @@ pub enum Bumped {
 
 /// Storage of the queue (CONTRACT QO01 to QO07).
 ///
-/// All operations except [`Storage::begin`] and [`Storage::stage`] need an open transaction. After
-/// an error other than [`StorageError::UnknownRun`] the caller must roll back, and may try the
+/// All operations except [`Storage::begin`] and [`Storage::stage`] need an open transaction. Each may
+/// return an error of the backend. After an error other than [`StorageError::UnknownRun`] the caller must roll back, and may try the
 /// operations again. `now` is wall-clock time in whole seconds, read after the request arrived.
 pub trait Storage {
     /// Begins a transaction and reads changes that others committed since the last one.
@@ -134,16 +138,10 @@ pub trait Storage {
     fn rollback(&mut self) -> Result<(), StorageError>;
 
     /// Returns the known runs in any order, without those marked as deleted (CONTRACT QF06).
-    ///
-    /// # Errors
-    /// Of the backend.
     fn known_runs(&mut self) -> Result<Vec<RunState>, StorageError>;
 
     /// Adds the run, and its fetcher if it is new, or updates the run's `complete` (CONTRACT QC05,
     /// QC08).
-    ///
-    /// # Errors
-    /// Of the backend.
     fn upsert_run(&mut self, run: &RunId, complete: bool) -> Result<Upsert, StorageError>;
 
     /// Moves large payloads of the batch into the storage ahead of [`Storage::enqueue`], to save
@@ -171,64 +169,37 @@ pub trait Storage {
 
     /// Marks a run as deleted, which hides all its rows at once. [`Storage::delete_slice`] removes
     /// the rows later. Returns false if the run does not exist.
-    ///
-    /// # Errors
-    /// Of the backend.
     fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError>;
 
     /// Removes rows of deleted runs for about `budget` and makes older rows that they shadowed
     /// available. With its last row a run is removed, and its fetcher with its last run.
-    ///
-    /// # Errors
-    /// Of the backend.
     fn delete_slice(&mut self, budget: Duration) -> Result<Deletion, StorageError>;
 
     /// Hands out the first eligible job, if any (CONTRACT QO01 to QO05), and records the hand-out and
     /// the attempt of the worker at `connection`.
-    ///
-    /// # Errors
-    /// Of the backend.
     fn dequeue(&mut self, now: i64, connection: &str) -> Result<Option<Job>, StorageError>;
 
     /// Records the end of a job. Returns the seconds since its hand-out, or None for an attribute
     /// path never handed out (CONTRACT QO06).
-    ///
-    /// # Errors
-    /// Of the backend.
     fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) -> Result<Option<i64>, StorageError>;
 
     /// Records that the reply with this job was written. Returns false if the hand-out is unknown.
-    ///
-    /// # Errors
-    /// Of the backend.
     fn delivered(&mut self, handout: HandoutId) -> Result<bool, StorageError>;
 
     /// Undoes a hand-out whose reply was not written. Returns false if the hand-out is unknown or
     /// the attribute path was finished or started again since.
-    ///
-    /// # Errors
-    /// Of the backend.
     fn undo(&mut self, handout: HandoutId) -> Result<bool, StorageError>;
 
     /// Undoes all hand-outs without a recorded delivery, at a start after a crash. Returns their
     /// number.
-    ///
-    /// # Errors
-    /// Of the backend.
     fn undo_undelivered(&mut self) -> Result<usize, StorageError>;
 
     /// Makes all rows of `attr_path` eligible, for operators. If the path is in flight, its log row
     /// is finished at `now` without exit code, which ends the hold. A late DONE of the worker still
     /// counts.
-    ///
-    /// # Errors
-    /// Of the backend.
     fn requeue(&mut self, attr_path: &str, now: i64) -> Result<Requeued, StorageError>;
 
     /// Puts `attr_path` before all others for its next hand-out, for operators. A held path keeps its
     /// place until its hold ends.
-    ///
-    /// # Errors
-    /// Of the backend.
     fn bump(&mut self, attr_path: &str) -> Result<Bumped, StorageError>;
 }

@@ -100,7 +100,7 @@ impl Housekeeper {
                 }
                 Received::TimedOut => {
                     let _work = cx.vitals.begin_work("sample");
-                    gauges.sample(|| self.ask(|inspector| inspector.sample(QUESTION_TIMEOUT)));
+                    gauges.sample(|| self.ask(|inspector| inspector.sample()));
                 }
                 Received::Stopped => return Ok(()),
             }
@@ -108,27 +108,22 @@ impl Housekeeper {
     }
 
     fn execute(&self, chore: Chore) {
-        let deadline = QUESTION_TIMEOUT;
         match chore {
             Chore::Checkpoint => {
                 self.wal_state.final_pass_due.store(self.shrink_log(), Relaxed);
                 self.wal_state.checkpoint_running.store(false, Relaxed);
             }
             Chore::Idle => drop(self.checkpoint(CheckpointMode::Truncate)),
-            Chore::Runs(reply) => self.answer(reply, |inspector| inspector.runs(deadline)),
-            Chore::Peek(limit, reply) => {
-                self.answer(reply, |inspector| inspector.peek(unix_time(), limit, deadline))
-            }
-            Chore::Counts(reply) => self.answer(reply, |inspector| inspector.counts(deadline)),
+            Chore::Runs(reply) => self.answer(reply, |inspector| inspector.runs()),
+            Chore::Peek(limit, reply) => self.answer(reply, |inspector| inspector.peek(unix_time(), limit)),
+            Chore::Counts(reply) => self.answer(reply, |inspector| inspector.counts()),
             Chore::Attr(attr_path, limit, reply) => {
-                self.answer(reply, |inspector| inspector.attr(&attr_path, unix_time(), limit, deadline))
+                self.answer(reply, |inspector| inspector.attr(&attr_path, unix_time(), limit))
             }
-            Chore::InFlight(limit, reply) => {
-                self.answer(reply, |inspector| inspector.in_flight(limit, deadline))
-            }
-            Chore::Failed(which, reply) => self.answer(reply, |inspector| inspector.failed(which, deadline)),
+            Chore::InFlight(limit, reply) => self.answer(reply, |inspector| inspector.in_flight(limit)),
+            Chore::Failed(which, reply) => self.answer(reply, |inspector| inspector.failed(which)),
             Chore::Stale(before, limit, reply) => {
-                self.answer(reply, |inspector| inspector.stale(before, limit, deadline))
+                self.answer(reply, |inspector| inspector.stale(before, limit))
             }
             Chore::RecordPause(paused, reply) => {
                 drop(reply.send(pause_file::record(&self.config.database, paused)))
@@ -178,7 +173,7 @@ impl Housekeeper {
     /// keep the log from being truncated.
     fn ask<T>(&self, question: impl FnOnce(&mut Inspector) -> Answer<T>) -> Result<T, StorageError> {
         let path = &self.config.database;
-        let open = || Inspector::open(path, self.config.store_options());
+        let open = || Inspector::open(path, (&self.config).into(), QUESTION_TIMEOUT);
         self.wal_state.with_second_connection(path, open, |mut inspector| question(&mut inspector))
     }
 }

@@ -4,13 +4,12 @@
 //! lock that another program may hold.
 
 use std::{
-    ffi::OsString,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
 };
 
-use crate::storage::StorageError;
+use crate::{edge::suffix::with_suffix, storage::StorageError};
 
 /// Returns true if hand-outs were paused when the process ended.
 pub(crate) fn is_paused(database: &Path) -> bool {
@@ -22,11 +21,8 @@ pub(crate) fn is_paused(database: &Path) -> bool {
 /// # Errors
 /// [`StorageError::Backend`].
 pub(super) fn record(database: &Path, paused: bool) -> Result<(), StorageError> {
-    write(&path(database), paused).map_err(|source| StorageError::Backend {
-        path: path(database),
-        action: "recording the pause",
-        source: source.into(),
-    })
+    let file = path(database);
+    write(&file, paused).map_err(StorageError::backend(&file, "recording the pause"))
 }
 
 fn write(file: &Path, paused: bool) -> io::Result<()> {
@@ -43,7 +39,5 @@ fn write(file: &Path, paused: bool) -> io::Result<()> {
 }
 
 fn path(database: &Path) -> PathBuf {
-    let mut name: OsString = database.as_os_str().to_owned();
-    name.push(".paused");
-    name.into()
+    with_suffix(database, ".paused")
 }

@@ -24,12 +24,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_edge::Reconnect;
+use orchestrator_edge::{FileReplaced, Reconnect};
 use orchestrator_supervise::{
     Backoff, DurableView, Fault, Inbox, InboxSlot, Outbox, StartCx, StopToken, block_on,
 };
 
-use self::stopped::{End, Stopped, request_restart};
+use self::stopped::{Stopped, request_restart};
 use crate::{
     config::{OnCorrupt, QueueConfig},
     edge::{
@@ -130,16 +130,16 @@ impl QueueStore {
             full_at: None,
         };
         match incarnation.work()? {
-            End::StopRequested => Ok(()),
+            None => Ok(()),
             // Connections and inboxes are closed, so waiting requests fail now.
-            End::Replaced(replaced) => request_restart(cx, &replaced),
+            Some(replaced) => request_restart(cx, &replaced),
         }
     }
 
     /// Opens the database and waits as long as it is unavailable. Returns None when asked to stop.
     fn open(&self, cx: &StartCx, reconnect: &mut Reconnect) -> Result<Option<SqliteStore>, Fault> {
         loop {
-            match SqliteStore::open(&self.config.database, self.config.store_options()) {
+            match SqliteStore::open(&self.config.database, (&self.config).into()) {
                 Ok(store) => {
                     reconnect.connected();
                     return Ok(Some(store));
@@ -169,20 +169,19 @@ impl QueueStore {
 }
 
 impl Incarnation<'_> {
-    fn work(mut self) -> Result<End, Fault> {
+    /// Works until asked to stop, or until a file of the database was replaced, which is returned.
+    fn work(mut self) -> Result<Option<FileReplaced>, Fault> {
         while let Some(request) = self.requests.try_recv() {
             self.group.add_request(request);
         }
-        let stopped = match self.recover() {
-            Ok(()) => self.serve(),
-            stopped => stopped,
-        };
-        match stopped {
-            Ok(()) | Err(Stopped::StopRequested) => self.close(),
-            Err(Stopped::Replaced(replaced)) => return self.close_replaced(replaced),
-            Err(Stopped::Failed(fault)) => return Err(fault),
+        match self.recover().and_then(|()| self.serve()) {
+            Ok(()) | Err(Stopped::StopRequested) => {
+                self.close();
+                Ok(None)
+            }
+            Err(Stopped::Replaced(replaced)) => Ok(self.close_replaced(replaced)),
+            Err(Stopped::Failed(fault)) => Err(fault),
         }
-        Ok(End::StopRequested)
     }
 
     /// Runs turns until asked to stop.

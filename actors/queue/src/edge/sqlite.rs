@@ -37,8 +37,6 @@ pub use checkpoint::{CheckpointMode, Checkpointed, Checkpointer};
 pub use corrupt::set_aside;
 pub(crate) use database_file::release_replaced;
 pub use inspect::Inspector;
-pub use open::{Options, Synchronous};
+pub use open::Options;
 pub use schema::create_version;
 pub use store::SqliteStore;
-
-pub use crate::storage::Counts;

@@ -9,7 +9,6 @@ mod listener;
 mod slots;
 
 use std::{
-    fmt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -18,7 +17,7 @@ use std::{
 use orchestrator_edge::{ConnectionEvent, ConnectionSlots, Reconnect};
 use orchestrator_supervise::{Backoff, Factory, Fault, Outbox, StartCx, StopToken, Vitals, metrics};
 use tokio::{
-    net::{UnixStream, unix::UCred},
+    net::UnixStream,
     time::{MissedTickBehavior, interval, sleep},
 };
 
@@ -116,22 +115,12 @@ async fn serve(
     tokio::task::unconstrained(server.run(slots, stop)).await;
 }
 
-/// Process of the peer, as recorded by the kernel at its connect.
-struct Peer(Option<UCred>);
-
-impl Peer {
-    fn of(stream: &UnixStream) -> Self {
-        Self(stream.peer_cred().ok())
-    }
-}
-
-impl fmt::Display for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            // A process of another PID namespace has no PID here.
-            Some(peer) => write!(f, "pid {} uid {}", peer.pid().unwrap_or(0), peer.uid()),
-            None => f.write_str("unknown"),
-        }
+/// Returns the process and user of the peer, as recorded by the kernel at its connect.
+fn process(stream: &UnixStream) -> String {
+    match stream.peer_cred() {
+        // A process of another PID namespace has no PID here.
+        Ok(peer) => format!("pid {} uid {}", peer.pid().unwrap_or(0), peer.uid()),
+        Err(_) => "unknown".to_owned(),
     }
 }
 
@@ -152,7 +141,7 @@ struct WorkerServer {
 }
 
 impl WorkerServer {
-    async fn run(mut self, mut slots: ConnectionSlots<Peer, Result<(), ConnectionError>>, stop: StopToken) {
+    async fn run(mut self, mut slots: ConnectionSlots<String, Result<(), ConnectionError>>, stop: StopToken) {
         let mut check = interval(CHECK);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stopping = false;
@@ -167,10 +156,9 @@ impl WorkerServer {
                 event = slots.next_event(async || self.listener.accept().await, !stopping) => match event {
                     ConnectionEvent::Accepted(stream) => {
                         let shared = self.shared.clone();
-                        let peer = Peer::of(&stream);
-                        let process = peer.to_string();
-                        slots.serve(peer, |id, slot| {
-                            let name = format!("{id} ({process})");
+                        let peer = process(&stream);
+                        slots.serve(peer.clone(), |id, slot| {
+                            let name = format!("{id} ({peer})");
                             WorkerConnection::new(stream, slot, shared, name.into()).run()
                         });
                     }

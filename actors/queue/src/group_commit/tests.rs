@@ -139,7 +139,11 @@ impl Fixture {
 
     fn ready(&mut self) -> Pending<Option<Job>> {
         let (reply, answer) = reply();
-        self.group.add_request(StoreRequest::Ready { connection: "1".into(), reply });
+        self.group.add_request(StoreRequest::Worker {
+            request: Request::Ready,
+            connection: "1".into(),
+            reply,
+        });
         answer
     }
 }
@@ -184,9 +188,8 @@ fn a_closed_connection_gets_no_job_but_its_done_counts() {
     fixture.group.add_request(StoreRequest::Delivered(job.handout));
     let (reply, gone) = reply();
     drop(gone);
-    fixture.group.add_request(StoreRequest::Done {
-        attr_path: job.attr_path.clone(),
-        exit_code: 3,
+    fixture.group.add_request(StoreRequest::Worker {
+        request: Request::Done { attr_path: job.attr_path.clone(), exit_code: 3 },
         connection: "1".into(),
         reply,
     });
@@ -294,9 +297,8 @@ fn while_paused_workers_get_nojobs_and_done_counts() {
     fixture.turn().unwrap();
     let job = first.try_recv().unwrap().expect("an answer").unwrap();
     let (reply, mut answer) = reply();
-    fixture.group.add_request(StoreRequest::Done {
-        attr_path: job.attr_path,
-        exit_code: 0,
+    fixture.group.add_request(StoreRequest::Worker {
+        request: Request::Done { attr_path: job.attr_path, exit_code: 0 },
         connection: "1".into(),
         reply,
     });

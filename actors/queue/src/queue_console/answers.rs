@@ -1,34 +1,8 @@
-//! Answers of the console as JSON.
+//! Answers of the console as JSON, with fields that the answers of the store do not have.
 
 use serde_json::{Value, json};
 
-use crate::storage::{Attempt, AttrReport, Counts, Peeked, RunCount, StaleGroup, WaitingGroup};
-
-pub(super) fn runs(runs: Vec<RunCount>) -> Value {
-    let run = |run: RunCount| {
-        json!({
-            "fetcher": run.state.run.fetcher,
-            "run_started": run.state.run.started,
-            "complete": run.state.complete,
-            "deleted": run.deleted,
-            "rows": run.rows,
-        })
-    };
-    runs.into_iter().map(run).collect()
-}
-
-pub(super) fn jobs(jobs: Vec<Peeked>) -> Value {
-    let job = |job: Peeked| {
-        json!({
-            "attr_path": job.attr_path,
-            "payload": job.payload,
-            "fetcher": job.run.fetcher,
-            "run_started": job.run.started,
-            "last_started": job.last_started,
-        })
-    };
-    jobs.into_iter().map(job).collect()
-}
+use crate::storage::{Attempt, AttrReport, Counts, WaitingGroup};
 
 pub(super) fn counts(counts: &Counts, paused: bool) -> Value {
     json!({
@@ -93,17 +67,4 @@ pub(super) fn in_flight(jobs: Vec<Attempt>, now: i64) -> Value {
         })
     };
     jobs.into_iter().map(job).collect()
-}
-
-pub(super) fn stale(groups: Vec<StaleGroup>) -> Value {
-    let group = |group: StaleGroup| {
-        json!({
-            "attr_path": group.attr_path,
-            "fetcher": group.run.fetcher,
-            "run_started": group.run.started,
-            "last_started": group.last_started,
-            "listed": group.listed,
-        })
-    };
-    groups.into_iter().map(group).collect()
 }

@@ -48,21 +48,26 @@ pub struct Row {
     pub order_jitter: Option<i64>,
 }
 
-/// Position of a ready group in the index: section and key. A group is ready if its representative
-/// row is not dequeued.
-///
-/// A section contains the ready groups of one run with the same hold state and class. In a section of held
-/// groups the hold of the first ends first, so the others need no check.
+/// Section of the index: the ready groups of one run with the same hold state and class. In a section of
+/// held groups the hold of the first ends first, so the others need no check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupPosition {
+pub struct Section {
     /// Number of the fetcher.
     pub fetcher_id: i64,
-    /// Run of the representative row.
+    /// Run of the representative rows.
     pub run_started: i64,
-    /// True if a job of the attribute path is in flight, whenever it started.
-    pub held: bool,
-    /// Class of the group.
+    /// Class of the groups.
     pub class: Class,
+    /// True if a job of each attribute path is in flight, whenever it started.
+    pub held: bool,
+}
+
+/// Position of a ready group in the index: section and key. A group is ready if its representative
+/// row is not dequeued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupPosition {
+    /// Section of the group.
+    pub section: Section,
     /// `last_started` of the representative row.
     pub last_started: Option<i64>,
     /// `order_jitter` of the representative row.
@@ -73,7 +78,7 @@ impl GroupPosition {
     /// Returns true if a group at this position has this key.
     #[must_use]
     pub fn has_key(&self, key: &GroupKey) -> bool {
-        self.fetcher_id == key.fetcher_id
+        self.section.fetcher_id == key.fetcher_id
             && self.last_started == key.last_started
             && self.order_jitter == key.order_jitter
     }
@@ -85,7 +90,7 @@ impl GroupPosition {
             last_started: self.last_started,
             order_jitter: self.order_jitter,
             attr_path: attr_path.to_owned(),
-            fetcher_id: self.fetcher_id,
+            fetcher_id: self.section.fetcher_id,
         }
     }
 }
@@ -112,15 +117,6 @@ pub struct Dispatch {
     pub previous: Option<LogRow>,
 }
 
-/// Outcome of [`AttrState::undo`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Undo {
-    /// The hand-out is the last one and nobody reported its end.
-    Possible,
-    /// The job was finished or started again, so the reply reached a worker.
-    TooLate,
-}
-
 impl AttrState {
     /// Returns the representative row of the fetcher's group: the one of the newest run
     /// (CONTRACT QO01).
@@ -139,14 +135,9 @@ impl AttrState {
                 .representative(row.fetcher_id)
                 .is_some_and(|first| first.run_started == row.run_started && !row.is_dequeued);
             if represents {
-                positions.push(GroupPosition {
-                    fetcher_id: row.fetcher_id,
-                    run_started: row.run_started,
-                    held,
-                    class: row.class,
-                    last_started: row.last_started,
-                    order_jitter: row.order_jitter,
-                });
+                let Row { fetcher_id, run_started, class, last_started, order_jitter, .. } = *row;
+                let section = Section { fetcher_id, run_started, class, held };
+                positions.push(GroupPosition { section, last_started, order_jitter });
             }
         }
         positions
@@ -179,14 +170,15 @@ impl AttrState {
         }
     }
 
-    /// Reverts `dispatch` unless the path was finished or started again since.
-    pub fn undo(&mut self, dispatch: &Dispatch) -> Undo {
+    /// Reverts `dispatch`. Returns false, without a change, if the path was finished or started again
+    /// since, so that the reply reached a worker.
+    pub fn undo(&mut self, dispatch: &Dispatch) -> bool {
         if !self.log.is_some_and(|log| log.started == dispatch.started && log.finished.is_none()) {
-            return Undo::TooLate;
+            return false;
         }
         self.restore_rows(dispatch);
         self.set_log(dispatch.previous);
-        Undo::Possible
+        true
     }
 
     /// Makes the rows of `dispatch` ready again without changing the log, after an expired hold.

@@ -1,6 +1,6 @@
 //! Errors of a storage.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use orchestrator_edge::FileReplaced;
 
@@ -79,6 +79,14 @@ impl From<FileReplaced> for StorageError {
 }
 
 impl StorageError {
+    /// Returns the conversion of an error of `action` on the database at `path`.
+    pub(crate) fn backend<E>(path: &Path, action: &'static str) -> impl FnOnce(E) -> Self
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        move |source| Self::Backend { path: path.to_path_buf(), action, source: source.into() }
+    }
+
     /// Returns true if the same call may succeed later without a change from outside.
     #[must_use]
     pub fn is_retryable(&self) -> bool {

@@ -1,11 +1,14 @@
 //! Answers to questions of operators.
 
+use serde::Serialize;
+
 use super::{Limit, RunId, RunState};
 
 /// A run with the number of its rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunCount {
     /// The run.
+    #[serde(flatten)]
     pub state: RunState,
     /// True while the run is being deleted.
     pub deleted: bool,
@@ -14,13 +17,14 @@ pub struct RunCount {
 }
 
 /// A job that is handed out next.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Peeked {
     /// The attribute path.
     pub attr_path: String,
     /// Payload of the job, up to 500 characters.
     pub payload: String,
     /// Run that the job comes from.
+    #[serde(flatten)]
     pub run: RunId,
     /// Time of the path's last hand-out, in unix seconds.
     pub last_started: Option<i64>,
@@ -131,11 +135,12 @@ pub struct AttrReport {
 }
 
 /// A group of the queue that was not tried for long.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StaleGroup {
     /// The attribute path.
     pub attr_path: String,
     /// Run that lists it.
+    #[serde(flatten)]
     pub run: RunId,
     /// Time of the path's last hand-out, in unix seconds.
     pub last_started: Option<i64>,

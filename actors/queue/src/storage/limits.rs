@@ -3,20 +3,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::{Class, glob, is_expired};
 
 /// Maximum number of limits. Triggers of other connections look for a group in each class.
 pub const LIMITS_MAX: usize = 16;
 
-/// A limit of jobs in flight.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Limit of jobs in flight of some attribute paths or fetchers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Limit {
-    /// Pattern of attribute paths; None matches all.
+    /// Pattern of attribute paths: `*` stands for any characters, `?` for one. Without it, all match.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
     pub attr_path: Option<String>,
-    /// Pattern of fetchers; None matches all.
+    /// Pattern of fetchers, the stems of their file names. Without it, all match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
     pub fetcher: Option<String>,
     /// Maximum number of jobs in flight; 0 hands none out.
-    pub in_flight: usize,
+    #[schemars(range(max = 1_000))]
+    pub in_flight: u32,
 }
 
 /// All limits, in order.
@@ -73,7 +82,7 @@ impl LimitedJobs {
     #[must_use]
     pub fn is_full(&self, limits: &Limits, class: Class, now: i64, hold: i64) -> bool {
         let Some(limit) = limits.limit(class) else { return false };
-        let Some(last) = limit.in_flight.checked_sub(1) else { return true };
+        let Some(last) = (limit.in_flight as usize).checked_sub(1) else { return true };
         // The newest jobs are held longest.
         let jobs = self.by_class.get(&class).filter(|jobs| jobs.len() > last);
         jobs.and_then(|jobs| jobs.iter().nth_back(last)).is_some_and(|job| !is_expired(job.0, now, hold))
@@ -92,7 +101,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn limit(attr_path: Option<&str>, fetcher: Option<&str>, in_flight: usize) -> Limit {
+    fn limit(attr_path: Option<&str>, fetcher: Option<&str>, in_flight: u32) -> Limit {
         Limit { attr_path: attr_path.map(str::to_owned), fetcher: fetcher.map(str::to_owned), in_flight }
     }
 
@@ -127,7 +136,7 @@ mod tests {
         #[test]
         fn a_class_is_full_by_its_held_jobs(
             jobs in proptest::collection::vec((0..8_u8, 1..3_u8, 0..30_i64, any::<bool>()), 0..40),
-            allowed in 0..4_usize, now in 0..50_i64,
+            allowed in 0..4_u32, now in 0..50_i64,
         ) {
             let limits = Limits(vec![limit(Some("a*"), None, allowed), limit(None, None, allowed)]);
             let hold = 10;
@@ -145,7 +154,7 @@ mod tests {
                 let held = |job: &&(u8, i64)| job.0 == class && job.1 + hold >= now;
                 prop_assert_eq!(
                     tracked.is_full(&limits, class, now, hold),
-                    plain.values().filter(held).count() >= allowed
+                    plain.values().filter(held).count() >= allowed as usize
                 );
             }
         }

@@ -1,6 +1,7 @@
 //! Cost of requests in steps of SQLite's virtual machine: the same in a small and in a large queue.
 
-use orchestrator_queue::edge::sqlite::{Options, SqliteStore, Synchronous};
+use orchestrator_queue::Synchronous;
+use orchestrator_queue::edge::sqlite::{Options, SqliteStore};
 use orchestrator_queue::storage::{Deletion, Limit, Limits, RunId, Storage, StorageError};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

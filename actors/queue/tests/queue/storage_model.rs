@@ -8,7 +8,8 @@ mod model;
 
 use fastrand::Rng;
 use model::{Model, Picked};
-use orchestrator_queue::edge::sqlite::{Options, Synchronous};
+use orchestrator_queue::Synchronous;
+use orchestrator_queue::edge::sqlite::Options;
 use orchestrator_queue::storage::{
     Batch, Bumped, Deletion, HandoutId, Limit, Limits, RunId, RunState, Storage, Upsert,
 };
@@ -32,7 +33,7 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let allowed = rng.bool().then(|| [rng.usize(..3), rng.usize(..3)]);
+        let allowed = rng.bool().then(|| [rng.u32(..3), rng.u32(..3)]);
         let limits = allowed.map(|[paths, fetchers]| {
             [
                 Limit { attr_path: Some("pkg1*".to_owned()), fetcher: None, in_flight: paths },

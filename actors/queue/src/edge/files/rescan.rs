@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use orchestrator_supervise::reply;
+use orchestrator_supervise::{block_on, reply};
 
 use super::{
     followed_file::{FollowedFile, Phase},
@@ -111,9 +111,7 @@ impl Reader {
                 () = self.cx.stop.cancelled() => Err(Stopped),
             }
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
-        let Ok(runtime) = runtime else { return Ok(None) };
-        let known = runtime.block_on(wait)?;
+        let known = block_on(None, wait).unwrap_or(Ok(None))?;
         Ok(known.map(|runs| runs.into_iter().map(|state| (state.run, state.complete)).collect()))
     }
 

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use orchestrator_edge::FileReplaced;
-use orchestrator_supervise::Fault;
 
-use super::{Incarnation, pause, stopped::End};
+use super::{Incarnation, pause};
 use crate::{edge::unix_time::unix_time, storage::StorageError};
 
 /// Delay before the database is opened again, so that another program can finish replacing its
@@ -13,8 +12,9 @@ use crate::{edge::unix_time::unix_time, storage::StorageError};
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
 
 impl Incarnation<'_> {
-    /// Closes a database after one of its files was replaced. Requests wait meanwhile.
-    pub(super) fn close_replaced(mut self, replaced: FileReplaced) -> Result<End, Fault> {
+    /// Closes a database after one of its files was `replaced`, and returns that file unless asked to stop. Requests
+    /// wait meanwhile.
+    pub(super) fn close_replaced(mut self, replaced: FileReplaced) -> Option<FileReplaced> {
         let error = StorageError::from(replaced.clone());
         self.reconnect.not_ready(error.to_string(), REOPEN_AFTER);
         self.spec.wal_state.set_files(None);
@@ -22,6 +22,6 @@ impl Incarnation<'_> {
         if let Err(error) = self.store.close_replaced(&replaced, unix_time()) {
             tracing::warn!(%error, "the replaced database may lack the last commits");
         }
-        Ok(if stopped { End::StopRequested } else { End::Replaced(replaced) })
+        (!stopped).then_some(replaced)
     }
 }

@@ -3,17 +3,10 @@
 use orchestrator_edge::FileReplaced;
 use orchestrator_supervise::{Fault, Origin, StartCx, block_on};
 
-/// Reason for the end of an incarnation without a fault.
-pub(super) enum End {
-    /// The supervisor asked it to stop.
-    StopRequested,
-    /// A file of the database was replaced, so the database must be opened again.
-    Replaced(FileReplaced),
-}
-
 /// Reason to run no further turn.
 pub(super) enum Stopped {
     StopRequested,
+    /// A file of the database was replaced, so the database must be opened again.
     Replaced(FileReplaced),
     Failed(Fault),
 }

@@ -9,15 +9,12 @@ use rusqlite::{Connection, params};
 /// Maximum number of rows that one insertion removes.
 const TRIMMED_MAX: u64 = 256;
 
-/// An attempt to be stored.
-pub(super) struct NewAttempt<'a> {
-    pub(super) started: i64,
+/// Worker that a job is handed out to, and the time.
+#[derive(Clone, Copy)]
+pub(super) struct Recipient<'a> {
     pub(super) handout: HandoutId,
-    pub(super) attr_path: &'a str,
-    pub(super) fetcher: Option<&'a str>,
     pub(super) connection: &'a str,
-    /// Log row of the path before this attempt.
-    pub(super) previous: Option<LogRow>,
+    pub(super) now: i64,
 }
 
 /// Limit of the table, and the number of its rows, which is counted once and updated afterwards.
@@ -33,8 +30,15 @@ impl Attempts {
         Self { limit, stored: None }
     }
 
-    /// Stores an attempt and removes the oldest ones beyond the limit.
-    pub(super) fn add(&mut self, conn: &Connection, attempt: &NewAttempt<'_>) -> rusqlite::Result<()> {
+    /// Stores an attempt and removes the oldest ones beyond the limit. `previous` is the path's log row before it.
+    pub(super) fn add(
+        &mut self,
+        conn: &Connection,
+        to: Recipient<'_>,
+        attr_path: &str,
+        fetcher: Option<&str>,
+        previous: Option<LogRow>,
+    ) -> rusqlite::Result<()> {
         if self.limit == 0 {
             return Ok(());
         }
@@ -55,14 +59,14 @@ impl Attempts {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
         .execute(params![
-            attempt.started,
-            attempt.handout.0,
-            attempt.attr_path,
-            attempt.fetcher,
-            attempt.connection,
-            attempt.previous.map(|log| log.started),
-            attempt.previous.and_then(|log| log.finished),
-            attempt.previous.and_then(|log| log.exit_code),
+            to.now,
+            to.handout.0,
+            attr_path,
+            fetcher,
+            to.connection,
+            previous.map(|log| log.started),
+            previous.and_then(|log| log.finished),
+            previous.and_then(|log| log.exit_code),
         ])?;
         self.stored = Some(stored + 1 - removed);
         Ok(())

@@ -1,9 +1,8 @@
 //! Reads and writes the state of one attribute path.
 
 use super::groups;
-use super::section::Section;
 use super::view::View;
-use crate::storage::{AttrState, GroupKey, GroupPosition, LogRow, Row};
+use crate::storage::{AttrState, GroupKey, GroupPosition, LogRow, Row, Section};
 use orchestrator_supervise::sanitize;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
@@ -130,8 +129,8 @@ fn remove_unlimited(
     attr_path: &str,
     position: &GroupPosition,
 ) -> rusqlite::Result<()> {
-    if position.class > 0 {
-        let unlimited = GroupPosition { class: 0, ..*position };
+    if position.section.class > 0 {
+        let unlimited = GroupPosition { section: Section { class: 0, ..position.section }, ..*position };
         groups::remove(conn, &unlimited, attr_path)?;
         view.heads.removed(&unlimited, attr_path);
     }
@@ -174,14 +173,7 @@ pub(super) fn repair(
     key: &GroupKey,
     mut state: AttrState,
 ) -> rusqlite::Result<()> {
-    let wrong = GroupPosition {
-        fetcher_id: section.fetcher_id,
-        run_started: section.run_started,
-        held: section.held,
-        class: section.class,
-        last_started: key.last_started,
-        order_jitter: key.order_jitter,
-    };
+    let wrong = GroupPosition { section, last_started: key.last_started, order_jitter: key.order_jitter };
     let before = state.clone();
     state.sync_last_started();
     save(conn, view, &key.attr_path, &before, &state)?;

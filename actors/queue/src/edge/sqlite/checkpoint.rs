@@ -64,11 +64,7 @@ impl Checkpointer {
     /// [`Checkpointed::busy`] instead.
     pub fn checkpoint(&self, mode: CheckpointMode) -> Result<Checkpointed, StorageError> {
         let done = run(&self.conn, &self.path, mode)?;
-        database_file::sync(&self.path).map_err(|error| StorageError::Backend {
-            path: self.path.clone(),
-            action: "syncing",
-            source: error.into(),
-        })?;
+        database_file::sync(&self.path).map_err(StorageError::backend(&self.path, "syncing"))?;
         Ok(done)
     }
 }

@@ -1,7 +1,7 @@
 //! Sets damaged databases and foreign logs aside.
 
+use crate::edge::suffix::with_suffix;
 use crate::storage::StorageError;
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,7 @@ const SUFFIXES: [&str; 4] = ["-wal", "-shm", "-journal", ""];
 /// # Errors
 /// [`StorageError::Backend`] if a rename fails; the call may then be repeated.
 pub fn set_aside(db_path: &Path, unix_time: i64) -> Result<PathBuf, StorageError> {
-    rename_all(db_path, unix_time).map_err(|source| StorageError::Backend {
-        path: db_path.to_path_buf(),
-        action: "setting aside",
-        source: Box::new(source),
-    })
+    rename_all(db_path, unix_time).map_err(StorageError::backend(db_path, "setting aside"))
 }
 
 /// Renames `log`, a write-ahead log that belongs to another file, to `DB.replaced-<unix_time>-wal`,
@@ -30,16 +26,12 @@ pub fn set_aside(db_path: &Path, unix_time: i64) -> Result<PathBuf, StorageError
 /// # Errors
 /// [`StorageError::Backend`].
 pub(super) fn set_log_aside(db_path: &Path, log: &Path, unix_time: i64) -> Result<PathBuf, StorageError> {
-    let rename = || {
+    let rename = || -> io::Result<PathBuf> {
         let target = with_suffix(&free_name(db_path, "replaced", unix_time)?, "-wal");
         fs::rename(log, &target)?;
         Ok(target)
     };
-    rename().map_err(|source: io::Error| StorageError::Backend {
-        path: db_path.to_path_buf(),
-        action: "setting a foreign log aside",
-        source: Box::new(source),
-    })
+    rename().map_err(StorageError::backend(db_path, "setting a foreign log aside"))
 }
 
 fn rename_all(db_path: &Path, unix_time: i64) -> io::Result<PathBuf> {
@@ -75,10 +67,4 @@ fn any_exists(candidate: &Path) -> io::Result<bool> {
         }
     }
     Ok(false)
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name: OsString = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }

@@ -4,7 +4,7 @@
 use super::attr;
 use super::sibling::{newest_sibling, sibling_statement};
 use super::view::View;
-use crate::storage::{Deletion, GroupPosition};
+use crate::storage::{Deletion, GroupPosition, Section};
 use rusqlite::{Connection, params};
 use std::time::{Duration, Instant};
 
@@ -51,14 +51,14 @@ fn remove_rows(
             continue;
         };
         if !other.is_dequeued {
-            let position = GroupPosition {
+            let section = Section {
                 fetcher_id,
                 run_started: other.run_started,
                 class: view.class(fetcher_id, attr_path),
                 held: attr::load_log(conn, attr_path)?.is_some_and(|log| log.finished.is_none()),
-                last_started: other.last_started,
-                order_jitter: other.order_jitter,
             };
+            let (last_started, order_jitter) = (other.last_started, other.order_jitter);
+            let position = GroupPosition { section, last_started, order_jitter };
             attr::insert_group(conn, view, attr_path, &position)?;
         }
     }

@@ -1,6 +1,6 @@
 //! Selection of the next job.
 
-use super::handout::Recipient;
+use super::attempts::Recipient;
 use super::open::Options;
 use super::view::View;
 use super::{attr, groups, handout};
@@ -39,11 +39,11 @@ pub(super) fn next(
         let state = attr::load(conn, view, &key.attr_path)?;
         let positions = state.positions();
         let mut same = positions.iter().filter(|position| {
-            position.run_started == section.run_started
-                && position.held == section.held
+            position.section.run_started == section.run_started
+                && position.section.held == section.held
                 && position.has_key(&key)
         });
-        let class = same.next().map(|position| position.class);
+        let class = same.next().map(|position| position.section.class);
         if class == Some(section.class)
             && !state.has_stale_last_started()
             && !is_held(state.log.as_ref(), now, hold)
@@ -91,11 +91,13 @@ fn next_bumped(
             view.bumps.remove(conn, &attr_path)?;
             continue;
         }
-        let open = positions.iter().filter(|position| !view.limited.is_full(position.class, to.now, hold));
+        let is_full = |class| view.limited.is_full(class, to.now, hold);
+        let open = positions.iter().filter(|position| !is_full(position.section.class));
         let first = open.min_by_key(|position| position.key(&attr_path));
         if let Some(first) = first.filter(|_| !is_held(state.log.as_ref(), to.now, hold)) {
             let key = first.key(&attr_path);
-            return handout::dispatch(conn, view, options, to, &key, first.run_started, state).map(Some);
+            let run_started = first.section.run_started;
+            return handout::dispatch(conn, view, options, to, &key, run_started, state).map(Some);
         }
     }
     Ok(None)

@@ -13,6 +13,6 @@ pub(super) fn storage_error(path: &Path, action: &'static str, error: rusqlite::
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
             StorageError::Corrupt { path, reason: error.to_string() }
         }
-        _ => StorageError::Backend { path, action, source: Box::new(error) },
+        _ => StorageError::Backend { path, action, source: error.into() },
     }
 }

@@ -1,7 +1,7 @@
 //! The table of ready groups: one row for each group whose representative row is not dequeued.
 
-use super::section::Section;
-use crate::storage::{GroupKey, GroupPosition};
+use super::section::{column, with_column};
+use crate::storage::{GroupKey, GroupPosition, Section};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
 /// Value of NULL in keys, which a primary key cannot hold. It sorts before all times and jitters.
@@ -38,9 +38,9 @@ pub(super) fn insert_by(
     attr_path: &str,
 ) -> rusqlite::Result<()> {
     statement.execute(params![
-        position.fetcher_id,
-        position.run_started,
-        Section::of(position).column(),
+        position.section.fetcher_id,
+        position.section.run_started,
+        column(position.section),
         to_key(position.last_started),
         to_key(position.order_jitter),
         attr_path
@@ -55,9 +55,9 @@ pub(super) fn remove(conn: &Connection, position: &GroupPosition, attr_path: &st
          WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3 AND started_key = ?4 AND jitter_key = ?5 AND attr_path = ?6",
     )?
     .execute(params![
-        position.fetcher_id,
-        position.run_started,
-        Section::of(position).column(),
+        position.section.fetcher_id,
+        position.section.run_started,
+        column(position.section),
         to_key(position.last_started),
         to_key(position.order_jitter),
         attr_path
@@ -72,7 +72,7 @@ pub(super) fn first(conn: &Connection, section: Section) -> rusqlite::Result<Opt
          WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3
          ORDER BY started_key, jitter_key, attr_path LIMIT 1",
     )?
-    .query_row(params![section.fetcher_id, section.run_started, section.column()], |row| {
+    .query_row(params![section.fetcher_id, section.run_started, column(section)], |row| {
         key(row, section.fetcher_id)
     })
     .optional()
@@ -85,29 +85,29 @@ pub(super) fn count(conn: &Connection, section: Section, limit: u64) -> rusqlite
         "SELECT count(*) FROM (SELECT 1 FROM orchestrator_group
              WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3 LIMIT ?4)",
     )?
-    .query_row(params![section.fetcher_id, section.run_started, section.column(), limit], |row| {
+    .query_row(params![section.fetcher_id, section.run_started, column(section), limit], |row| {
         row.get::<_, i64>(0)
     })
     .map(i64::unsigned_abs)
 }
 
-/// Returns the first group of the next section behind `last`, or of the first section for None.
-/// Takes three seeks at most. A row comparison such as `(a, b, c) > (?, ?, ?)` would be shorter,
-/// but SQLite then scans from the first equal row.
-pub(super) fn next_section(
-    conn: &Connection,
-    last: Option<Section>,
-) -> rusqlite::Result<Option<(Section, GroupKey)>> {
-    let Some(last) = last else { return section_where(conn, ALL, []) };
-    let found = section_where(conn, NEXT_HELD, [last.fetcher_id, last.run_started, last.column()])?;
-    if found.is_some() {
-        return Ok(found);
+/// Returns all sections with their first groups. Takes three seeks at most for each. A row comparison
+/// such as `(a, b, c) > (?, ?, ?)` would be shorter, but SQLite then scans from the first equal row.
+pub(super) fn sections(conn: &Connection) -> rusqlite::Result<Vec<(Section, GroupKey)>> {
+    let mut sections = Vec::new();
+    let mut next = section_where(conn, ALL, [])?;
+    while let Some((last, key)) = next {
+        let (fetcher_id, run_started) = (last.fetcher_id, last.run_started);
+        sections.push((last, key));
+        next = section_where(conn, NEXT_HELD, [fetcher_id, run_started, column(last)])?;
+        if next.is_none() {
+            next = section_where(conn, NEXT_RUN, [fetcher_id, run_started])?;
+        }
+        if next.is_none() {
+            next = section_where(conn, NEXT_FETCHER, [fetcher_id])?;
+        }
     }
-    let found = section_where(conn, NEXT_RUN, [last.fetcher_id, last.run_started])?;
-    if found.is_some() {
-        return Ok(found);
-    }
-    section_where(conn, NEXT_FETCHER, [last.fetcher_id])
+    Ok(sections)
 }
 
 const ALL: &str =
@@ -136,7 +136,7 @@ fn section_where(
 ) -> rusqlite::Result<Option<(Section, GroupKey)>> {
     conn.prepare_cached(sql)?
         .query_row(params, |row| {
-            let section = Section::with_column(row.get(3)?, row.get(4)?, row.get(5)?);
+            let section = with_column(row.get(3)?, row.get(4)?, row.get(5)?);
             Ok((section, key(row, section.fetcher_id)?))
         })
         .optional()

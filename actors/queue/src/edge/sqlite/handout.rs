@@ -1,22 +1,14 @@
 //! Records of hand-outs, kept until the delivery of the reply is known.
 
-use super::attempts::NewAttempt;
+use super::attempts::Recipient;
 use super::attr;
 use super::open::Options;
 use super::view::View;
-use crate::storage::{AttrState, Dispatch, GroupKey, HandoutId, Job, LogRow, Undo, is_expired};
+use crate::storage::{AttrState, Dispatch, GroupKey, HandoutId, Job, LogRow, is_expired};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 /// Maximum number of expired hand-outs that one dequeue releases, oldest first.
 const RELEASES: usize = 64;
-
-/// Worker that a job is handed out to, and the time.
-#[derive(Clone, Copy)]
-pub(super) struct Recipient<'a> {
-    pub(super) handout: HandoutId,
-    pub(super) connection: &'a str,
-    pub(super) now: i64,
-}
 
 /// Hands out the group at `key`, whose rows are `state`.
 pub(super) fn dispatch(
@@ -28,7 +20,7 @@ pub(super) fn dispatch(
     run_started: i64,
     state: AttrState,
 ) -> rusqlite::Result<Job> {
-    let Recipient { handout, connection, now } = to;
+    let Recipient { handout, now, .. } = to;
     let attr_path = key.attr_path.as_str();
     let mut after = state.clone();
     if let Some(log) = state.log.filter(|log| log.finished.is_none()) {
@@ -39,10 +31,9 @@ pub(super) fn dispatch(
     record(conn, handout, attr_path, &dispatch)?;
     view.bumps.use_up(conn, attr_path, handout)?;
     let View { runs, attempts, limited, .. } = view;
-    limited.begin(conn, attr_path, runs.name(key.fetcher_id), now, options.hold_secs)?;
     let fetcher = runs.name(key.fetcher_id);
-    let previous = dispatch.previous;
-    attempts.add(conn, &NewAttempt { started: now, handout, attr_path, fetcher, connection, previous })?;
+    limited.begin(conn, attr_path, fetcher, now, options.hold_secs)?;
+    attempts.add(conn, to, attr_path, fetcher, dispatch.previous)?;
     let payload = conn
         .prepare_cached(
             "SELECT payload FROM queue WHERE fetcher_run_started = ?1 AND fetcher_id = ?2 AND attr_path = ?3",
@@ -147,7 +138,7 @@ pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> ru
     forget(conn, handout)?;
     let before = attr::load(conn, view, &attr_path)?;
     let mut after = before.clone();
-    if after.undo(&dispatch) == Undo::TooLate {
+    if !after.undo(&dispatch) {
         view.bumps.delivered(conn, handout)?;
         return Ok(false);
     }

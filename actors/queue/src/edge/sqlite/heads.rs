@@ -2,8 +2,8 @@
 //! changed.
 
 use super::groups;
-use super::section::Section;
-use crate::storage::{Class, GroupKey, GroupPosition};
+use super::runs::Runs;
+use crate::storage::{Class, GroupKey, GroupPosition, Section};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,14 +24,12 @@ pub(super) struct Heads {
 
 impl Heads {
     /// Reads all heads, with one seek per section.
-    pub(super) fn load(conn: &Connection, is_deleted: &dyn Fn(i64, i64) -> bool) -> rusqlite::Result<Self> {
+    pub(super) fn load(conn: &Connection, runs: &Runs) -> rusqlite::Result<Self> {
         let mut heads = Self::default();
-        let mut at = None;
-        while let Some((section, key)) = groups::next_section(conn, at)? {
-            if !is_deleted(section.fetcher_id, section.run_started) {
+        for (section, key) in groups::sections(conn)? {
+            if !runs.is_deleted(section.fetcher_id, section.run_started) {
                 heads.set(section, key);
             }
-            at = Some(section);
         }
         Ok(heads)
     }
@@ -68,7 +66,7 @@ impl Heads {
 
     /// Updates the heads after a group was inserted into the table.
     pub(super) fn inserted(&mut self, position: &GroupPosition, attr_path: &str) {
-        let section = Section::of(position);
+        let section = position.section;
         let is_first = self.of_section.get(&section).is_none_or(|head| {
             (position.last_started, position.order_jitter, attr_path)
                 < (head.last_started, head.order_jitter, head.attr_path.as_str())
@@ -81,7 +79,7 @@ impl Heads {
 
     /// Updates the heads after a group was removed from the table.
     pub(super) fn removed(&mut self, position: &GroupPosition, attr_path: &str) {
-        let section = Section::of(position);
+        let section = position.section;
         let was_first = self.of_section.get(&section).is_some_and(|head| {
             head.last_started == position.last_started
                 && head.order_jitter == position.order_jitter

@@ -3,7 +3,7 @@
 use super::sibling::{newest_sibling, sibling_statement};
 use super::view::View;
 use super::{attr, groups, staging};
-use crate::storage::{Entry, GroupPosition};
+use crate::storage::{Entry, GroupPosition, Section};
 use rusqlite::{Connection, params};
 use std::time::Instant;
 
@@ -38,11 +38,10 @@ pub(super) fn enqueue(
         }
         let attr_path = entry.attr_path.as_str();
         let log = attr::load_log_by(&mut logged, attr_path)?;
+        let held = log.is_some_and(|log| log.finished.is_none());
+        let section = Section { fetcher_id, run_started, class: view.class(fetcher_id, attr_path), held };
         let position = GroupPosition {
-            fetcher_id,
-            run_started,
-            held: log.is_some_and(|log| log.finished.is_none()),
-            class: view.class(fetcher_id, attr_path),
+            section,
             last_started: log.map(|log| log.started),
             order_jitter: Some(i64::from(entry.order_jitter)),
         };
@@ -70,10 +69,9 @@ pub(super) fn enqueue(
             Some(other) if other.run_started > run_started => continue,
             Some(other) if !other.is_dequeued => {
                 let old = GroupPosition {
-                    run_started: other.run_started,
+                    section: Section { run_started: other.run_started, ..section },
                     last_started: other.last_started,
                     order_jitter: other.order_jitter,
-                    ..position
                 };
                 attr::remove_group(conn, view, attr_path, &old)?;
             }

@@ -10,8 +10,8 @@ use super::error::storage_error;
 use super::groups::{self, NULL_KEY};
 use super::limited::Limited;
 use super::open::Options;
-use super::section::Section;
-use crate::storage::{Counts, GroupKey, Peeked, RunCount, RunId, RunState, StorageError};
+use super::section::column;
+use crate::storage::{Counts, GroupKey, Peeked, RunCount, RunId, RunState, Section, StorageError};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Rows, params};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -24,20 +24,23 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Maximum length of a payload in an answer, in characters.
 const PAYLOAD_CHARS_MAX: usize = 500;
 
-/// A read-only connection. Each question sees one snapshot and fails after its deadline.
+/// A read-only connection. Each question sees one snapshot, and fails with [`StorageError::Backend`]
+/// ("interrupted") once it has taken longer than the time limit.
 #[derive(Debug)]
 pub struct Inspector {
     conn: Connection,
     path: PathBuf,
     options: Options,
+    timeout: Duration,
 }
 
 impl Inspector {
-    /// Connects to the database at `path`, created by a [`super::SqliteStore`] with the same options.
+    /// Connects to the database at `path`, created by a [`super::SqliteStore`] with the same options. A question takes
+    /// at most `timeout`.
     ///
     /// # Errors
     /// Of SQLite.
-    pub fn open(path: &Path, options: Options) -> Result<Self, StorageError> {
+    pub fn open(path: &Path, options: Options, timeout: Duration) -> Result<Self, StorageError> {
         let connect = || {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let conn = Connection::open_with_flags(path, flags)?;
@@ -46,15 +49,12 @@ impl Inspector {
             Ok(conn)
         };
         let conn = connect().map_err(|error| storage_error(path, "opening for reading", error))?;
-        Ok(Self { conn, path: path.to_path_buf(), options })
+        Ok(Self { conn, path: path.to_path_buf(), options, timeout })
     }
 
     /// Returns the runs with the number of their rows. Scans an index of all rows.
-    ///
-    /// # Errors
-    /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
-    pub fn runs(&mut self, deadline: Duration) -> Result<Vec<RunCount>, StorageError> {
-        self.ask("counting the rows of runs", deadline, |conn, _| {
+    pub fn runs(&mut self) -> Result<Vec<RunCount>, StorageError> {
+        self.ask("counting the rows of runs", |conn, _| {
             conn.prepare_cached(
                 "SELECT f.name, r.run_started, r.is_complete, d.run_started IS NOT NULL,
                      (SELECT count(*) FROM queue AS q
@@ -73,16 +73,11 @@ impl Inspector {
     }
 
     /// Returns the next `limit` jobs in the order of hand-outs at `now`, as if none ended meanwhile.
-    ///
-    /// # Errors
-    /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
-    pub fn peek(&mut self, now: i64, limit: usize, deadline: Duration) -> Result<Vec<Peeked>, StorageError> {
-        self.ask("reading the next jobs", deadline, |conn, options| {
+    pub fn peek(&mut self, now: i64, limit: usize) -> Result<Vec<Peeked>, StorageError> {
+        self.ask("reading the next jobs", |conn, options| {
             let hold_secs = options.hold_secs;
             let mut next: Vec<(GroupKey, Section)> = Vec::new();
-            let mut at = None;
-            while let Some((section, _)) = groups::next_section(conn, at)? {
-                at = Some(section);
+            for (section, _) in groups::sections(conn)? {
                 // A hold that ends now is still held (CONTRACT QO02).
                 let before = if section.held { now.saturating_sub(hold_secs) } else { i64::MAX };
                 next.extend(
@@ -116,20 +111,14 @@ impl Inspector {
     }
 
     /// Returns the totals of the database. Scans indexes of all rows.
-    ///
-    /// # Errors
-    /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
-    pub fn counts(&mut self, deadline: Duration) -> Result<Counts, StorageError> {
-        self.ask("counting", deadline, |conn, _| {
-            let count = |sql: &str| -> rusqlite::Result<u64> {
-                conn.query_row(sql, [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
-            };
+    pub fn counts(&mut self) -> Result<Counts, StorageError> {
+        self.ask("counting", |conn, _| {
             Ok(Counts {
-                rows: count("SELECT count(*) FROM queue")?,
-                ready: count("SELECT count(*) FROM orchestrator_group")?,
-                held: count("SELECT count(*) FROM orchestrator_group WHERE held % 2 = 1")?,
-                logged: count("SELECT count(*) FROM log")?,
-                in_flight: count("SELECT count(*) FROM log WHERE finished IS NULL")?,
+                rows: count(conn, "SELECT count(*) FROM queue")?,
+                ready: count(conn, "SELECT count(*) FROM orchestrator_group")?,
+                held: count(conn, "SELECT count(*) FROM orchestrator_group WHERE held % 2 = 1")?,
+                logged: count(conn, "SELECT count(*) FROM log")?,
+                in_flight: count(conn, "SELECT count(*) FROM log WHERE finished IS NULL")?,
             })
         })
     }
@@ -137,10 +126,9 @@ impl Inspector {
     fn ask<T>(
         &mut self,
         action: &'static str,
-        deadline: Duration,
         question: impl FnOnce(&Connection, &Options) -> rusqlite::Result<T>,
     ) -> Result<T, StorageError> {
-        let end = Instant::now() + deadline;
+        let end = Instant::now() + self.timeout;
         let answer = || {
             self.conn.progress_handler(STEPS, Some(move || Instant::now() >= end))?;
             let tx = self.conn.transaction()?;
@@ -148,6 +136,15 @@ impl Inspector {
         };
         answer().map_err(|error| storage_error(&self.path, action, error))
     }
+}
+
+fn count(conn: &Connection, sql: &str) -> rusqlite::Result<u64> {
+    conn.query_row(sql, [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
+}
+
+/// Returns the parameter of `LIMIT`.
+fn rows(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 /// Returns the first groups of a section that were started before `before`, at most `limit`. Together they are longer
@@ -158,7 +155,6 @@ fn section_start(
     before: i64,
     limit: usize,
 ) -> rusqlite::Result<Vec<GroupKey>> {
-    let rows = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut statement = conn.prepare_cached(
         "SELECT started_key, jitter_key, attr_path FROM orchestrator_group AS g
          WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3 AND (started_key < ?4 OR started_key = ?6)
@@ -166,8 +162,8 @@ fn section_start(
                              WHERE d.fetcher_id = g.fetcher_id AND d.run_started = g.run_started)
          ORDER BY started_key, jitter_key, attr_path LIMIT ?5",
     )?;
-    let (run, held) = (section.run_started, section.column());
-    let mut found = statement.query(params![section.fetcher_id, run, held, before, rows, NULL_KEY])?;
+    let (run, held) = (section.run_started, column(section));
+    let mut found = statement.query(params![section.fetcher_id, run, held, before, rows(limit), NULL_KEY])?;
     let (mut keys, mut bytes) = (Vec::new(), 0);
     while bytes <= ANSWER_BYTES_MAX
         && let Some(row) = found.next()?

@@ -1,5 +1,6 @@
 //! Lock that admits one instance per database.
 
+use crate::edge::suffix::with_suffix;
 use crate::storage::StorageError;
 use orchestrator_edge::FileIdentity;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -18,23 +19,20 @@ impl InstanceLock {
     /// Locks a file beside `database`. Closing a descriptor of the database file itself would drop
     /// SQLite's locks.
     pub(super) fn take(database: &Path) -> Result<Self, StorageError> {
-        let backend = |action, source: std::io::Error| StorageError::Backend {
-            path: database.to_path_buf(),
-            action,
-            source: Box::new(source),
-        };
-        let path = sibling(database);
+        let path = with_suffix(database, ".orchestrator-lock");
         let file = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
             .open(&path)
-            .map_err(|error| backend("opening the lock file", error))?;
-        let metadata = file.metadata().map_err(|error| backend("checking the lock file", error))?;
+            .map_err(StorageError::backend(database, "opening the lock file"))?;
+        let metadata = file.metadata().map_err(StorageError::backend(database, "checking the lock file"))?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file, path, identity: FileIdentity::of(&metadata) }),
             Err(TryLockError::WouldBlock) => Err(StorageError::Locked { path: database.to_path_buf() }),
-            Err(TryLockError::Error(error)) => Err(backend("locking the lock file", error)),
+            Err(TryLockError::Error(error)) => {
+                Err(StorageError::backend(database, "locking the lock file")(error))
+            }
         }
     }
 
@@ -53,10 +51,4 @@ impl InstanceLock {
             _ => Ok(()),
         }
     }
-}
-
-fn sibling(database: &Path) -> PathBuf {
-    let mut name = database.as_os_str().to_owned();
-    name.push(".orchestrator-lock");
-    PathBuf::from(name)
 }

@@ -2,7 +2,7 @@
 
 use super::error::storage_error;
 use crate::storage::StorageError;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use std::path::Path;
 
 /// Newest version of the original's schema that this program knows, stored in `user_version`.
@@ -87,7 +87,7 @@ pub(super) fn version(conn: &Connection) -> rusqlite::Result<i64> {
 /// Decides by the existing tables and not by the version: the original writes the version after its
 /// tables, so a crash can leave tables newer than their version (CONTRACT QR46).
 pub(super) fn migrate(conn: &Connection) -> rusqlite::Result<()> {
-    if !has_queue(conn)? {
+    if !has_table(conn, "queue")? {
         conn.execute_batch(TABLES)?;
     }
     if !has_jitter(conn)? {
@@ -101,18 +101,13 @@ pub(super) fn migrate(conn: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn has_queue(conn: &Connection) -> rusqlite::Result<bool> {
-    let found = conn
-        .query_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'queue'", [], |_| Ok(()))
-        .optional()?;
-    Ok(found.is_some())
+/// Returns true if a table exists.
+pub(super) fn has_table(conn: &Connection, name: &str) -> rusqlite::Result<bool> {
+    conn.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1")?.exists([name])
 }
 
 fn has_jitter(conn: &Connection) -> rusqlite::Result<bool> {
-    let found = conn
-        .query_row("SELECT 1 FROM pragma_table_info('queue') WHERE name = 'order_jitter'", [], |_| Ok(()))
-        .optional()?;
-    Ok(found.is_some())
+    conn.prepare("SELECT 1 FROM pragma_table_info('queue') WHERE name = 'order_jitter'")?.exists([])
 }
 
 /// Creates an empty database with the original's tables of `version` (1 or 2) and none of our own.

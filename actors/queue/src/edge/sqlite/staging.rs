@@ -63,8 +63,8 @@ pub(super) fn execute(
     id: i64,
 ) -> rusqlite::Result<usize> {
     let mut statement = conn.prepare(sql)?;
-    statement.raw_bind_parameter(1, position.fetcher_id)?;
-    statement.raw_bind_parameter(2, position.run_started)?;
+    statement.raw_bind_parameter(1, position.section.fetcher_id)?;
+    statement.raw_bind_parameter(2, position.section.run_started)?;
     statement.raw_bind_parameter(3, attr_path)?;
     statement.raw_bind_parameter(4, read(conn, id)?)?;
     if statement.parameter_count() > 4 {

@@ -2,11 +2,10 @@
 
 mod waiting;
 
-use super::attempts::Attempts;
+use super::attempts::{Attempts, Recipient};
 use super::bumps::Bumps;
 use super::checkpoint::{self, CheckpointMode, Checkpointed};
 use super::error::storage_error;
-use super::handout::Recipient;
 use super::lock::InstanceLock;
 use super::open::{Opened, Options, open};
 use super::other_writers::OtherWriters;
@@ -191,8 +190,7 @@ impl SqliteStore {
     ) -> Result<T, StorageError> {
         // Without a transaction there is no view either.
         let Some(view) = self.view.as_mut().filter(|_| !self.conn.is_autocommit()) else {
-            let source = "no transaction is open: begin one".into();
-            return Err(StorageError::Backend { path: self.path.clone(), action, source });
+            return Err(StorageError::backend(&self.path, action)("no transaction is open: begin one"));
         };
         work(&self.conn, view, &self.options).map_err(|error| {
             let error = storage_error(&self.path, action, error);

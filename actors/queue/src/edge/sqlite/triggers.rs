@@ -5,6 +5,7 @@
 //! result from the current tables and removes every possible former position of the group. No
 //! statement has a conflict clause, because the clause of the outer statement would replace it.
 
+use super::schema::has_table;
 use super::section;
 use super::{groups, limited};
 use crate::storage::Limits;
@@ -135,7 +136,7 @@ pub(super) fn adopt(conn: &Connection, limits: &Limits) -> rusqlite::Result<Resu
 }
 
 fn meta(conn: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
-    if !has_meta(conn)? {
+    if !has_table(conn, "orchestrator_meta")? {
         return Ok(None);
     }
     conn.query_row("SELECT value FROM orchestrator_meta WHERE name = ?1", [name], |row| row.get(0)).optional()
@@ -167,17 +168,6 @@ pub(super) fn next_incarnation(conn: &Connection, at_least: i64) -> rusqlite::Re
         [at_least],
         |row| row.get(0),
     )
-}
-
-fn has_meta(conn: &Connection) -> rusqlite::Result<bool> {
-    let found = conn
-        .query_row(
-            "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'orchestrator_meta'",
-            [],
-            |_| Ok(()),
-        )
-        .optional()?;
-    Ok(found.is_some())
 }
 
 fn triggers(limits: &Limits) -> String {

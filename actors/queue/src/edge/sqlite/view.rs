@@ -32,7 +32,7 @@ impl View {
         limits: &Arc<Limits>,
     ) -> rusqlite::Result<Self> {
         let runs = Runs::load(conn)?;
-        let heads = Heads::load(conn, &|fetcher, run| runs.is_deleted(fetcher, run))?;
+        let heads = Heads::load(conn, &runs)?;
         let (bumps, limited) = (Bumps::load(conn)?, Limited::load(conn, limits)?);
         Ok(Self { runs, heads, attempts, bumps, limited, urgent: None })
     }

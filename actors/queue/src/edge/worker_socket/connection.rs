@@ -143,13 +143,7 @@ impl WorkerConnection {
 
     async fn answer(&mut self, request: Request) -> Result<(), ConnectionError> {
         let (reply, answer) = reply();
-        let connection = self.name.clone();
-        let request = match request {
-            Request::Ready => StoreRequest::Ready { connection, reply },
-            Request::Done { attr_path, exit_code } => {
-                StoreRequest::Done { attr_path, exit_code, connection, reply }
-            }
-        };
+        let request = StoreRequest::Worker { request, connection: self.name.clone(), reply };
         let shared = &*self.shared;
         let mut in_progress = InProgress { shared, answer, handout: None };
         shared.requests.send(request).await.map_err(|_| ConnectionError::StoreGone)?;

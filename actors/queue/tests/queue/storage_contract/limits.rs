@@ -8,8 +8,8 @@ use std::time::Duration;
 
 const PLENTY: Duration = Duration::from_secs(60);
 
-fn options(patterns: &[(&str, usize)]) -> Options {
-    let limit = |(pattern, in_flight): &(&str, usize)| Limit {
+fn options(patterns: &[(&str, u32)]) -> Options {
+    let limit = |(pattern, in_flight): &(&str, u32)| Limit {
         attr_path: Some((*pattern).to_owned()),
         fetcher: None,
         in_flight: *in_flight,
@@ -84,15 +84,15 @@ fn a_bumped_job_waits_for_its_limit_and_peek_tells_what_is_handed_out() {
     let mut s = TestStore::with(options(&[("py*", 1), ("never", 0)]));
     feed(&mut s, "f1", 1, &["py1", "py2", "py3", "never", "other"].map(|attr| (attr, "0 1")));
     assert_eq!(group(&mut s, |s| s.bump("py3")), Bumped::Done);
-    let mut inspector = Inspector::open(&s.path(), options(&[("py*", 1), ("never", 0)])).unwrap();
+    let mut inspector = Inspector::open(&s.path(), options(&[("py*", 1), ("never", 0)]), PLENTY).unwrap();
     let peek = |inspector: &mut Inspector| -> Vec<String> {
-        inspector.peek(11, 10, PLENTY).unwrap().into_iter().map(|next| next.attr_path).collect()
+        inspector.peek(11, 10).unwrap().into_iter().map(|next| next.attr_path).collect()
     };
     assert_eq!(peek(&mut inspector), ["py3", "other"]);
     assert_eq!(next_attr(&mut s, 11).as_deref(), Some("py3"));
     assert_eq!(group(&mut s, |s| s.bump("py2")), Bumped::Done);
     assert_eq!(peek(&mut inspector), ["other"]);
-    let shown = inspector.attr("py2", 11, 10, PLENTY).unwrap().waiting;
+    let shown = inspector.attr("py2", 11, 10).unwrap().waiting;
     assert_eq!((shown[0].position, shown[0].is_limited), (None, true));
     assert_eq!(next_attr(&mut s, 11).as_deref(), Some("other"));
     assert_eq!(next(&mut s, 11), None);

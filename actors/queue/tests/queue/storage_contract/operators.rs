@@ -1,8 +1,8 @@
 //! Questions and commands of operators, and checkpoints.
 
 use crate::store::*;
-use orchestrator_queue::edge::sqlite::{CheckpointMode, Checkpointer, Counts, Inspector, Options};
-use orchestrator_queue::storage::{Attempt, FailedAttempts, HeldJobs, RunId, Storage, Waiting};
+use orchestrator_queue::edge::sqlite::{CheckpointMode, Checkpointer, Inspector, Options};
+use orchestrator_queue::storage::{Attempt, Counts, FailedAttempts, HeldJobs, RunId, Storage, Waiting};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ fn stocked() -> TestStore {
 #[test]
 fn peek_shows_the_next_jobs() {
     let mut s = stocked();
-    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
+    let mut inspector = Inspector::open(&s.path(), Options::default(), PLENTY).unwrap();
     for now in [1_001, 1_000 + 43_200, 1_001 + 43_200] {
-        let peeked = inspector.peek(now, 10, PLENTY).unwrap();
-        assert_eq!(inspector.peek(now, 2, PLENTY).unwrap(), peeked[..2]);
+        let peeked = inspector.peek(now, 10).unwrap();
+        assert_eq!(inspector.peek(now, 2).unwrap(), peeked[..2]);
         let shown: Vec<_> = peeked.into_iter().map(|next| (next.attr_path, next.payload)).collect();
         let mut given = Vec::new();
         s.begin().unwrap();
@@ -41,9 +41,9 @@ fn peek_shows_a_path_of_two_fetchers_once() {
     let mut s = TestStore::new();
     feed(&mut s, "f1", 1, &["zulu", "yankee", "xray"].map(|attr| (attr, "0 1")));
     feed(&mut s, "f2", 1, &["yankee", "zulu", "whiskey"].map(|attr| (attr, "0 2")));
-    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
-    let peeked = inspector.peek(10, 10, PLENTY).unwrap();
-    assert_eq!(inspector.peek(10, 3, PLENTY).unwrap(), peeked[..3]);
+    let mut inspector = Inspector::open(&s.path(), Options::default(), PLENTY).unwrap();
+    let peeked = inspector.peek(10, 10).unwrap();
+    assert_eq!(inspector.peek(10, 3).unwrap(), peeked[..3]);
     let shown: Vec<_> = peeked.into_iter().map(|next| (next.attr_path, next.payload)).collect();
     let given: Vec<_> = std::iter::from_fn(|| next(&mut s, 10)).collect();
     assert_eq!(shown, given, "the other job of a path waits for the end of the first");
@@ -54,12 +54,12 @@ fn peek_and_show_read_the_beginning_of_a_payload() {
     let mut s = TestStore::new();
     let long = "é".repeat(1 << 20);
     feed(&mut s, "f1", 1, &[("alpha", &long), ("bravo", "")]);
-    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
+    let mut inspector = Inspector::open(&s.path(), Options::default(), PLENTY).unwrap();
     let payloads = |inspector: &mut Inspector| -> Vec<String> {
-        inspector.peek(10, 10, PLENTY).unwrap().into_iter().map(|next| next.payload).collect()
+        inspector.peek(10, 10).unwrap().into_iter().map(|next| next.payload).collect()
     };
     assert_eq!(payloads(&mut inspector), [long[..1_000].to_owned(), String::new()]);
-    let shown = inspector.attr("alpha", 10, 10, PLENTY).unwrap().waiting;
+    let shown = inspector.attr("alpha", 10, 10).unwrap().waiting;
     assert_eq!(shown[0].payload, long[..1_000]);
 }
 
@@ -79,7 +79,7 @@ fn show_has_the_attempts_of_a_path_after_the_clock_was_set_back() {
         group(&mut s, |s| s.finish("alpha", 0, finished));
         group(&mut s, |s| s.finish("bravo", 0, finished));
     }
-    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
+    let mut inspector = Inspector::open(&s.path(), Options::default(), PLENTY).unwrap();
     let all = [
         (70, Some(71), Some("f1")),
         (50, Some(52), Some("f1")),
@@ -87,7 +87,7 @@ fn show_has_the_attempts_of_a_path_after_the_clock_was_set_back() {
         (100, Some(101), Some("f1")),
     ];
     for limit in 0..6 {
-        let attempts = inspector.attr("alpha", 200, limit, PLENTY).unwrap().attempts;
+        let attempts = inspector.attr("alpha", 200, limit).unwrap().attempts;
         assert_eq!(outlines(&attempts), all[..limit.min(4)], "{limit}");
     }
 }
@@ -100,8 +100,8 @@ fn show_has_the_attempts_before_a_hand_out_of_another_program() {
     s.foreign.execute_batch("UPDATE log SET started = 20, finished = 21, exit_code = 3").unwrap();
     feed(&mut s, "f1", 2, &[("alpha", "0 1")]);
     assert!(next(&mut s, 30).is_some());
-    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
-    let attempts = inspector.attr("alpha", 200, 10, PLENTY).unwrap().attempts;
+    let mut inspector = Inspector::open(&s.path(), Options::default(), PLENTY).unwrap();
+    let attempts = inspector.attr("alpha", 200, 10).unwrap().attempts;
     let all = [(30, None, Some("f1")), (20, Some(21), None), (10, None, Some("f1"))];
     assert_eq!(outlines(&attempts), all);
 }
@@ -121,9 +121,9 @@ fn show_reads_only_the_attempts_of_its_path() {
              SELECT n + delay, n + delay, 'pkg' || n, '1' FROM n CROSS JOIN (SELECT 0 AS delay UNION ALL SELECT 9000)",
         )
         .unwrap();
-    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
-    // Without any time left, a question fails once a statement has taken 2,000 steps.
-    let attempts = inspector.attr("alpha", 20_000, 10, Duration::ZERO).unwrap().attempts;
+    // Without any time, a question fails once a statement has taken 2,000 steps.
+    let mut inspector = Inspector::open(&s.path(), Options::default(), Duration::ZERO).unwrap();
+    let attempts = inspector.attr("alpha", 20_000, 10).unwrap().attempts;
     assert_eq!(outlines(&attempts), [(6_000, Some(6_001), Some("f1")), (10, Some(11), Some("f1"))]);
 }
 
@@ -136,8 +136,8 @@ fn show_of_a_long_path_has_the_fetcher_of_each_attempt() {
         assert!(next(&mut s, run).is_some());
         group(&mut s, |s| s.finish(&path, 0, run));
     }
-    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
-    let attempts = inspector.attr(&path, 100, 1_000, PLENTY).unwrap().attempts;
+    let mut inspector = Inspector::open(&s.path(), Options::default(), PLENTY).unwrap();
+    let attempts = inspector.attr(&path, 100, 1_000).unwrap().attempts;
     assert_eq!(attempts.len(), (1 << 20) / 60_002, "within a mebibyte");
     assert!(attempts.iter().all(|attempt| attempt.fetcher.is_some()), "{:?}", outlines(&attempts));
 }
@@ -160,14 +160,14 @@ fn held_jobs_are_counted_up_to_a_thousand() {
 fn counts_and_runs_are_correct() {
     let mut s = stocked();
     group(&mut s, |s| s.mark_deleted(&RunId::new("f1", 2)));
-    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
-    let runs = inspector.runs(PLENTY).unwrap();
+    let mut inspector = Inspector::open(&s.path(), Options::default(), PLENTY).unwrap();
+    let runs = inspector.runs().unwrap();
     let shown: Vec<_> = runs
         .iter()
         .map(|run| (run.state.run.fetcher.as_str(), run.state.run.started, run.deleted, run.rows))
         .collect();
     assert_eq!(shown, [("f1", 1, false, 3), ("f1", 2, true, 1), ("f2", 1, false, 2)]);
-    let counts = inspector.counts(PLENTY).unwrap();
+    let counts = inspector.counts().unwrap();
     assert_eq!(counts, Counts { rows: 6, ready: 5, held: 1, logged: 1, in_flight: 1 });
 }
 
@@ -179,10 +179,10 @@ fn an_answer_with_long_paths_ends_at_a_mebibyte() {
     feed(&mut s, "f1", 1, &rows);
     feed(&mut s, "f2", 1, &rows);
     s.foreign.execute("UPDATE orchestrator_run SET added = 0", []).unwrap();
-    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
-    let peeked = inspector.peek(100, 1_000, PLENTY).unwrap();
+    let mut inspector = Inspector::open(&s.path(), Options::default(), PLENTY).unwrap();
+    let peeked = inspector.peek(100, 1_000).unwrap();
     assert_eq!(peeked.len(), (1 << 20) / 60_005, "with payloads");
-    let listed = |inspector: &mut Inspector| inspector.stale(100, 1_000, PLENTY).unwrap().len();
+    let listed = |inspector: &mut Inspector| inspector.stale(100, 1_000).unwrap().len();
     assert_eq!(listed(&mut inspector), (1 << 20) / 60_002, "in both fetchers together");
     let taken: Vec<String> = (0..30).filter_map(|_| next_attr(&mut s, 1)).collect();
     assert_eq!(taken.len(), 30);
@@ -190,20 +190,21 @@ fn an_answer_with_long_paths_ends_at_a_mebibyte() {
     assert_eq!(listed(&mut inspector), (1 << 20) / 60_002, "with those handed out before");
     let failed = FailedAttempts { exit_code: None, since: None, limit: 1_000 };
     group(&mut s, |s| taken.iter().try_for_each(|path| s.finish(path, 7, 3).map(drop)));
-    assert_eq!(inspector.failed(failed, PLENTY).unwrap().len(), (1 << 20) / 60_002);
+    assert_eq!(inspector.failed(failed).unwrap().len(), (1 << 20) / 60_002);
 }
 
 #[test]
 fn a_question_fails_at_its_deadline() {
     let mut s = TestStore::new();
     feed_batch(&mut s, "f1", 1, &packages(5_000));
-    let mut inspector = Inspector::open(&s.path(), Options::default()).unwrap();
-    let error = inspector.peek(0, 5_000, Duration::ZERO).unwrap_err();
+    let peek =
+        |timeout: Duration| Inspector::open(&s.path(), Options::default(), timeout).unwrap().peek(0, 5_000);
+    let error = peek(Duration::ZERO).unwrap_err();
     assert!(
         format!("{error:?}").contains("Interrupted") || format!("{error:?}").contains("interrupted"),
         "{error:?}"
     );
-    assert_eq!(inspector.peek(0, 5_000, PLENTY).unwrap().len(), 5_000);
+    assert_eq!(peek(PLENTY).unwrap().len(), 5_000);
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn jitter(attr: &str) -> i64 {
 }
 
 impl Model {
-    pub(crate) fn new(hold: i64, redeliver: bool, attempts_max: usize, limits: Option<[usize; 2]>) -> Self {
+    pub(crate) fn new(hold: i64, redeliver: bool, attempts_max: usize, limits: Option<[u32; 2]>) -> Self {
         Self {
             hold,
             redeliver,

@@ -1,18 +1,14 @@
 //! Questions about attempts and jobs in flight.
 
 use super::super::attr;
-use super::{ANSWER_BYTES_MAX, Inspector, collect_within};
+use super::{ANSWER_BYTES_MAX, Inspector, collect_within, rows};
 use crate::storage::{Attempt, FailedAttempts, LogRow, StorageError};
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
-use std::time::Duration;
 
 impl Inspector {
     /// Returns the `limit` jobs in flight that were handed out first. Scans the log.
-    ///
-    /// # Errors
-    /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
-    pub fn in_flight(&mut self, limit: usize, deadline: Duration) -> Result<Vec<Attempt>, StorageError> {
-        self.ask("reading the jobs in flight", deadline, |conn, _| {
+    pub fn in_flight(&mut self, limit: usize) -> Result<Vec<Attempt>, StorageError> {
+        self.ask("reading the jobs in flight", |conn, _| {
             let mut statement = conn.prepare_cached(
                 "SELECT l.attr_path, l.started, NULL, NULL, a.fetcher, a.connection, max(a.handout_id)
                  FROM (SELECT attr_path, started FROM log WHERE finished IS NULL ORDER BY started, attr_path LIMIT ?1) AS l
@@ -24,15 +20,8 @@ impl Inspector {
     }
 
     /// Returns the latest failed attempts, newest first. Scans the log and the attempts.
-    ///
-    /// # Errors
-    /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
-    pub fn failed(
-        &mut self,
-        which: FailedAttempts,
-        deadline: Duration,
-    ) -> Result<Vec<Attempt>, StorageError> {
-        self.ask("reading failed attempts", deadline, |conn, _| {
+    pub fn failed(&mut self, which: FailedAttempts) -> Result<Vec<Attempt>, StorageError> {
+        self.ask("reading failed attempts", |conn, _| {
             let mut statement = conn.prepare_cached(
                 "WITH ended AS MATERIALIZED (
                      SELECT attr_path, started, finished, exit_code, 9223372036854775807 AS next FROM log
@@ -107,10 +96,6 @@ pub(super) fn in_flight_of(conn: &Connection, attr_path: &str) -> rusqlite::Resu
     )?
     .query_row([attr_path], attempt)
     .optional()
-}
-
-fn rows(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 fn collect(rows: Rows<'_>) -> rusqlite::Result<Vec<Attempt>> {

@@ -3,27 +3,17 @@
 use super::super::groups::{self, NULL_KEY, to_key};
 use super::super::limited::Limited;
 use super::super::runs::Runs;
-use super::super::section::Section;
+use super::super::section::column;
 use super::ready_groups::ready_groups;
 use super::{Inspector, attempts, bumped, payload_start};
-use crate::storage::{AttrReport, Class, GroupKey, StorageError, WaitingGroup, is_expired};
+use crate::storage::{AttrReport, Class, GroupKey, Section, StorageError, WaitingGroup, is_expired};
 use rusqlite::{Connection, params};
-use std::time::Duration;
 
 impl Inspector {
     /// Returns the state of an attribute path at `now` with up to `limit` attempts. Counts the groups
     /// before it.
-    ///
-    /// # Errors
-    /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
-    pub fn attr(
-        &mut self,
-        attr_path: &str,
-        now: i64,
-        limit: usize,
-        deadline: Duration,
-    ) -> Result<AttrReport, StorageError> {
-        self.ask("reading the state of a path", deadline, |conn, options| {
+    pub fn attr(&mut self, attr_path: &str, now: i64, limit: usize) -> Result<AttrReport, StorageError> {
+        self.ask("reading the state of a path", |conn, options| {
             let (hold_secs, limited) = (options.hold_secs, Limited::load(conn, &options.limits)?);
             let in_flight = attempts::in_flight_of(conn, attr_path)?;
             let held = in_flight.as_ref().is_some_and(|job| !is_expired(job.started, now, hold_secs));
@@ -83,9 +73,8 @@ fn groups_before(
     holds_before: i64,
 ) -> rusqlite::Result<u64> {
     let runs = Runs::load(conn)?;
-    let (mut before, mut at) = (0, None);
-    while let Some((section, _)) = groups::next_section(conn, at)? {
-        at = Some(section);
+    let mut before = 0;
+    for (section, _) in groups::sections(conn)? {
         if !runs.is_deleted(section.fetcher_id, section.run_started) && !is_full(section.class) {
             let started_before = if section.held { holds_before } else { i64::MAX };
             before += section_before(conn, section, key, started_before)?;
@@ -110,7 +99,7 @@ fn section_before(
         params![
             section.fetcher_id,
             section.run_started,
-            section.column(),
+            column(section),
             started_before,
             NULL_KEY,
             to_key(key.last_started),

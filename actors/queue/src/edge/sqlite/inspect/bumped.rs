@@ -1,9 +1,8 @@
 //! Groups that are handed out before all others.
 
 use super::super::limited::Limited;
-use super::super::section::Section;
 use super::ready_groups::ready_groups;
-use crate::storage::{GroupKey, is_expired};
+use crate::storage::{GroupKey, Section, is_expired};
 use rusqlite::{Connection, OptionalExtension};
 
 /// Returns the first group of each bumped path that is neither held nor limited, in order of

@@ -2,32 +2,21 @@
 
 use super::super::groups::{self, NULL_KEY};
 use super::super::runs::Runs;
-use super::super::section::Section;
-use super::{ANSWER_BYTES_MAX, Inspector, collect_within};
-use crate::storage::{RunId, Sample, StaleGroup, StorageError};
+use super::super::section::column;
+use super::{ANSWER_BYTES_MAX, Inspector, collect_within, count, rows};
+use crate::storage::{RunId, Sample, Section, StaleGroup, StorageError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 impl Inspector {
     /// Returns up to `limit` groups that were last handed out before `before`. Then those that were
     /// never handed out although their run was added before that time. Reads only these.
-    ///
-    /// # Errors
-    /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
-    pub fn stale(
-        &mut self,
-        before: i64,
-        limit: usize,
-        deadline: Duration,
-    ) -> Result<Vec<StaleGroup>, StorageError> {
-        self.ask("reading stale rows", deadline, |conn, _| {
+    pub fn stale(&mut self, before: i64, limit: usize) -> Result<Vec<StaleGroup>, StorageError> {
+        self.ask("reading stale rows", |conn, _| {
             let mut stale = handed_out_before(conn, before, limit)?;
             let mut bytes = stale.iter().map(size).sum::<usize>();
             let runs = runs_before(conn, before)?;
-            let mut at = None;
-            while let Some((section, _)) = groups::next_section(conn, at)? {
-                at = Some(section);
+            for (section, _) in groups::sections(conn)? {
                 if !section.held && runs.contains(&(section.fetcher_id, section.run_started)) {
                     let left = ANSWER_BYTES_MAX - bytes;
                     let found = never_handed_out(conn, section, limit - stale.len(), left)?;
@@ -40,14 +29,9 @@ impl Inspector {
     }
 
     /// Returns totals for the metrics. Scans the log and the table of groups.
-    ///
-    /// # Errors
-    /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
-    pub fn sample(&mut self, deadline: Duration) -> Result<Sample, StorageError> {
-        self.ask("counting for the metrics", deadline, |conn, _| {
-            let waiting = conn
-                .query_row("SELECT count(*) FROM orchestrator_group", [], |row| row.get::<_, i64>(0))
-                .map(i64::unsigned_abs)?;
+    pub fn sample(&mut self) -> Result<Sample, StorageError> {
+        self.ask("counting for the metrics", |conn, _| {
+            let waiting = count(conn, "SELECT count(*) FROM orchestrator_group")?;
             let (in_flight, last_done) = conn.query_row(
                 "SELECT count(*) FILTER (WHERE finished IS NULL),
                      max(finished) FILTER (WHERE exit_code IS NOT NULL) FROM log",
@@ -105,7 +89,7 @@ fn never_handed_out(
         section.run_started,
         NULL_KEY,
         rows(limit),
-        section.column()
+        column(section)
     ])?;
     collect_within(bytes_max, found, stale_group, size)
 }
@@ -125,11 +109,8 @@ fn stale_group(row: &Row<'_>) -> rusqlite::Result<StaleGroup> {
 
 fn oldest_waiting(conn: &Connection) -> rusqlite::Result<Option<i64>> {
     let deleted = Runs::load(conn)?;
-    let (mut runs, mut at) = (BTreeSet::new(), None);
-    while let Some((section, _)) = groups::next_section(conn, at)? {
-        at = Some(section);
-        runs.insert((section.fetcher_id, section.run_started));
-    }
+    let sections = groups::sections(conn)?.into_iter();
+    let runs: BTreeSet<_> = sections.map(|(section, _)| (section.fetcher_id, section.run_started)).collect();
     let mut statement =
         conn.prepare_cached("SELECT added FROM orchestrator_run WHERE fetcher_id = ?1 AND run_started = ?2")?;
     let mut oldest = None;
@@ -141,8 +122,4 @@ fn oldest_waiting(conn: &Connection) -> rusqlite::Result<Option<i64>> {
         }
     }
     Ok(oldest)
-}
-
-fn rows(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }

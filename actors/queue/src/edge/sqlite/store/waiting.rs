@@ -2,8 +2,8 @@
 
 use super::SqliteStore;
 use crate::{
-    edge::sqlite::{error::storage_error, groups, section::Section, view::View},
-    storage::{GroupKey, HeldJobs, StorageError, Waiting, is_expired},
+    edge::sqlite::{error::storage_error, groups, view::View},
+    storage::{GroupKey, HeldJobs, Section, StorageError, Waiting, is_expired},
 };
 use rusqlite::Connection;
 
@@ -15,9 +15,8 @@ impl SqliteStore {
     /// Of SQLite.
     pub fn waiting(&mut self, now: i64) -> Result<Waiting, StorageError> {
         if !self.conn.is_autocommit() {
-            let source = "a transaction is open: commit it first".into();
-            let action = "reading the waiting jobs";
-            return Err(StorageError::Backend { path: self.path.clone(), action, source });
+            let error = "a transaction is open: commit it first";
+            return Err(StorageError::backend(&self.path, "reading the waiting jobs")(error));
         }
         let found = self.read_waiting(now);
         let ended = self.conn.execute_batch("COMMIT");

@@ -5,13 +5,13 @@ use super::{Model, QueueRow};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Limited {
     /// Maximum numbers of jobs in flight; none without limits.
-    allowed: Option<[usize; 2]>,
+    allowed: Option<[u32; 2]>,
     /// Recorded paths with the fetchers of their hand-outs.
     jobs: Vec<(String, usize)>,
 }
 
 impl Limited {
-    pub(super) fn new(allowed: Option<[usize; 2]>) -> Self {
+    pub(super) fn new(allowed: Option<[u32; 2]>) -> Self {
         Self { allowed, jobs: Vec::new() }
     }
 }
@@ -42,7 +42,7 @@ impl Model {
             return false;
         };
         let held = self.jobs_of(class).into_iter().filter(|(_, started)| started + self.hold >= now).count();
-        held >= allowed[class]
+        held >= allowed[class] as usize
     }
 
     /// Models a change of the path's log row by the store.
