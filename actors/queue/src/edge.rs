@@ -2,13 +2,13 @@
 //! them.
 
 pub mod error;
-pub mod files;
+pub(crate) mod files;
 mod gauges;
 pub(crate) mod housekeeper;
-pub mod inotify;
+pub(crate) mod inotify;
 pub(crate) mod pause_file;
 pub(crate) mod queue_store;
 pub mod sqlite;
 pub(crate) mod suffix;
 pub(crate) mod unix_time;
-pub mod worker_socket;
+pub(crate) mod worker_socket;

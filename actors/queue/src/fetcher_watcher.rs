@@ -35,7 +35,7 @@ metrics! {
 
 /// The actor's state.
 #[derive(Debug)]
-pub struct FetcherWatcher {
+pub(crate) struct FetcherWatcher {
     commands: Outbox<ReadCommand>,
     rescan: RescanFlag,
     warned: WarnedNames,
@@ -56,7 +56,7 @@ impl Handle<DirectoryNotice> for FetcherWatcher {
 
 impl FetcherWatcher {
     /// Returns the child that serves `slot`.
-    pub fn factory(
+    pub(crate) fn factory(
         slot: MailboxSlot<Self>,
         commands: Outbox<ReadCommand>,
         rescan: RescanFlag,

@@ -14,7 +14,7 @@ use crate::storage::RunId;
 
 /// State of a fetcher file by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum FileKind {
+pub(crate) enum FileKind {
     /// `STEM.NUMBER.txt.part`: the fetcher may append lines.
     Growing,
     /// `STEM.NUMBER.txt`: the fetcher has written all lines.
@@ -23,19 +23,19 @@ pub enum FileKind {
 
 /// A fetcher file: a file with the lines of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct FetcherFile {
+pub(crate) struct FetcherFile {
     /// The run that the lines belong to.
-    pub run: RunId,
+    pub(crate) run: RunId,
     /// The name without `.part`, spelled as in the directory: `f.0100.txt` and `f.100.txt` name the
     /// same run.
-    pub base: String,
+    pub(crate) base: String,
     /// Complete or growing.
-    pub kind: FileKind,
+    pub(crate) kind: FileKind,
 }
 
 /// Class of a file name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NameClass {
+pub(crate) enum NameClass {
     /// A valid fetcher file name.
     Fetcher(FetcherFile),
     /// An unrelated name.
@@ -46,7 +46,7 @@ pub enum NameClass {
 
 /// Error in the name of a fetcher file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NameError {
+pub(crate) enum NameError {
     /// (CONTRACT QR01, QR02)
     #[error("the part before .txt is not a decimal number: name the file STEM.NUMBER.txt")]
     NotANumber,
@@ -60,8 +60,7 @@ pub enum NameError {
 
 impl FetcherFile {
     /// Returns the file name in the directory.
-    #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self.kind {
             FileKind::Growing => format!("{}.part", self.base),
             FileKind::Complete => self.base.clone(),
@@ -72,7 +71,7 @@ impl FetcherFile {
 /// Names that were already warned about. Clones share the set: the directory listing and the event
 /// handler warn about each name once.
 #[derive(Debug, Clone)]
-pub struct WarnedNames(Durable<HashSet<OsString>>);
+pub(crate) struct WarnedNames(Durable<HashSet<OsString>>);
 
 impl Default for WarnedNames {
     fn default() -> Self {
@@ -85,14 +84,12 @@ impl WarnedNames {
     const MAX: usize = 1024;
 
     /// Adds the set to the durable state of `child`, so that it outlives restarts.
-    #[must_use]
-    pub fn declare(&self, child: ChildSpec) -> ChildSpec {
+    pub(crate) fn declare(&self, child: ChildSpec) -> ChildSpec {
         child.durable(&self.0)
     }
 
     /// Returns true on the first call for `name`, false afterwards.
-    #[must_use]
-    pub fn should_warn(&self, name: &OsStr) -> bool {
+    pub(crate) fn should_warn(&self, name: &OsStr) -> bool {
         let mut names = self.0.lock();
         if names.contains(name) {
             return false;
@@ -105,14 +102,12 @@ impl WarnedNames {
 }
 
 /// Returns the name of the complete file of `run` with its number spelled without leading zeros.
-#[must_use]
-pub fn canonical_base(run: &RunId) -> String {
+pub(crate) fn canonical_base(run: &RunId) -> String {
     format!("{}.{}.txt", run.fetcher, run.started)
 }
 
 /// Classifies the name of a directory entry.
-#[must_use]
-pub fn classify(name: &OsStr) -> NameClass {
+pub(crate) fn classify(name: &OsStr) -> NameClass {
     let Some(text) = name.to_str() else {
         return match shape(&name.to_string_lossy()) {
             Some(_) => NameClass::Malformed(NameError::NotUtf8),

@@ -4,26 +4,26 @@
 //! worker protocol. [`child_spec`] builds the supervision tree. Comments cite the rules of
 //! `CONTRACT.md` by number.
 //!
-//! Modules without I/O: [`file_name`], [`lines`], [`tracking`], [`protocol`], [`jitter`],
-//! [`storage`]. Actors: [`fetcher_watcher`] and `queue_console`. The queue store is a thread,
+//! Modules without I/O: `file_name`, `lines`, `tracking`, `protocol`, `jitter`, [`storage`]. Actors:
+//! `fetcher_watcher` and `queue_console`. The queue store is a thread,
 //! because a commit blocks. Files, sockets and SQLite are only used under [`edge`].
 
 mod command;
 mod config;
 mod drop_in;
 pub mod edge;
-pub mod fetcher_watcher;
-pub mod file_name;
+mod fetcher_watcher;
+mod file_name;
 mod group_commit;
-pub mod jitter;
-pub mod lines;
-pub mod messages;
-pub mod protocol;
+mod jitter;
+mod lines;
+mod messages;
+mod protocol;
 mod queue_console;
 pub mod storage;
 mod store_metrics;
 mod subsystem;
-pub mod tracking;
+mod tracking;
 
 use std::{sync::Arc, time::Duration};
 
@@ -42,7 +42,7 @@ use crate::{
         inotify, pause_file,
         queue_store::QueueStore,
         sqlite::SqliteStore,
-        worker_socket::{self, SocketLimits},
+        worker_socket,
     },
     fetcher_watcher::FetcherWatcher,
     file_name::WarnedNames,
@@ -98,7 +98,7 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
         .with_inbox("ingest", &ingest_slot);
     let housekeeper = Housekeeper { config: config.clone(), chores: chores_slot.clone(), wal_state };
     let housekeeper = Factory::thread(move |cx| housekeeper.run(&cx)).with_inbox("chores", &chores_slot);
-    let socket = worker_socket::factory(config.socket.clone(), SocketLimits::default(), requests);
+    let socket = worker_socket::factory(config.socket.clone(), requests);
     let reader =
         files::factory(config.input_dir.clone(), &commands_slot, rescan.clone(), warned.clone(), ingest);
     let watcher = FetcherWatcher::factory(watcher_slot, commands, rescan, warned.clone());

@@ -8,7 +8,7 @@ mod long_line;
 mod skip;
 
 use self::skip::{KEPT_BYTES_MAX, is_space};
-pub use self::{
+pub(crate) use self::{
     long_line::LongLine,
     skip::{LINE_BYTES_MAX, SkipReason},
 };
@@ -19,32 +19,32 @@ const SKIPS_LISTED: usize = 8;
 
 /// A line that gives no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SkippedLine {
+pub(crate) struct SkippedLine {
     /// Line number in the file, from 1.
-    pub line: u64,
+    pub(crate) line: u64,
     /// Reason for the skip.
-    pub reason: SkipReason,
+    pub(crate) reason: SkipReason,
 }
 
 /// Result of feeding one piece of a file.
 #[derive(Debug, Default)]
-pub struct FeedResult {
+pub(crate) struct FeedResult {
     /// A long line that ends in this piece, before all of `rows`. The caller reads its text again
     /// and calls [`FeedResult::add_long`].
-    pub long: Option<LongLine>,
+    pub(crate) long: Option<LongLine>,
     /// Attribute path and payload of each row, in file order.
-    pub rows: Vec<(String, String)>,
+    pub(crate) rows: Vec<(String, String)>,
     /// Length of all texts of the rows, in bytes.
-    pub row_bytes: usize,
+    pub(crate) row_bytes: usize,
     /// The first skipped lines of the piece.
-    pub skips: Vec<SkippedLine>,
+    pub(crate) skips: Vec<SkippedLine>,
     /// Number of all skipped lines, listed or not.
-    pub skipped: u64,
+    pub(crate) skipped: u64,
 }
 
 /// Splits a stream of bytes into rows.
 #[derive(Debug, Default)]
-pub struct LineSplitter {
+pub(crate) struct LineSplitter {
     /// Beginning of a line whose end was not fed yet.
     tail: Vec<u8>,
     /// Set in place of `tail` if the line is too long to be kept.
@@ -58,7 +58,7 @@ pub struct LineSplitter {
 
 impl LineSplitter {
     /// Feeds the next bytes of the file.
-    pub fn feed(&mut self, bytes: &[u8]) -> FeedResult {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> FeedResult {
         let mut fed = FeedResult::default();
         let mut start = 0;
         if self.after_cr && !bytes.is_empty() {
@@ -85,7 +85,7 @@ impl LineSplitter {
 
     /// Discards the line without an end and returns its length in bytes. A reader calls it when the
     /// file is complete (CONTRACT QC22), and may feed those bytes again later.
-    pub fn discard_tail(&mut self) -> u64 {
+    pub(crate) fn discard_tail(&mut self) -> u64 {
         let tail = std::mem::take(&mut self.tail).len() as u64;
         let discarded = self.long_line.take().map_or(tail, |line| line.bytes());
         self.position -= discarded;
@@ -128,7 +128,7 @@ impl LineSplitter {
 impl FeedResult {
     /// Adds the text of [`FeedResult::long`]. The payload stays in the memory of `text`
     /// (CONTRACT QR16).
-    pub fn add_long(&mut self, line: &LongLine, text: Vec<u8>) {
+    pub(crate) fn add_long(&mut self, line: &LongLine, text: Vec<u8>) {
         let row = String::from_utf8(text).map_err(|_| SkipReason::NotUtf8).and_then(|mut text| {
             let (attr_path, payload) = split(&text)?;
             let attr_path = attr_path.to_owned();

@@ -18,10 +18,9 @@ use crate::{
 /// Request of the worker socket or the console to the store. A connection has at most one
 /// [`Self::Worker`] in progress.
 #[derive(Debug)]
-pub enum StoreRequest {
+pub(crate) enum StoreRequest {
     /// A worker asks for a job (CONTRACT QO03), and may report the end of another one before (CONTRACT QO06).
     Worker {
-        /// The request.
         request: Request,
         /// Name of the connection.
         connection: Arc<str>,
@@ -37,23 +36,17 @@ pub enum StoreRequest {
     Undo(HandoutId),
     /// An operator makes all rows of an attribute path available again.
     Requeue {
-        /// The attribute path.
         attr_path: String,
         /// Receives the number of changed rows.
         reply: Reply<Requeued>,
     },
     /// An operator puts an attribute path before all others, once.
-    Bump {
-        /// The attribute path.
-        attr_path: String,
-        /// Receives the outcome.
-        reply: Reply<Bumped>,
-    },
+    Bump { attr_path: String, reply: Reply<Bumped> },
 }
 
 /// Request to the housekeeper: work that must not delay a commit.
 #[derive(Debug)]
-pub enum Chore {
+pub(crate) enum Chore {
     /// Moves pages of the write-ahead log into the database while the store continues.
     Checkpoint,
     /// Truncates the write-ahead log of an idle database, so that a plain copy of the file is
@@ -78,21 +71,19 @@ pub enum Chore {
 }
 
 /// Answer to an operator's question, or the reason why it failed.
-pub type Answer<T> = Result<T, StorageError>;
+pub(crate) type Answer<T> = Result<T, StorageError>;
 
 /// Operation of the file reader on the store. The store applies operations in order.
 #[derive(Debug)]
-pub enum IngestOp {
+pub(crate) enum IngestOp {
     /// Adds the run, or updates `complete` (CONTRACT QC05, QC08).
     UpsertRun {
-        /// The run.
         run: RunId,
         /// True if the run's file was read to its end.
         complete: bool,
     },
     /// Lines of the run's file.
     Rows {
-        /// The run.
         run: RunId,
         /// The rows; empty if only `complete` changes.
         rows: Batch,
@@ -101,10 +92,7 @@ pub enum IngestOp {
         complete: bool,
     },
     /// Deletes the run and its rows, because its file is gone.
-    DeleteRun {
-        /// The run.
-        run: RunId,
-    },
+    DeleteRun { run: RunId },
     /// Reports that the first directory listing since the reader's start was processed. The store
     /// answers workers from here on.
     Reconciled,
@@ -117,7 +105,7 @@ pub enum IngestOp {
 
 /// Kind of a directory event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Change {
+pub(crate) enum Change {
     /// The name was created, also by link(2).
     Created,
     /// The file was written or truncated.
@@ -134,16 +122,15 @@ pub enum Change {
 
 /// An event of the input directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DirectoryEvent {
+pub(crate) struct DirectoryEvent {
     /// File name in the directory; any bytes.
-    pub name: OsString,
-    /// Kind of the event.
-    pub change: Change,
+    pub(crate) name: OsString,
+    pub(crate) change: Change,
 }
 
 /// Notice of the inotify edge to the fetcher watcher.
 #[derive(Debug)]
-pub enum DirectoryNotice {
+pub(crate) enum DirectoryNotice {
     /// Events in the kernel's order.
     Changed(Vec<DirectoryEvent>),
     /// A watch was set or events were lost; the directory must be listed.
@@ -152,14 +139,9 @@ pub enum DirectoryNotice {
 
 /// Command of the fetcher watcher to the file reader. The reader executes commands in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReadCommand {
+pub(crate) enum ReadCommand {
     /// Examines a file after an event.
-    Examine {
-        /// The file.
-        file: FetcherFile,
-        /// Kind of the event.
-        change: Change,
-    },
+    Examine { file: FetcherFile, change: Change },
     /// Lists the directory and compares it with the known files.
     Rescan,
     /// A file is ignored because of its name.

@@ -15,11 +15,12 @@
 use crate::storage::Job;
 
 /// Maximum length of a request, in bytes without its newline (CONTRACT QP09).
-pub const REQUEST_BYTES_MAX: usize = 65_536;
+pub(crate) const REQUEST_BYTES_MAX: usize = 65_536;
 
 /// Maximum length of an attribute path, in bytes: the longest that fits a `DONE` line with any exit
 /// code (CONTRACT QP13).
-pub const ATTR_PATH_BYTES_MAX: usize = REQUEST_BYTES_MAX - "DONE ".len() - " -9223372036854775808".len();
+pub(crate) const ATTR_PATH_BYTES_MAX: usize =
+    REQUEST_BYTES_MAX - "DONE ".len() - " -9223372036854775808".len();
 
 /// Initial capacity of the buffer, in bytes; sufficient for nearly all requests.
 const ROOM_BYTES: usize = 512;
@@ -29,7 +30,7 @@ const KEPT_BYTES: usize = 8 * 1024;
 
 /// A request line of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Request {
+pub(crate) enum Request {
     /// Asks for a job.
     Ready,
     /// Reports the end of a job and asks for the next.
@@ -43,7 +44,7 @@ pub enum Request {
 
 /// Error that closes a connection without a reply. Later lines of the connection are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ProtocolError {
+pub(crate) enum ProtocolError {
     /// The line is neither `READY` nor `DONE` (CONTRACT QP03, QP04).
     #[error("not a request: send READY or DONE ATTR_PATH EXIT_CODE, ended by a newline")]
     NotARequest,
@@ -60,7 +61,7 @@ pub enum ProtocolError {
 
 /// Splits a connection's bytes into requests.
 #[derive(Debug, Default)]
-pub struct RequestParser {
+pub(crate) struct RequestParser {
     buffer: Vec<u8>,
     /// Index of the first unread byte.
     start: usize,
@@ -70,7 +71,7 @@ pub struct RequestParser {
 
 impl RequestParser {
     /// Returns the buffer to append received bytes to, with spare capacity.
-    pub fn space(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn space(&mut self) -> &mut Vec<u8> {
         if self.start == self.buffer.len() {
             self.buffer.clear();
             if self.buffer.capacity() > KEPT_BYTES {
@@ -89,10 +90,7 @@ impl RequestParser {
     }
 
     /// Returns the next request if its line is complete.
-    ///
-    /// # Errors
-    /// [`ProtocolError`]; the caller closes the connection.
-    pub fn next_request(&mut self) -> Result<Option<Request>, ProtocolError> {
+    pub(crate) fn next_request(&mut self) -> Result<Option<Request>, ProtocolError> {
         let found = memchr::memchr(b'\n', &self.buffer[self.searched..]).map(|at| self.searched + at);
         let end = found.unwrap_or(self.buffer.len());
         if end - self.start > REQUEST_BYTES_MAX {
@@ -110,10 +108,7 @@ impl RequestParser {
 
     /// Parses the remaining bytes after the peer's half close. A last DONE counts without its
     /// newline (CONTRACT QP06).
-    ///
-    /// # Errors
-    /// [`ProtocolError`]; the caller closes the connection.
-    pub fn last_request(&mut self) -> Result<Option<Request>, ProtocolError> {
+    pub(crate) fn last_request(&mut self) -> Result<Option<Request>, ProtocolError> {
         let rest = &self.buffer[self.start..];
         if rest.is_empty() {
             return Ok(None);
@@ -167,7 +162,7 @@ fn parse_int(text: &[u8]) -> Option<i64> {
 
 /// Appends the beginning of the reply: `JOB ATTR_PATH ` without payload and newline, or all of
 /// `NOJOBS`.
-pub fn encode_head(job: Option<&Job>, out: &mut Vec<u8>) {
+pub(crate) fn encode_head(job: Option<&Job>, out: &mut Vec<u8>) {
     match job {
         None => out.extend_from_slice(b"NOJOBS\n"),
         Some(job) => {
@@ -180,7 +175,7 @@ pub fn encode_head(job: Option<&Job>, out: &mut Vec<u8>) {
 }
 
 /// Appends the complete reply.
-pub fn encode_reply(job: Option<&Job>, out: &mut Vec<u8>) {
+pub(crate) fn encode_reply(job: Option<&Job>, out: &mut Vec<u8>) {
     encode_head(job, out);
     if let Some(job) = job {
         out.reserve(job.payload.len() + 1);

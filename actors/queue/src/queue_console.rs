@@ -39,6 +39,9 @@ pub(crate) struct QueueConsole {
     pub(crate) paused: Durable<bool>,
 }
 
+/// Answer to a verb, or the reason why it is refused.
+type Answered = Result<Answer<QueueConsole, ConsoleReply>, ConsoleError>;
+
 impl Child for QueueConsole {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
         self.report_pause(cx);
@@ -88,11 +91,7 @@ impl Handle<ConsoleRequest> for QueueConsole {
 }
 
 impl QueueConsole {
-    fn execute(
-        &self,
-        request: ConsoleRequest,
-        cx: &mut ChildCx<'_, Self>,
-    ) -> Result<Answer<Self, ConsoleReply>, ConsoleError> {
+    fn execute(&self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answered {
         let args = request.args;
         match request.verb.as_str() {
             "ls" => self.ask(cx, Chore::Runs, |runs| json!(runs)),
@@ -138,11 +137,7 @@ impl QueueConsole {
 
     /// Pauses or resumes hand-outs, also for later starts. While paused, workers get `NOJOBS`, and
     /// their DONE lines still count.
-    fn set_paused(
-        &self,
-        paused: bool,
-        cx: &mut ChildCx<'_, Self>,
-    ) -> Result<Answer<Self, ConsoleReply>, ConsoleError> {
+    fn set_paused(&self, paused: bool, cx: &mut ChildCx<'_, Self>) -> Answered {
         let recorded = self.chores.request(|reply| Chore::RecordPause(paused, reply)).map_err(refused)?;
         Ok(cx.atomically(recorded, move |console, recorded, cx| {
             let recorded = recorded.map_err(|_| restarted("housekeeper"))?;
@@ -162,11 +157,7 @@ impl QueueConsole {
         }
     }
 
-    fn requeue(
-        &self,
-        cx: &mut ChildCx<'_, Self>,
-        attr_path: String,
-    ) -> Result<Answer<Self, ConsoleReply>, ConsoleError> {
+    fn requeue(&self, cx: &mut ChildCx<'_, Self>, attr_path: String) -> Answered {
         let answer =
             self.requests.request(|reply| StoreRequest::Requeue { attr_path, reply }).map_err(refused)?;
         Ok(cx.atomically(answer, |_, done, _| {
@@ -175,11 +166,7 @@ impl QueueConsole {
         }))
     }
 
-    fn bump(
-        &self,
-        cx: &mut ChildCx<'_, Self>,
-        attr_path: String,
-    ) -> Result<Answer<Self, ConsoleReply>, ConsoleError> {
+    fn bump(&self, cx: &mut ChildCx<'_, Self>, attr_path: String) -> Answered {
         let asked = attr_path.clone();
         let answer =
             self.requests.request(|reply| StoreRequest::Bump { attr_path: asked, reply }).map_err(refused)?;
@@ -199,7 +186,7 @@ impl QueueConsole {
         cx: &mut ChildCx<'_, Self>,
         chore: impl FnOnce(Reply<messages::Answer<T>>) -> Chore,
         show: impl FnOnce(T) -> Value + 'static,
-    ) -> Result<Answer<Self, ConsoleReply>, ConsoleError> {
+    ) -> Answered {
         let answer = self.chores.request(chore).map_err(refused)?;
         Ok(cx.atomically(answer, |_, answer, _| {
             answer.map_err(|_| restarted("housekeeper"))?.map(show).map_err(refused)

@@ -12,15 +12,17 @@ mod inspection;
 mod limits;
 mod order;
 
-pub use attr::{AttrState, Class, Dispatch, GroupPosition, LogRow, Row, Section, is_expired, is_held};
-pub use batch::{Batch, Entry};
+pub(crate) use attr::{AttrState, Class, Dispatch, GroupPosition, LogRow, Row, Section, is_expired, is_held};
+pub use batch::Batch;
+pub(crate) use batch::Entry;
 pub use error::StorageError;
 pub use inspection::{
     Attempt, AttrReport, Counts, FailedAttempts, HeldJobs, Peeked, RunCount, Sample, StaleGroup, Waiting,
     WaitingGroup,
 };
-pub use limits::{LIMITS_MAX, Limit, LimitedJobs, Limits};
-pub use order::GroupKey;
+pub(crate) use limits::{LIMITS_MAX, LimitedJobs};
+pub use limits::{Limit, Limits};
+pub(crate) use order::GroupKey;
 
 use std::time::{Duration, Instant};
 

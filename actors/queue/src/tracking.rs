@@ -29,16 +29,15 @@ use crate::{
 
 /// Identity of a file, independent of its name. Valid while the file exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FileId {
+pub(crate) struct FileId {
     /// Device number of the file system.
-    pub device: u64,
-    /// Inode number.
-    pub inode: u64,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
 }
 
 /// Reason to examine a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub(crate) enum Cause {
     /// The file is in a listing, or it was followed and is missing there.
     Listed,
     /// A directory event.
@@ -47,28 +46,27 @@ pub enum Cause {
 
 /// Files that the names of a run refer to now. Only regular files count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CurrentFiles {
+pub(crate) struct CurrentFiles {
     /// File of the growing name.
-    pub part: Option<FileId>,
+    pub(crate) part: Option<FileId>,
     /// First of [`Names::wholes`] that is a file.
-    pub whole: Option<(String, FileId)>,
+    pub(crate) whole: Option<(String, FileId)>,
 }
 
 /// File names that [`CurrentFiles`] is built from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Names {
+pub(crate) struct Names {
     /// Growing name.
-    pub part: String,
+    pub(crate) part: String,
     /// Complete names, the most likely first.
-    pub wholes: Vec<String>,
+    pub(crate) wholes: Vec<String>,
 }
 
 /// Action of the reader on a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub(crate) enum Action {
     /// Read this file from its start, and call [`Tracking::began`] once its inode is known.
     Begin {
-        /// The file.
         file: FetcherFile,
         /// True if a writer may still be active, so that `complete` waits for its end
         /// (CONTRACT QR12).
@@ -100,26 +98,23 @@ struct Run {
 
 /// The files that runs are read from.
 #[derive(Debug, Default)]
-pub struct Tracking {
+pub(crate) struct Tracking {
     runs: HashMap<RunId, Run>,
 }
 
 impl Tracking {
     /// Returns true if a file of the run is followed.
-    #[must_use]
-    pub fn is_tracked(&self, run: &RunId) -> bool {
+    pub(crate) fn is_tracked(&self, run: &RunId) -> bool {
         self.runs.contains_key(run)
     }
 
     /// Returns true if no file is followed.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
     /// Returns all followed files.
-    #[must_use]
-    pub fn files(&self) -> Vec<FetcherFile> {
+    pub(crate) fn files(&self) -> Vec<FetcherFile> {
         let file = |run: &RunId, source: &Option<Source>, kind| {
             source.as_ref().map(|source| FetcherFile { run: run.clone(), base: source.base.clone(), kind })
         };
@@ -130,7 +125,7 @@ impl Tracking {
     }
 
     /// Records that the reader opened this file, or skips it because its run is complete.
-    pub fn began(&mut self, file: &FetcherFile, id: FileId) {
+    pub(crate) fn began(&mut self, file: &FetcherFile, id: FileId) {
         let run = self.runs.entry(file.run.clone()).or_default();
         let source = Some(Source { base: file.base.clone(), id });
         match file.kind {
@@ -140,8 +135,7 @@ impl Tracking {
     }
 
     /// Returns the names that decide about a change of `file`.
-    #[must_use]
-    pub fn names(&self, file: &FetcherFile) -> Names {
+    pub(crate) fn names(&self, file: &FetcherFile) -> Names {
         let run = self.runs.get(&file.run);
         let part = run.and_then(|run| run.part.as_ref()).map_or(&file.base, |part| &part.base);
         let mut wholes = match run.and_then(|run| run.whole.as_ref()) {
@@ -154,7 +148,7 @@ impl Tracking {
 
     /// Returns the actions for a change of `file`, by the table of the module (CONTRACT QF07). A change of
     /// another file of a run that is already read is reported as a collision.
-    pub fn decide(&mut self, file: &FetcherFile, cause: Cause, current: &CurrentFiles) -> Vec<Action> {
+    pub(crate) fn decide(&mut self, file: &FetcherFile, cause: Cause, current: &CurrentFiles) -> Vec<Action> {
         let run = self.runs.entry(file.run.clone()).or_default();
         let source = match file.kind {
             FileKind::Growing => &run.part,

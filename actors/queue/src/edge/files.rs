@@ -39,11 +39,11 @@ const COMMANDS_PER_TURN: usize = 256;
 /// An atomic flag and not a message, because the inbox for messages is full at that moment. It is
 /// not `Durable` state: every new incarnation of the watcher requests a rescan anyway.
 #[derive(Debug, Clone, Default)]
-pub struct RescanFlag(Arc<AtomicBool>);
+pub(crate) struct RescanFlag(Arc<AtomicBool>);
 
 impl RescanFlag {
     /// Requests a rescan before the reader next waits.
-    pub fn raise(&self) {
+    pub(crate) fn raise(&self) {
         self.0.store(true, Ordering::Release);
     }
 
@@ -54,7 +54,7 @@ impl RescanFlag {
 
 /// Returns the child that reads the files of `input_dir`. It waits for the first
 /// [`ReadCommand::Rescan`].
-pub fn factory(
+pub(crate) fn factory(
     input_dir: PathBuf,
     commands: &InboxSlot<ReadCommand>,
     rescan: RescanFlag,

@@ -38,15 +38,12 @@ const EVENTS_MAX: usize = 256;
 
 /// Creates the input directory and its parents if they are missing (CONTRACT QD05). Called at the
 /// start of the process only; a directory that is deleted later is waited for.
-///
-/// # Errors
-/// If the operating system refuses.
-pub fn create_input_dir(input_dir: &Path) -> Result<(), EdgeError> {
+pub(crate) fn create_input_dir(input_dir: &Path) -> Result<(), EdgeError> {
     fs::create_dir_all(input_dir).map_err(EdgeError::refused("create input directory", input_dir))
 }
 
 /// Returns the child that watches `input_dir` for `watcher`. While paused it sends nothing.
-pub fn factory(input_dir: PathBuf, watcher: Mailbox<FetcherWatcher>) -> Factory {
+pub(crate) fn factory(input_dir: PathBuf, watcher: Mailbox<FetcherWatcher>) -> Factory {
     Factory::task(move |cx: StartCx| {
         let edge = Edge {
             link: cx.vitals.link("inotify", input_dir.display().to_string()),

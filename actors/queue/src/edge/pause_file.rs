@@ -17,9 +17,6 @@ pub(crate) fn is_paused(database: &Path) -> bool {
 }
 
 /// Records durably that hand-outs are paused or resumed.
-///
-/// # Errors
-/// [`StorageError::Backend`].
 pub(super) fn record(database: &Path, paused: bool) -> Result<(), StorageError> {
     let file = path(database);
     write(&file, paused).map_err(StorageError::backend(&file, "recording the pause"))

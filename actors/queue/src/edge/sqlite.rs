@@ -26,7 +26,6 @@ mod other_writers;
 mod replaced;
 mod runs;
 mod schema;
-mod section;
 mod sibling;
 mod staging;
 mod store;

@@ -21,7 +21,7 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep},
 };
 
-pub use listener::{WorkerListener, check};
+pub(crate) use listener::{WorkerListener, check};
 
 use self::{
     connection::{ConnectionError, Shared, WorkerConnection},
@@ -35,35 +35,18 @@ const RETRY: Backoff = Backoff { first: Duration::from_millis(100), max: Duratio
 /// Interval of checks that the socket file was not replaced.
 const CHECK: Duration = Duration::from_secs(1);
 
-/// Limits of the socket.
-#[derive(Debug, Clone, Copy)]
-pub struct SocketLimits {
-    /// Maximum number of connections. A further one replaces the one that has been idle longest
-    /// (CONTRACT QR29). None: as many as the limit on open files allows, which is raised to its
-    /// hard limit.
-    pub connections_max: Option<usize>,
-    /// Time after which a peer that reads nothing loses its reply and its connection.
-    pub write_stall: Duration,
-}
-
-impl Default for SocketLimits {
-    fn default() -> Self {
-        Self { connections_max: None, write_stall: Duration::from_secs(10) }
-    }
-}
-
 /// Returns the child that binds `path` and serves connections. It fails if another process serves
 /// the path ([`WorkerListener::bind`]). Other bind errors are a state of the link and tried again.
 /// A socket file that was deleted or replaced is bound again. On a stop, requests in progress are
 /// finished and the socket is removed; while paused no request is started.
-pub fn factory(path: PathBuf, limits: SocketLimits, requests: Outbox<StoreRequest>) -> Factory {
+pub(crate) fn factory(path: PathBuf, requests: Outbox<StoreRequest>) -> Factory {
     Factory::task(move |cx: StartCx| {
         let (path, requests) = (path.clone(), requests.clone());
         async move {
             let link = cx.vitals.link("unix socket", path.display().to_string());
             let mut reconnect = Reconnect::new(link, RETRY);
             let Some(listener) = bind(&path, &mut reconnect, &cx.stop).await? else { return Ok(()) };
-            serve(listener, reconnect, limits, requests, &cx.vitals, cx.stop).await;
+            serve(listener, reconnect, requests, &cx.vitals, cx.stop).await;
             Ok(())
         }
     })
@@ -97,19 +80,13 @@ async fn bind(
 async fn serve(
     listener: WorkerListener,
     reconnect: Reconnect,
-    limits: SocketLimits,
     requests: Outbox<StoreRequest>,
     vitals: &Arc<Vitals>,
     stop: StopToken,
 ) {
     let metrics = SocketMetrics::register(vitals);
-    let slots = ConnectionSlots::new(
-        limits.connections_max.unwrap_or_else(connection_limit),
-        longest_idle,
-        metrics.connected,
-        metrics.evicted,
-    );
-    let shared = Arc::new(Shared::new(requests, limits.write_stall, vitals.clone()));
+    let slots = ConnectionSlots::new(connection_limit(), longest_idle, metrics.connected, metrics.evicted);
+    let shared = Arc::new(Shared::new(requests, vitals.clone()));
     let server = WorkerServer { listener, reconnect, shared };
     // Connections take turns already; tokio's budget would only cause needless wake-ups.
     tokio::task::unconstrained(server.run(slots, stop)).await;

@@ -4,88 +4,77 @@ use super::GroupKey;
 
 /// Row of `log`: the last hand-out of an attribute path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogRow {
+pub(crate) struct LogRow {
     /// Time of the hand-out, in unix seconds.
-    pub started: i64,
+    pub(crate) started: i64,
     /// Time of the DONE, in unix seconds; None while in flight.
-    pub finished: Option<i64>,
+    pub(crate) finished: Option<i64>,
     /// Exit code that the worker reported.
-    pub exit_code: Option<i64>,
+    pub(crate) exit_code: Option<i64>,
 }
 
 /// Returns true if a job of this path is in flight and its hold of `hold` seconds is not over. At
 /// exactly `started + hold` it is still held (CONTRACT QO02).
-#[must_use]
-pub fn is_held(log: Option<&LogRow>, now: i64, hold: i64) -> bool {
+pub(crate) fn is_held(log: Option<&LogRow>, now: i64, hold: i64) -> bool {
     log.is_some_and(|log| log.finished.is_none() && !is_expired(log.started, now, hold))
 }
 
 /// Returns true if the hold of a job started at `started` is over.
-#[must_use]
-pub fn is_expired(started: i64, now: i64, hold: i64) -> bool {
+pub(crate) fn is_expired(started: i64, now: i64, hold: i64) -> bool {
     i128::from(started) + i128::from(hold) < i128::from(now)
 }
 
 /// Number of the limit of a group, from 1; 0 is the class of unlimited groups.
-pub type Class = u8;
+pub(crate) type Class = u8;
 
 /// Row of `queue` without its texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
-    /// Row id of the backend.
-    pub rowid: i64,
-    /// Number of the fetcher.
-    pub fetcher_id: i64,
-    /// Number of the run.
-    pub run_started: i64,
-    /// Class of the group.
-    pub class: Class,
+pub(crate) struct Row {
+    pub(crate) rowid: i64,
+    pub(crate) fetcher_id: i64,
+    pub(crate) run_started: i64,
+    pub(crate) class: Class,
     /// True if a hand-out has used the row.
-    pub is_dequeued: bool,
+    pub(crate) is_dequeued: bool,
     /// Copy of the log's `started`.
-    pub last_started: Option<i64>,
+    pub(crate) last_started: Option<i64>,
     /// Copy of the jitter hash.
-    pub order_jitter: Option<i64>,
+    pub(crate) order_jitter: Option<i64>,
 }
 
 /// Section of the index: the ready groups of one run with the same hold state and class. In a section of
 /// held groups the hold of the first ends first, so the others need no check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Section {
-    /// Number of the fetcher.
-    pub fetcher_id: i64,
+pub(crate) struct Section {
+    pub(crate) fetcher_id: i64,
     /// Run of the representative rows.
-    pub run_started: i64,
-    /// Class of the groups.
-    pub class: Class,
+    pub(crate) run_started: i64,
+    pub(crate) class: Class,
     /// True if a job of each attribute path is in flight, whenever it started.
-    pub held: bool,
+    pub(crate) held: bool,
 }
 
 /// Position of a ready group in the index: section and key. A group is ready if its representative
 /// row is not dequeued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupPosition {
-    /// Section of the group.
-    pub section: Section,
+pub(crate) struct GroupPosition {
+    pub(crate) section: Section,
     /// `last_started` of the representative row.
-    pub last_started: Option<i64>,
+    pub(crate) last_started: Option<i64>,
     /// `order_jitter` of the representative row.
-    pub order_jitter: Option<i64>,
+    pub(crate) order_jitter: Option<i64>,
 }
 
 impl GroupPosition {
     /// Returns true if a group at this position has this key.
-    #[must_use]
-    pub fn has_key(&self, key: &GroupKey) -> bool {
+    pub(crate) fn has_key(&self, key: &GroupKey) -> bool {
         self.section.fetcher_id == key.fetcher_id
             && self.last_started == key.last_started
             && self.order_jitter == key.order_jitter
     }
 
     /// Returns the sort key of the group of `attr_path` at this position.
-    #[must_use]
-    pub fn key(&self, attr_path: &str) -> GroupKey {
+    pub(crate) fn key(&self, attr_path: &str) -> GroupKey {
         GroupKey {
             last_started: self.last_started,
             order_jitter: self.order_jitter,
@@ -97,37 +86,35 @@ impl GroupPosition {
 
 /// All rows of one attribute path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AttrState {
+pub(crate) struct AttrState {
     /// Its `log` row.
-    pub log: Option<LogRow>,
+    pub(crate) log: Option<LogRow>,
     /// Its `queue` rows of all fetchers and runs, except deleted runs.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// Changes of a hand-out, sufficient to undo it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dispatch {
+pub(crate) struct Dispatch {
     /// Number of the fetcher whose group was handed out.
-    pub fetcher_id: i64,
+    pub(crate) fetcher_id: i64,
     /// Time of the hand-out, in unix seconds.
-    pub started: i64,
+    pub(crate) started: i64,
     /// Runs whose rows the hand-out marked as dequeued.
-    pub runs: Vec<i64>,
+    pub(crate) runs: Vec<i64>,
     /// Previous log row.
-    pub previous: Option<LogRow>,
+    pub(crate) previous: Option<LogRow>,
 }
 
 impl AttrState {
     /// Returns the representative row of the fetcher's group: the one of the newest run
     /// (CONTRACT QO01).
-    #[must_use]
-    pub fn representative(&self, fetcher_id: i64) -> Option<&Row> {
+    pub(crate) fn representative(&self, fetcher_id: i64) -> Option<&Row> {
         self.rows.iter().filter(|row| row.fetcher_id == fetcher_id).max_by_key(|row| row.run_started)
     }
 
     /// Returns the positions of the ready groups, at most one per fetcher.
-    #[must_use]
-    pub fn positions(&self) -> Vec<GroupPosition> {
+    pub(crate) fn positions(&self) -> Vec<GroupPosition> {
         let held = self.log.is_some_and(|log| log.finished.is_none());
         let mut positions: Vec<GroupPosition> = Vec::new();
         for row in &self.rows {
@@ -144,7 +131,7 @@ impl AttrState {
     }
 
     /// Hands out the group of `fetcher_id` at `now` (CONTRACT QO04).
-    pub fn dispatch(&mut self, fetcher_id: i64, now: i64) -> Dispatch {
+    pub(crate) fn dispatch(&mut self, fetcher_id: i64, now: i64) -> Dispatch {
         let mut runs = Vec::with_capacity(1);
         for row in &mut self.rows {
             if row.fetcher_id == fetcher_id && !row.is_dequeued {
@@ -159,7 +146,7 @@ impl AttrState {
 
     /// Records the end of a job with its exit code, which ends the hold of its path. The rows of the
     /// queue stay as they are. Returns false without a log row (CONTRACT QO06).
-    pub fn finish(&mut self, exit_code: i64, now: i64) -> bool {
+    pub(crate) fn finish(&mut self, exit_code: i64, now: i64) -> bool {
         match &mut self.log {
             Some(log) => {
                 log.finished = Some(now);
@@ -172,7 +159,7 @@ impl AttrState {
 
     /// Reverts `dispatch`. Returns false, without a change, if the path was finished or started again
     /// since, so that the reply reached a worker.
-    pub fn undo(&mut self, dispatch: &Dispatch) -> bool {
+    pub(crate) fn undo(&mut self, dispatch: &Dispatch) -> bool {
         if !self.log.is_some_and(|log| log.started == dispatch.started && log.finished.is_none()) {
             return false;
         }
@@ -182,7 +169,7 @@ impl AttrState {
     }
 
     /// Makes the rows of `dispatch` ready again without changing the log, after an expired hold.
-    pub fn restore_rows(&mut self, dispatch: &Dispatch) {
+    pub(crate) fn restore_rows(&mut self, dispatch: &Dispatch) {
         for row in &mut self.rows {
             if row.fetcher_id == dispatch.fetcher_id && dispatch.runs.contains(&row.run_started) {
                 row.is_dequeued = false;
@@ -191,7 +178,7 @@ impl AttrState {
     }
 
     /// Marks every row as dequeued, for a path that no DONE line can report.
-    pub fn mark_dequeued(&mut self) {
+    pub(crate) fn mark_dequeued(&mut self) {
         for row in &mut self.rows {
             row.is_dequeued = true;
         }
@@ -199,7 +186,7 @@ impl AttrState {
 
     /// Makes every row ready and ends a hold. Returns the number of changed rows and whether a hold
     /// was ended.
-    pub fn requeue(&mut self, now: i64) -> (usize, bool) {
+    pub(crate) fn requeue(&mut self, now: i64) -> (usize, bool) {
         let mut changed = 0;
         for row in &mut self.rows {
             changed += usize::from(row.is_dequeued);
@@ -213,15 +200,14 @@ impl AttrState {
     }
 
     /// Sets `last_started` of all rows to the log's value, which the hand-out order relies on.
-    pub fn sync_last_started(&mut self) {
+    pub(crate) fn sync_last_started(&mut self) {
         if let Some(log) = self.log {
             self.set_log(Some(log));
         }
     }
 
     /// Returns true if a row's `last_started` differs from the log's value.
-    #[must_use]
-    pub fn has_stale_last_started(&self) -> bool {
+    pub(crate) fn has_stale_last_started(&self) -> bool {
         self.log.is_some_and(|log| self.rows.iter().any(|row| row.last_started != Some(log.started)))
     }
 

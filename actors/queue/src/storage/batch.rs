@@ -4,15 +4,15 @@ use crate::jitter::jitter_hash;
 
 /// A line of a fetcher file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// Text before the first space.
-    pub attr_path: String,
+    pub(crate) attr_path: String,
     /// Text after the first space; empty while staged.
-    pub payload: String,
+    pub(crate) payload: String,
     /// Position of the staged payload in the storage ([`super::Storage::stage`]).
-    pub staged: Option<i64>,
+    pub(crate) staged: Option<i64>,
     /// [`jitter_hash`] of the attribute path, computed outside the storage's thread.
-    pub order_jitter: i32,
+    pub(crate) order_jitter: i32,
 }
 
 /// Entries of one run, each attribute path once with its last payload (CONTRACT QC17).
@@ -44,7 +44,7 @@ impl Batch {
 
     /// Creates a batch like [`Self::new`] from pairs that follow `before` others of the same file.
     /// The number affects only the order.
-    pub fn after(before: usize, lines: impl IntoIterator<Item = (String, String)>) -> Self {
+    pub(crate) fn after(before: usize, lines: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut entries: Vec<Entry> = lines
             .into_iter()
             .map(|(attr_path, payload)| Entry {
@@ -83,13 +83,12 @@ impl Batch {
     }
 
     /// Returns all entries, for a storage that stages some.
-    pub fn entries_mut(&mut self) -> &mut [Entry] {
+    pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
         &mut self.entries
     }
 
     /// Returns the entries from position `from` on; empty beyond the end.
-    #[must_use]
-    pub fn from_position(&self, from: usize) -> &[Entry] {
+    pub(crate) fn from_position(&self, from: usize) -> &[Entry] {
         self.entries.get(from..).unwrap_or_default()
     }
 }

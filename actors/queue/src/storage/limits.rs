@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Class, glob, is_expired};
 
 /// Maximum number of limits. Triggers of other connections look for a group in each class.
-pub const LIMITS_MAX: usize = 16;
+pub(crate) const LIMITS_MAX: usize = 16;
 
 /// Limit of jobs in flight of some attribute paths or fetchers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,8 +35,7 @@ pub struct Limits(pub Vec<Limit>);
 impl Limits {
     /// Returns the class of a group. With an unknown fetcher only limits without a pattern of fetchers
     /// match.
-    #[must_use]
-    pub fn class(&self, attr_path: &str, fetcher: Option<&str>) -> Class {
+    pub(crate) fn class(&self, attr_path: &str, fetcher: Option<&str>) -> Class {
         let matches = |limit: &Limit| {
             limit.attr_path.as_deref().is_none_or(|pattern| glob::matches(pattern, attr_path))
                 && limit
@@ -49,29 +48,28 @@ impl Limits {
     }
 
     /// Returns the limit of a class, or None for unlimited groups.
-    #[must_use]
-    pub fn limit(&self, class: Class) -> Option<&Limit> {
+    pub(crate) fn limit(&self, class: Class) -> Option<&Limit> {
         self.0.get(usize::from(class).checked_sub(1)?)
     }
 }
 
 /// Jobs in flight of limited groups.
 #[derive(Debug, Clone, Default)]
-pub struct LimitedJobs {
+pub(crate) struct LimitedJobs {
     by_attr: BTreeMap<String, (Class, i64)>,
     by_class: BTreeMap<Class, BTreeSet<(i64, String)>>,
 }
 
 impl LimitedJobs {
     /// Adds a job that was handed out at `started`. A path has one job in flight.
-    pub fn insert(&mut self, attr_path: &str, class: Class, started: i64) {
+    pub(crate) fn insert(&mut self, attr_path: &str, class: Class, started: i64) {
         self.remove(attr_path);
         self.by_attr.insert(attr_path.to_owned(), (class, started));
         self.by_class.entry(class).or_default().insert((started, attr_path.to_owned()));
     }
 
     /// Removes the job of a path. Returns false if there was none.
-    pub fn remove(&mut self, attr_path: &str) -> bool {
+    pub(crate) fn remove(&mut self, attr_path: &str) -> bool {
         let Some((class, started)) = self.by_attr.remove(attr_path) else { return false };
         self.by_class.entry(class).or_default().remove(&(started, attr_path.to_owned()));
         true
@@ -79,8 +77,7 @@ impl LimitedJobs {
 
     /// Returns true if a class has as many jobs in flight as its limit allows. Jobs whose hold of
     /// `hold` seconds is over do not count (CONTRACT QO02).
-    #[must_use]
-    pub fn is_full(&self, limits: &Limits, class: Class, now: i64, hold: i64) -> bool {
+    pub(crate) fn is_full(&self, limits: &Limits, class: Class, now: i64, hold: i64) -> bool {
         let Some(limit) = limits.limit(class) else { return false };
         let Some(last) = (limit.in_flight as usize).checked_sub(1) else { return true };
         // The newest jobs are held longest.
@@ -89,8 +86,7 @@ impl LimitedJobs {
     }
 
     /// Returns the paths of a class whose holds are over.
-    #[must_use]
-    pub fn expired(&self, class: Class, now: i64, hold: i64) -> Vec<String> {
+    pub(crate) fn expired(&self, class: Class, now: i64, hold: i64) -> Vec<String> {
         let jobs = self.by_class.get(&class).into_iter().flatten();
         jobs.take_while(|job| is_expired(job.0, now, hold)).map(|job| job.1.clone()).collect()
     }

@@ -38,9 +38,6 @@ pub struct Checkpointer {
 
 impl Checkpointer {
     /// Connects to the database at `path`, which must exist.
-    ///
-    /// # Errors
-    /// Of SQLite.
     pub fn open(path: &Path) -> Result<Self, StorageError> {
         let connect = || {
             let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

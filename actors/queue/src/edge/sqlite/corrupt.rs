@@ -22,9 +22,6 @@ pub fn set_aside(db_path: &Path, unix_time: i64) -> Result<PathBuf, StorageError
 
 /// Renames `log`, a write-ahead log that belongs to another file, to `DB.replaced-<unix_time>-wal`,
 /// and returns the new path.
-///
-/// # Errors
-/// [`StorageError::Backend`].
 pub(super) fn set_log_aside(db_path: &Path, log: &Path, unix_time: i64) -> Result<PathBuf, StorageError> {
     let rename = || -> io::Result<PathBuf> {
         let target = with_suffix(&free_name(db_path, "replaced", unix_time)?, "-wal");

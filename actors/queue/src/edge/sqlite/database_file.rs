@@ -18,9 +18,6 @@ use parking_lot::Mutex;
 static OPEN_FILES: Mutex<BTreeMap<FileIdentity, (PathBuf, Arc<File>)>> = Mutex::new(BTreeMap::new());
 
 /// Syncs the data of the file at `path` to the disk. Blocks no reader and no writer of the file.
-///
-/// # Errors
-/// Of the file system.
 pub(super) fn sync(path: &Path) -> io::Result<()> {
     kept(path)?.sync_data()
 }

@@ -1,7 +1,6 @@
 //! The table of ready groups: one row for each group whose representative row is not dequeued.
 
-use super::section::{column, with_column};
-use crate::storage::{GroupKey, GroupPosition, Section};
+use crate::storage::{Class, GroupKey, GroupPosition, LIMITS_MAX, Limits, Section};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
 /// Value of NULL in keys, which a primary key cannot hold. It sorts before all times and jitters.
@@ -9,6 +8,16 @@ pub(super) const NULL_KEY: i64 = i64::MIN;
 
 /// [`NULL_KEY`] as SQL, which has no literal for it.
 pub(super) const NULL_KEY_SQL: &str = "(-9223372036854775807 - 1)";
+
+/// Returns all values of the column `held` with these limits.
+pub(super) fn columns(limits: &Limits) -> Vec<usize> {
+    (0..2 * (limits.0.len().min(LIMITS_MAX) + 1)).collect()
+}
+
+/// Returns the value of the column `held` of a section: 0 or 1, and twice the class.
+pub(super) fn column(section: Section) -> i64 {
+    i64::from(section.class) * 2 + i64::from(section.held)
+}
 
 pub(super) fn to_key(value: Option<i64>) -> i64 {
     value.unwrap_or(NULL_KEY)
@@ -136,7 +145,13 @@ fn section_where(
 ) -> rusqlite::Result<Option<(Section, GroupKey)>> {
     conn.prepare_cached(sql)?
         .query_row(params, |row| {
-            let section = with_column(row.get(3)?, row.get(4)?, row.get(5)?);
+            let column: i64 = row.get(5)?;
+            let section = Section {
+                fetcher_id: row.get(3)?,
+                run_started: row.get(4)?,
+                class: Class::try_from(column / 2).unwrap_or(Class::MAX),
+                held: column % 2 != 0,
+            };
             Ok((section, key(row, section.fetcher_id)?))
         })
         .optional()

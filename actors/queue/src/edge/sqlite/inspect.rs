@@ -7,10 +7,9 @@ mod ready_groups;
 mod waiting;
 
 use super::error::storage_error;
-use super::groups::{self, NULL_KEY};
+use super::groups::{self, NULL_KEY, column};
 use super::limited::Limited;
 use super::open::Options;
-use super::section::column;
 use crate::storage::{Counts, GroupKey, Peeked, RunCount, RunId, RunState, Section, StorageError};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Rows, params};
 use std::collections::HashSet;
@@ -37,9 +36,6 @@ pub struct Inspector {
 impl Inspector {
     /// Connects to the database at `path`, created by a [`super::SqliteStore`] with the same options. A question takes
     /// at most `timeout`.
-    ///
-    /// # Errors
-    /// Of SQLite.
     pub fn open(path: &Path, options: Options, timeout: Duration) -> Result<Self, StorageError> {
         let connect = || {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -91,9 +87,11 @@ impl Inspector {
             next.splice(0..0, first);
             let (mut jobs, mut paths, mut bytes) = (Vec::new(), HashSet::new(), 0);
             for (key, section) in next {
+                if jobs.len() == limit {
+                    break;
+                }
                 // The first job of a path holds the others.
-                if jobs.len() == limit
-                    || paths.contains(&key.attr_path)
+                if paths.contains(&key.attr_path)
                     || !limited.try_begin(&key.attr_path, section.class, now, hold_secs)
                 {
                     continue;

@@ -10,7 +10,7 @@ use super::lock::InstanceLock;
 use super::open::{Opened, Options, open};
 use super::other_writers::OtherWriters;
 use super::view::View;
-use super::{attr, bumps, deletion, dequeue, groups, handout, ingest, replaced, staging};
+use super::{attr, bumps, deletion, dequeue, handout, ingest, replaced, staging};
 use crate::protocol::ATTR_PATH_BYTES_MAX;
 use crate::storage::{
     Batch, Bumped, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert,
@@ -133,23 +133,8 @@ impl SqliteStore {
         &self.path
     }
 
-    /// Rebuilds the table of groups from the original's tables, in case another program wrote with triggers off. Scans
-    /// all rows. Needs an open transaction.
-    ///
-    /// # Errors
-    /// Of SQLite.
-    pub fn rebuild_groups(&mut self) -> Result<(), StorageError> {
-        self.run("rebuilding the table of groups", |conn, view, _| {
-            groups::rebuild(conn)?;
-            view.reload(conn)
-        })
-    }
-
     /// Counts the steps of SQLite's virtual machine, a measure of cost that does not depend on the computer. For tests;
     /// it slows everything down.
-    ///
-    /// # Errors
-    /// Of SQLite.
     pub fn count_steps(&mut self) -> Result<Arc<AtomicU64>, StorageError> {
         let steps = Arc::new(AtomicU64::new(0));
         let shared = Arc::clone(&steps);

@@ -6,7 +6,6 @@
 //! statement has a conflict clause, because the clause of the outer statement would replace it.
 
 use super::schema::has_table;
-use super::section;
 use super::{groups, limited};
 use crate::storage::Limits;
 use rusqlite::{Connection, OptionalExtension};
@@ -171,7 +170,7 @@ pub(super) fn next_incarnation(conn: &Connection, at_least: i64) -> rusqlite::Re
 }
 
 fn triggers(limits: &Limits) -> String {
-    let columns: Vec<String> = section::columns(limits).iter().map(usize::to_string).collect();
+    let columns: Vec<String> = groups::columns(limits).iter().map(usize::to_string).collect();
     let fill = |template: &str, attr: &str, fetcher: &str| fill(template, attr, fetcher, &columns);
     let clear = |attr: &str, fetcher: &str| fill(CLEAR_GROUP, attr, fetcher);
     let insert = |attr: &str, fetcher: &str| fill(INSERT_GROUP, attr, fetcher);

@@ -20,6 +20,9 @@ use crate::{
 /// Size, in bytes, above which a payload is written without being copied into the output buffer.
 const COPY_BYTES_MAX: usize = 64 * 1024;
 
+/// Time after which a peer that reads nothing loses its reply and its connection (CONTRACT QE03).
+const WRITE_STALL: Duration = Duration::from_secs(10);
+
 /// Error that ends a connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConnectionError {
@@ -47,15 +50,14 @@ metrics! {
 #[derive(Debug)]
 pub(super) struct Shared {
     requests: Outbox<StoreRequest>,
-    write_stall: Duration,
     vitals: Arc<Vitals>,
     metrics: ReplyMetrics,
 }
 
 impl Shared {
-    pub(super) fn new(requests: Outbox<StoreRequest>, write_stall: Duration, vitals: Arc<Vitals>) -> Self {
+    pub(super) fn new(requests: Outbox<StoreRequest>, vitals: Arc<Vitals>) -> Self {
         let metrics = ReplyMetrics::register(&vitals);
-        Self { requests, write_stall, vitals, metrics }
+        Self { requests, vitals, metrics }
     }
 
     async fn undo(&self, handout: HandoutId) {
@@ -161,7 +163,7 @@ impl WorkerConnection {
             () = abandoned => return Err(ConnectionError::StoreGone),
         };
         in_progress.handout = job.as_ref().map(|job| job.handout);
-        match write_reply(&mut self.stream, &mut self.out, job.as_ref(), shared.write_stall).await {
+        match write_reply(&mut self.stream, &mut self.out, job.as_ref()).await {
             Ok(()) => {
                 shared.metrics.answered.add(1);
                 self.last_handout = in_progress.handout.take();
@@ -209,19 +211,18 @@ async fn write_reply(
     stream: &mut UnixStream,
     out: &mut Vec<u8>,
     job: Option<&Job>,
-    stall: Duration,
 ) -> Result<(), ConnectionError> {
     out.clear();
     match job {
         Some(job) if job.payload.len() > COPY_BYTES_MAX => {
             encode_head(Some(job), out);
-            write(stream, out, stall).await?;
-            write(stream, job.payload.as_bytes(), stall).await?;
-            write(stream, b"\n", stall).await?;
+            write(stream, out).await?;
+            write(stream, job.payload.as_bytes()).await?;
+            write(stream, b"\n").await?;
         }
         _ => {
             encode_reply(job, out);
-            write(stream, out, stall).await?;
+            write(stream, out).await?;
         }
     }
     if out.capacity() > 2 * COPY_BYTES_MAX {
@@ -230,10 +231,10 @@ async fn write_reply(
     Ok(())
 }
 
-/// Writes all of `bytes`; fails if the peer takes none of them within `stall`.
-async fn write(stream: &mut UnixStream, mut bytes: &[u8], stall: Duration) -> Result<(), ConnectionError> {
+/// Writes all of `bytes`; fails if the peer takes none of them within [`WRITE_STALL`].
+async fn write(stream: &mut UnixStream, mut bytes: &[u8]) -> Result<(), ConnectionError> {
     while !bytes.is_empty() {
-        match timeout(stall, stream.write(bytes)).await {
+        match timeout(WRITE_STALL, stream.write(bytes)).await {
             Err(_) => return Err(ConnectionError::Stalled),
             Ok(Ok(0)) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
             Ok(Ok(written)) => bytes = &bytes[written..],

@@ -27,7 +27,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A listening socket. On drop it removes its file, unless another file has taken its path.
 #[derive(Debug)]
-pub struct WorkerListener {
+pub(crate) struct WorkerListener {
     listener: UnixListener,
     path: PathBuf,
     inode: (u64, u64),
@@ -40,7 +40,7 @@ impl WorkerListener {
     /// # Errors
     /// If another process listens there, if the path is another kind of file, or if the operating
     /// system refuses.
-    pub async fn bind(path: &Path) -> Result<Self, EdgeError> {
+    pub(crate) async fn bind(path: &Path) -> Result<Self, EdgeError> {
         clear(path).await?;
         let bind = || {
             let socket = UnixSocket::new_stream()?;
@@ -84,7 +84,7 @@ impl Drop for WorkerListener {
 ///
 /// # Errors
 /// [`EdgeError::NotASocket`], [`EdgeError::SocketInUse`].
-pub fn check(path: &Path) -> Result<(), EdgeError> {
+pub(crate) fn check(path: &Path) -> Result<(), EdgeError> {
     let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
     if !meta.file_type().is_socket() {
         return Err(EdgeError::NotASocket { path: path.to_owned() });

@@ -14,7 +14,8 @@ pub(super) const IDLE: u8 = 0;
 pub(super) const BUSY: u8 = 1;
 
 /// Returns the number of connections that the limit on descriptors allows, less a reserve. Raises
-/// the limit to its hard limit.
+/// the limit to its hard limit. A further connection replaces the one that has been idle longest
+/// (CONTRACT QR29).
 pub(super) fn connection_limit() -> usize {
     let descriptors = raise_descriptor_limit();
     let connections = descriptors.saturating_sub(RESERVE).clamp(1, CONNECTIONS_MAX);

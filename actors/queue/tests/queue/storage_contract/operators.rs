@@ -268,8 +268,7 @@ fn the_table_of_groups_can_be_rebuilt() {
     let mut s = stocked();
     s.foreign.execute_batch("DELETE FROM orchestrator_group").unwrap();
     assert_eq!(next(&mut s, 1_001), None);
-    s.begin().unwrap();
-    s.rebuild_groups().unwrap();
-    s.commit().unwrap();
+    s.foreign.execute_batch("DROP TRIGGER orchestrator_log_move").unwrap();
+    s.reopen(Options::default());
     assert_eq!((0..9).filter(|_| next(&mut s, 1_001).is_some()).count(), 4);
 }

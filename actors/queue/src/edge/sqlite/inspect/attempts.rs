@@ -3,7 +3,7 @@
 use super::super::attr;
 use super::{ANSWER_BYTES_MAX, Inspector, collect_within, rows};
 use crate::storage::{Attempt, FailedAttempts, LogRow, StorageError};
-use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
+use rusqlite::{Connection, Row, Rows, params};
 
 impl Inspector {
     /// Returns the `limit` jobs in flight that were handed out first. Scans the log.
@@ -77,25 +77,12 @@ pub(super) fn of_attr(conn: &Connection, attr_path: &str, limit: usize) -> rusql
             None => None,
         };
         size += bytes(&attempt);
-        if size > ANSWER_BYTES_MAX {
+        if size > ANSWER_BYTES_MAX && !attempts.is_empty() {
             break;
         }
         attempts.push(attempt);
     }
     Ok(attempts)
-}
-
-/// Returns the job in flight of a path.
-pub(super) fn in_flight_of(conn: &Connection, attr_path: &str) -> rusqlite::Result<Option<Attempt>> {
-    conn.prepare_cached(
-        "SELECT l.attr_path, l.started, NULL, NULL, a.fetcher, a.connection
-         FROM log AS l
-             LEFT JOIN orchestrator_attempt AS a ON a.started = l.started AND a.attr_path = l.attr_path
-         WHERE l.attr_path = ?1 AND l.finished IS NULL
-         ORDER BY a.handout_id DESC LIMIT 1",
-    )?
-    .query_row([attr_path], attempt)
-    .optional()
 }
 
 fn collect(rows: Rows<'_>) -> rusqlite::Result<Vec<Attempt>> {

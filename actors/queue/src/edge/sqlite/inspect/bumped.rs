@@ -1,9 +1,10 @@
 //! Groups that are handed out before all others.
 
+use super::super::attr;
 use super::super::limited::Limited;
 use super::ready_groups::ready_groups;
-use crate::storage::{GroupKey, Section, is_expired};
-use rusqlite::{Connection, OptionalExtension};
+use crate::storage::{GroupKey, Section, is_held};
+use rusqlite::Connection;
 
 /// Returns the first group of each bumped path that is neither held nor limited, in order of
 /// the bumps.
@@ -18,7 +19,7 @@ pub(super) fn eligible(
     let paths: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     let mut groups = Vec::new();
     for attr_path in paths {
-        if !is_held(conn, &attr_path, now, hold_secs)? {
+        if !is_held(attr::load_log(conn, &attr_path)?.as_ref(), now, hold_secs) {
             let ready = ready_groups(conn, &attr_path)?.into_iter().map(|(key, run, _)| {
                 let class = limited.limits.class(&attr_path, Some(&run.fetcher));
                 let (fetcher_id, run_started) = (key.fetcher_id, run.started);
@@ -29,12 +30,4 @@ pub(super) fn eligible(
         }
     }
     Ok(groups)
-}
-
-fn is_held(conn: &Connection, attr_path: &str, now: i64, hold_secs: i64) -> rusqlite::Result<bool> {
-    let started: Option<i64> = conn
-        .prepare_cached("SELECT started FROM log WHERE attr_path = ?1 AND finished IS NULL")?
-        .query_row([attr_path], |row| row.get(0))
-        .optional()?;
-    Ok(started.is_some_and(|started| !is_expired(started, now, hold_secs)))
 }

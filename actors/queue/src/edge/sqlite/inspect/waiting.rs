@@ -1,11 +1,9 @@
 //! Questions about waiting jobs: those not tried for long, and totals for the metrics.
 
-use super::super::groups::{self, NULL_KEY};
-use super::super::runs::Runs;
-use super::super::section::column;
+use super::super::groups::{self, NULL_KEY, column};
 use super::{ANSWER_BYTES_MAX, Inspector, collect_within, count, rows};
 use crate::storage::{RunId, Sample, Section, StaleGroup, StorageError};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 use std::collections::BTreeSet;
 
 impl Inspector {
@@ -61,14 +59,14 @@ fn handed_out_before(conn: &Connection, before: i64, limit: usize) -> rusqlite::
     collect_within(ANSWER_BYTES_MAX, statement.query(params![before, rows(limit)])?, stale_group, size)
 }
 
-/// Returns the runs that were added before a time.
+/// Returns the runs that were added before a time and are not deleted.
 fn runs_before(conn: &Connection, before: i64) -> rusqlite::Result<BTreeSet<(i64, i64)>> {
-    let deleted = Runs::load(conn)?;
-    let mut statement =
-        conn.prepare_cached("SELECT fetcher_id, run_started FROM orchestrator_run WHERE added < ?1")?;
-    let runs: Vec<(i64, i64)> =
-        statement.query_map([before], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
-    Ok(runs.into_iter().filter(|(fetcher, run)| !deleted.is_deleted(*fetcher, *run)).collect())
+    conn.prepare_cached(
+        "SELECT fetcher_id, run_started FROM orchestrator_run WHERE added < ?1
+             AND (fetcher_id, run_started) NOT IN (SELECT fetcher_id, run_started FROM orchestrator_deleted_run)",
+    )?
+    .query_map([before], |row| Ok((row.get(0)?, row.get(1)?)))?
+    .collect()
 }
 
 fn never_handed_out(
@@ -108,18 +106,13 @@ fn stale_group(row: &Row<'_>) -> rusqlite::Result<StaleGroup> {
 }
 
 fn oldest_waiting(conn: &Connection) -> rusqlite::Result<Option<i64>> {
-    let deleted = Runs::load(conn)?;
-    let sections = groups::sections(conn)?.into_iter();
-    let runs: BTreeSet<_> = sections.map(|(section, _)| (section.fetcher_id, section.run_started)).collect();
-    let mut statement =
-        conn.prepare_cached("SELECT added FROM orchestrator_run WHERE fetcher_id = ?1 AND run_started = ?2")?;
-    let mut oldest = None;
-    for (fetcher_id, run_started) in runs {
-        if !deleted.is_deleted(fetcher_id, run_started) {
-            let added: Option<i64> =
-                statement.query_row([fetcher_id, run_started], |row| row.get(0)).optional()?;
-            oldest = [oldest, added].into_iter().flatten().min();
-        }
-    }
-    Ok(oldest)
+    conn.query_row(
+        "SELECT min(r.added) FROM orchestrator_run AS r
+         WHERE EXISTS (SELECT 1 FROM orchestrator_group AS g
+                       WHERE g.fetcher_id = r.fetcher_id AND g.run_started = r.run_started)
+             AND NOT EXISTS (SELECT 1 FROM orchestrator_deleted_run AS d
+                             WHERE d.fetcher_id = r.fetcher_id AND d.run_started = r.run_started)",
+        [],
+        |row| row.get(0),
+    )
 }

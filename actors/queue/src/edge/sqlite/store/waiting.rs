@@ -10,9 +10,6 @@ use rusqlite::Connection;
 impl SqliteStore {
     /// Returns which jobs wait at `now`. Costs a few seeks, or the count of up to a thousand held jobs. Needs that no
     /// transaction is open.
-    ///
-    /// # Errors
-    /// Of SQLite.
     pub fn waiting(&mut self, now: i64) -> Result<Waiting, StorageError> {
         if !self.conn.is_autocommit() {
             let error = "a transaction is open: commit it first";
