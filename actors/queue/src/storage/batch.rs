@@ -88,7 +88,7 @@ impl Batch {
     }
 
     /// Returns the entries from position `from` on; empty beyond the end.
-    pub(crate) fn from_position(&self, from: usize) -> &[Entry] {
+    pub(crate) fn entries_from(&self, from: usize) -> &[Entry] {
         self.entries.get(from..).unwrap_or_default()
     }
 }
@@ -111,7 +111,7 @@ mod tests {
         let lines = [("a", "1"), ("b", "2"), ("a", "3"), ("a", "4"), ("b", "5")];
         let batch = Batch::new(lines.map(|(a, p)| (a.to_owned(), p.to_owned())));
         let found: HashMap<_, _> =
-            batch.from_position(0).iter().map(|e| (e.attr_path.as_str(), e.payload.as_str())).collect();
+            batch.entries_from(0).iter().map(|e| (e.attr_path.as_str(), e.payload.as_str())).collect();
         assert_eq!(batch.len(), 2);
         assert_eq!(found, HashMap::from([("a", "4"), ("b", "5")]));
     }
@@ -124,7 +124,7 @@ mod tests {
         let order = |entry: &Entry| (entry.order_jitter, entry.attr_path.clone());
         let tile_len = tile_len(before, len);
         assert!((1_000..2_000).contains(&tile_len), "{tile_len}");
-        let tiles: Vec<&[Entry]> = batch.from_position(0).chunks(tile_len).collect();
+        let tiles: Vec<&[Entry]> = batch.entries_from(0).chunks(tile_len).collect();
         assert!(tiles[0].is_sorted_by_key(order));
         for tile in &tiles[1..] {
             assert!(tile.is_sorted_by_key(|entry| &entry.attr_path));
@@ -132,7 +132,7 @@ mod tests {
         for (tile, next) in tiles.iter().zip(&tiles[1..]) {
             assert!(tile.iter().map(order).max() < next.iter().map(order).min());
         }
-        let mut all: Vec<_> = batch.from_position(0).iter().map(|entry| entry.attr_path.clone()).collect();
+        let mut all: Vec<_> = batch.entries_from(0).iter().map(|entry| entry.attr_path.clone()).collect();
         all.sort_unstable();
         let mut expected: Vec<_> = lines(len).map(|(attr_path, _)| attr_path).collect();
         expected.sort_unstable();
@@ -144,7 +144,7 @@ mod tests {
         for (before, len) in [(0, TILED_LEN_MIN), (TILED_ROWS_MAX, 2 * TILED_LEN_MIN)] {
             let batch = Batch::after(before, (0..len).map(|i| (format!("package-{i}"), String::new())));
             let order = |entry: &Entry| (entry.order_jitter, entry.attr_path.clone());
-            assert!(batch.from_position(0).is_sorted_by_key(order), "{len} after {before}");
+            assert!(batch.entries_from(0).is_sorted_by_key(order), "{len} after {before}");
         }
     }
 }

@@ -257,7 +257,7 @@ impl Storage for SqliteStore {
             if !live.contains(&run.started) {
                 return Ok(None);
             }
-            ingest::enqueue(conn, view, fetcher_id, run.started, &live, batch.from_position(from), deadline)
+            ingest::enqueue(conn, view, fetcher_id, run.started, &live, batch.entries_from(from), deadline)
                 .map(|taken| Some(from + taken))
         })?;
         reached.ok_or_else(|| StorageError::UnknownRun { fetcher: run.fetcher.clone(), started: run.started })
