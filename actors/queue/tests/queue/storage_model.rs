@@ -46,7 +46,6 @@ impl World {
             synchronous: Synchronous::Normal,
             attempts: [0, 1, 7, 200_000][rng.usize(..4)],
             limits: Arc::new(Limits(limits.into_iter().flatten().collect())),
-            ..Options::default()
         };
         let attempts_max = usize::try_from(options.attempts).unwrap();
         let model = Model::new(HOLD, options.redeliver_after_lease, attempts_max, allowed);
