@@ -277,15 +277,20 @@ impl SupervisorBody {
         self.pending.push(PendingCommand { request, incarnation: entry.incarnation });
     }
 
+    /// Tells whether children start and stop without waiting for each other: always in a pool or dynamic supervisor, and between boot
+    /// and stop of a one_for_one supervisor.
+    fn is_independent(&self) -> bool {
+        self.concurrent || (self.strategy == Strategy::OneForOne && matches!(self.mode, Mode::Steady))
+    }
+
     /// Moves children towards their wanted states; returns the exit once all are down at the end.
     fn advance(&mut self) -> Option<Exit> {
         let must_wait = self.stop_next();
-        let independent = self.dynamic.is_some() && !matches!(self.mode, Mode::Stopping(_));
-        if must_wait && !independent {
-            return None;
-        }
         if let Mode::Stopping(exit) = &self.mode {
-            return Some(exit.clone());
+            return (!must_wait).then(|| exit.clone());
+        }
+        if must_wait && !self.is_independent() {
+            return None;
         }
         self.start_next();
         let now = Instant::now();
@@ -301,14 +306,14 @@ impl SupervisorBody {
 
     /// Asks the next child to stop, from the last to the first; returns whether any has not ended yet.
     fn stop_next(&mut self) -> bool {
-        let now = Instant::now();
+        let (in_order, now) = (!self.is_independent(), Instant::now());
         let mut waiting = false;
         for entry in self.children.iter_mut().rev().filter(|entry| entry.must_stop) {
             waiting = true;
             if entry.status != Status::Stopping {
                 entry.stop(now);
             }
-            if !self.concurrent {
+            if in_order {
                 break;
             }
         }
@@ -317,9 +322,7 @@ impl SupervisorBody {
 
     /// Starts due children from the first to the last; children that depend on each other wait for the one before.
     fn start_next(&mut self) {
-        let booting = matches!(self.mode, Mode::Booting);
-        let in_order = !self.concurrent && (booting || self.strategy != Strategy::OneForOne);
-        let now = Instant::now();
+        let (in_order, now) = (!self.is_independent(), Instant::now());
         for entry in &mut self.children {
             if entry.must_start && entry.start_at <= now && entry.status == Status::Idle {
                 entry.start();

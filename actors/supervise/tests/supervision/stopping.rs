@@ -110,6 +110,35 @@ fn a_drain_waits_for_the_childs_own_work() {
     });
 }
 
+/// A failed child and a stopped one do not wait for a sibling that drains, if the strategy does not connect them.
+#[test]
+fn a_drain_delays_no_sibling_of_one_for_one() {
+    let config = ProbeConfig::default();
+    let (slow, slow_child) = probe("slow", &config);
+    let (failing, failing_child) = journaling("failing", &Journal::default());
+    let (_other, other_child) = journaling("other", &Journal::default());
+    let spec = spec().child(other_child).child(failing_child);
+    TestTree::run(spec.child(slow_child.shutdown(Shutdown::After(2 * LONG))), async |tree| {
+        let (open, opened) = oneshot::channel::<()>();
+        let busy = config.busy.clone();
+        busy.store(true, SeqCst);
+        let work = async move {
+            let _ = opened.await;
+            busy.store(false, SeqCst);
+        };
+        slow.ask(act(|_, cx| cx.spawn(work, |_, (), _| ())), LONG).await.unwrap();
+        let meanwhile = async {
+            until_state(&tree, "slow", "stopping").await;
+            failing.tell(boom()).unwrap();
+            until_incarnation(&tree, "failing", 2).await;
+            command(&tree, "other", Command::Stop).await;
+            assert_eq!(state(&tree, "slow"), "stopping");
+            drop(open);
+        };
+        tokio::join!(command(&tree, "slow", Command::Stop), meanwhile);
+    });
+}
+
 #[test]
 fn a_pool_stops_within_one_deadline() {
     let (limit, count) = (Duration::from_millis(100), 40);
