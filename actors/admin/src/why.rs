@@ -52,7 +52,7 @@ fn answer(context: &HandlerContext, snapshot: &TreeSnapshot, branches: &[NodeSna
 /// Facts that the events and the waits add to the tree.
 #[derive(Default)]
 struct Facts {
-    /// The last pause or stop of each child that succeeded: time, and operator with reason.
+    /// The last pause or stop of each child that succeeded and was not undone: time, and operator with reason.
     commands: BTreeMap<String, (u64, String)>,
     /// Operator and reason of each console's pause.
     console_pauses: BTreeMap<String, String>,
@@ -75,6 +75,12 @@ impl Facts {
                         .commands
                         .insert(event.path.clone(), (event.at_ms, format!("{verb} by {by}: {reason}")));
                 }
+                EventKind::Commanded { verb, outcome, .. }
+                    if outcome == "ok" && ["start", "restart"].contains(&verb.as_str()) =>
+                {
+                    // A pause outlives a restart.
+                    facts.commands.retain(|path, (_, text)| *path != event.path || is_pause(text));
+                }
                 EventKind::Exited { reason, .. }
                     if reason != "shutdown" && now_ms.saturating_sub(event.at_ms) <= CRASH_LOOP_MS =>
                 {
@@ -85,6 +91,11 @@ impl Facts {
         }
         facts
     }
+}
+
+/// Tells whether the text of a command in [`Facts::commands`] is about a pause.
+fn is_pause(command: &str) -> bool {
+    command.starts_with("pause ")
 }
 
 /// Causes and activity of a branch. `own` is the path of the endpoint.
@@ -151,7 +162,7 @@ fn steered(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
             "paused by an operator".to_owned(),
             format!("orchestrator resume {}", without_root(&node.path)),
         ),
-        "stopped" if command.is_some_and(|(_, text)| text.starts_with("stop ")) => at(
+        "stopped" if command.is_some_and(|(_, text)| !is_pause(text)) => at(
             node,
             "stopped",
             "stopped by an operator".to_owned(),

@@ -114,6 +114,27 @@ fn a_stopped_child_names_the_operator_and_the_reason() {
 }
 
 #[test]
+fn a_child_that_was_started_again_and_ended_by_itself_is_no_cause() {
+    site::run(|site| async move {
+        for command in [Command::Stop, Command::Start] {
+            site.tree.command("demo/brief", command, &alice("")).await.unwrap();
+        }
+        eventually("the task has ended", || site.tree.node("demo/brief").unwrap().state == "stopped").await;
+        assert_eq!(causes(&site).await, []);
+    });
+}
+
+#[test]
+fn a_pause_names_its_operator_after_a_restart() {
+    site::run(|site| async move {
+        for command in [Command::Pause, Command::Restart] {
+            site.tree.command("demo/source", command, &alice("new disk")).await.unwrap();
+        }
+        assert_eq!(first(&site).await.evidence, ["pause by alice: new disk"]);
+    });
+}
+
+#[test]
 fn a_link_that_is_down_gives_the_peers_reason_and_the_next_attempt() {
     site::run(|site| async move {
         site.link.down("connection refused", Duration::from_secs(5));
