@@ -190,6 +190,23 @@ impl History {
         });
     }
 
+    /// Tells whether a history that was read from a file may have been recorded until `now_ms`. The next sample of one from the future
+    /// would be as late, whatever the clock says.
+    fn is_possible(&self, now_ms: u64) -> bool {
+        let times = || self.segments.iter().flat_map(Segment::times);
+        let metrics = || self.names.values().flatten();
+        let names = self.names.keys().chain(metrics().map(|(metric, _)| metric));
+        (STEP_MS..=2 * RETENTION_MS).contains(&self.step_ms)
+            && times().is_sorted_by(|a, b| a < b)
+            && times().last() == self.last_ms
+            && self.last_ms.is_none_or(|last| last <= now_ms.saturating_add(STEP_MS))
+            && self.segments.iter().is_sorted_by(|a, b| a.number < b.number)
+            && self.segments.iter().all(Segment::is_possible)
+            && metrics().count() == self.series
+            && names.map(|name| name.len() + NAME_BYTES).sum::<usize>() == self.name_bytes
+            && self.bytes() <= self.limit
+    }
+
     fn bytes(&self) -> usize {
         self.name_bytes + self.segments.iter().map(Segment::bytes).sum::<usize>()
     }

@@ -51,7 +51,7 @@ impl Column {
         let mut tick = u64::from(self.first_tick);
         while let Some((skipped, after)) = read(rest) {
             let Some((coded, after)) = read(after) else { break };
-            tick += skipped;
+            tick = tick.saturating_add(skipped);
             let end = usize::try_from(tick).unwrap_or(usize::MAX).min(ticks);
             values.resize(end.max(values.len()), value);
             value = value.wrapping_add((coded >> 1).cast_signed() ^ -(coded & 1).cast_signed());
@@ -59,6 +59,11 @@ impl Column {
         }
         values.resize(ticks, value);
         values
+    }
+
+    /// Tells whether the ticks of a column that was read from a file are in order, and below `ticks`.
+    pub(super) fn is_possible(&self, ticks: usize) -> bool {
+        self.first_tick <= self.last_tick && self.last_tick <= self.seen && usize::from(self.seen) < ticks
     }
 
     /// Returns the memory of the changes in bytes.
@@ -84,7 +89,8 @@ fn write(bytes: &mut Vec<u8>, mut number: u64) {
 fn read(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0;
     for (i, byte) in bytes.iter().enumerate() {
-        number |= u64::from(byte & 0x7f) << (7 * i);
+        // A file may hold more groups than any number has.
+        number |= u64::from(byte & 0x7f).checked_shl(7 * u32::try_from(i).ok()?)?;
         if byte & 0x80 == 0 {
             return Some((number, &bytes[i + 1..]));
         }

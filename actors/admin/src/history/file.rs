@@ -4,9 +4,12 @@
 use std::{
     fs::{self, File},
     io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
+use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
 use super::{History, LIMIT_BYTES, Segment};
@@ -44,6 +47,9 @@ pub(crate) enum HistoryFileError {
         /// Error of the decoder or encoder.
         source: postcard::Error,
     },
+    /// The content has the expected form, but was not recorded: its times lie in the future, or its values contradict each other.
+    #[error("{} has times or values that no history has", .0.display())]
+    Impossible(PathBuf),
 }
 
 /// Writes `history` to `path` in one step: an older file is replaced once the new one is complete. Missing parent directories are created.
@@ -59,7 +65,12 @@ pub(crate) fn store(history: &History, path: &Path) -> Result<(), HistoryFileErr
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(io)?;
     }
-    let written = File::create(&temporary).and_then(|mut file| {
+    // What a former process left, or another one put there: opening a named pipe would block.
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+        _ => {}
+    }
+    let written = File::create_new(&temporary).and_then(|mut file| {
         file.write_all(MARK)?;
         file.write_all(&Sha256::digest(&body))?;
         file.write_all(&body)?;
@@ -74,7 +85,9 @@ pub(crate) fn store(history: &History, path: &Path) -> Result<(), HistoryFileErr
 /// The file cannot be read, is damaged, or is not a history of this version.
 pub(crate) fn load(path: &Path) -> Result<Option<History>, HistoryFileError> {
     let io = |source| HistoryFileError::Io { path: path.to_owned(), source };
-    let file = match File::open(path) {
+    // Non-blocking, since opening a named pipe would block.
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = match File::options().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io(error)),
@@ -93,12 +106,19 @@ pub(crate) fn load(path: &Path) -> Result<Option<History>, HistoryFileError> {
     let mut history: History = postcard::from_bytes(body)
         .map_err(|source| HistoryFileError::Content { path: path.to_owned(), source })?;
     history.limit = LIMIT_BYTES;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    if !history.is_possible(u64::try_from(now.as_millis()).unwrap_or(u64::MAX)) {
+        return Err(HistoryFileError::Impossible(path.to_owned()));
+    }
     history.segments.iter_mut().rev().skip(1).for_each(Segment::close);
     Ok(Some(history))
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use serde_json::json;
+
     use super::*;
     use crate::history::tests::tree;
 
@@ -124,6 +144,50 @@ mod tests {
         assert_eq!(after.series, before.series);
         assert_eq!(after.samples(), before.samples());
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn a_file_that_no_history_wrote_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("history");
+        let whole = serde_json::to_value(history(130)).unwrap();
+        let future = u64::MAX / 2;
+        for (pointer, value) in [
+            ("/step_ms", json!(future)),
+            ("/step_ms", json!(0)),
+            ("/last_ms", json!(future)),
+            ("/series", json!(0)),
+            ("/name_bytes", json!(0)),
+            ("/segments/0/times/1", json!(1)),
+            ("/segments/2/times/9", json!(future)),
+            ("/segments/1/number", json!(0)),
+            ("/segments/1/columns/0/seen", json!(60)),
+            ("/segments/1/columns/0/first_tick", json!(60)),
+        ] {
+            let mut changed = whole.clone();
+            *changed.pointer_mut(pointer).unwrap() = value.clone();
+            store(&serde_json::from_value(changed).unwrap(), &path).unwrap();
+            assert!(matches!(load(&path), Err(HistoryFileError::Impossible(_))), "{pointer} {value}");
+        }
+        let mut changed = whole;
+        changed["segments"][0]["columns"]["0"]["changes"] = json!(vec![0xff_u8; 16]);
+        store(&serde_json::from_value(changed).unwrap(), &path).unwrap();
+        load(&path).unwrap().expect("a history").columns("o", true, &[], 0);
+    }
+
+    #[test]
+    fn a_named_pipe_does_not_block() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("history");
+        for name in ["history", "history.new"] {
+            let pipe = directory.path().join(name);
+            mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        }
+        let (done, result) = std::sync::mpsc::channel();
+        let here = path.clone();
+        std::thread::spawn(move || done.send((load(&here).is_err(), store(&history(2), &here).is_ok())));
+        assert_eq!(result.recv_timeout(std::time::Duration::from_secs(20)), Ok((true, true)));
+        assert!(load(&path).unwrap().is_some());
     }
 
     #[test]
