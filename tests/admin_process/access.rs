@@ -83,6 +83,18 @@ fn a_restart_appears_in_tree_events_audit_and_metrics() {
 }
 
 #[test]
+fn commands_that_only_read_are_not_audited() {
+    let (env, audit) = env_with_tokens();
+    let _instance = env.start();
+    for command in [&["queue", "stats"][..], &["queue", "ls"], &["queue", "in-flight"], &["queue", "pause"]] {
+        let (code, _, err) = env.cli(command);
+        assert_eq!(code, 0, "{command:?}: {err}");
+    }
+    let verbs: Vec<_> = lines(&audit).iter().map(|line| line["verb"].clone()).collect();
+    assert_eq!(verbs, ["pause"]);
+}
+
+#[test]
 fn viewer_commands_are_refused_and_operator_commands_run() {
     let (env, audit) = env_with_tokens();
     let _instance = env.start();

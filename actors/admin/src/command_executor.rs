@@ -1,5 +1,5 @@
 //! The execution of commands, to children and to consoles. Every command is authorised, executed and recorded in the audit log. A command
-//! that cannot be recorded is refused.
+//! that cannot be recorded is refused. A console's verb that changes nothing is recorded only if its caller is refused.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ impl CommandExecutor<'_> {
     ) -> Result<Execution, ApiError> {
         // The tree reports an unknown path.
         let path = self.tree.resolve(path).unwrap_or_else(|| path.to_owned());
-        let mut entry = self.authorise(caller, &path, verb)?;
+        let mut entry = self.authorise(caller, &path, verb, false)?;
         let done = self.execute(&mut entry, caller, &path, verb, args).await;
         entry.close(done)
     }
@@ -65,15 +65,17 @@ impl CommandExecutor<'_> {
         args: impl Future<Output = Result<Value, ApiError>>,
     ) -> Result<Value, ApiError> {
         let path = self.tree.resolve(path).unwrap_or_else(|| path.to_owned());
-        let mut entry = self.authorise(caller, &path, verb)?;
+        let mut entry = self.authorise(caller, &path, verb, self.tree.console_reads(&path, verb))?;
         let done = self.execute_console(&mut entry, &path, verb, args).await;
         entry.close(done)
     }
 
     /// Authorises the caller, who needs the role operator for every command, and opens the audit entry. Refused
-    /// callers are recorded, too; without an entry nothing is executed.
-    fn authorise(&self, caller: &Caller, path: &str, verb: &str) -> Result<Entry<'_>, ApiError> {
-        let line = self.audit.reserve();
+    /// callers are recorded, too; without an entry nothing is executed. The entry of a permitted command that only
+    /// `reads` writes no line.
+    fn authorise(&self, caller: &Caller, path: &str, verb: &str, reads: bool) -> Result<Entry<'_>, ApiError> {
+        let is_permitted = caller.role >= Role::Operator;
+        let line = if reads && is_permitted { Ok(None) } else { self.audit.reserve().map(Some) };
         let record = Record {
             at: audit::now(),
             who: caller.who.clone(),
@@ -88,19 +90,19 @@ impl CommandExecutor<'_> {
             before: None,
             after: None,
         };
-        if caller.role < Role::Operator {
+        if !is_permitted {
             self.metrics.forbidden.add(1);
             let role = caller.role.name();
             let message = format!("the role {role} does not allow commands: use an operator's token");
             let refused = Err(ApiError::new(ErrorKind::Forbidden, message));
             // A refusal that cannot be recorded is returned all the same.
             return match line {
-                Ok(line) => Entry { record, line: Some(line), metrics: self.metrics }.close(refused),
+                Ok(line) => Entry { record, line, metrics: self.metrics }.close(refused),
                 Err(_) => refused,
             };
         }
         match line {
-            Ok(line) => Ok(Entry { record, line: Some(line), metrics: self.metrics }),
+            Ok(line) => Ok(Entry { record, line, metrics: self.metrics }),
             Err(problem) => {
                 self.metrics.unaudited.add(1);
                 tracing::error!(problem, "command refused");
@@ -202,6 +204,7 @@ impl CommandExecutor<'_> {
 /// An open audit entry. It is written on drop, too, when the client disconnects and the handler is dropped.
 struct Entry<'a> {
     record: Record,
+    /// `None` for a verb that changes nothing, and once the line is written.
     line: Option<ReservedLine>,
     metrics: &'a AdminMetrics,
 }

@@ -62,7 +62,7 @@ export function consolePanel(child) {
       el("label", { for: "console-verb", text: "Verb" }), verb,
       el("label", { for: "console-args", text: "Arguments, JSON" }), args,
       el("p", { class: "buttons" }, el("button", { class: "main", text: "Send" }), list),
-      el("p", { class: "quiet", text: "Each request is recorded in the audit log." }),
+      el("p", { class: "quiet", text: "Requests that change something are recorded in the audit log." }),
       problem, answer, lines),
     update() {},
   };

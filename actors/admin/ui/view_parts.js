@@ -84,7 +84,7 @@ export function answered(title, verb, make, { args = {}, when = () => true } = {
   };
 }
 
-/** Creates buttons for requests to the subsystem's consoles. Each request is recorded in the audit log. */
+/** Creates buttons for requests to the subsystem's consoles. */
 export function consoles(verbs) {
   const buttons = el("p", { class: "buttons" });
   const answer = el("div", { role: "status" });

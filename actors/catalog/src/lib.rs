@@ -130,7 +130,8 @@ fn catalog(
     let active = SupervisorSpec::new(Strategy::OneForOne).limits(RULE_LIMITS);
     let active = first.into_iter().fold(active, SupervisorSpec::child);
     let poller = poller::factory(config, slot, notices, rules);
-    let poller = ChildSpec::worker("catalog_poller", poller).console(mailbox.recipient());
+    let poller =
+        ChildSpec::worker("catalog_poller", poller).console(mailbox.recipient()).console_reads(&["status"]);
     let tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(http);
     let tree = listening.into_iter().fold(tree, SupervisorSpec::child);
     let tree = tree.child(ChildSpec::dynamic("rules", active, vacancies)).child(poller);

@@ -198,6 +198,7 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         .child(
             ChildSpec::worker("ingester", ingester_parts.factory(ingester_slot))
                 .console(ingester.recipient())
+                .console_reads(&["status"])
                 .durable(&mappings),
         )
         .child(ChildSpec::worker("accept", accept_factory));

@@ -94,6 +94,7 @@ pub fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, ProducerError> {
         .restart(Restart::Transient)
         .shutdown(shutdown())
         .console(mailbox.recipient())
+        .console_reads(&["status"])
         .durable(&status);
     let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(connections);
     let tree = deliveries.into_iter().fold(tree, SupervisorSpec::child).child(actor);

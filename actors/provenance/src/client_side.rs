@@ -21,7 +21,7 @@ use crate::{
     error::ProvenanceError,
     export,
     messages::ReadRequest,
-    rmq_client::RmqClient,
+    rmq_client::{self, RmqClient},
 };
 
 /// Capacity of the reader's inbox.
@@ -80,7 +80,8 @@ pub(crate) fn attach(
     let client = Factory::actor(slot, move |cx| {
         Ok(RmqClient::new(route.clone(), reads.clone(), limit, statsd.clone(), cx))
     });
-    let child = ChildSpec::worker("rmq_client", client).console(mailbox.recipient());
+    let child =
+        ChildSpec::worker("rmq_client", client).console(mailbox.recipient()).console_reads(rmq_client::READS);
     Ok((mailbox, tree.child(child)))
 }
 

@@ -21,6 +21,8 @@ use crate::{
 };
 
 const VERBS: &str = "add, get, find-first, find-all, stats, dead-letters";
+/// Verbs that change nothing.
+pub(crate) const READS: &[&str] = &["get", "find-first", "find-all", "stats", "dead-letters"];
 /// Time-out of a console call; the admin endpoint waits slightly longer.
 pub(crate) const CONSOLE_LIMIT: Duration = Duration::from_millis(1_800);
 /// Timed methods, by their names in the original's interface; `stats` is an addition.

@@ -107,7 +107,10 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
     let tree = SupervisorSpec::new(Strategy::RestForOne)
         .limits(Limits::LEAF)
         .child(
-            ChildSpec::worker("queue_console", queue_console).console(console.recipient()).durable(&paused),
+            ChildSpec::worker("queue_console", queue_console)
+                .console(console.recipient())
+                .console_reads(queue_console::READS)
+                .durable(&paused),
         )
         // A restarted reader sends every operation again, so operations of its predecessor are
         // dropped.

@@ -19,6 +19,8 @@ use crate::{
 };
 
 const VERBS: &str = "ls, peek, stats, show, in-flight, failed, stale, bump, requeue, pause, resume";
+/// Verbs that change nothing.
+pub(crate) const READS: &[&str] = &["ls", "peek", "stats", "show", "in-flight", "failed", "stale"];
 /// Default number of jobs shown by `peek`.
 const PEEK_DEFAULT: usize = 10;
 /// Default number of rows of other lists.

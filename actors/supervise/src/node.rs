@@ -25,6 +25,8 @@ pub(crate) struct Node {
     pub(crate) supervisor: Option<(&'static str, crate::Limits)>,
     pub(crate) pausable: bool,
     pub(crate) console: Option<Recipient<ConsoleRequest>>,
+    /// Verbs of the console that change nothing.
+    pub(crate) console_reads: &'static [&'static str],
     pub(crate) exports: Option<Exports>,
     /// Names of the durable state.
     pub(crate) durable: Box<[&'static str]>,

@@ -25,6 +25,7 @@ pub struct ChildSpec {
     pub(crate) on_restart: OnRestart,
     pub(crate) pausable: bool,
     pub(crate) console: Option<Recipient<ConsoleRequest>>,
+    pub(crate) console_reads: &'static [&'static str],
     pub(crate) exports: Option<Exports>,
     pub(crate) durable: Box<[&'static str]>,
 }
@@ -212,6 +213,7 @@ impl ChildSpec {
             on_restart: OnRestart::Keep,
             pausable: false,
             console: None,
+            console_reads: &[],
             exports: None,
             durable: Box::default(),
         }
@@ -251,6 +253,11 @@ impl ChildSpec {
     #[must_use]
     pub fn console(self, console: Recipient<ConsoleRequest>) -> Self {
         Self { console: Some(console), ..self }
+    }
+    /// Declares the operator verbs that change nothing, for an audit log that records only changes.
+    #[must_use]
+    pub fn console_reads(self, console_reads: &'static [&'static str]) -> Self {
+        Self { console_reads, ..self }
     }
     /// Sets the exports under the child's path.
     #[must_use]

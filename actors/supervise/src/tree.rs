@@ -17,20 +17,16 @@ use crate::{
     State, Vitals,
     arbiter::Arbiters,
     command::{Command, CommandRefusal, CommandRequest},
-    console::{ConsoleReply, ConsoleRequest},
     crash_log::CrashLog,
     event::{Event, EventKind, EventLog, now_ms},
     export::Exports,
     node::{Node, millis},
-    refusal::AskError,
     snapshot::*,
     text::sanitize,
 };
 
 /// Time that a command may take to have its effect.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time that a console may take to answer.
-pub const CONSOLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Handle on the tree. Cheap to clone.
 #[derive(Clone)]
@@ -83,17 +79,6 @@ pub enum CommandError {
     TimedOut(String),
 }
 
-/// Reason why a console request has no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum ConsoleCallError {
-    /// The path names no child with a console.
-    #[error("{0}")]
-    NoConsole(String),
-    /// The request was refused, lost or timed out.
-    #[error("{0}")]
-    Ask(#[from] AskError),
-}
-
 impl std::fmt::Debug for Tree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tree").field("root", &self.inner.root).finish_non_exhaustive()
@@ -144,7 +129,7 @@ impl Tree {
         }
     }
 
-    fn find(&self, path: &str) -> Option<Arc<Node>> {
+    pub(crate) fn find(&self, path: &str) -> Option<Arc<Node>> {
         self.inner.nodes.read().get(path).cloned()
     }
 
@@ -165,7 +150,7 @@ impl Tree {
 
     /// Paths of all children, in alphabetical order.
     pub fn paths(&self) -> Vec<String> {
-        self.inner.nodes.read().keys().cloned().collect()
+        self.paths_of(|_, _| true)
     }
 
     /// Allows [`Command::Panic`] and [`Command::Freeze`] from now on. For tests and drills; off by default.
@@ -261,7 +246,8 @@ impl Tree {
             return illegal(format!("{} is allowed only with admin.chaos = true", command.name()));
         }
         if wants_pause && !node.pausable {
-            let pausable = self.pausable_below(path);
+            let below = format!("{path}/");
+            let pausable = self.paths_of(|path, node| node.pausable && path.starts_with(&below));
             return illegal(match pausable.as_slice() {
                 [] => format!("`{path}` cannot be paused: only sources and pools can"),
                 some => format!("`{path}` cannot be paused; below it these can: {}", some.join(", ")),
@@ -333,31 +319,10 @@ impl Tree {
         Ok((supervisor, *index))
     }
 
-    fn pausable_below(&self, path: &str) -> Vec<String> {
-        let prefix = format!("{path}/");
+    /// Returns the paths of all children for which `which` is true, in alphabetical order.
+    pub(crate) fn paths_of(&self, which: impl Fn(&str, &Node) -> bool) -> Vec<String> {
         let known = self.inner.nodes.read();
-        let below = known.iter().filter(|(other, node)| node.pausable && other.starts_with(&prefix));
-        below.map(|(other, _)| other.clone()).collect()
-    }
-
-    /// Sends a request to the console of the child at `path`.
-    ///
-    /// # Errors
-    /// The child has no console, or gives no answer within [`CONSOLE_TIMEOUT`].
-    pub async fn console(
-        &self,
-        path: &str,
-        request: ConsoleRequest,
-    ) -> Result<ConsoleReply, ConsoleCallError> {
-        let node = self.resolve(path).and_then(|full| self.find(&full));
-        let console = node.and_then(|node| node.console.clone());
-        let console = console.ok_or_else(|| {
-            let known = self.inner.nodes.read();
-            let with: Vec<_> =
-                known.iter().filter(|(_, n)| n.console.is_some()).map(|(p, _)| p.as_str()).collect();
-            ConsoleCallError::NoConsole(format!("`{path}` has no console; these have: {}", with.join(", ")))
-        })?;
-        Ok(console.ask(request, CONSOLE_TIMEOUT).await?)
+        known.iter().filter(|(path, node)| which(path, node)).map(|(path, _)| path.clone()).collect()
     }
 
     /// Returns the exports of the child at `path`, if it has any.

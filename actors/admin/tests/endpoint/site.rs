@@ -65,6 +65,7 @@ impl Handle<Block> for Store {
 impl Handle<ConsoleRequest> for Store {
     fn handle(&mut self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
         match request.verb.as_str() {
+            "look" => Answer::now(Ok(json!({ "seen": true }))),
             "echo" => Answer::now(Ok(json!({ "echo": request.args }))),
             "picky" => Answer::now(Err(ConsoleError::BadArguments("`n` is missing".to_owned()))),
             "busy" => Answer::now(Err(ConsoleError::Refused("the store is draining".to_owned()))),
@@ -179,7 +180,12 @@ pub(crate) fn subtree() -> (Mailbox<Store>, ChildSpec) {
     });
     let brief = Factory::task(|_cx| async { Ok(()) });
     let demo = SupervisorSpec::new(Strategy::OneForOne)
-        .child(ChildSpec::worker("store", worker).placement(Placement::Dedicated).console(store.recipient()))
+        .child(
+            ChildSpec::worker("store", worker)
+                .placement(Placement::Dedicated)
+                .console(store.recipient())
+                .console_reads(&["look"]),
+        )
         .child(ChildSpec::worker("source", source).label("the \"tap\"").pausable())
         .child(ChildSpec::worker("brief", brief).restart(orchestrator_supervise::Restart::Transient));
     (store, ChildSpec::supervisor("demo", demo).exports(numbers::exports()))
