@@ -34,8 +34,6 @@ struct PoolState {
     last_is_lent: bool,
 }
 
-impl BufferPool {}
-
 impl Buffers {
     /// An empty buffer for `len` bytes.
     ///

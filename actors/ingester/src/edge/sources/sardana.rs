@@ -37,8 +37,6 @@ const BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), max: Durati
 #[derive(Debug, Clone, Default)]
 pub struct IdleServers(Arc<Mutex<BTreeMap<SocketAddr, Server>>>);
 
-impl IdleServers {}
-
 /// An address to which Sardana posts.
 #[derive(Debug)]
 pub struct SardanaSource {

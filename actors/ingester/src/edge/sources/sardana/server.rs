@@ -46,8 +46,6 @@ struct PostRouter {
     limits: BodyLimits,
 }
 
-impl PostRouter {}
-
 /// The running server.
 #[derive(Debug)]
 pub(super) struct Server {
