@@ -108,10 +108,7 @@ impl StreamSpec {
             tokio::select! {
                 biased;
                 () = &mut stop => break,
-                () = &mut finished => {
-                    run.finished = true;
-                    run.source.0.finish();
-                }
+                () = &mut finished => run.finish(),
                 _ = poll.tick(), if !ready_sent => {
                     // Other sources lose no frame before they are connected.
                     ready_sent = (!connects_first || link.is_up()) && self.ingester.tell(ready).is_ok();
@@ -127,7 +124,12 @@ impl StreamSpec {
                         let Some(next) = more else { break };
                         item = next;
                     }
-                    run.enqueue().await;
+                    tokio::select! {
+                        biased;
+                        () = run.enqueue() => {}
+                        // Work takes no item of a finished mapping, so a full backlog stays full.
+                        () = &mut finished => run.finish(),
+                    }
                     tokio::task::yield_now().await;
                 }
             }
@@ -206,6 +208,13 @@ impl Run<'_> {
             None => tracing::info!(path = self.cx.vitals.path(), "the source has ended"),
         }
         true
+    }
+
+    /// Drops all further items and tells the source that the mapping has finished.
+    fn finish(&mut self) {
+        self.finished = true;
+        self.batch.clear();
+        self.source.0.finish();
     }
 
     /// Moves the items of this turn to the backlog.

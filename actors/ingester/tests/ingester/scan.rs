@@ -100,6 +100,27 @@ fn a_lost_frame_is_counted_and_with_align_the_others_keep_their_events() {
     }
 }
 
+/// Items without an event fill the backlog. They are dropped at the end of the mapping, which the source
+/// hears of (CONTRACT IO13).
+#[test]
+fn a_full_backlog_does_not_delay_the_end_of_a_mapping() {
+    let count = 40_000;
+    Fixture::run(&["a"], vec![frames(0..count)], kept, async |fixture| {
+        let items = || {
+            let stream = fixture.tree.node("ingester/toys/scan/stream_0");
+            let metrics = stream.into_iter().flat_map(|stream| stream.metrics);
+            metrics.filter(|metric| metric.name == "items").map(|metric| metric.value).sum::<i64>()
+        };
+        let mapping = fixture.begin(&["a"]).await;
+        // An item counts 128 bytes and its length in a backlog of 1 MiB.
+        eventually("the backlog is full", || items() > 7_900).await;
+        assert!(items() < count as i64, "a full backlog stops the source");
+        fixture.finish(mapping).await;
+        eventually("the source hears of the end", || fixture.runs.finished.load(SeqCst) == 1).await;
+        eventually("its other items are dropped", || items() == count as i64 + 1).await;
+    });
+}
+
 /// Events between the items belong to other ingesters. An item whose event was passed is dropped.
 #[test]
 fn a_source_that_numbers_events_sends_its_own_only() {
