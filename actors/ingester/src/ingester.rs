@@ -2,6 +2,7 @@
 //! mapping, answers `finished`, and publishes the ingester's state (CONTRACT ID01, IO01 to IO07,
 //! IO12).
 
+mod controller_requests;
 mod controller_state;
 mod handles;
 mod no_mapping;
@@ -20,7 +21,7 @@ use orchestrator_supervise::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-pub(crate) use self::handles::Handles;
+pub(crate) use self::{controller_requests::ControllerRequests, handles::Handles};
 use self::{
     controller_state::ControllerState,
     stage::{Batch, Stage},
@@ -74,7 +75,7 @@ pub(crate) struct Ingester {
 
 impl Ingester {
     pub(crate) fn new(identity: Arc<Identity>, handles: Handles, cx: &StartCx) -> Self {
-        let controller = ControllerState::resumed(handles.mappings.get());
+        let controller = ControllerState::resumed(handles.mappings.get(), handles.requests.clone());
         Self {
             identity,
             handles,
@@ -157,6 +158,7 @@ impl Child for Ingester {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
         self.report_mapping(cx.vitals());
         self.publish(cx);
+        self.retry_pending(cx);
         cx.every(HEARTBEAT, |ingester, cx| {
             ingester.publish(cx);
             ingester.retry_pending(cx);

@@ -61,7 +61,7 @@ use crate::{
         egress::{self, Egress, EgressLimits},
         redis::{self, Position, RedisTarget},
     },
-    ingester::{Handles, Identity, Ingester},
+    ingester::{ControllerRequests, Handles, Identity, Ingester},
     ingester_state::BuildMeta,
     mapping::Mappings,
     messages::{MappingFinished, RedisCommand},
@@ -131,6 +131,7 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
     let service_uuid = Uuid::new_v4();
     let target = RedisTarget::new(&config.redis()?, &name, service_uuid)?;
     let mappings = Durable::new("mappings", Mappings::default());
+    let requests = Durable::new("controller_requests", ControllerRequests::default());
     let Streams { queues, makes, companions, processes } = streams::build(config, registry, &mappings)?;
     let egress = Egress::new(EgressLimits {
         bytes_per_peer: usize::try_from(config.egress_bytes_per_peer).unwrap_or(usize::MAX),
@@ -159,6 +160,7 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         }),
         queues: queues.clone(),
         mappings: mappings.clone(),
+        requests: requests.clone(),
         work: work.clone(),
         finished_outboxes: finished_outboxes.into(),
         commands,
@@ -199,7 +201,8 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
             ChildSpec::worker("ingester", ingester_parts.factory(ingester_slot))
                 .console(ingester.recipient())
                 .console_reads(&["status"])
-                .durable(&mappings),
+                .durable(&mappings)
+                .durable(&requests),
         )
         .child(ChildSpec::worker("accept", accept_factory));
     let all = companions.into_iter().fold(children, SupervisorSpec::child);
@@ -215,6 +218,7 @@ struct IngesterParts {
     identity: Arc<Identity>,
     queues: StreamQueues,
     mappings: Durable<Mappings>,
+    requests: Durable<ControllerRequests>,
     work: Mailbox<Work>,
     finished_outboxes: Arc<[Outbox<MappingFinished>]>,
     commands: Outbox<RedisCommand>,
@@ -230,6 +234,7 @@ impl IngesterParts {
             let handles = Handles {
                 streams: self.queues.clone(),
                 mappings: self.mappings.clone(),
+                requests: self.requests.clone(),
                 work: self.work.recipient(),
                 finished_outboxes: self.finished_outboxes.clone(),
                 redis: self.commands.clone(),

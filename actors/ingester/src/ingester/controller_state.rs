@@ -1,37 +1,30 @@
 //! Requests to Redis for one update: parameters first, then, after the mapping has started, the
 //! answer to `finished`.
 
-use std::collections::BTreeMap;
-
+use orchestrator_supervise::Durable;
 use uuid::Uuid;
 
-use super::handles::Handles;
+use super::{controller_requests::ControllerRequests, handles::Handles};
 use crate::{
     mapping::Mappings,
     messages::{RedisAction, RedisFailure},
     parameters::Parameters,
-    updates::{ControllerUpdate, FORMER_MAX, MappingTracker, UpdateActions},
+    updates::{ControllerUpdate, MappingTracker, UpdateActions},
 };
 
 /// State of the controller as known to an ingester.
 #[derive(Clone)]
 pub(crate) struct ControllerState {
     tracker: MappingTracker,
-    wanted: BTreeMap<String, Uuid>,
+    requests: Durable<ControllerRequests>,
     pub(crate) parameters: Parameters,
-    /// Finished mappings that Redis has not acknowledged yet.
-    unacknowledged: Vec<Uuid>,
 }
 
 impl ControllerState {
-    /// Restores the state after a restart of the actor.
-    pub(crate) fn resumed(mappings: Mappings) -> Self {
-        Self {
-            tracker: MappingTracker::resumed(mappings.current.uuid, mappings.former),
-            wanted: BTreeMap::new(),
-            parameters: Parameters::default(),
-            unacknowledged: Vec::new(),
-        }
+    /// Restores the state after a restart of the actor. The parameters are fetched again.
+    pub(crate) fn resumed(mappings: Mappings, requests: Durable<ControllerRequests>) -> Self {
+        let tracker = MappingTracker::resumed(mappings.current.uuid, mappings.former);
+        Self { tracker, requests, parameters: Parameters::default() }
     }
 
     /// The current mapping.
@@ -39,9 +32,10 @@ impl ControllerState {
         self.tracker.mapping()
     }
 
-    /// Returns true while a parameter is missing or a `finished` is still_pending.
+    /// Returns true while a parameter is missing or a `finished` is not acknowledged.
     pub(crate) fn has_pending_requests(&self) -> bool {
-        !self.unacknowledged.is_empty() || !self.parameters.missing(&self.wanted).is_empty()
+        let requests = self.requests.lock();
+        !requests.unacknowledged.is_empty() || !self.parameters.missing(&requests.wanted).is_empty()
     }
 
     /// Fetches the parameters of an update and returns its remaining actions.
@@ -50,7 +44,7 @@ impl ControllerState {
         update: &ControllerUpdate,
         handles: &Handles,
     ) -> (Self, UpdateActions) {
-        self.wanted.clone_from(&update.parameters_version);
+        self.requests.update(|requests| requests.wanted.clone_from(&update.parameters_version));
         self.fetch(handles).await;
         let names: Vec<&str> = handles.streams.iter().map(|stream| &*stream.name).collect();
         let actions = self.tracker.take(update, &names);
@@ -58,11 +52,11 @@ impl ControllerState {
     }
 
     /// Finishes the mapping `uuid` and publishes that.
-    pub(crate) async fn finish(mut self, uuid: Uuid, handles: &Handles) -> Self {
+    pub(crate) async fn finish(self, uuid: Uuid, handles: &Handles) -> Self {
         if self.tracker.mapping() == Some(uuid) {
             handles.finish().await;
         }
-        self.unacknowledged.push(uuid);
+        self.requests.update(|requests| requests.finish(uuid));
         self.acknowledge_finished(handles).await;
         self
     }
@@ -75,10 +69,11 @@ impl ControllerState {
     }
 
     async fn fetch(&mut self, handles: &Handles) {
-        self.parameters.keep_only(&self.wanted);
+        let wanted = self.requests.get().wanted;
+        self.parameters.keep_only(&wanted);
         let missing: Vec<_> = self
             .parameters
-            .missing(&self.wanted)
+            .missing(&wanted)
             .into_iter()
             .map(|(name, uuid)| (name.to_owned(), uuid))
             .collect();
@@ -98,24 +93,18 @@ impl ControllerState {
         }
     }
 
-    async fn acknowledge_finished(&mut self, handles: &Handles) {
-        let mut still_pending = Vec::new();
-        let mut waiting = std::mem::take(&mut self.unacknowledged).into_iter();
-        for uuid in waiting.by_ref() {
-            let Err(RedisFailure { text: error, refused }) = handles.redis(RedisAction::Finished(uuid)).await
-            else {
-                continue;
-            };
-            tracing::warn!(%uuid, error, "`finished` could not be published; it is published again");
-            still_pending.push(uuid);
-            // A key of another type does not keep the other entries back.
-            if !refused {
-                break;
+    async fn acknowledge_finished(&self, handles: &Handles) {
+        for uuid in self.requests.get().unacknowledged {
+            match handles.redis(RedisAction::Finished(uuid)).await {
+                Ok(_) => self.requests.update(|requests| requests.acknowledge(uuid)),
+                Err(RedisFailure { text: error, refused }) => {
+                    tracing::warn!(%uuid, error, "`finished` could not be published; it is published again");
+                    // A key of another type does not keep the other entries back.
+                    if !refused {
+                        return;
+                    }
+                }
             }
         }
-        still_pending.extend(waiting);
-        // The controller no longer waits for the oldest ones.
-        still_pending.drain(..still_pending.len().saturating_sub(FORMER_MAX));
-        self.unacknowledged = still_pending;
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use super::controller_requests::ControllerRequests;
 use crate::{
     edge::{
         dump::DumpCommand,
@@ -30,6 +31,7 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct Handles {
     pub(crate) streams: StreamQueues,
     pub(crate) mappings: Durable<Mappings>,
+    pub(crate) requests: Durable<ControllerRequests>,
     pub(crate) work: Recipient<MappingFinished>,
     /// Inboxes of the streams' children, by position.
     pub(crate) finished_outboxes: Arc<[Outbox<MappingFinished>]>,

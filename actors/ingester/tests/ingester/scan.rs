@@ -3,9 +3,11 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use crate::toy::{Fixture, Script};
+use orchestrator_harness::Controller;
 use orchestrator_ingester::OnGap;
 use orchestrator_supervise::{Command, Origin, testing::eventually};
 use serde_json::json;
+use uuid::Uuid;
 
 fn frames(numbers: impl IntoIterator<Item = u64>) -> Script {
     Script::Waits(std::iter::once(None).chain(numbers.into_iter().map(Some)).collect())
@@ -118,6 +120,33 @@ fn a_full_backlog_does_not_delay_the_end_of_a_mapping() {
         fixture.finish(mapping).await;
         eventually("the source hears of the end", || fixture.runs.finished.load(SeqCst) == 1).await;
         eventually("its other items are dropped", || items() == count as i64 + 1).await;
+    });
+}
+
+/// The actor is restarted with parameters and an answer to `finished` that Redis has refused.
+#[test]
+fn a_restart_of_the_ingester_keeps_its_parameters_and_pending_answers() {
+    Fixture::run(&["a"], vec![frames([])], kept, async |fixture| {
+        let (mapping, version) = (Uuid::new_v4(), Uuid::new_v4());
+        let ready = format!("dranspose:ready:{mapping}");
+        fixture.redis.command(&["SET", &ready, "not a stream"]);
+        fixture.redis.command(&["SET", &format!("dranspose:parameters:x:{version}"), "7"]);
+        let mut update = Controller::update_json(&mapping.to_string(), &["a"], true);
+        update["parameters_version"] = json!({ "x": version });
+        fixture.controller().publish_update(&update);
+        fixture.taken(mapping).await;
+        let hash = || fixture.ingester_state().map(|state| state["parameters_hash"].clone());
+        let before = hash();
+        let child = "ingester/toys/ingester";
+        fixture.tree.command(child, Command::Restart, &Origin::default()).await.expect("a restart");
+        eventually("a second incarnation", || {
+            fixture.tree.node(child).is_some_and(|node| node.incarnation == 2 && node.state == "running")
+        })
+        .await;
+        eventually("the same parameters", || hash() == before).await;
+        fixture.redis.command(&["DEL", &ready]);
+        let answered = || fixture.controller().is_finished(&mapping.to_string());
+        eventually("finished is answered", answered).await;
     });
 }
 
