@@ -31,6 +31,10 @@ pub(super) async fn serve(target: &RedisTarget, commands: &InboxSlot<RedisComman
     let mut commands = commands.open();
     let mut connection = None;
     while let Some(RedisCommand { action, reply }) = commands.next(cx).await {
+        // A sender that has given up repeats its command, which would then be executed twice.
+        if reply.is_closed() {
+            continue;
+        }
         let outcome = execute(target, &mut connection, &action).await;
         let failure = |error: RequestError| RedisFailure {
             text: advice(&error, target.endpoint()),
@@ -129,4 +133,41 @@ fn ready_key(mapping: Uuid) -> String {
 fn finished_entry(name: &str) -> String {
     let name = json!(name);
     format!(r#"{{"state":"finished","source":"ingester","ingester":{name}}}"#)
+}
+
+#[cfg(test)]
+mod tests {
+    use orchestrator_harness::Redis;
+    use orchestrator_supervise::{
+        ChildSpec, Factory, Fault, Strategy, SupervisorSpec, inbox, reply, testing::TestTree,
+    };
+
+    use super::*;
+
+    /// Its sender repeats it, so that Redis would get it twice.
+    #[test]
+    fn a_command_whose_sender_no_longer_waits_is_not_executed() {
+        let redis = Redis::start();
+        let target = RedisTarget::new(&redis.url(), "i", Uuid::nil()).expect("a URL");
+        let (outbox, slot) = inbox(4);
+        let [given_up, awaited] = [1, 2].map(Uuid::from_u128);
+        let finished = |mapping, reply| RedisCommand { action: RedisAction::Finished(mapping), reply };
+        let (unheard, _) = reply();
+        outbox.tell(finished(given_up, unheard)).expect("room");
+        let answer = outbox.request(|reply| finished(awaited, reply)).expect("room");
+        let inbox = slot.clone();
+        let child = Factory::task(move |cx: StartCx| {
+            let (target, inbox) = (target.clone(), inbox.clone());
+            async move {
+                serve(&target, &inbox, &cx).await;
+                Ok::<(), Fault>(())
+            }
+        });
+        let child = ChildSpec::worker("redis", child.with_inbox("commands", &slot));
+        TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(child), |_| async move {
+            assert_eq!(answer.await, Ok(Ok(None)));
+            let entries = |mapping| redis.entries(&ready_key(mapping)).len();
+            assert_eq!((entries(given_up), entries(awaited)), (0, 1));
+        });
+    }
 }

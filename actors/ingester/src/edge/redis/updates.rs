@@ -23,8 +23,8 @@ const COUNT: usize = 256;
 const REPLY_MAX: usize = 16 << 20;
 /// Longest update, bytes: room for ten thousand parameters.
 const UPDATE_MAX: usize = 1 << 20;
-/// Time-out of the ingester for a batch, which may fetch parameters and start a mapping.
-const HANDLING_TIMEOUT: Duration = Duration::from_secs(60);
+/// No time-out: a batch may start many mappings, and one that is delivered again is handled twice.
+const HANDLING_TIMEOUT: Duration = Duration::MAX;
 
 /// Id of the last handled update. None before the first read, which starts at the newest entry.
 #[derive(Debug, Clone)]
@@ -140,4 +140,29 @@ fn parse_update(reader: &StreamReader, id: Id, data: &[u8]) -> Option<Controller
                 .skip(Some(id), &format!("not an update of a controller: {why}: {}", excerpt(b"data", data)))
         })
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use orchestrator_supervise::mailbox;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::ingester::Ingester;
+
+    /// A batch with many mappings may take minutes, since each waits for its sources.
+    #[tokio::test(start_paused = true)]
+    async fn updates_that_are_still_being_handled_are_not_delivered_again() {
+        let (ingester, _slot) = mailbox::<Ingester>(8);
+        let update = ControllerUpdate {
+            mapping_uuid: Uuid::nil(),
+            parameters_version: std::collections::BTreeMap::new(),
+            active_streams: None,
+            finished: false,
+        };
+        let recipient = ingester.recipient();
+        let handled = deliver(vec![update], &recipient);
+        assert!(tokio::time::timeout(Duration::from_secs(3_600), handled).await.is_err());
+        assert_eq!(ingester.depth(), 1);
+    }
 }
