@@ -169,6 +169,9 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     /// # Errors
     /// The peer violates ZMTP or the limits, or the connection failed. Do not read on then.
     pub async fn next(&mut self) -> Result<Option<Incoming>, StreamError> {
+        if let Some(pending) = self.pending.take() {
+            return Ok(Some(pending?));
+        }
         read_next(&mut self.read, &mut self.decoder).await
     }
 
@@ -201,9 +204,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         writer: &mut (impl AsyncWrite + Unpin),
     ) -> Result<Option<Parts>, StreamError> {
         loop {
-            let incoming = if let Some(pending) = self.pending.take() {
-                Some(pending?)
-            } else if self.pongs.is_empty() {
+            let incoming = if self.pongs.is_empty() || self.pending.is_some() {
                 self.next().await?
             } else {
                 tokio::select! {
@@ -319,6 +320,26 @@ mod tests {
             theirs.shutdown().await.expect("an open connection");
         };
         tokio::join!(reading, writing);
+    }
+
+    #[tokio::test]
+    async fn a_command_between_buffered_messages_is_returned_in_its_place() {
+        let mut wire = Vec::new();
+        let messages = [1, 2, 3].map(|n: u8| Incoming::Message([Bytes::from(vec![n])].into_iter().collect()));
+        for (n, message) in [1, 2, 3].into_iter().zip(&messages) {
+            let Incoming::Message(parts) = message else { panic!("messages") };
+            encode_message(parts, &mut wire);
+            if n == 2 {
+                wire.extend_from_slice(&Command::pong(b"x"));
+            }
+        }
+        let mut reader = MessageReader::without_handshake(&wire[..], LIMITS, 1 << 16);
+        assert_eq!(reader.next().await.expect("valid").as_ref(), Some(&messages[0]));
+        assert_eq!(reader.buffered().map(Incoming::Message).as_ref(), Some(&messages[1]));
+        assert_eq!(reader.buffered(), None, "a command is not a message");
+        assert!(matches!(reader.next().await, Ok(Some(Incoming::Command(_)))));
+        assert_eq!(reader.buffered().map(Incoming::Message).as_ref(), Some(&messages[2]));
+        assert!(matches!(reader.next().await, Ok(None)));
     }
 
     #[tokio::test]
