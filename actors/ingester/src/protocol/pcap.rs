@@ -10,14 +10,17 @@ use crate::{
     item::{Item, Parts},
     protocol::{
         compact, datetime,
-        json::{Elements, Object, Raw},
+        json::{Elements, Object},
         machine::{Kind, Numbers, Outcome, Recognise, invalid, no_parts},
     },
 };
 
 const TYP: &str = "PCAP";
-/// Most bytes of all items of one message without their lists; scalars are repeated in each item.
+/// Most bytes in memory of all items of one message, without the elements of its lists. Scalars are
+/// repeated in each item.
 const SPLIT_MAX: usize = 1 << 30;
+/// Memory of an item beside its members, bytes: the item, its declared fields, and allocations.
+const ITEM_BYTES: usize = 256;
 /// Fields declared by the original, which come first.
 const DECLARED: [&str; 4] = ["message_id", "version", "message_type", "frame_number"];
 
@@ -102,7 +105,8 @@ struct Split<'a> {
 }
 
 enum Extra<'a> {
-    Scalar(Raw<'a>),
+    /// A value as written in each item.
+    Scalar(String),
     List(Elements<'a>),
 }
 
@@ -112,12 +116,12 @@ impl<'a> Split<'a> {
         let header = Object::parse(part).ok_or_else(missing)?;
         let message_id = header.int(DECLARED[0]).ok_or_else(missing)?;
         let frame_number = header.int(DECLARED[3]).ok_or_else(missing)?;
-        let (mut count, mut scalars, mut extras) = (None, 0, Vec::new());
+        let (mut count, mut item_bytes, mut extras) = (None, ITEM_BYTES, Vec::new());
         for (name, raw) in compact::unique(header.members()) {
             if DECLARED.contains(&name.as_ref()) {
                 continue;
             }
-            scalars += name.len() + 4;
+            item_bytes += name.len() + 4;
             extras.push(match raw.elements() {
                 Some(elements) => {
                     let length = elements.clone().count();
@@ -130,16 +134,18 @@ impl<'a> Split<'a> {
                     (name, Extra::List(elements))
                 }
                 None => {
-                    scalars += raw.text().len();
-                    (name, Extra::Scalar(raw))
+                    let mut scalar = String::new();
+                    compact::value(raw, &mut scalar);
+                    item_bytes += scalar.len();
+                    (name, Extra::Scalar(scalar))
                 }
             });
         }
         let count = count
             .ok_or_else(|| format!("PCAP message {message_id} has no list: check what the sender writes"))?;
-        if count.saturating_mul(scalars) > SPLIT_MAX {
+        if count.saturating_mul(item_bytes) > SPLIT_MAX {
             return Err(format!(
-                "PCAP message {message_id} would grow beyond {SPLIT_MAX} bytes: send fewer scalars with lists of {count}"
+                "PCAP message {message_id} would grow beyond {SPLIT_MAX} bytes: send fewer scalars, or lists shorter than {count}"
             ));
         }
         Ok(Self { message_id, frame_number, count, extras })
@@ -155,7 +161,7 @@ impl<'a> Split<'a> {
             for (name, extra) in &mut self.extras {
                 compact::key(name, &mut text);
                 match extra {
-                    Extra::Scalar(raw) => compact::value(*raw, &mut text),
+                    Extra::Scalar(scalar) => text.push_str(scalar),
                     Extra::List(elements) => {
                         if let Some(raw) = elements.next() {
                             compact::value(raw, &mut text);
@@ -167,5 +173,33 @@ impl<'a> Split<'a> {
             let number = numbers.relative(Some(number));
             out.push_back(Item { typ: TYP.into(), frames: smallvec![Bytes::from(text)], number });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(count: usize, scalar: &str) -> String {
+        let list = vec!["1"; count].join(",");
+        format!(
+            r#"{{"message_id":1,"version":1,"message_type":"data","frame_number":0,"x":[{list}],"y":{scalar}}}"#
+        )
+    }
+
+    /// Each element takes two bytes of the message, and an item of some hundred bytes in memory.
+    #[test]
+    fn a_message_of_many_short_elements_is_refused() {
+        assert!(Split::of(data(1_000_000, "7").as_bytes()).is_ok());
+        let reason = Split::of(data(5_000_000, "7").as_bytes()).err().expect("more than 1 GiB");
+        assert!(reason.contains("would grow beyond"), "{reason}");
+    }
+
+    /// `1e15` is written with all its digits in each item.
+    #[test]
+    fn scalars_count_as_they_are_written() {
+        let scalar = |count| format!(r#"{{"z":[{}]}}"#, vec!["1e15"; count].join(","));
+        assert!(Split::of(data(1_000, &scalar(20_000)).as_bytes()).is_ok());
+        assert!(Split::of(data(1_000, &scalar(80_000)).as_bytes()).is_err());
     }
 }
