@@ -75,7 +75,8 @@ impl Play {
         })?;
         begun(listener.local_addr().map_err(|error| error.to_string())?, socket);
         let (mut receiver, mut played) = (accept(&listener, socket).await, Played::default());
-        let (mut pacer, mut block) = (Pacer::new(self.pace), Vec::new());
+        // Ends of the messages in the block.
+        let (mut pacer, mut block, mut ends) = (Pacer::new(self.pace), Vec::new(), Vec::new());
         while let Some(message) = next {
             match (pacer.is_recorded(), message.time) {
                 (true, Some(time)) => pacer.wait_recorded(time).await,
@@ -85,15 +86,25 @@ impl Play {
                 (false, _) => pacer.wait_rate().await,
             }
             encode_message(&message.parts, &mut block);
+            ends.push(block.len());
             played.messages += 1;
             played.bytes += message.parts.iter().map(Bytes::len).sum::<usize>() as u64;
             next = self.next(&mut reader)?;
             if self.pace != Pace::Full || block.len() >= BLOCK || next.is_none() {
-                while receiver.writer.write_all(&block).await.is_err() {
-                    // The messages of the block go to the next receiver.
-                    receiver = accept(&listener, socket).await;
+                let mut written = 0;
+                while written < block.len() {
+                    match receiver.writer.write(&block[written..]).await {
+                        Ok(count) => written += count,
+                        Err(_) => {
+                            // A message that was written in part goes to the next receiver, whole.
+                            let whole = ends.iter().rev().find(|end| **end <= written);
+                            written = whole.copied().unwrap_or_default();
+                            receiver = accept(&listener, socket).await;
+                        }
+                    }
                 }
                 block.clear();
+                ends.clear();
             }
         }
         close(receiver).await;
@@ -170,4 +181,66 @@ async fn close(receiver: Connection) {
     };
     // A receiver that resets the connection has gone, too.
     let _ = end.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use tokio::{net::TcpStream, sync::oneshot};
+
+    use super::*;
+
+    const SMALL: usize = 100;
+
+    /// CBOR of a raw capture: small messages, then a long one that no socket takes at once.
+    fn capture() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        (0..SMALL as u8).for_each(|n| bytes.extend([0x81, 0x41, n]));
+        bytes.extend([&[0x81, 0x5a][..], &(32_u32 << 20).to_be_bytes(), &vec![0; 32 << 20]].concat());
+        bytes
+    }
+
+    async fn receiver(address: SocketAddr) -> Connection {
+        let limits = FrameLimits { frame_max: 1 << 30, message_max: 1 << 30, parts_max: 16 };
+        let local = Local {
+            socket_type: SocketType::Pull,
+            identity: Bytes::new(),
+            limits,
+            block_bytes: 4 << 10,
+            deadline: HANDSHAKE_TIMEOUT,
+        };
+        let stream = TcpStream::connect(address).await.expect("it listens");
+        handshake(stream, &local).await.expect("a PUSH")
+    }
+
+    #[tokio::test]
+    async fn a_message_that_a_lost_receiver_got_is_not_sent_again() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(&capture()).expect("room");
+        let play = Play {
+            file: file.path().to_owned(),
+            listen: "127.0.0.1:0".to_owned(),
+            stream: None,
+            socket: None,
+            pace: Pace::Full,
+        };
+        let (begun, address) = oneshot::channel();
+        let playing = play.run(|address, _| begun.send(address).expect("it is awaited"));
+        let receiving = async {
+            let address = address.await.expect("it listens");
+            let mut first = receiver(address).await;
+            for n in 0..SMALL as u8 {
+                let message = first.reader.next_message(&mut first.writer).await.expect("no error");
+                assert_eq!(message.expect("a message")[0][..], [n]);
+            }
+            drop(first);
+            let mut second = receiver(address).await;
+            let message = second.reader.next_message(&mut second.writer).await.expect("no error");
+            assert_eq!(message.expect("the long one")[0].len(), 32 << 20);
+            assert!(matches!(second.reader.next_message(&mut second.writer).await, Ok(None)));
+        };
+        let (played, ()) = tokio::join!(playing, receiving);
+        assert_eq!(played.expect("it ends").messages, SMALL as u64 + 1);
+    }
 }
