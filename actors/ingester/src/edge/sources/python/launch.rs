@@ -81,3 +81,34 @@ impl Launch {
         format!("{SHIM}{settings}\n").into_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Appends a text to the frames, which is no bytes, and reports the exception.
+    const CHECK: &str = r#"
+async def check():
+    ours, theirs = socket.socketpair()
+    output = Output(asyncio.get_running_loop(), theirs)
+    output.write("i", "T", [b"whole"])
+    try:
+        output.write("i", "T", [b"first", "text"])
+    except TypeError:
+        output.write("e", "no")
+    await output.drain()
+    print(ours.recv(1000).hex())
+asyncio.run(check())
+"#;
+
+    /// The report of the exception would be taken for the last part of an item.
+    #[test]
+    fn an_item_that_cannot_be_encoded_leaves_nothing_in_the_stream() {
+        let program = SHIM.replace("sys.exit(begin(control))", CHECK);
+        let run = std::process::Command::new("python3").args(["-c", &program]).output().expect("Python");
+        let text = String::from_utf8_lossy(&run.stdout);
+        let expected: String =
+            b"\x01\x02iT\x00\x05whole\x00\x03eno".map(|byte| format!("{byte:02x}")).concat();
+        assert_eq!(text.trim(), expected, "{}", String::from_utf8_lossy(&run.stderr));
+    }
+}

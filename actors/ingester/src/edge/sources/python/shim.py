@@ -78,6 +78,19 @@ class Output:
         self.scheduled, self.sending = False, None
 
     def write(self, letter, text="", frames=()):
+        begin = len(self.buffer)
+        try:
+            self.encode(letter, text, frames)
+        except BaseException:
+            # Without this, the next message would be taken for the rest of this one.
+            del self.buffer[begin:]
+            raise
+        if not self.scheduled and self.sending is None:
+            # Runs when the generators have nothing ready, so that items which are ready at once travel together.
+            self.scheduled = True
+            self.loop.call_soon(self.flush)
+
+    def encode(self, letter, text, frames):
         parts = [(letter + text).encode(), *frames]
         for at, part in enumerate(parts, 1):
             view = memoryview(getattr(part, "buffer", part))
@@ -87,10 +100,6 @@ class Output:
             else:
                 self.buffer += struct.pack(">BQ", 2 | more, view.nbytes)
             self.buffer += view
-        if not self.scheduled and self.sending is None:
-            # Runs when the generators have nothing ready, so that items which are ready at once travel together.
-            self.scheduled = True
-            self.loop.call_soon(self.flush)
 
     def flush(self):
         self.scheduled = False
