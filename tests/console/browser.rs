@@ -183,6 +183,11 @@ impl Browser {
         answer.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
+    /// Runs a script before those of each page that is opened later.
+    pub(crate) async fn run_before_pages(&self, script: &str) {
+        self.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": script })).await;
+    }
+
     async fn devtools(&self, command: &str, parameters: Value) {
         self.extension("goog/cdp/execute", json!({ "cmd": command, "params": parameters })).await;
     }

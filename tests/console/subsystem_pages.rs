@@ -17,6 +17,26 @@ async fn shows(browser: &Browser, what: &str, expression: &str) {
     browser.until(what, &format!("(() => {{ {VIEW} return {expression}; }})()")).await;
 }
 
+/// JavaScript expression: the map of provenance's workers has rates.
+const HAS_RATES: &str =
+    "[...view('Workers').querySelectorAll('.heat-rate')].some(cell => Number(cell.textContent) > 0)";
+
+/// Opens a page that is never answered a second read of the tree. Its map has the rates of the history.
+async fn shows_rates_after_one_read(busy: &BusyEnv) {
+    let browser = Browser::open(&busy.env).await;
+    browser
+        .run_before_pages(
+            "const ask = window.fetch;
+             let reads = 0;
+             window.fetch = (url, ...rest) => url === '/v1/tree' && ++reads > 1 ? new Promise(() => {}) : ask(url, ...rest);",
+        )
+        .await;
+    until_page(&browser, "#/provenance").await;
+    shows(&browser, "rates after one read of the tree", HAS_RATES).await;
+    assert_eq!(browser.console_errors().await, Vec::<String>::new());
+    browser.close().await;
+}
+
 #[tokio::test]
 async fn each_subsystem_page_shows_its_work() {
     let busy = BusyEnv::start();
@@ -38,11 +58,12 @@ async fn each_subsystem_page_shows_its_work() {
     until_page(&browser, "#/provenance").await;
     shows(
         &browser,
-        "a map of 5 exchanges and 16 ranges with rates",
-        "view('Workers').querySelectorAll('tbody tr').length === 5 && view('Workers').querySelectorAll('.heat').length === 80
-             && [...view('Workers').querySelectorAll('.heat-rate')].some(cell => Number(cell.textContent) > 0)",
+        "a map of 5 exchanges and 16 ranges",
+        "view('Workers').querySelectorAll('tbody tr').length === 5 && view('Workers').querySelectorAll('.heat').length === 80",
     )
     .await;
+    shows(&browser, "rates on the map", HAS_RATES).await;
+    shows_rates_after_one_read(&busy).await;
     shows(&browser, "latencies", "/content_add \\d\\S* \\d\\S* [mµ]?s/.test(text('Latency by method'))")
         .await;
     shows(

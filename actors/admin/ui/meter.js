@@ -1,4 +1,6 @@
-// Rates of counters over the last seconds, measured between two reads of the tree.
+// Rates of counters over the last seconds, measured between two reads of the tree or since a sample of the history.
+
+import { history } from "./api.js";
 
 const SPAN_MS = 30000;
 
@@ -8,7 +10,7 @@ const SPAN_MS = 30000;
  */
 export function meter() {
   const seen = [];
-  return (at, values) => {
+  const measure = (at, values) => {
     if (seen.length && at < seen.at(-1).at) seen.length = 0;
     if (seen.at(-1)?.at !== at) seen.push({ at, values });
     while (seen.length > 2 && at - seen[1].at > SPAN_MS) seen.shift();
@@ -21,4 +23,11 @@ export function meter() {
       return ((last >= before ? last - before : last) * 1000) / (at - first.at);
     };
   };
+  /** Adds the history of a counter of the children below `path` before the time `until`. The keys are the paths of the children. */
+  measure.recall = async (path, metric, until) => {
+    const past = await history(path, [metric], until - 2 * SPAN_MS, { below: "true" });
+    const samples = past.at_ms.map((at, i) => ({ at, values: new Map(past.series.filter((one) => one.values[i] !== null).map((one) => [one.path, one.values[i]])) }));
+    seen.unshift(...samples.filter((one) => one.at < (seen[0]?.at ?? until)));
+  };
+  return measure;
 }

@@ -33,33 +33,45 @@ function heatCell(cell, most) {
     el("a", { href: link("tree", cell.one.path), title: `${cell.name}: ${rate(cell.rate)}, ${cell.waits} waiting, ${words(state)}` }, name, ...shown.filter(Boolean)));
 }
 
+function heatTable(cells, most) {
+  const rows = [...new Set(cells.map((cell) => cell.row))];
+  const columns = [...new Set(cells.map((cell) => cell.column))];
+  return el("table", { class: "heat-map" },
+    el("caption", { class: "unseen", text: "Workers by exchange and range; each cell has rows per second and waiting rows" }),
+    el("thead", {}, el("tr", {}, el("td"), columns.map((one) => el("th", { scope: "col", text: one })))),
+    el("tbody", {}, rows.map((row) => el("tr", {}, el("th", { scope: "row", text: words(row) }),
+      columns.map((column) => {
+        const cell = cells.find((one) => one.row === row && one.column === column);
+        return cell ? heatCell(cell, most) : el("td");
+      })))));
+}
+
 /** Creates the map of the workers: a cell for each exchange and range, with rows per second and, below, waiting rows. */
 export function heatMap() {
   const part = section("Workers");
   const measure = meter();
+  let latest = null;
+  const draw = () => {
+    const { pool, at } = latest;
+    const rateOf = measure(at, new Map(pool.children.map((one) => [one.path, metric(one, "stored") ?? 0])));
+    const cells = pool.children.map((one) => cellOf(one, rateOf));
+    const key = JSON.stringify(cells.map((cell) => [Math.round(cell.rate), cell.waits, stateOf(cell.one)]));
+    part.draw(key, () => {
+      const most = Math.max(1, ...cells.map((cell) => cell.rate));
+      return [el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Workers" }, heatTable(cells, most)),
+        el("p", { class: "quiet", text: `Columns: ranges. Upper number and shade: rows per second over the last 30 s, at most ${rate(most)}. Lower number: waiting messages and rows.` })];
+    });
+  };
   return {
     node: part.node,
     update(branch, now) {
       const pool = all(branch).find((one) => one.kind === "pool" && one.children.length > 0);
       if (!pool) return false;
-      const rateOf = measure(now.tree.captured_at_ms, new Map(pool.children.map((one) => [one.path, metric(one, "stored") ?? 0])));
-      const cells = pool.children.map((one) => cellOf(one, rateOf));
-      const key = JSON.stringify(cells.map((cell) => [Math.round(cell.rate), cell.waits, stateOf(cell.one)]));
-      part.draw(key, () => {
-        const most = Math.max(1, ...cells.map((cell) => cell.rate));
-        const rows = [...new Set(cells.map((cell) => cell.row))];
-        const columns = [...new Set(cells.map((cell) => cell.column))];
-        const grid = el("table", { class: "heat-map" },
-          el("caption", { class: "unseen", text: "Workers by exchange and range; each cell has rows per second and waiting rows" }),
-          el("thead", {}, el("tr", {}, el("td"), columns.map((one) => el("th", { scope: "col", text: one })))),
-          el("tbody", {}, rows.map((row) => el("tr", {}, el("th", { scope: "row", text: words(row) }),
-            columns.map((column) => {
-              const cell = cells.find((one) => one.row === row && one.column === column);
-              return cell ? heatCell(cell, most) : el("td");
-            })))));
-        return [el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Workers" }, grid),
-          el("p", { class: "quiet", text: `Columns: ranges. Upper number and shade: rows per second over the last 30 s, at most ${rate(most)}. Lower number: waiting messages and rows.` })];
-      });
+      const isFirst = latest === null;
+      latest = { pool, at: now.tree.captured_at_ms };
+      draw();
+      // Without the history, the page's next read of the tree gives the rates.
+      if (isFirst) measure.recall(pool.path, "stored", latest.at).then(draw, () => {});
       return true;
     },
   };
