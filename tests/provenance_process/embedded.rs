@@ -75,6 +75,17 @@ fn bad_lines_are_named_and_the_others_are_stored() {
     assert_eq!(env.count("location"), 2);
 }
 
+/// Three lines of this length exceed the largest request, two do not.
+#[test]
+fn long_lines_are_split_over_requests() {
+    let env = env();
+    let _instance = env.start();
+    let path = "p".repeat(22_000);
+    let row = |number| json!({"add": "content_in_revision", "src": sha1_of(0, number), "dst": sha1_of(2, 1), "path": path});
+    let imported = env.ask(&["import", &env.file((0..7).map(row))]);
+    assert_eq!((&imported["stored"], &imported["lines"]), (&json!(7), &json!(7)), "{imported}");
+}
+
 /// Text of an untrusted file is escaped in error messages.
 #[test]
 fn control_characters_are_escaped_in_import_errors() {

@@ -5,6 +5,7 @@
 //! saved beside the file after each chunk, for `--resume`.
 
 mod chunk;
+mod position;
 
 use std::{
     fs::File,
@@ -19,10 +20,12 @@ use orchestrator_subsystem::{
     wire::{BODY_LIMIT, ErrorBody, ErrorKind},
 };
 use orchestrator_supervise::sanitize;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use self::chunk::{BadRow, Chunk};
+use self::{
+    chunk::{BadRow, Chunk},
+    position::Position,
+};
 use super::backend::{Backend, ClientOptions, SwhConfig};
 
 /// Maximum size of the lines in a chunk, in bytes; the request's body is slightly longer.
@@ -51,19 +54,14 @@ pub struct ImportArguments {
     form: OutputFormat,
 }
 
-/// Position of an import: everything before it is settled.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Position {
-    /// Offset in the file, in bytes.
-    offset: u64,
-    /// Number of lines before it.
-    line: u64,
-}
-
 struct Import<'a> {
     arguments: &'a ImportArguments,
     backend: &'a Backend<'a>,
     input: Box<dyn BufRead>,
+    /// Line that was read last.
+    line: Vec<u8>,
+    /// True if that line did not fit into the chunk.
+    is_line_left: bool,
     started: Instant,
     shown: Instant,
     first: Position,
@@ -96,13 +94,6 @@ async fn import_chunks(
     import.summary(out)
 }
 
-/// Returns the path of the file that stores the position in `file`.
-fn position_file(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".import-position");
-    name.into()
-}
-
 fn usage(file: &Path, error: impl std::fmt::Display) -> CommandError {
     CommandError::Usage(format!("cannot read {}: {error}", file.display()))
 }
@@ -121,13 +112,14 @@ impl<'a> Import<'a> {
             let length = opened.metadata().map_err(|error| usage(file, error))?.len();
             size = Some(length);
             if arguments.resume
-                && let Ok(text) = std::fs::read_to_string(position_file(file))
+                && let Ok(text) = std::fs::read_to_string(position::path(file))
             {
-                position = serde_json::from_str(&text).map_err(|error| usage(&position_file(file), error))?;
+                position =
+                    serde_json::from_str(&text).map_err(|error| usage(&position::path(file), error))?;
                 if position.offset > length {
                     let text = format!(
                         "it is shorter than its imported part: remove {}",
-                        position_file(file).display()
+                        position::path(file).display()
                     );
                     return Err(usage(file, text));
                 }
@@ -140,6 +132,8 @@ impl<'a> Import<'a> {
             arguments,
             backend,
             input,
+            line: Vec::new(),
+            is_line_left: false,
             started: now,
             shown: now,
             first: position,
@@ -153,25 +147,18 @@ impl<'a> Import<'a> {
     /// Reads the next chunk; None at the end of the file.
     fn read(&mut self) -> Result<Option<Chunk>, CommandError> {
         let (mut chunk, mut bytes, from) = (Chunk::default(), 0, self.position.line);
-        let mut line = Vec::new();
-        while bytes + LINE_MAX / 4 < CHUNK_BYTES {
-            line.clear();
-            let limited = &mut std::io::Read::take(&mut self.input, LINE_MAX as u64 + 1);
-            let length =
-                limited.read_until(b'\n', &mut line).map_err(|error| usage(&self.arguments.file, error))?;
-            if length == 0 {
+        while self.next_line()? {
+            if bytes + self.line.len() > CHUNK_BYTES {
+                self.is_line_left = true;
                 break;
             }
-            if length > LINE_MAX {
-                let text = format!("line {} is longer than {LINE_MAX} bytes", self.position.line + 1);
-                return Err(usage(&self.arguments.file, text));
-            }
+            let length = self.line.len();
             self.position =
                 Position { offset: self.position.offset + length as u64, line: self.position.line + 1 };
-            if line.trim_ascii().is_empty() {
+            if self.line.trim_ascii().is_empty() {
                 continue;
             }
-            match serde_json::from_slice(&line) {
+            match serde_json::from_slice(&self.line) {
                 Ok(row) => {
                     bytes += length;
                     chunk.rows.push(row);
@@ -181,6 +168,22 @@ impl<'a> Import<'a> {
             }
         }
         Ok((self.position.line > from).then_some(chunk))
+    }
+
+    /// Reads the next line, unless one is left; returns false at the end of the file.
+    fn next_line(&mut self) -> Result<bool, CommandError> {
+        if std::mem::take(&mut self.is_line_left) {
+            return Ok(true);
+        }
+        self.line.clear();
+        let limited = &mut std::io::Read::take(&mut self.input, LINE_MAX as u64 + 1);
+        let length =
+            limited.read_until(b'\n', &mut self.line).map_err(|error| usage(&self.arguments.file, error))?;
+        if length > LINE_MAX {
+            let text = format!("line {} is longer than {LINE_MAX} bytes", self.position.line + 1);
+            return Err(usage(&self.arguments.file, text));
+        }
+        Ok(length > 0)
     }
 
     async fn send(&mut self, chunk: Chunk) -> Result<(), CommandError> {
@@ -211,8 +214,7 @@ impl<'a> Import<'a> {
         if self.size.is_none() {
             return Ok(());
         }
-        let text = serde_json::to_string(&self.position).unwrap_or_default();
-        Ok(std::fs::write(position_file(&self.arguments.file), text)?)
+        Ok(self.position.save(&self.arguments.file)?)
     }
 
     /// Updates the progress line on a terminal.
@@ -236,7 +238,7 @@ impl<'a> Import<'a> {
     fn summary(&self, out: &mut dyn Write) -> Result<(), CommandError> {
         if self.size.is_some() {
             // The file does not exist if nothing was imported.
-            let _ = std::fs::remove_file(position_file(&self.arguments.file));
+            let _ = std::fs::remove_file(position::path(&self.arguments.file));
         }
         let lines = self.position.line - self.first.line;
         let seconds = self.started.elapsed().as_secs_f64();
