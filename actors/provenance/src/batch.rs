@@ -4,7 +4,7 @@ use orchestrator_supervise::Reply;
 use std::collections::VecDeque;
 
 use crate::{
-    messages::{MessageOutcome, Refusal, Request},
+    messages::{Outcome, Refusal, Request},
     row::Rows,
 };
 
@@ -13,7 +13,7 @@ use crate::{
 pub(crate) struct Batch {
     rows: Rows,
     /// End position of each message's rows, and its reply channel.
-    messages: Vec<(usize, Reply<MessageOutcome>)>,
+    messages: Vec<(usize, Reply<Outcome>)>,
 }
 
 impl Batch {
@@ -48,11 +48,11 @@ impl Batch {
         let mut refused = refused.into_iter().peekable();
         let mut start = 0;
         for (end, reply) in self.messages {
-            let mut settled = MessageOutcome::default();
+            let mut settled = Outcome::default();
             while let Some(Refusal { index, reason }) = refused.next_if(|row| (row.index as usize) < end) {
                 settled.refused.push(Refusal { index: index - start as u32, reason });
             }
-            settled.stored = (end - start - settled.refused.len()) as u32;
+            settled.stored = (end - start - settled.refused.len()) as u64;
             start = end;
             // The sender may have ended; the broker then delivers the message again.
             let _ = reply.send(settled);

@@ -13,7 +13,7 @@ pub use self::error::CallError;
 use crate::{
     edge::amqp::{Call, Outgoing},
     json,
-    messages::{DeadLetter, DeadLetterRequest, MessageOutcome, Refusal, Request},
+    messages::{DeadLetter, DeadLetterRequest, Outcome, Refusal, Request},
     policy::{Range, Routing, Worker, binding_key, exchange, ranges, split_by_ranges},
     range_worker::RangeWorker,
     row::Rows,
@@ -24,16 +24,6 @@ use crate::{
 const ROWS_MAX: u32 = 200_000;
 /// Pause before a full mailbox is tried again.
 const FULL_PAUSE: Duration = Duration::from_millis(5);
-
-/// Result of a call.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AddResult {
-    /// Number of stored rows, including repeated rows.
-    pub stored: u64,
-    /// Refused rows, by their positions in the call. Always empty behind a broker, where a call
-    /// with a refused row times out (CONTRACT PE07).
-    pub refused: Vec<Refusal>,
-}
 
 /// Route of a client's rows to the workers.
 #[derive(Debug)]
@@ -79,7 +69,7 @@ struct RangeMessage {
 
 impl Route {
     /// Stores rows, in messages of at most `batch` rows (default: as configured).
-    pub(crate) async fn add(&self, rows: Rows, batch: Option<usize>) -> Result<AddResult, CallError> {
+    pub(crate) async fn add(&self, rows: Rows, batch: Option<usize>) -> Result<Outcome, CallError> {
         let (batch, ranges) = (batch.unwrap_or(self.batch), ranges(&rows, self.routing));
         let parts = split_by_ranges(rows, &ranges).into_iter();
         let messages = parts.flat_map(|(range, rows)| split_messages(range, rows, batch));
@@ -112,7 +102,7 @@ impl Route {
 }
 
 impl Workers {
-    async fn add(&self, messages: Vec<RangeMessage>, ranges: &[Range]) -> AddResult {
+    async fn add(&self, messages: Vec<RangeMessage>, ranges: &[Range]) -> Outcome {
         let row_permits = u32::try_from(ranges.len()).unwrap_or(ROWS_MAX).min(ROWS_MAX);
         // The semaphore is never closed.
         let _permits = self.row_permits.acquire_many(row_permits).await;
@@ -125,18 +115,18 @@ impl Workers {
                 (range, start, settled)
             })
             .collect();
-        let (mut receipt, mut positions) = (AddResult::default(), None);
+        let (mut outcome, mut positions) = (Outcome::default(), None);
         while let Some((range, start, settled)) = under_way.next().await {
-            receipt.stored += u64::from(settled.stored);
+            outcome.stored += settled.stored;
             for Refusal { index, reason } in settled.refused {
                 let positions = positions.get_or_insert_with(|| positions_by_range(ranges));
                 let index = positions[range.index()][start + index as usize];
-                receipt.refused.push(Refusal { index, reason });
+                outcome.refused.push(Refusal { index, reason });
             }
         }
         // Messages settle in any order.
-        receipt.refused.sort_by_key(|refusal| refusal.index);
-        receipt
+        outcome.refused.sort_by_key(|refusal| refusal.index);
+        outcome
     }
 
     /// Stores the refused rows as dead letters before the caller is answered (CONTRACT PS07).
@@ -179,7 +169,7 @@ fn split_messages(range: Range, rows: Rows, batch: usize) -> impl Iterator<Item 
 }
 
 /// Delivers one message until it is settled, also over restarts of its worker.
-async fn deliver(worker: &Mailbox<RangeWorker>, rows: &Rows) -> MessageOutcome {
+async fn deliver(worker: &Mailbox<RangeWorker>, rows: &Rows) -> Outcome {
     loop {
         let (reply, answer) = reply();
         let request = Request { rows: rows.clone(), reply };
@@ -204,15 +194,15 @@ fn outgoing(RangeMessage { range, rows, .. }: RangeMessage) -> Outgoing {
     }
 }
 
-async fn publish(calls: &Outbox<Call>, messages: Vec<Outgoing>) -> Result<AddResult, CallError> {
+async fn publish(calls: &Outbox<Call>, messages: Vec<Outgoing>) -> Result<Outcome, CallError> {
     if messages.is_empty() {
-        return Ok(AddResult::default());
+        return Ok(Outcome::default());
     }
     let (reply, answer) = reply();
     let sent = calls.send(Call { messages, reply }).await;
     sent.map_err(|_closed| CallError::Stopping)?;
     let stored = answer.await.unwrap_or(Err(CallError::Stopping))?;
-    Ok(AddResult { stored, refused: Vec::new() })
+    Ok(Outcome { stored, refused: Vec::new() })
 }
 
 #[cfg(all(test, feature = "sqlite"))]

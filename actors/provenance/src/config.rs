@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     edge::amqp::Topology,
     method::Exchange,
-    policy::{RangeSet, Ranges, Routing, Worker},
+    policy::{RangeSet, Routing, Worker},
 };
 pub use stores::{MongoConfig, PostgresConfig, SqliteConfig};
 
@@ -232,12 +232,10 @@ impl ProvenanceConfig {
     }
 
     /// Returns the workers of this process, in the order of the pool.
-    pub fn workers(&self) -> impl Iterator<Item = Worker> {
-        let ranges = Ranges::new(self.ranges);
-        self.exchange_ranges
-            .set()
-            .fold(ranges, |all, (exchange, ranges)| all.with(exchange, ranges))
-            .workers()
+    pub fn workers(&self) -> impl Iterator<Item = Worker> + use<> {
+        let mut ranges = [self.ranges; Exchange::ALL.len()];
+        self.exchange_ranges.set().for_each(|(exchange, own)| ranges[exchange as usize] = own);
+        Worker::all().filter(move |worker| ranges[worker.exchange as usize].contains(worker.range))
     }
 }
 
@@ -343,7 +341,21 @@ mod tests {
         config.ranges = "0-7".parse().unwrap();
         config.exchange_ranges.content = Some("8-9".parse().unwrap());
         config.exchange_ranges.origin = Some(RangeSet::NONE);
-        let names: Vec<_> = config.workers().map(|worker| worker.to_string()).collect();
+        let names = |config: &ProvenanceConfig| -> Vec<String> {
+            config.workers().map(|worker| worker.to_string()).collect()
+        };
+        let few = ProvenanceConfig {
+            ranges: "0-1".parse().unwrap(),
+            exchange_ranges: ExchangeRanges {
+                content: Some("f".parse().unwrap()),
+                revision: Some(RangeSet::NONE),
+                ..ExchangeRanges::default()
+            },
+            ..ProvenanceConfig::default()
+        };
+        let workers = "content_f directory_0 directory_1 origin_0 origin_1 location_0 location_1";
+        assert_eq!(names(&few).join(" "), workers);
+        let names = names(&config);
         assert_eq!((names.len(), names[..3].join(" ").as_str()), (26, "content_8 content_9 directory_0"));
         assert!(!names.contains(&"origin_0".to_owned()) && config.check().is_empty());
         config.transport = Transport::Embedded;

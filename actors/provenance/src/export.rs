@@ -9,7 +9,7 @@ use crate::{
     json,
     listing::{Listing, Position},
     messages::ReadRequest,
-    store::{Query, QueryResult},
+    store::{Page, Query, QueryResult},
 };
 
 /// Maximum number of rows in a page.
@@ -50,9 +50,9 @@ impl Export {
         let mut lines = String::new();
         while let Some(listing) = self.left.front().copied() {
             let query = Query::Page { listing, after: self.after.take(), limit: PAGE };
-            let (rows, next) = self.read(query).await?;
-            lines += &json::lines(&rows);
-            self.after = next;
+            let page = self.read(query).await?;
+            lines += &json::lines(&page.rows);
+            self.after = page.next;
             if self.after.is_none() {
                 self.left.pop_front();
             }
@@ -64,14 +64,14 @@ impl Export {
         Ok(lines)
     }
 
-    async fn read(&self, query: Query) -> Result<(QueryResult, Option<Position>), ConsoleError> {
+    async fn read(&self, query: Query) -> Result<Page, ConsoleError> {
         let answer = self.reads.ask(|reply| ReadRequest { query, reply }, TIMEOUT).await;
         let answer = answer.map_err(|error| match error {
             AskError::Lost => "the reader was restarted before it answered: repeat the request".to_owned(),
             other => other.to_string(),
         });
         match answer.and_then(|answer| answer.map_err(|error| error.to_string())) {
-            Ok(QueryResult::Page { rows, next }) => Ok((*rows, next)),
+            Ok(QueryResult::Page(page)) => Ok(page),
             Ok(_) => Err(ConsoleError::Refused("the store answered another question".to_owned())),
             Err(reason) => Err(ConsoleError::Refused(sanitize(reason))),
         }

@@ -12,9 +12,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    method::{Method, Relation},
+    method::Relation,
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
-    store::{Occurrence, QueryResult},
+    store::{ListedRows, Occurrence, QueryResult},
 };
 
 const EPOCH: DateTime = civil::datetime(1970, 1, 1, 0, 0, 0, 0);
@@ -22,7 +22,7 @@ const EPOCH: DateTime = civil::datetime(1970, 1, 1, 0, 0, 0, 0);
 /// Line of an import, for example `{"add": "content", "id": "..", "date": ".."}`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "add", rename_all = "snake_case", deny_unknown_fields)]
-pub enum JsonRow {
+enum JsonRow {
     /// A content.
     Content {
         /// 40 hex digits.
@@ -70,7 +70,7 @@ pub enum JsonRow {
 /// Path as text, or in hex digits if it is not UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Path {
+struct Path {
     path: Option<String>,
     path_hex: Option<String>,
 }
@@ -78,7 +78,7 @@ pub struct Path {
 /// A row of a relation.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RelationEnds {
+struct RelationEnds {
     src: Id,
     dst: Id,
     path: Option<String>,
@@ -88,7 +88,7 @@ pub struct RelationEnds {
 /// Identifier in hex digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Id(pub Sha1Git);
+struct Id(Sha1Git);
 
 impl TryFrom<String> for Id {
     type Error = crate::row::InvalidSha1;
@@ -101,13 +101,14 @@ impl TryFrom<String> for Id {
 /// Date in RFC 3339.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct JsonDate(Date);
+struct JsonDate(Date);
 
 impl TryFrom<String> for JsonDate {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let instant = text.parse().map(|instant: Timestamp| instant.as_microsecond());
+        // Rounded down, as in a message (CONTRACT PP12).
+        let instant = text.parse().map(|instant: Timestamp| instant.as_nanosecond().div_euclid(1_000) as i64);
         // `Timestamp` excludes the last day of year 9999, which is year 10000 in some time zones.
         let micros = instant.ok().or_else(|| {
             let wall: DateTime = text.strip_suffix('Z')?.parse().ok()?;
@@ -120,71 +121,42 @@ impl TryFrom<String> for JsonDate {
     }
 }
 
-impl JsonRow {
-    /// Parses a line.
-    ///
-    /// # Errors
-    /// Text of the error.
-    pub fn read(value: Value) -> Result<Self, String> {
-        serde_json::from_value(value).map_err(|error| error.to_string())
-    }
-
-    /// Returns the method of the row.
-    pub fn method(&self) -> Method {
-        match self {
-            Self::Content { .. } => Method::ContentAdd,
-            Self::Directory { .. } => Method::DirectoryAdd,
-            Self::Revision { .. } => Method::RevisionAdd,
-            Self::Origin { .. } => Method::OriginAdd,
-            Self::Location(_) => Method::LocationAdd,
-            Self::ContentInRevision(_) => Method::RelationAdd(Relation::ContentInRevision),
-            Self::ContentInDirectory(_) => Method::RelationAdd(Relation::ContentInDirectory),
-            Self::DirectoryInRevision(_) => Method::RelationAdd(Relation::DirectoryInRevision),
-            Self::RevisionInOrigin(_) => Method::RelationAdd(Relation::RevisionInOrigin),
-            Self::RevisionBeforeRevision(_) => Method::RelationAdd(Relation::RevisionBeforeRevision),
+/// Parses a line of an import.
+///
+/// # Errors
+/// Text of the error.
+pub fn read(line: Value) -> Result<Rows, String> {
+    let row: JsonRow = serde_json::from_value(line).map_err(|error| error.to_string())?;
+    let known = |date: Option<JsonDate>| date.map(|date| date.0);
+    Ok(match row {
+        JsonRow::Content { id, date } => Rows::Contents(vec![(id.0, known(date))]),
+        JsonRow::Directory { id, date } => Rows::Directories(vec![(id.0, known(date))]),
+        JsonRow::Revision { id, date, origin } => {
+            let origin = origin.map(|origin| origin.0);
+            Rows::Revisions(vec![(id.0, RevisionData { date: known(date), origin })])
         }
-    }
-
-    /// Converts the line to rows.
-    ///
-    /// # Errors
-    /// Text of the error in the path.
-    pub fn into_rows(self) -> Result<Rows, String> {
-        Ok(match (self.method(), self) {
-            (_, Self::Content { id, date }) => Rows::Contents(vec![(id.0, date.map(|date| date.0))]),
-            (_, Self::Directory { id, date }) => Rows::Directories(vec![(id.0, date.map(|date| date.0))]),
-            (_, Self::Revision { id, date, origin }) => {
-                let data =
-                    RevisionData { date: date.map(|date| date.0), origin: origin.map(|origin| origin.0) };
-                Rows::Revisions(vec![(id.0, data)])
-            }
-            (_, Self::Origin { id, url }) => {
-                Rows::Origins(vec![(id.map_or_else(|| Sha1Git::of(url.as_bytes()), |id| id.0), url)])
-            }
-            (_, Self::Location(Path { path: text, path_hex })) => {
-                Rows::Locations(vec![path(text, path_hex)?.ok_or("a location needs a path")?])
-            }
-            (
-                Method::RelationAdd(relation),
-                Self::ContentInRevision(ends)
-                | Self::ContentInDirectory(ends)
-                | Self::DirectoryInRevision(ends)
-                | Self::RevisionInOrigin(ends)
-                | Self::RevisionBeforeRevision(ends),
-            ) => Rows::Relations(relation, vec![ends.into_row(relation)?]),
-            (method, _) => return Err(format!("{method} has no ends")),
-        })
-    }
+        JsonRow::Origin { id, url } => {
+            Rows::Origins(vec![(id.map_or_else(|| Sha1Git::of(url.as_bytes()), |id| id.0), url)])
+        }
+        JsonRow::Location(Path { path: text, path_hex }) => {
+            Rows::Locations(vec![path(text, path_hex)?.ok_or("a location needs a path")?])
+        }
+        JsonRow::ContentInRevision(ends) => ends.into_rows(Relation::ContentInRevision)?,
+        JsonRow::ContentInDirectory(ends) => ends.into_rows(Relation::ContentInDirectory)?,
+        JsonRow::DirectoryInRevision(ends) => ends.into_rows(Relation::DirectoryInRevision)?,
+        JsonRow::RevisionInOrigin(ends) => ends.into_rows(Relation::RevisionInOrigin)?,
+        JsonRow::RevisionBeforeRevision(ends) => ends.into_rows(Relation::RevisionBeforeRevision)?,
+    })
 }
 
 impl RelationEnds {
-    fn into_row(self, relation: Relation) -> Result<RelationRow, String> {
+    fn into_rows(self, relation: Relation) -> Result<Rows, String> {
         let path = path(self.path, self.path_hex)?;
         if path.is_some() != relation.has_path() {
             let word = if relation.has_path() { "a" } else { "no" };
             return Err(format!("a row of {} has {word} path", relation.value()));
         }
-        Ok(RelationRow { src: self.src.0, dst: self.dst.0, path })
+        Ok(Rows::Relations(relation, vec![RelationRow { src: self.src.0, dst: self.dst.0, path }]))
     }
 }
 
@@ -206,7 +178,7 @@ fn unhex(hex: &str) -> Option<Bytes> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok()).collect()
 }
 
-/// Returns the import line of each row; the inverse of [`JsonRow::read`].
+/// Returns the import line of each row; the inverse of [`read`].
 pub fn import_lines(rows: &Rows) -> Vec<Value> {
     let dated = |add: &str, rows: &[(Sha1Git, Option<Date>)]| -> Vec<Value> {
         let line = |(id, date): &(Sha1Git, Option<Date>)| json!({ "add": add, "id": id.to_string(), "date": date.map(date_text) });
@@ -245,24 +217,23 @@ pub fn to_json(found: QueryResult) -> Value {
             |data| json!({ "date": data.date.map(date_text), "origin": data.origin.map(|id| id.to_string()) }),
         ),
         QueryResult::Urls(urls) => object(urls, Value::String),
-        QueryResult::Ids(ids) => ids.into_iter().map(|id| Value::String(id.to_string())).collect(),
-        QueryResult::Paths(paths) => paths.iter().map(|path| Value::Object(shown_path(path))).collect(),
-        QueryResult::Relations(rows) => rows.iter().map(|row| Value::Object(relation(row))).collect(),
         QueryResult::Occurrences(occurrences) => occurrences.iter().map(occurrence).collect(),
         QueryResult::Counts(counts) => json!(counts),
-        QueryResult::Page { rows, .. } => to_json(*rows),
+        QueryResult::Page(page) => listed(&page.rows).into_iter().map(Value::Object).collect(),
     }
 }
 
 /// Returns the rows of a page as lines of JSON objects, each with a line end.
-pub(crate) fn lines(rows: &QueryResult) -> String {
-    let lines: Vec<Map<String, Value>> = match rows {
-        QueryResult::Ids(ids) => ids.iter().map(identifier).collect(),
-        QueryResult::Paths(paths) => paths.iter().map(shown_path).collect(),
-        QueryResult::Relations(rows) => rows.iter().map(relation).collect(),
-        _ => Vec::new(),
-    };
-    lines.iter().map(|line| output::json(line) + "\n").collect()
+pub(crate) fn lines(rows: &ListedRows) -> String {
+    listed(rows).iter().map(|line| output::json(line) + "\n").collect()
+}
+
+fn listed(rows: &ListedRows) -> Vec<Map<String, Value>> {
+    match rows {
+        ListedRows::Ids(ids) => ids.iter().map(identifier).collect(),
+        ListedRows::Paths(paths) => paths.iter().map(shown_path).collect(),
+        ListedRows::Relations(rows) => rows.iter().map(relation).collect(),
+    }
 }
 
 fn identifier(id: &Sha1Git) -> Map<String, Value> {

@@ -16,20 +16,21 @@ pub struct Request {
     pub rows: Rows,
     /// Receives the outcome. A dropped reply means that the worker ended first: deliver the message
     /// again.
-    pub reply: Reply<MessageOutcome>,
+    pub reply: Reply<Outcome>,
 }
 
-/// Outcome of a message: each of its rows is stored or permanently refused.
+/// Outcome of a message or a call: each of its rows is stored or permanently refused.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct MessageOutcome {
-    /// Number of stored rows, including repeated ones; the client's response.
-    pub stored: u32,
-    /// The refused rows, in order.
+pub struct Outcome {
+    /// Number of stored rows, including repeated ones; the response to a message.
+    pub stored: u64,
+    /// The refused rows, in order. Always empty for a call behind a broker, where a call with a
+    /// refused row times out (CONTRACT PE07).
     pub refused: Vec<Refusal>,
 }
 
-/// A row that the store permanently refuses.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A row that is malformed or that the store permanently refuses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refusal {
     /// Position of the row in the request.
     pub index: u32,

@@ -11,7 +11,7 @@ mod worker;
 pub use range::{InvalidRange, Range, RangeSet, RangeSetError};
 pub use routing::{Routing, split};
 pub(crate) use routing::{ranges, split_by_ranges};
-pub use worker::{Ranges, Worker};
+pub use worker::Worker;
 
 use crate::method::{Exchange, Method, Relation};
 
@@ -46,49 +46,10 @@ pub fn methods(exchange: Exchange) -> &'static [Method] {
     }
 }
 
-/// Returns all exchanges, in the order of the pool.
-#[must_use]
-pub fn exchanges() -> &'static [Exchange] {
-    &Exchange::ALL
-}
-
 /// Returns the name of a queue, which is also the routing key of its messages.
 #[must_use]
 pub fn binding_key(method: Method, range: Range) -> String {
     format!("{method}.{range}")
-}
-
-/// Returns the names of a worker's queues.
-pub fn binding_keys(exchange: Exchange, range: Range) -> impl Iterator<Item = String> {
-    methods(exchange).iter().map(move |&method| binding_key(method, range))
-}
-
-/// Error of a routing key without a queue.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a binding key: write METHOD.RELATION.RANGE, for example content_add.unknown.a")]
-pub struct InvalidBindingKey(String);
-
-/// Returns the method and the range of a routing key.
-///
-/// # Errors
-/// [`InvalidBindingKey`]: not one of the 160 results of [`binding_key`].
-pub fn parse_binding_key(key: &str) -> Result<(Method, Range), InvalidBindingKey> {
-    let parse = || {
-        let (prefix, range) = key.rsplit_once('.')?;
-        let (name, relation) = prefix.split_once('.')?;
-        let known = |method: &Method| {
-            method.name() == name && method.relation().map_or("unknown", Relation::value) == relation
-        };
-        Some((Method::ALL.into_iter().find(known)?, range.parse().ok()?))
-    };
-    parse().ok_or_else(|| InvalidBindingKey(key.to_owned()))
-}
-
-/// Returns true for the methods of the original's interface that write. They go through the broker,
-/// the others directly to a store.
-#[must_use]
-pub fn is_write(name: &str) -> bool {
-    name.contains("_add")
 }
 
 #[cfg(test)]

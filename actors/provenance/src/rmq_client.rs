@@ -10,14 +10,14 @@ use orchestrator_supervise::{
 use serde_json::json;
 
 use crate::{
-    call::{AddResult, CallError, Route},
+    call::{CallError, Route},
     call_timers::{CallTimers, Sample},
     edge::amqp::DEAD_LETTER,
     json::to_json,
-    messages::{DeadLetterRequest, ReadRequest, Refusal},
+    messages::{DeadLetterRequest, Outcome, ReadRequest, Refusal},
     row::Rows,
     store::{Query, StoreError},
-    verbs::{self, AddArguments, BadRow, MethodRows},
+    verbs::{self, AddArguments, MethodRows},
 };
 
 const VERBS: &str = "add, get, find-first, find-all, stats, dead-letters";
@@ -49,7 +49,7 @@ pub struct AddRows {
     pub rows: Rows,
     /// Receives the result. A dropped reply means that the client ended: add the rows again, which
     /// changes nothing that is stored.
-    pub reply: Reply<Result<AddResult, CallError>>,
+    pub reply: Reply<Result<Outcome, CallError>>,
 }
 
 impl Message for AddRows {
@@ -135,10 +135,10 @@ impl RmqClient {
             let (mut stored, mut refused) = (0, Vec::new());
             for MethodRows { rows, positions } in groups {
                 let _timer = call_timers.start(rows.method().name());
-                let receipt = route.add(rows, batch).await?;
-                stored += receipt.stored;
-                let named = |Refusal { index, reason }| BadRow { index: positions[index as usize], reason };
-                refused.extend(receipt.refused.into_iter().map(named));
+                let outcome = route.add(rows, batch).await?;
+                stored += outcome.stored;
+                let named = |Refusal { index, reason }| Refusal { index: positions[index as usize], reason };
+                refused.extend(outcome.refused.into_iter().map(named));
             }
             Ok((stored, refused))
         };
@@ -200,7 +200,7 @@ impl Handle<AddRows> for RmqClient {
             route.add(rows, None).await
         };
         cx.spawn(call, move |client, outcome, _| {
-            client.count(outcome.as_ref().map(|receipt| receipt.stored));
+            client.count(outcome.as_ref().map(|outcome| outcome.stored));
             // The caller may have given up.
             let _ = reply.send(outcome);
         });

@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use crate::{
     listing::{Listing, Position},
-    method::{Entity, Relation},
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
 };
 
@@ -70,21 +69,6 @@ pub enum Query {
     Revisions(Vec<Sha1Git>),
     /// Urls of origins: [`QueryResult::Urls`].
     Origins(Vec<Sha1Git>),
-    /// All identifiers of a kind: [`QueryResult::Ids`].
-    AllEntities(Entity),
-    /// All paths: [`QueryResult::Paths`].
-    AllLocations,
-    /// Rows of a relation by source, or by destination if `reverse`: [`QueryResult::Relations`].
-    Relations {
-        /// The relation.
-        relation: Relation,
-        /// Sources or destinations.
-        ids: Vec<Sha1Git>,
-        /// True if `ids` are destinations.
-        reverse: bool,
-    },
-    /// All rows of a relation: [`QueryResult::Relations`].
-    AllRelations(Relation),
     /// First occurrence of a content: [`QueryResult::Occurrences`] with at most one. Only
     /// `content_in_revision` counts. The order is that of CONTRACT PO10: date, revision, origin's
     /// url, path; unknown values last.
@@ -120,10 +104,6 @@ impl Query {
             Self::Directories(_) => "directory_get",
             Self::Revisions(_) => "revision_get",
             Self::Origins(_) => "origin_get",
-            Self::AllEntities(_) => "entity_get_all",
-            Self::AllLocations => "location_get_all",
-            Self::Relations { .. } => "relation_get",
-            Self::AllRelations(_) => "relation_get_all",
             Self::FindFirst(_) => "content_find_first",
             Self::FindAll { .. } => "content_find_all",
             Self::Counts => "stats",
@@ -141,23 +121,32 @@ pub enum QueryResult {
     Revisions(BTreeMap<Sha1Git, RevisionData>),
     /// Urls by identifier.
     Urls(BTreeMap<Sha1Git, String>),
+    /// Occurrences in order.
+    Occurrences(Vec<Occurrence>),
+    /// Rows by table.
+    Counts(BTreeMap<String, u64>),
+    /// A page of a listing.
+    Page(Page),
+}
+
+/// Page of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// Rows of the page.
+    pub rows: ListedRows,
+    /// End of the page if there may be more rows.
+    pub next: Option<Position>,
+}
+
+/// Rows of a page, in no particular order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListedRows {
     /// Identifiers.
     Ids(BTreeSet<Sha1Git>),
     /// Paths.
     Paths(BTreeSet<Bytes>),
     /// Rows of a relation.
     Relations(BTreeSet<RelationRow>),
-    /// Occurrences in order.
-    Occurrences(Vec<Occurrence>),
-    /// Rows by table.
-    Counts(BTreeMap<String, u64>),
-    /// A page of a listing, in no particular order.
-    Page {
-        /// [`QueryResult::Ids`], [`QueryResult::Paths`] or [`QueryResult::Relations`].
-        rows: Box<QueryResult>,
-        /// End of the page if there may be more rows.
-        next: Option<Position>,
-    },
 }
 
 /// Occurrence of a content (the original's `ProvenanceResult`).

@@ -1,11 +1,12 @@
 //! Arguments of the console's verbs. Pure.
 
 use orchestrator_supervise::{ConsoleError, sanitize};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
-    json::JsonRow,
+    json,
+    messages::Refusal,
     method::Entity,
     row::{Rows, Sha1Git},
     store::{Query, check},
@@ -52,7 +53,7 @@ pub(crate) struct AddArguments {
     /// left out.
     pub(crate) groups: Vec<MethodRows>,
     /// Rows that are malformed or refused.
-    pub(crate) bad: Vec<BadRow>,
+    pub(crate) bad: Vec<Refusal>,
     /// Maximum number of rows in a message, if not as configured.
     pub(crate) batch: Option<usize>,
 }
@@ -61,15 +62,7 @@ pub(crate) struct AddArguments {
 #[derive(Debug)]
 pub(crate) struct MethodRows {
     pub(crate) rows: Rows,
-    pub(crate) positions: Vec<usize>,
-}
-
-/// Row that was not stored.
-#[derive(Debug, Serialize)]
-pub(crate) struct BadRow {
-    /// Position in the arguments.
-    pub(crate) index: usize,
-    pub(crate) reason: String,
+    pub(crate) positions: Vec<u32>,
 }
 
 /// Parses the arguments of `add`.
@@ -79,10 +72,10 @@ pub(crate) fn add(args: Value) -> Result<AddArguments, ConsoleError> {
         return Err(bad(format!("batch: give 1 to {BATCH_MAX} rows")));
     }
     let (mut groups, mut bad_rows) = (Vec::<MethodRows>::new(), Vec::new());
-    for (index, value) in rows.into_iter().enumerate() {
+    for (index, value) in (0..).zip(rows) {
         let checked = |row: Rows| check(&row).map(|()| row).map_err(|error| error.to_string());
-        match JsonRow::read(value).and_then(JsonRow::into_rows).and_then(checked) {
-            Err(reason) => bad_rows.push(BadRow { index, reason: sanitize(reason) }),
+        match json::read(value).and_then(checked) {
+            Err(reason) => bad_rows.push(Refusal { index, reason: sanitize(reason) }),
             Ok(row) => match groups.iter_mut().find(|group| group.rows.method() == row.method()) {
                 Some(group) => {
                     // Both have the same method, so this succeeds.

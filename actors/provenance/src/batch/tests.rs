@@ -5,7 +5,7 @@ use orchestrator_supervise::{Pending, reply};
 
 use super::*;
 
-pub(crate) type Answers = Vec<Pending<MessageOutcome>>;
+pub(crate) type Answers = Vec<Pending<Outcome>>;
 
 /// Returns messages of locations; each path is a number of its own.
 pub(crate) fn messages(lengths: &[usize]) -> (VecDeque<Request>, Answers) {

@@ -9,7 +9,7 @@ use crate::error::ProvenanceError;
 pub(super) type Result<T> = std::result::Result<T, ProvenanceError>;
 
 pub(super) fn refused(text: impl Into<String>) -> ProvenanceError {
-    ProvenanceError::Original(text.into())
+    ProvenanceError::Config(text.into())
 }
 
 #[derive(Debug, Deserialize)]

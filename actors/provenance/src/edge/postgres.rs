@@ -60,20 +60,11 @@ impl PostgresStore {
     pub fn flavor(&self) -> Flavor {
         self.flavor
     }
-
-    /// Returns true once the connection has ended; connect again. A failure between two calls shows
-    /// in the second.
-    pub fn is_closed(&self) -> bool {
-        self.session.is_closed()
-    }
 }
 
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresStore")
-            .field("flavor", &self.flavor)
-            .field("closed", &self.is_closed())
-            .finish_non_exhaustive()
+        f.debug_struct("PostgresStore").field("flavor", &self.flavor).finish_non_exhaustive()
     }
 }
 
@@ -81,7 +72,9 @@ impl StoreReader for PostgresStore {
     async fn read(&mut self, query: &Query) -> Result<QueryResult, StoreError> {
         match query {
             Query::Page { listing, after, limit } => {
-                pages::page(&mut self.session, self.flavor, *listing, after.as_ref(), *limit).await
+                pages::page(&mut self.session, self.flavor, *listing, after.as_ref(), *limit)
+                    .await
+                    .map(QueryResult::Page)
             }
             query => read::answer(&mut self.session, self.flavor, query).await,
         }

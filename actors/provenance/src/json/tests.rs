@@ -6,10 +6,6 @@ use super::*;
 
 const ID: &str = "20329687bb9c1231a7e05afe86160343ad49b494";
 
-fn rows(value: Value) -> Result<Rows, String> {
-    JsonRow::read(value)?.into_rows()
-}
-
 fn id() -> Sha1Git {
     ID.parse().unwrap()
 }
@@ -18,14 +14,17 @@ fn id() -> Sha1Git {
 fn each_kind_of_row_is_parsed() {
     let date = Date::from_micros(-1_500_000);
     let with_date = json!({"add": "content", "id": ID, "date": "1969-12-31T23:59:58.5Z"});
-    assert_eq!(rows(with_date), Ok(Rows::Contents(vec![(id(), date)])));
+    assert_eq!(read(with_date), Ok(Rows::Contents(vec![(id(), date)])));
+    let nanoseconds = json!({"add": "content", "id": ID, "date": "1969-12-31T23:59:59.9999995Z"});
+    let before_1970 = Date::from_micros(-1);
+    assert_eq!(read(nanoseconds), Ok(Rows::Contents(vec![(id(), before_1970)])), "rounded down");
     let bare = json!({"add": "revision", "id": ID});
-    assert_eq!(rows(bare), Ok(Rows::Revisions(vec![(id(), RevisionData::default())])));
+    assert_eq!(read(bare), Ok(Rows::Revisions(vec![(id(), RevisionData::default())])));
     let origin = json!({"add": "origin", "url": "https://a/b"});
     let named: Sha1Git = "6ceea27924608c9ae55f8592999de10cf8e00eb7".parse().unwrap();
-    assert_eq!(rows(origin), Ok(Rows::Origins(vec![(named, "https://a/b".to_owned())])));
+    assert_eq!(read(origin), Ok(Rows::Origins(vec![(named, "https://a/b".to_owned())])));
     let location = json!({"add": "location", "path_hex": "ff00"});
-    assert_eq!(rows(location), Ok(Rows::Locations(vec![Bytes::from_static(&[0xff, 0])])));
+    assert_eq!(read(location), Ok(Rows::Locations(vec![Bytes::from_static(&[0xff, 0])])));
     for relation in Relation::ALL {
         let mut value = json!({"add": relation.value(), "src": ID, "dst": ID});
         let path = relation.has_path().then(|| Bytes::from_static(b"a/b"));
@@ -33,7 +32,7 @@ fn each_kind_of_row_is_parsed() {
             value["path"] = json!("a/b");
         }
         let row = RelationRow { src: id(), dst: id(), path };
-        assert_eq!(rows(value), Ok(Rows::Relations(relation, vec![row])));
+        assert_eq!(read(value), Ok(Rows::Relations(relation, vec![row])));
     }
 }
 
@@ -55,12 +54,11 @@ fn import_lines_round_trip() {
         Rows::Relations(relation, vec![RelationRow { src: id(), dst: Sha1Git([3; 20]), path }])
     }));
     for rows in all {
-        let mut read = Rows::none(rows.method());
+        let mut found = Rows::none(rows.method());
         for line in import_lines(&rows) {
-            let row = JsonRow::read(line).and_then(JsonRow::into_rows).unwrap();
-            assert!(read.append(row).is_ok());
+            assert!(found.append(read(line).unwrap()).is_ok());
         }
-        assert_eq!(read, rows);
+        assert_eq!(found, rows);
     }
 }
 
@@ -78,7 +76,7 @@ fn a_malformed_line_is_refused_with_the_reason() {
         (json!({"add": "revision_in_origin", "src": ID, "dst": ID, "path": "a"}), "has no path"),
         (json!("content"), "content"),
     ] {
-        let error = rows(value.clone()).unwrap_err();
+        let error = read(value.clone()).unwrap_err();
         assert!(error.contains(words), "{value}: {error}");
     }
 }

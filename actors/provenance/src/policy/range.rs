@@ -21,12 +21,6 @@ impl Range {
         all
     };
 
-    /// Returns the range at `index`; None from 16 on.
-    #[must_use]
-    pub fn new(index: u8) -> Option<Self> {
-        (usize::from(index) < Self::COUNT).then_some(Self(index))
-    }
-
     /// Returns the range of the upper four bits of a byte.
     #[must_use]
     pub fn high_nibble(byte: u8) -> Self {
@@ -93,12 +87,6 @@ impl RangeSet {
     #[must_use]
     pub fn contains(self, range: Range) -> bool {
         self.0 >> range.0 & 1 == 1
-    }
-
-    /// Returns the number of ranges.
-    #[must_use]
-    pub fn len(self) -> usize {
-        self.0.count_ones() as usize
     }
 
     /// Returns true for the empty set.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::{Range, RangeSet};
-use crate::method::Exchange;
+use super::{Range, methods};
+use crate::method::{Exchange, Method};
 
 /// Worker of an exchange and a range, displayed as `content_a`. It consumes all queues of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +33,11 @@ impl Worker {
         self.exchange as usize * Range::COUNT + self.range.index()
     }
 
+    /// Iterates over its queues: the methods of its exchange, each with its range.
+    pub fn queues(self) -> impl Iterator<Item = (Method, Range)> {
+        methods(self.exchange).iter().map(move |&method| (method, self.range))
+    }
+
     /// Iterates over all workers, in the order of the pool.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..Self::COUNT).filter_map(Self::at)
@@ -42,45 +47,5 @@ impl Worker {
 impl fmt::Display for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}_{}", self.exchange.name(), self.range)
-    }
-}
-
-/// Workers of one process; several processes can share the pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ranges {
-    all: RangeSet,
-    overrides: [Option<RangeSet>; Exchange::ALL.len()],
-}
-
-impl Ranges {
-    /// Returns the same ranges for every exchange.
-    #[must_use]
-    pub fn new(all: RangeSet) -> Self {
-        Self { all, overrides: [None; Exchange::ALL.len()] }
-    }
-
-    /// Sets other ranges for one exchange; the empty set excludes it.
-    #[must_use]
-    pub fn with(mut self, exchange: Exchange, ranges: RangeSet) -> Self {
-        self.overrides[exchange as usize] = Some(ranges);
-        self
-    }
-
-    /// Returns the ranges of an exchange.
-    #[must_use]
-    pub fn of(&self, exchange: Exchange) -> RangeSet {
-        self.overrides[exchange as usize].unwrap_or(self.all)
-    }
-
-    /// Iterates over the workers, in the order of the pool.
-    pub fn workers(self) -> impl Iterator<Item = Worker> {
-        Worker::all().filter(move |worker| self.of(worker.exchange).contains(worker.range))
-    }
-}
-
-impl Default for Ranges {
-    /// All ranges of every exchange.
-    fn default() -> Self {
-        Self::new(RangeSet::ALL)
     }
 }

@@ -26,10 +26,7 @@ use super::{
     topology::Topology,
     worker_channel::WorkerChannel,
 };
-use crate::{
-    edge::RETRY,
-    policy::{Worker, binding_keys},
-};
+use crate::{edge::RETRY, policy::Worker};
 
 /// Maximum number of channels opened concurrently.
 const OPENING_MAX: usize = 16;
@@ -60,8 +57,7 @@ pub struct ConsumerOptions {
 /// A stopped child cancels its consumers first and settles the unacknowledged messages. A paused
 /// child takes no further deliveries.
 pub fn factory(broker: Broker, options: ConsumerOptions) -> Factory {
-    let queues: usize =
-        options.workers.iter().map(|worker| binding_keys(worker.exchange, worker.range).count()).sum();
+    let queues = options.workers.iter().flat_map(|worker| worker.queues()).count();
     let broker = broker.enforce_prefetch(queues * usize::from(options.prefetch) + RETURNED_MAX);
     Factory::task(move |cx: StartCx| {
         let (broker, options) = (broker.clone(), options.clone());
@@ -201,7 +197,7 @@ async fn run_worker(
             failures = 0;
         }
         context.channel_errors.lock().insert(worker, error.to_string());
-        context.readiness.consumers_ended(binding_keys(worker.exchange, worker.range));
+        context.readiness.consumers_ended(worker);
         let delay = backoff.delay(failures, fastrand::f64());
         failures = failures.saturating_add(1);
         tokio::select! {
@@ -220,9 +216,8 @@ struct ConsumedQueuesGuard<'a> {
 
 impl Drop for ConsumedQueuesGuard<'_> {
     fn drop(&mut self) {
-        let workers = self.options.workers.iter();
-        let queues = workers.flat_map(|worker| binding_keys(worker.exchange, worker.range));
-        self.options.readiness.consumers_ended(queues);
+        let Self { options, .. } = self;
+        options.workers.iter().for_each(|&worker| options.readiness.consumers_ended(worker));
         self.metrics.queues_consumed.set(0);
     }
 }

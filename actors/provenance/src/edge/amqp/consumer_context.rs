@@ -65,7 +65,7 @@ impl ConsumerContext {
         loop {
             let consumed = self.readiness.consumed();
             self.metrics.queues_consumed.set(consumed as u64);
-            if self.readiness.missing().is_empty() {
+            if self.readiness.missing() == 0 {
                 reconnect.connected();
                 tokio::select! {
                     () = self.readiness.changed() => incomplete_since = Instant::now(),

@@ -34,7 +34,7 @@ use super::{
     topology::declare_worker,
 };
 use crate::{
-    messages::{MessageOutcome, Request},
+    messages::{Outcome, Request},
     method::Method,
     policy::{Worker, binding_key, methods},
     row::Rows,
@@ -82,11 +82,11 @@ struct UnackedMessage {
 /// Future of a delivery and its outcome. The outcome is None if the worker ended first.
 struct PendingOutcome {
     unacked: Option<UnackedMessage>,
-    reply: Pending<MessageOutcome>,
+    reply: Pending<Outcome>,
 }
 
 impl Future for PendingOutcome {
-    type Output = (UnackedMessage, Option<MessageOutcome>);
+    type Output = (UnackedMessage, Option<Outcome>);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let settled = ready!(self.reply.poll_unpin(cx)).ok();
@@ -120,7 +120,7 @@ impl WorkerChannel {
             let end = stream::once(std::future::ready((method, Err(ended))));
             deliveries.push(incoming.chain(end).boxed());
             tags.push(tag);
-            context.readiness.consumer_started(&queue);
+            context.readiness.consumer_started(method, worker.range);
         }
         let (unacked, delivery_tags) = (FuturesUnordered::new(), DeliveryTags::default());
         Ok(Self {
@@ -214,7 +214,7 @@ impl WorkerChannel {
         self.unacked.push(PendingOutcome { unacked: Some(unacked), reply: settled });
         if decoded.rows.is_empty() {
             // Without rows the worker is not involved. The receiver exists, so sending succeeds.
-            let _ = reply.send(MessageOutcome::default());
+            let _ = reply.send(Outcome::default());
         } else {
             context.metrics.rows.add(decoded.rows.len() as u64);
             self.held = Some(Request { rows: decoded.rows, reply });
@@ -234,7 +234,7 @@ impl WorkerChannel {
     /// permanently refused. If its worker ended first, it returns to the queue.
     async fn settle(
         &mut self,
-        first: (UnackedMessage, Option<MessageOutcome>),
+        first: (UnackedMessage, Option<Outcome>),
         context: &ConsumerContext,
     ) -> Result<(), AmqpError> {
         let _work = context.vitals.begin_work("settle");
@@ -259,7 +259,7 @@ impl WorkerChannel {
 
     async fn publish_dead_letters(
         &self,
-        done: &[(UnackedMessage, MessageOutcome)],
+        done: &[(UnackedMessage, Outcome)],
         context: &ConsumerContext,
     ) -> Result<(), AmqpError> {
         let letters = done.iter().flat_map(|(unacked, settled)| unacked.dead_letters(settled));
@@ -284,7 +284,7 @@ impl WorkerChannel {
 
     async fn acknowledge(
         &mut self,
-        done: &[(UnackedMessage, MessageOutcome)],
+        done: &[(UnackedMessage, Outcome)],
         context: &ConsumerContext,
     ) -> Result<(), AmqpError> {
         let tags: Vec<u64> = done.iter().map(|(unacked, _)| unacked.tag).collect();
@@ -303,7 +303,7 @@ impl WorkerChannel {
 
     async fn respond(
         &self,
-        done: &[(UnackedMessage, MessageOutcome)],
+        done: &[(UnackedMessage, Outcome)],
         context: &ConsumerContext,
     ) -> Result<(), AmqpError> {
         let responses =
@@ -315,7 +315,7 @@ impl WorkerChannel {
                 if let Some(id) = request.correlation_id() {
                     properties = properties.with_correlation_id(id.clone());
                 }
-                let body = wire::encode_ack(settled.stored.into());
+                let body = wire::encode_ack(settled.stored);
                 Some(async move {
                     let options = BasicPublishOptions::default();
                     let sent =
@@ -350,7 +350,7 @@ impl UnackedMessage {
     }
 
     /// Returns one dead letter for each reason of a refusal.
-    fn dead_letters(&self, settled: &MessageOutcome) -> Vec<RefusedItems> {
+    fn dead_letters(&self, settled: &Outcome) -> Vec<RefusedItems> {
         let letter = |body: Bytes, reason: &str| RefusedItems {
             body,
             reason: reason.to_owned(),

@@ -17,7 +17,7 @@ use crate::{
     listing::{End, Listing, Position},
     method::{Entity, Relation},
     row::{RelationRow, Sha1Git},
-    store::{QueryResult, StoreError},
+    store::{ListedRows, Page, StoreError},
 };
 
 /// Paths of a page may exceed this size by those of one row; MongoDB's paths have no limit of their
@@ -34,23 +34,20 @@ pub(super) async fn page(
     listing: Listing,
     after: Option<&Position>,
     limit: usize,
-) -> Result<QueryResult, StoreError> {
-    let (rows, next) = match listing {
-        Listing::Entities(entity) => entities(session, entity, after, limit).await?,
-        Listing::Locations => locations(session, after, limit).await?,
-        Listing::Relation(relation, end) => relations(session, relation, end, after, limit).await?,
-    };
-    Ok(QueryResult::Page { rows: Box::new(rows), next })
+) -> Result<Page, StoreError> {
+    match listing {
+        Listing::Entities(entity) => entities(session, entity, after, limit).await,
+        Listing::Locations => locations(session, after, limit).await,
+        Listing::Relation(relation, end) => relations(session, relation, end, after, limit).await,
+    }
 }
-
-type Rows = (QueryResult, Option<Position>);
 
 async fn entities(
     session: &Session,
     entity: Entity,
     after: Option<&Position>,
     limit: usize,
-) -> Result<Rows, StoreError> {
+) -> Result<Page, StoreError> {
     let filter = after.map_or_else(|| Ok(doc! {}), |after| Ok(doc! { "_id": { "$gt": id(&after.0)? } }))?;
     let (mut ids, mut last) = (BTreeSet::new(), None);
     session
@@ -61,7 +58,7 @@ async fn entities(
         })
         .await?;
     let next = last.filter(|_| ids.len() >= limit);
-    Ok((QueryResult::Ids(ids), next))
+    Ok(Page { rows: ListedRows::Ids(ids), next })
 }
 
 /// Rows of a page while it is read.
@@ -94,7 +91,7 @@ impl<R: Ord> PageRows<R> {
 }
 
 /// Returns paths, each once in this page: another page may have it again.
-async fn locations(session: &Session, after: Option<&Position>, limit: usize) -> Result<Rows, StoreError> {
+async fn locations(session: &Session, after: Option<&Position>, limit: usize) -> Result<Page, StoreError> {
     let mut page = PageRows::<Bytes>::new(limit);
     let (first, after) = match after.and_then(|after| Some((after, after.0.first()?))) {
         Some((after, first)) => (usize::from(*first), Some(after.0.slice(1..))),
@@ -124,7 +121,7 @@ async fn locations(session: &Session, after: Option<&Position>, limit: usize) ->
             break;
         }
     }
-    Ok((QueryResult::Paths(page.rows), page.next))
+    Ok(Page { rows: ListedRows::Paths(page.rows), next: page.next })
 }
 
 async fn relations(
@@ -133,7 +130,7 @@ async fn relations(
     end: Option<End>,
     after: Option<&Position>,
     limit: usize,
-) -> Result<Rows, StoreError> {
+) -> Result<Page, StoreError> {
     let name = field(relation);
     let mut filter = from_document(after.map(|after| &after.0[..]))?;
     let mut fields = doc! { "sha1": 1, name: 1 };
@@ -144,7 +141,7 @@ async fn relations(
         Some(End::Destination(id)) => {
             let found = keys(session, relation.destination(), &BTreeSet::from([id])).await?;
             let Some(key) = found.get(&id).copied() else {
-                return Ok((QueryResult::Relations(BTreeSet::new()), None));
+                return Ok(Page { rows: ListedRows::Relations(BTreeSet::new()), next: None });
             };
             if relation.has_path() {
                 let name = format!("{name}.{}", key.to_hex());
@@ -163,7 +160,7 @@ async fn relations(
             Ok(page.add(rows))
         })
         .await?;
-    Ok((resolved(session, relation, page.rows).await?, page.next))
+    Ok(Page { rows: resolved(session, relation, page.rows).await?, next: page.next })
 }
 
 /// Source, `_id` of the destination, path.
@@ -196,7 +193,7 @@ async fn resolved(
     session: &Session,
     relation: Relation,
     rows: BTreeSet<KeyedRow>,
-) -> Result<QueryResult, StoreError> {
+) -> Result<ListedRows, StoreError> {
     let mut ids: HashMap<ObjectId, Sha1Git> = HashMap::new();
     let keys = rows.iter().map(|(_, dst, _)| *dst);
     by_key(session, relation.destination(), keys, doc! { "sha1": 1 }, |found| {
@@ -206,7 +203,7 @@ async fn resolved(
     .await?;
     let rows = rows.into_iter();
     let rows = rows.filter_map(|(src, dst, path)| Some(RelationRow { src, dst: *ids.get(&dst)?, path }));
-    Ok(QueryResult::Relations(rows.collect()))
+    Ok(ListedRows::Relations(rows.collect()))
 }
 
 /// Returns the filter for the document of a position and those after it.

@@ -11,7 +11,11 @@ use tokio_postgres::{
     tls::NoTlsStream,
 };
 
-use super::limits::{Budget, ServerLimit};
+use super::{
+    error::{explain, unconnected},
+    limits::{Budget, ServerLimit},
+};
+use crate::store::StoreError;
 
 /// Default port.
 const PORT: u16 = 5_432;
@@ -58,22 +62,16 @@ impl<'a> Connector<'a> {
     }
 
     /// Connects to the next server; None after the last one.
-    pub(super) async fn next(&mut self) -> Option<Result<(Client, ServerConnection), Failure>> {
+    pub(super) async fn next(&mut self) -> Option<Result<(Client, ServerConnection), StoreError>> {
         let target = self.targets.next()?;
         let connected = async {
-            let stream = target.connect().await.map_err(Failure::Connect)?;
+            let stream = target.connect().await.map_err(|error| unconnected(&error))?;
             self.budget.renew();
             let stream = LimitedStream::new(stream, ServerLimit::new(self.budget.clone()));
-            self.config.connect_raw(stream, NoTls).await.map_err(Failure::Handshake)
+            self.config.connect_raw(stream, NoTls).await.map_err(|error| explain("connecting", &error))
         };
         Some(connected.await)
     }
-}
-
-/// Error of a connection attempt.
-pub(super) enum Failure {
-    Connect(io::Error),
-    Handshake(tokio_postgres::Error),
 }
 
 impl Target {

@@ -5,7 +5,7 @@ use std::{error::Error as _, io};
 use orchestrator_supervise::sanitize;
 use tokio_postgres::{
     Error,
-    error::{DbError, Severity, SqlState},
+    error::{DbError, SqlState},
 };
 
 use super::limits::Excess;
@@ -53,14 +53,6 @@ pub(super) fn reason(error: &Error) -> String {
 
 fn excess(error: &Error) -> Option<&Excess> {
     error.source()?.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref()
-}
-
-/// Returns true if the server ends the connection with this error.
-pub(super) fn is_fatal(error: &Error) -> bool {
-    match error.as_db_error() {
-        Some(db_error) => matches!(db_error.parsed_severity(), Some(Severity::Fatal | Severity::Panic)),
-        None => error.is_closed(),
-    }
 }
 
 /// Returns true for SQLSTATE classes about invalid values: data exceptions, violated constraints,

@@ -68,9 +68,10 @@ impl Budget {
     }
 }
 
-/// Position in a stream of messages.
-#[derive(Debug, Default)]
-pub(super) struct Follower {
+/// Limits of one connection, with the position in its stream of messages.
+#[derive(Debug)]
+pub(super) struct ServerLimit {
+    budget: Arc<Budget>,
     header: [u8; HEADER],
     /// Number of header bytes read.
     seen: usize,
@@ -78,12 +79,17 @@ pub(super) struct Follower {
     rest: usize,
 }
 
-impl Follower {
+impl ServerLimit {
+    /// Returns the limits of a connection that spends from `budget`.
+    pub(super) fn new(budget: Arc<Budget>) -> Self {
+        Self { budget, header: [0; HEADER], seen: 0, rest: 0 }
+    }
+
     /// Checks the next `bytes` of the stream.
     ///
     /// # Errors
     /// A header announces more than a limit allows. The rest of the stream is unusable.
-    pub(super) fn follow(&mut self, mut bytes: &[u8], budget: &Budget) -> Result<(), Excess> {
+    fn follow(&mut self, mut bytes: &[u8]) -> Result<(), Excess> {
         loop {
             let skipped = self.rest.min(bytes.len());
             self.rest -= skipped;
@@ -97,30 +103,16 @@ impl Follower {
             bytes = &bytes[more..];
             if self.seen == HEADER {
                 let [tag, length @ ..] = self.header;
-                self.rest = accept(tag, i32::from_be_bytes(length), budget)?;
+                self.rest = accept(tag, i32::from_be_bytes(length), &self.budget)?;
                 self.seen = 0;
             }
         }
     }
 }
 
-/// Limits of one connection.
-#[derive(Debug)]
-pub(super) struct ServerLimit {
-    follower: Follower,
-    budget: Arc<Budget>,
-}
-
-impl ServerLimit {
-    /// Returns the limits of a connection that spends from `budget`.
-    pub(super) fn new(budget: Arc<Budget>) -> Self {
-        Self { follower: Follower::default(), budget }
-    }
-}
-
 impl FrameLimit for ServerLimit {
     fn received(&mut self, bytes: &mut [u8]) -> Result<usize, orchestrator_edge::LimitError> {
-        self.follower.follow(bytes, &self.budget)?;
+        self.follow(bytes)?;
         Ok(bytes.len())
     }
 }

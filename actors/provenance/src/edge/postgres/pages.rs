@@ -14,7 +14,7 @@ use crate::{
     listing::{End, Listing, Position},
     method::Relation,
     row::{RelationRow, Sha1Git},
-    store::{QueryResult, StoreError},
+    store::{ListedRows, Page, StoreError},
 };
 
 const ACTION: &str = "reading a page of rows";
@@ -26,21 +26,21 @@ pub(super) async fn page(
     listing: Listing,
     after: Option<&Position>,
     limit: usize,
-) -> Result<QueryResult, StoreError> {
+) -> Result<Page, StoreError> {
     let (rows, next) = match listing {
         Listing::Entities(entity) => {
             let (ids, next) = column(session, entity.value(), "sha1", after, limit).await?;
             let ids = ids.iter().map(|row| get::<Sha1Git>(row, 0)).collect::<Result<_, _>>()?;
-            (QueryResult::Ids(ids), next)
+            (ListedRows::Ids(ids), next)
         }
         Listing::Locations => {
             let (paths, next) = column(session, "location", "path", after, limit).await?;
             let path = |row| get::<&[u8]>(row, 0).map(Bytes::copy_from_slice);
-            (QueryResult::Paths(paths.iter().map(path).collect::<Result<_, _>>()?), next)
+            (ListedRows::Paths(paths.iter().map(path).collect::<Result<_, _>>()?), next)
         }
         Listing::Relation(relation, end) => relations(session, flavor, relation, end, after, limit).await?,
     };
-    Ok(QueryResult::Page { rows: Box::new(rows), next })
+    Ok(Page { rows, next })
 }
 
 /// Returns rows with one column that has a unique index, and the end of the page.
@@ -70,7 +70,7 @@ async fn relations(
     end: Option<End>,
     after: Option<&Position>,
     limit: usize,
-) -> Result<(QueryResult, Option<Position>), StoreError> {
+) -> Result<(ListedRows, Option<Position>), StoreError> {
     let keys = relation_keys::varying(relation, end);
     let mut params: Params<'_> = vec![Box::new(rows_max(limit))];
     for key in relation_keys::decode(after, keys.len()) {
@@ -90,7 +90,7 @@ async fn relations(
     let last = found.last().filter(|_| found.len() >= limit);
     let last = last.map(|row| (0..keys.len()).map(|key| get(row, 3 + key)).collect()).transpose()?;
     let next = last.map(|keys: Vec<i64>| relation_keys::encode(&keys));
-    Ok((QueryResult::Relations(rows.into_iter().collect()), next))
+    Ok((ListedRows::Relations(rows.into_iter().collect()), next))
 }
 
 /// Returns the query with the parameters number of rows, one for each key, and the identifier of the

@@ -9,13 +9,13 @@ use tokio_postgres::{
 };
 
 use super::{
-    layout::{find_all, find_first, pairs},
+    layout::{find_all, find_first},
     session::{Params, Session},
 };
 use crate::{
     flavor::Flavor,
     method::{Entity, Relation},
-    row::{Date, RelationRow, RevisionData, Sha1Git},
+    row::{Date, RevisionData, Sha1Git},
     store::{Occurrence, Query, QueryResult, StoreError},
 };
 
@@ -34,12 +34,6 @@ pub(super) async fn answer(
             Ok((get(row, 0)?, RevisionData { date: get(row, 1)?, origin: get(row, 2)? }))
         })?),
         Query::Origins(_) => QueryResult::Urls(collect(&rows, pair::<String>)?),
-        Query::AllEntities(_) => QueryResult::Ids(collect(&rows, |row| get(row, 0))?),
-        Query::AllLocations => QueryResult::Paths(collect(&rows, |row| bytes(row, 0))?),
-        Query::Relations { .. } | Query::AllRelations(_) => QueryResult::Relations(collect(&rows, |row| {
-            let path = get::<Option<&[u8]>>(row, 2)?.map(Bytes::copy_from_slice);
-            Ok(RelationRow { src: get(row, 0)?, dst: get(row, 1)?, path })
-        })?),
         Query::FindFirst(_) | Query::FindAll { .. } => QueryResult::Occurrences(collect(&rows, occurrence)?),
         Query::Counts => QueryResult::Counts(collect::<_, BTreeMap<_, _>>(&rows, |row| {
             Ok((get(row, 0)?, get::<i64>(row, 1)?.unsigned_abs()))
@@ -69,16 +63,6 @@ fn sql_of(flavor: Flavor, query: &Query) -> (String, Params<'_>) {
             (sql + " WHERE e.date IS NOT NULL OR o.sha1 IS NOT NULL", params)
         }
         Query::Origins(ids) => among("SELECT e.sha1::bytea, e.url FROM origin e", ids),
-        Query::AllEntities(entity) => (format!("SELECT sha1::bytea FROM {}", entity.value()), Vec::new()),
-        Query::AllLocations => ("SELECT path::bytea FROM location".to_owned(), Vec::new()),
-        Query::Relations { relation, ids, reverse } => {
-            let end = if *reverse { "d" } else { "s" };
-            (
-                format!("{} WHERE {end}.sha1 = ANY ($1::bytea[])", rows_of(*relation, flavor)),
-                vec![Box::new(ids)],
-            )
-        }
-        Query::AllRelations(relation) => (rows_of(*relation, flavor), Vec::new()),
         Query::FindFirst(id) => (find_first(flavor), vec![Box::new(id)]),
         Query::FindAll { id, limit } => {
             let limit = limit.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
@@ -87,16 +71,6 @@ fn sql_of(flavor: Flavor, query: &Query) -> (String, Params<'_>) {
         Query::Counts => (counts(), Vec::new()),
         Query::Page { .. } => unreachable!("the store answers pages by other queries"),
     }
-}
-
-fn rows_of(relation: Relation, flavor: Flavor) -> String {
-    format!(
-        "SELECT s.sha1::bytea, d.sha1::bytea, l.path::bytea FROM {pairs} AS p JOIN {src} s ON s.id = p.src
-JOIN {dst} d ON d.id = p.dst LEFT JOIN location l ON l.id = p.loc",
-        pairs = pairs(relation, flavor),
-        src = relation.source().value(),
-        dst = relation.destination().value()
-    )
 }
 
 fn counts() -> String {
@@ -123,16 +97,12 @@ fn pair<T: FromSqlOwned>(row: &Row) -> Result<(Sha1Git, T), StoreError> {
     Ok((get(row, 0)?, get(row, 1)?))
 }
 
-fn bytes(row: &Row, column: usize) -> Result<Bytes, StoreError> {
-    get::<&[u8]>(row, column).map(Bytes::copy_from_slice)
-}
-
 fn occurrence(row: &Row) -> Result<Occurrence, StoreError> {
     Ok(Occurrence {
         content: get(row, 0)?,
         revision: get(row, 1)?,
         date: get(row, 2)?,
         origin: get(row, 3)?,
-        path: bytes(row, 4)?,
+        path: Bytes::copy_from_slice(get(row, 4)?),
     })
 }

@@ -17,8 +17,8 @@ use tokio_postgres::{
 
 use super::{
     address::Address,
-    connector::{Connector, Failure, ServerConnection},
-    error::{connection_error, explain, is_answer_too_long, is_fatal, reason, unconnected},
+    connector::{Connector, ServerConnection},
+    error::{connection_error, explain, is_answer_too_long, reason},
     limits::Budget,
 };
 use crate::store::StoreError;
@@ -49,7 +49,6 @@ pub(super) struct Session {
     client: Client,
     connection: PolledConnection,
     statements: HashMap<String, Statement>,
-    broken: bool,
 }
 
 /// Connection of the driver, polled while an answer is awaited.
@@ -80,16 +79,13 @@ impl Session {
         while let Some(connected) = connector.next().await {
             let (client, driver) = match connected {
                 Ok(connected) => connected,
-                Err(failure) => {
-                    failed = match failure {
-                        Failure::Connect(error) => unconnected(&error),
-                        Failure::Handshake(error) => explain("connecting", &error),
-                    };
+                Err(error) => {
+                    failed = error;
                     continue;
                 }
             };
             let connection = PolledConnection { driver: Some(driver), lost: None, budget: budget.clone() };
-            let mut session = Self { client, connection, statements: HashMap::new(), broken: false };
+            let mut session = Self { client, connection, statements: HashMap::new() };
             match session.set_up(address).await {
                 Ok(()) => return Ok(session),
                 Err(error) => failed = error,
@@ -117,10 +113,6 @@ impl Session {
             }
         }
         self.batch(ACTION, SESSION_SETTINGS).await
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.broken || self.connection.driver.is_none() || self.client.is_closed()
     }
 
     /// Runs statements without parameters.
@@ -189,7 +181,6 @@ impl Session {
     }
 
     fn failed(&mut self, action: &str, error: &Error) -> StoreError {
-        self.broken |= is_fatal(error);
         // Requests of a broken connection report only that it is closed.
         let failure = match &self.connection.lost {
             Some(lost) if error.is_closed() => connection_error(action, lost),

@@ -8,7 +8,7 @@ use crate::{
     listing::{End, Listing, Position},
     method::Relation,
     row::{RelationRow, Sha1Git},
-    store::QueryResult,
+    store::{ListedRows, Page},
 };
 
 /// Returns at most `limit` rows of `listing` after `after`.
@@ -17,20 +17,20 @@ pub(super) fn page(
     listing: Listing,
     after: Option<&Position>,
     limit: usize,
-) -> rusqlite::Result<QueryResult> {
+) -> rusqlite::Result<Page> {
     let (rows, next) = match listing {
         Listing::Entities(entity) => {
             let (ids, next) = column(conn, entity.value(), "sha1", after, limit, |row| row.get(0))?;
-            (QueryResult::Ids(ids.into_iter().map(Sha1Git).collect()), next)
+            (ListedRows::Ids(ids.into_iter().map(Sha1Git).collect()), next)
         }
         Listing::Locations => {
             let path = |row: &Row<'_>| row.get::<_, Vec<u8>>(0);
             let (paths, next) = column(conn, "location", "path", after, limit, path)?;
-            (QueryResult::Paths(paths.into_iter().map(Bytes::from).collect()), next)
+            (ListedRows::Paths(paths.into_iter().map(Bytes::from).collect()), next)
         }
         Listing::Relation(relation, end) => relations(conn, relation, end, after, limit)?,
     };
-    Ok(QueryResult::Page { rows: Box::new(rows), next })
+    Ok(Page { rows, next })
 }
 
 /// Returns values of a column with a unique index, and the end of the page.
@@ -59,7 +59,7 @@ fn relations(
     end: Option<End>,
     after: Option<&Position>,
     limit: usize,
-) -> rusqlite::Result<(QueryResult, Option<Position>)> {
+) -> rusqlite::Result<(ListedRows, Option<Position>)> {
     let keys = relation_keys::varying(relation, end);
     let id = match end {
         Some(End::Source(id) | End::Destination(id)) => Value::Blob(id.0.to_vec()),
@@ -79,7 +79,7 @@ fn relations(
         }
     }
     let next = (count >= limit).then(|| relation_keys::encode(&last));
-    Ok((QueryResult::Relations(rows.into_iter().collect()), next))
+    Ok((ListedRows::Relations(rows.into_iter().collect()), next))
 }
 
 /// Returns the query with the parameters identifier, number of rows, and one for each key.

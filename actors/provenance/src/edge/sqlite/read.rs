@@ -11,7 +11,7 @@ use rusqlite::{Connection, Params, Row, params};
 use super::pages;
 use crate::{
     method::{Entity, Relation},
-    row::{Date, RelationRow, RevisionData, Sha1Git},
+    row::{Date, RevisionData, Sha1Git},
     store::{Occurrence, Query, QueryResult},
 };
 
@@ -45,27 +45,14 @@ pub(super) fn answer(conn: &Connection, query: &Query) -> rusqlite::Result<Query
             let sql = format!("SELECT e.sha1, e.url FROM {}", wanted(Entity::Origin));
             collect(conn, &sql, [list(ids)], |row| Ok((id(row, 0)?, row.get(1)?))).map(QueryResult::Urls)
         }
-        Query::AllEntities(entity) => {
-            let sql = format!("SELECT sha1 FROM {}", entity.value());
-            collect(conn, &sql, [], |row| id(row, 0)).map(QueryResult::Ids)
-        }
-        Query::AllLocations => {
-            collect(conn, "SELECT path FROM location", [], |row| Ok(Bytes::from(row.get::<_, Vec<u8>>(0)?)))
-                .map(QueryResult::Paths)
-        }
-        Query::Relations { relation, ids, reverse } => {
-            let from = if *reverse { Start::Destinations } else { Start::Sources };
-            collect(conn, &relations(*relation, from), [list(ids)], relation_row).map(QueryResult::Relations)
-        }
-        Query::AllRelations(relation) => {
-            collect(conn, &relations(*relation, Start::Rows), [], relation_row).map(QueryResult::Relations)
-        }
         Query::FindFirst(content) => occurrences(conn, IN_REVISION, *content, Some(1)),
         Query::FindAll { id, limit } => {
             occurrences(conn, &format!("{IN_REVISION} UNION {THROUGH_DIRECTORY}"), *id, *limit)
         }
         Query::Counts => counts(conn),
-        Query::Page { listing, after, limit } => pages::page(conn, *listing, after.as_ref(), *limit),
+        Query::Page { listing, after, limit } => {
+            pages::page(conn, *listing, after.as_ref(), *limit).map(QueryResult::Page)
+        }
     }
 }
 
@@ -91,45 +78,6 @@ fn revisions(conn: &Connection, ids: &[Sha1Git]) -> rusqlite::Result<QueryResult
 /// Returns the table of `entity`, as `e`, restricted to the identifiers in the first parameter.
 fn wanted(entity: Entity) -> String {
     format!("json_each(?1) AS wanted CROSS JOIN {} AS e ON e.sha1 = unhex(wanted.value)", entity.value())
-}
-
-/// Start of a join over a relation.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Start {
-    /// The sources in the first parameter.
-    Sources,
-    /// The destinations in the first parameter.
-    Destinations,
-    /// All rows.
-    Rows,
-}
-
-fn relations(relation: Relation, start: Start) -> String {
-    let rows = relation.value();
-    let (src, dst) = (relation.source().value(), relation.destination().value());
-    let walk = match start {
-        Start::Sources => format!(
-            "json_each(?1) AS wanted CROSS JOIN {src} AS s ON s.sha1 = unhex(wanted.value)
-             CROSS JOIN {rows} AS r ON r.src = s.id CROSS JOIN {dst} AS d ON d.id = r.dst"
-        ),
-        Start::Destinations => format!(
-            "json_each(?1) AS wanted CROSS JOIN {dst} AS d ON d.sha1 = unhex(wanted.value)
-             CROSS JOIN {rows} AS r ON r.dst = d.id CROSS JOIN {src} AS s ON s.id = r.src"
-        ),
-        Start::Rows => {
-            format!("{rows} AS r CROSS JOIN {src} AS s ON s.id = r.src CROSS JOIN {dst} AS d ON d.id = r.dst")
-        }
-    };
-    if relation.has_path() {
-        format!("SELECT s.sha1, d.sha1, l.path FROM {walk} CROSS JOIN location AS l ON l.id = r.location")
-    } else {
-        format!("SELECT s.sha1, d.sha1, NULL FROM {walk}")
-    }
-}
-
-fn relation_row(row: &Row<'_>) -> rusqlite::Result<RelationRow> {
-    let path = row.get::<_, Option<Vec<u8>>>(2)?.map(Bytes::from);
-    Ok(RelationRow { src: id(row, 0)?, dst: id(row, 1)?, path })
 }
 
 fn occurrences(

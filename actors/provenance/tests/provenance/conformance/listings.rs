@@ -6,7 +6,7 @@ use orchestrator_provenance::{
     listing::{End, Listing},
     method::{Entity, Relation},
     row::{RelationRow, Sha1Git},
-    store::{Query, QueryResult, Store},
+    store::{ListedRows, Page, Query, QueryResult, Store},
 };
 
 use super::{Pair, content, revision};
@@ -49,10 +49,11 @@ async fn list<S: Store>(pair: &mut Pair<S>, listing: Listing, limit: usize) {
     let (mut rows, mut after) = (BTreeSet::new(), None);
     loop {
         let query = Query::Page { listing, after, limit };
-        let QueryResult::Page { rows: page, next } = pair.store.read(&query).await.expect("a page") else {
+        let QueryResult::Page(Page { rows: page, next }) = pair.store.read(&query).await.expect("a page")
+        else {
             panic!("a page was asked for");
         };
-        let page = texts(*page);
+        let page = texts(page);
         assert!(page.len() <= limit, "{}: {} rows of {limit} in {query:?}", pair.case, page.len());
         assert!(next.is_none() || !page.is_empty(), "{}: {query:?} makes no progress", pair.case);
         for row in page {
@@ -65,26 +66,35 @@ async fn list<S: Store>(pair: &mut Pair<S>, listing: Listing, limit: usize) {
             break;
         }
     }
-    let whole = match listing {
-        Listing::Entities(entity) => Query::AllEntities(entity),
-        Listing::Locations => Query::AllLocations,
-        Listing::Relation(relation, None) => Query::AllRelations(relation),
-        Listing::Relation(relation, Some(End::Source(id))) => {
-            Query::Relations { relation, ids: vec![id], reverse: false }
-        }
-        Listing::Relation(relation, Some(End::Destination(id))) => {
-            Query::Relations { relation, ids: vec![id], reverse: true }
-        }
-    };
-    assert_eq!(rows, texts(pair.model.read(&whole)), "{}: {listing:?}", pair.case);
+    assert_eq!(rows, texts(pair.model.listed(listing)), "{}: {listing:?}", pair.case);
 }
 
 /// Returns each row as a text, to compare rows of any kind.
-fn texts(rows: QueryResult) -> BTreeSet<String> {
+fn texts(rows: ListedRows) -> BTreeSet<String> {
     match rows {
-        QueryResult::Ids(ids) => ids.iter().map(Sha1Git::to_string).collect(),
-        QueryResult::Paths(paths) => paths.iter().map(|path| format!("{path:?}")).collect(),
-        QueryResult::Relations(rows) => rows.iter().map(|row: &RelationRow| format!("{row:?}")).collect(),
-        other => panic!("no rows of a listing: {other:?}"),
+        ListedRows::Ids(ids) => ids.iter().map(Sha1Git::to_string).collect(),
+        ListedRows::Paths(paths) => paths.iter().map(|path| format!("{path:?}")).collect(),
+        ListedRows::Relations(rows) => rows.iter().map(|row: &RelationRow| format!("{row:?}")).collect(),
+    }
+}
+
+/// Returns all rows of `listing`, the pages of which `read` answers.
+pub(crate) async fn listed(listing: Listing, mut read: impl AsyncFnMut(Query) -> QueryResult) -> ListedRows {
+    let (mut all, mut after) = (None, None);
+    loop {
+        let QueryResult::Page(page) = read(Query::Page { listing, after, limit: PAGE }).await else {
+            panic!("a page was asked for");
+        };
+        match (all.as_mut(), page.rows) {
+            (None, rows) => all = Some(rows),
+            (Some(ListedRows::Ids(all)), ListedRows::Ids(mut more)) => all.append(&mut more),
+            (Some(ListedRows::Paths(all)), ListedRows::Paths(mut more)) => all.append(&mut more),
+            (Some(ListedRows::Relations(all)), ListedRows::Relations(mut more)) => all.append(&mut more),
+            (Some(all), more) => panic!("{more:?} after {all:?}"),
+        }
+        after = page.next;
+        if after.is_none() {
+            return all.expect("a page");
+        }
     }
 }

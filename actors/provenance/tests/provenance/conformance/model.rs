@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use orchestrator_provenance::listing::{End, Listing};
 use orchestrator_provenance::method::{Entity, Relation};
 use orchestrator_provenance::row::{Date, RelationRow, RevisionData, Rows, Sha1Git};
-use orchestrator_provenance::store::{Occurrence, OmittedRows, Query, QueryResult};
+use orchestrator_provenance::store::{ListedRows, Occurrence, OmittedRows, Query, QueryResult};
 
 /// Permitted differences between stores.
 #[derive(Debug, Clone, Copy)]
@@ -186,19 +187,6 @@ impl Model {
             Query::Origins(ids) => QueryResult::Urls(
                 ids.iter().filter_map(|id| Some((*id, self.origins.get(id)?.clone()))).collect(),
             ),
-            Query::AllEntities(entity) => QueryResult::Ids(self.ids(*entity)),
-            Query::AllLocations if self.flavor.locations => {
-                QueryResult::Paths(self.locations.iter().map(|path| path.clone().into()).collect())
-            }
-            Query::AllLocations => {
-                let paths = self.relations.values().flatten().filter_map(|(_, _, path)| path.clone());
-                QueryResult::Paths(paths.map(Into::into).collect())
-            }
-            Query::Relations { relation, ids, reverse } => {
-                let ids: BTreeSet<_> = ids.iter().copied().collect();
-                self.rows(*relation, |src, dst| ids.contains(if *reverse { dst } else { src }))
-            }
-            Query::AllRelations(relation) => self.rows(*relation, |_, _| true),
             Query::FindFirst(id) => {
                 let mut found = self.sorted(self.direct(*id), *id);
                 found.truncate(1);
@@ -218,14 +206,33 @@ impl Model {
         }
     }
 
-    fn rows(&self, relation: Relation, keep: impl Fn(&Sha1Git, &Sha1Git) -> bool) -> QueryResult {
+    /// Returns all rows of `listing`.
+    pub(crate) fn listed(&self, listing: Listing) -> ListedRows {
+        match listing {
+            Listing::Entities(entity) => ListedRows::Ids(self.ids(entity)),
+            Listing::Locations if self.flavor.locations => {
+                ListedRows::Paths(self.locations.iter().map(|path| path.clone().into()).collect())
+            }
+            Listing::Locations => {
+                let paths = self.relations.values().flatten().filter_map(|(_, _, path)| path.clone());
+                ListedRows::Paths(paths.map(Into::into).collect())
+            }
+            Listing::Relation(relation, None) => self.rows(relation, |_, _| true),
+            Listing::Relation(relation, Some(End::Source(id))) => self.rows(relation, |src, _| *src == id),
+            Listing::Relation(relation, Some(End::Destination(id))) => {
+                self.rows(relation, |_, dst| *dst == id)
+            }
+        }
+    }
+
+    fn rows(&self, relation: Relation, keep: impl Fn(&Sha1Git, &Sha1Git) -> bool) -> ListedRows {
         let mut found = BTreeSet::new();
         for (src, dst, path) in &self.relations[&relation] {
             if keep(src, dst) {
                 found.insert(RelationRow { src: *src, dst: *dst, path: path.clone().map(Into::into) });
             }
         }
-        QueryResult::Relations(found)
+        ListedRows::Relations(found)
     }
 
     fn direct(&self, id: Sha1Git) -> BTreeSet<(Sha1Git, Vec<u8>)> {

@@ -5,13 +5,15 @@ use std::{collections::BTreeMap, time::Duration};
 
 use orchestrator_provenance::{
     ProvenanceHandle,
+    listing::Listing,
     messages::ReadRequest,
     method::{Entity, Relation},
     row::Sha1Git,
-    store::{Query, QueryResult},
+    store::{ListedRows, Query, QueryResult},
 };
 
 use super::expected::{Held, Id};
+use crate::conformance::listed;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum number of identifiers in a query.
@@ -24,11 +26,15 @@ async fn ask(handle: &ProvenanceHandle, query: Query) -> QueryResult {
     answer.expect("a reader").expect("an answer")
 }
 
+async fn list(handle: &ProvenanceHandle, listing: Listing) -> ListedRows {
+    listed(listing, async |query| ask(handle, query).await).await
+}
+
 /// Returns everything: all identifiers, and the data and relations of each.
 pub(crate) async fn everything(handle: &ProvenanceHandle) -> Held {
     let mut held = Held::default();
     for entity in Entity::ALL {
-        let QueryResult::Ids(ids) = ask(handle, Query::AllEntities(entity)).await else { panic!("ids") };
+        let ListedRows::Ids(ids) = list(handle, Listing::Entities(entity)).await else { panic!("ids") };
         let ids: Vec<Sha1Git> = ids.into_iter().collect();
         for asked in ids.chunks(ASKED) {
             let asked = asked.to_vec();
@@ -65,12 +71,11 @@ pub(crate) async fn everything(handle: &ProvenanceHandle) -> Held {
             assert_eq!(held.origins.len(), ids.len(), "each origin that is told of has a url");
         }
     }
-    let QueryResult::Paths(paths) = ask(handle, Query::AllLocations).await else { panic!("paths") };
+    let ListedRows::Paths(paths) = list(handle, Listing::Locations).await else { panic!("paths") };
     held.locations = paths.into_iter().map(|path| path.to_vec()).collect();
     for relation in Relation::ALL {
-        let QueryResult::Relations(rows) = ask(handle, Query::AllRelations(relation)).await else {
-            panic!("rows")
-        };
+        let listing = Listing::Relation(relation, None);
+        let ListedRows::Relations(rows) = list(handle, listing).await else { panic!("rows") };
         let triple = |row: orchestrator_provenance::row::RelationRow| {
             (row.src.0, row.dst.0, row.path.map(|path| path.to_vec()))
         };

@@ -3,12 +3,13 @@
 use mongodb::bson::doc;
 use orchestrator_harness::MongoDb;
 use orchestrator_provenance::edge::mongodb::MongoStore;
+use orchestrator_provenance::listing::Listing;
 use orchestrator_provenance::method::{Entity, Relation};
 use orchestrator_provenance::row::Rows;
-use orchestrator_provenance::store::{Query, QueryResult, Store, StoreError, StoreReader};
+use orchestrator_provenance::store::{ListedRows, Store, StoreError, StoreReader};
 
 use super::{collection, connect, documents_of};
-use crate::conformance::{bare_revisions, content, origin, revision, with_path};
+use crate::conformance::{bare_revisions, content, listed, origin, revision, with_path};
 
 #[tokio::test]
 async fn a_document_beyond_the_size_limit_is_refused() {
@@ -32,14 +33,9 @@ async fn a_document_beyond_the_size_limit_is_refused() {
         assert!(matches!(&refused, StoreError::Refused(_)), "{refused}");
     }
     store.write(&[row(0, b'c', 10)]).await.unwrap();
-    let asked = Query::Relations {
-        relation: Relation::ContentInRevision,
-        ids: vec![content(0), content(1), content(2)],
-        reverse: false,
-    };
-    let QueryResult::Relations(rows) = store.read(&asked).await.unwrap() else {
-        panic!("rows were asked for");
-    };
+    let listing = Listing::Relation(Relation::ContentInRevision, None);
+    let rows = listed(listing, async |query| store.read(&query).await.unwrap()).await;
+    let ListedRows::Relations(rows) = rows else { panic!("rows were asked for") };
     let lengths: Vec<usize> = rows.iter().map(|row| row.path.as_ref().unwrap().len()).collect();
     assert_eq!(lengths, [9 << 20, 10, 9 << 20, 9 << 20]);
 }
@@ -53,9 +49,8 @@ async fn many_rows_of_one_source_are_written_in_several_updates() {
     let relations = Rows::Relations(Relation::ContentInRevision, rows);
     let groups = [Rows::Contents(vec![(content(0), None)]), bare_revisions(0..1), relations];
     store.write(&groups).await.unwrap();
-    let QueryResult::Paths(found) = store.read(&Query::AllLocations).await.unwrap() else {
-        panic!("paths were asked for");
-    };
+    let found = listed(Listing::Locations, async |query| store.read(&query).await.unwrap()).await;
+    let ListedRows::Paths(found) = found else { panic!("paths were asked for") };
     assert_eq!(found.len(), paths.len());
 }
 
@@ -91,8 +86,9 @@ async fn a_foreign_unique_index_refuses_its_rows() {
     let refused = store.write(&[Rows::Origins(rows.clone())]).await.unwrap_err();
     assert!(matches!(&refused, StoreError::Refused(_)), "{refused}");
     store.write(&[Rows::Origins(rows[1..].to_vec())]).await.unwrap();
-    let found = store.read(&Query::AllEntities(Entity::Origin)).await.unwrap();
-    assert_eq!(found, QueryResult::Ids([origin(1), origin(3)].into()));
+    let listing = Listing::Entities(Entity::Origin);
+    let found = listed(listing, async |query| store.read(&query).await.unwrap()).await;
+    assert_eq!(found, ListedRows::Ids([origin(1), origin(3)].into()));
 }
 
 #[tokio::test]

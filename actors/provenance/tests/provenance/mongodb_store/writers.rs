@@ -2,11 +2,13 @@
 
 use futures_util::future::join_all;
 use orchestrator_harness::MongoDb;
+use orchestrator_provenance::listing::Listing;
 use orchestrator_provenance::method::Relation;
 use orchestrator_provenance::row::{Date, RelationRow, Rows, Sha1Git};
-use orchestrator_provenance::store::{OmittedRows, Query, QueryResult, Store, StoreReader};
+use orchestrator_provenance::store::{ListedRows, OmittedRows, Query, QueryResult, Store, StoreReader};
 
 use super::{connect, documents_of};
+use crate::conformance::listed;
 
 pub(crate) fn id(number: u32) -> Sha1Git {
     let mut id = [7; 20];
@@ -64,11 +66,9 @@ async fn concurrent_writers_lose_and_duplicate_nothing() {
         });
         assert_eq!(dates.get(&id(number)).copied(), of_number.min(), "content {number}");
     }
-    let QueryResult::Relations(rows) =
-        stores[0].read(&Query::AllRelations(Relation::ContentInDirectory)).await.unwrap()
-    else {
-        panic!("rows were asked for");
-    };
+    let listing = Listing::Relation(Relation::ContentInDirectory, None);
+    let rows = listed(listing, async |query| stores[0].read(&query).await.unwrap()).await;
+    let ListedRows::Relations(rows) = rows else { panic!("rows were asked for") };
     assert_eq!(rows.len() as u32, ROWS * (1 + WRITERS));
     for document in documents_of(&server, "p", "content").await {
         for (_, paths) in document.get_document("directory").unwrap() {

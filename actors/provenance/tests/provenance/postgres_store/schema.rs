@@ -3,12 +3,14 @@
 use orchestrator_harness::Postgres;
 use orchestrator_provenance::{
     edge::postgres::{Flavor, PostgresStore, init},
+    listing::Listing,
     method::Relation,
     row::{RelationRow, Rows},
     store::{Query, Store, StoreError, StoreReader},
 };
 
 use super::{connect, create_database, id, sample_rows};
+use crate::conformance::listed;
 
 #[tokio::test]
 async fn a_database_is_created_once_and_keeps_its_flavor() {
@@ -59,11 +61,14 @@ async fn the_original_functions_store_the_same_rows() {
             // are removed before the comparison.
             Postgres::shared().script(&dsn, &original_add_statements(*relation, rows));
         }
-        let questions = Relation::ALL.map(Query::AllRelations);
-        for query in questions.iter().chain(&[Query::FindAll { id: id(1), limit: None }]) {
-            let expected = ours.read(query).await.expect("an answer");
-            assert_eq!(theirs.read(query).await.expect("an answer"), expected, "{flavor} {query:?}");
+        for listing in Relation::ALL.map(|relation| Listing::Relation(relation, None)) {
+            let expected = listed(listing, async |query| ours.read(&query).await.expect("a page")).await;
+            let found = listed(listing, async |query| theirs.read(&query).await.expect("a page")).await;
+            assert_eq!(found, expected, "{flavor} {listing:?}");
         }
+        let occurrences = Query::FindAll { id: id(1), limit: None };
+        let expected = ours.read(&occurrences).await.expect("an answer");
+        assert_eq!(theirs.read(&occurrences).await.expect("an answer"), expected, "{flavor}");
         let count = |sql: &str| Postgres::shared().script(&dsn, &format!("SELECT count(*) FROM {sql}"));
         let get = "swh_provenance_relation_get('content_in_directory', 'content', 'directory', ";
         let (one, two) = (id(1), id(12));

@@ -7,9 +7,10 @@ use std::{
 };
 
 use orchestrator_provenance::edge::sqlite::{Options, SqliteReader, SqliteStore};
+use orchestrator_provenance::listing::Listing;
 use orchestrator_provenance::method::Entity;
 use orchestrator_provenance::row::Rows;
-use orchestrator_provenance::store::{Query, QueryResult, Store, StoreError, StoreReader};
+use orchestrator_provenance::store::{ListedRows, Page, Query, QueryResult, Store, StoreError, StoreReader};
 use rusqlite::Connection;
 
 use crate::conformance::{at, content};
@@ -21,8 +22,15 @@ fn rows(number: u8) -> [Rows; 1] {
     [Rows::Contents(vec![(content(number), at(i64::from(number)))])]
 }
 
+/// Returns the query for the contents, all in one page.
+fn contents() -> Query {
+    Query::Page { listing: Listing::Entities(Entity::Content), after: None, limit: 100 }
+}
+
 fn stored(found: Result<QueryResult, StoreError>) -> usize {
-    let Ok(QueryResult::Ids(ids)) = found else { panic!("no identifiers but {found:?}") };
+    let Ok(QueryResult::Page(Page { rows: ListedRows::Ids(ids), .. })) = found else {
+        panic!("no identifiers but {found:?}")
+    };
     ids.len()
 }
 
@@ -70,7 +78,7 @@ async fn a_file_has_one_owner() {
     store.write(&rows(1)).await.unwrap();
     drop(store);
     let mut store = SqliteStore::open_with(&path, Options::default()).unwrap();
-    assert_eq!(stored(store.read(&Query::AllEntities(Entity::Content)).await), 1);
+    assert_eq!(stored(store.read(&contents()).await), 1);
 }
 
 #[test]
@@ -137,7 +145,7 @@ async fn a_reader_on_another_thread_sees_what_was_written() {
     });
     for number in 1..20 {
         store.write(&rows(number)).await.unwrap();
-        ask.send(Query::AllEntities(Entity::Content)).unwrap();
+        ask.send(contents()).unwrap();
         assert_eq!(stored(answers.recv().unwrap()), usize::from(number));
     }
     drop(ask);

@@ -11,22 +11,22 @@ fn message(tag: u8, body: usize) -> Vec<u8> {
     bytes
 }
 
-fn budget() -> Budget {
-    let budget = Budget::default();
+fn budget() -> Arc<Budget> {
+    let budget = Arc::<Budget>::default();
     budget.renew();
     budget
 }
 
 /// Follows `bytes` in pieces that end at `cuts`.
-fn follow(bytes: &[u8], cuts: &[usize], budget: &Budget) -> Result<Follower, Excess> {
-    let mut follower = Follower::default();
+fn follow(bytes: &[u8], cuts: &[usize], budget: &Arc<Budget>) -> Result<ServerLimit, Excess> {
+    let mut limit = ServerLimit::new(budget.clone());
     let mut started = 0;
     for end in cuts.iter().copied().chain([bytes.len()]) {
         let end = end.clamp(started, bytes.len());
-        follower.follow(&bytes[started..end], budget)?;
+        limit.follow(&bytes[started..end])?;
         started = end;
     }
-    Ok(follower)
+    Ok(limit)
 }
 
 #[test]
@@ -49,18 +49,18 @@ fn an_invalid_length_is_refused_with_the_message_type() {
 fn answers_and_notices_are_limited_by_request() {
     let budget = budget();
     let row = message(b'D', ROW_MAX as usize - 4);
-    let mut follower = Follower::default();
+    let mut limit = ServerLimit::new(budget.clone());
     let fit = ANSWER_MAX / row.len() as u64;
     for _ in 0..fit {
-        follower.follow(&row, &budget).expect("within the answer");
+        limit.follow(&row).expect("within the answer");
     }
     let notice = message(b'N', 1_000);
-    follower.follow(&notice, &budget).expect("notices are counted by themselves");
-    assert_eq!(follower.follow(&row, &budget), Err(Excess::Answer));
+    limit.follow(&notice).expect("notices are counted by themselves");
+    assert_eq!(limit.follow(&row), Err(Excess::Answer));
     budget.renew();
-    let mut follower = Follower::default();
-    follower.follow(&row, &budget).expect("another request");
-    let flood = (0..2_000).try_for_each(|_| follower.follow(&notice, &budget));
+    let mut limit = ServerLimit::new(budget.clone());
+    limit.follow(&row).expect("another request");
+    let flood = (0..2_000).try_for_each(|_| limit.follow(&notice));
     assert_eq!(flood, Err(Excess::Unasked(b'N')));
 }
 
@@ -82,8 +82,8 @@ proptest! {
         if bad {
             prop_assert_eq!(outcome.err(), Some(Excess::Length { tag: b'D', length: i32::MIN, max: ROW_MAX }));
         } else {
-            let follower = outcome.expect("all are within the limits");
-            prop_assert_eq!((follower.seen, follower.rest), (0, 0));
+            let limit = outcome.expect("all are within the limits");
+            prop_assert_eq!((limit.seen, limit.rest), (0, 0));
         }
         let spent = ANSWER_MAX + UNASKED_MAX - budget.answer.load(Relaxed) - budget.unasked.load(Relaxed);
         prop_assert_eq!(spent, length as u64);
