@@ -38,7 +38,7 @@ pub(crate) struct TopArguments {
     /// Sort the rows by this column
     #[arg(long, value_enum, default_value_t = Sort::Path)]
     sort: Sort,
-    /// Show only children whose path, state or link contains this text
+    /// Show only children whose path, state or link contains this text; case does not matter
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
     /// Seconds between two refreshes, 0.1 to 3600

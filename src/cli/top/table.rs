@@ -61,8 +61,9 @@ impl Tables<'_> {
 
     fn show(&self, before: &TreeSnapshot, now: &TreeSnapshot) -> String {
         let mut rows = rows(before, now);
-        if let Some(text) = self.filter {
-            rows.retain(|row| [&row.path, &row.state, &row.link].iter().any(|cell| cell.contains(text)));
+        if let Some(text) = self.filter.map(str::to_lowercase) {
+            let matches = |cell: &&String| cell.to_lowercase().contains(&text);
+            rows.retain(|row| [&row.path, &row.state, &row.link].iter().any(matches));
         }
         rows.sort_by(|a, b| self.sort.compare(a, b));
         if self.format.json {
@@ -120,5 +121,9 @@ mod tests {
         let text = tables.show(&before, &now);
         assert!(text.lines().nth(2).unwrap().starts_with("o/a"), "{text}");
         assert!(!text.contains("o/b") && text.contains("40.0") && text.contains("2ms"), "{text}");
+        for ignoring_case in ["O/A", "RunnIng"] {
+            tables.filter = Some(ignoring_case);
+            assert!(tables.show(&before, &now).contains("o/a"), "{ignoring_case}");
+        }
     }
 }
