@@ -54,6 +54,8 @@ struct Tail<'a> {
     seen: u64,
     /// Number of the event after which to exit.
     until: Option<u64>,
+    /// True from a lost connection to the next bytes.
+    is_reconnecting: bool,
 }
 
 /// Prints events until the output is closed, or all past events with `--no-follow`.
@@ -72,16 +74,17 @@ pub(crate) async fn run(
         text: arguments.text.as_ref().map(|text| text.to_lowercase()),
         seen: tree.seq.saturating_sub(arguments.last),
         until: arguments.no_follow.then_some(tree.seq),
+        is_reconnecting: false,
     };
-    let mut is_reconnecting = false;
     while !tail.is_done() {
         let mut stream = EventStream::default();
         let route = format!("/v1/events?after={}", tail.seen);
         let ended = client
             .follow(&route, &mut |bytes| {
+                tail.is_reconnecting = false;
                 let events = stream
                     .take(bytes)
-                    .ok_or_else(|| client.unexpected_response("a line longer than 1 MiB".to_owned()))?;
+                    .ok_or_else(|| client.unexpected_response("an event longer than 1 MiB".to_owned()))?;
                 events.iter().try_for_each(|event| tail.show(event, client))?;
                 Ok(!tail.is_done())
             })
@@ -90,16 +93,14 @@ pub(crate) async fn run(
             Ok(()) if tail.is_done() => {}
             // The process may be restarting. The message appears once for each lost connection.
             Ok(()) | Err(CommandError::Unreachable { .. }) if !arguments.no_follow => {
-                if !std::mem::replace(&mut is_reconnecting, true) {
+                if !std::mem::replace(&mut tail.is_reconnecting, true) {
                     tail.note("connection lost, reconnecting")?;
                 }
                 tokio::time::sleep(RETRY).await;
-                continue;
             }
             Ok(()) => return Err(client.unexpected_response("the stream of events ended".to_owned())),
             Err(error) => return Err(error),
         }
-        is_reconnecting = false;
     }
     Ok(())
 }

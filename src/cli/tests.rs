@@ -209,6 +209,37 @@ fn an_unreachable_endpoint_differs_from_another_program() {
 }
 
 #[test]
+fn tail_reports_every_lost_connection() {
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", server.local_addr().expect("an address"));
+    let tree = with_tree(|socket| run_line(&format!("tree --json --socket {socket}"), &mut Vec::new()).1);
+    let answer = |status: &str, body: &str| {
+        format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    };
+    // Two streams of events that end, a connection without an answer, and a refusal, which ends the command.
+    let answers = [
+        answer("200 OK", &tree),
+        answer("200 OK", ": alive\n\n"),
+        String::new(),
+        answer("200 OK", ": alive\n\n"),
+        answer("503 Service Unavailable", r#"{"error":"unavailable","message":"x"}"#),
+    ];
+    let serving = std::thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = server.accept().expect("a client");
+            let _ = io::Read::read(&mut stream, &mut [0; 1024]);
+            stream.write_all(answer.as_bytes()).expect("a client that reads");
+        }
+    });
+    let (code, out) = run_line(&format!("tail --url {url}"), &mut Vec::new());
+    assert_eq!(
+        (code, out.as_str()),
+        (ExitCode::Refused, "-- connection lost, reconnecting --\n".repeat(2).as_str())
+    );
+    serving.join().expect("no panic");
+}
+
+#[test]
 fn a_closed_pipe_is_no_error() {
     let code = with_tree(|socket| {
         let line = CommandLine::try_parse_from(["tree", "--socket", socket]).expect("a line");
