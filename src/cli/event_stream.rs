@@ -1,7 +1,7 @@
 //! A parser for server-sent events (html.spec.whatwg.org, 9.2). No I/O.
 
-/// Longest line, in bytes. It bounds the memory if another program listens at the address.
-const LINE_MAX: usize = 1 << 20;
+/// Longest event, in bytes. It bounds the memory if another program listens at the address.
+const EVENT_MAX: usize = 1 << 20;
 
 /// One server-sent event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,15 +16,18 @@ pub(crate) struct ServerEvent {
 #[derive(Debug, Default)]
 pub(crate) struct EventStream {
     line: Vec<u8>,
+    /// Length of the lines of the current event, in bytes.
+    length: usize,
     kind: String,
     data: Vec<String>,
 }
 
 impl EventStream {
-    /// Parses the next bytes and returns the complete events, or `None` if a line is longer than 1 MiB.
+    /// Parses the next bytes and returns the complete events, or `None` if an event is longer than 1 MiB.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Option<Vec<ServerEvent>> {
         let mut events = Vec::new();
         for byte in bytes {
+            self.length += 1;
             match byte {
                 b'\n' => {
                     let line = std::mem::take(&mut self.line);
@@ -32,7 +35,7 @@ impl EventStream {
                 }
                 byte => self.line.push(*byte),
             }
-            if self.line.len() > LINE_MAX {
+            if self.length > EVENT_MAX {
                 return None;
             }
         }
@@ -41,6 +44,7 @@ impl EventStream {
 
     fn end_line(&mut self, line: &str) -> Option<ServerEvent> {
         if line.is_empty() {
+            self.length = 0;
             let kind = std::mem::take(&mut self.kind);
             let data = std::mem::take(&mut self.data);
             let kind = if kind.is_empty() { "message".to_owned() } else { kind };
@@ -80,7 +84,12 @@ mod tests {
     }
 
     #[test]
-    fn an_overlong_line_is_refused() {
-        assert_eq!(EventStream::default().take(&vec![b'x'; LINE_MAX + 1]), None);
+    fn an_overlong_event_is_refused() {
+        for piece in [b"x".as_slice(), b"data: x\n", b": x\n"] {
+            let bytes = piece.repeat(EVENT_MAX / piece.len() + 1);
+            assert_eq!(EventStream::default().take(&bytes), None);
+        }
+        let events = b"data: x\n\n".repeat(EVENT_MAX / 9 + 1);
+        assert!(EventStream::default().take(&events).is_some(), "many events are no long one");
     }
 }
