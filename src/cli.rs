@@ -16,13 +16,15 @@ mod why;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use orchestrator_admin::ascii::{Durations, render};
+use orchestrator_admin::ascii::render;
 use orchestrator_subsystem::{
     CommandError, ConfigArguments, Context, OutputFormat, Section,
     output::escape_lines,
     redaction::redact,
-    wire::{CommandArgs, CommandResponse, TreeSnapshot, actor_url, tree_url},
+    wire::{CommandArgs, CommandResponse, actor_url, crashes_url, tree_url, why_url},
 };
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 pub(crate) use self::target::Target;
 use self::{client::Client, exit_code::ExitCode, tail::TailArguments, top::TopArguments};
@@ -187,11 +189,19 @@ fn execute(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Res
 /// Runs a command that consists of one request, and formats the response.
 async fn request(command: &ClientCommand, client: &Client) -> Result<String, CommandError> {
     match command {
-        ClientCommand::Tree { path, format } => tree(path.as_deref(), *format, client).await,
-        ClientCommand::Why { path, format } => why::run(path.as_deref(), *format, client).await,
-        ClientCommand::Crashes { path, format } => crashes::run(path.as_deref(), *format, client).await,
+        ClientCommand::Tree { path, format } => {
+            show(client, &tree_url(path.as_deref()), "tree", *format, render).await
+        }
+        ClientCommand::Why { path, format } => {
+            show(client, &why_url(path.as_deref()), "causes", *format, why::render).await
+        }
+        ClientCommand::Crashes { path, format } => {
+            show(client, &crashes_url(path.as_deref()), "crash reports", *format, crashes::render).await
+        }
         ClientCommand::Open { format } => open::run(*format, client).await,
-        ClientCommand::Graph { path } => graph(path.as_deref(), client).await,
+        ClientCommand::Graph { path } => {
+            client.fetch(&tree_url(path.as_deref()), "tree").await.map(|tree| graph::dot(&tree))
+        }
         ClientCommand::Restart(args) => control("restart", args, client).await,
         ClientCommand::Stop(args) => control("stop", args, client).await,
         ClientCommand::Start(args) => control("start", args, client).await,
@@ -210,30 +220,33 @@ fn load(arguments: &ConfigArguments, only: &str) -> Result<Section, CommandError
     section.ok_or_else(|| CommandError::Config(format!("{only}: the configuration has no such section")))
 }
 
-async fn graph(path: Option<&str>, client: &Client) -> Result<String, CommandError> {
-    let answer = client.get(&tree_url(path)).await?;
-    let snapshot: TreeSnapshot = serde_json::from_value(answer)
-        .map_err(|error| client.unexpected_response(format!("invalid tree: {error}")))?;
-    Ok(graph::dot(&snapshot))
+/// Sends a GET request and formats the response, by `render` unless JSON is wanted; `name` names it in an error.
+async fn show<T: DeserializeOwned>(
+    client: &Client,
+    route: &str,
+    name: &str,
+    format: OutputFormat,
+    render: impl Fn(&T) -> String,
+) -> Result<String, CommandError> {
+    present(client, client.get(route).await?, name, format, render)
 }
 
-async fn tree(path: Option<&str>, format: OutputFormat, client: &Client) -> Result<String, CommandError> {
-    let answer = client.get(&tree_url(path)).await?;
+fn present<T: DeserializeOwned>(
+    client: &Client,
+    response: Value,
+    name: &str,
+    format: OutputFormat,
+    render: impl Fn(&T) -> String,
+) -> Result<String, CommandError> {
     if format.json {
-        return Ok(format.print(&answer));
+        return Ok(format.print(&response));
     }
-    let snapshot: TreeSnapshot = serde_json::from_value(answer)
-        .map_err(|error| client.unexpected_response(format!("invalid tree: {error}")))?;
-    Ok(render(&snapshot, Durations::Show))
+    client.read(response, name).map(|response| render(&response))
 }
 
 async fn control(verb: &str, args: &ActorCommand, client: &Client) -> Result<String, CommandError> {
     let body = CommandArgs { reason: args.reason.clone() };
     let response = client.post(&actor_url(&args.path, verb), &body).await?;
-    if args.format.json {
-        return Ok(args.format.print(&response));
-    }
-    let done: CommandResponse = serde_json::from_value(response)
-        .map_err(|error| client.unexpected_response(format!("invalid response: {error}")))?;
-    Ok(format!("{}: {} -> {}\n", done.path, done.before, done.after))
+    let change = |done: &CommandResponse| format!("{}: {} -> {}\n", done.path, done.before, done.after);
+    present(client, response, "response", args.format, change)
 }

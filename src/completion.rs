@@ -1,6 +1,6 @@
 //! The end of a run with finite work.
 
-use orchestrator_supervise::{Exit, Tree};
+use orchestrator_supervise::Tree;
 
 /// Waits until the child at `path` has exited normally; for ever if there is no such child. A child that an operator stopped has not
 /// exited: it may be started again.
@@ -9,7 +9,7 @@ pub(crate) async fn wait_for_normal_exit(tree: &Tree, path: Option<&str>) {
     let events = tree.event_log();
     let mut seen = events.newest();
     // The last exit is recorded before its event is published.
-    while vitals.last_exit().is_none_or(|last| last.exit != Exit::Normal) {
+    while vitals.last_exit().is_none_or(|last| last.kind != "normal") {
         events.wait_after(seen).await;
         seen = events.newest();
     }

@@ -204,7 +204,7 @@ impl Config {
         if let Some(Err(error)) = self.program.admin.as_ref().map(AdminConfig::check) {
             wrong.push(error.to_string());
         }
-        wrong.extend(self.sections.iter().flat_map(Section::check));
+        wrong.extend(self.sections.iter().flat_map(|section| section.check()));
         wrong
     }
 }

@@ -11,7 +11,7 @@ use orchestrator_subsystem::{
     wire::ErrorBody,
 };
 use orchestrator_supervise::sanitize;
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -48,6 +48,21 @@ impl Client {
         self.exchange(Method::GET, route, String::new(), READ_TIMEOUT).await
     }
 
+    /// Sends a GET request and reads the response as `T`; `name` names it in an error.
+    pub(crate) async fn fetch<T: DeserializeOwned>(
+        &self,
+        route: &str,
+        name: &str,
+    ) -> Result<T, CommandError> {
+        self.read(self.get(route).await?, name)
+    }
+
+    /// Reads a response as `T`; `name` names it in an error.
+    pub(crate) fn read<T: DeserializeOwned>(&self, response: Value, name: &str) -> Result<T, CommandError> {
+        let invalid = |error| self.unexpected_response(format!("invalid {name}: {error}"));
+        serde_json::from_value(response).map_err(invalid)
+    }
+
     /// Sends a command to a child or a console.
     pub(crate) async fn post(&self, route: &str, body: &impl Serialize) -> Result<Value, CommandError> {
         let body =
@@ -77,11 +92,7 @@ impl Client {
             Err(error @ HttpError::ConnectTimeout(_)) => return Err(self.unreachable(&error)),
             opened => opened.map_err(failed)?,
         };
-        let response = match connection.send(request).await {
-            // An endpoint that stops closes the connections that wait for it.
-            Err(error @ (HttpError::Unsent(_) | HttpError::Unanswered(_))) => return Ok(Some(error)),
-            response => response.map_err(failed)?,
-        };
+        let response = connection.send(request).await.map_err(failed)?;
         let (status, mut body) = (response.status(), response.into_body());
         if !status.is_success() {
             let body = connection.read_body(body, RESPONSE_LIMIT).await.map_err(failed)?;

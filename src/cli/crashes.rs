@@ -2,32 +2,20 @@
 
 use std::fmt::Write;
 
+use orchestrator_admin::timestamp::rfc3339;
 use orchestrator_subsystem::{
-    CommandError, OutputFormat, output,
-    wire::{CrashReport, Crashes, SampledMetric, Samples, crashes_url},
+    output,
+    wire::{CrashReport, Crashes, SampledMetric, Samples},
 };
 use orchestrator_supervise::without_root;
 
-use crate::cli::{client::Client, tail};
+use crate::cli::tail;
 
 /// Most metrics that are printed of one report; JSON has all.
 const METRICS_MAX: usize = 20;
 
-pub(super) async fn run(
-    path: Option<&str>,
-    form: OutputFormat,
-    client: &Client,
-) -> Result<String, CommandError> {
-    let answer = client.get(&crashes_url(path)).await?;
-    if form.json {
-        return Ok(form.print(&answer));
-    }
-    let crashes: Crashes = serde_json::from_value(answer)
-        .map_err(|error| client.unexpected_response(format!("invalid crash reports: {error}")))?;
-    Ok(render(&crashes))
-}
-
-fn render(crashes: &Crashes) -> String {
+/// Formats the reports.
+pub(super) fn render(crashes: &Crashes) -> String {
     if crashes.crashes.is_empty() {
         return "no child has crashed\n".to_owned();
     }
@@ -40,7 +28,7 @@ fn render(crashes: &Crashes) -> String {
 }
 
 fn render_report(report: &CrashReport) -> String {
-    let (at, path) = (tail::time(report.at_ms), without_root(&report.path));
+    let (at, path) = (rfc3339(report.at_ms), without_root(&report.path));
     let mut text = format!("{at}  {path}, incarnation {}\n", report.incarnation);
     let _ = writeln!(text, "  {}: {}", report.kind, report.message);
     if let Some(location) = &report.location {

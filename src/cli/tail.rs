@@ -4,6 +4,7 @@
 use std::{collections::BTreeSet, io::Write, time::Duration};
 
 use clap::Args;
+use orchestrator_admin::timestamp::rfc3339;
 use orchestrator_subsystem::{
     CommandError, output,
     wire::{Event, TreeSnapshot, tree_url},
@@ -64,8 +65,7 @@ pub(crate) async fn run(
     client: &Client,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
-    let tree: TreeSnapshot = serde_json::from_value(client.get(&tree_url(arguments.path.as_deref())).await?)
-        .map_err(|error| client.unexpected_response(format!("invalid tree: {error}")))?;
+    let tree: TreeSnapshot = client.fetch(&tree_url(arguments.path.as_deref()), "tree").await?;
     let mut tail = Tail {
         arguments,
         out,
@@ -160,13 +160,7 @@ impl Tail<'_> {
 
 /// Formats an event: `2026-11-21T02:33:35.332Z  orchestrator/queue/fetcher_watcher  started  incarnation=2`.
 fn line(event: &Event, value: &Value) -> String {
-    format!("{}  {}", time(event.at_ms), describe(&event.path, value))
-}
-
-/// Formats a time in milliseconds since 1970: `2026-11-21T02:33:35.332Z`.
-pub(super) fn time(at_ms: u64) -> String {
-    let at = i64::try_from(at_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-    at.map_or_else(String::new, |at| format!("{at:.3}"))
+    format!("{}  {}", rfc3339(event.at_ms), describe(&event.path, value))
 }
 
 /// Formats path, kind and fields of an event.

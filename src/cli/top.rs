@@ -27,7 +27,7 @@ use std::{
 use clap::Args;
 use orchestrator_subsystem::{CommandError, OutputFormat};
 
-use self::{listing::Listing, rows::Sort, table::Tables};
+use self::{listing::Listing, rows::Sort};
 use crate::cli::client::Client;
 
 /// Arguments of `orchestrator top`.
@@ -62,21 +62,12 @@ pub(crate) async fn run(
     client: &Client,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
-    let path = arguments.path.as_deref();
-    let interval = Duration::from_secs_f64(arguments.interval);
     if !arguments.once && !arguments.format.json && is_interactive() {
-        let filter = arguments.filter.clone().unwrap_or_default();
-        return full_screen::run(client, path, interval, Listing::new(arguments.sort, filter)).await;
+        let interval = Duration::from_secs_f64(arguments.interval);
+        let listing = Listing::new(arguments.sort, arguments.filter.clone().unwrap_or_default());
+        return full_screen::run(client, arguments.path.as_deref(), interval, listing).await;
     }
-    let tables = Tables {
-        path,
-        sort: arguments.sort,
-        filter: arguments.filter.as_deref(),
-        interval,
-        once: arguments.once,
-        format: arguments.format,
-    };
-    tables.print(client, out).await
+    arguments.print(client, out).await
 }
 
 /// Returns true if the process has a terminal that can show a full screen.

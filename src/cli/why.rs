@@ -2,30 +2,11 @@
 
 use std::fmt::Write;
 
-use orchestrator_subsystem::{
-    CommandError, OutputFormat,
-    wire::{SubsystemCauses, Why, why_url},
-};
+use orchestrator_subsystem::wire::{SubsystemCauses, Why};
 use orchestrator_supervise::without_root;
 
-use crate::cli::client::Client;
-
-pub(super) async fn run(
-    path: Option<&str>,
-    form: OutputFormat,
-    client: &Client,
-) -> Result<String, CommandError> {
-    let route = why_url(path);
-    let answer = client.get(&route).await?;
-    if form.json {
-        return Ok(form.print(&answer));
-    }
-    let why: Why = serde_json::from_value(answer)
-        .map_err(|error| client.unexpected_response(format!("unexpected answer to {route}: {error}")))?;
-    Ok(render(&why))
-}
-
-fn render(why: &Why) -> String {
+/// Formats the causes.
+pub(super) fn render(why: &Why) -> String {
     why.subsystems.iter().map(|branch| render_branch(branch, why.at_ms)).collect()
 }
 

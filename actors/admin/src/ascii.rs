@@ -1,31 +1,17 @@
 //! The tree as text, one line for each child, for the endpoint and the CLI. No I/O.
 
-use orchestrator_supervise::{
-    ExitSnapshot, LinkSnapshot, MailboxSnapshot, NodeSnapshot, NoteSnapshot, TreeSnapshot,
-};
+use orchestrator_supervise::{ExitSnapshot, LinkSnapshot, MailboxSnapshot, NodeSnapshot, TreeSnapshot};
 
 use orchestrator_subsystem::columns::align;
-
-/// Option to show durations such as ages and delays. Without them, texts of an unchanged tree are equal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durations {
-    /// Durations are shown.
-    Show,
-    /// Durations are left out.
-    Hide,
-}
 
 /// Right-aligned columns: incarnation, restarts, age.
 const RIGHT: [usize; 3] = [3, 4, 5];
 
 /// Formats the tree of a snapshot as a table.
-pub fn render(snapshot: &TreeSnapshot, durations: Durations) -> String {
+pub fn render(snapshot: &TreeSnapshot) -> String {
     let head = ["CHILD", "KIND", "STATE", "INC", "RESTARTS", "AGE", "MAILBOX", "LINK AND NOTES"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    if durations == Durations::Hide {
-        rows[0][5].clear();
-    }
-    let mut table = TreeTable { now_ms: snapshot.captured_at_ms, durations, rows };
+    let rows = vec![head.map(str::to_owned).to_vec()];
+    let mut table = TreeTable { now_ms: snapshot.captured_at_ms, rows };
     table.add(&snapshot.root, &snapshot.root.path, "");
     align(&table.rows, &RIGHT)
 }
@@ -45,7 +31,6 @@ pub fn format_duration(ms: u64) -> String {
 /// The rows of the table.
 struct TreeTable {
     now_ms: u64,
-    durations: Durations,
     rows: Vec<Vec<String>>,
 }
 
@@ -54,11 +39,7 @@ impl TreeTable {
     fn add(&mut self, node: &NodeSnapshot, name: &str, indent: &str) {
         let label = node.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
         let runs = matches!(node.state.as_str(), "running" | "paused");
-        let age = if runs && self.durations == Durations::Show {
-            self.since(node.started_ms)
-        } else {
-            String::new()
-        };
+        let age = if runs { self.since(node.started_ms) } else { String::new() };
         self.rows.push(vec![
             format!("{name}{label}"),
             node.kind.clone(),
@@ -80,15 +61,15 @@ impl TreeTable {
     fn notes(&self, node: &NodeSnapshot) -> String {
         let mut notes = Vec::new();
         if node.stuck {
-            notes.push(self.stuck(node));
+            notes.push(stuck(node));
         }
-        notes.extend(node.link.as_ref().map(|link| self.link(link)));
+        notes.extend(node.link.as_ref().map(link));
         let refused: u64 = node.mailboxes.iter().map(|mailbox| mailbox.refused).sum();
         if refused > 0 {
             notes.push(format!("{refused} refused"));
         }
         notes.extend(node.last_exit.as_ref().and_then(|exit| self.last_exit(exit)));
-        notes.extend(node.note.as_ref().map(|note| self.note(note)));
+        notes.extend(node.note.as_ref().map(|note| format!("{} ago: {}", self.since(note.at_ms), note.text)));
         // The state of a child that an operator paused by its console is "running".
         let paused = node.blocker.as_ref().filter(|blocker| blocker.kind == "paused");
         notes.extend(paused.map(|blocker| blocker.text.clone()));
@@ -98,52 +79,38 @@ impl TreeTable {
         notes.join("; ")
     }
 
-    fn stuck(&self, node: &NodeSnapshot) -> String {
-        match (&node.in_progress, self.durations) {
-            (Some(work), Durations::Show) => {
-                format!("stuck in {} for {}", work.name, format_duration(work.for_ms))
-            }
-            (Some(work), Durations::Hide) => format!("stuck in {}", work.name),
-            (None, _) if node.state == "stuck" => "stuck: it did not stop".to_owned(),
-            (None, _) => format!("stuck: arbiter {} is blocked", node.arbiter.as_deref().unwrap_or("?")),
-        }
-    }
-
-    fn link(&self, link: &LinkSnapshot) -> String {
-        let mut text = format!("{} {}", link.kind, link.state);
-        if let Some(reason) = &link.reason {
-            text.push_str(&format!(": {reason}"));
-        }
-        if let Some(attempts) = link.attempts.filter(|attempts| *attempts > 0) {
-            text.push_str(&format!(" (try {attempts})"));
-        }
-        if let (Some(ms), Durations::Show) = (link.retry_in_ms, self.durations) {
-            text.push_str(&format!(" (again in {})", format_duration(ms)));
-        }
-        text
-    }
-
     fn last_exit(&self, exit: &ExitSnapshot) -> Option<String> {
         if matches!(exit.kind.as_str(), "normal" | "shutdown") {
             return None;
         }
-        let ago = match self.durations {
-            Durations::Show => format!(" {} ago", self.since(exit.at_ms)),
-            Durations::Hide => String::new(),
-        };
         let message = exit.in_progress.as_ref().map(|name| format!(" in {name}")).unwrap_or_default();
-        Some(format!("last exit{ago}{message}: {}", exit.reason))
-    }
-
-    fn note(&self, note: &NoteSnapshot) -> String {
-        match self.durations {
-            Durations::Show => format!("{} ago: {}", self.since(note.at_ms), note.text),
-            Durations::Hide => note.text.clone(),
-        }
+        Some(format!("last exit {} ago{message}: {}", self.since(exit.at_ms), exit.reason))
     }
 
     fn since(&self, ms: u64) -> String {
         format_duration(self.now_ms.saturating_sub(ms))
+    }
+}
+
+fn link(link: &LinkSnapshot) -> String {
+    let mut text = format!("{} {}", link.kind, link.state);
+    if let Some(reason) = &link.reason {
+        text.push_str(&format!(": {reason}"));
+    }
+    if let Some(attempts) = link.attempts.filter(|attempts| *attempts > 0) {
+        text.push_str(&format!(" (try {attempts})"));
+    }
+    if let Some(ms) = link.retry_in_ms {
+        text.push_str(&format!(" (again in {})", format_duration(ms)));
+    }
+    text
+}
+
+fn stuck(node: &NodeSnapshot) -> String {
+    match &node.in_progress {
+        Some(work) => format!("stuck in {} for {}", work.name, format_duration(work.for_ms)),
+        None if node.state == "stuck" => "stuck: it did not stop".to_owned(),
+        None => format!("stuck: arbiter {} is blocked", node.arbiter.as_deref().unwrap_or("?")),
     }
 }
 

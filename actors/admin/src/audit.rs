@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use orchestrator_supervise::{escape_json, sanitize_to};
+use orchestrator_supervise::{escape_json, now_ms, sanitize_to};
 use rustix::{
     fs::{FallocateFlags, OFlags, fallocate},
     io::Errno,
@@ -18,7 +18,7 @@ use rustix::{
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::timestamp;
+use crate::timestamp::rfc3339;
 
 /// Outcome of an executed command.
 pub(crate) const DONE: &str = "ok";
@@ -122,7 +122,7 @@ pub(crate) fn bounded(args: &Value) -> Value {
 
 /// Returns the current time in the format of the log.
 pub(crate) fn now() -> String {
-    timestamp::rfc3339(std::time::SystemTime::now())
+    rfc3339(now_ms())
 }
 
 fn open(path: &Path) -> io::Result<File> {

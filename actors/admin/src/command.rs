@@ -1,4 +1,4 @@
-//! `POST /v1/actors/{path}/{verb}`: commands to children.
+//! `POST /v1/actors/{path}/{verb}` and `POST /v1/consoles/{path}/{verb}`: commands to children, and those that a child defines.
 
 use std::sync::Arc;
 
@@ -7,9 +7,7 @@ use actix_web::{
     web::{Data, Path, Payload, ReqData},
 };
 
-use crate::{
-    api_error::ApiError, body, command_executor::Execution, handler_context::HandlerContext, role::Caller,
-};
+use crate::{api_error::ApiError, body, handler_context::HandlerContext, role::Caller};
 
 pub(crate) async fn command(
     context: Data<HandlerContext>,
@@ -19,8 +17,17 @@ pub(crate) async fn command(
 ) -> Result<HttpResponse, ApiError> {
     let (path, verb) = target.into_inner();
     let args = body::read(payload, r#"{"reason": "disk was full"}"#);
-    Ok(match context.executor().command(&caller, &path, &verb, args).await? {
-        Execution::Completed(answer) => HttpResponse::Ok().json(answer),
-        Execution::Accepted(answer) => HttpResponse::Accepted().json(answer),
-    })
+    let (status, answer) = context.execute_command(&caller, &path, &verb, args).await?;
+    Ok(HttpResponse::build(status).json(answer))
+}
+
+pub(crate) async fn console(
+    context: Data<HandlerContext>,
+    caller: ReqData<Arc<Caller>>,
+    target: Path<(String, String)>,
+    payload: Payload,
+) -> Result<HttpResponse, ApiError> {
+    let (path, verb) = target.into_inner();
+    let args = body::read(payload, r#"{"n": 10}"#);
+    Ok(HttpResponse::Ok().json(context.ask_console(&caller, &path, &verb, args).await?))
 }

@@ -1,54 +1,29 @@
 //! The execution of commands, to children and to consoles. Every command is authorised, executed and recorded in the audit log. A command
 //! that cannot be recorded is refused. A console's verb that changes nothing is recorded only if its caller is refused.
 
-use std::collections::BTreeMap;
-
-use orchestrator_supervise::{
-    Command, ConsoleRequest, Origin, State, StopToken, Tree, is_in_branch, sanitize,
-};
-use parking_lot::Mutex;
+use actix_web::http::StatusCode;
+use orchestrator_supervise::{Command, ConsoleRequest, Origin, State, is_in_branch, sanitize};
 use serde_json::Value;
 
 use crate::{
     admin_metrics::AdminMetrics,
     api_error::ApiError,
-    audit::{self, Audit, Record, ReservedLine},
+    audit::{self, Record, ReservedLine},
+    handler_context::HandlerContext,
     role::{Caller, Role},
 };
 use orchestrator_subsystem::wire::{CommandArgs, CommandResponse, ErrorKind, REASON_LIMIT};
 
-/// Executor of the commands to one incarnation of the endpoint.
-#[derive(Debug)]
-pub(crate) struct CommandExecutor<'a> {
-    pub(crate) tree: &'a Tree,
-    pub(crate) audit: &'a Audit,
-    pub(crate) metrics: &'a AdminMetrics,
-    /// Operator and reason of each console's `pause` that was not resumed, by path.
-    pub(crate) console_pauses: &'a Mutex<BTreeMap<String, String>>,
-    /// The endpoint's own path.
-    pub(crate) own_path: &'a str,
-    /// Cancelled when the endpoint has to stop.
-    pub(crate) stop: &'a StopToken,
-}
-
-/// Result of a command.
-#[derive(Debug)]
-pub(crate) enum Execution {
-    /// The child has its new state.
-    Completed(CommandResponse),
-    /// The command was accepted, but stops the endpoint before the child has its new state.
-    Accepted(CommandResponse),
-}
-
-impl CommandExecutor<'_> {
-    /// Executes a command to a child. `args` are read only if the caller is authorised.
-    pub(crate) async fn command(
+impl HandlerContext {
+    /// Executes a command to a child. `args` are read only if the caller is authorised. The status is 202 if the command stops the
+    /// endpoint before the child has its new state.
+    pub(crate) async fn execute_command(
         &self,
         caller: &Caller,
         path: &str,
         verb: &str,
         args: impl Future<Output = Result<CommandArgs, ApiError>>,
-    ) -> Result<Execution, ApiError> {
+    ) -> Result<(StatusCode, CommandResponse), ApiError> {
         // The tree reports an unknown path.
         let path = self.tree.resolve(path).unwrap_or_else(|| path.to_owned());
         let mut entry = self.authorise(caller, &path, verb, false)?;
@@ -57,7 +32,7 @@ impl CommandExecutor<'_> {
     }
 
     /// Executes a command of a child's console. `args` are read only if the caller is authorised.
-    pub(crate) async fn console(
+    pub(crate) async fn ask_console(
         &self,
         caller: &Caller,
         path: &str,
@@ -75,7 +50,7 @@ impl CommandExecutor<'_> {
     /// `reads` writes no line.
     fn authorise(&self, caller: &Caller, path: &str, verb: &str, reads: bool) -> Result<Entry<'_>, ApiError> {
         let is_permitted = caller.role >= Role::Operator;
-        let line = if reads && is_permitted { Ok(None) } else { self.audit.reserve().map(Some) };
+        let line = if reads && is_permitted { Ok(None) } else { self.state.audit.reserve().map(Some) };
         let record = Record {
             at: audit::now(),
             who: caller.who.clone(),
@@ -97,12 +72,12 @@ impl CommandExecutor<'_> {
             let refused = Err(ApiError::new(ErrorKind::Forbidden, message));
             // A refusal that cannot be recorded is returned all the same.
             return match line {
-                Ok(line) => Entry { record, line, metrics: self.metrics }.close(refused),
+                Ok(line) => Entry { record, line, metrics: &self.metrics }.close(refused),
                 Err(_) => refused,
             };
         }
         match line {
-            Ok(line) => Ok(Entry { record, line, metrics: self.metrics }),
+            Ok(line) => Ok(Entry { record, line, metrics: &self.metrics }),
             Err(problem) => {
                 self.metrics.unaudited.add(1);
                 tracing::error!(problem, "command refused");
@@ -118,7 +93,7 @@ impl CommandExecutor<'_> {
         path: &str,
         verb: &str,
         args: impl Future<Output = Result<CommandArgs, ApiError>>,
-    ) -> Result<Execution, ApiError> {
+    ) -> Result<(StatusCode, CommandResponse), ApiError> {
         let verb = Command::parse(verb).ok_or_else(|| unknown(verb))?;
         let args = args.await?;
         if args.reason.len() > REASON_LIMIT {
@@ -142,21 +117,20 @@ impl CommandExecutor<'_> {
             before: name(before),
             after: name(after),
         };
-        let execution = tokio::select! {
+        let (status, done) = tokio::select! {
             biased;
             outcome = self.tree.command(path, verb, &origin) => match outcome {
-                Ok(done) => Execution::Completed(answer(Some(done.before), Some(done.after))),
+                Ok(done) => (StatusCode::OK, answer(Some(done.before), Some(done.after))),
                 Err(error) => {
                     entry.record.after = state().map(|state| state.name().to_owned());
                     return Err(error.into());
                 }
             },
             // The endpoint stops now, so it responds before the command ends.
-            () = self.stop.cancelled() => Execution::Accepted(answer(before, state())),
+            () = self.stop.cancelled() => (StatusCode::ACCEPTED, answer(before, state())),
         };
-        let (Execution::Completed(done) | Execution::Accepted(done)) = &execution;
         entry.record.after = Some(done.after.clone());
-        Ok(execution)
+        Ok((status, done))
     }
 
     async fn execute_console(
@@ -184,7 +158,7 @@ impl CommandExecutor<'_> {
 
     /// Records who paused a child by its console, which gives no event.
     fn record_pause(&self, record: &Record) {
-        let mut pauses = self.console_pauses.lock();
+        let mut pauses = self.state.console_pauses.lock();
         match record.verb.as_str() {
             "pause" => {
                 let reason = if record.reason.is_empty() { "no reason given" } else { &record.reason };
@@ -197,7 +171,7 @@ impl CommandExecutor<'_> {
 
     /// Returns true if the child at `path` is the endpoint or a supervisor above it.
     fn includes_endpoint(&self, path: &str) -> bool {
-        is_in_branch(self.own_path, path)
+        is_in_branch(&self.own_path, path)
     }
 }
 

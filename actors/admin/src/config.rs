@@ -83,15 +83,15 @@ impl AdminConfig {
     }
 
     pub(crate) fn tokens_path(&self) -> Option<&Path> {
-        Some(self.tokens_file.as_path()).filter(|path| !path.as_os_str().is_empty())
+        given(&self.tokens_file)
     }
 
     pub(crate) fn audit_path(&self) -> Option<&Path> {
-        Some(self.audit_file.as_path()).filter(|path| !path.as_os_str().is_empty())
+        given(&self.audit_file)
     }
 
     pub(crate) fn history_path(&self) -> Option<&Path> {
-        Some(self.history_file.as_path()).filter(|path| !path.as_os_str().is_empty())
+        given(&self.history_file)
     }
 
     fn address(&self, listen: &str) -> Result<SocketAddr, AdminError> {
@@ -118,6 +118,11 @@ impl Default for AdminConfig {
             max_event_clients: 16,
         }
     }
+}
+
+/// Returns a path unless it is "".
+fn given(path: &Path) -> Option<&Path> {
+    Some(path).filter(|path| !path.as_os_str().is_empty())
 }
 
 /// Returns true for a valid host name without a port.

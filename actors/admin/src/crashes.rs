@@ -26,31 +26,18 @@ struct Args {
     limit: Option<usize>,
 }
 
-pub(crate) async fn whole(
+/// Returns the reports of all children, or of the branch at a path.
+pub(crate) async fn crashes(
     context: Data<HandlerContext>,
+    path: Option<Path<String>>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    answer(&context, "", &request).await
-}
-
-pub(crate) async fn part(
-    context: Data<HandlerContext>,
-    path: Path<String>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    answer(&context, &path, &request).await
-}
-
-async fn answer(
-    context: &HandlerContext,
-    path: &str,
-    request: &HttpRequest,
-) -> Result<HttpResponse, ApiError> {
+    let path = path.map(Path::into_inner).unwrap_or_default();
     let args = Query::<Args>::from_query(request.query_string()).map_err(|error| {
         ApiError::new(ErrorKind::BadRequest, format!("{error}: the query may have limit=NUMBER"))
     })?;
     let limit = args.limit.unwrap_or(usize::MAX);
-    let path = context.tree.resolve(path).ok_or_else(|| CommandError::NotFound(path.to_owned()))?;
+    let path = context.tree.resolve(&path).ok_or(CommandError::NotFound(path))?;
     let log = context.tree.crash_log().clone();
     add_samples(&log, &context.state.history);
     // The worker of each socket has one thread for this.

@@ -11,8 +11,8 @@ use orchestrator_supervise::{StopToken, Tree};
 use tokio::time::timeout;
 
 use crate::{
-    admin_metrics::AdminMetrics, api_error::ApiError, command_executor::CommandExecutor,
-    connection_slots::ConnectionSlots, endpoint_state::EndpointState,
+    admin_metrics::AdminMetrics, api_error::ApiError, connection_slots::ConnectionSlots,
+    endpoint_state::EndpointState,
 };
 
 /// Delay of the response if no slot is free. With the maximum number of connections, it limits such responses to a few hundred a second.
@@ -52,17 +52,5 @@ impl HandlerContext {
         let mut answer = ApiError::new(ErrorKind::Unavailable, message).error_response();
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
         answer
-    }
-
-    /// Returns the executor of all commands.
-    pub(crate) fn executor(&self) -> CommandExecutor<'_> {
-        CommandExecutor {
-            tree: &self.tree,
-            audit: &self.state.audit,
-            console_pauses: &self.state.console_pauses,
-            metrics: &self.metrics,
-            own_path: &self.own_path,
-            stop: &self.stop,
-        }
     }
 }

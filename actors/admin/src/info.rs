@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 
 use crate::{
     connection_limit::connections_max, handler_context::HandlerContext, history, process::ProcessUsage,
-    role::Caller, timestamp,
+    role::Caller, timestamp::rfc3339,
 };
 use orchestrator_subsystem::wire::BODY_LIMIT;
+use orchestrator_supervise::now_ms;
 
 pub(crate) async fn info(context: Data<HandlerContext>, caller: ReqData<Arc<Caller>>) -> HttpResponse {
     let (program_info, process) = (&context.state.program_info, ProcessUsage::read());
@@ -24,7 +25,7 @@ pub(crate) async fn info(context: Data<HandlerContext>, caller: ReqData<Arc<Call
         "pid": std::process::id(),
         "started_at_ms": context.started_ms(),
         "uptime_ms": uptime_ms,
-        "now": timestamp::rfc3339(std::time::SystemTime::now()),
+        "now": rfc3339(now_ms()),
         "features": program_info.features,
         "subsystems": program_info.subsystems,
         "process": {

@@ -4,9 +4,10 @@
 //! child of the tree with an arbiter of its own. It reads only [`Vitals`](orchestrator_supervise::Vitals), so that a stuck child cannot
 //! hide the tree, and it knows no subsystem.
 //!
-//! `router.rs` begins with the table of routes. The CLI shares [`ascii`] and the JSON types in `orchestrator_subsystem::wire`.
+//! `router.rs` begins with the table of routes. The CLI shares [`ascii`], [`timestamp`] and the JSON types in `orchestrator_subsystem::wire`.
 
 pub mod ascii;
+pub mod timestamp;
 
 mod accept_header;
 mod admin_metrics;
@@ -19,7 +20,6 @@ mod command_executor;
 mod config;
 mod connection_limit;
 mod connection_slots;
-mod console;
 mod crashes;
 mod endpoint;
 mod endpoint_state;
@@ -47,7 +47,6 @@ mod role;
 mod router;
 mod sampler;
 mod server;
-mod timestamp;
 mod token_file;
 mod tokens;
 mod tree_view;

@@ -131,8 +131,8 @@ fn mailbox(out: &mut Exposition, node: &NodeSnapshot, mailbox: &MailboxSnapshot)
 fn histograms(out: &mut Exposition, tree: &Tree, node: &NodeSnapshot) {
     let Some(vitals) = tree.vitals(&node.path) else { return };
     for timing in vitals.timings() {
-        let name = timing_name(&node.path, timing.name());
-        out.histogram(&name, timing.help(), &[("path", &node.path), timing.label()], timing.histogram());
+        let name = timing_name(&node.path, timing.name);
+        out.histogram(&name, timing.help, &[("path", &node.path), timing.label], &timing.histogram);
     }
     for (mailbox, gauge) in vitals.mailboxes() {
         for stats in gauge.message_stats() {

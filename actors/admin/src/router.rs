@@ -38,9 +38,16 @@ use actix_web::{
 use orchestrator_supervise::sanitize;
 
 use crate::{
-    api_error::ApiError, authentication, command::command, console::console, crashes, events::events,
-    export::export, handler_context::HandlerContext, health, history_view, info, metrics::metrics, openapi,
-    page, tree_view, why,
+    api_error::ApiError,
+    authentication,
+    command::{command, console},
+    crashes,
+    events::events,
+    export::export,
+    handler_context::HandlerContext,
+    health, history_view, info,
+    metrics::metrics,
+    openapi, page, tree_view, why,
 };
 use orchestrator_subsystem::wire::ErrorKind;
 
@@ -62,14 +69,14 @@ const GET_OR_HEAD: &str = "GET, HEAD";
 pub(crate) const ROUTES: &[RouteEntry] = &[
     RouteEntry { pattern: "/", methods: GET, handler: || web::to(page::index) },
     RouteEntry { pattern: "/ui/{file}", methods: GET, handler: || web::to(page::file) },
-    RouteEntry { pattern: "/v1/tree", methods: GET, handler: || web::to(tree_view::whole) },
-    RouteEntry { pattern: "/v1/tree/{path:.*}", methods: GET, handler: || web::to(tree_view::part) },
+    RouteEntry { pattern: "/v1/tree", methods: GET, handler: || web::to(tree_view::tree) },
+    RouteEntry { pattern: "/v1/tree/{path:.*}", methods: GET, handler: || web::to(tree_view::tree) },
     RouteEntry { pattern: "/v1/events", methods: GET, handler: || web::to(events) },
     RouteEntry { pattern: "/v1/history", methods: GET, handler: || web::to(history_view::history) },
-    RouteEntry { pattern: "/v1/why", methods: GET, handler: || web::to(why::whole) },
-    RouteEntry { pattern: "/v1/why/{path:.+}", methods: GET, handler: || web::to(why::part) },
-    RouteEntry { pattern: "/v1/crashes", methods: GET, handler: || web::to(crashes::whole) },
-    RouteEntry { pattern: "/v1/crashes/{path:.+}", methods: GET, handler: || web::to(crashes::part) },
+    RouteEntry { pattern: "/v1/why", methods: GET, handler: || web::to(why::why) },
+    RouteEntry { pattern: "/v1/why/{path:.+}", methods: GET, handler: || web::to(why::why) },
+    RouteEntry { pattern: "/v1/crashes", methods: GET, handler: || web::to(crashes::crashes) },
+    RouteEntry { pattern: "/v1/crashes/{path:.+}", methods: GET, handler: || web::to(crashes::crashes) },
     RouteEntry { pattern: "/v1/actors/{path:.+}/{verb}", methods: POST, handler: || web::to(command) },
     RouteEntry { pattern: "/v1/consoles/{path:.+}/{verb}", methods: POST, handler: || web::to(console) },
     RouteEntry { pattern: "/v1/info", methods: GET, handler: || web::to(info::info) },

@@ -8,11 +8,7 @@ use actix_web::{
 use orchestrator_supervise::CommandError;
 
 use crate::{
-    accept_header::prefers_text,
-    api_error::ApiError,
-    ascii::{self, Durations},
-    handler_context::HandlerContext,
-    history::rewind,
+    accept_header::prefers_text, api_error::ApiError, ascii, handler_context::HandlerContext, history::rewind,
 };
 use orchestrator_subsystem::wire::{ErrorKind, TreeSnapshot};
 
@@ -23,18 +19,13 @@ struct Args {
     at: Option<u64>,
 }
 
-pub(crate) async fn whole(
+/// Returns the tree, or the branch at a path.
+pub(crate) async fn tree(
     context: Data<HandlerContext>,
+    path: Option<Path<String>>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    Ok(show(&snapshot(&context, &request)?, &request))
-}
-
-pub(crate) async fn part(
-    context: Data<HandlerContext>,
-    path: Path<String>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
+    let Some(path) = path else { return Ok(show(&snapshot(&context, &request)?, &request)) };
     let unknown = || CommandError::NotFound(path.to_string());
     let path = context.tree.resolve(&path).ok_or_else(unknown)?;
     let snapshot = snapshot(&context, &request)?;
@@ -65,7 +56,7 @@ fn snapshot(context: &HandlerContext, request: &HttpRequest) -> Result<TreeSnaps
 fn show(snapshot: &TreeSnapshot, request: &HttpRequest) -> HttpResponse {
     let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if prefers_text(accept) {
-        let text = ascii::render(snapshot, Durations::Show);
+        let text = ascii::render(snapshot);
         HttpResponse::Ok().content_type(ContentType::plaintext()).body(text)
     } else {
         HttpResponse::Ok().json(snapshot)

@@ -22,19 +22,15 @@ const CRASH_LOOP_MS: u64 = 60_000;
 /// Events of a child that are shown as evidence.
 const EVIDENCE_MAX: usize = 3;
 
-pub(crate) async fn whole(context: Data<HandlerContext>) -> HttpResponse {
-    let snapshot = context.tree.snapshot();
-    answer(&context, &snapshot, &snapshot.root.children)
-}
-
-pub(crate) async fn part(
+/// Returns the causes of all children of the root, or of the branch at a path.
+pub(crate) async fn why(
     context: Data<HandlerContext>,
-    path: Path<String>,
+    path: Option<Path<String>>,
 ) -> Result<HttpResponse, ApiError> {
-    let unknown = || CommandError::NotFound(path.to_string());
-    let path = context.tree.resolve(&path).ok_or_else(unknown)?;
     let snapshot = context.tree.snapshot();
-    let branch = snapshot.root.find(&path).ok_or_else(unknown)?;
+    let Some(path) = path else { return Ok(answer(&context, &snapshot, &snapshot.root.children)) };
+    let branch = context.tree.resolve(&path).and_then(|path| snapshot.root.find(&path));
+    let branch = branch.ok_or_else(|| CommandError::NotFound(path.to_string()))?;
     Ok(answer(&context, &snapshot, std::slice::from_ref(branch)))
 }
 

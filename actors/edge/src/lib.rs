@@ -2,8 +2,8 @@
 //! peer is down, and reconnects by itself.
 //!
 //! [`Reconnect`] computes retry delays and reports the state of the link. [`LimitedStream`] fails when a peer sends too much.
-//! [`ConnectionSlots`] accepts connections up to a limit. [`FaultInjector`] makes an edge fail in tests. The features `amqp`, `http`,
-//! `mongodb` and `tls` add clients that more than one edge uses, and `process` adds programs.
+//! [`ConnectionSlots`] accepts connections up to a limit. The features `amqp`, `http`, `mongodb` and `tls` add clients that more than one
+//! edge uses, and `process` adds programs.
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
@@ -11,7 +11,6 @@ pub mod amqp;
 pub mod capture;
 mod connection_slots;
 mod descriptors;
-mod fault_injector;
 mod file_identity;
 mod host_port;
 #[cfg(feature = "http")]
@@ -28,7 +27,6 @@ pub mod tls;
 
 pub use connection_slots::{ConnectionEvent, ConnectionSlot, ConnectionSlots, EvictionPolicy};
 pub use descriptors::raise_descriptor_limit;
-pub use fault_injector::FaultInjector;
 pub use file_identity::{DatabaseFiles, DatabasePart, FileIdentity, FileReplaced};
 pub use host_port::HostPort;
 pub use limited_stream::{FrameLimit, LimitError, LimitedStream, Transport};

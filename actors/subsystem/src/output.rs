@@ -1,7 +1,7 @@
 //! Output of results. All text of a server or a file is escaped here before it reaches a terminal.
 
 use clap::Args;
-use orchestrator_supervise::{is_escaped, sanitize_to};
+use orchestrator_supervise::{escape_json, is_escaped, sanitize_to};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -16,28 +16,14 @@ pub struct OutputFormat {
 impl OutputFormat {
     /// Formats `value` as indented JSON with a line end.
     pub fn print(self, value: &impl Serialize) -> String {
-        let mut text = escape_json(&serde_json::to_string_pretty(value).unwrap_or_default());
-        text.push('\n');
-        text
+        let json = serde_json::to_string_pretty(value).unwrap_or_default();
+        format!("{}\n", escape_json(&json))
     }
 }
 
 /// Formats `value` as JSON in one line.
 pub fn json(value: &impl Serialize) -> String {
-    escape_json(&serde_json::to_string(value).unwrap_or_default())
-}
-
-/// Replaces control and direction characters in JSON text with `\u` escapes of the same value.
-fn escape_json(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for c in json.chars() {
-        if c != '\n' && is_escaped(c) {
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
-        } else {
-            text.push(c);
-        }
-    }
-    text
+    escape_json(&serde_json::to_string(value).unwrap_or_default()).into_owned()
 }
 
 /// Escapes the control and direction characters in `text`, except line ends.

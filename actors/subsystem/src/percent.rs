@@ -1,4 +1,4 @@
-//! Percent-encoding of user names and passwords in an address (RFC 3986 §2.1).
+//! Percent-encoding of parts of an address, such as passwords (RFC 3986 §2.1).
 
 /// Encodes all bytes but the unreserved characters.
 pub fn encode(text: &str) -> String {

@@ -1,6 +1,6 @@
 //! The type-erased section of a configured subsystem.
 
-use std::{any::Any, error::Error, fmt};
+use std::{any::Any, error::Error, fmt, ops::Deref};
 
 use orchestrator_supervise::{ChildSpec, MetricSnapshot};
 use serde_json::Value;
@@ -12,52 +12,20 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 pub type SectionReload = Box<dyn FnMut(&mut Section, &Section) -> Vec<String>>;
 
 /// The section of a configured subsystem.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Section(pub(crate) Box<dyn ErasedConfig>);
 
-impl Section {
-    /// Name of the subsystem.
-    pub fn name(&self) -> &'static str {
-        self.0.name()
-    }
+impl Deref for Section {
+    type Target = dyn ErasedConfig;
 
-    /// Returns the section as JSON, secrets included.
-    ///
-    /// # Errors
-    /// A path in it is not UTF-8.
-    pub fn to_json(&self) -> Result<Value, serde_json::Error> {
-        self.0.to_json()
+    fn deref(&self) -> &Self::Target {
+        &*self.0
     }
+}
 
-    /// Returns the errors that the schema cannot express; see [`Subsystem::check`](crate::Subsystem::check).
-    pub fn check(&self) -> Vec<String> {
-        self.0.check()
-    }
-
-    /// Checks for faults that a restart cannot repair; see [`Subsystem::preflight`](crate::Subsystem::preflight).
-    ///
-    /// # Errors
-    /// Such a fault exists. The text says what the operator has to change.
-    pub fn preflight(&self) -> Result<(), BoxError> {
-        self.0.preflight()
-    }
-
-    /// Returns the branch of the tree and its reload function; see [`Subsystem::branch`](crate::Subsystem::branch).
-    ///
-    /// # Errors
-    /// The configuration cannot be used. The text says what the operator has to change.
-    pub fn branch(&self) -> Result<(ChildSpec, SectionReload), BoxError> {
-        self.0.branch()
-    }
-
-    /// Returns lines for the terminal of an interactive start.
-    pub fn greeting(&self) -> String {
-        self.0.greeting()
-    }
-
-    /// Returns the source of the progress line, if the subsystem has finite work.
-    pub fn progress(&self) -> Option<ProgressSource> {
-        self.0.progress()
+impl PartialEq for Section {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.equals(&*other.0)
     }
 }
 
@@ -74,30 +42,38 @@ pub struct ProgressSource {
     pub line: fn(metrics: &[MetricSnapshot], per_second: i64) -> String,
 }
 
-impl fmt::Debug for Section {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl PartialEq for Section {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.equals(&*other.0)
-    }
-}
-
 /// A configuration whose type is erased.
-pub(crate) trait ErasedConfig: fmt::Debug + Send + Sync {
+pub trait ErasedConfig: fmt::Debug + Send + Sync {
+    /// Name of the subsystem.
     fn name(&self) -> &'static str;
+    /// Returns the configuration.
     fn config(&self) -> &dyn Any;
+    /// Returns the configuration, to be changed.
     fn config_mut(&mut self) -> &mut dyn Any;
+    /// Returns a copy.
     fn clone_box(&self) -> Box<dyn ErasedConfig>;
+    /// Tells whether `other` is an equal configuration of the same subsystem.
     fn equals(&self, other: &dyn ErasedConfig) -> bool;
+    /// Returns the section as JSON, secrets included.
+    ///
+    /// # Errors
+    /// A path in it is not UTF-8.
     fn to_json(&self) -> Result<Value, serde_json::Error>;
+    /// Returns the errors that the schema cannot express; see [`Subsystem::check`](crate::Subsystem::check).
     fn check(&self) -> Vec<String>;
+    /// Checks for faults that a restart cannot repair; see [`Subsystem::preflight`](crate::Subsystem::preflight).
+    ///
+    /// # Errors
+    /// Such a fault exists. The text says what the operator has to change.
     fn preflight(&self) -> Result<(), BoxError>;
+    /// Returns the branch of the tree and its reload function; see [`Subsystem::branch`](crate::Subsystem::branch).
+    ///
+    /// # Errors
+    /// The configuration cannot be used. The text says what the operator has to change.
     fn branch(&self) -> Result<(ChildSpec, SectionReload), BoxError>;
+    /// Returns lines for the terminal of an interactive start.
     fn greeting(&self) -> String;
+    /// Returns the source of the progress line, if the subsystem has finite work.
     fn progress(&self) -> Option<ProgressSource>;
 }
 

@@ -8,6 +8,8 @@ pub use orchestrator_supervise::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::percent;
+
 /// Largest body of a request, in bytes.
 pub const BODY_LIMIT: usize = 64 * 1024;
 /// Longest `reason` of a command, in bytes.
@@ -167,12 +169,17 @@ impl ErrorKind {
 
 /// Returns `/v1/tree` or `/v1/tree/{path}`.
 pub fn tree_url(path: Option<&str>) -> String {
-    path.map_or_else(|| "/v1/tree".to_owned(), |path| format!("/v1/tree/{}", encode(path)))
+    url_of("/v1/tree", path)
+}
+
+/// Returns the URL of the whole tree, or of the child at `path`.
+fn url_of(route: &str, path: Option<&str>) -> String {
+    path.map_or_else(|| route.to_owned(), |path| format!("{route}/{}", encode(path)))
 }
 
 /// Returns `/v1/crashes` or `/v1/crashes/{path}`.
 pub fn crashes_url(path: Option<&str>) -> String {
-    path.map_or_else(|| "/v1/crashes".to_owned(), |path| format!("/v1/crashes/{}", encode(path)))
+    url_of("/v1/crashes", path)
 }
 
 /// Returns the URL of the newest crash report of the child at `path` and its descendants.
@@ -192,7 +199,7 @@ pub fn console_url(path: &str, verb: &str) -> String {
 
 /// Returns `/v1/why` or `/v1/why/{path}`.
 pub fn why_url(path: Option<&str>) -> String {
-    path.map_or_else(|| "/v1/why".to_owned(), |path| format!("/v1/why/{}", encode(path)))
+    url_of("/v1/why", path)
 }
 
 /// Returns `/v1/history` for some metrics of the child at `path` since a time in milliseconds. With `sum`, the values of the child and its
@@ -215,16 +222,7 @@ pub fn export_url(path: &str, name: &str, args: &[(String, String)]) -> String {
 
 /// Percent-encodes all bytes but unreserved characters and slashes. Leading and trailing slashes are dropped.
 fn encode(path: &str) -> String {
-    let mut url = String::with_capacity(path.len());
-    for byte in path.trim_matches('/').bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                url.push(byte as char)
-            }
-            other => url.push_str(&format!("%{other:02X}")),
-        }
-    }
-    url
+    path.trim_matches('/').split('/').map(percent::encode).collect::<Vec<_>>().join("/")
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use crate::{
-    ChildSpec, Factory, Limits, OnRestart, Placement, Restart, Shutdown, Start, Strategy, Tree, Vitals,
+    ChildSpec, Factory, Limits, Placement, Shutdown, Start, Strategy, Tree, Vitals,
     activity::Scope,
     arbiter::MonitoredArbiter,
     body::{
@@ -57,8 +57,6 @@ impl Builder {
         };
         let runs_on = if supervisor.is_some() { self.supervision.clone() } else { arbiter.clone() };
         vitals.set_heartbeat(runs_on.heartbeat.clone());
-        let policy =
-            MemberPolicy { restart: spec.restart, shutdown: spec.shutdown, on_restart: spec.on_restart };
         let mut node = Node {
             vitals: vitals.clone(),
             label: spec.label,
@@ -73,59 +71,41 @@ impl Builder {
             parent: cx.commands.clone().map(|commands| (commands, cx.index)),
             children: Mutex::default(),
         };
+        let inherit = |children: Vec<ChildSpec>| {
+            children.into_iter().map(|child| (child, arbiter.clone())).collect::<Vec<_>>()
+        };
         let factory = match spec.start {
             Start::Worker(factory) => factory,
             Start::Supervisor(inner) => {
-                let (strategy, limits) = (inner.strategy, inner.limits);
-                let plan = SupervisorPlan {
-                    vitals: vitals.clone(),
-                    strategy,
-                    limits,
-                    concurrent: false,
-                    dynamic: None,
-                };
-                let children = inner.children.into_iter().map(|child| (child, arbiter.clone())).collect();
-                self.supervisor(&cx.path, plan, children, &mut node)
+                let children = inherit(inner.children);
+                self.supervisor(&mut node, (inner.strategy, inner.limits), false, children, None)
             }
             Start::Dynamic { spec, slot } => {
-                let (strategy, limits) = (spec.strategy, spec.limits);
-                let plan = SupervisorPlan {
-                    vitals: vitals.clone(),
-                    strategy,
-                    limits,
-                    concurrent: true,
-                    dynamic: Some((slot, arbiter.clone())),
-                };
-                let children = spec.children.into_iter().map(|child| (child, arbiter.clone())).collect();
-                self.supervisor(&cx.path, plan, children, &mut node)
+                let (policy, children) = ((spec.strategy, spec.limits), inherit(spec.children));
+                self.supervisor(&mut node, policy, true, children, Some((slot, arbiter.clone())))
             }
             Start::Pool { count, start, label } => {
-                let plan = SupervisorPlan {
-                    vitals: vitals.clone(),
-                    strategy: Strategy::OneForOne,
-                    limits: Limits::pool(count),
-                    concurrent: true,
-                    dynamic: None,
-                };
                 let arbiters = self.spread(&cx.path, spec.placement, &arbiter);
                 let member = |i: usize| {
                     let mut member = ChildSpec::worker(i.to_string(), start(i))
-                        .restart(policy.restart)
-                        .shutdown(policy.shutdown)
-                        .on_restart(policy.on_restart);
+                        .restart(spec.restart)
+                        .shutdown(spec.shutdown)
+                        .on_restart(spec.on_restart);
                     member.pausable = spec.pausable;
                     member.label = label.as_ref().map(|label| label(i));
                     (member, arbiters[i % arbiters.len()].clone())
                 };
-                self.supervisor(&cx.path, plan, (0..count).map(member).collect(), &mut node)
+                let (policy, members) =
+                    ((Strategy::OneForOne, Limits::pool(count)), (0..count).map(member).collect());
+                self.supervisor(&mut node, policy, true, members, None)
             }
         };
-        let shutdown = if supervisor.is_some() { Shutdown::Infinity } else { policy.shutdown };
+        let shutdown = if supervisor.is_some() { Shutdown::Infinity } else { spec.shutdown };
         let runner = Runner {
             index: cx.index,
             scope: Scope::new(vitals.activity()),
             vitals: vitals.clone(),
-            on_restart: policy.on_restart,
+            on_restart: spec.on_restart,
             tree: self.tree.clone(),
             report: cx.report,
         };
@@ -134,7 +114,7 @@ impl Builder {
         let span = tracing::error_span!(parent: None, "child", path = runner.vitals.path());
         runs_on.spawn(move || runner.run(factory.make, commands).instrument(span));
         self.nodes.insert(cx.path, Arc::new(node));
-        Entry::new(cx.index, vitals, control, policy.restart, shutdown)
+        Entry::new(cx.index, vitals, control, spec.restart, shutdown)
     }
 
     fn spread(&self, path: &str, placement: Placement, own: &MonitoredArbiter) -> Vec<MonitoredArbiter> {
@@ -146,19 +126,22 @@ impl Builder {
         }
     }
 
-    /// Builds the children and returns the factory of the supervisor above them.
+    /// Builds the children and returns the factory of the supervisor above them, whose node gets their paths. `concurrent` starts and
+    /// stops all children at the same time. A dynamic supervisor has the receiver of changes, and the arbiter of its children.
     fn supervisor(
         &mut self,
-        path: &str,
-        plan: SupervisorPlan,
-        children: Vec<(ChildSpec, MonitoredArbiter)>,
         node: &mut Node,
+        (strategy, limits): (Strategy, Limits),
+        concurrent: bool,
+        children: Vec<(ChildSpec, MonitoredArbiter)>,
+        dynamic: Option<(ChildrenSlot, MonitoredArbiter)>,
     ) -> Factory {
+        let vitals = node.vitals.clone();
         let (report, reports) = mpsc::unbounded_channel();
         let (command_sender, commands) = mpsc::unbounded_channel();
         let mut entries = Vec::with_capacity(children.len());
         for (index, (child, arbiter)) in children.into_iter().enumerate() {
-            let path = format!("{path}/{}", child.id);
+            let path = format!("{}/{}", vitals.path(), child.id);
             node.children.lock().push(path.clone());
             let cx = ChildContext {
                 path,
@@ -169,10 +152,9 @@ impl Builder {
             };
             entries.push(self.build(child, cx));
         }
-        let SupervisorPlan { vitals, strategy, limits, concurrent, dynamic } = plan;
         let dynamic = dynamic.map(|(ChildrenSlot { changes, max }, arbiter)| {
             let (tree, supervision) = (self.tree.clone(), self.supervision.clone());
-            let parent = path.to_owned();
+            let parent = vitals.path().to_owned();
             let build = move |index, child: ChildSpec| {
                 let path = format!("{parent}/{}", child.id);
                 let (arbiter, report, commands) =
@@ -190,23 +172,4 @@ impl Builder {
         let make = move |_| Box::new(SupervisorBody::new(parts)) as Box<dyn Body>;
         Factory { make: Box::new(make), kind: "supervisor" }
     }
-}
-
-/// Policy of all members of a pool.
-#[derive(Clone, Copy)]
-struct MemberPolicy {
-    restart: Restart,
-    shutdown: Shutdown,
-    on_restart: OnRestart,
-}
-
-/// Properties of a supervisor to build.
-struct SupervisorPlan {
-    vitals: Arc<Vitals>,
-    strategy: Strategy,
-    limits: Limits,
-    /// Start and stop all children at the same time.
-    concurrent: bool,
-    /// For a dynamic supervisor: the receiver of changes, and the arbiter of its children.
-    dynamic: Option<(ChildrenSlot, MonitoredArbiter)>,
 }

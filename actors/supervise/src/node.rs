@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     Link, State, Timing, Vitals, command::CommandRequest, console::ConsoleRequest, export::Exports,
-    histogram::Histogram, mailbox::Recipient, snapshot::*, waits::WaitState,
+    histogram::Histogram, mailbox::Recipient, snapshot::*,
 };
 
 /// Duration after which a work item, or a poll of the arbiter, counts as stuck.
@@ -63,31 +63,16 @@ impl Node {
             started_ms: vitals.started_ms(),
             restarts: vitals.restarts(),
             budget_left: vitals.budget_left(),
-            last_exit: vitals.last_exit().map(|last| ExitSnapshot {
-                kind: last.exit.kind().to_owned(),
-                reason: last.exit.to_string(),
-                at_ms: last.at_ms,
-                in_progress: last.in_progress.map(str::to_owned),
-            }),
+            last_exit: vitals.last_exit(),
             mailboxes: vitals.mailboxes().iter().map(|(name, stats)| mailbox(name, stats)).collect(),
             in_progress: in_progress
                 .map(|(name, span)| InProgressSnapshot { name: name.to_owned(), for_ms: millis(span) }),
-            waits: vitals.activity().waits().current(Instant::now()).into_iter().map(wait).collect(),
+            waits: vitals.activity().waits().current(Instant::now()),
             stale: vitals.stale(),
             link: vitals.link_state().map(|(kind, endpoint, link)| link_snapshot(kind, endpoint, link)),
-            note: vitals.last_note().map(|note| NoteSnapshot { text: note.text, at_ms: note.at_ms }),
-            blocker: vitals.blocker().map(|blocker| BlockerSnapshot {
-                kind: blocker.kind.to_owned(),
-                text: blocker.text,
-                evidence: blocker.evidence,
-                help: blocker.help,
-                since_ms: blocker.since_ms,
-            }),
-            last_work: vitals.last_work().map(|work| WorkSnapshot {
-                unit: work.unit.to_owned(),
-                at_ms: work.at_ms,
-                waits: work.waits,
-            }),
+            note: vitals.last_note(),
+            blocker: vitals.blocker(),
+            last_work: vitals.last_work(),
             metrics: vitals
                 .metrics()
                 .iter()
@@ -111,13 +96,13 @@ impl Node {
 }
 
 fn timing(timing: &Timing) -> TimingSnapshot {
-    let (label, value) = timing.label();
+    let (label, value) = timing.label;
     TimingSnapshot {
-        name: timing.name().to_owned(),
+        name: timing.name.to_owned(),
         label: label.to_owned(),
         value: value.to_owned(),
-        count: timing.histogram().count(),
-        us: quantiles(timing.histogram()),
+        count: timing.histogram.count(),
+        us: quantiles(&timing.histogram),
     }
 }
 
@@ -145,16 +130,6 @@ fn mailbox(name: &str, stats: &crate::mailbox_stats::MailboxStats) -> MailboxSna
                 handling_us: quantiles(&stats.handling),
             })
             .collect(),
-    }
-}
-
-fn wait(state: WaitState) -> WaitSnapshot {
-    WaitSnapshot {
-        on: state.on.to_string(),
-        kind: state.kind.name().to_owned(),
-        count: state.count,
-        blocks: state.blocks,
-        for_ms: millis(state.span),
     }
 }
 

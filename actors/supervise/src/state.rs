@@ -35,8 +35,12 @@ impl State {
         Self::ALL[usize::from(index)]
     }
 
+    /// Names in the tree, in the order of the states.
+    pub const NAMES: [&str; 7] =
+        ["stopped", "starting", "running", "paused", "stopping", "backing_off", "stuck"];
+
     /// Name in the tree.
     pub fn name(self) -> &'static str {
-        ["stopped", "starting", "running", "paused", "stopping", "backing_off", "stuck"][self as usize]
+        Self::NAMES[self as usize]
     }
 }

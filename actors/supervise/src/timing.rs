@@ -9,10 +9,14 @@ use crate::histogram::Histogram;
 /// Name and label are constants of the program, so that peers cannot add series.
 #[derive(Debug, Clone)]
 pub struct Timing {
-    name: &'static str,
-    help: &'static str,
-    label: (&'static str, &'static str),
-    histogram: Arc<Histogram>,
+    /// Name within the child, for example `call_duration`.
+    pub name: &'static str,
+    /// Help text, one sentence about its meaning.
+    pub help: &'static str,
+    /// Name and value of the label, for example `("method", "content_add")`.
+    pub label: (&'static str, &'static str),
+    /// Recorded durations.
+    pub histogram: Arc<Histogram>,
 }
 
 impl Timing {
@@ -26,28 +30,8 @@ impl Timing {
         Self { name, help, label, histogram: Arc::new(Histogram::with_resolution(resolution)) }
     }
 
-    /// Name within the child, for example `call_duration`.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// Help text, one sentence about its meaning.
-    pub fn help(&self) -> &'static str {
-        self.help
-    }
-
-    /// Name and value of the label, for example `("method", "content_add")`.
-    pub fn label(&self) -> (&'static str, &'static str) {
-        self.label
-    }
-
     /// Adds one duration.
     pub fn record(&self, span: Duration) {
         self.histogram.record(span);
-    }
-
-    /// Recorded durations.
-    pub fn histogram(&self) -> &Histogram {
-        &self.histogram
     }
 }

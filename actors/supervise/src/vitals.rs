@@ -27,31 +27,12 @@ use crate::{
     mailbox_stats::MailboxStats,
     metric::Metric,
     pause_state::PauseState,
+    snapshot::{ExitSnapshot, NoteSnapshot},
     state::State,
     text::sanitize,
     timing::Timing,
     work_log::WorkLog,
 };
-
-/// Last exit of a child.
-#[derive(Debug, Clone)]
-pub struct LastExit {
-    /// Reason.
-    pub exit: Exit,
-    /// Time, milliseconds since 1970.
-    pub at_ms: u64,
-    /// Name of the message or work item in progress, which is lost.
-    pub in_progress: Option<&'static str>,
-}
-
-/// Note of a child: an item that it set aside or gave up on while it continued with others.
-#[derive(Debug, Clone)]
-pub struct Note {
-    /// The item and the reason.
-    pub text: String,
-    /// Time, milliseconds since 1970.
-    pub at_ms: u64,
-}
 
 /// Most label values of one metric; further ones share [`OTHER_LABEL`].
 pub const LABELS_MAX: usize = 256;
@@ -74,11 +55,11 @@ pub struct Vitals {
     pause_state: watch::Sender<PauseState>,
     panic_next: AtomicBool,
     work: Arc<WorkInProgress>,
-    last_exit: Mutex<Option<LastExit>>,
+    last_exit: Mutex<Option<ExitSnapshot>>,
     mailboxes: Mutex<Vec<(&'static str, Arc<MailboxStats>)>>,
     link: Mutex<Option<Arc<LinkEntry>>>,
     metrics: Mutex<Vec<Metric>>,
-    note: Mutex<Option<Note>>,
+    note: Mutex<Option<NoteSnapshot>>,
     blocker: CurrentBlocker,
     work_log: WorkLog,
     timings: Mutex<Vec<Timing>>,
@@ -173,7 +154,7 @@ impl Vitals {
     }
 
     /// Last exit; None before the first.
-    pub fn last_exit(&self) -> Option<LastExit> {
+    pub fn last_exit(&self) -> Option<ExitSnapshot> {
         self.last_exit.lock().clone()
     }
 
@@ -200,7 +181,7 @@ impl Vitals {
     }
 
     /// Last note; None before the first.
-    pub fn last_note(&self) -> Option<Note> {
+    pub fn last_note(&self) -> Option<NoteSnapshot> {
         self.note.lock().clone()
     }
 
@@ -224,7 +205,7 @@ impl Vitals {
     /// Records a note: an item that the child set aside, and the reason. The tree shows the last note, also after restarts; count the
     /// items in a metric. The text is escaped and limited by [`sanitize`].
     pub fn note(&self, text: impl AsRef<str>) {
-        *self.note.lock() = Some(Note { text: sanitize(text.as_ref()), at_ms: now_ms() });
+        *self.note.lock() = Some(NoteSnapshot { text: sanitize(text.as_ref()), at_ms: now_ms() });
     }
 
     /// Marks the start of a work item; it ends when the guard is dropped. The tree shows the oldest item, and the exit names it if the
@@ -284,16 +265,18 @@ impl Vitals {
         let in_progress = self.work.take_lost().filter(|_| exit.is_abnormal());
         let at_ms = now_ms();
         self.report_crash(exit, at_ms, in_progress);
-        *self.last_exit.lock() = Some(LastExit { exit: exit.clone(), at_ms, in_progress });
+        let (reason, in_progress) = (exit.to_string(), in_progress.map(str::to_owned));
+        *self.last_exit.lock() = Some(ExitSnapshot {
+            kind: exit.kind().to_owned(),
+            reason: reason.clone(),
+            at_ms,
+            in_progress: in_progress.clone(),
+        });
         if let Some(link) = self.link.lock().as_ref() {
             link.reset();
         }
         self.set_state(state);
-        self.event(EventKind::Exited {
-            incarnation: self.incarnation(),
-            reason: exit.to_string(),
-            in_progress: in_progress.map(str::to_owned),
-        });
+        self.event(EventKind::Exited { incarnation: self.incarnation(), reason, in_progress });
     }
 
     /// Reports that the child did not stop by its deadline, with its unhandled messages.

@@ -5,10 +5,10 @@ use std::{
         Arc, LazyLock, OnceLock,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use crate::mailbox_stats::MailboxStats;
+use crate::{mailbox_stats::MailboxStats, snapshot::WaitSnapshot};
 
 /// Number of mailboxes whose waits a child records; waits for further ones are not shown.
 const TARGETS_MAX: usize = 8;
@@ -26,7 +26,7 @@ pub(crate) enum WaitKind {
 }
 
 impl WaitKind {
-    pub(crate) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             WaitKind::Answer => "answer",
             WaitKind::Room => "room",
@@ -47,18 +47,6 @@ struct Target {
     blocking: AtomicUsize,
     /// Start of the first wait, or the last progress since, in microseconds.
     since_us: AtomicU64,
-}
-
-/// Current waits for one mailbox.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WaitState {
-    /// Path of the child that owns the mailbox.
-    pub(crate) on: Arc<str>,
-    pub(crate) kind: WaitKind,
-    pub(crate) count: usize,
-    pub(crate) blocks: bool,
-    /// Time since the first wait began or made progress.
-    pub(crate) span: Duration,
 }
 
 impl Waits {
@@ -102,17 +90,17 @@ impl Waits {
     }
 
     /// Returns the current waits for mailboxes of the tree.
-    pub(crate) fn current(&self, now: Instant) -> Vec<WaitState> {
+    pub(crate) fn current(&self, now: Instant) -> Vec<WaitSnapshot> {
         let now = micros(now);
         let state = |target: &Target| {
             let count = target.waiting.load(Relaxed);
             let since = target.since_us.load(Relaxed);
-            (count > 0).then_some(WaitState {
-                on: target.on.owner()?,
-                kind: target.kind,
+            (count > 0).then_some(WaitSnapshot {
+                on: target.on.owner()?.to_string(),
+                kind: target.kind.name().to_owned(),
                 count,
                 blocks: target.blocking.load(Relaxed) > 0,
-                span: Duration::from_micros(now.saturating_sub(since)),
+                for_ms: now.saturating_sub(since) / 1_000,
             })
         };
         self.0.iter().map_while(OnceLock::get).filter_map(state).collect()
@@ -137,6 +125,8 @@ fn micros(at: Instant) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn owned(path: &str) -> Arc<MailboxStats> {
@@ -152,12 +142,12 @@ mod tests {
         let first = waits.begin(&store, WaitKind::Answer, at(10), false).expect("a target");
         let second = waits.begin(&store, WaitKind::Answer, at(12), true).expect("a target");
         assert_eq!(first, second);
-        let state = |count, blocks, seconds| WaitState {
-            on: "o/store".into(),
-            kind: WaitKind::Answer,
+        let state = |count, blocks, seconds: u64| WaitSnapshot {
+            on: "o/store".to_owned(),
+            kind: "answer".to_owned(),
             count,
             blocks,
-            span: Duration::from_secs(seconds),
+            for_ms: 1_000 * seconds,
         };
         assert_eq!(waits.current(at(15)), [state(2, true, 5)]);
         waits.progress(second, || at(14));

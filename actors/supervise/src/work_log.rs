@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-use crate::event::now_ms;
+use crate::{event::now_ms, snapshot::WorkSnapshot};
 
 /// Record of the finished work of one child.
 #[derive(Debug, Default)]
@@ -14,17 +14,6 @@ pub(crate) struct WorkLog {
     /// Milliseconds since 1970; 0 before the first unit.
     finished_ms: AtomicU64,
     waits: AtomicBool,
-}
-
-/// Last finished work of a child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LastWork {
-    /// Name of one unit, for example `job`.
-    pub unit: &'static str,
-    /// Time, milliseconds since 1970; None before the first unit.
-    pub at_ms: Option<u64>,
-    /// True if more work waits in the child, besides the messages in its mailboxes.
-    pub waits: bool,
 }
 
 impl WorkLog {
@@ -42,9 +31,9 @@ impl WorkLog {
     }
 
     /// Returns the last finished work; None without a unit.
-    pub(crate) fn last(&self) -> Option<LastWork> {
+    pub(crate) fn last(&self) -> Option<WorkSnapshot> {
         let unit = self.unit.get()?;
         let at_ms = Some(self.finished_ms.load(Relaxed)).filter(|at_ms| *at_ms > 0);
-        Some(LastWork { unit, at_ms, waits: self.waits.load(Relaxed) })
+        Some(WorkSnapshot { unit: (*unit).to_owned(), at_ms, waits: self.waits.load(Relaxed) })
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn draw_help(frame: &mut Frame<'_>, area: Rect) {
 pub(super) fn draw_reason(frame: &mut Frame<'_>, area: Rect, command: &Command) {
     let lines = vec![
         TextLine::raw(format!("reason: {}", escape_line(&command.reason))),
-        TextLine::raw(command.verb.effect()),
+        TextLine::raw(command.verb.effect),
         TextLine::styled("Enter continues, Esc cancels", Palette::quiet()),
     ];
     let inside = draw(frame, area, &title(command), lines);
@@ -40,14 +40,14 @@ pub(super) fn draw_reason(frame: &mut Frame<'_>, area: Rect, command: &Command) 
 /// Draws the question before a command is sent.
 pub(super) fn draw_confirmation(frame: &mut Frame<'_>, area: Rect, command: &Command) {
     let reason = if command.reason.is_empty() { "none".to_owned() } else { escape_line(&command.reason) };
-    let question = format!("y: {} it    n: cancel", command.verb.name());
+    let question = format!("y: {} it    n: cancel", command.verb.name);
     let lines =
         vec![TextLine::styled(question, Palette::strong()), TextLine::raw(format!("reason: {reason}"))];
     draw(frame, area, &title(command), lines);
 }
 
 fn title(command: &Command) -> String {
-    format!("{} {}", command.verb.name(), escape_line(&command.path))
+    format!("{} {}", command.verb.name, escape_line(&command.path))
 }
 
 /// Draws a box in the middle of the screen and returns the area inside of it.

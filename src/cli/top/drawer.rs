@@ -1,6 +1,6 @@
 //! The details of the selected child. No I/O.
 
-use orchestrator_admin::ascii::format_duration;
+use orchestrator_admin::{ascii::format_duration, timestamp::rfc3339};
 use orchestrator_subsystem::{
     output::escape_line,
     wire::{LinkSnapshot, MailboxSnapshot, NodeSnapshot, WaitSnapshot},
@@ -13,15 +13,12 @@ use ratatui::{
     widgets::{Block, Borders, Clear, Paragraph, RenderDirection, Sparkline, Wrap},
 };
 
-use crate::cli::{
-    tail,
-    top::{
-        crash::Crash,
-        details::{Details, resample},
-        palette::Palette,
-        rows::{micros, state as state_of},
-        state::State,
-    },
+use crate::cli::top::{
+    crash::Crash,
+    details::{Details, resample},
+    palette::Palette,
+    rows::{micros, state as state_of},
+    state::State,
 };
 
 /// Most exits that are shown.
@@ -166,7 +163,7 @@ impl Content {
     fn add_crash(&mut self, details: Option<&Details>) {
         let newest = details.and_then(|details| details.crash.as_ref()?.crash.as_ref());
         let Some(Crash { path, at_ms, kind, message, frame }) = newest else { return };
-        let (at, ago) = (tail::time(*at_ms), self.since(*at_ms));
+        let (at, ago) = (rfc3339(*at_ms), self.since(*at_ms));
         self.add("crash", format!("{at} ({ago} ago) {path} {kind}: {message}"));
         if let Some(frame) = frame {
             self.add("  in", frame.clone());

@@ -4,13 +4,14 @@ use std::{
     future::{Future, pending},
     io,
     pin::Pin,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use orchestrator_subsystem::{
     CommandError,
     wire::{CommandResponse, TreeSnapshot},
 };
+use orchestrator_supervise::now_ms;
 use rustix::process::{Signal as RawSignal, getpid, kill_process};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -236,9 +237,4 @@ async fn ready<T>(request: &mut Pending<'_, T>) -> T {
         Some(request) => request.await,
         None => pending().await,
     }
-}
-
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }

@@ -67,8 +67,10 @@ impl State {
                 self.list();
             }
             Key::Left | Key::Right | Key::Char(' ') => self.fold(key),
-            Key::Char(c) if Verb::of_key(c).is_some() => self.begin_command(Verb::of_key(c)),
-            _ => self.scroll(key),
+            _ => match Verb::of_key(key) {
+                Some(verb) => self.begin_command(verb),
+                None => self.scroll(key),
+            },
         }
         None
     }
@@ -108,8 +110,8 @@ impl State {
         self.list();
     }
 
-    fn begin_command(&mut self, verb: Option<Verb>) {
-        if let (Some(verb), Some(path)) = (verb, self.line().map(|line| line.row.path.clone())) {
+    fn begin_command(&mut self, verb: &'static Verb) {
+        if let Some(path) = self.line().map(|line| line.row.path.clone()) {
             self.mode = Mode::Reason(Command { verb, path, reason: String::new() });
         }
     }
@@ -149,7 +151,7 @@ impl State {
     fn press_in_confirmation(&mut self, command: Command, key: Key) -> Option<Action> {
         match key {
             Key::Char('y') => {
-                let text = format!("{} {}: sent", command.verb.name(), command.path);
+                let text = format!("{} {}: sent", command.verb.name, command.path);
                 self.message = Some(Message { text, is_error: false });
                 return Some(Action::Send(command));
             }
@@ -230,7 +232,8 @@ mod tests {
     fn a_command_needs_a_confirmation_after_its_reason() {
         let mut state = state();
         type_text(&mut state, "jrdisk yy");
-        let command = Command { verb: Verb::Restart, path: "o/a".to_owned(), reason: "disk yy".to_owned() };
+        let verb = Verb::of_key(Key::Char('r')).unwrap();
+        let command = Command { verb, path: "o/a".to_owned(), reason: "disk yy".to_owned() };
         assert_eq!(state.mode, Mode::Reason(command.clone()));
         press(&mut state, Key::Backspace);
         assert_eq!(press(&mut state, Key::Enter), None);

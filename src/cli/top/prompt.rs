@@ -2,58 +2,41 @@
 
 use orchestrator_subsystem::wire::REASON_LIMIT;
 
-/// Command to a child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verb {
-    Restart,
-    Stop,
-    Start,
-    Pause,
-    Resume,
+use crate::cli::top::input::Key;
+
+/// Kind of a command to a child.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Verb {
+    key: char,
+    /// Name in the URL.
+    pub(super) name: &'static str,
+    /// Effect of the command in one sentence.
+    pub(super) effect: &'static str,
 }
+
+static VERBS: [Verb; 5] = [
+    Verb {
+        key: 'r',
+        name: "restart",
+        effect: "The child is stopped and started again; siblings restart with it as its supervisor's strategy says.",
+    },
+    Verb { key: 'x', name: "stop", effect: "The child is stopped until it is started again." },
+    Verb { key: 'a', name: "start", effect: "The child is started." },
+    Verb { key: 'p', name: "pause", effect: "The child accepts no new work until it is resumed." },
+    Verb { key: 'u', name: "resume", effect: "The child accepts new work again." },
+];
 
 impl Verb {
     /// Returns the verb of a key.
-    pub(super) fn of_key(key: char) -> Option<Self> {
-        Some(match key {
-            'r' => Self::Restart,
-            'x' => Self::Stop,
-            'a' => Self::Start,
-            'p' => Self::Pause,
-            'u' => Self::Resume,
-            _ => return None,
-        })
-    }
-
-    /// Name in the URL.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Restart => "restart",
-            Self::Stop => "stop",
-            Self::Start => "start",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-        }
-    }
-
-    /// Effect of the command in one sentence.
-    pub(super) fn effect(self) -> &'static str {
-        match self {
-            Self::Restart => {
-                "The child is stopped and started again; siblings restart with it as its supervisor's strategy says."
-            }
-            Self::Stop => "The child is stopped until it is started again.",
-            Self::Start => "The child is started.",
-            Self::Pause => "The child accepts no new work until it is resumed.",
-            Self::Resume => "The child accepts new work again.",
-        }
+    pub(super) fn of_key(key: Key) -> Option<&'static Self> {
+        VERBS.iter().find(|verb| Key::Char(verb.key) == key)
     }
 }
 
 /// Command with its target and reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Command {
-    pub(super) verb: Verb,
+    pub(super) verb: &'static Verb,
     pub(super) path: String,
     pub(super) reason: String,
 }
@@ -73,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_reason_has_at_most_the_length_that_the_endpoint_accepts() {
-        let mut command = Command { verb: Verb::Stop, path: "o/a".to_owned(), reason: String::new() };
+        let mut command = Command { verb: &VERBS[1], path: "o/a".to_owned(), reason: String::new() };
         (0..REASON_LIMIT).for_each(|_| command.type_reason('ä'));
         command.type_reason('\u{1b}');
         assert_eq!(command.reason, "ä".repeat(REASON_LIMIT / 2));

@@ -135,7 +135,7 @@ impl State {
     pub(super) fn finish(&mut self, command: &Command, result: Result<CommandResponse, String>) {
         let (text, is_error) = match result {
             Ok(done) => (format!("{}: {} -> {}", done.path, done.before, done.after), false),
-            Err(reason) => (format!("{} {}: {reason}", command.verb.name(), command.path), true),
+            Err(reason) => (format!("{} {}: {reason}", command.verb.name, command.path), true),
         };
         self.message = Some(Message { text, is_error });
     }

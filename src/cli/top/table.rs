@@ -6,13 +6,14 @@ use std::{
 };
 
 use orchestrator_admin::ascii::format_duration;
-use orchestrator_subsystem::{CommandError, OutputFormat, columns::align, output, wire::TreeSnapshot};
+use orchestrator_subsystem::{CommandError, columns::align, output, wire::TreeSnapshot};
 
 use crate::cli::{
     client::Client,
     top::{
+        TopArguments,
         request::fetch_tree,
-        rows::{Row, Sort, micros, rows},
+        rows::{Row, micros, rows},
     },
 };
 
@@ -21,25 +22,15 @@ const RIGHT: [usize; 4] = [2, 3, 4, 5];
 /// Control sequence that clears the terminal.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// Selection and form of the printed tables.
-pub(super) struct Tables<'a> {
-    pub(super) path: Option<&'a str>,
-    pub(super) sort: Sort,
-    pub(super) filter: Option<&'a str>,
-    pub(super) interval: Duration,
-    /// Prints one table and ends.
-    pub(super) once: bool,
-    pub(super) format: OutputFormat,
-}
-
-impl Tables<'_> {
+impl TopArguments {
     /// Prints the table until the output is closed, or once with `--once`.
     pub(super) async fn print(&self, client: &Client, out: &mut dyn Write) -> Result<(), CommandError> {
         let clear = std::io::stdout().is_terminal() && !self.format.json && !self.once;
-        let mut before = fetch_tree(client, self.path).await?;
+        let path = self.path.as_deref();
+        let mut before = fetch_tree(client, path).await?;
         loop {
-            tokio::time::sleep(self.interval).await;
-            match fetch_tree(client, self.path).await {
+            tokio::time::sleep(Duration::from_secs_f64(self.interval)).await;
+            match fetch_tree(client, path).await {
                 Ok(now) => {
                     let text = self.show(&before, &now);
                     write!(out, "{}{}", if clear { CLEAR } else { "" }, output::escape_lines(&text))?;
@@ -61,7 +52,7 @@ impl Tables<'_> {
 
     fn show(&self, before: &TreeSnapshot, now: &TreeSnapshot) -> String {
         let mut rows = rows(before, now);
-        if let Some(text) = self.filter.map(str::to_lowercase) {
+        if let Some(text) = self.filter.as_ref().map(|text| text.to_lowercase()) {
             let matches = |cell: &&String| cell.to_lowercase().contains(&text);
             rows.retain(|row| [&row.path, &row.state, &row.link].iter().any(matches));
         }
@@ -98,16 +89,18 @@ fn table(uptime_ms: u64, rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use orchestrator_subsystem::OutputFormat;
+
     use super::*;
-    use crate::cli::top::snapshots::tree;
+    use crate::cli::top::{rows::Sort, snapshots::tree};
 
     #[test]
     fn rows_are_filtered_and_sorted() {
-        let mut tables = Tables {
+        let mut tables = TopArguments {
             path: None,
             sort: Sort::Restarts,
             filter: None,
-            interval: Duration::from_secs(1),
+            interval: 1.0,
             once: true,
             format: OutputFormat::default(),
         };
@@ -117,12 +110,12 @@ mod tests {
         assert_eq!(lines[0], "up 1s");
         assert!(lines[2].starts_with("o/b") && lines[2].contains("backing_off"), "{text}");
         tables.sort = Sort::Rate;
-        tables.filter = Some("running");
+        tables.filter = Some("running".to_owned());
         let text = tables.show(&before, &now);
         assert!(text.lines().nth(2).unwrap().starts_with("o/a"), "{text}");
         assert!(!text.contains("o/b") && text.contains("40.0") && text.contains("2ms"), "{text}");
         for ignoring_case in ["O/A", "RunnIng"] {
-            tables.filter = Some(ignoring_case);
+            tables.filter = Some(ignoring_case.to_owned());
             assert!(tables.show(&before, &now).contains("o/a"), "{ignoring_case}");
         }
     }

@@ -6,9 +6,9 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
+use orchestrator_supervise::now_ms;
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
@@ -106,8 +106,7 @@ pub(crate) fn load(path: &Path) -> Result<Option<History>, HistoryFileError> {
     let mut history: History = postcard::from_bytes(body)
         .map_err(|source| HistoryFileError::Content { path: path.to_owned(), source })?;
     history.limit = LIMIT_BYTES;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    if !history.is_possible(u64::try_from(now.as_millis()).unwrap_or(u64::MAX)) {
+    if !history.is_possible(now_ms()) {
         return Err(HistoryFileError::Impossible(path.to_owned()));
     }
     history.segments.iter_mut().rev().skip(1).for_each(Segment::close);

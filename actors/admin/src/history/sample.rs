@@ -2,11 +2,10 @@
 
 use std::{collections::HashMap, fmt::Write};
 
-use orchestrator_supervise::NodeSnapshot;
+use orchestrator_supervise::{NodeSnapshot, State};
 
 /// Names of the states of a child, in the order of their numbers in `child_state`.
-pub(crate) const STATES: [&str; 7] =
-    ["stopped", "starting", "running", "paused", "stopping", "backing_off", "stuck"];
+pub(crate) const STATES: [&str; 7] = State::NAMES;
 /// Names of the states of a link, in the order of their numbers in `link_state`.
 pub(crate) const LINK_STATES: [&str; 4] = ["idle", "connecting", "up", "down"];
 

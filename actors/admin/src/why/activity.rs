@@ -1,6 +1,6 @@
 //! Last finished work of a branch, and the start of the time without work.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use orchestrator_supervise::{NodeSnapshot, WorkSnapshot};
 
@@ -47,8 +47,7 @@ fn text(last: &WorkSnapshot, idle_since_ms: Option<u64>, now_ms: u64) -> String 
     };
     match idle_since_ms {
         Some(since_ms) => {
-            let since = rfc3339(UNIX_EPOCH + Duration::from_millis(since_ms));
-            format!("idle since {since}: nothing waits; {done}")
+            format!("idle since {}: nothing waits; {done}", rfc3339(since_ms))
         }
         None if last.waits => format!("{done}; more work waits"),
         None => done,

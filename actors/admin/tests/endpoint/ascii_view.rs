@@ -1,6 +1,6 @@
 //! Expected texts of the tree.
 
-use orchestrator_admin::ascii::{Durations, render};
+use orchestrator_admin::ascii::render;
 use orchestrator_subsystem::wire::TreeSnapshot;
 use serde_json::{Value, json};
 
@@ -70,23 +70,7 @@ fn snapshot() -> TreeSnapshot {
 }
 
 #[test]
-fn the_tree_is_formatted_without_durations() {
-    let expected = "\
-CHILD                             KIND        STATE        INC  RESTARTS  MAILBOX             LINK AND NOTES
-o                                 supervisor  running        1         0
-├─ queue                          supervisor  running        1         0
-│  ├─ queue_console               actor       running        1         0  0/1024              a row is refused: too long
-│  ├─ queue_store                 thread      running        3         2  1024/1024 requests  stuck in commit group; 7 refused; last exit in PushJobs: panicked: index out of bounds
-│  ├─ fetcher_watcher (fetchers)  actor       paused         1         0                      inotify down: no such directory
-│  ├─ inotify                     task        backing_off    1         0                      inotify connecting (try 3)
-│  └─ wedged                      task        running        1         0                      stuck: arbiter workers is blocked
-└─ admin                          task        running        1         0                      inotify up
-";
-    assert_eq!(render(&snapshot(), Durations::Hide), expected);
-}
-
-#[test]
-fn the_tree_is_formatted_with_durations() {
+fn the_tree_is_formatted() {
     let expected = "\
 CHILD                             KIND        STATE        INC  RESTARTS    AGE  MAILBOX             LINK AND NOTES
 o                                 supervisor  running        1         0  3m12s
@@ -98,7 +82,7 @@ o                                 supervisor  running        1         0  3m12s
 │  └─ wedged                      task        running        1         0  3m12s                      stuck: arbiter workers is blocked
 └─ admin                          task        running        1         0  3m12s                      inotify up
 ";
-    assert_eq!(render(&snapshot(), Durations::Show), expected);
+    assert_eq!(render(&snapshot()), expected);
 }
 
 #[test]

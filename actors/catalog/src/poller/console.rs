@@ -34,7 +34,7 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
         for (name, status) in &mut statuses {
             let Some(vitals) = self.cx.tree.vitals(&self.path(&ChildSpec::id_of(name))) else { continue };
             if matches!(vitals.state(), State::Stopped | State::BackingOff) {
-                let reason = vitals.last_exit().map(|last| last.exit.to_string());
+                let reason = vitals.last_exit().map(|last| last.reason);
                 *status = RuleStatus { phase: vitals.state().name(), reason, ..std::mem::take(status) };
                 (status.in_progress, status.working) = (0, 0);
             }

@@ -1,11 +1,11 @@
 //! Group commit over a real store whose operations fail on demand.
 
 use std::{
+    collections::HashMap,
     path::Path,
     time::{Duration, Instant},
 };
 
-use orchestrator_edge::FaultInjector;
 use orchestrator_supervise::{Pending, reply};
 use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
 
@@ -15,16 +15,34 @@ use crate::{
     storage::{Batch, RunId, Upsert},
 };
 
+/// Operations that fail, each with the number of times left.
+#[derive(Default)]
+struct Faults(HashMap<&'static str, u32>);
+
+impl Faults {
+    /// Makes the next `times` calls of `point` fail.
+    fn arm(&mut self, point: &'static str, times: u32) {
+        self.0.insert(point, times);
+    }
+
+    fn should_fail(&mut self, point: &'static str) -> bool {
+        let left = self.0.entry(point).or_default();
+        let fails = *left > 0;
+        *left = left.saturating_sub(1);
+        fails
+    }
+}
+
 /// A store that fails at armed fault points.
 struct FaultyStore {
     inner: SqliteStore,
-    faults: FaultInjector,
+    faults: Faults,
 }
 
 impl FaultyStore {
     fn open(directory: &Path) -> Self {
         let inner = SqliteStore::open(&directory.join("q.db"), Options::default()).unwrap();
-        Self { inner, faults: FaultInjector::enabled() }
+        Self { inner, faults: Faults::default() }
     }
 
     fn full(&self) -> StorageError {

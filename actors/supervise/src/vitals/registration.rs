@@ -93,7 +93,7 @@ impl Vitals {
         resolution: Duration,
     ) -> Timing {
         let mut timings = self.timings.lock();
-        if let Some(known) = timings.iter().find(|known| known.name() == name && known.label() == label) {
+        if let Some(known) = timings.iter().find(|known| known.name == name && known.label == label) {
             return known.clone();
         }
         let timing = Timing::new(name, help, label, resolution);

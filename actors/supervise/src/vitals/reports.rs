@@ -1,7 +1,7 @@
 //! Reports of a child about its work: why it does none, and when it has finished some.
 
 use super::Vitals;
-use crate::{blocker::Blocker, work_log::LastWork};
+use crate::snapshot::{BlockerSnapshot, WorkSnapshot};
 
 impl Vitals {
     /// Reports why the child does no work although it runs, and what helps; `GET /v1/why` shows it. The start of a cause
@@ -28,7 +28,7 @@ impl Vitals {
     }
 
     /// Returns the reported reason why the child does no work.
-    pub fn blocker(&self) -> Option<Blocker> {
+    pub fn blocker(&self) -> Option<BlockerSnapshot> {
         self.blocker.get()
     }
 
@@ -49,7 +49,7 @@ impl Vitals {
     }
 
     /// Returns the last finished work; None if the child has declared no unit.
-    pub fn last_work(&self) -> Option<LastWork> {
+    pub fn last_work(&self) -> Option<WorkSnapshot> {
         self.work_log.last()
     }
 }

@@ -204,7 +204,7 @@ fn a_lost_connection_and_a_refusal_are_named() {
     type_text(&mut state, "r");
     press(&mut state, &[Key::Enter, Key::Char('y')]);
     let command = crate::cli::top::prompt::Command {
-        verb: crate::cli::top::prompt::Verb::Pause,
+        verb: crate::cli::top::prompt::Verb::of_key(crate::cli::top::input::Key::Char('p')).unwrap(),
         path: "o/a".to_owned(),
         reason: String::new(),
     };

@@ -68,7 +68,7 @@ mod tests {
             let mut missing = MissingFiles::default();
             missing.report(true, Path::new("/in"), &vitals);
             let blocker = vitals.blocker().unwrap();
-            assert_eq!((blocker.kind, &*blocker.text), ("no_fetcher_files", "no fetcher file in /in"));
+            assert_eq!((&*blocker.kind, &*blocker.text), ("no_fetcher_files", "no fetcher file in /in"));
             assert_eq!(blocker.evidence.len(), 1);
             missing.ignore(OsStr::new("f\n.txt"), "the name");
             missing.report(true, Path::new("/in"), &vitals);
