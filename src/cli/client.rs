@@ -92,7 +92,11 @@ impl Client {
             Err(error @ HttpError::ConnectTimeout(_)) => return Err(self.unreachable(&error)),
             opened => opened.map_err(failed)?,
         };
-        let response = connection.send(request).await.map_err(failed)?;
+        let response = match connection.send(request).await {
+            // An endpoint that stops closes the connections that wait for it.
+            Err(error @ (HttpError::Unsent(_) | HttpError::Unanswered(_))) => return Ok(Some(error)),
+            response => response.map_err(failed)?,
+        };
         let (status, mut body) = (response.status(), response.into_body());
         if !status.is_success() {
             let body = connection.read_body(body, RESPONSE_LIMIT).await.map_err(failed)?;

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_between_buffered_messages_is_returned_in_its_place() {
+    async fn a_command_between_buffered_messages_is_returned_in_order() {
         let mut wire = Vec::new();
         let messages = [1, 2, 3].map(|n: u8| Incoming::Message([Bytes::from(vec![n])].into_iter().collect()));
         for (n, message) in [1, 2, 3].into_iter().zip(&messages) {
