@@ -227,28 +227,76 @@ impl History {
         }
     }
 
-    /// Returns the series of the child at `path` since a time; with `below` also those of its descendants. An empty `metrics` selects all. A
-    /// metric's name selects all its labels.
-    pub(crate) fn columns(&self, path: &str, below: bool, metrics: &[String], since_ms: u64) -> Columns {
-        let all: Vec<u64> = self.segments.iter().flat_map(Segment::times).collect();
-        let from = all.partition_point(|at| *at < since_ms);
-        let is_part = |other: &str| {
+    /// Returns the ids of the series of the child at `path`; with `below` also those of its descendants. An empty `metrics` selects all.
+    /// A metric's name selects all its labels.
+    fn selected<'a>(
+        &'a self,
+        path: &'a str,
+        below: bool,
+        metrics: &'a [String],
+    ) -> impl Iterator<Item = (&'a str, &'a str, u32)> {
+        let is_part = move |other: &str| {
             other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || (below && rest.starts_with('/')))
         };
-        let is_selected = |metric: &str| {
+        let is_selected = move |metric: &str| {
             let name = metric.split('{').next().unwrap_or(metric);
             metrics.is_empty() || metrics.iter().any(|one| one == metric || one == name)
         };
-        let mut series = Vec::new();
-        for (path, names) in self.names.iter().filter(|(other, _)| is_part(other)) {
-            for (metric, name) in names.iter().filter(|(metric, _)| is_selected(metric)) {
-                let mut values = Vec::with_capacity(all.len());
-                self.segments.iter().for_each(|segment| segment.values(name.id, &mut values));
-                let values = values.split_off(from);
-                series.push(Series { path: path.clone(), metric: metric.clone(), values });
+        self.names.iter().filter(move |(other, _)| is_part(other)).flat_map(move |(path, names)| {
+            let names = names.iter().filter(move |(metric, _)| is_selected(metric));
+            names.map(|(metric, name)| (path.as_str(), metric.as_str(), name.id))
+        })
+    }
+
+    /// Returns the number of series that [`History::columns`] would return.
+    pub(crate) fn count(&self, path: &str, below: bool, metrics: &[String]) -> usize {
+        self.selected(path, below, metrics).count()
+    }
+
+    /// Returns the selected series since a time.
+    pub(crate) fn columns(&self, path: &str, below: bool, metrics: &[String], since_ms: u64) -> Columns {
+        let (at_ms, skipped) = self.times(since_ms);
+        let selected = self.selected(path, below, metrics);
+        let series = selected.map(|(path, metric, id)| Series {
+            path: path.to_owned(),
+            metric: metric.to_owned(),
+            values: self.values(id, skipped),
+        });
+        Columns { series: series.collect(), at_ms }
+    }
+
+    /// Returns the sum of each of the metrics over the child at `path` and its descendants since a time.
+    pub(crate) fn sums(&self, path: &str, metrics: &[String], since_ms: u64) -> Columns {
+        let (at_ms, skipped) = self.times(since_ms);
+        let mut sums: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+        for (_, metric, id) in self.selected(path, true, metrics) {
+            let name = metric.split('{').next().unwrap_or(metric);
+            let sum = sums.entry(name).or_insert_with(|| vec![ABSENT; at_ms.len()]);
+            let values = self.values(id, skipped);
+            for (sum, value) in sum.iter_mut().zip(values).filter(|(_, value)| *value != ABSENT) {
+                *sum = if *sum == ABSENT { value } else { sum.saturating_add(value) };
             }
         }
-        Columns { at_ms: all[from..].to_vec(), series }
+        let series = sums.into_iter().map(|(metric, values)| Series {
+            path: path.to_owned(),
+            metric: metric.to_owned(),
+            values,
+        });
+        Columns { series: series.collect(), at_ms }
+    }
+
+    /// Returns the times of the samples since a time, and the number of samples before it.
+    fn times(&self, since_ms: u64) -> (Vec<u64>, usize) {
+        let mut times: Vec<u64> = self.segments.iter().flat_map(Segment::times).collect();
+        let skipped = times.partition_point(|at| *at < since_ms);
+        (times.split_off(skipped), skipped)
+    }
+
+    /// Returns the values of a series behind the first `skipped` ones.
+    fn values(&self, id: u32, skipped: usize) -> Vec<i64> {
+        let mut values = Vec::new();
+        self.segments.iter().for_each(|segment| segment.values(id, &mut values));
+        values.split_off(skipped)
     }
 
     /// Returns the time and the values of the last sample at or before `at_ms`.
@@ -267,23 +315,6 @@ impl History {
             }
         }
         Some((time, values))
-    }
-}
-
-impl Columns {
-    /// Returns the sum of all series of each metric.
-    pub(crate) fn summed(self, path: &str) -> Self {
-        let mut sums: BTreeMap<String, Vec<i64>> = BTreeMap::new();
-        for series in self.series {
-            let name = series.metric.split('{').next().unwrap_or_default().to_owned();
-            let sum = sums.entry(name).or_insert_with(|| vec![ABSENT; self.at_ms.len()]);
-            for (sum, value) in sum.iter_mut().zip(series.values).filter(|(_, value)| *value != ABSENT) {
-                *sum = if *sum == ABSENT { value } else { sum.saturating_add(value) };
-            }
-        }
-        let series =
-            sums.into_iter().map(|(metric, values)| Series { path: path.to_owned(), metric, values });
-        Self { at_ms: self.at_ms, series: series.collect() }
     }
 }
 

@@ -47,16 +47,19 @@ pub(crate) async fn history(
     }
     let (columns, usage) = {
         let history = context.state.history.lock();
-        (history.columns(&path, args.below || args.sum, &metrics, args.since), history.usage())
+        let count = if args.sum { metrics.len() } else { history.count(&path, args.below, &metrics) };
+        if count > SERIES_MAX {
+            return Err(bad(format!(
+                "the query selects {count} series, more than {SERIES_MAX}: select metrics, or a child further down the tree"
+            )));
+        }
+        let columns = if args.sum {
+            history.sums(&path, &metrics, args.since)
+        } else {
+            history.columns(&path, args.below, &metrics, args.since)
+        };
+        (columns, history.usage())
     };
-    let columns = if args.sum { columns.summed(&path) } else { columns };
-    if columns.series.len() > SERIES_MAX {
-        let message = format!(
-            "the query selects {} series, more than {SERIES_MAX}: select metrics, or a child further down the tree",
-            columns.series.len()
-        );
-        return Err(bad(message));
-    }
     Ok(HttpResponse::Ok().json(json!({
         "path": path,
         "step_ms": usage.step_ms,

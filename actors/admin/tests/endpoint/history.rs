@@ -58,6 +58,10 @@ fn invalid_queries_are_errors_with_a_reason() {
             assert_eq!(found, status, "{query}");
             assert!(message.contains(text), "{message}");
         }
+        let many = format!("sum=true&metric={}", "sent,".repeat(513));
+        let (status, message) = site.get(&format!("/v1/history?{many}")).await.error();
+        assert_eq!(status, 400);
+        assert!(message.contains("513 series, more than 512"), "{message}");
         let (status, message) = site.get("/v1/tree?at=yesterday").await.error();
         assert_eq!(status, 400, "{message}");
         with_samples(&site, "path=demo", 1).await;
