@@ -22,6 +22,8 @@ use crate::{method::Method, row::Rows, wire::cursor::Cursor};
 
 /// Key of the items; other keys are ignored.
 const DATA: &[u8] = b"data";
+/// Maximum number of items in a body. A malformed item may have one byte, and its report has 28.
+const ITEMS_MAX: u32 = 4 << 20;
 
 /// Decoded body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +67,9 @@ pub enum WireError {
     /// `data` is another kind of value.
     #[error("the body's data is not an array: send an array of items")]
     DataNotArray,
+    /// `data` has more than 4,194,304 items.
+    #[error("the body has {0} items, more than {ITEMS_MAX}: send them in several messages")]
+    TooManyItems(u32),
     /// Bytes follow the map.
     #[error("{0} bytes follow the body's map: send one map and nothing else")]
     TrailingBytes(usize),
@@ -146,6 +151,12 @@ fn read_data<T>(
         let Some(count) = cursor.try_read(Cursor::array_len) else {
             return Err(cursor.skip().map_or(WireError::NotMsgpack, |()| WireError::DataNotArray));
         };
+        if count as usize > cursor.left() {
+            return Err(WireError::NotMsgpack);
+        }
+        if count > ITEMS_MAX {
+            return Err(WireError::TooManyItems(count));
+        }
         found = Some(read(&mut cursor, count)?);
     }
     match cursor.left() {

@@ -36,6 +36,14 @@ fn a_body_is_one_map_with_an_array_of_data() {
 }
 
 #[test]
+fn a_body_with_too_many_items_is_refused() {
+    let body = |count: u32| format!("81a464617461 dd{count:08x} {}", "c0".repeat(count as usize));
+    assert_eq!(error(&body(ITEMS_MAX + 1)), WireError::TooManyItems(ITEMS_MAX + 1));
+    let most = decode(Method::ContentAdd, &unhex(&body(ITEMS_MAX))).unwrap();
+    assert_eq!(most.malformed.len(), ITEMS_MAX as usize);
+}
+
+#[test]
 fn other_keys_are_ignored_and_the_last_data_counts() {
     let item = format!("91c414{}", "07".repeat(20));
     for hex in [
