@@ -145,6 +145,27 @@ fn dump(upstream: &str, dump: &Path, events: u64) {
     assert!(instance.terminate().success());
 }
 
+/// A process that is killed while it writes leaves an event in part. Events behind it could not be read.
+#[test]
+fn a_partly_written_event_is_removed_before_the_next_scan_is_dumped() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("scan.cbors");
+    for scan in ["killed", "next"] {
+        let mut source = Source::push();
+        let url = source.url();
+        source.start_send(&series(scan, 40, 70_000));
+        dump(&url, &file, 42);
+        source.wait_sent();
+        if scan == "killed" {
+            let dumped = fs::File::options().write(true).open(&file).expect("the dump");
+            dumped.set_len(dumped.metadata().expect("its length").len() - 20).expect("it is cut");
+        }
+    }
+    let file = file.display().to_string();
+    let read: Vec<Value> = serde_json::from_str(&run_program("dumped.py", &[&file])).expect("JSON");
+    assert_eq!(read[0].as_array().map(Vec::len), Some(41 + 42));
+}
+
 /// A dump that is played into an ingester is dumped with the same items.
 #[test]
 fn a_played_dump_arrives_unchanged() {

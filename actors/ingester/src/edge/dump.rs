@@ -126,21 +126,43 @@ metrics! {
 struct DumpWriter {
     cx: StartCx,
     output: Option<DumpFile>,
+    /// Path and length of the file that was closed last.
+    closed: Option<(String, u64)>,
     metrics: DumpMetrics,
 }
 
 impl DumpWriter {
     fn new(cx: &StartCx) -> Self {
-        Self { cx: cx.clone(), output: None, metrics: DumpMetrics::register(&cx.vitals) }
+        Self { cx: cx.clone(), output: None, closed: None, metrics: DumpMetrics::register(&cx.vitals) }
     }
 
     fn open(&mut self, path: Option<String>) {
         self.close();
         let Some(path) = path else { return };
         match DumpFile::open(&path) {
-            Ok(output) => self.output = Some(output),
+            Ok(mut output) => {
+                self.remove_partial_event(&mut output);
+                self.output = Some(output);
+            }
             Err(error) => self.failed(&path, &error),
         }
+    }
+
+    /// Removes an event that a killed process wrote in part. Events behind it could not be read.
+    fn remove_partial_event(&self, output: &mut DumpFile) {
+        if self.closed.as_ref().is_some_and(|(path, end)| *path == output.path && *end == output.end) {
+            return;
+        }
+        let text = match output.remove_partial_event() {
+            Ok(0) => return,
+            Ok(removed) => {
+                format!("its last {removed} bytes were an event that was cut off, and are removed")
+            }
+            Err(error) => format!("it may end with an event that was cut off: {error}"),
+        };
+        let text = format!("dump {}: {text}", sanitize_to(&output.path, PATH_SHOWN));
+        tracing::warn!(path = self.cx.vitals.path(), text);
+        self.cx.vitals.note(text);
     }
 
     fn write(&mut self, event: &DumpEvent) {
@@ -157,7 +179,9 @@ impl DumpWriter {
 
     fn close(&mut self) {
         self.flush();
-        self.output = None;
+        if let Some(output) = self.output.take() {
+            self.closed = Some((output.path, output.end));
+        }
     }
 
     /// Writes the buffered events. After an error none of them is in the file, and the file is
@@ -195,6 +219,21 @@ impl DumpFile {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         let end = file.metadata()?.len();
         Ok(Self { path: path.to_owned(), file, end, waiting: Vec::new() })
+    }
+
+    /// Removes what follows the last whole event, if the file is a dump. Returns the number of removed bytes: 0 if another
+    /// process has locked the file, because it may be writing.
+    fn remove_partial_event(&mut self) -> io::Result<u64> {
+        if self.end == 0 || !self.file.metadata()?.is_file() || self.file.try_lock().is_err() {
+            return Ok(0);
+        }
+        let whole = cbors::whole_events(File::open(&self.path)?, self.end)?.unwrap_or(self.end);
+        let removed = self.end - whole;
+        if removed > 0 {
+            self.file.set_len(whole)?;
+            self.end = whole;
+        }
+        Ok(removed)
     }
 
     /// Writes the buffered events.

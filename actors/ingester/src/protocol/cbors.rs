@@ -3,7 +3,7 @@
 //! A dump has one item for each event, with all streams of the ingester. A raw capture has one
 //! array of byte strings for each ZeroMQ message.
 
-use std::io::Read;
+use std::io::{self, BufReader, Read, Seek};
 
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
@@ -23,6 +23,8 @@ const EVENT: u64 = 42_877;
 const STREAM: u64 = 42_878;
 /// Tag of a time as text.
 const TIME: u64 = 0;
+/// First bytes of an event: both tags.
+const EVENT_START: [u8; 6] = *b"\xd9\xd9\xf7\xd9\xa7\x7d";
 /// Longest event or message, bytes.
 pub const ITEM_MAX: usize = 1 << 30;
 /// Most parts of one item. An empty part takes one byte in the file, and much more in memory.
@@ -66,6 +68,63 @@ fn write_event<'a, W: encode::Write>(
     }
     cbor.tag(Tag::new(TIME))?.str(time)?;
     Ok(())
+}
+
+/// Returns the length of the whole events at the beginning of a dump of `len` bytes: less than `len` if the last event is cut off.
+/// Frames are skipped, not read. Returns None if another item than an event of definite length is found.
+///
+/// # Errors
+/// Reading failed.
+pub fn whole_events(dump: impl Read + Seek, len: u64) -> io::Result<Option<u64>> {
+    let mut dump = BufReader::new(dump);
+    let (mut at, mut whole) = (0, 0);
+    while at < len {
+        let mut start = [0; EVENT_START.len()];
+        let present = start.len().min(usize::try_from(len - at).unwrap_or(usize::MAX));
+        dump.read_exact(&mut start[..present])?;
+        if start[..present] != EVENT_START[..present] {
+            return Ok(None);
+        }
+        at += present as u64;
+        let mut items: u64 = 1;
+        while items > 0 {
+            if at == len {
+                return Ok(Some(whole));
+            }
+            let mut head = [0; 9];
+            dump.read_exact(&mut head[..1])?;
+            let argument_len = match head[0] & 0x1f {
+                0..24 => 0,
+                size @ 24..28 => 1 << (size - 24),
+                _ => return Ok(None),
+            };
+            at += 1;
+            if len - at < argument_len as u64 {
+                return Ok(Some(whole));
+            }
+            dump.read_exact(&mut head[9 - argument_len..])?;
+            at += argument_len as u64;
+            let argument = match argument_len {
+                0 => u64::from(head[0] & 0x1f),
+                _ => head[1..].iter().fold(0, |number, byte| number << 8 | u64::from(*byte)),
+            };
+            let (skipped, more) = match head[0] >> 5 {
+                2 | 3 => (argument, 0),
+                4 => (0, argument),
+                5 => (0, argument.saturating_mul(2)),
+                6 => (0, 1),
+                _ => (0, 0),
+            };
+            if skipped > len - at {
+                return Ok(Some(whole));
+            }
+            dump.seek_relative(i64::try_from(skipped).unwrap_or(i64::MAX))?;
+            at += skipped;
+            items = (items - 1).saturating_add(more);
+        }
+        whole = at;
+    }
+    Ok(Some(whole))
 }
 
 /// One item of a file.

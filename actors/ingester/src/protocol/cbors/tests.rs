@@ -52,6 +52,15 @@ fn times_are_cut_to_microseconds() {
 }
 
 #[test]
+fn no_other_file_is_taken_for_a_dump() {
+    for bytes in
+        [&b"hello"[..], b"\x81\x41a", b"\xd9\xd9\xf7\xd9\xa7\x7e", b"\xd9\xd9\xf7\xd9\xa7\x7d\x9f\x01"]
+    {
+        assert_eq!(whole_events(io::Cursor::new(bytes), bytes.len() as u64).unwrap(), None);
+    }
+}
+
+#[test]
 fn an_invalid_file_names_its_fault() {
     for (bytes, text) in [
         (&b"\x83A"[..], "ends inside the item at byte 0"),
@@ -113,11 +122,26 @@ proptest! {
     }
 
     #[test]
+    fn whole_events_are_found_in_a_cut_dump(events in proptest::collection::vec(event(), 0..6), cut: prop::sample::Index) {
+        let (mut bytes, mut ends) = (Vec::new(), vec![0]);
+        for event in &events {
+            bytes.extend(encoded(event));
+            ends.push(bytes.len() as u64);
+        }
+        bytes.truncate(cut.index(bytes.len() + 1));
+        let len = bytes.len() as u64;
+        let whole = ends.into_iter().rev().find(|end| *end <= len);
+        prop_assert_eq!(whole_events(io::Cursor::new(bytes), len).unwrap(), whole);
+    }
+
+    #[test]
     fn damaged_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), event in event(), at: u16, into: u8) {
         let mut damaged = encoded(&event);
         let at = usize::from(at) % damaged.len();
         damaged[at] = into;
         bytes.splice(0..0, damaged);
+        let whole = whole_events(io::Cursor::new(&bytes), bytes.len() as u64).unwrap();
+        prop_assert!(whole.is_none_or(|whole| whole <= bytes.len() as u64));
         let mut reader = Reader::new(&bytes[..]);
         while let Ok(Some(_)) = reader.next() {}
     }
