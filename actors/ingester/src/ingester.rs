@@ -16,9 +16,10 @@ use std::{
 };
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Handle, StartCx, metrics, sanitize,
+    Answer, Child, ChildCx, CommandError, ConsoleError, ConsoleReply, ConsoleRequest, Handle, NodeSnapshot,
+    Origin, StartCx, Tree, metrics, sanitize,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 pub(crate) use self::{controller_requests::ControllerRequests, handles::Handles};
@@ -59,6 +60,9 @@ metrics! {
 pub(crate) struct Ingester {
     identity: Arc<Identity>,
     handles: Handles,
+    tree: Tree,
+    /// Path of the supervisor that is restarted at a new mapping.
+    scan_path: String,
     /// State after the last answered request to Redis.
     controller: ControllerState,
     /// Mapping for which the scan has started.
@@ -75,12 +79,14 @@ pub(crate) struct Ingester {
 
 impl Ingester {
     pub(crate) fn new(identity: Arc<Identity>, handles: Handles, cx: &StartCx) -> Self {
-        let controller = ControllerState::resumed(handles.mappings.get(), handles.requests.clone());
+        let above = cx.vitals.path().rsplit_once('/').map_or("", |(above, _)| above);
         Self {
             identity,
+            tree: cx.tree.clone(),
+            scan_path: format!("{above}/scan"),
+            controller: ControllerState::resumed(handles.requests.clone()),
+            mapping: handles.mapping(),
             handles,
-            mapping: controller.mapping(),
-            controller,
             batches: VecDeque::new(),
             stage: Stage::Idle,
             workers: Roster::default(),
@@ -90,8 +96,31 @@ impl Ingester {
         }
     }
 
+    /// Requests the planned restart of the scan for `mapping`.
+    fn restart_scan(&self, mapping: Uuid) -> Result<(), CommandError> {
+        let origin = Origin { by: "ingester".to_owned(), reason: format!("mapping {mapping}") };
+        self.tree.request_restart(&self.scan_path, &origin)
+    }
+
+    /// Returns the events sent since the process started, and the streams' metrics for the member
+    /// `orchestrator`.
+    fn scan_metrics(&self) -> (u64, Value) {
+        let nodes = self.tree.node(&self.scan_path).map(|node| node.children).unwrap_or_default();
+        let work = nodes.iter().find(|node| node.id == "work");
+        let events = work.and_then(|node| node.metrics.iter().find(|metric| metric.name == "events"));
+        let events = events.and_then(|metric| u64::try_from(metric.value).ok()).unwrap_or_default();
+        let stream = |node: NodeSnapshot| {
+            let name = node.label.filter(|_| node.id.starts_with("stream_"))?;
+            let metrics = node.metrics.into_iter().filter(|metric| metric.label.is_none());
+            let metrics: Map<_, _> = metrics.map(|metric| (metric.name, json!(metric.value))).collect();
+            Some((name, Value::from(metrics)))
+        };
+        let streams: Map<_, _> = nodes.into_iter().filter_map(stream).collect();
+        (events, json!({ "streams": streams }))
+    }
+
     fn ingester_state(&mut self) -> Vec<u8> {
-        let (events, metrics) = self.handles.metrics();
+        let (events, metrics) = self.scan_metrics();
         let ingester_state = IngesterState {
             service_uuid: self.identity.service_uuid,
             mapping_uuid: self.mapping,

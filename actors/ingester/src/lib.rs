@@ -44,8 +44,8 @@ pub mod zmtp;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    ChildSpec, Durable, Factory, InboxSlot, Limits, Mailbox, MailboxSlot, OnRestart, Outbox, Placement,
-    Shutdown, StartCx, Strategy, SupervisorSpec, inbox, mailbox,
+    ChildSpec, Durable, Factory, InboxSlot, Limits, Mailbox, MailboxSlot, OnRestart, Placement, Shutdown,
+    Strategy, SupervisorSpec, inbox, mailbox,
 };
 use uuid::Uuid;
 
@@ -64,10 +64,9 @@ use crate::{
     ingester::{ControllerRequests, Handles, Identity, Ingester},
     ingester_state::BuildMeta,
     mapping::Mappings,
-    messages::{MappingFinished, RedisCommand},
+    messages::MappingFinished,
     source::{MakeSource, Registry},
     stream::StreamSpec,
-    stream_queue::StreamQueues,
     streams::{STOP_TIMEOUT, Streams},
     work::{Work, WorkContext},
 };
@@ -150,25 +149,27 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
     let position = Position::default();
     let redis = redis::factory(target.clone(), commands_slot, ingester.recipient(), position.clone());
     let workers = egress::factory(config.address()?, egress.clone(), accept.recipient());
-    let ingester_parts = IngesterParts {
-        config: config.clone(),
-        identity: Arc::new(Identity {
-            name,
-            url: config.url(),
-            service_uuid,
-            build: build_meta(&config.build_meta_file),
-        }),
-        queues: queues.clone(),
+    let identity = Arc::new(Identity {
+        name,
+        url: config.url(),
+        service_uuid,
+        build: build_meta(&config.build_meta_file),
+    });
+    let handles = Handles {
+        streams: queues.clone(),
         mappings: mappings.clone(),
         requests: requests.clone(),
-        work: work.clone(),
+        work: work.recipient(),
         finished_outboxes: finished_outboxes.into(),
-        commands,
-        dump: dump.clone(),
+        redis: commands,
+        dump: dump.outbox().clone(),
         egress: egress.clone(),
         redis_endpoint: target.endpoint().into(),
         redis_cli: target.cli_options().into(),
+        dump_path: config.dump_path.clone(),
     };
+    let ingester_factory =
+        Factory::actor(ingester_slot, move |cx| Ok(Ingester::new(identity.clone(), handles.clone(), cx)));
     let seen = ingester.recipient();
     let accept_factory = Factory::actor(accept_slot, move |cx| Ok(Accept::new(seen.clone(), &cx.vitals)));
     let scan = ScanBranch {
@@ -198,7 +199,7 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         .child(position.add_durable_state(ChildSpec::worker("redis", redis)))
         .child(workers)
         .child(
-            ChildSpec::worker("ingester", ingester_parts.factory(ingester_slot))
+            ChildSpec::worker("ingester", ingester_factory)
                 .console(ingester.recipient())
                 .console_reads(&["status"])
                 .durable(&mappings)
@@ -210,46 +211,6 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         .child(ChildSpec::supervisor("scan", scan.spec()))
         // Started last, so that `RestForOne` restarts no other child with it.
         .child(redis::log_child(target)))
-}
-
-/// Parameters for building the actor Ingester.
-struct IngesterParts {
-    config: IngesterConfig,
-    identity: Arc<Identity>,
-    queues: StreamQueues,
-    mappings: Durable<Mappings>,
-    requests: Durable<ControllerRequests>,
-    work: Mailbox<Work>,
-    finished_outboxes: Arc<[Outbox<MappingFinished>]>,
-    commands: Outbox<RedisCommand>,
-    dump: Dump,
-    egress: Egress,
-    redis_endpoint: Arc<str>,
-    redis_cli: Arc<str>,
-}
-
-impl IngesterParts {
-    fn factory(self, slot: MailboxSlot<Ingester>) -> Factory {
-        Factory::actor(slot, move |cx: &StartCx| {
-            let handles = Handles {
-                streams: self.queues.clone(),
-                mappings: self.mappings.clone(),
-                requests: self.requests.clone(),
-                work: self.work.recipient(),
-                finished_outboxes: self.finished_outboxes.clone(),
-                redis: self.commands.clone(),
-                dump: self.dump.outbox().clone(),
-                egress: self.egress.clone(),
-                redis_endpoint: self.redis_endpoint.clone(),
-                redis_cli: self.redis_cli.clone(),
-                dump_path: self.config.dump_path.clone(),
-                name: self.identity.name.clone(),
-                tree: cx.tree.clone(),
-                scan_path: sibling_path(cx.vitals.path(), "scan"),
-            };
-            Ok(Ingester::new(self.identity.clone(), handles, cx))
-        })
-    }
 }
 
 /// Parameters for building the children that restart with each mapping.
@@ -303,12 +264,6 @@ impl ScanBranch {
 /// mapping.
 fn scan_child(id: impl Into<String>, factory: Factory) -> ChildSpec {
     ChildSpec::worker(id, factory).on_restart(OnRestart::Purge).shutdown(Shutdown::After(STOP_TIMEOUT))
-}
-
-/// Path of the child `id` under the same supervisor as `path`.
-fn sibling_path(path: &str, id: &str) -> String {
-    let above = path.rsplit_once('/').map_or("", |(above, _)| above);
-    format!("{above}/{id}")
 }
 
 /// Reads the build's metadata. None if the file is missing or incomplete, as in the original.

@@ -1,10 +1,11 @@
-//! The current mapping and the former ones. Pure.
+//! The current mapping and the former ones (CONTRACT IO01 to IO03). Pure.
 
 use std::collections::VecDeque;
 
 use uuid::Uuid;
 
-use crate::updates::FORMER_MAX;
+/// Former mappings that are remembered, so that none of them is taken for a new one.
+pub const FORMER_MAX: usize = 64;
 
 /// The current or last mapping.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,6 +34,12 @@ pub struct Mappings {
 }
 
 impl Mappings {
+    /// Returns true if an update with this UUID begins a mapping. Each update of the controller has the UUID of its current
+    /// mapping, and updates are delivered again after a restart.
+    pub fn is_new(&self, uuid: Uuid) -> bool {
+        self.current.uuid != Some(uuid) && !self.former.contains(&uuid)
+    }
+
     /// Begins the next mapping and returns its number.
     pub fn begin(&mut self, uuid: Uuid, active: Vec<usize>, dump: Option<String>) -> u64 {
         self.former.extend(self.current.uuid);
@@ -59,7 +66,9 @@ mod tests {
     fn former_mappings_are_remembered_up_to_a_bound() {
         let mut mappings = Mappings::default();
         for n in 0..FORMER_MAX as u128 + 3 {
+            assert!(mappings.is_new(Uuid::from_u128(n)));
             assert_eq!(mappings.begin(Uuid::from_u128(n), vec![0], None), n as u64 + 1);
+            assert!((0..=n).rev().take(FORMER_MAX + 1).all(|known| !mappings.is_new(Uuid::from_u128(known))));
             mappings.current.finished = n % 2 == 0;
         }
         assert_eq!(mappings.former.len(), FORMER_MAX);

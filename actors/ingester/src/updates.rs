@@ -1,12 +1,9 @@
-//! Updates of the controller and the actions they require (CONTRACT IO01 to IO03). Pure.
+//! Updates of the controller. Pure.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use uuid::Uuid;
-
-/// Former mappings that are remembered, so that none of them is taken for a new one.
-pub const FORMER_MAX: usize = 64;
 
 /// An entry of `dranspose:controller:updates`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -24,61 +21,39 @@ pub struct ControllerUpdate {
     pub finished: bool,
 }
 
-/// Actions that one update requires. The order is: parameters, new mapping, answer to `finished`,
-/// publishing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpdateActions {
-    /// Mapping to begin, with the active streams of this ingester.
-    pub begin: Option<(Uuid, Vec<String>)>,
-    /// Mapping under which `finished` is answered.
-    pub finish: Option<Uuid>,
-}
-
-/// Tracker of the current mapping.
-#[derive(Debug, Clone, Default)]
-pub struct MappingTracker {
-    mapping: Option<Uuid>,
-    former: VecDeque<Uuid>,
-}
-
-impl MappingTracker {
-    /// Resumes with `mapping` after a restart. Updates may be delivered again, so the mappings
-    /// before it are known as `former`.
-    pub fn resumed(mapping: Option<Uuid>, former: VecDeque<Uuid>) -> Self {
-        Self { mapping, former }
+impl ControllerUpdate {
+    /// Positions in `mine` of the streams that the update names; all if it names none (0.0.4).
+    pub fn active<'a>(&self, mine: impl Iterator<Item = &'a str>) -> Vec<usize> {
+        let is_named = |stream: &str| match &self.active_streams {
+            Some(streams) => streams.iter().any(|one| one == stream),
+            None => true,
+        };
+        mine.enumerate().filter(|(_, stream)| is_named(stream)).map(|(position, _)| position).collect()
     }
-
-    /// The current mapping; None before the first.
-    pub fn mapping(&self) -> Option<Uuid> {
-        self.mapping
-    }
-
-    /// Processes one update. Every entry must be given, in order: an update right behind a new
-    /// mapping has its UUID, but no streams.
-    pub fn take(&mut self, update: &ControllerUpdate, mine: &[impl AsRef<str>]) -> UpdateActions {
-        let uuid = update.mapping_uuid;
-        let is_new = self.mapping != Some(uuid) && !self.former.contains(&uuid);
-        let begin = is_new.then(|| {
-            if let Some(former) = self.mapping.replace(uuid) {
-                self.former.push_back(former);
-            }
-            if self.former.len() > FORMER_MAX {
-                self.former.pop_front();
-            }
-            (uuid, active(update, mine))
-        });
-        UpdateActions { begin, finish: update.finished.then_some(uuid) }
-    }
-}
-
-/// Streams of `mine` that the update names; all if it names none (0.0.4).
-fn active(update: &ControllerUpdate, mine: &[impl AsRef<str>]) -> Vec<String> {
-    let named = |stream: &&str| match &update.active_streams {
-        Some(streams) => streams.iter().any(|one| one == stream),
-        None => true,
-    };
-    mine.iter().map(AsRef::as_ref).filter(named).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn active(text: &str) -> Vec<usize> {
+        let update: ControllerUpdate = serde_json::from_str(text).unwrap();
+        update.active(["eiger", "pcap"].into_iter())
+    }
+
+    #[test]
+    fn the_captured_update_is_read() {
+        let text = r#"{"mapping_uuid":"6277a4d0-975c-4dfe-97be-7f6d1d5a5c38","parameters_version":{"dump_prefix":"981b7b5c-975c-4dfe-97be-7f6d1d5a5c38"},
+            "target_parameters_hash":null,"active_streams":["pcap","other"],"finished":false}"#;
+        let update: ControllerUpdate = serde_json::from_str(text).unwrap();
+        assert_eq!((update.parameters_version.len(), update.finished), (1, false));
+        assert_eq!(active(text), [1]);
+    }
+
+    #[test]
+    fn without_active_streams_all_streams_are_used() {
+        let uuid = r#""mapping_uuid":"6277a4d0-975c-4dfe-97be-7f6d1d5a5c38""#;
+        assert_eq!(active(&format!("{{{uuid}}}")), [0, 1]);
+        assert!(active(&format!(r#"{{{uuid},"active_streams":[]}}"#)).is_empty());
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use crate::updates::FORMER_MAX;
+use crate::mapping::FORMER_MAX;
 
 /// Parameters to fetch, and finished mappings to answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,30 +6,22 @@ use uuid::Uuid;
 
 use super::{controller_requests::ControllerRequests, handles::Handles};
 use crate::{
-    mapping::Mappings,
     messages::{RedisAction, RedisFailure},
     parameters::Parameters,
-    updates::{ControllerUpdate, MappingTracker, UpdateActions},
+    updates::ControllerUpdate,
 };
 
 /// State of the controller as known to an ingester.
 #[derive(Clone)]
 pub(crate) struct ControllerState {
-    tracker: MappingTracker,
     requests: Durable<ControllerRequests>,
     pub(crate) parameters: Parameters,
 }
 
 impl ControllerState {
     /// Restores the state after a restart of the actor. The parameters are fetched again.
-    pub(crate) fn resumed(mappings: Mappings, requests: Durable<ControllerRequests>) -> Self {
-        let tracker = MappingTracker::resumed(mappings.current.uuid, mappings.former);
-        Self { tracker, requests, parameters: Parameters::default() }
-    }
-
-    /// The current mapping.
-    pub(crate) fn mapping(&self) -> Option<Uuid> {
-        self.tracker.mapping()
+    pub(crate) fn resumed(requests: Durable<ControllerRequests>) -> Self {
+        Self { requests, parameters: Parameters::default() }
     }
 
     /// Returns true while a parameter is missing or a `finished` is not acknowledged.
@@ -38,22 +30,16 @@ impl ControllerState {
         !requests.unacknowledged.is_empty() || !self.parameters.missing(&requests.wanted).is_empty()
     }
 
-    /// Fetches the parameters of an update and returns its remaining actions.
-    pub(crate) async fn take(
-        mut self,
-        update: &ControllerUpdate,
-        handles: &Handles,
-    ) -> (Self, UpdateActions) {
+    /// Fetches the parameters of an update.
+    pub(crate) async fn take(mut self, update: &ControllerUpdate, handles: &Handles) -> Self {
         self.requests.update(|requests| requests.wanted.clone_from(&update.parameters_version));
         self.fetch(handles).await;
-        let names: Vec<&str> = handles.streams.iter().map(|stream| &*stream.name).collect();
-        let actions = self.tracker.take(update, &names);
-        (self, actions)
+        self
     }
 
     /// Finishes the mapping `uuid` and publishes that.
     pub(crate) async fn finish(self, uuid: Uuid, handles: &Handles) -> Self {
-        if self.tracker.mapping() == Some(uuid) {
+        if handles.mapping() == Some(uuid) {
             handles.finish().await;
         }
         self.requests.update(|requests| requests.finish(uuid));

@@ -3,10 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use orchestrator_supervise::{
-    AskError, CommandError, Durable, NodeSnapshot, Origin, Outbox, Recipient, Tree, reply, sanitize,
-};
-use serde_json::{Map, Value, json};
+use orchestrator_supervise::{AskError, Durable, Outbox, Recipient, reply, sanitize};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -44,11 +42,6 @@ pub(crate) struct Handles {
     pub(crate) redis_cli: Arc<str>,
     /// File for the dumps of all mappings.
     pub(crate) dump_path: Option<String>,
-    /// Name of the ingester, part of dump file names.
-    pub(crate) name: Arc<str>,
-    pub(crate) tree: Tree,
-    /// Path of the supervisor that is restarted at a new mapping.
-    pub(crate) scan_path: String,
 }
 
 impl Handles {
@@ -61,10 +54,9 @@ impl Handles {
         }
     }
 
-    /// Requests the planned restart of the scan for `mapping`.
-    pub(super) fn request_scan(&self, mapping: Uuid) -> Result<(), CommandError> {
-        let origin = Origin { by: "ingester".to_owned(), reason: format!("mapping {mapping}") };
-        self.tree.request_restart(&self.scan_path, &origin)
+    /// UUID of the current mapping; None before the first.
+    pub(super) fn mapping(&self) -> Option<Uuid> {
+        self.mappings.lock().current.uuid
     }
 
     /// Marks the current mapping finished. When this returns, none of its events is sent any more
@@ -86,23 +78,6 @@ impl Handles {
         if timeout(FINISH_TIMEOUT, self.dump.send(DumpCommand::Close(closed))).await.is_ok() {
             let _ = timeout(FINISH_TIMEOUT, answer).await;
         }
-    }
-
-    /// Returns the events sent since the process started, and the streams' metrics for the member
-    /// `orchestrator`.
-    pub(super) fn metrics(&self) -> (u64, Value) {
-        let nodes = self.tree.node(&self.scan_path).map(|node| node.children).unwrap_or_default();
-        let work = nodes.iter().find(|node| node.id == "work");
-        let events = work.and_then(|node| node.metrics.iter().find(|metric| metric.name == "events"));
-        let events = events.and_then(|metric| u64::try_from(metric.value).ok()).unwrap_or_default();
-        let stream = |node: NodeSnapshot| {
-            let name = node.label.filter(|_| node.id.starts_with("stream_"))?;
-            let metrics = node.metrics.into_iter().filter(|metric| metric.label.is_none());
-            let metrics: Map<_, _> = metrics.map(|metric| (metric.name, json!(metric.value))).collect();
-            Some((name, Value::from(metrics)))
-        };
-        let streams: Map<_, _> = nodes.into_iter().filter_map(stream).collect();
-        (events, json!({ "streams": streams }))
     }
 
     /// State of each known worker, by name.

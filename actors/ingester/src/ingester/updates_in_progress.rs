@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     messages::{ScanStarted, SourceReady},
-    updates::{ControllerUpdate, UpdateActions},
+    updates::ControllerUpdate,
 };
 
 /// Time-out of a scan's start, after which it is requested again.
@@ -31,7 +31,7 @@ impl Ingester {
             if let Some(update) = batch.updates.next() {
                 return self.process_update(update, cx);
             }
-            self.mapping = self.controller.mapping();
+            self.mapping = self.handles.mapping();
             self.report_mapping(cx.vitals());
             self.publish(cx);
             let _ = self.batches.pop_front().map(|batch| batch.reply.send(true));
@@ -41,30 +41,25 @@ impl Ingester {
     fn process_update(&mut self, update: ControllerUpdate, cx: &mut ChildCx<'_, Self>) {
         self.stage = Stage::Redis;
         let (handles, controller) = (self.handles.clone(), self.controller.clone());
-        let taking = async move { controller.take(&update, &handles).await };
-        cx.spawn(taking, |ingester, (controller, UpdateActions { begin, finish }), cx| {
+        let taking = async move { (controller.take(&update, &handles).await, update) };
+        cx.spawn(taking, |ingester, (controller, update), cx| {
             ingester.controller = controller;
-            match begin {
-                Some((uuid, active)) => ingester.start_mapping(uuid, &active, finish, cx),
-                None => ingester.finish(finish, cx),
+            if ingester.handles.mappings.lock().is_new(update.mapping_uuid) {
+                ingester.start_mapping(&update, cx);
+            } else {
+                ingester.finish(update.finished.then_some(update.mapping_uuid), cx);
             }
         });
     }
 
     /// Records a new mapping and requests the restart of `scan`. Once `scan` and its sources have reported
     /// (`scan_started`, `source_ready`, 3 s at most), `mapping_started` publishes the mapping.
-    fn start_mapping(
-        &mut self,
-        uuid: Uuid,
-        active: &[String],
-        finish: Option<Uuid>,
-        cx: &mut ChildCx<'_, Self>,
-    ) {
-        let position = |name: &String| self.handles.streams.iter().position(|stream| *stream.name == **name);
-        let active: Vec<usize> = active.iter().filter_map(position).collect();
+    fn start_mapping(&mut self, update: &ControllerUpdate, cx: &mut ChildCx<'_, Self>) {
+        let (uuid, finish) = (update.mapping_uuid, update.finished.then_some(update.mapping_uuid));
+        let active = update.active(self.handles.streams.iter().map(|stream| &*stream.name));
         let dump = self.handles.dump_path.clone().or_else(|| {
             let prefix = self.controller.parameters.dump_prefix()?;
-            Some(format!("{prefix}{}-{uuid}.cbors", self.handles.name))
+            Some(format!("{prefix}{}-{uuid}.cbors", self.identity.name))
         });
         tracing::info!(%uuid, streams = ?active, dump, "a mapping begins");
         let awaited = active.iter().copied().collect();
@@ -84,7 +79,7 @@ impl Ingester {
         let requested = if starting.requests > SCAN_REQUESTS_MAX {
             Err(format!("no start within {SCAN_START_TIMEOUT:?}"))
         } else {
-            self.handles.request_scan(uuid).map_err(|error| error.to_string())
+            self.restart_scan(uuid).map_err(|error| error.to_string())
         };
         match requested {
             Ok(()) => cx.after(SCAN_START_TIMEOUT, move |ingester, cx| ingester.request_scan(number, cx)),
