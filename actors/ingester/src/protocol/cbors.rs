@@ -23,8 +23,6 @@ const EVENT: u64 = 42_877;
 const STREAM: u64 = 42_878;
 /// Tag of a time as text.
 const TIME: u64 = 0;
-/// First bytes of an event: both tags.
-const EVENT_START: [u8; 6] = *b"\xd9\xd9\xf7\xd9\xa7\x7d";
 /// Longest event or message, bytes.
 pub const ITEM_MAX: usize = 1 << 30;
 /// Most parts of one item. An empty part takes one byte in the file, and much more in memory.
@@ -71,60 +69,69 @@ fn write_event<'a, W: encode::Write>(
 }
 
 /// Returns the length of the whole events at the beginning of a dump of `len` bytes: less than `len` if the last event is cut off.
-/// Frames are skipped, not read. Returns None if another item than an event of definite length is found.
+/// Returns None if the file has anything else than events. Frames are skipped, not read.
 ///
 /// # Errors
 /// Reading failed.
 pub fn whole_events(dump: impl Read + Seek, len: u64) -> io::Result<Option<u64>> {
     let mut dump = BufReader::new(dump);
-    let (mut at, mut whole) = (0, 0);
-    while at < len {
-        let mut start = [0; EVENT_START.len()];
-        let present = start.len().min(usize::try_from(len - at).unwrap_or(usize::MAX));
-        dump.read_exact(&mut start[..present])?;
-        if start[..present] != EVENT_START[..present] {
-            return Ok(None);
+    let mut whole = 0;
+    while whole < len {
+        match skip_event(&mut dump, len) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            Err(error) => return Err(error),
         }
-        at += present as u64;
-        let mut items: u64 = 1;
-        while items > 0 {
-            if at == len {
-                return Ok(Some(whole));
-            }
-            let mut head = [0; 9];
-            dump.read_exact(&mut head[..1])?;
-            let argument_len = match head[0] & 0x1f {
-                0..24 => 0,
-                size @ 24..28 => 1 << (size - 24),
-                _ => return Ok(None),
-            };
-            at += 1;
-            if len - at < argument_len as u64 {
-                return Ok(Some(whole));
-            }
-            dump.read_exact(&mut head[9 - argument_len..])?;
-            at += argument_len as u64;
-            let argument = match argument_len {
-                0 => u64::from(head[0] & 0x1f),
-                _ => head[1..].iter().fold(0, |number, byte| number << 8 | u64::from(*byte)),
-            };
-            let (skipped, more) = match head[0] >> 5 {
-                2 | 3 => (argument, 0),
-                4 => (0, argument),
-                5 => (0, argument.saturating_mul(2)),
-                6 => (0, 1),
-                _ => (0, 0),
-            };
-            if skipped > len - at {
-                return Ok(Some(whole));
-            }
-            dump.seek_relative(i64::try_from(skipped).unwrap_or(i64::MAX))?;
-            at += skipped;
-            items = (items - 1).saturating_add(more);
+        // Skipping does not notice the end of the file.
+        let end = dump.stream_position()?;
+        if end > len {
+            break;
         }
-        whole = at;
+        whole = end;
     }
     Ok(Some(whole))
+}
+
+/// Skips an event in a file of `len` bytes. Returns false if it is another item, or has an item of indefinite length.
+fn skip_event(dump: &mut BufReader<impl Read + Seek>, len: u64) -> io::Result<bool> {
+    for tag in [SELF_DESCRIBED, EVENT] {
+        if read_head(dump)? != Some((6, tag)) {
+            return Ok(false);
+        }
+    }
+    let mut items: u64 = 1;
+    while items > 0 {
+        let Some((major, argument)) = read_head(dump)? else { return Ok(false) };
+        let inner = match major {
+            2 | 3 => {
+                let bytes = i64::try_from(argument).ok().filter(|_| argument <= len);
+                dump.seek_relative(bytes.ok_or(io::ErrorKind::UnexpectedEof)?)?;
+                0
+            }
+            4 => argument,
+            5 => argument.saturating_mul(2),
+            6 => 1,
+            _ => 0,
+        };
+        items = (items - 1).saturating_add(inner);
+    }
+    Ok(true)
+}
+
+/// Reads the major type and the argument of a CBOR item; None if its length is indefinite.
+fn read_head(file: &mut impl Read) -> io::Result<Option<(u8, u64)>> {
+    let mut first = [0];
+    file.read_exact(&mut first)?;
+    let (major, info) = (first[0] >> 5, first[0] & 0x1f);
+    let bytes = match info {
+        0..24 => return Ok(Some((major, u64::from(info)))),
+        24..28 => 1 << (info - 24),
+        _ => return Ok(None),
+    };
+    let mut argument = [0; 8];
+    file.read_exact(&mut argument[8 - bytes..])?;
+    Ok(Some((major, u64::from_be_bytes(argument))))
 }
 
 /// One item of a file.
