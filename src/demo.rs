@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
         });
         let waited = wait(arguments.limit);
         stop.store(true, Relaxed);
-        // The last file counts, too: it may wait for its directory.
+        // The last file counts, too.
         let _ = fetcher.join();
         jobs.drain(Instant::now() + DRAIN_MAX);
         waited

@@ -67,12 +67,15 @@ impl Jobs {
             let paths: Vec<String> = (0..LINES).map(|line| format!("demo{number}.package{line}")).collect();
             let text: String = paths.iter().map(|path| format!("{path} 1.0 1.1\n")).collect();
             let written = self.folder.join("next.txt");
-            // The directory may be away: then the same file is tried again.
+            // The directory may be away: then the same file is tried again. Its jobs count once it is there.
             let name = format!("demo{number}.1.txt");
             while fs::write(&written, &text)
                 .and_then(|()| fs::rename(&written, self.folder.join("fetchers").join(&name)))
                 .is_err()
             {
+                if stop.load(Relaxed) {
+                    return;
+                }
                 thread::sleep(PAUSE);
             }
             self.jobs().extend(paths.into_iter().map(|path| (path, Job::default())));

@@ -145,16 +145,12 @@ impl AttrState {
     }
 
     /// Records the end of a job with its exit code, which ends the hold of its path. The rows of the
-    /// queue stay as they are. Returns false without a log row (CONTRACT QO06).
-    pub(crate) fn finish(&mut self, exit_code: i64, now: i64) -> bool {
-        match &mut self.log {
-            Some(log) => {
-                log.finished = Some(now);
-                log.exit_code = Some(exit_code);
-                true
-            }
-            None => false,
-        }
+    /// queue stay as they are. Returns when the job was handed out; None without a log row (CONTRACT QO06).
+    pub(crate) fn finish(&mut self, exit_code: i64, now: i64) -> Option<i64> {
+        let log = self.log.as_mut()?;
+        log.finished = Some(now);
+        log.exit_code = Some(exit_code);
+        Some(log.started)
     }
 
     /// Reverts `dispatch`. Returns false, without a change, if the path was finished or started again

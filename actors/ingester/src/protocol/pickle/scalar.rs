@@ -114,3 +114,23 @@ fn unicode(line: &[u8]) -> Text<'_> {
     }
     Text::Made(out.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_bit_is_the_sign() {
+        for (bytes, expected) in [
+            (&[][..], 0),
+            (&[0x7f], 127),
+            (&[0x80], -128),
+            (&[0x81], -127),
+            (&[0x80, 0x00], 128),
+            (&[0x00, 0x80], -32_768),
+            (&[0xff; 8], -1),
+        ] {
+            assert!(matches!(long(bytes), StackItem::Int(int) if int == expected), "{bytes:?}");
+        }
+    }
+}

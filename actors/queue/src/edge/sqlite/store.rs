@@ -290,12 +290,12 @@ impl Storage for SqliteStore {
         self.run("recording the end of a job", |conn, view, options| {
             let before = attr::load(conn, view, attr_path)?;
             let mut after = before.clone();
-            let (Some(log), true) = (before.log, after.finish(exit_code, now)) else { return Ok(None) };
+            let Some(started) = after.finish(exit_code, now) else { return Ok(None) };
             attr::save(conn, view, attr_path, &before, &after)?;
             if options.redeliver_after_lease {
                 handout::forget_attr(conn, attr_path)?;
             }
-            Ok(Some(now.saturating_sub(log.started)))
+            Ok(Some(now.saturating_sub(started)))
         })
     }
 
