@@ -1,6 +1,8 @@
 //! Times as accepted by the original's validation: a date with optional time and offset, or seconds
 //! or milliseconds since 1970. Verified by `tests/golden/vectors.json`.
 
+use std::str::FromStr;
+
 use crate::protocol::{json::Raw, lax};
 
 /// Larger numbers are milliseconds.
@@ -46,14 +48,12 @@ fn is_date(text: &str) -> bool {
     else {
         return false;
     };
-    let date = (i16::try_from(year), i8::try_from(month), i8::try_from(day));
-    let (Ok(year), Ok(month), Ok(day)) = date else { return false };
     bytes[4] == b'-' && bytes[7] == b'-' && year > 0 && jiff::civil::Date::new(year, month, day).is_ok()
 }
 
 /// `08:49`, `08:49:10`, `08:49:10.627`, each with an optional offset.
 fn is_time(text: &str) -> bool {
-    let in_range = |at, end| number(text, at..at + 2).is_some_and(|number| number < end);
+    let in_range = |at, end| number::<u8>(text, at..at + 2).is_some_and(|number| number < end);
     if !in_range(0, 24) || text.as_bytes().get(2) != Some(&b':') || !in_range(3, 60) {
         return false;
     }
@@ -76,11 +76,11 @@ fn is_offset(text: &str) -> bool {
         return matches!(text, "" | "Z" | "z");
     };
     let minutes = if rest.as_bytes().get(2) == Some(&b':') { 3 } else { 2 };
-    let in_range = |at, end| number(rest, at..at + 2).is_some_and(|number| number < end);
+    let in_range = |at, end| number::<u8>(rest, at..at + 2).is_some_and(|number| number < end);
     rest.len() == minutes + 2 && in_range(0, 24) && in_range(minutes, 60)
 }
 
-fn number(text: &str, at: std::ops::Range<usize>) -> Option<u16> {
+fn number<N: FromStr>(text: &str, at: std::ops::Range<usize>) -> Option<N> {
     let digits = text.get(at)?;
     if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
 }

@@ -126,6 +126,7 @@ mod tests {
         assert!(buffers.pool.state.lock().kept.is_empty());
         drop(slice);
         assert_eq!(full(&buffers, 1 << 20).as_ptr(), at);
+        assert_eq!(full(&buffers, 1 << 19).as_ptr(), at, "twice as large");
         assert_eq!(full(&buffers, 9).len(), 9, "too large a one is not kept for a small frame");
     }
 
