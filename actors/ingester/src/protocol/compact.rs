@@ -120,3 +120,22 @@ fn number(text: &str, out: &mut String) {
         out.push_str(if text == "-0" { "0" } else { text });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn up_to_sixteen_digits_before_the_point_need_no_exponent() {
+        for (value, text) in [
+            (1e15, "1000000000000000.0"),
+            (1_234_567_890_123_456.5, "1234567890123456.5"),
+            (-9_007_199_254_740_992.0, "-9007199254740992.0"),
+            (1e16, "1e16"),
+        ] {
+            let mut out = String::new();
+            float(value, &mut out);
+            assert_eq!(out, text);
+        }
+    }
+}

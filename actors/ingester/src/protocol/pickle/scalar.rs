@@ -120,6 +120,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_integer_as_text_has_digits() {
+        assert!(["", "-", "1a", "--1"].into_iter().all(|text| whole(text).is_none()));
+        assert!(matches!(whole("-7"), Some(StackItem::Int(-7))));
+        assert!(matches!(whole("-12345678901234567890"), Some(StackItem::Wide(true))));
+    }
+
+    #[test]
     fn the_highest_bit_is_the_sign() {
         for (bytes, expected) in [
             (&[][..], 0),
