@@ -167,8 +167,10 @@ mod tests {
 
     #[test]
     fn each_word_has_its_value() {
-        let (before, result) =
-            (row(json!({ "n": 4, "x": 1.5, "s": "a", "z": null })), row(json!({ "sum": [1] })));
+        let (before, result) = (
+            row(json!({ "n": 4, "x": 1.5, "s": "a", "z": null, "a+b": 2, "+1": 3 })),
+            row(json!({ "sum": [1] })),
+        );
         let variables = Variables {
             token: "me/1",
             now: "2026-11-20T12:00:00Z".parse().expect("a time"),
@@ -190,6 +192,9 @@ mod tests {
             (json!("$row.x+1"), Position::Claim, json!(2.5)),
             (json!("$row.z+1"), Position::Claim, json!(1)),
             (json!("$row.none"), Position::Claim, json!(null)),
+            (json!("$row.a+b"), Position::Claim, json!(2)),
+            (json!("$row.a+b+1"), Position::Claim, json!(3)),
+            (json!("$row.+1"), Position::Claim, json!(3)),
             (json!("$result.sum"), Position::Done, json!([1])),
             (json!("$result.none"), Position::Done, json!(null)),
             (json!("$error"), Position::Fail, json!("no")),

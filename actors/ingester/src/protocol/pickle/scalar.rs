@@ -118,6 +118,13 @@ fn unicode(line: &[u8]) -> Text<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::pickle::{Value, read_dict};
+
+    #[test]
+    fn both_truth_values_are_read() {
+        let dict = read_dict(b"\x80\x02}(U\x01a\x88U\x01b\x89u.", &["a", "b"]).unwrap();
+        assert_eq!((dict.get("a"), dict.get("b")), (Some(&Value::Bool(true)), Some(&Value::Bool(false))));
+    }
 
     #[test]
     fn an_integer_as_text_has_digits() {
