@@ -185,6 +185,7 @@ mod tests {
             (json!("$null"), Position::Claim, json!(null)),
             (json!("$token"), Position::Claim, json!("me/1")),
             (json!("$now"), Position::Claim, json!("2026-11-20T12:00:00.000000+00:00")),
+            (json!("$now+0s"), Position::Claim, json!("2026-11-20T12:00:00.000000+00:00")),
             (json!("$now+15m"), Position::Claim, json!("2026-11-20T12:15:00.000000+00:00")),
             (json!("$now+1d"), Position::Claim, json!("2026-11-21T12:00:00.000000+00:00")),
             (json!("$row.n"), Position::Claim, json!(4)),

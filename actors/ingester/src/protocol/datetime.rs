@@ -84,3 +84,16 @@ fn number<N: FromStr>(text: &str, at: std::ops::Range<usize>) -> Option<N> {
     let digits = text.get(at)?;
     if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_has_digits_only() {
+        assert!(is_date("2026-11-20"));
+        for text in ["20x6-11-20", "2026-x1-20", "2026-11-2x", "+026-11-20"] {
+            assert!(!is_date(text), "{text}");
+        }
+    }
+}

@@ -97,6 +97,7 @@ mod tests {
         assert_eq!(Greeting::decode(b"\x01\0"), Err(ZmtpError::NoSignature));
         assert_eq!(Greeting::decode(b"\xff\0\0\0\0\0\0\0\x01\x7e"), Err(ZmtpError::NoSignature));
         assert_eq!(Greeting::decode(b"\xff\0\0\0\0\0\0\0\x01\x7f\x01"), Err(ZmtpError::OldVersion(2)));
+        assert_eq!(Greeting::decode(b"\xff\0\0\0\0\0\0\0\x01\x7f\x02"), Err(ZmtpError::OldVersion(2)));
         assert_eq!(Greeting::decode(b"\xff\0\0\0\0\0\0\0\x01\x7f\x00"), Err(ZmtpError::OldVersion(1)));
         let mut curve = libzmq();
         curve[MECHANISM_AT..MECHANISM_AT + 5].copy_from_slice(b"CURVE");

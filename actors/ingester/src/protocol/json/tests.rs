@@ -39,6 +39,16 @@ fn an_object_has_a_limited_number_of_members() {
 }
 
 #[test]
+fn an_object_has_a_limited_number_of_levels() {
+    for (open, close) in [("[", "]"), ("{\"x\":", "}")] {
+        let nested =
+            |levels: usize| format!("{{\"x\":{}0{}}}", open.repeat(levels - 1), close.repeat(levels - 1));
+        assert!(Object::parse(nested(DEPTH).as_bytes()).is_some());
+        assert!(Object::parse(nested(DEPTH + 1).as_bytes()).is_none());
+    }
+}
+
+#[test]
 fn levels_are_counted_outside_of_strings() {
     for (text, levels) in [
         (&br#"{"a":[1,[2]],"b":{}}"#[..], 3),
