@@ -157,6 +157,15 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_name_is_warned_about_once() {
+        let warned = WarnedNames::default();
+        assert!(warned.should_warn(OsStr::new("a")) && warned.should_warn(OsStr::new("b")));
+        assert!(!warned.clone().should_warn(OsStr::new("a")));
+        (2..=WarnedNames::MAX).for_each(|n| assert!(warned.should_warn(OsStr::new(&n.to_string()))));
+        assert!(warned.should_warn(OsStr::new("a")), "a full set is forgotten");
+    }
+
     fn file(name: &str) -> Option<(String, i64, FileKind)> {
         match classify(OsStr::new(name)) {
             NameClass::Fetcher(file) => {

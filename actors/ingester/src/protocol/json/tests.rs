@@ -49,6 +49,16 @@ fn an_object_has_a_limited_number_of_levels() {
 }
 
 #[test]
+fn a_member_is_found_by_its_key_with_or_without_escapes() {
+    let object = Object::parse(br#"{"n\u0061me":1,"names":2,"\u0078":3,"x\n":4}"#).unwrap();
+    for (name, value) in
+        [("name", Some("1")), ("names", Some("2")), ("x", Some("3")), ("x\n", Some("4")), ("y", None)]
+    {
+        assert_eq!(object.get(name).map(|raw| raw.text()), value, "{name:?}");
+    }
+}
+
+#[test]
 fn levels_are_counted_outside_of_strings() {
     for (text, levels) in [
         (&br#"{"a":[1,[2]],"b":{}}"#[..], 3),
