@@ -131,7 +131,7 @@ impl Egress {
         self.lock().states(now_ms)
     }
 
-    /// Tells whether all sending waits for room in a worker's queue.
+    /// Returns true if all sending waits for room in a worker's queue.
     fn holds_senders(&self) -> bool {
         self.lock().waiting_senders > 0
     }

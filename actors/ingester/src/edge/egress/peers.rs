@@ -262,13 +262,12 @@ impl Peers {
         self.disk_bytes = 0;
         self.to_disk_bytes = 0;
         self.listed.clear();
-        let mut unsent = kernel_queue::UnsentSockets::default();
         let resets = &mut self.resets;
         self.map.retain(|_, peer| {
             let waited = !peer.queue.is_empty();
             let Some(mut attached) = peer.attached.take() else { return false };
             let used = std::mem::take(&mut attached.used);
-            if waited || used && (!finished || unsent.contains(&attached.connection.stream)) {
+            if waited || used && (!finished || kernel_queue::may_have_unsent(&attached.connection.stream)) {
                 *resets += 1;
                 reset(&attached.connection);
                 return false;
