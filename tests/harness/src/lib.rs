@@ -71,22 +71,25 @@ use std::{
 /// Deadline of every wait for a condition.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Waits until `condition` returns a value.
+/// Waits until `condition` returns a value. It is evaluated for a fifth of the time at most: reading a tree takes both
+/// processes milliseconds, and other tests run meanwhile.
 ///
 /// # Panics
 /// If there is none within [`DEADLINE`]. The message has `what` and the last log lines of the test's processes.
 pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let give_up = Instant::now() + DEADLINE;
     loop {
+        let begun = Instant::now();
         if let Some(value) = condition() {
             return value;
         }
+        let pause = (begun.elapsed() * 4).clamp(Duration::from_millis(2), Duration::from_millis(100));
         assert!(
             Instant::now() < give_up,
             "gave up waiting for {what}; last lines:{}",
             child_logs::last_lines()
         );
-        sleep(Duration::from_millis(2));
+        sleep(pause);
     }
 }
 

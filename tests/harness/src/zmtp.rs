@@ -22,12 +22,19 @@ impl ZmtpPeer {
         Self::handshake(TcpStream::connect(("127.0.0.1", port))?, kind, identity)
     }
 
-    /// Accepts the next connection as a socket of type `kind`, such as `PUSH`.
+    /// Accepts the next connection as a socket of type `kind`, such as `PUSH`. Connections whose peer gave up waiting for the
+    /// handshake are passed over: it connects again.
     ///
     /// # Errors
     /// The peer does not speak ZMTP.
     pub fn accept(listener: &TcpListener, kind: &str) -> io::Result<Self> {
-        Self::from_stream(listener.accept()?.0, kind)
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        loop {
+            match Self::from_stream(listener.accept()?.0, kind) {
+                Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) => {}
+                accepted => return accepted,
+            }
+        }
     }
 
     /// Performs the handshake on an accepted connection as a socket of type `kind`.
