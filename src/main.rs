@@ -65,7 +65,7 @@ struct RunArguments {
 }
 
 impl RunArguments {
-    /// Tells whether the command line has one of these arguments.
+    /// Returns true if the command line has one of these arguments.
     fn is_given(&self) -> bool {
         !self.config.config.is_empty() || !self.config.set.is_empty() || self.only.is_some()
     }

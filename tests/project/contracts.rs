@@ -46,7 +46,7 @@ fn page(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Tells whether `word` has the form of a rule's number, such as `QP09`.
+/// Returns true if `word` has the form of a rule's number, such as `QP09`.
 fn is_number(word: &str) -> bool {
     let [page, group, tens, ones] = word.as_bytes() else { return false };
     let known = PAGES.iter().any(|(letter, _)| *letter == char::from(*page));

@@ -190,7 +190,7 @@ impl History {
         });
     }
 
-    /// Tells whether a history that was read from a file may have been recorded until `now_ms`. The next sample of one from the future
+    /// Returns true if a history that was read from a file may have been recorded until `now_ms`. The next sample of one from the future
     /// would be as late, whatever the clock says.
     fn is_possible(&self, now_ms: u64) -> bool {
         let times = || self.segments.iter().flat_map(Segment::times);

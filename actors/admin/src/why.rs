@@ -89,7 +89,7 @@ impl Facts {
     }
 }
 
-/// Tells whether the text of a command in [`Facts::commands`] is about a pause.
+/// Returns true if the text of a command in [`Facts::commands`] is about a pause.
 fn is_pause(command: &str) -> bool {
     command.starts_with("pause ")
 }

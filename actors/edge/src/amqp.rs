@@ -81,7 +81,7 @@ pub enum AmqpError {
 }
 
 impl AmqpError {
-    /// Tells whether another attempt may succeed.
+    /// Returns true if another attempt may succeed.
     pub fn is_retryable(&self) -> bool {
         !matches!(self, Self::Url(_) | Self::Authorities(_))
     }
@@ -173,7 +173,7 @@ impl Broker {
         Ok(Session { connection, unread })
     }
 
-    /// Tells whether the broker's port accepts TCP connections. Cheaper for the broker than [`Broker::connect`].
+    /// Returns true if the broker's port accepts TCP connections. Cheaper for the broker than [`Broker::connect`].
     pub async fn is_listening(&self) -> bool {
         let authority = &self.uri.authority;
         let connect = TcpStream::connect((authority.host.as_str(), authority.port));

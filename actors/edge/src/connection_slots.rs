@@ -51,7 +51,7 @@ impl ConnectionSlot {
         self.since.store(self.clock.fetch_add(1, Relaxed), Relaxed);
     }
 
-    /// Tells whether the connection was asked to close.
+    /// Returns true if the connection was asked to close.
     pub fn is_closing(&self) -> bool {
         self.closing.load(Relaxed)
     }
@@ -122,7 +122,7 @@ impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
         }
     }
 
-    /// Tells whether there is no connection.
+    /// Returns true if there is no connection.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }

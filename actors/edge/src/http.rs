@@ -86,7 +86,7 @@ pub enum HttpError {
 }
 
 impl HttpError {
-    /// Tells whether nothing of the request was sent.
+    /// Returns true if nothing of the request was sent.
     pub fn is_unsent(&self) -> bool {
         matches!(self, Self::Connect(_) | Self::Tls(_) | Self::ConnectTimeout(_) | Self::Unsent(_))
     }

@@ -35,7 +35,7 @@ pub fn endpoint(uri: &str, database: &str) -> String {
     format!("{}/{database}", hosts.split('?').next().unwrap_or_default())
 }
 
-/// Tells whether the address contains a password, also in the option `tlsCertificateKeyFilePassword`.
+/// Returns true if the address contains a password, also in the option `tlsCertificateKeyFilePassword`.
 pub fn contains_password(uri: &str) -> bool {
     uri.contains("assword") || has_password(uri)
 }

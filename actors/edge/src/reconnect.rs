@@ -81,7 +81,7 @@ impl Reconnect {
         self.failures = 0;
     }
 
-    /// Tells whether the link is up.
+    /// Returns true if the link is up.
     pub fn is_up(&self) -> bool {
         self.link.is_up()
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Tells whether an address contains a password.
+/// Returns true if an address contains a password.
 pub fn has_password(url: &str) -> bool {
     let user = url.split_once("//").and_then(|(_, rest)| rest.split_once('@')).map(|(user, _)| user);
     user.is_some_and(|user| user.contains(':'))

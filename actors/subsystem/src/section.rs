@@ -52,7 +52,7 @@ pub trait ErasedConfig: fmt::Debug + Send + Sync {
     fn config_mut(&mut self) -> &mut dyn Any;
     /// Returns a copy.
     fn clone_box(&self) -> Box<dyn ErasedConfig>;
-    /// Tells whether `other` is an equal configuration of the same subsystem.
+    /// Returns true if `other` is an equal configuration of the same subsystem.
     fn equals(&self, other: &dyn ErasedConfig) -> bool;
     /// Returns the section as JSON, secrets included.
     ///

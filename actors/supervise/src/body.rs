@@ -40,7 +40,7 @@ pub(crate) trait Body {
     /// Polled while there is no incarnation.
     fn poll_idle(&mut self, _cx: &mut Context<'_>) {}
 
-    /// Tells whether the incarnation is up; called after the start and after each poll until it is. A thread is up at once. An actor
+    /// Returns true if the incarnation is up; called after the start and after each poll until it is. A thread is up at once. An actor
     /// or task is up after its first poll, so that an error before its first wait is a failed start.
     fn is_up(&self) -> bool {
         true
@@ -49,7 +49,7 @@ pub(crate) trait Body {
     /// Drops the incarnation, whose exit is `exit`.
     fn kill(&mut self, exit: Exit) -> Kill;
 
-    /// Tells whether a paused incarnation is still polled. Actors are not; tasks and threads stop receiving by themselves.
+    /// Returns true if a paused incarnation is still polled. Actors are not; tasks and threads stop receiving by themselves.
     fn runs_while_paused(&self) -> bool {
         true
     }

@@ -19,7 +19,7 @@ pub trait Child: Sized + Unpin + 'static {
     /// Called before the first message of an incarnation.
     fn started(&mut self, _cx: &mut ChildCx<'_, Self>) {}
 
-    /// Tells whether the child's own work is finished. Called on a graceful stop once the mailbox is empty, and again after each message,
+    /// Returns true if the child's own work is finished. Called on a graceful stop once the mailbox is empty, and again after each message,
     /// timer or future of the child.
     fn drained(&self) -> bool {
         true

@@ -38,7 +38,7 @@ impl Command {
         Command::Freeze,
     ];
 
-    /// Tells whether the command does harm on purpose; it then needs [`Tree::allow_chaos`](crate::Tree::allow_chaos).
+    /// Returns true if the command does harm on purpose; it then needs [`Tree::allow_chaos`](crate::Tree::allow_chaos).
     pub fn is_chaos(self) -> bool {
         matches!(self, Command::Panic | Command::Freeze)
     }
@@ -100,7 +100,7 @@ impl CommandRequest {
         Self { index, command, reply: None }
     }
 
-    /// Tells whether the caller gave up before the command was carried out.
+    /// Returns true if the caller gave up before the command was carried out.
     pub(crate) fn is_stale(&self) -> bool {
         self.reply.as_ref().is_some_and(oneshot::Sender::is_closed)
     }

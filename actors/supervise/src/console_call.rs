@@ -40,7 +40,7 @@ impl Tree {
         Ok(console.ask(request, CONSOLE_TIMEOUT).await?)
     }
 
-    /// Tells whether a verb of the console of the child at `path` changes nothing, see
+    /// Returns true if a verb of the console of the child at `path` changes nothing, see
     /// [`ChildSpec::console_reads`](crate::ChildSpec::console_reads).
     pub fn console_reads(&self, path: &str, verb: &str) -> bool {
         let node = self.resolve(path).and_then(|full| self.find(&full));

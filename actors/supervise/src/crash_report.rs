@@ -62,7 +62,7 @@ pub struct SampledMetric {
 }
 
 impl SampledMetric {
-    /// Tells whether the values differ.
+    /// Returns true if the values differ.
     pub fn changes(&self) -> bool {
         self.values.windows(2).any(|pair| pair[0] != pair[1])
     }

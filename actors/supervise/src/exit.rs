@@ -46,7 +46,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// Tells whether the exit is abnormal: all but `normal` and `shutdown`. Only these restart a transient child.
+    /// Returns true if the exit is abnormal: all but `normal` and `shutdown`. Only these restart a transient child.
     pub fn is_abnormal(&self) -> bool {
         !matches!(self, Exit::Normal | Exit::Shutdown)
     }

@@ -115,7 +115,7 @@ impl LinkReporter {
         *self.entry.state.lock() = Link::Connecting { attempt };
     }
 
-    /// Tells whether the connection is up.
+    /// Returns true if the connection is up.
     pub fn is_up(&self) -> bool {
         matches!(*self.entry.state.lock(), Link::Up { .. })
     }

@@ -45,7 +45,7 @@ impl<R> Reply<R> {
         self.0.send(answer)
     }
 
-    /// Tells whether the caller no longer waits for the answer.
+    /// Returns true if the caller no longer waits for the answer.
     pub fn is_closed(&self) -> bool {
         self.0.is_closed()
     }

@@ -47,7 +47,7 @@ pub enum Restart {
 }
 
 impl Restart {
-    /// Tells whether a child with this policy is restarted after `exit`.
+    /// Returns true if a child with this policy is restarted after `exit`.
     pub fn applies_to(self, exit: &crate::Exit) -> bool {
         match self {
             Restart::Permanent => true,

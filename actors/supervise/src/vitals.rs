@@ -129,12 +129,12 @@ impl Vitals {
         self.stale.load(Relaxed)
     }
 
-    /// Tells whether the child takes no new messages: it is paused by an operator, and not draining for a stop.
+    /// Returns true if the child takes no new messages: it is paused by an operator, and not draining for a stop.
     pub fn is_paused(&self) -> bool {
         self.pause_state.borrow().is_paused()
     }
 
-    /// Tells whether an operator has paused the child, draining or not.
+    /// Returns true if an operator has paused the child, draining or not.
     pub(crate) fn is_paused_by_operator(&self) -> bool {
         self.pause_state.borrow().by_operator
     }

@@ -41,7 +41,7 @@ fn first_own_frame(report: &CrashReport) -> Option<String> {
     report.backtrace.iter().find(|line| is_own(line)).cloned()
 }
 
-/// Tells whether a line, `function at file:line`, is not of a library.
+/// Returns true if a line, `function at file:line`, is not of a library.
 fn is_own(line: &str) -> bool {
     match line.rsplit_once(" at ") {
         Some((_, file)) => !LIBRARIES.iter().any(|folder| file.contains(folder)),

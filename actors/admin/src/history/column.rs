@@ -61,7 +61,7 @@ impl Column {
         values
     }
 
-    /// Tells whether the ticks of a column that was read from a file are in order, and below `ticks`.
+    /// Returns true if the ticks of a column that was read from a file are in order, and below `ticks`.
     pub(super) fn is_possible(&self, ticks: usize) -> bool {
         self.first_tick <= self.last_tick && self.last_tick <= self.seen && usize::from(self.seen) < ticks
     }

@@ -95,7 +95,7 @@ impl Segment {
         }
     }
 
-    /// Tells whether a segment that was read from a file may have been recorded.
+    /// Returns true if a segment that was read from a file may have been recorded.
     pub(super) fn is_possible(&self) -> bool {
         let ticks = self.ticks();
         (1..=TICKS_MAX).contains(&ticks) && self.columns.values().all(|column| column.is_possible(ticks))

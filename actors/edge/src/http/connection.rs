@@ -80,12 +80,12 @@ impl Connection {
         Ok(Self { sender, driver: Some(Box::pin(driver)), head, idle, used: false })
     }
 
-    /// Tells whether the connection was used before; the server may then have closed it unnoticed.
+    /// Returns true if the connection was used before; the server may then have closed it unnoticed.
     pub fn is_used(&self) -> bool {
         self.used
     }
 
-    /// Tells whether a request can be sent now.
+    /// Returns true if a request can be sent now.
     pub(super) fn is_ready(&mut self) -> bool {
         // The next user polls with a real waker.
         self.poll_driver(&mut Context::from_waker(Waker::noop())).is_pending()
@@ -93,7 +93,7 @@ impl Connection {
             && self.has_no_input()
     }
 
-    /// Tells whether the socket is open and has no input. The runtime may not know of its end yet, and a write to a closed connection would
+    /// Returns true if the socket is open and has no input. The runtime may not know of its end yet, and a write to a closed connection would
     /// have an unknown outcome.
     fn has_no_input(&self) -> bool {
         let peek = RecvFlags::PEEK | RecvFlags::DONTWAIT;

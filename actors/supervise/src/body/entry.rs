@@ -110,12 +110,12 @@ impl Entry {
         self.vitals.replace_state(State::BackingOff, State::Stopped);
     }
 
-    /// Tells whether the child neither runs nor will run: an operator stopped it, or it finished.
+    /// Returns true if the child neither runs nor will run: an operator stopped it, or it finished.
     pub(crate) fn is_retired(&self) -> bool {
         !self.must_start && (self.status == Status::Idle || self.must_stop)
     }
 
-    /// Tells whether the child runs and will not be stopped.
+    /// Returns true if the child runs and will not be stopped.
     pub(crate) fn stays_running(&self) -> bool {
         self.status != Status::Idle && !self.must_stop
     }
@@ -163,12 +163,12 @@ impl Entry {
         self.vitals.path().rsplit('/').next().unwrap_or_default()
     }
 
-    /// Tells whether the child can leave the tree: it has ended, also its thread.
+    /// Returns true if the child can leave the tree: it has ended, also its thread.
     pub(crate) fn is_removable(&self) -> bool {
         self.removal.is_some() && self.is_down() && self.vitals.state() != State::Stuck
     }
 
-    /// Tells whether the supervisor gave up waiting for the child, which has not ended yet.
+    /// Returns true if the supervisor gave up waiting for the child, which has not ended yet.
     pub(crate) fn is_stuck(&self) -> bool {
         self.is_down() && self.vitals.state() == State::Stuck
     }

@@ -277,7 +277,7 @@ impl SupervisorBody {
         self.pending.push(PendingCommand { request, incarnation: entry.incarnation });
     }
 
-    /// Tells whether children start and stop without waiting for each other: always in a pool or dynamic supervisor, and between boot
+    /// Returns true if children start and stop without waiting for each other: always in a pool or dynamic supervisor, and between boot
     /// and stop of a one_for_one supervisor.
     fn is_independent(&self) -> bool {
         self.concurrent || (self.strategy == Strategy::OneForOne && matches!(self.mode, Mode::Steady))
