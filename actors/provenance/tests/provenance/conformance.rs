@@ -8,6 +8,9 @@ use orchestrator_provenance::method::Relation;
 use orchestrator_provenance::row::{Date, RelationRow, RevisionData, Rows, Sha1Git};
 use orchestrator_provenance::store::{OmittedRows, Query, QueryResult, Store, StoreError};
 
+/// Number of comparisons after which the queries about single identifiers were made for each of them.
+const TURNS: usize = 4;
+
 mod listings;
 mod model;
 mod random;
@@ -19,7 +22,15 @@ pub(crate) use model::{Flavor, Model};
 pub(crate) async fn run<S: Store>(flavor: Flavor, open: impl AsyncFn() -> S) {
     run_random(flavor, &open).await;
     let store = open().await;
-    many(Pair { case: "many", flavor, store, model: Model::new(flavor), known: KnownIds::default() }).await;
+    many(Pair {
+        case: "many",
+        flavor,
+        store,
+        model: Model::new(flavor),
+        known: KnownIds::default(),
+        turn: 0,
+    })
+    .await;
 }
 
 /// Runs random sequences.
@@ -36,6 +47,7 @@ pub(crate) async fn run_random<S: Store>(flavor: Flavor, open: &impl AsyncFn() -
             store: open().await,
             model: Model::new(flavor),
             known: KnownIds::default(),
+            turn: 0,
         };
         // Printed last on a failure: the command that repeats it.
         eprintln!("ORCHESTRATOR_TEST_SEED={seed}");
@@ -77,6 +89,8 @@ pub(crate) struct Pair<S> {
     pub(crate) store: S,
     pub(crate) model: Model,
     known: KnownIds,
+    /// Number of comparisons so far.
+    turn: usize,
 }
 
 /// Identifiers written or referenced so far, for the queries.
@@ -127,8 +141,10 @@ impl<S: Store> Pair<S> {
         }
     }
 
-    /// Compares all queries.
+    /// Compares all queries: those about a single identifier for one of [`TURNS`] parts of the identifiers, the next one at each call.
     pub(crate) async fn compare(&mut self) {
+        let turn = self.turn % TURNS;
+        self.turn += 1;
         let unknown = sha1(0xee, 0xee);
         let ids: Vec<_> = self.known.ids.iter().copied().chain([unknown]).collect();
         // Half of the identifiers, and one twice.
@@ -140,9 +156,10 @@ impl<S: Store> Pair<S> {
             self.ask(Query::Origins(ids.clone())).await;
         }
         self.ask(Query::Counts).await;
-        listings::compare(self, &ids).await;
-        let contents: Vec<_> = self.model.contents.keys().copied().collect();
-        for id in contents.into_iter().chain([unknown]) {
+        let single: Vec<_> = ids.iter().skip(turn).step_by(TURNS).copied().collect();
+        listings::compare(self, &single, 1 + turn).await;
+        let contents: Vec<_> = self.model.contents.keys().copied().chain([unknown]).collect();
+        for id in contents.into_iter().skip(turn).step_by(TURNS) {
             self.ask(Query::FindFirst(id)).await;
             for limit in [None, Some(0), Some(1), Some(3), Some(u64::MAX)] {
                 self.ask(Query::FindAll { id, limit }).await;

@@ -14,9 +14,9 @@ use super::{Pair, content, revision};
 /// Largest page, as streams have it.
 const PAGE: usize = 1_000;
 
-/// Compares every listing, in pages of different sizes.
-pub(super) async fn compare<S: Store>(pair: &mut Pair<S>, ids: &[Sha1Git]) {
-    for limit in [1 + fastrand::usize(..4), PAGE] {
+/// Compares every listing, in pages of `small` rows and in large ones, and the relations of `ids`.
+pub(super) async fn compare<S: Store>(pair: &mut Pair<S>, ids: &[Sha1Git], small: usize) {
+    for limit in [small, PAGE] {
         for entity in Entity::ALL {
             list(pair, Listing::Entities(entity), limit).await;
         }

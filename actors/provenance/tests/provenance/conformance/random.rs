@@ -8,13 +8,13 @@ use orchestrator_provenance::method::{Entity, Method, Relation};
 use orchestrator_provenance::row::{Date, RelationRow, RevisionData, Rows, Sha1Git};
 use orchestrator_provenance::store::Store;
 
-use super::{Pair, at, content, directory, origin, revision};
+use super::{Pair, TURNS, at, content, directory, origin, revision};
 
 const WRITES: usize = 25;
 const PATHS: [&[u8]; 9] = [b"", b".", b"..", b"a", b"a/b", b"b", b"\0", b"\xff/\xc3", b"a\0b"];
 const URLS: [&str; 4] = ["https://a", "https://b", "https://c", ""];
 
-/// Runs one sequence of writes, each followed by all queries.
+/// Runs one sequence of writes, each followed by a comparison, and compares everything at the end.
 pub(crate) async fn sequence<S: Store>(mut pair: Pair<S>, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let mut last = Vec::new();
@@ -24,6 +24,9 @@ pub(crate) async fn sequence<S: Store>(mut pair: Pair<S>, seed: u64) {
             last = (0..rng.usize(1..6)).map(|_| group(&mut rng)).collect();
         }
         pair.write(&last).await;
+    }
+    for _ in 1..TURNS {
+        pair.compare().await;
     }
 }
 
