@@ -2,8 +2,9 @@
 
 use std::{
     fs,
+    io::Write,
     net::TcpListener,
-    process::Child,
+    process::{Child, ChildStdin, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -22,8 +23,9 @@ const STREAMS: [&str; 2] = ["eiger", "slits"];
 const WORKERS: [&str; 3] = ["fast-1", "fast-2", "slow"];
 const EVENTS: u64 = 20_000;
 const FRAME: usize = 256 << 10;
-/// Interval between frames, and between jobs of a queue worker.
+/// Interval between frames, between jobs of a queue worker, and between groups of rows.
 const PACE: Duration = Duration::from_millis(25);
+const ROWS_A_TURN: usize = 50;
 const HANDLER: &str = r#"handler = { kind = "command", argv = ["/bin/sh", "-c", 'case $(cat) in *"\"id\":7,"*|*"\"id\": 7,"*) echo no such image >&2; exit 3;; esac; sleep 1'] }
 concurrency = 4
 limit = 8
@@ -98,7 +100,9 @@ impl BusyEnv {
         }));
         let worker = env.worker();
         traffic.push(paced(move |stop| take_jobs(worker, &stop)));
-        let import = import(&env);
+        let mut import = import(&env);
+        let rows = import.stdin.take().expect("a pipe");
+        traffic.push(paced(move |stop| write_rows(rows, &stop)));
         let made = Self {
             env,
             _traffic: traffic,
@@ -275,15 +279,27 @@ fn take_jobs(mut worker: Worker, stop: &Receiver<()>) {
     }
 }
 
-/// Imports rows of all kinds into provenance, some of them refused.
+/// Imports rows of its standard input into provenance.
 fn import(env: &TestEnv) -> Child {
-    let file = env.path().join("rows.jsonl");
-    let mut random = SeededRng::new(7);
-    let lines: String = (0..400_000).map(|row| format!("{}\n", provenance_row(row, &mut random))).collect();
-    fs::write(&file, lines).expect("write a file of rows");
     let mut command = env.bare_command();
-    command.args(["provenance", "import"]).arg(file);
+    command.args(["provenance", "import", "-"]).stdin(Stdio::piped());
     command.spawn().expect("start the import")
+}
+
+/// Writes an endless series of rows of all kinds, some of which are refused.
+fn write_rows(mut import: ChildStdin, stop: &Receiver<()>) {
+    let mut random = SeededRng::new(7);
+    let mut rows = 0..u32::MAX;
+    while turn(stop) {
+        let lines: String = rows
+            .by_ref()
+            .take(ROWS_A_TURN)
+            .map(|row| format!("{}\n", provenance_row(row, &mut random)))
+            .collect();
+        if import.write_all(lines.as_bytes()).is_err() {
+            return;
+        }
+    }
 }
 
 /// Returns a row of another kind for each number. PostgreSQL refuses some locations, since their paths cannot be compressed.
