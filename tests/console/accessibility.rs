@@ -29,7 +29,7 @@ async fn violations(browser: &Browser, page: &str, scheme: &str) -> Vec<String> 
 
 #[tokio::test]
 async fn every_page_passes_the_axe_rules() {
-    let busy = BusyEnv::start();
+    let busy = BusyEnv::shared();
     let path = pausable(&busy.env);
     let browser = Browser::open(&busy.env).await;
     let tabs = ["mailbox", "events", "metrics", "exits"].map(|tab| format!("#/tree/{path}?tab={tab}"));

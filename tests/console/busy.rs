@@ -5,7 +5,10 @@ use std::{
     io::Write,
     net::TcpListener,
     process::{Child, ChildStdin, Stdio},
-    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
     thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -69,8 +72,19 @@ impl Drop for BusyEnv {
 }
 
 impl BusyEnv {
+    /// Environment of the tests that run at this time and change nothing in it. The last one ends it.
+    pub(crate) fn shared() -> Arc<Self> {
+        static SHARED: Mutex<Weak<BusyEnv>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let started = Arc::new(Self::start());
+            *shared = Arc::downgrade(&started);
+            started
+        })
+    }
+
     /// Starts everything and waits until each subsystem works.
-    pub(crate) fn start() -> Self {
+    fn start() -> Self {
         let (redis, database) = (Redis::start(), MongoDb::start());
         let (faktory, ermrest) = (Faktory::start(&[]), Ermrest::start(&[]));
         let many = Tanglenomicon {

@@ -37,7 +37,7 @@ async fn check(browser: &Browser, name: &str, (size, width, height): (&str, u32,
 
 #[tokio::test]
 async fn no_page_is_wider_than_the_screen() {
-    let busy = BusyEnv::start();
+    let busy = BusyEnv::shared();
     let path = child_with_work(&busy.env);
     let browser = Browser::open(&busy.env).await;
     let pages = [

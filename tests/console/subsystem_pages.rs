@@ -39,7 +39,7 @@ async fn shows_rates_after_one_read(busy: &BusyEnv) {
 
 #[tokio::test]
 async fn each_subsystem_page_shows_its_work() {
-    let busy = BusyEnv::start();
+    let busy = BusyEnv::shared();
     let browser = Browser::open(&busy.env).await;
     until_page(&browser, "#/queue").await;
     shows(
@@ -130,7 +130,7 @@ async fn each_subsystem_page_shows_its_work() {
 
 #[tokio::test]
 async fn every_link_of_every_page_leads_somewhere() {
-    let busy = BusyEnv::start();
+    let busy = BusyEnv::shared();
     let browser = Browser::open(&busy.env).await;
     for page in crate::busy::PAGES {
         until_page(&browser, page).await;
