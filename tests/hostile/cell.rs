@@ -10,6 +10,7 @@ use orchestrator_harness::{Instance, TestEnv, Worker, eventually, raw_tcp, round
 use orchestrator_supervise::is_escaped;
 
 use crate::{
+    behaviour::Behaviour,
     client::Clients,
     edge::{Build, Edge, Plan, Side},
     measured::{Measured, check_limits},
@@ -58,10 +59,9 @@ pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
     reset_peak(&instance);
     let steady = instance.memory("VmRSS");
     let (begun, end) = (Instant::now(), Instant::now() + attack_time());
-    let connections = attack(&env, &mut *edge, behaviour, end);
+    let (connections, before) = attack(&env, &mut *edge, behaviour, end);
     let sane = Instant::now();
     edge.peer_is_sane(&env);
-    let before = edge.done(&env);
     let mut healed = None;
     while healed.is_none() && sane.elapsed() < HEALED_MAX * 5 {
         edge.feed(&env);
@@ -149,8 +149,8 @@ fn reset_peak(instance: &Instance) {
     fs::write(format!("/proc/{}/clear_refs", instance.pid()), "5").expect("the process is ours");
 }
 
-/// Attacks until `end`. Returns the number of hostile connections.
-fn attack(env: &TestEnv, edge: &mut dyn Edge, behaviour: crate::behaviour::Behaviour, end: Instant) -> u64 {
+/// Attacks until `end`. Returns the number of hostile connections, and of completed work items when the attack ends.
+fn attack(env: &TestEnv, edge: &mut dyn Edge, behaviour: Behaviour, end: Instant) -> (u64, u64) {
     let protocol = edge.protocol();
     let clients = match edge.side() {
         Side::Servers(switch, _) => {
@@ -169,14 +169,14 @@ fn attack(env: &TestEnv, edge: &mut dyn Edge, behaviour: crate::behaviour::Behav
         edge.feed(env);
         std::thread::sleep(Duration::from_millis(20));
     }
-    match (clients, edge.side()) {
-        (Some(clients), _) => clients.join(),
-        (None, Side::Servers(switch, real)) => {
-            switch.turn_sane(*real);
-            switch.attacked()
-        }
-        (None, Side::Clients(_)) => 0,
+    let mut connections = clients.map_or(0, Clients::join);
+    // Read first: the edge may reconnect, and complete its only handshake, as soon as the server is back.
+    let done = edge.done(env);
+    if let Side::Servers(switch, real) = edge.side() {
+        switch.turn_sane(*real);
+        connections = switch.attacked();
     }
+    (connections, done)
 }
 
 /// First log line that is longer than [`LINE_MAX`] or has unescaped control characters.
