@@ -74,12 +74,14 @@ fn apply(fixture: &Path, block: &Block<'_>) {
     );
 }
 
-/// Builds the copy with the tutorial's feature alone.
+/// Builds the copy with the tutorial's feature alone, and with the dependencies that are built already.
 fn build(fixture: &Path, target: &Path) -> PathBuf {
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
     let output = Command::new(env!("CARGO"))
         .args(["build", "--offline", "--no-default-features", "--features", "pulse"])
         .current_dir(fixture)
         .env("CARGO_TARGET_DIR", target)
+        .env("CARGO_BUILD_BUILD_DIR", built)
         .output()
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
