@@ -168,6 +168,10 @@ impl Client {
     fn failed(&self, error: HttpError, limit: Duration) -> CommandError {
         match error {
             HttpError::Connect(error) => self.unreachable(&error),
+            HttpError::Unsent(reason) => self.unreachable(&reason),
+            HttpError::Unanswered(reason) | HttpError::Incomplete(reason) => {
+                CommandError::ConnectionLost { target: self.address.to_string(), reason: sanitize(reason) }
+            }
             HttpError::ConnectTimeout(_) | HttpError::ResponseTimeout(_) => {
                 CommandError::ResponseTimeout { target: self.address.to_string(), seconds: limit.as_secs() }
             }

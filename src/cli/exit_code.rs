@@ -17,8 +17,8 @@ pub(crate) enum ExitCode {
     NotFound = 4,
     /// The running instance refused the request.
     Refused = 5,
-    /// The response or the effect did not arrive in time.
-    TimedOut = 6,
+    /// The response, or the confirmation of the effect, did not arrive.
+    Unconfirmed = 6,
     /// The root supervisor gave up (EX_SOFTWARE).
     GaveUp = 70,
     /// The configuration, or a resource that it names, prevents the start (EX_CONFIG).
@@ -37,7 +37,7 @@ Exit codes:
   3    the running instance is unreachable
   4    the child does not exist, or has no such command
   5    the running instance refused the request
-  6    no response, or no confirmation of the effect, arrived in time; the command may still take effect
+  6    no response, or no confirmation of the effect, arrived; the command may still take effect
   70   the root supervisor gave up
   78   the configuration, or a resource that it names, prevents the start
   137  a second signal ended the program before it finished queued work";
@@ -49,10 +49,10 @@ impl ExitCode {
         match error {
             CommandError::Usage(_) => Self::Usage,
             CommandError::Config(_) => Self::Config,
-            CommandError::Incomplete { timed_out: true, .. } => Self::TimedOut,
+            CommandError::Incomplete { timed_out: true, .. } => Self::Unconfirmed,
             CommandError::Incomplete { source, .. } => Self::of(source),
             CommandError::Unreachable { .. } => Self::Unreachable,
-            CommandError::ResponseTimeout { .. } => Self::TimedOut,
+            CommandError::ResponseTimeout { .. } | CommandError::ConnectionLost { .. } => Self::Unconfirmed,
             CommandError::ErrorResponse(body) => match body.error {
                 ErrorKind::NotFound | ErrorKind::UnknownRoute => Self::NotFound,
                 ErrorKind::BadRequest
@@ -61,7 +61,7 @@ impl ExitCode {
                 | ErrorKind::Forbidden
                 | ErrorKind::TooLarge
                 | ErrorKind::Unavailable => Self::Refused,
-                ErrorKind::TimedOut | ErrorKind::SlowBody => Self::TimedOut,
+                ErrorKind::TimedOut | ErrorKind::SlowBody => Self::Unconfirmed,
                 ErrorKind::MethodNotAllowed | ErrorKind::Unknown => Self::Failure,
             },
             // A reader that has closed the pipe needs no more output.
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_table_lists_every_code_in_order() {
-        let all = [Ok, Failure, Usage, Unreachable, NotFound, Refused, TimedOut, GaveUp, Config, Killed];
+        let all = [Ok, Failure, Usage, Unreachable, NotFound, Refused, Unconfirmed, GaveUp, Config, Killed];
         let lines = super::ExitCode::TABLE.lines().skip(1);
         let listed: Vec<u8> =
             lines.map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect();

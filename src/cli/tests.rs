@@ -181,7 +181,7 @@ fn each_failure_has_its_exit_code_and_no_output() {
         ("start queue/source", ExitCode::Refused),
         ("stop o", ExitCode::Refused),
         ("queue pause", ExitCode::Refused),
-        ("queue resume", ExitCode::TimedOut),
+        ("queue resume", ExitCode::Unconfirmed),
     ];
     let results = run_lines(&cases.map(|(line, _)| line));
     for ((line, expected), (code, text)) in cases.iter().zip(results) {
@@ -261,4 +261,30 @@ fn every_command_has_an_example() {
     }
     CommandLine::command().debug_assert();
     visit(&CommandLine::command());
+}
+
+#[test]
+fn top_continues_after_a_lost_connection() {
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", server.local_addr().expect("an address"));
+    let tree = with_tree(|socket| run_line(&format!("tree --json --socket {socket}"), &mut Vec::new()).1);
+    let whole = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{tree}", tree.len());
+    let refusal = r#"{"error":"unavailable","message":"x"}"#;
+    let refusal =
+        format!("HTTP/1.1 503 Service Unavailable\r\nContent-Length: {}\r\n\r\n{refusal}", refusal.len());
+    // A connection without a response, one that is reset, and one that ends within the response.
+    let answers = [(true, &*whole), (true, ""), (false, ""), (true, &whole[..200]), (true, &refusal)];
+    let answers = answers.map(|(reads, answer)| (reads, answer.to_owned()));
+    let serving = std::thread::spawn(move || {
+        for (reads, answer) in answers {
+            let (mut stream, _) = server.accept().expect("a client");
+            // Closing a socket with unread bytes resets the connection.
+            let part = if reads { 1024 } else { 1 };
+            let _ = io::Read::read(&mut stream, &mut vec![0; part]);
+            stream.write_all(answer.as_bytes()).expect("a client that reads");
+        }
+    });
+    let (code, out) = run_line(&format!("top --json --interval 0.1 --url {url}"), &mut Vec::new());
+    assert_eq!((code, out.matches("lost the connection").count()), (ExitCode::Refused, 3), "{out}");
+    serving.join().expect("no panic");
 }

@@ -74,9 +74,12 @@ pub enum HttpError {
     /// The request was sent, at least in part, and no response came.
     #[error("{0}")]
     Unanswered(String),
-    /// The response ended early, or has too many small chunks.
+    /// The connection ended before the whole response came.
     #[error("{0}")]
     Incomplete(String),
+    /// The response is not HTTP/1.1, or has too many small chunks.
+    #[error("{0}")]
+    Malformed(String),
     /// The body is longer than the limit, in bytes.
     #[error("the response is larger than {0} bytes")]
     TooLarge(usize),

@@ -119,6 +119,14 @@ pub enum CommandError {
         /// Time-out in seconds.
         seconds: u64,
     },
+    /// The connection ended before the whole response arrived.
+    #[error("lost the connection to {target} ({reason}): a command may have been executed")]
+    ConnectionLost {
+        /// Address that was asked.
+        target: String,
+        /// Error of the connection.
+        reason: String,
+    },
     /// The endpoint responded with an error.
     #[error("{}", .0.message)]
     ErrorResponse(ErrorBody),

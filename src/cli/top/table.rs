@@ -38,7 +38,11 @@ impl TopArguments {
                 }
                 Err(error) if self.once => return Err(error),
                 // The process may be restarting; the table returns with it.
-                Err(error @ (CommandError::Unreachable { .. } | CommandError::ResponseTimeout { .. })) => {
+                Err(
+                    error @ (CommandError::Unreachable { .. }
+                    | CommandError::ConnectionLost { .. }
+                    | CommandError::ResponseTimeout { .. }),
+                ) => {
                     writeln!(out, "{}", output::escape_lines(&error.to_string()))?;
                 }
                 Err(error) => return Err(error),

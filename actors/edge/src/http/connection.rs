@@ -143,7 +143,7 @@ impl Connection {
     /// Sends `request` and reads the head of the response. [`Connection::next_chunk`] reads the body. Body and time are not limited.
     ///
     /// # Errors
-    /// [`HttpError::Unsent`], [`HttpError::Unanswered`].
+    /// [`HttpError::Unsent`], [`HttpError::Unanswered`], [`HttpError::Malformed`].
     pub async fn send(&mut self, request: Request) -> Result<hyper::Response<Incoming>, HttpError> {
         self.used = true;
         self.head.start();
@@ -152,7 +152,7 @@ impl Connection {
         let response = drive_until(driver, sending).await.map_err(|mut error| {
             let kept = error.take_message().is_some();
             let error = error.into_error();
-            if kept { unsent(&error) } else { HttpError::Unanswered(explain(&error)) }
+            if kept { unsent(&error) } else { broken(&error, HttpError::Unanswered) }
         })?;
         self.head.lift();
         Ok(response)
@@ -161,11 +161,11 @@ impl Connection {
     /// Reads the next chunk of a body; None at the end.
     ///
     /// # Errors
-    /// [`HttpError::Incomplete`].
+    /// [`HttpError::Incomplete`], [`HttpError::Malformed`].
     pub async fn next_chunk(&mut self, body: &mut Incoming) -> Result<Option<Bytes>, HttpError> {
         while let Some(frame) = drive_until(&mut self.driver, body.frame()).await {
             // Trailers are skipped.
-            if let Ok(chunk) = frame.map_err(|error| HttpError::Incomplete(explain(&error)))?.into_data() {
+            if let Ok(chunk) = frame.map_err(|error| broken(&error, HttpError::Incomplete))?.into_data() {
                 return Ok(Some(chunk));
             }
         }
@@ -175,7 +175,7 @@ impl Connection {
     /// Reads a whole body of at most `limit` bytes. Chunks are copied, since each one keeps its read buffer alive.
     ///
     /// # Errors
-    /// [`HttpError::Incomplete`], [`HttpError::TooLarge`].
+    /// [`HttpError::Incomplete`], [`HttpError::Malformed`], [`HttpError::TooLarge`].
     pub async fn read_body(&mut self, mut body: Incoming, limit: usize) -> Result<Bytes, HttpError> {
         let (mut whole, mut count) = (BytesMut::new(), 0);
         while let Some(chunk) = self.next_chunk(&mut body).await? {
@@ -185,7 +185,7 @@ impl Connection {
             whole.extend_from_slice(&chunk);
             count += 1;
             if count > SMALL_CHUNKS_MAX && whole.len() / count < CHUNK_MEAN_MIN {
-                return Err(HttpError::Incomplete(format!(
+                return Err(HttpError::Malformed(format!(
                     "the body has more than {SMALL_CHUNKS_MAX} chunks of few bytes each"
                 )));
             }
@@ -213,6 +213,11 @@ async fn drive_until<T>(driver: &mut Option<Pin<Box<Driver>>>, outcome: impl Fut
 
 fn unsent(error: &hyper::Error) -> HttpError {
     HttpError::Unsent(explain(error))
+}
+
+/// Returns the error of a response: malformed, or what `ended` makes of a connection that has ended.
+fn broken(error: &hyper::Error, ended: fn(String) -> HttpError) -> HttpError {
+    if error.is_parse() { HttpError::Malformed(explain(error)) } else { ended(explain(error)) }
 }
 
 /// Returns an error with its source, since hyper's own text is short.
@@ -290,7 +295,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             match open(port).await.exchange(request(), limits(64 << 20)).await {
-                Err(HttpError::Incomplete(text)) => assert!(text.contains("4096 chunks"), "{text}"),
+                Err(HttpError::Malformed(text)) => assert!(text.contains("4096 chunks"), "{text}"),
                 other => panic!("{other:?}"),
             }
         });

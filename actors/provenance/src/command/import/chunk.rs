@@ -89,7 +89,8 @@ fn parse_answer(answer: Value) -> Result<AddAnswer, CommandError> {
 /// Returns true for an error that may be transient.
 fn is_transient(error: &CommandError, known: bool) -> bool {
     match error {
-        CommandError::ResponseTimeout { .. } => true,
+        // Rows that are added again change nothing.
+        CommandError::ResponseTimeout { .. } | CommandError::ConnectionLost { .. } => true,
         CommandError::Unreachable { .. } => known,
         CommandError::ErrorResponse(body) => {
             matches!(body.error, ErrorKind::Refused | ErrorKind::TimedOut | ErrorKind::Unavailable)
