@@ -17,7 +17,7 @@ mod updates;
 use orchestrator_supervise::{Factory, Fault, InboxSlot, Recipient, StartCx};
 
 pub(crate) use self::{assigned::follow as follow_assigned, log::child as log_child};
-pub use self::{
+pub(crate) use self::{
     target::RedisTarget,
     updates::{KEY as UPDATES_KEY, Position},
 };
@@ -36,11 +36,58 @@ pub(crate) fn factory(
         let (target, commands, ingester, position) =
             (target.clone(), commands.clone(), ingester.clone(), position.clone());
         async move {
-            let serving = commands::serve(&target, &commands, &cx);
+            // The controller posts a mapping once the ingester's key is published: only an ingester that
+            // knows where to read from may publish it.
+            let serving = async {
+                tokio::select! {
+                    biased;
+                    () = position.known() => commands::serve(&target, &commands, &cx).await,
+                    () = cx.stop.cancelled() => {}
+                }
+            };
             let following = updates::follow(&target, &ingester, &position, &cx);
             futures_util::future::join(serving, following).await;
             Ok::<(), Fault>(())
         }
     });
     factory.with_inbox("commands", &slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use orchestrator_harness::Redis;
+    use orchestrator_supervise::{
+        ChildSpec, Strategy, SupervisorSpec, inbox, mailbox,
+        testing::{TestTree, eventually},
+    };
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{ingester::Ingester, messages::RedisAction};
+
+    /// A mapping that is posted in between would never be read.
+    #[test]
+    fn no_key_is_published_before_the_position_in_the_updates_is_known() {
+        let redis = Redis::start();
+        redis.command(&["ACL", "SETUSER", "default", "-xrevrange"]);
+        let target = RedisTarget::new(&redis.url(), "i", Uuid::nil()).expect("a URL");
+        let (outbox, slot) = inbox(4);
+        let (ingester, _slot) = mailbox::<Ingester>(8);
+        let publish = |reply| RedisCommand { action: RedisAction::Publish(b"{}".to_vec()), reply };
+        let answer = outbox.request(publish).expect("room");
+        let child =
+            ChildSpec::worker("redis", factory(target, slot, ingester.recipient(), Position::default()));
+        let tree = SupervisorSpec::new(Strategy::OneForOne).child(child);
+        TestTree::run(tree, |tree| async move {
+            let is_refused = || {
+                let link = tree.node("redis").and_then(|node| node.link);
+                link.is_some_and(|link| link.state == "down")
+            };
+            eventually("the read is refused", is_refused).await;
+            assert_eq!(redis.text("dranspose:ingester:i:config"), None);
+            redis.command(&["ACL", "SETUSER", "default", "+xrevrange"]);
+            assert_eq!(answer.await, Ok(Ok(None)));
+            assert_eq!(redis.text("dranspose:ingester:i:config").as_deref(), Some("{}"));
+        });
+    }
 }

@@ -1,9 +1,10 @@
 //! Reader of the `updates` stream: delivers every entry in order and once (CONTRACT ID06, IO01).
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use orchestrator_edge::Reconnect;
 use orchestrator_supervise::{ChildSpec, Durable, MetricKind, Recipient, StartCx};
+use tokio::sync::Notify;
 
 use super::{
     connection::{Connection, RequestError, truncated},
@@ -14,7 +15,7 @@ use super::{
 use crate::{messages::UpdatesArrived, updates::ControllerUpdate};
 
 /// Key of the stream of updates.
-pub const KEY: &str = "dranspose:controller:updates";
+pub(crate) const KEY: &str = "dranspose:controller:updates";
 /// Longest wait of a read (CONTRACT ID06).
 const BLOCK: Duration = Duration::from_millis(1_300);
 /// Entries read at once.
@@ -28,18 +29,28 @@ const HANDLING_TIMEOUT: Duration = Duration::MAX;
 
 /// Id of the last handled update. None before the first read, which starts at the newest entry.
 #[derive(Debug, Clone)]
-pub struct Position(Durable<Option<Id>>);
+pub(crate) struct Position {
+    last: Durable<Option<Id>>,
+    found: Arc<Notify>,
+}
 
 impl Default for Position {
     fn default() -> Self {
-        Self(Durable::new("updates_position", None))
+        Self { last: Durable::new("updates_position", None), found: Arc::default() }
     }
 }
 
 impl Position {
     /// Adds the position to `child` as durable state.
-    pub fn add_durable_state(&self, child: ChildSpec) -> ChildSpec {
-        child.durable(&self.0)
+    pub(crate) fn add_durable_state(&self, child: ChildSpec) -> ChildSpec {
+        child.durable(&self.last)
+    }
+
+    /// Waits for the first read. Later updates are not missed.
+    pub(super) async fn known(&self) {
+        if self.last.get().is_none() {
+            self.found.notified().await;
+        }
     }
 }
 
@@ -92,7 +103,7 @@ async fn read_connection(
         let newest = *newest;
         let updates = entries.into_iter().filter_map(|(id, data)| parse_update(reader, id, &data?)).collect();
         deliver(updates, ingester).await;
-        position.0.update(|position| *position = Some(newest));
+        position.last.update(|position| *position = Some(newest));
         last = newest;
         reconnect.succeeded();
     }
@@ -106,7 +117,7 @@ async fn start_position(
     position: &Position,
 ) -> Result<Id, RequestError> {
     let newest_id = reader.newest_id(redis).await?.unwrap_or_default();
-    Ok(position.0.update(|position| {
+    let start_position = position.last.update(|position| {
         let start_position = match *position {
             None => newest_id,
             Some(seen) if seen <= newest_id => seen,
@@ -114,7 +125,9 @@ async fn start_position(
         };
         *position = Some(start_position);
         start_position
-    }))
+    });
+    position.found.notify_one();
+    Ok(start_position)
 }
 
 /// Delivers updates until the ingester has handled them; it may restart in between.
