@@ -17,6 +17,7 @@ mod layers;
 mod links;
 mod overrides;
 mod print;
+mod program;
 mod report;
 mod schema;
 mod secrets;
@@ -24,21 +25,21 @@ mod telemetry;
 #[cfg(test)]
 mod tests;
 mod validate;
-
-use std::{ffi::OsString, path::PathBuf};
+mod value_path;
 
 use anyhow::Result;
 use orchestrator_admin::AdminConfig;
-use orchestrator_subsystem::{ConfigArguments, Section, redaction::redact};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use orchestrator_subsystem::{Section, redaction::redact};
 
-pub(crate) use self::links::LinksConfig;
-pub(crate) use self::telemetry::{LogFormat, TelemetryConfig};
 use self::{
     layers::Layers,
     report::{Diagnostic, InvalidConfig},
     schema::Schema,
+};
+pub(crate) use self::{
+    layers::Sources,
+    program::ProgramConfig,
+    telemetry::{LogFormat, TelemetryConfig},
 };
 use crate::subsystems::{self, SUBSYSTEMS};
 
@@ -49,45 +50,6 @@ pub(crate) struct Config {
     pub(crate) program: ProgramConfig,
     /// Sections of the configured subsystems, in the order of [`SUBSYSTEMS`].
     pub(crate) sections: Vec<Section>,
-}
-
-/// Sections that belong to no subsystem.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(title = "orchestrator", description = "The whole configuration of orchestrator.")]
-pub(crate) struct ProgramConfig {
-    /// Logs.
-    pub(crate) telemetry: TelemetryConfig,
-    /// Connections to brokers, databases and servers.
-    pub(crate) links: LinksConfig,
-    /// The admin endpoint.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) admin: Option<AdminConfig>,
-}
-
-/// Sources of the configuration.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Sources {
-    /// `--config` files, in order.
-    pub(crate) files: Vec<PathBuf>,
-    /// Environment variables; only those with the prefix `ORCHESTRATOR__` are used.
-    pub(crate) environment: Vec<(OsString, OsString)>,
-    /// `--set section.key=value`, in order.
-    pub(crate) sets: Vec<String>,
-    /// `--only`: the one subsystem to run.
-    pub(crate) only: Option<String>,
-}
-
-impl Sources {
-    /// Returns the sources that a command line names, and the environment.
-    pub(crate) fn new(arguments: &ConfigArguments, only: Option<&str>) -> Self {
-        Self {
-            files: arguments.config.clone(),
-            environment: environment::of_process(),
-            sets: arguments.set.clone(),
-            only: only.map(str::to_owned),
-        }
-    }
 }
 
 impl Config {
@@ -105,7 +67,7 @@ impl Config {
     /// The same as [`Config::load`].
     pub(crate) fn print_effective(sources: &Sources) -> Result<String> {
         let (config, merged) = Self::with_origins(sources)?;
-        print::print(&config, &merged)
+        print::print(&config.redacted(), &merged)
     }
 
     /// Reads a configuration that is valid by its schema.

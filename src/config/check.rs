@@ -9,16 +9,8 @@ use super::{
     schema::{Rule, Schema},
     secrets,
     validate::{Violation, violations},
+    value_path::{Step, dotted, position, remove, rule_at},
 };
-
-/// One step from a value into it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Step {
-    /// Into a table.
-    Key(String),
-    /// Into an array.
-    Index(usize),
-}
 
 /// Part of the configuration that a tree holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +41,7 @@ pub(super) fn check(tree: &mut Value, schema: &Schema, extent: Extent) -> Vec<Di
                 let missing = inside(steps, name);
                 diagnostics.push(explain::wrong_value(tree, &missing, violation, schema));
                 // Without its `kind`, the rest of a table cannot be read.
-                if explain::rule_at(schema, &missing).is_some_and(|rule| rule.keyword("const").is_some()) {
+                if rule_at(schema, &missing).is_some_and(|rule| rule.keyword("const").is_some()) {
                     wrong.push(steps.clone());
                 }
             }
@@ -74,8 +66,8 @@ fn remove_unrepresentable(tree: &mut Value) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     find_unrepresentable(tree, &mut Vec::new(), &mut found);
     let diagnostics = found.iter().map(|(steps, text)| Diagnostic {
-        position: explain::position(tree, steps),
-        key: explain::dotted(tree, steps),
+        position: position(tree, steps),
+        key: dotted(tree, steps),
         text: (*text).to_owned(),
     });
     let diagnostics = diagnostics.collect();
@@ -116,28 +108,6 @@ fn inside(steps: &[Step], key: &str) -> Vec<Step> {
 /// Returns true for a missing key that another source may have. Every source must have the `name` of an entry.
 fn may_be_in_another_source(violation: &Violation<'_>) -> bool {
     matches!(violation, Violation::MissingKey(key) if *key != "name")
-}
-
-/// Returns the value at `steps`, if there is one.
-pub(super) fn value_at<'a>(tree: &'a Value, steps: &[Step]) -> Option<&'a Value> {
-    steps.iter().try_fold(tree, |value, step| match (&value.kind, step) {
-        (ValueKind::Table(table), Step::Key(key)) => table.get(key),
-        (ValueKind::Array(array), Step::Index(index)) => array.get(*index),
-        _ => None,
-    })
-}
-
-/// Removes the value at `steps`. An array is removed as a whole, so that the indices in other steps stay valid.
-fn remove(tree: &mut Value, steps: &[Step]) {
-    let Some(end) = steps.iter().rposition(|step| matches!(step, Step::Key(_))) else { return };
-    let parent = steps[..end].iter().try_fold(tree, |value, step| match (&mut value.kind, step) {
-        (ValueKind::Table(table), Step::Key(key)) => table.get_mut(key),
-        (ValueKind::Array(array), Step::Index(index)) => array.get_mut(*index),
-        _ => None,
-    });
-    if let (Some(Value { kind: ValueKind::Table(table), .. }), Step::Key(key)) = (parent, &steps[end]) {
-        table.remove(key);
-    }
 }
 
 /// Converts `value` to JSON, for the schema and for serde.

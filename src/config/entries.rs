@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use config::{Map, Value, ValueKind};
 
-use super::{explain::name_of, report::Diagnostic, schema::Rule};
+use super::{report::Diagnostic, schema::Rule, value_path::name_of};
 
 /// Order of the entries of nested arrays, by the path of the array. A table does not keep the order, which matters for streams.
 #[derive(Debug, Default)]

@@ -5,10 +5,10 @@ use orchestrator_subsystem::redaction::{may_hold_secret, may_quote_secret};
 use serde_json::Value as Json;
 
 use super::{
-    check::{Step, value_at},
     report::{Diagnostic, excerpt},
     schema::{Rule, Schema, ValueFormat},
     validate::Violation,
+    value_path::{Step, dotted, position, rule_at, value_at},
 };
 use crate::subsystems::NAMES;
 
@@ -33,14 +33,6 @@ pub(super) fn unknown_key(tree: &Value, steps: &[Step], schema: &Schema) -> Diag
         format!("unknown {what}; {}", suggestion(name, &known))
     };
     Diagnostic { position: position(tree, steps), key: dotted(tree, steps), text }
-}
-
-/// Returns the rule of the value at `steps`.
-pub(super) fn rule_at<'a>(schema: &'a Schema, steps: &[Step]) -> Option<Rule<'a>> {
-    steps.iter().try_fold(schema.root(), |rule, step| match step {
-        Step::Key(key) => rule.key(key),
-        Step::Index(_) => rule.item(),
-    })
 }
 
 /// Returns the message for a key before the first section header. It may be a valid key of some section.
@@ -149,55 +141,5 @@ fn describe(value: &Value) -> (String, &'static str) {
         ValueKind::String(text) => (format!("{:?}", excerpt(text)), "a string"),
         ValueKind::Array(_) => ("this".to_owned(), "an array"),
         ValueKind::Table(_) => ("this".to_owned(), "a table"),
-    }
-}
-
-/// Returns the position of the value at `steps`, or of the innermost table that should hold it.
-pub(super) fn position(tree: &Value, steps: &[Step]) -> String {
-    let outwards = (0..=steps.len()).rev().filter_map(|end| value_at(tree, &steps[..end]));
-    outwards.filter_map(any_origin).next().unwrap_or_else(|| "the configuration".to_owned())
-}
-
-/// Returns the position of a value, or of the first value in it, since merged tables have no position.
-fn any_origin(value: &Value) -> Option<String> {
-    let own = value.origin().map(str::to_owned);
-    own.or_else(|| match &value.kind {
-        ValueKind::Table(table) => table.values().filter_map(any_origin).min(),
-        ValueKind::Array(array) => array.iter().find_map(any_origin),
-        _ => None,
-    })
-}
-
-/// Formats `steps` as a dotted key, with entries by their names.
-pub(super) fn dotted(tree: &Value, steps: &[Step]) -> String {
-    let mut text = String::new();
-    for (end, step) in steps.iter().enumerate() {
-        let name = match step {
-            Step::Key(key) => Some(key.clone()),
-            Step::Index(_) => name_of(value_at(tree, &steps[..=end])),
-        };
-        match (name, step) {
-            (Some(name), _) => {
-                let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-                let name =
-                    if !name.is_empty() && name.chars().all(bare) { name } else { format!("{name:?}") };
-                text.push_str(if text.is_empty() { "" } else { "." });
-                text.push_str(&name);
-            }
-            (None, Step::Index(index)) => text.push_str(&format!("[{index}]")),
-            (None, Step::Key(_)) => {}
-        }
-    }
-    text
-}
-
-/// Returns the `name` of an entry.
-pub(super) fn name_of(entry: Option<&Value>) -> Option<String> {
-    match &entry?.kind {
-        ValueKind::Table(table) => match &table.get("name")?.kind {
-            ValueKind::String(name) => Some(name.clone()),
-            _ => None,
-        },
-        _ => None,
     }
 }

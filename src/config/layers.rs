@@ -3,20 +3,49 @@
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use config::{ConfigError, Map, Source, Value, ValueKind};
+use orchestrator_subsystem::ConfigArguments;
 
 use super::{
-    Sources, assignment,
-    check::{self, Extent, Step},
+    assignment,
+    check::{self, Extent},
     document,
     entries::{self, EntryOrder},
     environment,
-    explain::{dotted, name_of, position},
     report::{Diagnostic, one_line},
     schema::Schema,
+    value_path::{Step, dotted, name_of, position},
 };
+
+/// Sources of the configuration.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sources {
+    /// `--config` files, in order.
+    pub(crate) files: Vec<PathBuf>,
+    /// Environment variables; only those with the prefix `ORCHESTRATOR__` are used.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// `--set section.key=value`, in order.
+    pub(crate) sets: Vec<String>,
+    /// `--only`: the one subsystem to run.
+    pub(crate) only: Option<String>,
+}
+
+impl Sources {
+    /// Returns the sources that a command line names, and the environment.
+    pub(crate) fn new(arguments: &ConfigArguments, only: Option<&str>) -> Self {
+        Self {
+            files: arguments.config.clone(),
+            environment: environment::of_process(),
+            sets: arguments.set.clone(),
+            only: only.map(str::to_owned),
+        }
+    }
+}
 
 /// All sources and their errors. Defaults are not included; serde adds them.
 pub(super) struct Layers<'a> {

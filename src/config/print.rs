@@ -5,13 +5,14 @@ use toml::{Table, Value as Toml};
 
 use orchestrator_supervise::is_escaped;
 
-use super::{Config, report::one_line};
+use super::report::one_line;
 use orchestrator_subsystem::redaction::redact;
 
-/// Formats `config`, the result of `merged` and the defaults. Apart from secrets, the text is a configuration with the same result.
-pub(super) fn print(config: &Config, merged: &Value) -> anyhow::Result<String> {
+/// Formats `effective`, the configuration from `merged` and the defaults without secrets. Apart from these, the text is a configuration
+/// with the same result.
+pub(super) fn print(effective: &serde_json::Value, merged: &Value) -> anyhow::Result<String> {
     let mut text = String::new();
-    section("", &Table::try_from(config.redacted())?, Some(merged), &mut text);
+    section("", &Table::try_from(effective)?, Some(merged), &mut text);
     Ok(text)
 }
 

@@ -5,7 +5,7 @@ use schemars::{
 };
 use serde_json::{Map, Value, json};
 
-use super::ProgramConfig;
+use super::program::ProgramConfig;
 use crate::subsystems::SUBSYSTEMS;
 
 /// A JSON Schema, draft 2020-12.

@@ -4,10 +4,9 @@ use config::{Value, ValueKind};
 use serde_json::Value as Json;
 
 use super::{
-    check::Step,
-    explain,
     report::Diagnostic,
     schema::{Rule, Schema, ValueFormat},
+    value_path::{Step, dotted, position},
 };
 use orchestrator_subsystem::redaction::{
     REDACTED, is_secret_name, may_hold_secret, may_quote_secret, redact, redact_address, redact_addresses,
@@ -26,11 +25,7 @@ pub(super) fn find(tree: &Value, schema: &Schema) -> Vec<(Vec<Step>, Diagnostic)
     let mut found = Vec::new();
     search(tree, schema.root(), &mut Vec::new(), &mut found);
     let diagnostic = |(steps, text): (Vec<Step>, String)| {
-        let diagnostic = Diagnostic {
-            position: explain::position(tree, &steps),
-            key: explain::dotted(tree, &steps),
-            text,
-        };
+        let diagnostic = Diagnostic { position: position(tree, &steps), key: dotted(tree, &steps), text };
         (steps, diagnostic)
     };
     found.into_iter().map(diagnostic).collect()

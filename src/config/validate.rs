@@ -6,7 +6,7 @@
 use regex_lite::Regex;
 use serde_json::{Map, Value};
 
-use super::{check::Step, schema::Rule};
+use super::{schema::Rule, value_path::Step};
 
 /// Keywords that are checked, and keywords that only describe.
 #[cfg(test)]

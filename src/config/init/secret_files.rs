@@ -11,10 +11,10 @@ use tempfile::NamedTempFile;
 
 use super::files::persist;
 use crate::config::{
-    check::Step,
     overrides::from_json,
     schema::{Rule, Schema},
     secrets,
+    value_path::Step,
 };
 
 /// A file with one address.
