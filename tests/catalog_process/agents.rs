@@ -80,43 +80,6 @@ fn four_agents_with_etag_guards_claim_each_row_once() {
     agents(4, "if-match");
 }
 
-/// After a notice all agents could query and claim at once, and all but one would lose.
-#[test]
-fn four_agents_share_few_requests_for_rows_that_come_one_by_one() {
-    const SINGLE: u32 = 20;
-    let url = Rabbit::shared().create_vhost("one-by-one");
-    let server = Ermrest::start(&[&SLOW[..], &["--amqp", &url]].concat());
-    let rule = FULL_RULE.replace("done =", "#").replace("dead =", "#").replace("fail =", "#");
-    let sites: Vec<_> = (0..4).map(|_| CatalogEnv::new(BINARY, &server).notices(&url).rule(&rule)).collect();
-    let _instances: Vec<_> = sites.iter().map(CatalogEnv::start).collect();
-    for site in &sites {
-        eventually("notices to come", || site.status()["notices"]["up"] == true);
-    }
-    let requests = || {
-        let log = server.log();
-        let statuses = log["statuses"].as_object().expect("counts").clone();
-        statuses
-            .iter()
-            .filter(|(status, _)| !status.starts_with("POST"))
-            .filter_map(|(_, n)| n.as_u64())
-            .sum::<u64>()
-    };
-    let polls =
-        || -> Vec<_> { sites.iter().map(|site| site.rule_status("work")["polls"].as_u64()).collect() };
-    let before = requests();
-    for id in 1..=SINGLE {
-        let polled = polls();
-        server.insert("Foo", &json!([{ "id": id, "state": "actionable" }]), "");
-        eventually("the row to be claimed and all to know", || {
-            let claimed = server.rows("Foo").iter().all(|row| row["state"] == "claimed");
-            claimed && polls().iter().zip(&polled).all(|(now, before)| now > before)
-        });
-    }
-    let each = (requests() - before) / u64::from(SINGLE);
-    eprintln!("{each} requests for each row");
-    assert!(each <= 10, "{each} requests for each row");
-}
-
 /// The originals guard by ETag, ours by row: neither claims a row that the other one has.
 #[test]
 fn two_agents_beside_two_originals_claim_each_row_once() {

@@ -1,6 +1,10 @@
 //! Catalogs in the real binary, with a stand-in for ERMrest and a real broker.
 
 mod agents;
+/// Judges a number that depends on the load: `tests/run` runs these one at a time, after all others.
+mod alone {
+    mod sharing;
+}
 mod faults;
 mod migration;
 mod plan;
