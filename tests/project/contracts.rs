@@ -30,8 +30,13 @@ const SECTIONS: [&str; 8] = [
 const TESTED: &str = "CDPR";
 
 /// Folders with the queue's tests.
-const TESTS_OF_THE_QUEUE: [&str; 5] =
-    ["actors/queue/tests", "tests/queue_process", "tests/configuration", "tests/recovery", "tests/interop"];
+const TESTS_OF_THE_QUEUE: [&str; 5] = [
+    "actors/queue/src/tests",
+    "tests/queue_process",
+    "tests/configuration",
+    "tests/recovery",
+    "tests/interop",
+];
 
 /// Forms of citations that were used before.
 const OLD_FORMS: [&str; 7] =

@@ -1,7 +1,7 @@
 //! The history of the tree: samples of the last hour, in limited memory. No I/O; the caller provides the time.
 //!
 //! A sample has a value for each series, identified by a child's path and a metric. Segments hold [`TICKS_MAX`] samples each, with a
-//! [`Column`] for each series that stores changes only. Near the limit, every second sample is dropped and the interval is doubled.
+//! [`column::Column`] for each series that stores changes only. Near the limit, every second sample is dropped and the interval is doubled.
 
 mod column;
 mod file;

@@ -52,7 +52,7 @@ use crate::{
 
 /// Context that the agents of one catalog share.
 #[derive(Debug, Clone)]
-pub struct AgentContext<S> {
+pub(crate) struct AgentContext<S> {
     /// Access to the catalog.
     pub service: S,
     /// Clock for leases.
@@ -73,7 +73,7 @@ pub struct AgentContext<S> {
 
 /// Input of an agent from notices and from operators.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Triggers {
+pub(crate) struct Triggers {
     /// Number of change notices of the server; a new value means that there may be work.
     pub notices: u64,
     /// Notices arrive.
@@ -85,7 +85,7 @@ pub struct Triggers {
 }
 
 /// Agent of one rule.
-pub struct Agent<S, H> {
+pub(crate) struct Agent<S, H> {
     rule: Rc<Rule>,
     context: AgentContext<S>,
     handler: Rc<H>,
@@ -126,7 +126,12 @@ pub struct Agent<S, H> {
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// Creates an agent that has not polled yet.
-    pub fn new(rule: Rc<Rule>, context: AgentContext<S>, handler: Rc<H>, reporter: StatusReporter) -> Self {
+    pub(crate) fn new(
+        rule: Rc<Rule>,
+        context: AgentContext<S>,
+        handler: Rc<H>,
+        reporter: StatusReporter,
+    ) -> Self {
         let changes = |query: String, update: String, guarded| {
             let change = StateChange::new(query, update, guarded);
             if context.cache { change } else { change.without_cache() }
@@ -166,13 +171,18 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     /// Sets the program that plans the claims.
     #[must_use]
-    pub fn planner(self, planner: Option<Planner>) -> Self {
+    pub(crate) fn planner(self, planner: Option<Planner>) -> Self {
         Self { planner: planner.map(Rc::new), ..self }
     }
 
     /// Runs until `stop` (running handlers get the grace period, other rows are released) or until
     /// `retire` (all claimed rows are finished).
-    pub async fn run(mut self, mut triggers: watch::Receiver<Triggers>, stop: StopToken, retire: StopToken) {
+    pub(crate) async fn run(
+        mut self,
+        mut triggers: watch::Receiver<Triggers>,
+        stop: StopToken,
+        retire: StopToken,
+    ) {
         self.stop = stop.clone();
         let mut applied = Triggers::default();
         let mut handler_runs: FuturesUnordered<HandlerRun> = FuturesUnordered::new();

@@ -14,7 +14,7 @@ const SHOWN: usize = 120;
 ///
 /// # Errors
 /// The answer is something else; the text quotes its beginning.
-pub fn fields(answer: &[u8]) -> Result<Row, String> {
+pub(crate) fn fields(answer: &[u8]) -> Result<Row, String> {
     let answer = answer.trim_ascii();
     if answer.is_empty() {
         return Ok(Row::new());
@@ -34,7 +34,7 @@ pub fn fields(answer: &[u8]) -> Result<Row, String> {
 
 /// Converts a message to text for a database column: trimmed, line breaks kept, control characters
 /// escaped.
-pub fn quoted(bytes: &[u8]) -> String {
+pub(crate) fn quoted(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim();
     let mut out = String::with_capacity(text.len());

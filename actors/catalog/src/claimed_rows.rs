@@ -19,7 +19,7 @@ use crate::{
 
 /// A claimed row.
 #[derive(Debug, Clone)]
-pub struct ClaimedRow {
+pub(crate) struct ClaimedRow {
     /// Row as it was before the claim.
     pub row: Row,
     /// Update that claimed it.
@@ -44,7 +44,7 @@ enum Stage {
 
 /// Settlements or renewals that are written by one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Batch {
+pub(crate) struct Batch {
     /// Ids of the rows.
     pub ids: Vec<u64>,
     /// Path of the write.
@@ -57,7 +57,10 @@ pub struct Batch {
 
 impl Batch {
     /// Returns a batch of the first `max` writes that have the path of the first one; None without any.
-    pub fn new<'a>(mut writes: impl Iterator<Item = (u64, &'a Settlement)>, max: usize) -> Option<Self> {
+    pub(crate) fn new<'a>(
+        mut writes: impl Iterator<Item = (u64, &'a Settlement)>,
+        max: usize,
+    ) -> Option<Self> {
         let first = writes.next()?;
         let path = &first.1.path;
         let like = writes.filter(|(_, write)| write.path == *path);
@@ -75,7 +78,7 @@ impl Batch {
     ///
     /// # Errors
     /// The response is not a JSON array of objects.
-    pub fn split_by_response(&self, answer: &[u8]) -> Result<(Vec<u64>, Vec<u64>), String> {
+    pub(crate) fn split_by_response(&self, answer: &[u8]) -> Result<(Vec<u64>, Vec<u64>), String> {
         let names = keys_of(&self.path);
         let returned: HashSet<_> = rows(answer)?.iter().map(|row| key(row, &names)).collect();
         let rows = self.ids.iter().zip(&self.keys);
@@ -87,7 +90,7 @@ impl Batch {
 
 /// Claimed rows of a rule, by id in the order of their claims.
 #[derive(Debug, Default)]
-pub struct ClaimedRows {
+pub(crate) struct ClaimedRows {
     rows: BTreeMap<u64, (ClaimedRow, Stage)>,
     /// Keys of the rows in the table.
     keys: HashSet<String>,
@@ -98,7 +101,7 @@ pub struct ClaimedRows {
 
 impl ClaimedRows {
     /// Adds a row; returns false if its key is present already.
-    pub fn insert(&mut self, key: String, held: ClaimedRow) -> bool {
+    pub(crate) fn insert(&mut self, key: String, held: ClaimedRow) -> bool {
         if !self.keys.insert(key) {
             return false;
         }
@@ -109,37 +112,37 @@ impl ClaimedRows {
     }
 
     /// Returns the keys of all rows.
-    pub fn keys(&self) -> &HashSet<String> {
+    pub(crate) fn keys(&self) -> &HashSet<String> {
         &self.keys
     }
 
     /// Returns the number of rows.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
     /// Returns the time of the oldest claim.
-    pub fn oldest_claim(&self) -> Option<Timestamp> {
+    pub(crate) fn oldest_claim(&self) -> Option<Timestamp> {
         self.rows.first_key_value().map(|(_, (held, _))| held.claimed_at)
     }
 
     /// Returns true if there are no rows.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// Returns the number of rows whose handlers run.
-    pub fn working(&self) -> usize {
+    pub(crate) fn working(&self) -> usize {
         self.working
     }
 
     /// Returns the row with this id.
-    pub fn get(&self, id: u64) -> Option<&ClaimedRow> {
+    pub(crate) fn get(&self, id: u64) -> Option<&ClaimedRow> {
         self.rows.get(&id).map(|(held, _)| held)
     }
 
     /// Marks the oldest pending row as running and returns its task.
-    pub fn start(&mut self, rule: &str) -> Option<(u64, Task)> {
+    pub(crate) fn start(&mut self, rule: &str) -> Option<(u64, Task)> {
         let id = loop {
             let id = self.waiting.pop_front()?;
             // The row may have been lost or released since it was queued.
@@ -157,7 +160,13 @@ impl ClaimedRows {
 
     /// Stores the settlement of a row, to be written later. Without a settlement the row is
     /// removed.
-    pub fn set_outcome(&mut self, id: u64, key: &str, outcome: OutcomeKind, settlement: Option<Settlement>) {
+    pub(crate) fn set_outcome(
+        &mut self,
+        id: u64,
+        key: &str,
+        outcome: OutcomeKind,
+        settlement: Option<Settlement>,
+    ) {
         let Some(settlement) = settlement else { return self.remove(id, key) };
         let Some((_, stage)) = self.rows.get_mut(&id) else { return };
         if matches!(stage, Stage::Running) {
@@ -167,7 +176,7 @@ impl ClaimedRows {
     }
 
     /// Removes a row that is settled or lost.
-    pub fn remove(&mut self, id: u64, key: &str) {
+    pub(crate) fn remove(&mut self, id: u64, key: &str) {
         if let Some((_, stage)) = self.rows.remove(&id) {
             self.keys.remove(key);
             if matches!(stage, Stage::Running) {
@@ -177,7 +186,7 @@ impl ClaimedRows {
     }
 
     /// Returns the outcome of a row whose handler has ended.
-    pub fn outcome(&self, id: u64) -> Option<OutcomeKind> {
+    pub(crate) fn outcome(&self, id: u64) -> Option<OutcomeKind> {
         match &self.rows.get(&id)?.1 {
             Stage::Settling { outcome, .. } => Some(*outcome),
             _ => None,
@@ -185,7 +194,7 @@ impl ClaimedRows {
     }
 
     /// Returns the pending settlement, and whether an earlier write of it had an unknown outcome.
-    pub fn settlement(&self, id: u64) -> Option<(&Settlement, bool)> {
+    pub(crate) fn settlement(&self, id: u64) -> Option<(&Settlement, bool)> {
         match &self.rows.get(&id)?.1 {
             Stage::Settling { settlement, retried, .. } => Some((settlement, *retried)),
             _ => None,
@@ -194,7 +203,7 @@ impl ClaimedRows {
 
     /// Marks settlements whose write had an unknown outcome. If the server does not return such a
     /// row after the retry, the row is read.
-    pub fn mark_retried(&mut self, ids: &[u64]) {
+    pub(crate) fn mark_retried(&mut self, ids: &[u64]) {
         for id in ids {
             if let Some((_, Stage::Settling { retried, .. })) = self.rows.get_mut(id) {
                 *retried = true;
@@ -203,7 +212,7 @@ impl ClaimedRows {
     }
 
     /// Returns up to `max` settlements that can be written together with the oldest one.
-    pub fn batch(&self, max: usize) -> Option<Batch> {
+    pub(crate) fn batch(&self, max: usize) -> Option<Batch> {
         let ended = self.rows.iter().filter_map(|(id, (_, stage))| match stage {
             Stage::Settling { settlement, .. } => Some((*id, settlement)),
             _ => None,
@@ -212,29 +221,29 @@ impl ClaimedRows {
     }
 
     /// Returns rows whose lease has to be renewed at `now`: a third of `span` has passed.
-    pub fn renewable(&self, now: Instant, span: Duration, max: usize) -> Vec<u64> {
+    pub(crate) fn renewable(&self, now: Instant, span: Duration, max: usize) -> Vec<u64> {
         self.expired_by(now + span * 2 / 3).take(max).collect()
     }
 
     /// Returns the time of the next renewal.
-    pub fn next_renewal(&self, span: Duration) -> Option<Instant> {
+    pub(crate) fn next_renewal(&self, span: Duration) -> Option<Instant> {
         self.next_expiry().and_then(|until| until.checked_sub(span * 2 / 3))
     }
 
     /// Records the new end of a lease.
-    pub fn renewed(&mut self, id: u64, until: Instant) {
+    pub(crate) fn renewed(&mut self, id: u64, until: Instant) {
         if let Some((held, _)) = self.rows.get_mut(&id) {
             held.until = Some(until);
         }
     }
 
     /// Returns the earliest end of a lease among rows without an outcome.
-    pub fn next_expiry(&self) -> Option<Instant> {
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
         self.live().map(|(_, until)| until).min()
     }
 
     /// Returns rows whose lease has ended: another agent may have claimed them.
-    pub fn expired(&self, now: Instant) -> Vec<u64> {
+    pub(crate) fn expired(&self, now: Instant) -> Vec<u64> {
         self.expired_by(now).collect()
     }
 
@@ -250,7 +259,7 @@ impl ClaimedRows {
     }
 
     /// Returns rows whose handler has not started; with `working`, also those whose handler runs.
-    pub fn unfinished(&self, working: bool) -> Vec<u64> {
+    pub(crate) fn unfinished(&self, working: bool) -> Vec<u64> {
         let is = |stage: &Stage| match stage {
             Stage::Pending => true,
             Stage::Running => working,

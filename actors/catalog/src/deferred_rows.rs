@@ -11,10 +11,10 @@ use orchestrator_supervise::Backoff;
 use tokio::time::Instant;
 
 /// Number of deferred rows at which claiming stops: the query has to skip each of them.
-pub const DEFERRED_MAX: usize = 2_048;
+pub(crate) const DEFERRED_MAX: usize = 2_048;
 /// Maximum number of rows with a history, deferred ones included. Beyond it, the row that would be
 /// forgotten first is dropped.
-pub const REMEMBERED_MAX: usize = 16_384;
+pub(crate) const REMEMBERED_MAX: usize = 16_384;
 
 /// Minimum delays, whatever the rule's backoff: without them, one recurring row would keep the
 /// server busy.
@@ -37,7 +37,7 @@ struct History {
 
 /// History of the rows of one rule.
 #[derive(Debug)]
-pub struct DeferredRows {
+pub(crate) struct DeferredRows {
     backoff: Backoff,
     rows: HashMap<Rc<str>, History>,
     by_until: BTreeSet<(Instant, Rc<str>)>,
@@ -47,7 +47,7 @@ pub struct DeferredRows {
 impl DeferredRows {
     /// Creates an empty history with the delays of `backoff`: at least 10 ms, and a maximum of at
     /// least 1 s.
-    pub fn new(backoff: Backoff) -> Self {
+    pub(crate) fn new(backoff: Backoff) -> Self {
         let (first, max) = (backoff.first.max(MIN_BACKOFF.first), backoff.max.max(MIN_BACKOFF.max));
         Self {
             backoff: Backoff { first, max },
@@ -59,7 +59,7 @@ impl DeferredRows {
 
     /// Defers a failed row, longer with each consecutive failure. `unit` is the random part of the
     /// delay, 0 to 1.
-    pub fn failed(&mut self, key: &str, now: Instant, unit: f64) {
+    pub(crate) fn failed(&mut self, key: &str, now: Instant, unit: f64) {
         let before = self.take(key);
         let failures = before.as_ref().map_or(0, |history| history.failures);
         let until = now + self.backoff.delay(failures, unit);
@@ -76,7 +76,7 @@ impl DeferredRows {
     }
 
     /// Records that a row was claimed.
-    pub fn claimed(&mut self, key: &str, now: Instant) {
+    pub(crate) fn claimed(&mut self, key: &str, now: Instant) {
         let Some(mut history) = self.take(key) else { return };
         if std::mem::take(&mut history.settled) {
             history.repeats = if now < history.forget_at { history.repeats.saturating_add(1) } else { 0 };
@@ -88,7 +88,7 @@ impl DeferredRows {
 
     /// Records that a row was settled as done or dead. If it had been claimed right after its last
     /// settlement, it is deferred. Returns how often that happened in a row.
-    pub fn settled(&mut self, key: &str, now: Instant, unit: f64) -> u32 {
+    pub(crate) fn settled(&mut self, key: &str, now: Instant, unit: f64) -> u32 {
         let repeats = self.take(key).map_or(0, |history| history.repeats);
         let until = repeats.checked_sub(1).map(|times| now + self.backoff.delay(times, unit));
         // A later claim has another cause than this settlement.
@@ -98,32 +98,32 @@ impl DeferredRows {
     }
 
     /// Returns the keys of deferred rows.
-    pub fn keys(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.by_until.iter().map(|(_, key)| &**key)
     }
 
     /// Returns the number of deferred rows.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.by_until.len()
     }
 
     /// Returns true if no row is deferred.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.by_until.is_empty()
     }
 
     /// Returns true if [`DEFERRED_MAX`] rows are deferred, so that no more may be claimed.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.len() >= DEFERRED_MAX
     }
 
     /// Returns the earliest end of a deferral.
-    pub fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         self.by_until.first().map(|(until, _)| *until)
     }
 
     /// Ends the deferrals that are over and drops old histories; returns true if a deferral ended.
-    pub fn release(&mut self, now: Instant) -> bool {
+    pub(crate) fn release(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some((until, _)) = self.by_until.first()
             && *until <= now

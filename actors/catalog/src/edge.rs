@@ -1,7 +1,7 @@
 //! Connections to other processes: server, broker and handlers.
 
-pub mod credentials;
-pub mod handlers;
-pub mod http;
-pub mod notices;
-pub mod session;
+pub(crate) mod credentials;
+pub(crate) mod handlers;
+pub(crate) mod http;
+pub(crate) mod notices;
+pub(crate) mod session;

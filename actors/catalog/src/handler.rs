@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// A row of the catalog.
-pub type Row = Map<String, Value>;
+pub(crate) type Row = Map<String, Value>;
 
 /// A claimed row to be processed.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +32,7 @@ pub enum Outcome {
 }
 
 /// Processor of claimed rows.
-pub trait Handler {
+pub(crate) trait Handler {
     /// Processes one row. Dropping the future ends the work, including processes that it started.
     fn handle(&self, task: Task) -> impl Future<Output = Outcome>;
 }

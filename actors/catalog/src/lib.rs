@@ -4,44 +4,46 @@
 //! requests, claims and change notices. [`child_spec`] builds its supervision tree. `CONTRACT.md`
 //! beside this crate lists its rules by number.
 //!
-//! Pure logic: [`path`] and [`template`] build requests, [`rule`] is a compiled rule,
-//! [`state_change`] reads, plans and writes conditionally, [`polling`] decides when to poll,
-//! [`claimed_rows`] and [`deferred_rows`] keep track of rows, [`answer`] and [`outcome_kind`]
-//! interpret handlers. [`agent`] runs one rule over a [`service`] in a child of its own, limited by
-//! a [`priority_semaphore`]. [`poller`] is the actor that triggers the rules. Everything that talks
-//! to other processes is under [`edge`].
+//! Pure logic: `path` and `template` build requests, `rule` is a compiled rule,
+//! `state_change` reads, plans and writes conditionally, `polling` decides when to poll,
+//! `claimed_rows` and `deferred_rows` keep track of rows, `answer` and `outcome_kind`
+//! interpret handlers. `agent` runs one rule over a `service` in a child of its own, limited by
+//! a `priority_semaphore`. `poller` is the actor that triggers the rules. Everything that talks
+//! to other processes is under `edge`.
 
-pub mod agent;
-pub mod answer;
+mod agent;
+mod answer;
 mod assignment;
 mod check;
-pub mod claimed_rows;
+mod claimed_rows;
 mod command;
 mod config;
-pub mod deferred_rows;
+mod deferred_rows;
 mod deriva_config;
-pub mod edge;
+mod edge;
 mod error;
-pub mod handler;
+mod handler;
 mod handler_config;
-pub mod messages;
-pub mod outcome_kind;
-pub mod path;
+mod messages;
+mod outcome_kind;
+mod path;
 mod plan_config;
-pub mod poller;
-pub mod polling;
+mod poller;
+mod polling;
 mod preview;
-pub mod priority_semaphore;
-pub mod rule;
+mod priority_semaphore;
+mod rule;
 mod rule_child;
 mod rule_reloader;
 mod rules;
-pub mod service;
-pub mod state_change;
-pub mod status;
+mod service;
+mod state_change;
+mod status;
 mod subsystem;
-pub mod template;
-pub mod wall_clock;
+mod template;
+#[cfg(test)]
+mod tests;
+mod wall_clock;
 
 use std::time::Duration;
 
@@ -204,31 +206,4 @@ fn broker(config: &CatalogConfig) -> Result<Option<Broker>, String> {
     }
     let broker = Broker::with_authorities(&url, CONNECTION_NAME, config.ca_file.as_deref());
     broker.map(Some).map_err(|error| format!("catalog.{}.amqp: {error}", config.name))
-}
-
-#[cfg(test)]
-mod tests {
-    use orchestrator_supervise::RestartWindow;
-
-    use super::*;
-
-    /// Returns true if `rules` rules that panic at every start exceed the limits within an hour.
-    fn escalates(rules: u32) -> bool {
-        let mut window = RestartWindow::new(RULE_LIMITS);
-        let (mut now, mut attempt) = (Duration::ZERO, 0);
-        while now < Duration::from_secs(3_600) {
-            if (0..rules).any(|_| window.record(now)) {
-                return true;
-            }
-            now += RULE_LIMITS.backoff.delay(attempt, 0.0);
-            attempt += 1;
-        }
-        false
-    }
-
-    #[test]
-    fn one_failing_rule_restarts_no_other_but_many_do() {
-        assert!(!escalates(1) && !escalates(6));
-        assert!(escalates(9));
-    }
 }

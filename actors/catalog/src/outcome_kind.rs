@@ -56,7 +56,7 @@ impl ExitCodes {
 
 /// Returns the meaning of an HTTP status. Redirections are not followed; a wrong address is not the
 /// row's fault.
-pub fn of_status(status: u16) -> OutcomeKind {
+pub(crate) fn of_status(status: u16) -> OutcomeKind {
     match status {
         200..=299 => OutcomeKind::Done,
         300..=399 | 408 | 425 | 429 | 500..=599 => OutcomeKind::Later,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 /// Percent-encodes a name or a value: all UTF-8 bytes but the unreserved characters of RFC 3986.
-pub fn encode(text: &str) -> String {
+pub(crate) fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -18,7 +18,7 @@ pub fn encode(text: &str) -> String {
 }
 
 /// Decodes percent-encoded text; None: not valid, or not UTF-8.
-pub fn decode(encoded: &str) -> Option<String> {
+pub(crate) fn decode(encoded: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(encoded.len());
     let mut rest = encoded.bytes();
     while let Some(byte) = rest.next() {
@@ -34,40 +34,40 @@ pub fn decode(encoded: &str) -> Option<String> {
 }
 
 /// Encodes a table, written `table` or `schema:table`.
-pub fn table(name: &str) -> String {
+pub(crate) fn table(name: &str) -> String {
     let parts: Vec<_> = name.split(':').map(encode).collect();
     parts.join(":")
 }
 
 /// Encodes a list of columns.
-pub fn columns<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn columns<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.into_iter().map(encode).collect();
     names.join(",")
 }
 
 /// Formats a point in time for rows and filters: UTC, with microseconds (CONTRACT CP12).
-pub fn instant(at: Timestamp) -> String {
+pub(crate) fn instant(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
 }
 
 /// Parses a point in time of the server: with `T` or a space, and an offset.
-pub fn parse_instant(text: &str) -> Option<Timestamp> {
+pub(crate) fn parse_instant(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
 /// Returns `at` plus `later`, limited to the representable range.
-pub fn saturating_add(at: Timestamp, later: SignedDuration) -> Timestamp {
+pub(crate) fn saturating_add(at: Timestamp, later: SignedDuration) -> Timestamp {
     at.checked_add(later).unwrap_or(if later.is_negative() { Timestamp::MIN } else { Timestamp::MAX })
 }
 
 /// Converts a duration, limited to the representable range.
-pub fn signed(span: Duration) -> SignedDuration {
+pub(crate) fn signed(span: Duration) -> SignedDuration {
     SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX)
 }
 
 /// Returns the problem of a configured path, if any: the server would refuse it, or receive other
 /// bytes.
-pub fn problem(path: &str) -> Option<&'static str> {
+pub(crate) fn problem(path: &str) -> Option<&'static str> {
     if !path.starts_with('/') {
         return Some("it must begin with a slash, as what follows the catalog's base");
     }

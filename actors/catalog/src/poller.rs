@@ -20,7 +20,7 @@ use crate::{
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Poller of one catalog.
-pub struct CatalogPoller<S> {
+pub(crate) struct CatalogPoller<S> {
     config: CatalogConfig,
     notices: Notices,
     rules: Rules<S>,

@@ -30,7 +30,7 @@ pub struct PollIntervals {
 
 /// Time of the next poll.
 #[derive(Debug, Clone)]
-pub struct Polling {
+pub(crate) struct Polling {
     intervals: PollIntervals,
     last_poll: Option<Instant>,
     /// Times of the first and the last notice since the last poll.
@@ -59,7 +59,7 @@ struct Received {
 
 impl Polling {
     /// Creates the state before the first poll, which is due at once.
-    pub fn new(intervals: PollIntervals) -> Self {
+    pub(crate) fn new(intervals: PollIntervals) -> Self {
         Self {
             intervals,
             last_poll: None,
@@ -74,7 +74,7 @@ impl Polling {
     }
 
     /// Records `count` notices.
-    pub fn notice(&mut self, count: u64, now: Instant) {
+    pub(crate) fn notice(&mut self, count: u64, now: Instant) {
         match &mut self.during_request {
             _ if count == 0 => {}
             Some(received) => {
@@ -86,13 +86,13 @@ impl Polling {
     }
 
     /// Records that a request begins, which may write.
-    pub fn request_started(&mut self) {
+    pub(crate) fn request_started(&mut self) {
         self.during_request = Some(Received::default());
     }
 
     /// Records the end of the request; `wrote` if the server has carried out a write, which causes one
     /// notice.
-    pub fn request_ended(&mut self, wrote: bool, now: Instant) {
+    pub(crate) fn request_ended(&mut self, wrote: bool, now: Instant) {
         if wrote && self.notices_up {
             if self.own_writes.len() == OWN_WRITES_MAX {
                 self.own_writes.pop_front();
@@ -123,19 +123,19 @@ impl Polling {
 
     /// Records that another agent was faster at a claim: the next notices wait for a random time, so
     /// that its winner goes first. `unit` is random, 0 to 1.
-    pub fn claim_lost(&mut self, unit: f64) {
+    pub(crate) fn claim_lost(&mut self, unit: f64) {
         let span = self.intervals.coalesce.clamp(LOST_MIN, LOST_MAX);
         self.lost_delay = Some(span.mul_f64(0.5 + 0.5 * unit));
     }
 
     /// Records a successful claim.
-    pub fn claimed(&mut self) {
+    pub(crate) fn claimed(&mut self) {
         self.lost_delay = None;
     }
 
     /// Records that notices came up or went down. Some may have been missed, so a change requires a
     /// poll.
-    pub fn set_notices_up(&mut self, there: bool, now: Instant) {
+    pub(crate) fn set_notices_up(&mut self, there: bool, now: Instant) {
         if self.notices_up != there {
             self.notices_up = there;
             self.own_writes.clear();
@@ -144,7 +144,7 @@ impl Polling {
     }
 
     /// Records that a poll begins, which covers all earlier notices.
-    pub fn polled(&mut self, now: Instant) {
+    pub(crate) fn polled(&mut self, now: Instant) {
         self.last_poll = Some(now);
         (self.pending_notices, self.at_once, self.check_at) = (None, None, None);
     }
@@ -153,7 +153,7 @@ impl Polling {
     /// earlier: at once after a notice or a change of the link, but after a notice soon after a poll
     /// `coalesce` later, `coalesce_max` at most. A parked, paused or full rule does not poll then
     /// (`Agent::may_poll`).
-    pub fn due(&self) -> Option<Instant> {
+    pub(crate) fn due(&self) -> Option<Instant> {
         let PollIntervals { poll, poll_without_notices, coalesce, coalesce_max } = self.intervals;
         let last_poll = self.last_poll?;
         let poll = if self.notices_up { poll } else { poll.min(poll_without_notices) };
@@ -170,7 +170,7 @@ impl Polling {
     }
 
     /// Returns true if a poll is due.
-    pub fn is_due(&self, now: Instant) -> bool {
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.due().is_none_or(|due| due <= now)
     }
 }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 /// Purpose of a write; the first variant is the most urgent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// Renewal of a lease.
     Renewal,
     /// End of a claim.
@@ -19,7 +19,7 @@ pub enum Purpose {
 /// Priority of a waiting write: renewals before settlements before claims, then by the rule's
 /// priority, then by arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WritePriority {
+pub(crate) struct WritePriority {
     /// Purpose of the write.
     pub purpose: Purpose,
     /// Priority of the rule; the highest goes first.
@@ -28,7 +28,7 @@ pub struct WritePriority {
 
 /// Limit on concurrent requests. Clones share it.
 #[derive(Debug, Clone)]
-pub struct PrioritySemaphore(Arc<Mutex<Queue>>);
+pub(crate) struct PrioritySemaphore(Arc<Mutex<Queue>>);
 
 #[derive(Debug)]
 struct Queue {
@@ -45,16 +45,16 @@ struct Waiter {
 
 /// Permission for one request, returned when dropped.
 #[derive(Debug)]
-pub struct Permit(PrioritySemaphore);
+pub(crate) struct Permit(PrioritySemaphore);
 
 impl PrioritySemaphore {
     /// Creates a semaphore with `width` permits.
-    pub fn new(width: usize) -> Self {
+    pub(crate) fn new(width: usize) -> Self {
         Self(Arc::new(Mutex::new(Queue { free: width, arrivals: 0, waiting: BTreeMap::new() })))
     }
 
     /// Waits for a permit.
-    pub async fn acquire(&self, priority: WritePriority) -> Permit {
+    pub(crate) async fn acquire(&self, priority: WritePriority) -> Permit {
         let woken = {
             let mut queue = self.0.lock();
             if queue.free > 0 {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use orchestrator_supervise::{Backoff, sanitize_to};
 use serde_json::Value;
 
-pub use settlement::Settlement;
+pub(crate) use settlement::Settlement;
 
 use crate::{
     config::Guard,
@@ -27,11 +27,11 @@ const NAME_SHOWN: usize = 120;
 const NOW: &str = "$now";
 
 /// Columns with the templates of their values.
-pub type Columns = Vec<(String, Template)>;
+pub(crate) type Columns = Vec<(String, Template)>;
 
 /// A compiled rule.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rule {
+pub(crate) struct Rule {
     /// Name of the rule.
     pub name: String,
     /// Maximum number of rows in one claim, and of claimed rows at any time.
@@ -80,7 +80,7 @@ struct Lease {
 impl Rule {
     /// Returns the path of the query for candidates. The limit grows with `deferred` rows, which
     /// would otherwise hide others.
-    pub fn query(&self, now: Timestamp, left_alone: usize) -> String {
+    pub(crate) fn query(&self, now: Timestamp, left_alone: usize) -> String {
         let query = self.query.replace(NOW, &path::encode(&path::instant(now)));
         if !self.makes_limit {
             return query;
@@ -90,17 +90,17 @@ impl Rule {
     }
 
     /// Returns true if the response depends on the catalog alone, not on the time.
-    pub fn is_timeless(&self) -> bool {
+    pub(crate) fn is_timeless(&self) -> bool {
         !self.query.contains(NOW)
     }
 
     /// Returns the path of the claim.
-    pub fn update(&self) -> &str {
+    pub(crate) fn update(&self) -> &str {
         &self.update
     }
 
     /// Returns the path for taking over expired claims: row by row, whatever the guard.
-    pub fn take_over(&self) -> String {
+    pub(crate) fn take_over(&self) -> String {
         let keys = path::columns([self.key.as_str(), WRITTEN]);
         format!(
             "{}{keys};{}",
@@ -110,33 +110,33 @@ impl Rule {
     }
 
     /// Returns the table of the writes, as in paths.
-    pub fn table(&self) -> &str {
+    pub(crate) fn table(&self) -> &str {
         self.entity.trim_start_matches("/entity/")
     }
 
     /// Returns the column that identifies a row.
-    pub fn key(&self) -> &str {
+    pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
     /// Returns the value that identifies `row`.
-    pub fn id(&self, row: &Row) -> Value {
+    pub(crate) fn id(&self, row: &Row) -> Value {
         row.get(&self.key).cloned().unwrap_or_default()
     }
 
     /// Returns true if a claim writes a token.
-    pub fn has_token(&self) -> bool {
+    pub(crate) fn has_token(&self) -> bool {
         self.token.is_some()
     }
 
     /// Returns the duration of a lease.
-    pub fn lease(&self) -> Option<Duration> {
+    pub(crate) fn lease(&self) -> Option<Duration> {
         self.lease.as_ref().map(|lease| lease.span)
     }
 
     /// Returns the path of the query for held rows, sorted by the end of their leases; None: the
     /// rule has no lease.
-    pub fn held_query(&self) -> Option<String> {
+    pub(crate) fn held_query(&self) -> Option<String> {
         let lease = self.lease.as_ref()?;
         let mut filters: Vec<_> = self
             .claim
@@ -152,43 +152,38 @@ impl Rule {
     }
 
     /// Returns the end of a row's lease; None: it has none, or it cannot be parsed.
-    pub fn lease_end(&self, row: &Row) -> Option<Timestamp> {
+    pub(crate) fn lease_end(&self, row: &Row) -> Option<Timestamp> {
         path::parse_instant(row.get(&self.lease.as_ref()?.column)?.as_str()?)
     }
 
     /// Returns the path of the query for rows with `token`.
-    pub fn token_query(&self, token: &str) -> Option<String> {
+    pub(crate) fn token_query(&self, token: &str) -> Option<String> {
         let column = path::encode(self.token.as_ref()?);
         Some(format!("{}/{column}={}", self.entity, path::encode(token)))
     }
 
     /// Returns the path of the query for rows by their keys.
-    pub fn rows_query<'a>(&self, ids: impl IntoIterator<Item = &'a Value>) -> String {
+    pub(crate) fn rows_query<'a>(&self, ids: impl IntoIterator<Item = &'a Value>) -> String {
         let ids: Vec<_> = ids.into_iter().map(|id| path::encode(&plain_text(id))).collect();
         format!("{}/{}=any({})", self.entity, path::encode(&self.key), ids.join(","))
     }
 
     /// Returns the number of attempts of a row; 0 without a column for them.
-    pub fn attempts(&self, row: &Row) -> u32 {
+    pub(crate) fn attempts(&self, row: &Row) -> u32 {
         let counted = self.attempts.as_ref().and_then(|column| row.get(column)).and_then(Value::as_u64);
         u32::try_from(counted.unwrap_or(0)).unwrap_or(u32::MAX)
     }
 
     /// Returns true if attempts are counted.
-    pub fn counts_attempts(&self) -> bool {
+    pub(crate) fn counts_attempts(&self) -> bool {
         self.attempts.is_some()
-    }
-
-    /// Returns true if no attempt is left.
-    pub fn is_exhausted(&self, row: &Row) -> bool {
-        self.attempts.is_some() && self.max_attempts.is_some_and(|max| self.attempts(row) >= max)
     }
 
     /// Returns the update that claims `row`.
     ///
     /// # Errors
     /// A value cannot be computed from the row.
-    pub fn claim(&self, row: &Row, token: &str, now: Timestamp) -> Result<Row, String> {
+    pub(crate) fn claim(&self, row: &Row, token: &str, now: Timestamp) -> Result<Row, String> {
         self.claim_by(self.guard, row, token, now)
     }
 
@@ -196,7 +191,7 @@ impl Rule {
     ///
     /// # Errors
     /// As [`Rule::claim`].
-    pub fn take_over_claim(&self, row: &Row, token: &str, now: Timestamp) -> Result<Row, String> {
+    pub(crate) fn take_over_claim(&self, row: &Row, token: &str, now: Timestamp) -> Result<Row, String> {
         self.claim_by(Guard::RowCas, row, token, now)
     }
 
@@ -205,7 +200,13 @@ impl Rule {
     ///
     /// # Errors
     /// As [`Rule::claim`], or the answer has a column that the program may not write (CONTRACT CP17).
-    pub fn planned_claim(&self, row: &Row, answer: &Row, token: &str, now: Timestamp) -> Result<Row, String> {
+    pub(crate) fn planned_claim(
+        &self,
+        row: &Row,
+        answer: &Row,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<Row, String> {
         // Whole rows are answers, too: what is unchanged is not written.
         let refused = |(name, value): &(&String, &Value)| {
             !self.planned.contains(name) && row.get(*name).unwrap_or(&Value::Null) != *value
@@ -235,7 +236,7 @@ impl Rule {
     }
 
     /// Returns properties of the rule that are allowed but may leave rows behind.
-    pub fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.token.is_none() {
             warnings.push("claim.set has no column for $token: if the answer to a claim is lost, the owner of its rows is unknown".to_owned());

@@ -13,7 +13,7 @@ pub(crate) const ABORTED_MS: RangeInclusive<u64> = 20..=200;
 
 /// A read (CONTRACT CP01, CP05).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Get {
+pub(crate) struct Get {
     /// Path behind the catalog's base, e.g. `/entity/Foo/state=actionable?limit=5`; sent byte for
     /// byte.
     pub path: String,
@@ -23,7 +23,7 @@ pub struct Get {
 
 /// A write (CONTRACT CP04).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Put {
+pub(crate) struct Put {
     /// Path behind the catalog's base.
     pub path: String,
     /// ETag of the response that this write depends on. The server writes nothing if the catalog
@@ -35,7 +35,7 @@ pub struct Put {
 
 /// A successful response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CatalogResponse {
+pub(crate) enum CatalogResponse {
     /// 304: the cached response is current.
     NotModified {
         /// ETag as the server wrote it, quotes included.
@@ -52,7 +52,7 @@ pub enum CatalogResponse {
 
 /// Failure of a request, by what is known about its effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RequestError {
+pub(crate) enum RequestError {
     /// 412: the catalog has changed since the read. Nothing was written.
     #[error("the catalog has changed since it was read")]
     PreconditionFailed,
@@ -81,7 +81,7 @@ pub enum RequestError {
 
 /// Access to one catalog. Before a call returns an error, aborted transactions (503 `Transaction
 /// aborted.`) are retried, but those of claims, and credentials are read again once. At most one write runs at a time.
-pub trait Service {
+pub(crate) trait Service {
     /// Reads rows.
     fn get(&self, get: Get) -> impl Future<Output = Result<CatalogResponse, RequestError>>;
 

@@ -13,11 +13,11 @@ use crate::{
 };
 
 /// A candidate and its update.
-pub type Planned = (Row, Row);
+pub(crate) type Planned = (Row, Row);
 
 /// Next step of the caller.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Send this, and pass the response to [`StateChange::handle_response`].
     Get(Get),
     /// Plan the updates of these rows, and pass them to [`StateChange::handle_plan`].
@@ -30,7 +30,7 @@ pub enum Step {
 
 /// Result of a state change.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ChangeResult {
+pub(crate) enum ChangeResult {
     /// The catalog still has the ETag at which there was nothing to do; no plan was made.
     Unmodified {
         /// ETag of the catalog.
@@ -56,7 +56,7 @@ pub enum ChangeResult {
 
 /// Written rows.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change {
+pub(crate) struct Change {
     /// Candidates with their updates that the server wrote.
     pub changed: Vec<Planned>,
     /// Candidates that the server did not return: another agent was faster, or they were deleted
@@ -84,7 +84,7 @@ enum Phase {
 
 /// One query with its update, run repeatedly. Caches the last response to the query.
 #[derive(Debug, Clone)]
-pub struct StateChange {
+pub(crate) struct StateChange {
     query: String,
     update: String,
     /// Columns of the update that identify its rows.
@@ -100,7 +100,7 @@ pub struct StateChange {
 
 impl StateChange {
     /// Creates the change. `update` is an `attributegroup` or `entity` path; see [`keys_of`].
-    pub fn new(query: impl Into<String>, update: impl Into<String>, guarded: bool) -> Self {
+    pub(crate) fn new(query: impl Into<String>, update: impl Into<String>, guarded: bool) -> Self {
         let update = update.into();
         Self {
             query: query.into(),
@@ -117,24 +117,24 @@ impl StateChange {
 
     /// Disables conditional reads.
     #[must_use]
-    pub fn without_cache(self) -> Self {
+    pub(crate) fn without_cache(self) -> Self {
         Self { cache: false, ..self }
     }
 
     /// Replaces the query.
-    pub fn set_query(&mut self, query: String) {
+    pub(crate) fn set_query(&mut self, query: String) {
         self.query = query;
     }
 
     /// Returns the ETag of the last read.
-    pub fn last_etag(&self) -> Option<&str> {
+    pub(crate) fn last_etag(&self) -> Option<&str> {
         self.last_etag.as_deref()
     }
 
     /// Starts a run with a read. With `idle`, it ends without a plan if the catalog still has that ETag. The read
     /// is conditional (`If-None-Match`) only for the query that the ETag belongs to; writes use `If-Match` only for
     /// guarded rules.
-    pub fn start(&mut self, idle: Option<String>) -> Step {
+    pub(crate) fn start(&mut self, idle: Option<String>) -> Step {
         self.idle = idle;
         self.phase = Phase::Reading;
         let cached = self.cached.as_ref().filter(|cached| self.cache && cached.path == self.query);
@@ -142,7 +142,7 @@ impl StateChange {
     }
 
     /// Handles the response to the last request.
-    pub fn handle_response(&mut self, answer: Result<CatalogResponse, RequestError>) -> Step {
+    pub(crate) fn handle_response(&mut self, answer: Result<CatalogResponse, RequestError>) -> Step {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Reading => match answer {
                 Ok(reply) => self.handle_rows(reply),
@@ -192,7 +192,7 @@ impl StateChange {
     }
 
     /// Handles the plan: candidates with their updates.
-    pub fn handle_plan(&mut self, plan: Vec<Planned>) -> Step {
+    pub(crate) fn handle_plan(&mut self, plan: Vec<Planned>) -> Step {
         let Phase::Planning(etag) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             return Step::Done(ChangeResult::Empty { etag: None });
         };
@@ -240,19 +240,19 @@ impl StateChange {
 }
 
 /// Returns the values of `keys` in a row, as text.
-pub fn key(row: &Row, keys: &[String]) -> String {
+pub(crate) fn key(row: &Row, keys: &[String]) -> String {
     let values: Vec<_> = keys.iter().map(|name| row.get(name).unwrap_or(&Value::Null)).collect();
     serde_json::to_string(&values).unwrap_or_default()
 }
 
 /// Returns the key columns of an update path, `/attributegroup/PATH/k1,out:=k2;targets`; none for
 /// other paths.
-pub fn keys_of(update: &str) -> Vec<String> {
+pub(crate) fn keys_of(update: &str) -> Vec<String> {
     names_of(update, 0)
 }
 
 /// Returns the columns that an update path writes, as its rows name them; none for other paths.
-pub fn targets_of(update: &str) -> Vec<String> {
+pub(crate) fn targets_of(update: &str) -> Vec<String> {
     names_of(update, 1)
 }
 
@@ -274,7 +274,7 @@ fn names_of(update: &str, index: usize) -> Vec<String> {
 ///
 /// # Errors
 /// Not a JSON array of objects, or too large once decoded.
-pub fn rows(body: &[u8]) -> Result<Vec<Row>, String> {
+pub(crate) fn rows(body: &[u8]) -> Result<Vec<Row>, String> {
     weight::check(body)?;
     serde_json::from_slice(body).map_err(|error| {
         // The error's text may repeat a value of any length.
@@ -284,7 +284,7 @@ pub fn rows(body: &[u8]) -> Result<Vec<Row>, String> {
 }
 
 /// Serializes rows as the body of a write.
-pub fn body_of<R: serde::Serialize>(rows: &[R]) -> Bytes {
+pub(crate) fn body_of<R: serde::Serialize>(rows: &[R]) -> Bytes {
     // Rows come from JSON, so they can be serialized.
     serde_json::to_vec(rows).unwrap_or_default().into()
 }

@@ -12,7 +12,7 @@ const TEXTS_KEPT: usize = 20;
 
 /// Status of a rule, as the console shows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct RuleStatus {
+pub(crate) struct RuleStatus {
     /// `idle`, `working`, `waiting`, `plan_failed`, `parked`, `paused` or `stopping`; `stopped` or
     /// `backing_off` for a child that does not run.
     pub phase: &'static str,
@@ -66,18 +66,18 @@ pub struct RuleStatus {
 
 /// Shared status of a rule. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Status(Arc<Mutex<RuleStatus>>);
+pub(crate) struct Status(Arc<Mutex<RuleStatus>>);
 
 impl Status {
     /// Returns the current status.
-    pub fn get(&self) -> RuleStatus {
+    pub(crate) fn get(&self) -> RuleStatus {
         self.0.lock().clone()
     }
 }
 
 /// Counters of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Count {
+pub(crate) enum Count {
     /// Claimed rows.
     Claimed,
     /// Rows taken over.
@@ -102,7 +102,7 @@ pub enum Count {
 
 /// Reporter of a rule's status and metrics.
 #[derive(Debug, Clone)]
-pub struct StatusReporter {
+pub(crate) struct StatusReporter {
     rule: String,
     vitals: Arc<Vitals>,
     status: Status,
@@ -151,7 +151,7 @@ metrics! {
 
 impl StatusReporter {
     /// Creates the reporter of `rule` and registers its metrics at `vitals`.
-    pub fn new(rule: &str, status: &Status, vitals: &Arc<Vitals>) -> Self {
+    pub(crate) fn new(rule: &str, status: &Status, vitals: &Arc<Vitals>) -> Self {
         vitals.set_work_unit("row");
         Self {
             rule: rule.to_owned(),
@@ -171,7 +171,7 @@ impl StatusReporter {
     }
 
     /// Adds to a counter.
-    pub fn count(&self, count: Count, by: usize) {
+    pub(crate) fn count(&self, count: Count, by: usize) {
         let by = by as u64;
         if by == 0 {
             return;
@@ -198,7 +198,7 @@ impl StatusReporter {
     }
 
     /// Sets phase and reason, and reports a phase without work to `GET /v1/why`.
-    pub fn set_phase(&self, phase: &'static str, reason: Option<String>) {
+    pub(crate) fn set_phase(&self, phase: &'static str, reason: Option<String>) {
         let rule = &self.rule;
         match (phase, &reason) {
             ("parked", Some(reason)) => {
@@ -229,7 +229,7 @@ impl StatusReporter {
     }
 
     /// Sets the numbers of rows.
-    pub fn set_row_counts(&self, in_progress: usize, working: usize, deferred: usize) {
+    pub(crate) fn set_row_counts(&self, in_progress: usize, working: usize, deferred: usize) {
         self.metrics.in_progress.set(in_progress as u64);
         self.vitals.set_work_waits(in_progress > 0);
         self.change(|status| {
@@ -238,7 +238,7 @@ impl StatusReporter {
     }
 
     /// Records the end of a poll.
-    pub fn polled(&self, now: Timestamp) {
+    pub(crate) fn polled(&self, now: Timestamp) {
         self.metrics.polls.add(1);
         self.change(|status| {
             status.polls += 1;
@@ -247,31 +247,31 @@ impl StatusReporter {
     }
 
     /// Sets the time of the oldest claim that is not settled.
-    pub fn set_oldest_claim(&self, at: Option<Timestamp>) {
+    pub(crate) fn set_oldest_claim(&self, at: Option<Timestamp>) {
         let seconds = at.map_or(0, Timestamp::as_second);
         self.metrics.oldest_claim.set(u64::try_from(seconds).unwrap_or_default());
     }
 
     /// Records the error of a failed attempt.
-    pub fn set_last_error(&self, error: &str) {
+    pub(crate) fn set_last_error(&self, error: &str) {
         let error = sanitize(error);
         self.change(|status| status.last_error = Some(error));
     }
 
     /// Sets the time between a row's creation and its claim.
-    pub fn set_lag(&self, lag: Duration) {
+    pub(crate) fn set_lag(&self, lag: Duration) {
         let ms = u64::try_from(lag.as_millis()).unwrap_or(u64::MAX);
         self.metrics.lag.set(ms);
         self.change(|status| status.lag_ms = Some(ms));
     }
 
     /// Records the duration of a handler.
-    pub fn record_handler_time(&self, span: Duration) {
+    pub(crate) fn record_handler_time(&self, span: Duration) {
         self.handler_time.record(span);
     }
 
     /// Reports something for an operator to look at.
-    pub fn report_unsettled(&self, text: String) {
+    pub(crate) fn report_unsettled(&self, text: String) {
         let text = sanitize(text);
         tracing::warn!(rule = self.rule, "{text}");
         self.metrics.unsettled.add(1);
@@ -283,7 +283,7 @@ impl StatusReporter {
     }
 
     /// Sets the keys that a dry run would claim.
-    pub fn set_would_claim(&self, keys: Vec<String>) {
+    pub(crate) fn set_would_claim(&self, keys: Vec<String>) {
         self.change(|status| status.would_claim = keys);
     }
 }

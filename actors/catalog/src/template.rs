@@ -8,7 +8,7 @@ use crate::{handler::Row, path};
 
 /// Template of a value.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Template {
+pub(crate) enum Template {
     /// A constant; `$$x` is `$x`, `$null` is null.
     Plain(Value),
     /// `$token`: the claim's token.
@@ -25,7 +25,7 @@ pub enum Template {
 
 /// Position of a template in the configuration, which limits the words allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
+pub(crate) enum Position {
     /// `claim.set`: there is neither result nor error yet.
     Claim,
     /// `done`.
@@ -36,7 +36,7 @@ pub enum Position {
 
 /// Values of the words.
 #[derive(Debug, Clone, Copy)]
-pub struct Variables<'a> {
+pub(crate) struct Variables<'a> {
     /// Token of the claim.
     pub token: &'a str,
     /// Current time.
@@ -56,7 +56,7 @@ impl Template {
     ///
     /// # Errors
     /// An unknown word, or one that is not allowed at this position.
-    pub fn parse(value: &Value, position: Position) -> Result<Self, String> {
+    pub(crate) fn parse(value: &Value, position: Position) -> Result<Self, String> {
         let Some(word) = value.as_str().and_then(|text| text.strip_prefix('$')) else {
             return Ok(Self::Plain(value.clone()));
         };
@@ -102,7 +102,7 @@ impl Template {
     ///
     /// # Errors
     /// The column is not a number that can be added to.
-    pub fn value(&self, variables: &Variables<'_>) -> Result<Value, String> {
+    pub(crate) fn value(&self, variables: &Variables<'_>) -> Result<Value, String> {
         let text = |text: &str| Value::String(text.to_owned());
         Ok(match self {
             Self::Plain(value) => value.clone(),
@@ -118,7 +118,7 @@ impl Template {
     }
 
     /// Returns the value if it is a constant.
-    pub fn plain(&self) -> Option<&Value> {
+    pub(crate) fn plain(&self) -> Option<&Value> {
         match self {
             Self::Plain(value) => Some(value),
             _ => None,

@@ -3,28 +3,29 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::time::Instant;
 
 /// A source of the current time of day.
 #[derive(Debug, Clone, Copy)]
-pub enum WallClock {
+pub(crate) enum WallClock {
     /// The system's clock.
     System,
-    /// A clock that shows `at` at the instant `since` and advances with tokio's clock, which tests
+    /// Clock that shows `at` at the instant `since` and advances with tokio's clock, which tests
     /// can pause.
+    #[cfg(test)]
     Fixed {
         /// Time shown at `since`.
         at: Timestamp,
         /// Instant at which `at` is shown.
-        since: Instant,
+        since: tokio::time::Instant,
     },
 }
 
 impl WallClock {
     /// Returns the current time.
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         match self {
             Self::System => Timestamp::now(),
+            #[cfg(test)]
             Self::Fixed { at, since } => {
                 crate::path::saturating_add(*at, crate::path::signed(since.elapsed()))
             }
@@ -32,7 +33,7 @@ impl WallClock {
     }
 
     /// Returns the time left until `at`; zero if it has passed.
-    pub fn until(&self, at: Timestamp) -> Duration {
+    pub(crate) fn until(&self, at: Timestamp) -> Duration {
         Duration::try_from(at.duration_since(self.now())).unwrap_or_default()
     }
 }

@@ -5,7 +5,7 @@ use crate::item::{Item, Parts};
 
 /// Alignment of one stream over one mapping.
 #[derive(Debug, Default)]
-pub struct Alignment {
+pub(crate) struct Alignment {
     /// Expected number of the next event's frame; None outside a series.
     next: Option<u64>,
     take_kept: Option<Item>,
@@ -13,7 +13,7 @@ pub struct Alignment {
 
 /// Outcome of aligning an item with the next event.
 #[derive(Debug, PartialEq, Eq)]
-pub enum AlignedItem {
+pub(crate) enum AlignedItem {
     /// The item belongs to this event.
     Matched(Item),
     /// This event's frame was lost. Its workers get this item without parts; the aligned item is
@@ -25,12 +25,12 @@ pub enum AlignedItem {
 
 impl Alignment {
     /// Takes the item that was kept for a later event.
-    pub fn take_kept(&mut self) -> Option<Item> {
+    pub(crate) fn take_kept(&mut self) -> Option<Item> {
         self.take_kept.take()
     }
 
     /// Aligns `item` with the next event.
-    pub fn align(&mut self, item: Item) -> AlignedItem {
+    pub(crate) fn align(&mut self, item: Item) -> AlignedItem {
         let Some(number) = item.number else {
             // A start, an end, or a protocol without numbers.
             self.next = Some(0);

@@ -12,16 +12,16 @@ use serde::{
 };
 use smallvec::SmallVec;
 
-pub use self::event::{Assignment, WorkerList, WorkerName};
+pub(crate) use self::event::{Assignment, WorkerList, WorkerName};
 use self::event::{ReaderState, intern};
 
 /// Reader of entries for this ingester's active streams.
 #[derive(Debug)]
-pub struct Reader(ReaderState);
+pub(crate) struct Reader(ReaderState);
 
 impl Reader {
     /// Reader for the active streams, in message order.
-    pub fn new(streams: Vec<Arc<str>>) -> Self {
+    pub(crate) fn new(streams: Vec<Arc<str>>) -> Self {
         Self(ReaderState { streams, names: BTreeSet::new() })
     }
 
@@ -29,7 +29,7 @@ impl Reader {
     ///
     /// # Errors
     /// The entry does not have the controller's format.
-    pub fn read(&mut self, entry: &[u8]) -> Result<Vec<Assignment>, serde_json::Error> {
+    pub(crate) fn read(&mut self, entry: &[u8]) -> Result<Vec<Assignment>, serde_json::Error> {
         match plain::read(&mut self.0, entry) {
             Some(mine) => Ok(mine),
             None => self.read_any(entry),

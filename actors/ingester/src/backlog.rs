@@ -16,7 +16,7 @@ const ITEM_BYTES: usize = 128;
 
 /// Queue between a stream's source and Work. It outlives both.
 #[derive(Debug)]
-pub struct Backlog {
+pub(crate) struct Backlog {
     bytes_max: usize,
     /// A lock instead of messages; see [`ItemsIngested`](crate::messages::ItemsIngested).
     waiting: Mutex<Waiting>,
@@ -34,14 +34,14 @@ struct Waiting {
 
 impl Backlog {
     /// Queue of at most `bytes_max`; a single larger item is accepted alone.
-    pub fn new(bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: usize) -> Self {
         Self { bytes_max, waiting: Mutex::default(), taken: Notify::new() }
     }
 
     /// Moves items from the front of `items` while there is room. Returns true if the consumer
     /// waits and must be notified.
     #[must_use = "the one who takes them waits for ever if it is not told"]
-    pub fn offer(&self, items: &mut VecDeque<Item>) -> bool {
+    pub(crate) fn offer(&self, items: &mut VecDeque<Item>) -> bool {
         let now = Instant::now();
         let mut waiting = self.waiting.lock();
         while let Some(item) = items.front() {
@@ -58,7 +58,7 @@ impl Backlog {
     }
 
     /// Moves all `items`, waiting for room; `notify` wakes a waiting consumer.
-    pub async fn push(&self, items: &mut VecDeque<Item>, notify: impl Fn()) {
+    pub(crate) async fn push(&self, items: &mut VecDeque<Item>, notify: impl Fn()) {
         loop {
             let taken = self.taken.notified();
             if self.offer(items) {
@@ -73,7 +73,7 @@ impl Backlog {
 
     /// Moves items, with the times of their receipt, to the end of `into`: up to `many`, and none after `bytes` are reached. Does not
     /// wait; if the queue is empty, the next offer returns true.
-    pub fn take(&self, into: &mut VecDeque<(Item, Instant)>, many: usize, bytes: usize) {
+    pub(crate) fn take(&self, into: &mut VecDeque<(Item, Instant)>, many: usize, bytes: usize) {
         let mut waiting = self.waiting.lock();
         let mut moved = 0;
         for _ in 0..many {
@@ -93,23 +93,23 @@ impl Backlog {
     }
 
     /// Drops all queued items.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         *self.waiting.lock() = Waiting::default();
         self.taken.notify_one();
     }
 
     /// Bytes queued, with the overhead of each item.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.waiting.lock().bytes
     }
 
     /// Number of queued items.
-    pub fn items(&self) -> usize {
+    pub(crate) fn items(&self) -> usize {
         self.waiting.lock().items.len()
     }
 
     /// Waiting time of the oldest item.
-    pub fn oldest(&self) -> Option<Duration> {
+    pub(crate) fn oldest(&self) -> Option<Duration> {
         self.waiting.lock().items.front().map(|(_, since)| since.elapsed())
     }
 }

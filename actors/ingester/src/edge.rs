@@ -1,9 +1,9 @@
 //! Network and file access.
 
-pub mod dump;
-pub mod egress;
+pub(crate) mod dump;
+pub(crate) mod egress;
 pub(crate) mod play;
 pub(crate) mod probe;
-pub mod redis;
-pub mod sources;
-pub mod zmtp_stream;
+pub(crate) mod redis;
+pub(crate) mod sources;
+pub(crate) mod zmtp_stream;

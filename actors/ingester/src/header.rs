@@ -15,7 +15,7 @@ const FIXED_BYTES: usize = 96;
 
 /// Part of one stream in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part<'a> {
+pub(crate) struct Part<'a> {
     /// Name of the stream.
     pub stream: &'a str,
     /// Type by which workers choose their parser.
@@ -26,7 +26,7 @@ pub struct Part<'a> {
 
 /// Writer of headers; caches the text that repeats from event to event.
 #[derive(Debug, Default)]
-pub struct HeaderWriter {
+pub(crate) struct HeaderWriter {
     streams: String,
     parts: Vec<(String, String, usize)>,
     /// Second of the last header, counted from 1970, and its text up to the decimal point.
@@ -38,7 +38,7 @@ pub struct HeaderWriter {
 impl HeaderWriter {
     /// Returns the header of `event`. `parts` must be in the order of the frames, since workers
     /// split the frames in the header's order.
-    pub fn write(&mut self, event: u64, parts: &[Part<'_>], created_at: Timestamp) -> Bytes {
+    pub(crate) fn write(&mut self, event: u64, parts: &[Part<'_>], created_at: Timestamp) -> Bytes {
         let same = self.parts.len() == parts.len()
             && self.parts.iter().zip(parts).all(|((stream, typ, length), part)| {
                 stream == part.stream && typ == part.typ && *length == part.length

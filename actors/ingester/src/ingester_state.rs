@@ -14,11 +14,11 @@ use uuid::Uuid;
 use crate::roster::ConnectedWorker;
 
 /// Version of dranspose whose formats are written.
-pub const DRANSPOSE_VERSION: &str = "0.2.0";
+pub(crate) const DRANSPOSE_VERSION: &str = "0.2.0";
 
 /// Value of `dranspose:ingester:<name>:config`.
 #[derive(Debug, Serialize)]
-pub struct IngesterState<'a> {
+pub(crate) struct IngesterState<'a> {
     /// UUID of this process.
     pub service_uuid: Uuid,
     /// UUID of the current mapping.
@@ -47,7 +47,7 @@ pub struct IngesterState<'a> {
 
 /// Origin of the user's code (`BUILD_META_FILE`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
-pub struct BuildMeta {
+pub(crate) struct BuildMeta {
     /// Commit of the build.
     pub commit_hash: String,
     /// Branch of the build.
@@ -62,7 +62,7 @@ pub struct BuildMeta {
 ///
 /// # Errors
 /// The name is invalid; the text says what to change.
-pub fn check_name(name: &str) -> Result<(), String> {
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
     match name {
         "" => Err("a name is needed".to_owned()),
         _ if name.contains(':') => {
@@ -76,14 +76,14 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Event rate over the last full second.
 #[derive(Debug, Default)]
-pub struct Rate {
+pub(crate) struct Rate {
     last: Option<(Instant, u64)>,
     rate: f64,
 }
 
 impl Rate {
     /// Returns the rate after `events` events up to `now`; it changes once a second.
-    pub fn update(&mut self, now: Instant, events: u64) -> f64 {
+    pub(crate) fn update(&mut self, now: Instant, events: u64) -> f64 {
         match self.last {
             None => self.last = Some((now, events)),
             Some((then, before)) if now.saturating_duration_since(then) >= SECOND => {

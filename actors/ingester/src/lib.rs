@@ -2,44 +2,45 @@
 //! assigned to.
 //!
 //! Replaces dranspose's Python ingesters, with the same Redis keys, worker sockets, source
-//! protocols and dump files. [`child_spec`] returns its supervision tree. A protocol outside this
-//! crate implements [`source::Source`] and is added to the [`source::Registry`] given to
-//! [`child_spec_with`]. `CONTRACT.md` beside this crate lists its rules by number.
+//! protocols and dump files. [`Ingesters`] registers it with the binary. A protocol is a `source::Source` in the `source::Registry`.
+//! `CONTRACT.md` beside this crate lists its rules by number.
 //!
-//! Pure rules: [`updates`], [`parameters`], [`mapping`], [`assignment`], [`alignment`], [`header`],
-//! [`roster`], [`ingester_state`], [`protocol`], [`log_lines`], [`zmtp`]. Actors: `ingester`,
-//! `accept`, `assign`, `work`. All network and file access is under [`edge`].
+//! Pure rules: `updates`, `parameters`, `mapping`, `assignment`, `alignment`, `header`,
+//! `roster`, `ingester_state`, `protocol`, `log_lines`, `zmtp`. Actors: `ingester`,
+//! `accept`, `assign`, `work`. All network and file access is under `edge`.
 
 mod accept;
-pub mod alignment;
+mod alignment;
 mod assign;
-pub mod assignment;
-pub mod backlog;
+mod assignment;
+mod backlog;
 mod class_path;
 mod command;
 mod config;
 mod drop_in;
-pub mod edge;
+mod edge;
 mod error;
-pub mod header;
+mod header;
 mod ingester;
-pub mod ingester_state;
-pub mod item;
-pub mod log_lines;
-pub mod mapping;
+mod ingester_state;
+mod item;
+mod log_lines;
+mod mapping;
 mod measurements;
-pub mod messages;
-pub mod parameters;
-pub mod protocol;
-pub mod roster;
-pub mod source;
+mod messages;
+mod parameters;
+mod protocol;
+mod roster;
+mod source;
 mod stream;
-pub mod stream_queue;
+mod stream_queue;
 mod streams;
 mod subsystem;
-pub mod updates;
+#[cfg(test)]
+mod tests;
+mod updates;
 mod work;
-pub mod zmtp;
+mod zmtp;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -84,7 +85,7 @@ const DUMP_EVENTS_MAX: usize = 65_536;
 const DUMP_STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns every error of the `[[ingester]]` sections that the JSON schema cannot express.
-pub fn check(all: &[IngesterConfig]) -> Vec<String> {
+pub(crate) fn check(all: &[IngesterConfig]) -> Vec<String> {
     IngesterConfig::check(all, &Registry::standard())
 }
 
@@ -92,7 +93,7 @@ pub fn check(all: &[IngesterConfig]) -> Vec<String> {
 ///
 /// # Errors
 /// A key of the configuration is invalid; the text says what to change.
-pub fn child_spec(all: &[IngesterConfig]) -> Result<ChildSpec, IngesterError> {
+pub(crate) fn child_spec(all: &[IngesterConfig]) -> Result<ChildSpec, IngesterError> {
     child_spec_with(all, &Registry::standard())
 }
 
@@ -100,7 +101,10 @@ pub fn child_spec(all: &[IngesterConfig]) -> Result<ChildSpec, IngesterError> {
 ///
 /// # Errors
 /// A key of the configuration is invalid; the text says what to change.
-pub fn child_spec_with(all: &[IngesterConfig], registry: &Registry) -> Result<ChildSpec, IngesterError> {
+pub(crate) fn child_spec_with(
+    all: &[IngesterConfig],
+    registry: &Registry,
+) -> Result<ChildSpec, IngesterError> {
     let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF);
     for config in all {
         let branch = branch(config, registry).map_err(IngesterError::Config)?;
@@ -115,7 +119,7 @@ pub fn child_spec_with(all: &[IngesterConfig], registry: &Registry) -> Result<Ch
 ///
 /// # Errors
 /// A port is in use or an address is invalid; the text says what to change.
-pub fn preflight(all: &[IngesterConfig]) -> Result<(), IngesterError> {
+pub(crate) fn preflight(all: &[IngesterConfig]) -> Result<(), IngesterError> {
     for config in all {
         let address = config.address().map_err(IngesterError::Config)?;
         egress::probe(address)

@@ -10,7 +10,7 @@ const TEXT_BYTES_MAX: usize = 2 * TEXT_MAX;
 
 /// Severity, in the words of Python's logging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
+pub(crate) enum Level {
     /// Operation continues.
     Warning,
     /// Something was lost.
@@ -19,7 +19,7 @@ pub enum Level {
 
 impl Level {
     /// Name of the level in Python's logging.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Warning => "WARNING",
             Self::Error => "ERROR",
@@ -29,7 +29,7 @@ impl Level {
 
 /// A log line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogLine {
+pub(crate) struct LogLine {
     /// Severity.
     pub level: Level,
     /// Path of the child that the line is about.
@@ -42,7 +42,7 @@ pub struct LogLine {
 
 /// Collector of new log lines.
 #[derive(Debug, Default)]
-pub struct LogCollector {
+pub(crate) struct LogCollector {
     /// Sequence number of the last processed event.
     last_seq: u64,
     /// Time of each child's last note, milliseconds since 1970.
@@ -51,12 +51,12 @@ pub struct LogCollector {
 
 impl LogCollector {
     /// Sequence number of the last processed event.
-    pub fn last_seq(&self) -> u64 {
+    pub(crate) fn last_seq(&self) -> u64 {
         self.last_seq
     }
 
     /// Returns the lines of `events` and of new notes at or below `branch`, in order of time.
-    pub fn lines(&mut self, events: &[Event], branch: &NodeSnapshot) -> Vec<LogLine> {
+    pub(crate) fn lines(&mut self, events: &[Event], branch: &NodeSnapshot) -> Vec<LogLine> {
         self.last_seq = events.last().map_or(self.last_seq, |event| event.seq);
         let below = format!("{}/", branch.path);
         let ours = events.iter().filter(|event| event.path == branch.path || event.path.starts_with(&below));

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use uuid::Uuid;
 
 /// Former mappings that are remembered, so that none of them is taken for a new one.
-pub const FORMER_MAX: usize = 64;
+pub(crate) const FORMER_MAX: usize = 64;
 
 /// The current or last mapping.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mapping {
+pub(crate) struct Mapping {
     /// UUID; None before the first mapping.
     pub uuid: Option<Uuid>,
     /// Positions of the streams that the mapping uses.
@@ -26,7 +26,7 @@ pub struct Mapping {
 
 /// Durable state of the actor Ingester.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mappings {
+pub(crate) struct Mappings {
     /// The current mapping.
     pub current: Mapping,
     /// Former mappings, oldest first, at most [`FORMER_MAX`].
@@ -36,12 +36,12 @@ pub struct Mappings {
 impl Mappings {
     /// Returns true if an update with this UUID begins a mapping. Each update of the controller has the UUID of its current
     /// mapping, and updates are delivered again after a restart.
-    pub fn is_new(&self, uuid: Uuid) -> bool {
+    pub(crate) fn is_new(&self, uuid: Uuid) -> bool {
         self.current.uuid != Some(uuid) && !self.former.contains(&uuid)
     }
 
     /// Begins the next mapping and returns its number.
-    pub fn begin(&mut self, uuid: Uuid, active: Vec<usize>, dump: Option<String>) -> u64 {
+    pub(crate) fn begin(&mut self, uuid: Uuid, active: Vec<usize>, dump: Option<String>) -> u64 {
         self.former.extend(self.current.uuid);
         if self.former.len() > FORMER_MAX {
             self.former.pop_front();

@@ -10,7 +10,7 @@ use crate::{assignment::Assignment, roster::Roster, updates::ControllerUpdate};
 
 /// Ping of a worker (CONTRACT IP02), from its connection to Accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkerPinged {
+pub(crate) struct WorkerPinged {
     /// Name of the worker, the identity of its connection.
     pub worker: Arc<str>,
     /// UUID of the worker's process.
@@ -23,7 +23,7 @@ impl Message for WorkerPinged {
 
 /// List of connected workers, from Accept to Ingester.
 #[derive(Debug)]
-pub struct WorkersSeen {
+pub(crate) struct WorkersSeen {
     /// All connected workers.
     pub workers: Roster,
     /// A worker was added or removed: publish at once.
@@ -37,7 +37,7 @@ impl Message for WorkersSeen {
 /// Entries of the `updates` stream, in order. The answer is true once all are handled; otherwise
 /// they must be sent again.
 #[derive(Debug)]
-pub struct UpdatesArrived(pub Vec<ControllerUpdate>);
+pub(crate) struct UpdatesArrived(pub Vec<ControllerUpdate>);
 
 impl Message for UpdatesArrived {
     type Result = bool;
@@ -45,7 +45,7 @@ impl Message for UpdatesArrived {
 
 /// The scan has restarted and nothing of a former mapping is left, from Work to Ingester.
 #[derive(Debug, Clone, Copy)]
-pub struct ScanStarted {
+pub(crate) struct ScanStarted {
     /// Number of the scan's mapping.
     pub mapping: u64,
 }
@@ -56,7 +56,7 @@ impl Message for ScanStarted {
 
 /// A stream's source is connected and loses no further frame, from the stream's child to Ingester.
 #[derive(Debug, Clone, Copy)]
-pub struct SourceReady {
+pub(crate) struct SourceReady {
     /// Number of the mapping.
     pub mapping: u64,
     /// Position of the stream.
@@ -70,7 +70,7 @@ impl Message for SourceReady {
 /// The controller has finished a mapping, from Ingester to Work and to the streams' children. After
 /// its answer Work sends no event of the mapping.
 #[derive(Debug, Clone, Copy)]
-pub struct MappingFinished {
+pub(crate) struct MappingFinished {
     /// Number of the mapping.
     pub mapping: u64,
 }
@@ -82,7 +82,7 @@ impl Message for MappingFinished {
 /// Entries of a mapping's `assigned` stream, in order, from their reader to Assign. The answer
 /// lists invalid entries and comes when Work has taken the events.
 #[derive(Debug)]
-pub struct EntriesRead(pub Vec<Vec<u8>>);
+pub(crate) struct EntriesRead(pub Vec<Vec<u8>>);
 
 impl Message for EntriesRead {
     type Result = Vec<InvalidEntry>;
@@ -90,7 +90,7 @@ impl Message for EntriesRead {
 
 /// An assignment entry that could not be read.
 #[derive(Debug)]
-pub struct InvalidEntry {
+pub(crate) struct InvalidEntry {
     /// Position in the message.
     pub at: usize,
     /// Content of the entry.
@@ -102,7 +102,7 @@ pub struct InvalidEntry {
 /// Events and their workers, in order, from Assign to Work. The answer comes when there is room for
 /// more.
 #[derive(Debug)]
-pub struct EventsAssigned(pub Vec<Assignment>);
+pub(crate) struct EventsAssigned(pub Vec<Assignment>);
 
 impl Message for EventsAssigned {
     type Result = ();
@@ -110,7 +110,7 @@ impl Message for EventsAssigned {
 
 /// Streams of assigned events, in order, from Assign to the process of an ingester class.
 #[derive(Debug)]
-pub struct StreamsAssigned {
+pub(crate) struct StreamsAssigned {
     /// Number of the mapping.
     pub mapping: u64,
     /// Streams of the class in each event that has any: bit P stands for the stream at position P of
@@ -124,7 +124,7 @@ pub struct StreamsAssigned {
 /// found the backlog empty: at 100,000 events a second a message for each item would use the whole
 /// 10 us.
 #[derive(Debug, Clone, Copy)]
-pub struct ItemsIngested {
+pub(crate) struct ItemsIngested {
     /// Position of the stream.
     pub stream: usize,
 }
@@ -135,7 +135,7 @@ impl Message for ItemsIngested {
 
 /// A command to Redis.
 #[derive(Debug)]
-pub struct RedisCommand {
+pub(crate) struct RedisCommand {
     /// The action.
     pub action: RedisAction,
     /// Receiver of the answer, or of the reason for the failure.
@@ -144,7 +144,7 @@ pub struct RedisCommand {
 
 /// Failure of a command to Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RedisFailure {
+pub(crate) struct RedisFailure {
     /// Reason and advice.
     pub text: String,
     /// Redis refused this command, e.g. because the key has another type. Other commands may
@@ -154,7 +154,7 @@ pub struct RedisFailure {
 
 /// Actions on Redis. Keys are those of CONTRACT ID01 to ID09.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RedisAction {
+pub(crate) enum RedisAction {
     /// Publishes the configuration key for ten seconds; answers with the beginning of the former
     /// value.
     Publish(Vec<u8>),

@@ -11,13 +11,13 @@ const DUMP_PREFIX: &str = "dump_prefix";
 
 /// One version and value of each parameter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Parameters {
+pub(crate) struct Parameters {
     held: BTreeMap<String, (Uuid, Bytes)>,
 }
 
 impl Parameters {
     /// Versions in `wanted` that are not held.
-    pub fn missing<'a>(&self, wanted: &'a BTreeMap<String, Uuid>) -> Vec<(&'a str, Uuid)> {
+    pub(crate) fn missing<'a>(&self, wanted: &'a BTreeMap<String, Uuid>) -> Vec<(&'a str, Uuid)> {
         let held = |name: &str, uuid: Uuid| self.held.get(name).is_some_and(|(held, _)| *held == uuid);
         wanted
             .iter()
@@ -27,24 +27,24 @@ impl Parameters {
     }
 
     /// Replaces any other version of the same name.
-    pub fn hold(&mut self, name: &str, uuid: Uuid, value: Bytes) {
+    pub(crate) fn hold(&mut self, name: &str, uuid: Uuid, value: Bytes) {
         self.held.insert(name.to_owned(), (uuid, value));
     }
 
     /// Drops parameters that `wanted` does not name; a restarted controller begins with none.
-    pub fn keep_only(&mut self, wanted: &BTreeMap<String, Uuid>) {
+    pub(crate) fn keep_only(&mut self, wanted: &BTreeMap<String, Uuid>) {
         self.held.retain(|name, _| wanted.contains_key(name));
     }
 
     /// Hex SHA-256 over the raw UUIDs of all held versions, in the order of their names.
-    pub fn hash(&self) -> String {
+    pub(crate) fn hash(&self) -> String {
         let mut digest = Sha256::new();
         self.held.values().for_each(|(uuid, _)| digest.update(uuid.as_bytes()));
         digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Prefix of dump files; None without dumps.
-    pub fn dump_prefix(&self) -> Option<&str> {
+    pub(crate) fn dump_prefix(&self) -> Option<&str> {
         let (_, value) = self.held.get(DUMP_PREFIX)?;
         std::str::from_utf8(value).ok().filter(|prefix| !prefix.is_empty())
     }

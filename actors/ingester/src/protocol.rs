@@ -1,26 +1,26 @@
 //! Source protocols as pure rules (CONTRACT IP10 to IP37): classification of messages into starts,
 //! items and ends of a series. Each file classifies one protocol; most share [`Machine`].
 
-pub mod albaem;
-pub mod cbors;
+pub(crate) mod albaem;
+pub(crate) mod cbors;
 mod compact;
-pub mod contrast;
+pub(crate) mod contrast;
 mod datetime;
-pub mod eiger_legacy;
-pub mod eiger_v2;
-pub mod gaps;
+pub(crate) mod eiger_legacy;
+pub(crate) mod eiger_v2;
+pub(crate) mod gaps;
 mod htype;
 mod json;
 mod lax;
-pub mod lecroy;
-pub mod machine;
-pub mod numbered;
-pub mod pandabox;
-pub mod pcap;
-pub mod pickle;
-pub mod sardana;
-pub mod stins;
+pub(crate) mod lecroy;
+pub(crate) mod machine;
+pub(crate) mod numbered;
+pub(crate) mod pandabox;
+pub(crate) mod pcap;
+pub(crate) mod pickle;
+pub(crate) mod sardana;
+pub(crate) mod stins;
 mod template;
-pub mod xspress;
+pub(crate) mod xspress;
 
-pub use machine::{Classify, Kind, Machine, Outcome, Recognise};
+pub(crate) use machine::{Classify, Kind, Machine, Outcome, Recognise};

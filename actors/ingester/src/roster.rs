@@ -10,13 +10,13 @@ use serde::Serialize;
 use uuid::Uuid;
 
 /// Time without a ping after which a worker is removed.
-pub const EXPIRY: Duration = Duration::from_secs(4);
+pub(crate) const EXPIRY: Duration = Duration::from_secs(4);
 /// Most listed workers; the one with the oldest ping is removed for a new one.
 const WORKERS_MAX: usize = 4_096;
 
 /// A worker as listed in the configuration key.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ConnectedWorker {
+pub(crate) struct ConnectedWorker {
     /// Name, the identity of its socket.
     pub name: Arc<str>,
     /// UUID of the process.
@@ -30,7 +30,7 @@ pub struct ConnectedWorker {
 
 /// Connected workers by process UUID.
 #[derive(Debug, Clone, Default)]
-pub struct Roster {
+pub(crate) struct Roster {
     workers: BTreeMap<Uuid, ConnectedWorker>,
 }
 
@@ -38,7 +38,13 @@ impl Roster {
     /// Records a ping at `now`, which is `last_seen` seconds since 1970. Returns true if the worker
     /// is new. A UUID of another version than 4 is not listed, since it would end the tasks of
     /// dranspose's workers.
-    pub fn record_ping(&mut self, name: Arc<str>, service_uuid: Uuid, now: Instant, last_seen: f64) -> bool {
+    pub(crate) fn record_ping(
+        &mut self,
+        name: Arc<str>,
+        service_uuid: Uuid,
+        now: Instant,
+        last_seen: f64,
+    ) -> bool {
         if service_uuid.get_version_num() != 4 {
             return false;
         }
@@ -54,14 +60,14 @@ impl Roster {
     }
 
     /// Removes silent workers; true if there were any.
-    pub fn remove_expired(&mut self, now: Instant) -> bool {
+    pub(crate) fn remove_expired(&mut self, now: Instant) -> bool {
         let before = self.workers.len();
         self.workers.retain(|_, worker| now.saturating_duration_since(worker.last_ping) < EXPIRY);
         self.workers.len() < before
     }
 
     /// All listed workers.
-    pub fn workers(&self) -> &BTreeMap<Uuid, ConnectedWorker> {
+    pub(crate) fn workers(&self) -> &BTreeMap<Uuid, ConnectedWorker> {
         &self.workers
     }
 }

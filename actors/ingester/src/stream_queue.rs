@@ -11,11 +11,11 @@ const BACKLOG_BYTES: usize = 1 << 20;
 const LOSSY_BACKLOG_BYTES: usize = 16 << 20;
 
 /// Streams of an ingester in configured order, which is the order of a message's frames.
-pub type StreamQueues = Arc<[StreamQueue]>;
+pub(crate) type StreamQueues = Arc<[StreamQueue]>;
 
 /// A stream, shared by its child and Work.
 #[derive(Debug)]
-pub struct StreamQueue {
+pub(crate) struct StreamQueue {
     /// Name of the stream.
     pub name: Arc<str>,
     /// Items that wait for their events.
@@ -28,7 +28,7 @@ pub struct StreamQueue {
 
 impl StreamQueue {
     /// Creates a stream without items for `source`.
-    pub fn new(name: &str, source: &dyn Source) -> Self {
+    pub(crate) fn new(name: &str, source: &dyn Source) -> Self {
         let lossy = !source.has_backpressure();
         let bytes_max = if lossy { LOSSY_BACKLOG_BYTES } else { BACKLOG_BYTES };
         let numbers_events = source.numbers_events();

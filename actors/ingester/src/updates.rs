@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 /// An entry of `dranspose:controller:updates`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ControllerUpdate {
+pub(crate) struct ControllerUpdate {
     /// Current mapping of the controller.
     pub mapping_uuid: Uuid,
     /// Version of each parameter.
@@ -23,7 +23,7 @@ pub struct ControllerUpdate {
 
 impl ControllerUpdate {
     /// Positions in `mine` of the streams that the update names; all if it names none (0.0.4).
-    pub fn active<'a>(&self, mine: impl Iterator<Item = &'a str>) -> Vec<usize> {
+    pub(crate) fn active<'a>(&self, mine: impl Iterator<Item = &'a str>) -> Vec<usize> {
         let is_named = |stream: &str| match &self.active_streams {
             Some(streams) => streams.iter().any(|one| one == stream),
             None => true,

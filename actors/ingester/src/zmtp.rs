@@ -12,7 +12,7 @@ mod greeting;
 #[cfg(test)]
 mod properties;
 
-pub use command::{Command, IDENTITY_BYTES_MAX, Ready, SocketType, subscription};
-pub use error::ZmtpError;
-pub use frame::{COMMAND_BYTES_MAX, Decoder, FrameHeader, FrameLimits, Incoming, encode_message};
-pub use greeting::{GREETING_BYTES, Greeting};
+pub(crate) use command::{Command, Ready, SocketType, subscription};
+pub(crate) use error::ZmtpError;
+pub(crate) use frame::{Decoder, FrameHeader, FrameLimits, Incoming, encode_message};
+pub(crate) use greeting::{GREETING_BYTES, Greeting};

@@ -9,16 +9,16 @@ mod strict;
 
 use std::collections::BTreeSet;
 
-pub use self::{
+pub(crate) use self::{
     report::{Notice, Phase},
-    resilient::{REPUSHES_MAX, Resilient},
+    resilient::Resilient,
     step::{Action, Event, Halt, Rules, StencilUpdate},
     strict::Strict,
 };
 
 /// State machine of either mode.
 #[derive(Debug, Clone)]
-pub enum Machine {
+pub(crate) enum Machine {
     /// Exactly the original's rules.
     Strict(Box<Strict>),
     /// Default rules.
@@ -27,18 +27,18 @@ pub enum Machine {
 
 impl Machine {
     /// Returns a machine with the original's rules. `queues` are the producer's own.
-    pub fn strict(queues: BTreeSet<String>) -> Self {
+    pub(crate) fn strict(queues: BTreeSet<String>) -> Self {
         Self::Strict(Box::new(Strict::new(queues)))
     }
 
     /// Returns a machine with the default rules.
-    pub fn resilient(rules: Rules) -> Self {
+    pub(crate) fn resilient(rules: Rules) -> Self {
         Self::Resilient(Box::new(Resilient::new(rules)))
     }
 
     /// Returns the action that follows `event`. An unexpected event starts over, which is safe because the database has all
     /// durable state.
-    pub fn on(&mut self, event: Event) -> Action {
+    pub(crate) fn on(&mut self, event: Event) -> Action {
         match self {
             Self::Strict(machine) => machine.on(event),
             Self::Resilient(machine) => machine.on(event),
@@ -46,7 +46,7 @@ impl Machine {
     }
 
     /// Returns the TCN whose stencils are processed, once it is known.
-    pub fn target(&self) -> Option<i64> {
+    pub(crate) fn target(&self) -> Option<i64> {
         match self {
             Self::Strict(machine) => machine.target(),
             Self::Resilient(machine) => machine.target(),
@@ -54,7 +54,7 @@ impl Machine {
     }
 
     /// Returns the present phase.
-    pub fn phase(&self) -> &Phase {
+    pub(crate) fn phase(&self) -> &Phase {
         match self {
             Self::Strict(machine) => machine.phase(),
             Self::Resilient(machine) => machine.phase(),
@@ -62,7 +62,7 @@ impl Machine {
     }
 
     /// Returns the number of listed stencils whose turn has not come.
-    pub fn waiting_stencils(&self) -> usize {
+    pub(crate) fn waiting_stencils(&self) -> usize {
         match self {
             Self::Strict(machine) => machine.waiting_stencils(),
             Self::Resilient(machine) => machine.waiting_stencils(),
@@ -70,7 +70,7 @@ impl Machine {
     }
 
     /// Removes and returns the notices since the last call.
-    pub fn notices(&mut self) -> Vec<Notice> {
+    pub(crate) fn notices(&mut self) -> Vec<Notice> {
         match self {
             Self::Strict(_) => Vec::new(),
             Self::Resilient(machine) => machine.notices(),

@@ -5,22 +5,22 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// Upper bound of the completions that wait for their delivery in memory. The configuration document keeps the others.
-pub const WAITING_MAX: usize = 64;
+pub(crate) const WAITING_MAX: usize = 64;
 /// Number of undelivered completions at which the work on the next TCN waits for a delivery. It bounds the configuration document.
-pub const UNDELIVERED_MAX: usize = 1_000;
+pub(crate) const UNDELIVERED_MAX: usize = 1_000;
 
 /// Identifier of a completion, the same in each delivery. 32 hexadecimal digits as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CompletionId(Uuid);
+pub(crate) struct CompletionId(Uuid);
 
 impl CompletionId {
     /// Returns a new identifier.
-    pub fn random() -> Self {
+    pub(crate) fn random() -> Self {
         Self(Uuid::new_v4())
     }
 
     /// Parses the form that `Display` writes.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         Uuid::try_parse(text).ok().map(Self).filter(|id| id.to_string() == text)
     }
 }
@@ -33,7 +33,7 @@ impl std::fmt::Display for CompletionId {
 
 /// A completed TCN. Times are milliseconds since 1970, by the database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Completion {
+pub(crate) struct Completion {
     /// Identifier.
     pub id: CompletionId,
     /// The TCN.
@@ -50,7 +50,7 @@ pub struct Completion {
 
 impl Completion {
     /// Returns the JSON that the program or the webhook receives (CONTRACT SP12).
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(self) -> Value {
         let Self { id, tcn, stencils, jobs, started_ms, completed_ms } = self;
         let duration_ms = started_ms.map(|started_ms| completed_ms.saturating_sub(started_ms).max(0));
         json!({
@@ -62,7 +62,7 @@ impl Completion {
 
 /// Time at which a producer began with a TCN, by the database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TcnStart {
+pub(crate) struct TcnStart {
     /// The TCN.
     pub tcn: i64,
     /// Milliseconds since 1970.
@@ -71,7 +71,7 @@ pub struct TcnStart {
 
 /// Completions in the configuration document.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CompletionState {
+pub(crate) struct CompletionState {
     /// Begin of the latest TCN.
     pub started: Option<TcnStart>,
     /// Completions that are not delivered yet, in the order of completion.
@@ -80,7 +80,7 @@ pub struct CompletionState {
 
 /// Request to deliver a completion. The reply means that it is delivered; without the caller, it is given up.
 #[derive(Debug)]
-pub struct Delivery {
+pub(crate) struct Delivery {
     /// The completion.
     pub completion: Completion,
     /// Answer.
@@ -89,19 +89,19 @@ pub struct Delivery {
 
 /// Completions that the child `on_complete` is delivering.
 #[derive(Debug)]
-pub struct Deliveries {
+pub(crate) struct Deliveries {
     requests: Outbox<Delivery>,
     in_delivery: Vec<(CompletionId, Pending<()>)>,
 }
 
 impl Deliveries {
     /// Returns the deliveries through `requests`.
-    pub fn new(requests: Outbox<Delivery>) -> Self {
+    pub(crate) fn new(requests: Outbox<Delivery>) -> Self {
         Self { requests, in_delivery: Vec::new() }
     }
 
     /// Requests the delivery of `completion` once. A full inbox takes it at a later call.
-    pub fn submit(&mut self, completion: Completion) {
+    pub(crate) fn submit(&mut self, completion: Completion) {
         let is_waiting = self.in_delivery.iter().any(|(id, _)| *id == completion.id);
         if is_waiting || self.in_delivery.len() >= WAITING_MAX {
             return;
@@ -113,7 +113,7 @@ impl Deliveries {
     }
 
     /// Removes and returns the completions that are delivered. Lost requests are removed, too, so that they can be submitted again.
-    pub fn take_delivered(&mut self) -> Vec<CompletionId> {
+    pub(crate) fn take_delivered(&mut self) -> Vec<CompletionId> {
         let mut delivered = Vec::new();
         self.in_delivery.retain_mut(|(id, pending)| match pending.try_recv() {
             Ok(None) => true,
@@ -127,7 +127,7 @@ impl Deliveries {
     }
 
     /// Gives up all requests, because another producer delivers the completions.
-    pub fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         self.in_delivery.clear();
     }
 }

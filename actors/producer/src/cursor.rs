@@ -4,7 +4,7 @@ use crate::id::Id;
 
 /// Size and end of a set. Two sets with equal summaries are taken to be equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SetSummary {
+pub(crate) struct SetSummary {
     /// Number of tangles.
     pub count: u64,
     /// Greatest `_id`; `None` for an empty set.
@@ -13,14 +13,14 @@ pub struct SetSummary {
 
 impl SetSummary {
     /// Returns the number of pages with `page_size` tangles.
-    pub fn pages(&self, page_size: u32) -> u64 {
+    pub(crate) fn pages(&self, page_size: u32) -> u64 {
         self.count.div_ceil(u64::from(page_size.max(1)))
     }
 }
 
 /// Pairs that are left to push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Remaining {
+pub(crate) enum Remaining {
     /// All pairs.
     All,
     /// This pair and all that follow. Pages are named by their first tangle, so earlier insertions do not move them.
@@ -36,7 +36,7 @@ pub enum Remaining {
 
 /// Durable progress of a stencil, written after each acknowledged chunk. A crash repeats one chunk at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cursor {
+pub(crate) struct Cursor {
     /// Tangles of a page, fixed when the stencil is started: pages of another size would overlap or leave gaps.
     pub page_size: u32,
     /// Summary of the rootstocks when the stencil was started.
@@ -55,35 +55,41 @@ pub struct Cursor {
 
 impl Cursor {
     /// Returns the cursor of a stencil that has not been started.
-    pub fn start(page_size: u32, roots: SetSummary, scions: SetSummary, epoch: u64) -> Self {
+    pub(crate) fn start(page_size: u32, roots: SetSummary, scions: SetSummary, epoch: u64) -> Self {
         Self { page_size, roots, scions, remaining: Remaining::All, pushed: 0, epoch, attempt: 0 }
     }
 
     /// Returns a cursor for pushing all jobs again, over the present sets.
     #[must_use]
-    pub fn restarted(&self, page_size: u32, roots: SetSummary, scions: SetSummary, epoch: u64) -> Self {
+    pub(crate) fn restarted(
+        &self,
+        page_size: u32,
+        roots: SetSummary,
+        scions: SetSummary,
+        epoch: u64,
+    ) -> Self {
         Self { attempt: self.attempt.saturating_add(1), ..Self::start(page_size, roots, scions, epoch) }
     }
 
     /// Returns the cursor under a new lease. One chunk may have been pushed without being recorded.
     #[must_use]
-    pub fn resumed(&self, epoch: u64) -> Self {
+    pub(crate) fn resumed(&self, epoch: u64) -> Self {
         Self { epoch, attempt: self.attempt.saturating_add(1), ..*self }
     }
 
     /// Returns the cursor after `jobs` more were acknowledged.
     #[must_use]
-    pub fn advanced(&self, jobs: u64, remaining: Remaining) -> Self {
+    pub(crate) fn advanced(&self, jobs: u64, remaining: Remaining) -> Self {
         Self { pushed: self.pushed.saturating_add(jobs), remaining, ..*self }
     }
 
     /// Returns true if the sets have not changed since the stencil was started.
-    pub fn matches(&self, roots: SetSummary, scions: SetSummary) -> bool {
+    pub(crate) fn matches(&self, roots: SetSummary, scions: SetSummary) -> bool {
         (self.roots, self.scions) == (roots, scions)
     }
 
     /// Returns the number of jobs if the sets do not change.
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.roots.pages(self.page_size).saturating_mul(self.scions.pages(self.page_size))
     }
 }

@@ -1,7 +1,7 @@
 //! Clients of MongoDB and Faktory, and deliveries to a program or a webhook.
 
-pub mod faktory;
-pub mod mongodb;
-pub mod on_complete;
+pub(crate) mod faktory;
+pub(crate) mod mongodb;
+pub(crate) mod on_complete;
 
-pub use self::mongodb::MongoStore;
+pub(crate) use self::mongodb::MongoStore;

@@ -6,11 +6,11 @@ use crate::{lease::Lease, queue_state::QueueState};
 
 /// A stop was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stopped;
+pub(crate) struct Stopped;
 
 /// Peer of the producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Peer {
+pub(crate) enum Peer {
     /// Database.
     Store,
     /// Queue server.
@@ -19,7 +19,7 @@ pub enum Peer {
 
 /// Progress of a stencil.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub(crate) struct Progress {
     /// Acknowledged jobs.
     pub pushed: u64,
     /// Jobs acknowledged since the last report.
@@ -29,7 +29,7 @@ pub struct Progress {
 }
 
 /// Surroundings of the producer.
-pub trait Environment {
+pub(crate) trait Environment {
     /// Returns the time of a steady clock, in milliseconds.
     fn now_ms(&self) -> u64;
 

@@ -28,7 +28,7 @@ use crate::{
 
 /// Parameters of an executor.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Strict mode: no lease, no cursors, no retries.
     pub strict: bool,
     /// Queues that receive the jobs.
@@ -49,7 +49,7 @@ pub struct Settings {
 
 /// Executor of actions.
 #[derive(Debug)]
-pub struct Executor<S, Q, P> {
+pub(crate) struct Executor<S, Q, P> {
     settings: Settings,
     store: S,
     queue: Q,
@@ -64,7 +64,7 @@ pub struct Executor<S, Q, P> {
 
 impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
     /// Returns an executor without a lease.
-    pub fn new(settings: Settings, store: S, queue: Q, env: P) -> Self {
+    pub(crate) fn new(settings: Settings, store: S, queue: Q, env: P) -> Self {
         let level = QueueLevel::new(settings.marks);
         Self {
             settings,
@@ -81,7 +81,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
 
     /// Records completed TCNs and requests their delivery through `requests`. For the default rules only.
     #[must_use]
-    pub fn delivering(self, requests: Outbox<Delivery>) -> Self {
+    pub(crate) fn delivering(self, requests: Outbox<Delivery>) -> Self {
         Self { deliveries: Some(Deliveries::new(requests)), ..self }
     }
 
@@ -89,7 +89,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
     ///
     /// # Errors
     /// [`Stopped`]. Acknowledged chunks are recorded by then.
-    pub async fn execute(&mut self, action: Action) -> Result<Event, Stopped> {
+    pub(crate) async fn execute(&mut self, action: Action) -> Result<Event, Stopped> {
         match self.attempt(action).await {
             Ok(event) => Ok(event),
             Err(ActionError::Stopped) => Err(Stopped),
@@ -102,7 +102,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
     }
 
     /// Releases the lease, without retries, so that another producer can take it at once.
-    pub async fn release_lease(&mut self) {
+    pub(crate) async fn release_lease(&mut self) {
         if let Some(held_lease) = self.held_lease.take() {
             // After an error the lease ends by itself.
             let _ = self.store.renew(held_lease.epoch, 0).await;
@@ -110,7 +110,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
     }
 
     /// Returns the environment.
-    pub fn env(&self) -> &P {
+    pub(crate) fn env(&self) -> &P {
         &self.env
     }
 

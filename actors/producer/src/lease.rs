@@ -5,7 +5,7 @@
 
 /// Lease in the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lease {
+pub(crate) struct Lease {
     /// Holder, unique to an incarnation.
     pub holder: String,
     /// Epoch, which grows with each holder.
@@ -16,7 +16,7 @@ pub struct Lease {
 
 /// Decision about a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claim {
+pub(crate) enum Claim {
     /// Take it with this epoch, unless it has changed since it was read.
     Take {
         /// New epoch.
@@ -31,7 +31,7 @@ pub enum Claim {
 
 /// Decides what `me` does about the lease `seen`, read at `now_ms` of the database's clock: a free, an
 /// expired or its own lease is taken with the next epoch. The owner pushes while [`HeldLease::holds`].
-pub fn claim(now_ms: i64, seen: Option<&Lease>, me: &str) -> Claim {
+pub(crate) fn claim(now_ms: i64, seen: Option<&Lease>, me: &str) -> Claim {
     match seen {
         None => Claim::Take { epoch: 1 },
         // An earlier incarnation of the same holder may still have writes in flight; the new epoch fences them.
@@ -43,7 +43,7 @@ pub fn claim(now_ms: i64, seen: Option<&Lease>, me: &str) -> Claim {
 
 /// Lease that this process holds, by the process's steady clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HeldLease {
+pub(crate) struct HeldLease {
     /// Epoch of the writes.
     pub epoch: u64,
     asked_ms: u64,
@@ -52,37 +52,37 @@ pub struct HeldLease {
 
 impl HeldLease {
     /// Returns a lease of `ttl_ms`. `asked_ms` is the time of the request, so the lease starts later.
-    pub fn new(epoch: u64, asked_ms: u64, ttl_ms: u64) -> Self {
+    pub(crate) fn new(epoch: u64, asked_ms: u64, ttl_ms: u64) -> Self {
         Self { epoch, asked_ms, ttl_ms }
     }
 
     /// Returns the duration of the lease.
-    pub fn ttl_ms(&self) -> u64 {
+    pub(crate) fn ttl_ms(&self) -> u64 {
         self.ttl_ms
     }
 
     /// Records a renewal that was requested at `asked_ms`.
-    pub fn renewed(&mut self, asked_ms: u64) {
+    pub(crate) fn renewed(&mut self, asked_ms: u64) {
         self.asked_ms = asked_ms;
     }
 
     /// Returns the time until the next renewal, a third of the duration after the last one.
-    pub fn due_in_ms(&self, now_ms: u64) -> u64 {
+    pub(crate) fn due_in_ms(&self, now_ms: u64) -> u64 {
         (self.ttl_ms / 3).saturating_sub(now_ms.saturating_sub(self.asked_ms))
     }
 
     /// Returns true if a renewal is due.
-    pub fn is_due(&self, now_ms: u64) -> bool {
+    pub(crate) fn is_due(&self, now_ms: u64) -> bool {
         self.due_in_ms(now_ms) == 0
     }
 
     /// Returns the time for which the lease has certainly not ended. The queue cannot fence, so nothing is pushed after that.
-    pub fn left_ms(&self, now_ms: u64) -> u64 {
+    pub(crate) fn left_ms(&self, now_ms: u64) -> u64 {
         self.ttl_ms.saturating_sub(now_ms.saturating_sub(self.asked_ms))
     }
 
     /// Returns true while the lease has certainly not ended.
-    pub fn holds(&self, now_ms: u64) -> bool {
+    pub(crate) fn holds(&self, now_ms: u64) -> bool {
         self.left_ms(now_ms) > 0
     }
 }

@@ -1,48 +1,50 @@
 //! Producer subsystem: turns stencils in MongoDB into jobs in Faktory.
 //!
-//! It replaces the Python producer of a tanglenomicon: same documents, same jobs, same order. `CONTRACT.md` beside this
-//! crate has the rules by number.
+//! It replaces the Python producer of a tanglenomicon: same documents, same jobs, same order. [`Producer`] registers it with the
+//! binary. `CONTRACT.md` beside this crate has the rules by number.
 //!
 //! | modules | content |
 //! |---|---|
-//! | [`advance`] | state machines that decide when a TCN is complete and what happens to stencils |
-//! | [`pages`], [`pair`], [`walk`] | jobs of a stencil and their order |
-//! | [`cursor`], [`lease`], [`watermark`], [`queue_state`] | progress of a stencil, lease, flow control, `INFO` |
-//! | [`job`], [`batch`] | wire format of jobs |
-//! | [`completion`] | completed TCNs and their deliveries |
-//! | [`executor`] | actions of the state machine over a [`store`], a [`queue`] and an [`environment`] |
-//! | [`producer`] | the actor |
-//! | [`edge`] | MongoDB, Faktory, and the receiver of completed TCNs |
+//! | `advance` | state machines that decide when a TCN is complete and what happens to stencils |
+//! | `pages`, `pair`, `walk` | jobs of a stencil and their order |
+//! | `cursor`, `lease`, `watermark`, `queue_state` | progress of a stencil, lease, flow control, `INFO` |
+//! | `job`, `batch` | wire format of jobs |
+//! | `completion` | completed TCNs and their deliveries |
+//! | `executor` | actions of the state machine over a `store`, a `queue` and an `environment` |
+//! | `producer` | the actor |
+//! | `edge` | MongoDB, Faktory, and the receiver of completed TCNs |
 
-pub mod advance;
-pub mod batch;
+mod advance;
+mod batch;
 mod command;
-pub mod completion;
+mod completion;
 mod completion_rate;
 mod config;
-pub mod cursor;
+mod cursor;
 mod drop_in;
 mod dry_run;
-pub mod edge;
-pub mod environment;
+mod edge;
+mod environment;
 mod error;
-pub mod executor;
-pub mod id;
-pub mod job;
-pub mod lease;
-pub mod pages;
-pub mod pair;
-pub mod plan;
-pub mod producer;
+mod executor;
+mod id;
+mod job;
+mod lease;
+mod pages;
+mod pair;
+mod plan;
+mod producer;
 mod progress;
-pub mod queue;
-pub mod queue_state;
-pub mod status;
-pub mod stencil;
-pub mod store;
+mod queue;
+mod queue_state;
+mod status;
+mod stencil;
+mod store;
 mod subsystem;
-pub mod walk;
-pub mod watermark;
+#[cfg(test)]
+mod tests;
+mod walk;
+mod watermark;
 
 use std::time::Duration;
 
@@ -56,6 +58,17 @@ pub use dry_run::dry_run;
 pub use error::ProducerError;
 pub use subsystem::Producer;
 
+/// Parts that the benches use.
+pub mod bench {
+    pub use crate::{
+        batch::Batch,
+        edge::faktory::{PendingPush, PoolOptions, Server, child_spec},
+        id::Id,
+        job::{Jid, Job, JobOptions, JobWriter},
+        pair::Pair,
+    };
+}
+
 use crate::{
     edge::{
         faktory::{self, FaktoryQueue, PoolOptions, Timeouts},
@@ -65,7 +78,7 @@ use crate::{
 };
 
 /// Path of the actor in the tree.
-pub const ACTOR: &str = "producer/stencil_producer";
+pub(crate) const ACTOR: &str = "producer/stencil_producer";
 
 /// Mailbox capacity of the actor, which receives only operators' requests.
 const MAILBOX_CAPACITY: usize = 16;
@@ -74,7 +87,7 @@ const MAILBOX_CAPACITY: usize = 16;
 ///
 /// # Errors
 /// An address or a `ca_file` cannot be used. The text begins with the key.
-pub fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, ProducerError> {
+pub(crate) fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, ProducerError> {
     let server = config.faktory.server().map_err(ProducerError::Config)?;
     let flow = PoolOptions { connections: config.connections.into(), ..PoolOptions::default() };
     let (faktory, connections) = faktory::child_spec(server, flow);
@@ -110,7 +123,7 @@ fn shutdown() -> Shutdown {
 ///
 /// # Errors
 /// The address is invalid. A server that is unavailable, or a missing `uri_file`, is no error.
-pub fn preflight(config: &ProducerConfig) -> Result<(), ProducerError> {
+pub(crate) fn preflight(config: &ProducerConfig) -> Result<(), ProducerError> {
     let Ok(uri) = config.mongodb.target() else { return Ok(()) };
     let key = if config.mongodb.uri_file.is_some() { "uri_file" } else { "uri" };
     mongodb::check_address(&uri)

@@ -10,7 +10,7 @@ use crate::{
 
 /// Result of [`PairGrid::step`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GridStep {
+pub(crate) enum GridStep {
     /// Next pair of pages.
     Pair {
         /// First tangle of the page of rootstocks.
@@ -29,7 +29,7 @@ pub enum GridStep {
 /// Iterator over all pairs of two sets' pages, which are added one by one. It keeps all pages of scions, 12 bytes each, and
 /// one of rootstocks.
 #[derive(Debug, Clone)]
-pub struct PairGrid {
+pub(crate) struct PairGrid {
     root: Option<Id>,
     roots_end: bool,
     scions: Vec<Id>,
@@ -42,7 +42,7 @@ pub struct PairGrid {
 
 impl PairGrid {
     /// Starts at the first pair.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             root: None,
             roots_end: false,
@@ -55,12 +55,12 @@ impl PairGrid {
 
     /// Starts in the middle of a row, at the page of scions `scion`. The row's page of rootstocks is needed first, and all pages of
     /// scions from the first one on.
-    pub fn resumed(scion: Id) -> Self {
+    pub(crate) fn resumed(scion: Id) -> Self {
         Self { skip_to: Some(scion), ..Self::new() }
     }
 
     /// Returns the next pair, or the page that is needed for it.
-    pub fn step(&mut self) -> GridStep {
+    pub(crate) fn step(&mut self) -> GridStep {
         loop {
             let Some(root) = self.root else {
                 return if self.roots_end { GridStep::End } else { GridStep::NeedRoot };
@@ -87,13 +87,13 @@ impl PairGrid {
     }
 
     /// Adds the next page of rootstocks; `None` at the end.
-    pub fn add_root(&mut self, root: Option<Id>) {
+    pub(crate) fn add_root(&mut self, root: Option<Id>) {
         self.roots_end |= root.is_none();
         self.root = root;
     }
 
     /// Adds the next page of scions; `None` at the end.
-    pub fn add_scion(&mut self, scion: Option<Id>) {
+    pub(crate) fn add_scion(&mut self, scion: Option<Id>) {
         match scion {
             Some(scion) => self.scions.push(scion),
             None => self.scions_end = true,
@@ -101,7 +101,7 @@ impl PairGrid {
     }
 
     /// Returns all pages of scions, once their end is known.
-    pub fn scions(&self) -> Option<&[Id]> {
+    pub(crate) fn scions(&self) -> Option<&[Id]> {
         self.scions_end.then_some(self.scions.as_slice())
     }
 }
@@ -113,7 +113,7 @@ impl Default for PairGrid {
 }
 
 /// Returns the remaining pairs, given the step after a chunk.
-pub fn remaining_before(next: GridStep) -> Remaining {
+pub(crate) fn remaining_before(next: GridStep) -> Remaining {
     match next {
         GridStep::Pair { root, scion } => Remaining::From { root, scion },
         GridStep::End | GridStep::NeedRoot | GridStep::NeedScion => Remaining::Nothing,
@@ -122,7 +122,7 @@ pub fn remaining_before(next: GridStep) -> Remaining {
 
 /// Cache of sets' pages. A set is part of many stencils, and its pages are valid while its summary is the same.
 #[derive(Debug, Default)]
-pub struct PageCache {
+pub(crate) struct PageCache {
     lists: HashMap<(Set, u32), CachedPages>,
     ids: usize,
 }
@@ -132,16 +132,16 @@ type CachedPages = (SetSummary, Arc<[Id]>);
 
 impl PageCache {
     /// Upper bound of the cached identifiers, 12 bytes each.
-    pub const IDS_MAX: usize = 1 << 20;
+    pub(crate) const IDS_MAX: usize = 1 << 20;
 
     /// Returns the pages of `set` if its summary is still `summary`.
-    pub fn get(&self, set: Set, page_size: u32, summary: SetSummary) -> Option<Arc<[Id]>> {
+    pub(crate) fn get(&self, set: Set, page_size: u32, summary: SetSummary) -> Option<Arc<[Id]>> {
         let (then, list) = self.lists.get(&(set, page_size))?;
         (*then == summary).then(|| list.clone())
     }
 
     /// Caches all pages of `set`. A list that does not fit the summary, because the set has changed, is ignored.
-    pub fn insert(&mut self, set: Set, page_size: u32, summary: SetSummary, list: Arc<[Id]>) {
+    pub(crate) fn insert(&mut self, set: Set, page_size: u32, summary: SetSummary, list: Arc<[Id]>) {
         if summary.pages(page_size) != list.len() as u64 || list.len() > Self::IDS_MAX {
             return;
         }

@@ -61,7 +61,7 @@ impl Plan {
 ///
 /// # Errors
 /// As those of [`Store`].
-pub async fn plan(store: &impl Store, page_size: u32, job_bytes: u64) -> Result<Plan, StoreError> {
+pub(crate) async fn plan(store: &impl Store, page_size: u32, job_bytes: u64) -> Result<Plan, StoreError> {
     let config = store.config_document().await?;
     let mut plan = Plan {
         completed_tcn: config.completed_tcn,

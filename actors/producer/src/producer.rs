@@ -41,7 +41,7 @@ enum Ended {
 }
 
 /// Actor that runs the producer over the queue `Q`.
-pub struct StencilProducer<Q> {
+pub(crate) struct StencilProducer<Q> {
     config: ProducerConfig,
     queues: BTreeSet<String>,
     completions: Option<Outbox<Delivery>>,
@@ -54,7 +54,7 @@ pub struct StencilProducer<Q> {
 }
 
 /// Returns the initial status, which outlives restarts of the actor.
-pub fn status() -> Durable<Status> {
+pub(crate) fn status() -> Durable<Status> {
     Durable::new("status", Status::starting(wall_ms()))
 }
 
@@ -63,7 +63,7 @@ pub fn status() -> Durable<Status> {
 ///
 /// The child ends with [`Exit::Normal`](orchestrator_supervise::Exit::Normal) once `until_done` is reached, so its restart
 /// must be `Transient`.
-pub fn factory<Q: Queue + Unpin + 'static>(
+pub(crate) fn factory<Q: Queue + Unpin + 'static>(
     config: &ProducerConfig,
     queues: BTreeSet<String>,
     completions: Option<Outbox<Delivery>>,

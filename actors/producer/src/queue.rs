@@ -4,7 +4,7 @@ use crate::{pair::Pair, queue_state::QueueState};
 
 /// Error of the queue server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum QueueError {
+pub(crate) enum QueueError {
     /// The server is unavailable.
     #[error("{0}")]
     Unavailable(String),
@@ -20,7 +20,7 @@ pub enum QueueError {
 
 /// Input of a jid besides the job's pair. No seed is used twice for a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JidSeed {
+pub(crate) struct JidSeed {
     /// Epoch of the lease.
     pub epoch: u64,
     /// Attempt within the epoch.
@@ -28,7 +28,7 @@ pub struct JidSeed {
 }
 
 /// Queue server.
-pub trait Queue {
+pub(crate) trait Queue {
     /// Reads lengths of queues and sets.
     fn read(&mut self) -> impl Future<Output = Result<QueueState, QueueError>>;
 

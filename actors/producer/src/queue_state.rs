@@ -50,7 +50,7 @@ pub enum CountedQueues {
 
 /// Jobs that keep a TCN from being complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CompletionCriteria {
+pub(crate) struct CompletionCriteria {
     /// The producer's own queues.
     pub queues: BTreeSet<String>,
     /// Queues that count.
@@ -61,7 +61,7 @@ pub struct CompletionCriteria {
 
 /// Location of blocking jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JobLocation {
+pub(crate) enum JobLocation {
     /// Queue with this name.
     Queue(String),
     /// Workers.
@@ -76,7 +76,7 @@ pub enum JobLocation {
 
 /// Blocking jobs of one location.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blocker {
+pub(crate) struct Blocker {
     /// Location of the jobs.
     pub location: JobLocation,
     /// Number of jobs.
@@ -100,7 +100,7 @@ impl fmt::Display for Blocker {
 }
 
 /// Returns the jobs that keep a TCN from being complete; none if all are done.
-pub fn blockers(queue_state: &QueueState, criteria: &CompletionCriteria) -> Vec<Blocker> {
+pub(crate) fn blockers(queue_state: &QueueState, criteria: &CompletionCriteria) -> Vec<Blocker> {
     let counts = |name: &String| criteria.count == CountedQueues::All || criteria.queues.contains(name);
     let queues = queue_state.queues.iter().filter(|(name, _)| counts(name));
     let mut all: Vec<_> = queues

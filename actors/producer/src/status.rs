@@ -18,7 +18,7 @@ const SPEED_WINDOW_MS: u64 = 10_000;
 
 /// Answer to `orchestrator producer status`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Status {
+pub(crate) struct Status {
     /// `starting`, `standby`, `checking`, `pushing`, `blocked` or `finished`.
     pub phase: &'static str,
     /// Start of the phase.
@@ -82,12 +82,12 @@ pub struct Status {
 
 impl Status {
     /// Returns the status before the first action.
-    pub fn starting(now_ms: u64) -> Self {
+    pub(crate) fn starting(now_ms: u64) -> Self {
         Self { phase: "starting", since_ms: now_ms, ..Self::default() }
     }
 
     /// Updates phase and TCN.
-    pub fn update_phase(&mut self, machine: &Machine, now_ms: u64) {
+    pub(crate) fn update_phase(&mut self, machine: &Machine, now_ms: u64) {
         let (phase, stencil, blocked_by) = describe(machine.phase());
         if (phase, &stencil) != (self.phase, &self.stencil) {
             self.since_ms = now_ms;
@@ -104,7 +104,7 @@ impl Status {
     }
 
     /// Updates the rate of completion from a reading at `now_ms` of a steady clock.
-    pub fn update_queue(&mut self, queue_state: &QueueState, queues: &BTreeSet<String>, now_ms: u64) {
+    pub(crate) fn update_queue(&mut self, queue_state: &QueueState, queues: &BTreeSet<String>, now_ms: u64) {
         let QueueState { working, retries, scheduled, processed, .. } = queue_state;
         let sets = working.saturating_add(*retries).saturating_add(*scheduled);
         self.waiting = queue_state.total_length(queues);
@@ -114,7 +114,7 @@ impl Status {
     }
 
     /// Adds or removes a stencil without jobs.
-    pub fn apply_notice(&mut self, notice: &Notice) {
+    pub(crate) fn apply_notice(&mut self, notice: &Notice) {
         match notice {
             Notice::NoHeadroom { stencil, set } => {
                 self.no_headroom.insert(stencil.clone(), set.to_string());
@@ -134,7 +134,7 @@ impl Status {
     }
 
     /// Updates progress and speed of the stencil.
-    pub fn update_progress(&mut self, progress: Progress, now_ms: u64) {
+    pub(crate) fn update_progress(&mut self, progress: Progress, now_ms: u64) {
         let (window_start_ms, pushed_before) = self.window;
         if pushed_before == 0 || progress.pushed < pushed_before {
             // The speed does not include jobs of an earlier run.
@@ -157,7 +157,7 @@ impl Status {
     }
 
     /// Reports the reason for not pushing to `GET /v1/why`.
-    pub fn report_blocker(&self, vitals: &Vitals) {
+    pub(crate) fn report_blocker(&self, vitals: &Vitals) {
         let causes = self.blocked_by.join("; ");
         match self.phase {
             _ if self.paused => {

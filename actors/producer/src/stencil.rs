@@ -6,7 +6,7 @@ use crate::{cursor::Cursor, id::Id};
 
 /// State of a stencil in the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// 0: not started.
     New,
     /// 1: some of its jobs may be pushed.
@@ -21,7 +21,7 @@ pub enum State {
 
 impl State {
     /// Returns the number in the database.
-    pub fn number(self) -> i64 {
+    pub(crate) fn number(self) -> i64 {
         match self {
             Self::New => 0,
             Self::Started => 1,
@@ -46,7 +46,7 @@ impl From<i64> for State {
 
 /// Pair of crossing numbers. All tangles of one number are grafted onto all of the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stencil {
+pub(crate) struct Stencil {
     /// Identifier of the document.
     pub id: Id,
     /// Sum of both crossing numbers, which selects the stencil.
@@ -63,12 +63,12 @@ pub struct Stencil {
 
 impl Stencil {
     /// Returns the set of rootstocks.
-    pub fn roots(&self) -> Set {
+    pub(crate) fn roots(&self) -> Set {
         Set::Rootstock { tcn: self.rootstock_tcn }
     }
 
     /// Returns the set of scions.
-    pub fn scions(&self) -> Set {
+    pub(crate) fn scions(&self) -> Set {
         Set::Scion { tcn: self.scion_tcn }
     }
 }
@@ -81,7 +81,7 @@ impl fmt::Display for Stencil {
 
 /// A set of tangles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Set {
+pub(crate) enum Set {
     /// All tangles with this number of crossings.
     Rootstock {
         /// Crossings.
@@ -105,7 +105,7 @@ impl fmt::Display for Set {
 
 /// Configuration document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConfigDocument {
+pub(crate) struct ConfigDocument {
     /// Greatest TCN whose jobs are all done.
     pub completed_tcn: i64,
     /// Last TCN. The original ignores it.
@@ -114,7 +114,7 @@ pub struct ConfigDocument {
 
 /// Selection of stencils, in the order of (TCN, `_id`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Selection {
+pub(crate) enum Selection {
     /// Stencils at the original's start: new or started, with exactly this TCN.
     Recovery {
         /// The TCN.
@@ -141,7 +141,8 @@ pub enum Selection {
 
 impl Selection {
     /// Returns true if `stencil` is selected.
-    pub fn selects(self, stencil: &Stencil) -> bool {
+    #[cfg(test)]
+    pub(crate) fn selects(self, stencil: &Stencil) -> bool {
         let Stencil { tcn: its, state, .. } = *stencil;
         let grows = stencil.rootstock_tcn != 0;
         match self {
@@ -161,7 +162,7 @@ impl Selection {
 #[error(
     "collection {collection}, document {id}: field {field} is {found} instead of {wanted}: correct the document"
 )]
-pub struct InvalidDocument {
+pub(crate) struct InvalidDocument {
     /// Collection.
     pub collection: String,
     /// `_id` of the document, as text.

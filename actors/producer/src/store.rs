@@ -11,7 +11,7 @@ use crate::{
 
 /// Error of the database.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StoreError {
+pub(crate) enum StoreError {
     /// The database is unavailable or refuses the request for now. The text says what to do.
     #[error("{0}")]
     Unavailable(String),
@@ -27,7 +27,7 @@ pub enum StoreError {
 ///
 /// `fence` is the epoch of the writer's lease; an older one than the last holder's gets [`StoreError::Fenced`]. `None` writes
 /// without a check.
-pub trait Store {
+pub(crate) trait Store {
     /// Reads the configuration document.
     fn config_document(&self) -> impl Future<Output = Result<ConfigDocument, StoreError>>;
 

@@ -10,7 +10,7 @@ use crate::{
 
 /// Iterator over the first tangles of a set's pages.
 #[derive(Debug)]
-pub struct PageWalk {
+pub(crate) struct PageWalk {
     set: Set,
     page_size: u32,
     list: Option<Arc<[Id]>>,
@@ -23,12 +23,12 @@ pub struct PageWalk {
 
 impl PageWalk {
     /// Starts at the first page. A cached `list` replaces the database.
-    pub fn new(set: Set, page_size: u32, list: Option<Arc<[Id]>>) -> Self {
+    pub(crate) fn new(set: Set, page_size: u32, list: Option<Arc<[Id]>>) -> Self {
         Self { set, page_size, list, returned: 0, last: None, first: None }
     }
 
     /// Starts at the page that begins with `first`.
-    pub fn resumed(set: Set, page_size: u32, first: Id) -> Self {
+    pub(crate) fn resumed(set: Set, page_size: u32, first: Id) -> Self {
         Self { first: Some(first), ..Self::new(set, page_size, None) }
     }
 
@@ -36,7 +36,7 @@ impl PageWalk {
     ///
     /// # Errors
     /// As [`Store::page`].
-    pub async fn next(&mut self, store: &impl Store) -> Result<Option<Id>, StoreError> {
+    pub(crate) async fn next(&mut self, store: &impl Store) -> Result<Option<Id>, StoreError> {
         let page = match (&self.list, self.last, self.first) {
             (Some(list), ..) => list.get(self.returned).copied(),
             (None, None, Some(first)) => Some(first),
@@ -52,22 +52,22 @@ impl PageWalk {
     }
 
     /// Returns true if the pages come from the database, from the first one on.
-    pub fn is_cacheable(&self) -> bool {
+    pub(crate) fn is_cacheable(&self) -> bool {
         self.list.is_none() && self.first.is_none()
     }
 
     /// Returns true once a page was returned.
-    pub fn has_started(&self) -> bool {
+    pub(crate) fn has_started(&self) -> bool {
         self.returned > 0
     }
 
     /// Returns the set.
-    pub fn set(&self) -> Set {
+    pub(crate) fn set(&self) -> Set {
         self.set
     }
 
     /// Returns the tangles of a page.
-    pub fn page_size(&self) -> u32 {
+    pub(crate) fn page_size(&self) -> u32 {
         self.page_size
     }
 }

@@ -2,7 +2,7 @@
 
 /// Queue lengths at which pushing stops and resumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WaterMarks {
+pub(crate) struct WaterMarks {
     /// Upper bound of the waiting jobs; 0 for none, as in the original.
     pub high: u64,
     /// Length at which pushing resumes.
@@ -11,7 +11,7 @@ pub struct WaterMarks {
 
 /// Decision about the next chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
+pub(crate) enum Admission {
     /// Push it.
     Push,
     /// Read the queue length first: the known upper bound leaves no room.
@@ -22,7 +22,7 @@ pub enum Admission {
 
 /// Upper bound of the queue length: the last length read, plus the jobs pushed since.
 #[derive(Debug, Clone)]
-pub struct QueueLevel {
+pub(crate) struct QueueLevel {
     marks: WaterMarks,
     upper_bound: Option<u64>,
     stopped: bool,
@@ -30,23 +30,23 @@ pub struct QueueLevel {
 
 impl QueueLevel {
     /// Returns a level without a known length.
-    pub fn new(marks: WaterMarks) -> Self {
+    pub(crate) fn new(marks: WaterMarks) -> Self {
         Self { marks, upper_bound: None, stopped: false }
     }
 
     /// Records a length that was read.
-    pub fn read(&mut self, length: u64) {
+    pub(crate) fn read(&mut self, length: u64) {
         self.upper_bound = Some(length);
         self.stopped = if self.stopped { length > self.marks.low } else { self.over(length) };
     }
 
     /// Records pushed jobs.
-    pub fn pushed(&mut self, jobs: u64) {
+    pub(crate) fn pushed(&mut self, jobs: u64) {
         self.upper_bound = self.upper_bound.map(|upper_bound| upper_bound.saturating_add(jobs));
     }
 
     /// Decides about a chunk of `jobs`.
-    pub fn admit(&self, jobs: u64) -> Admission {
+    pub(crate) fn admit(&self, jobs: u64) -> Admission {
         match self.upper_bound {
             _ if self.marks.high == 0 => Admission::Push,
             _ if self.stopped => Admission::Wait,
@@ -58,7 +58,7 @@ impl QueueLevel {
     }
 
     /// Stops pushing until the low mark, since the length that was read leaves no room.
-    pub fn hold(&mut self) {
+    pub(crate) fn hold(&mut self) {
         self.stopped =
             self.marks.high > 0 && self.upper_bound.is_some_and(|upper_bound| upper_bound > self.marks.low);
     }

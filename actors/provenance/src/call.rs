@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use orchestrator_supervise::{Mailbox, Outbox, reply};
 use tokio::sync::Semaphore;
 
-pub use self::error::CallError;
+pub(crate) use self::error::CallError;
 use crate::{
     edge::amqp::{Call, Outgoing},
     json,

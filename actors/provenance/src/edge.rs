@@ -1,19 +1,19 @@
 //! Input and output: stores, RabbitMQ, statsd and the dead letter file.
 
-pub mod amqp;
+pub(crate) mod amqp;
 #[cfg(feature = "sqlite")]
 pub(crate) mod dead_letters;
 #[cfg(feature = "mongodb")]
-pub mod mongodb;
+pub(crate) mod mongodb;
 mod omissions;
 #[cfg(feature = "postgres")]
-pub mod postgres;
+pub(crate) mod postgres;
 mod reader;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod relation_keys;
 #[cfg(feature = "sqlite")]
-pub mod sqlite;
-pub mod statsd;
+pub(crate) mod sqlite;
+pub(crate) mod statsd;
 pub(crate) mod stores;
 mod writer;
 

@@ -125,7 +125,7 @@ impl TryFrom<String> for JsonDate {
 ///
 /// # Errors
 /// Text of the error.
-pub fn read(line: Value) -> Result<Rows, String> {
+pub(crate) fn read(line: Value) -> Result<Rows, String> {
     let row: JsonRow = serde_json::from_value(line).map_err(|error| error.to_string())?;
     let known = |date: Option<JsonDate>| date.map(|date| date.0);
     Ok(match row {
@@ -179,7 +179,7 @@ fn unhex(hex: &str) -> Option<Bytes> {
 }
 
 /// Returns the import line of each row; the inverse of [`read`].
-pub fn import_lines(rows: &Rows) -> Vec<Value> {
+pub(crate) fn import_lines(rows: &Rows) -> Vec<Value> {
     let dated = |add: &str, rows: &[(Sha1Git, Option<Date>)]| -> Vec<Value> {
         let line = |(id, date): &(Sha1Git, Option<Date>)| json!({ "add": add, "id": id.to_string(), "date": date.map(date_text) });
         rows.iter().map(line).collect()
@@ -209,7 +209,7 @@ fn added(add: &str, mut line: Map<String, Value>) -> Value {
 }
 
 /// Returns a query result as JSON.
-pub fn to_json(found: QueryResult) -> Value {
+pub(crate) fn to_json(found: QueryResult) -> Value {
     match found {
         QueryResult::Dates(dates) => object(dates, |date| json!(date_text(date))),
         QueryResult::Revisions(revisions) => object(

@@ -1,12 +1,13 @@
 //! Provenance subsystem: stores where contents, directories and revisions were first found.
 //!
 //! It replaces the Python server of Software Heritage's provenance storage, with the same ranges,
-//! rows and rules. [`child_spec`] returns its supervision tree; `CONTRACT.md` beside this crate
-//! lists its rules by number.
+//! rows and rules. [`Provenance`] registers it with the binary. `CONTRACT.md` beside this crate lists
+//! its rules by number.
 //!
-//! Pure rules: [`policy`] (ranges and routing), [`wire`] (message bodies), [`conflicts`] (rows with
-//! the same key), `batch` and `group` (rows written together), [`json`], `verbs` (console
-//! arguments), [`listing`] (rows that are read in pages). Actors: `range_worker`, [`rmq_client`]. All input and output is under [`edge`].
+//! Pure rules: `policy` (ranges and routing), `wire` (message bodies), `conflicts` (rows with the
+//! same key), `batch` and `group` (rows written together), `json`, `verbs` (console arguments),
+//! `listing` (rows that are read in pages). Actors: `range_worker`, `rmq_client`. All input and output
+//! is under `edge`.
 
 #[cfg(not(any(feature = "mongodb", feature = "postgres", feature = "sqlite")))]
 compile_error!(
@@ -14,31 +15,33 @@ compile_error!(
 );
 
 mod batch;
-pub mod call;
-pub mod call_timers;
+mod call;
+mod call_timers;
 mod client_side;
 mod command;
 mod config;
-pub mod conflicts;
+mod conflicts;
 mod drop_in;
-pub mod edge;
+mod edge;
 mod error;
 mod export;
 mod flavor;
 mod group;
-pub mod json;
-pub mod listing;
-pub mod messages;
-pub mod method;
-pub mod policy;
+mod json;
+mod listing;
+mod messages;
+mod method;
+mod policy;
 mod range_worker;
 mod refused_groups;
-pub mod rmq_client;
-pub mod row;
-pub mod store;
+mod rmq_client;
+mod row;
+mod store;
 mod subsystem;
+#[cfg(test)]
+mod tests;
 mod verbs;
-pub mod wire;
+mod wire;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -54,6 +57,22 @@ pub use config::{
 };
 pub use error::ProvenanceError;
 pub use subsystem::Provenance;
+
+/// Parts that the benches use.
+#[cfg(feature = "postgres")]
+pub mod bench {
+    pub use crate::{
+        edge::{
+            amqp::{Call, Outgoing, PublisherOptions, client},
+            postgres::{Flavor, PostgresStore, init},
+        },
+        method::Relation,
+        policy::{Routing, binding_key, exchange, split},
+        row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
+        store::{Query, QueryResult, Store, StoreReader},
+        wire::encode,
+    };
+}
 
 use crate::{
     call::Workers,
@@ -82,20 +101,12 @@ const THREADS: usize = 2;
 
 /// Handle for other code of this process.
 #[derive(Debug, Clone)]
-pub struct ProvenanceHandle {
+pub(crate) struct ProvenanceHandle {
     /// Client actor; stores rows.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no other subsystem adds rows yet"))]
     pub add: Recipient<AddRows>,
     /// Reader; answers queries.
     pub ask: Outbox<ReadRequest>,
-}
-
-/// Returns the subsystem's tree without a handle: only its console is reachable. See
-/// [`child_spec_with_handle`].
-///
-/// # Errors
-/// The broker's url or a statsd variable is invalid.
-pub fn child_spec(config: &ProvenanceConfig) -> Result<ChildSpec, ProvenanceError> {
-    child_spec_with_handle(config).map(|(tree, _)| tree)
 }
 
 /// Returns the subsystem's tree and a handle to it. Children start in this order: the store, the
@@ -103,7 +114,7 @@ pub fn child_spec(config: &ProvenanceConfig) -> Result<ChildSpec, ProvenanceErro
 ///
 /// # Errors
 /// The broker's url or a statsd variable is invalid.
-pub fn child_spec_with_handle(
+pub(crate) fn child_spec(
     config: &ProvenanceConfig,
 ) -> Result<(ChildSpec, ProvenanceHandle), ProvenanceError> {
     let (writes, writes_slot) = inbox(WRITE_CAPACITY);
@@ -178,7 +189,7 @@ fn consumer_options(config: &ProvenanceConfig, mailboxes: Vec<Mailbox<RangeWorke
 /// # Errors
 /// Another instance has the file open, a newer version or another program wrote it, or it cannot be
 /// created. An unreachable server is not an error: the subsystem waits for it.
-pub fn preflight(config: &ProvenanceConfig) -> Result<(), ProvenanceError> {
+pub(crate) fn preflight(config: &ProvenanceConfig) -> Result<(), ProvenanceError> {
     if config.transport == Transport::Embedded {
         create_parent(&config.dead_letters, "provenance.dead_letters")?;
     }

@@ -11,7 +11,7 @@ use crate::{
 
 /// One message of a client, for the worker of its exchange and range.
 #[derive(Debug)]
-pub struct Request {
+pub(crate) struct Request {
     /// Rows in the order sent; keys may repeat.
     pub rows: Rows,
     /// Receives the outcome. A dropped reply means that the worker ended first: deliver the message
@@ -21,7 +21,7 @@ pub struct Request {
 
 /// Outcome of a message or a call: each of its rows is stored or permanently refused.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Number of stored rows, including repeated ones; the response to a message.
     pub stored: u64,
     /// The refused rows, in order. Always empty for a call behind a broker, where a call with a
@@ -31,7 +31,7 @@ pub struct Outcome {
 
 /// A row that is malformed or that the store permanently refuses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Refusal {
+pub(crate) struct Refusal {
     /// Position of the row in the request.
     pub index: u32,
     /// Reason, for the dead letter.
@@ -40,7 +40,7 @@ pub struct Refusal {
 
 /// Request of a worker to the writer.
 #[derive(Debug)]
-pub struct WriteRequest {
+pub(crate) struct WriteRequest {
     /// Rows of one method, in order of arrival.
     pub rows: Rows,
     /// Receives the permanently refused rows, in order, once the others are durable. A dropped
@@ -50,7 +50,7 @@ pub struct WriteRequest {
 
 /// Request to the reader.
 #[derive(Debug)]
-pub struct ReadRequest {
+pub(crate) struct ReadRequest {
     /// The query.
     pub query: Query,
     /// Receives the result. A dropped reply means that the reader was restarted: send the request
@@ -60,7 +60,7 @@ pub struct ReadRequest {
 
 /// A permanently refused row, as stored where there is no broker (CONTRACT PD15).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct DeadLetter {
+pub(crate) struct DeadLetter {
     /// The row in the format of an import: see [`json`](crate::json).
     pub line: Value,
     /// Reason of the last refusal.
@@ -73,7 +73,7 @@ pub struct DeadLetter {
 
 impl DeadLetter {
     /// Returns a letter that was refused once.
-    pub fn new(line: Value, reason: String) -> Self {
+    pub(crate) fn new(line: Value, reason: String) -> Self {
         Self { line, reason, last_at: 0, times: 1 }
     }
 }
@@ -81,7 +81,7 @@ impl DeadLetter {
 /// Request to the child that stores dead letters. A dropped reply means that it was restarted: send
 /// the request again.
 #[derive(Debug)]
-pub enum DeadLetterRequest {
+pub(crate) enum DeadLetterRequest {
     /// Stores letters.
     Keep {
         /// The letters.

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// Method of a message. All items of a message have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::enum_variant_names, reason = "they are the names of the methods")]
 pub enum Method {
     /// Contents with their earliest dates.
     ContentAdd,

@@ -8,10 +8,10 @@ mod range;
 mod routing;
 mod worker;
 
-pub use range::{InvalidRange, Range, RangeSet, RangeSetError};
+pub(crate) use range::{Range, RangeSet};
 pub use routing::{Routing, split};
 pub(crate) use routing::{ranges, split_by_ranges};
-pub use worker::Worker;
+pub(crate) use worker::Worker;
 
 use crate::method::{Exchange, Method, Relation};
 
@@ -35,7 +35,7 @@ pub fn exchange(method: Method) -> Exchange {
 
 /// Returns the methods of an exchange.
 #[must_use]
-pub fn methods(exchange: Exchange) -> &'static [Method] {
+pub(crate) fn methods(exchange: Exchange) -> &'static [Method] {
     let all: &'static [Method] = &Method::ALL;
     match exchange {
         Exchange::Content => &all[0..3],

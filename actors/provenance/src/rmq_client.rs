@@ -44,7 +44,7 @@ const METHODS: [&str; 13] = [
 
 /// Request to store rows of one method.
 #[derive(Debug)]
-pub struct AddRows {
+pub(crate) struct AddRows {
     /// Rows in order; keys may repeat.
     pub rows: Rows,
     /// Receives the result. A dropped reply means that the client ended: add the rows again, which

@@ -167,14 +167,14 @@ pub struct Occurrence {
 /// Maximum length of a path in [`Rows::Locations`] and a url in [`Rows::Origins`], in bytes. It is
 /// the limit of a b-tree index entry of PostgreSQL (CONTRACT PE01). All stores apply it, so that
 /// they accept the same rows.
-pub const INDEXED_MAX_BYTES: usize = 2_704;
+pub(crate) const INDEXED_MAX_BYTES: usize = 2_704;
 
 /// Checks `rows` against the limits of all stores, before each write. Paths of relations are not
 /// checked: an unregistered path leaves out its row.
 ///
 /// # Errors
 /// [`StoreError::Refused`] with the first row beyond a limit.
-pub fn check(rows: &Rows) -> Result<(), StoreError> {
+pub(crate) fn check(rows: &Rows) -> Result<(), StoreError> {
     let fits = |what: &str, len: usize| {
         if len > INDEXED_MAX_BYTES {
             let reason = format!("{what} of {len} bytes: the maximum is {INDEXED_MAX_BYTES}");

@@ -35,7 +35,7 @@ impl Subsystem for Provenance {
     const COMMANDS_HELP: &'static str = "Import and query provenance rows";
 
     fn branch(config: &ProvenanceConfig) -> Result<Branch<ProvenanceConfig>, ProvenanceError> {
-        child_spec(config).map(Branch::from)
+        child_spec(config).map(|(tree, _)| Branch::from(tree))
     }
 
     async fn run(command: ProvenanceCommand, context: &mut Context<'_>) -> Result<(), CommandError> {

@@ -12,9 +12,11 @@ mod encoding;
 mod item;
 mod item_error;
 
-pub use ack::{InvalidAck, decode_ack, encode_ack};
-pub use encoding::{encode, encode_bare};
-pub use item_error::ItemError;
+pub(crate) use ack::{decode_ack, encode_ack};
+pub use encoding::encode;
+#[cfg(test)]
+pub(crate) use encoding::encode_bare;
+pub(crate) use item_error::ItemError;
 
 use bytes::Bytes;
 
@@ -27,7 +29,7 @@ const ITEMS_MAX: u32 = 4 << 20;
 
 /// Decoded body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decoded {
+pub(crate) struct Decoded {
     /// Well-formed items, in order. Paths are slices of the body and keep it alive.
     pub rows: Rows,
     /// Their positions in `data`.
@@ -38,7 +40,7 @@ pub struct Decoded {
 
 /// Malformed item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed {
+pub(crate) struct Malformed {
     /// Position in `data`.
     pub position: u32,
     /// Error of the item.
@@ -47,14 +49,14 @@ pub struct Malformed {
 
 /// Mapping from rows to positions in `data`, since malformed items have a position but no row.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Positions {
+pub(crate) struct Positions {
     /// For each malformed item, the number of rows before it.
     gaps: Vec<u32>,
 }
 
 /// Error of a whole body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum WireError {
+pub(crate) enum WireError {
     /// The body is truncated or has a byte that starts no value.
     #[error("the body is not a complete msgpack value: send one map")]
     NotMsgpack,
@@ -78,7 +80,7 @@ pub enum WireError {
 impl Positions {
     /// Returns the position in `data` of the row at index `row`.
     #[must_use]
-    pub fn of(&self, row: u32) -> u32 {
+    pub(crate) fn of(&self, row: u32) -> u32 {
         row.saturating_add(self.gaps.partition_point(|&before| before <= row) as u32)
     }
 }
@@ -87,7 +89,7 @@ impl Positions {
 ///
 /// # Errors
 /// [`WireError`] if the whole body is unusable. Malformed items are returned, not an error.
-pub fn decode(method: Method, body: &Bytes) -> Result<Decoded, WireError> {
+pub(crate) fn decode(method: Method, body: &Bytes) -> Result<Decoded, WireError> {
     let whole = |path: &[u8]| body.slice_ref(path);
     read_data(body, |cursor, count| match method {
         Method::ContentAdd => items(cursor, count, 23, item::dated, Rows::Contents),
@@ -112,7 +114,7 @@ pub fn decode(method: Method, body: &Bytes) -> Result<Decoded, WireError> {
 ///
 /// # Errors
 /// [`WireError`]: the body cannot be decoded.
-pub fn excerpt(body: &Bytes, positions: &[u32]) -> Result<Bytes, WireError> {
+pub(crate) fn excerpt(body: &Bytes, positions: &[u32]) -> Result<Bytes, WireError> {
     let mut wanted = positions.to_vec();
     wanted.sort_unstable();
     wanted.dedup();

@@ -1,14 +1,14 @@
 //! Input and output: files, inotify, the worker socket, SQLite. No module outside this folder uses
 //! them.
 
-pub mod error;
+pub(crate) mod error;
 pub(crate) mod files;
 mod gauges;
 pub(crate) mod housekeeper;
 pub(crate) mod inotify;
 pub(crate) mod pause_file;
 pub(crate) mod queue_store;
-pub mod sqlite;
+pub(crate) mod sqlite;
 pub(crate) mod suffix;
 pub(crate) mod unix_time;
 pub(crate) mod worker_socket;

@@ -1,17 +1,17 @@
 //! The queue subsystem: hands out the lines of fetcher files as jobs to workers on a unix socket.
 //!
 //! Replaces the `supervisor.py` of nixpkgs-update with the same file names, line format, database and
-//! worker protocol. [`child_spec`] builds the supervision tree. Comments cite the rules of
-//! `CONTRACT.md` by number.
+//! worker protocol. [`Queue`] registers it with the binary. Comments cite the rules of `CONTRACT.md`
+//! by number.
 //!
-//! Modules without I/O: `file_name`, `lines`, `tracking`, `protocol`, `jitter`, [`storage`]. Actors:
+//! Modules without I/O: `file_name`, `lines`, `tracking`, `protocol`, `jitter`, `storage`. Actors:
 //! `fetcher_watcher` and `queue_console`. The queue store is a thread,
-//! because a commit blocks. Files, sockets and SQLite are only used under [`edge`].
+//! because a commit blocks. Files, sockets and SQLite are only used under `edge`.
 
 mod command;
 mod config;
 mod drop_in;
-pub mod edge;
+mod edge;
 mod fetcher_watcher;
 mod file_name;
 mod group_commit;
@@ -20,9 +20,11 @@ mod lines;
 mod messages;
 mod protocol;
 mod queue_console;
-pub mod storage;
+mod storage;
 mod store_metrics;
 mod subsystem;
+#[cfg(test)]
+mod tests;
 mod tracking;
 
 use std::{sync::Arc, time::Duration};
@@ -67,7 +69,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns the subsystem's supervision tree. Children start in order of the data flow, sinks first:
 /// the store, the worker socket, the readers of files.
-pub fn child_spec(config: &QueueConfig) -> ChildSpec {
+pub(crate) fn child_spec(config: &QueueConfig) -> ChildSpec {
     let (requests, requests_slot) = inbox(REQUEST_CAPACITY);
     let requests_slot = requests_slot.keep_on_purge();
     let (ingest, ingest_slot) = inbox(INGEST_CAPACITY);
@@ -133,7 +135,7 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
 /// Fails if another instance uses the database or the socket, or a newer program wrote the
 /// database. Also fails if the database is damaged and `on_corrupt` is `refuse`, if the socket path
 /// is another kind of file, or if a directory cannot be created.
-pub fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
+pub(crate) fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
     for file in [&config.database, &config.socket] {
         if let Some(parent) = file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             std::fs::create_dir_all(parent)

@@ -13,15 +13,15 @@ mod limits;
 mod order;
 
 pub(crate) use attr::{AttrState, Class, Dispatch, GroupPosition, LogRow, Row, Section, is_expired, is_held};
-pub use batch::Batch;
+pub(crate) use batch::Batch;
 pub(crate) use batch::Entry;
-pub use error::StorageError;
-pub use inspection::{
+pub(crate) use error::StorageError;
+pub(crate) use inspection::{
     Attempt, AttrReport, Counts, FailedAttempts, HeldJobs, Peeked, RunCount, Sample, StaleGroup, Waiting,
     WaitingGroup,
 };
 pub(crate) use limits::{LIMITS_MAX, LimitedJobs};
-pub use limits::{Limit, Limits};
+pub(crate) use limits::{Limit, Limits};
 pub(crate) use order::GroupKey;
 
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ use serde::Serialize;
 
 /// Identity of a run, the lines of one fetcher file: stem and number of its name (CONTRACT QF04).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub struct RunId {
+pub(crate) struct RunId {
     /// Stem of the file name; any text without `.` and `/`.
     pub fetcher: String,
     /// Number in the file name. Only its order matters; it need not be a time.
@@ -41,14 +41,14 @@ pub struct RunId {
 impl RunId {
     /// Returns the run `started` of `fetcher`.
     #[must_use]
-    pub fn new(fetcher: impl Into<String>, started: i64) -> Self {
+    pub(crate) fn new(fetcher: impl Into<String>, started: i64) -> Self {
         Self { fetcher: fetcher.into(), started }
     }
 }
 
 /// State of a run (CONTRACT QF06).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct RunState {
+pub(crate) struct RunState {
     /// The run.
     #[serde(flatten)]
     pub run: RunId,
@@ -59,11 +59,11 @@ pub struct RunState {
 /// Identifier of a hand-out, unique in its database. A late message about a hand-out of an earlier
 /// process or incarnation therefore matches nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HandoutId(pub i64);
+pub(crate) struct HandoutId(pub i64);
 
 /// Job in a reply to a worker (CONTRACT QO05).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
+pub(crate) struct Job {
     /// Attribute path, the first field of the line.
     pub attr_path: String,
     /// Rest of the line.
@@ -75,7 +75,7 @@ pub struct Job {
 /// Outcome of [`Storage::upsert_run`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Upsert {
+pub(crate) enum Upsert {
     /// The run exists.
     Done,
     /// Rows of a deleted run must leave first; nothing was changed. Call [`Storage::delete_slice`]
@@ -86,7 +86,7 @@ pub enum Upsert {
 /// Outcome of [`Storage::delete_slice`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
-pub enum Deletion {
+pub(crate) enum Deletion {
     /// No run is marked as deleted.
     Idle,
     /// Rows are left; call again in another transaction.
@@ -97,7 +97,7 @@ pub enum Deletion {
 
 /// Outcome of [`Storage::requeue`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Requeued {
+pub(crate) struct Requeued {
     /// Number of rows made available again, over all fetchers and runs.
     pub rows: usize,
     /// True if the attribute path was in flight, so that its hold was ended.
@@ -106,7 +106,7 @@ pub struct Requeued {
 
 /// Outcome of [`Storage::bump`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bumped {
+pub(crate) enum Bumped {
     /// The path is next in order, behind paths bumped earlier.
     Done,
     /// No group of the path is ready.
@@ -120,7 +120,7 @@ pub enum Bumped {
 /// All operations except [`Storage::begin`] and [`Storage::stage`] need an open transaction. Each may
 /// return an error of the backend. After an error other than [`StorageError::UnknownRun`] the caller must roll back, and may try the
 /// operations again. `now` is wall-clock time in whole seconds, read after the request arrived.
-pub trait Storage {
+pub(crate) trait Storage {
     /// Begins a transaction and reads changes that others committed since the last one.
     ///
     /// # Errors

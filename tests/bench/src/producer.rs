@@ -18,12 +18,8 @@ use std::{
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use orchestrator_harness::{Faktory as FakeServer, free_port, wait_for};
-use orchestrator_producer::{
-    batch::Batch,
-    edge::faktory::{PoolOptions, Server, child_spec},
-    id::Id,
-    job::{Jid, Job, JobOptions, JobWriter},
-    pair::Pair,
+use orchestrator_producer::bench::{
+    Batch, Id, Jid, Job, JobOptions, JobWriter, Pair, PendingPush, PoolOptions, Server, child_spec,
 };
 use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
 use serde_json::{Value, json};
@@ -134,7 +130,7 @@ fn pushed(options: &Options) -> Result<f64> {
     })
 }
 
-async fn settled(outcome: orchestrator_producer::edge::faktory::PendingPush) -> Result<()> {
+async fn settled(outcome: PendingPush) -> Result<()> {
     let pushed = outcome.await?;
     ensure!(pushed.is_empty(), "jobs are refused: {pushed:?}");
     Ok(())

@@ -13,16 +13,10 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use orchestrator_edge::amqp::Broker;
 use orchestrator_harness::{Instance, Postgres, ProvenanceEnv, Rabbit};
-use orchestrator_provenance::{
-    edge::{
-        amqp::{Call, Outgoing, PublisherOptions, client},
-        postgres::{Flavor, PostgresStore, init},
-    },
-    method::Relation,
-    policy::{Routing, binding_key, exchange, split},
-    row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
-    store::{Query, QueryResult, Store, StoreReader},
-    wire,
+use orchestrator_provenance::bench::{
+    Call, Date, Flavor, Outgoing, PostgresStore, PublisherOptions, Query, QueryResult, Relation, RelationRow,
+    RevisionData, Routing, Rows, Sha1Git, Store, StoreReader, binding_key, client, encode, exchange, init,
+    split,
 };
 use orchestrator_supervise::{ChildSpec, Outbox, Root, Strategy, SupervisorSpec, inbox};
 use serde_json::{Value, json};
@@ -190,7 +184,7 @@ async fn call(calls: &Outbox<Call>, rows: Rows) -> Result<()> {
                 exchange: exchange(piece.method()),
                 routing_key: binding_key(piece.method(), range),
                 items: piece.len() as u32,
-                body: wire::encode(&piece),
+                body: encode(&piece),
             })
             .collect::<Vec<_>>()
     });

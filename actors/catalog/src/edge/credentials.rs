@@ -17,14 +17,14 @@ use jiff::Timestamp;
 use self::file::FileVersion;
 pub(super) use self::file::{FileContent, read as read_file};
 pub(super) use self::parse::cookie_pair;
-pub use self::{parse::Credential, secret::Secret};
+pub(crate) use self::{parse::Credential, secret::Secret};
 
 /// Minimum time between two checks of the files, unless the server refuses the credentials.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Source of credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Source {
+pub(crate) enum Source {
     /// None: requests are anonymous.
     #[default]
     Anonymous,
@@ -44,12 +44,12 @@ pub enum Source {
 
 impl Source {
     /// Returns the source with this file, which must exist.
-    pub fn file(credential: impl Into<PathBuf>) -> Self {
+    pub(crate) fn file(credential: impl Into<PathBuf>) -> Self {
         Self::Files { credential: credential.into(), required: true }
     }
 
     /// Returns deriva's default, `~/.deriva/credential.json`, which may be missing.
-    pub fn home() -> Self {
+    pub(crate) fn home() -> Self {
         std::env::home_dir().map_or(Self::Anonymous, |home| Self::Files {
             credential: home.join(".deriva/credential.json"),
             required: false,
@@ -57,7 +57,7 @@ impl Source {
     }
 
     /// Returns the path of deriva's `config.json`: beside `credential.json`, or in `~/.deriva`.
-    pub fn config_file(&self) -> Option<PathBuf> {
+    pub(crate) fn config_file(&self) -> Option<PathBuf> {
         match self {
             Self::Files { credential, .. } => Some(credential.with_file_name("config.json")),
             _ => std::env::home_dir().map(|home| home.join(".deriva/config.json")),
@@ -77,7 +77,7 @@ impl Source {
     }
 
     /// Returns what to do when the server refuses the credentials.
-    pub fn advice(&self) -> String {
+    pub(crate) fn advice(&self) -> String {
         match self {
             Self::Anonymous => {
                 "set credential_file or token_file: the server refuses anonymous requests".to_owned()
@@ -93,7 +93,7 @@ impl Source {
 
 /// Credentials for one host, refreshed from their source.
 #[derive(Debug)]
-pub struct Credentials {
+pub(crate) struct Credentials {
     source: Source,
     host: String,
     checked_at: Option<Instant>,
@@ -111,7 +111,7 @@ struct Loaded {
 
 impl Credentials {
     /// Creates the credentials of `host`; nothing is read yet.
-    pub fn new(source: Source, host: &str) -> Self {
+    pub(crate) fn new(source: Source, host: &str) -> Self {
         Self { source, host: host.to_owned(), checked_at: None, versions_read: Vec::new(), loaded: None }
     }
 
@@ -121,7 +121,7 @@ impl Credentials {
     /// # Errors
     /// None is available, or it has expired. The text names the file and says what to do; a later
     /// call may succeed.
-    pub fn current(&mut self, now: Instant) -> Result<Credential, String> {
+    pub(crate) fn current(&mut self, now: Instant) -> Result<Credential, String> {
         if let Source::Token(token) = &self.source {
             return Ok(Credential::Bearer(token.clone()));
         }
@@ -145,13 +145,13 @@ impl Credentials {
     }
 
     /// Reads the files again with the next call: the server refuses what they contained.
-    pub fn invalidate(&mut self) {
+    pub(crate) fn invalidate(&mut self) {
         self.checked_at = None;
         self.versions_read.clear();
     }
 
     /// Returns the source.
-    pub fn source(&self) -> &Source {
+    pub(crate) fn source(&self) -> &Source {
         &self.source
     }
 

@@ -7,10 +7,10 @@ mod environment;
 mod planner;
 mod webhook;
 
-pub use actor::{Actor, HandleRow};
-pub use command::Command;
-pub use environment::{EnvValue, Environment};
-pub use planner::{PlanAnswer, PlanAnswers, Planner};
+pub(crate) use actor::{Actor, HandleRow};
+pub(crate) use command::Command;
+pub(crate) use environment::{EnvValue, Environment};
+pub(crate) use planner::{PlanAnswers, Planner};
 pub(crate) use webhook::REASON_KEPT;
 
 use orchestrator_edge::http::Webhook;

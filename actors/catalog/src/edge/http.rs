@@ -22,7 +22,7 @@ use std::{
 
 use orchestrator_supervise::{ChildSpec, Outbox, Shutdown, inbox, reply};
 
-pub use self::endpoint::{CatalogEndpoint, Timeouts};
+pub(crate) use self::endpoint::{CatalogEndpoint, Timeouts};
 use self::{child::Call, request::CatalogRequest};
 use crate::{
     edge::credentials::Source,
@@ -37,7 +37,7 @@ const WRITES: usize = 1;
 
 /// Handle of a catalog's connections. Clones share them.
 #[derive(Debug, Clone)]
-pub struct HttpCatalog {
+pub(crate) struct HttpCatalog {
     calls: Outbox<Call>,
     reads: PrioritySemaphore,
     writes: PrioritySemaphore,
@@ -45,7 +45,7 @@ pub struct HttpCatalog {
 
 /// Specification of the child `http` that talks to the catalog at `endpoint`, and its handle. List
 /// it before its users, so that it stops after them. A stop waits for the requests in flight.
-pub fn child_spec(endpoint: CatalogEndpoint, source: Source) -> (HttpCatalog, ChildSpec) {
+pub(crate) fn child_spec(endpoint: CatalogEndpoint, source: Source) -> (HttpCatalog, ChildSpec) {
     let (calls, slot) = inbox(READS + WRITES);
     let Timeouts { connect, read, .. } = endpoint.timeouts;
     // An abandoned write has an unknown outcome.

@@ -26,13 +26,13 @@ use tokio::{
 /// Exchange that the server publishes to.
 const EXCHANGE: &str = "ermrest_changes";
 /// Default backoff between connection attempts.
-pub const RETRY: Backoff = Backoff { first: Duration::from_millis(500), max: Duration::from_secs(60) };
+pub(crate) const RETRY: Backoff = Backoff { first: Duration::from_millis(500), max: Duration::from_secs(60) };
 /// Interval at which the port of an unavailable broker is checked.
 const PORT_CHECK_INTERVAL: Duration = Duration::from_secs(3);
 
 /// State of the notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoticeState {
+pub(crate) struct NoticeState {
     /// Number of notices since the process began. A new binding counts as one, since earlier
     /// notices were missed.
     pub count: u64,
@@ -44,22 +44,22 @@ pub struct NoticeState {
 
 /// Handle of the consumer's state. Each clone waits on its own.
 #[derive(Debug, Clone)]
-pub struct Notices(watch::Receiver<NoticeState>);
+pub(crate) struct Notices(watch::Receiver<NoticeState>);
 
 impl Notices {
     /// Returns notices that never come, for a catalog without a broker.
-    pub fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self(watch::channel(NoticeState { count: 0, is_up: false, since: Instant::now() }).1)
     }
 
     /// Returns the current state.
-    pub fn state(&self) -> NoticeState {
+    pub(crate) fn state(&self) -> NoticeState {
         *self.0.borrow()
     }
 
     /// Waits for a state that this handle has not returned from this method or
     /// [`Notices::mark_seen`]. Cancel safe. Without a broker it waits forever.
-    pub async fn changed(&mut self) -> NoticeState {
+    pub(crate) async fn changed(&mut self) -> NoticeState {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -67,7 +67,7 @@ impl Notices {
     }
 
     /// Returns the current state and marks it as seen.
-    pub fn mark_seen(&mut self) -> NoticeState {
+    pub(crate) fn mark_seen(&mut self) -> NoticeState {
         *self.0.borrow_and_update()
     }
 }
@@ -75,7 +75,7 @@ impl Notices {
 /// Specification of the child `notices`, which consumes from `broker`, and its state. It starts
 /// without the broker. It reconnects with the backoff `retry`, or as soon as the broker's port
 /// accepts connections again.
-pub fn child_spec(broker: Broker, retry: Backoff) -> (Notices, ChildSpec) {
+pub(crate) fn child_spec(broker: Broker, retry: Backoff) -> (Notices, ChildSpec) {
     // A notice has six bytes.
     let broker = broker.small_frames();
     let (sender, state) = watch::channel(NoticeState { count: 0, is_up: false, since: Instant::now() });

@@ -25,7 +25,7 @@ const OWN_MEANING: [u16; 4] = [401, 403, 412, 413];
 
 /// Block `session`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Session {
+pub(crate) struct Session {
     /// Maximum time to connect.
     pub connect: Duration,
     /// Maximum time of a request.
@@ -36,7 +36,7 @@ pub struct Session {
 
 /// Retries of one request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Retries {
+pub(crate) struct Retries {
     /// Retries after failed attempts to connect.
     pub connect: u32,
     /// Retries of reads that were not answered.
@@ -82,7 +82,7 @@ impl Retries {
     }
 
     /// Returns the factor of an agent's delays.
-    pub fn agent_factor(&self) -> f64 {
+    pub(crate) fn agent_factor(&self) -> f64 {
         self.backoff_factor.clamp(FACTOR_MIN, FACTOR_MAX)
     }
 }
@@ -116,7 +116,7 @@ impl Attempts {
 impl Session {
     /// Reads the block from `file`. None: there is no such file or block, or it cannot be used, which is
     /// logged.
-    pub fn of_file(file: &Path) -> Option<Self> {
+    pub(crate) fn of_file(file: &Path) -> Option<Self> {
         let session = match read_file(file) {
             Ok(FileContent::Text(text, _)) => Self::parse(&text),
             Ok(FileContent::Missing) => return None,

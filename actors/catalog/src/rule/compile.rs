@@ -32,7 +32,7 @@ impl Rule {
     ///
     /// # Errors
     /// All problems; each text begins with the key.
-    pub fn new(config: &RuleConfig) -> Result<Self, Vec<String>> {
+    pub(crate) fn new(config: &RuleConfig) -> Result<Self, Vec<String>> {
         let mut problems = Vec::new();
         let claim = columns("claim.set", &config.claim.set, Position::Claim, &mut problems);
         let done = columns("done", &config.done, Position::Done, &mut problems);

@@ -13,7 +13,7 @@ use crate::{
 
 /// A write that ends a claim or renews its lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settlement {
+pub(crate) struct Settlement {
     /// Path of the write. Settlements with the same path are written together.
     pub path: String,
     /// Row of the write.
@@ -26,7 +26,7 @@ impl Rule {
     ///
     /// # Errors
     /// A value cannot be computed from the row.
-    pub fn settle(
+    pub(crate) fn settle(
         &self,
         outcome: OutcomeKind,
         before: &Row,
@@ -43,7 +43,7 @@ impl Rule {
     }
 
     /// Returns the write that extends the lease of a claim to a full lease from `now`. None: the rule has no lease.
-    pub fn renew(&self, before: &Row, claimed: &Row, now: Timestamp) -> Option<Settlement> {
+    pub(crate) fn renew(&self, before: &Row, claimed: &Row, now: Timestamp) -> Option<Settlement> {
         self.fenced(before, claimed, self.renewed_lease(now))
     }
 

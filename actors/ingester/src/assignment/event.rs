@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, sync::Arc};
 use smallvec::SmallVec;
 
 /// Name of a worker, the identity of its socket.
-pub type WorkerName = Arc<str>;
+pub(crate) type WorkerName = Arc<str>;
 
 /// Workers of one event, for each active stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Assignment {
+pub(crate) struct Assignment {
     /// Number of the event.
     pub event: u64,
     /// Position among the active streams, and the workers that get the stream's item. With no
@@ -18,7 +18,7 @@ pub struct Assignment {
 }
 
 /// Workers that get the same item. Inline for one, the usual number, to avoid an allocation.
-pub type WorkerList = SmallVec<[WorkerName; 1]>;
+pub(crate) type WorkerList = SmallVec<[WorkerName; 1]>;
 
 /// Most interned names; further names are copied.
 const NAMES_MAX: usize = 4_096;

@@ -24,7 +24,7 @@ const PATH_SHOWN: usize = 256;
 
 /// Command to the dump thread.
 #[derive(Debug)]
-pub enum DumpCommand {
+pub(crate) enum DumpCommand {
     /// Starts a mapping: its events are appended to this file; None: not dumped.
     Open(Option<String>),
     /// Writes an event.
@@ -35,7 +35,7 @@ pub enum DumpCommand {
 
 /// Items of one event for all streams of this ingester.
 #[derive(Debug)]
-pub struct DumpEvent {
+pub(crate) struct DumpEvent {
     /// Number of the event.
     pub event: u64,
     /// Items by stream, in the order of the streams.
@@ -52,24 +52,24 @@ impl DumpEvent {
 
 /// Handle of the dump thread. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Dump {
+pub(crate) struct Dump {
     outbox: Outbox<DumpCommand>,
     waiting: Arc<AtomicUsize>,
 }
 
 impl Dump {
     /// Creates a handle that sends to `outbox`.
-    pub fn new(outbox: Outbox<DumpCommand>) -> Self {
+    pub(crate) fn new(outbox: Outbox<DumpCommand>) -> Self {
         Self { outbox, waiting: Arc::default() }
     }
 
     /// Outbox for commands that must not be left out.
-    pub fn outbox(&self) -> &Outbox<DumpCommand> {
+    pub(crate) fn outbox(&self) -> &Outbox<DumpCommand> {
         &self.outbox
     }
 
     /// Queues an event; false if there is no room.
-    pub fn offer(&self, event: DumpEvent) -> bool {
+    pub(crate) fn offer(&self, event: DumpEvent) -> bool {
         let bytes = event.bytes();
         if self.waiting.fetch_add(bytes, Relaxed) + bytes > WAITING_BYTES {
             self.waiting.fetch_sub(bytes, Relaxed);
@@ -83,7 +83,7 @@ impl Dump {
     }
 
     /// Factory of the thread.
-    pub fn factory(&self, commands: &InboxSlot<DumpCommand>) -> Factory {
+    pub(crate) fn factory(&self, commands: &InboxSlot<DumpCommand>) -> Factory {
         let (slot, waiting) = (commands.clone(), self.waiting.clone());
         let factory = Factory::thread(move |cx: StartCx| {
             let mut writer = DumpWriter::new(&cx);

@@ -33,20 +33,20 @@ use std::{net::SocketAddr, sync::Arc, time::Instant};
 use orchestrator_supervise::{ChildSpec, Durable, DurableGuard};
 use tokio::sync::Notify;
 
-pub use server::factory;
-pub use spill::spill_factory;
+pub(crate) use server::factory;
+pub(crate) use spill::spill_factory;
 
 use self::peers::{OfferOutcome, Peers};
-pub use self::{limits::EgressLimits, message::Message, peer_state::PeerState};
+pub(crate) use self::{limits::EgressLimits, message::Message, peer_state::PeerState};
 
 /// The worker's queue is full in memory and on disk; wait for [`Egress::wait_for_room`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the worker's queue is full")]
-pub struct Full;
+pub(crate) struct Full;
 
 /// Queues of all workers. Cheap to clone; clones share them.
 #[derive(Debug, Clone)]
-pub struct Egress {
+pub(crate) struct Egress {
     inner: Arc<Inner>,
 }
 
@@ -54,7 +54,7 @@ pub struct Egress {
 ///
 /// # Errors
 /// It is not; the text says what to do.
-pub fn probe(address: SocketAddr) -> Result<(), String> {
+pub(crate) fn probe(address: SocketAddr) -> Result<(), String> {
     listener::probe(address).map_err(|error| error.to_string())
 }
 
@@ -73,7 +73,7 @@ struct Inner {
 
 impl Egress {
     /// Starts without queues.
-    pub fn new(limits: EgressLimits) -> Self {
+    pub(crate) fn new(limits: EgressLimits) -> Self {
         let peers = Durable::new("worker_queues", Peers::new(&limits));
         let inner =
             Inner { limits, created: Instant::now(), peers, room: Notify::new(), disk: Notify::new() };
@@ -81,26 +81,18 @@ impl Egress {
     }
 
     /// Adds the queues to `child` as durable state.
-    pub fn add_durable_state(&self, child: ChildSpec) -> ChildSpec {
+    pub(crate) fn add_durable_state(&self, child: ChildSpec) -> ChildSpec {
         child.durable(&self.inner.peers)
     }
 
-    /// Queues `message` for `worker`. Messages wait for a worker that is not connected.
-    ///
-    /// # Errors
-    /// [`Full`]: it was not queued.
-    pub fn try_send(&self, worker: &str, message: &Arc<Message>) -> Result<(), Full> {
-        self.burst().try_send(worker, message)
-    }
-
     /// Locks the queues for a burst of messages. Drop it soon: connections wait for the lock.
-    pub fn burst(&self) -> Burst<'_> {
+    pub(crate) fn burst(&self) -> Burst<'_> {
         Burst { egress: self, at_ms: self.now_ms(), peers: self.lock(), disk: false }
     }
 
     /// Waits until `worker`'s queue would take the message it refused last, or until
     /// [`Egress::purge`].
-    pub async fn wait_for_room(&self, worker: &str) {
+    pub(crate) async fn wait_for_room(&self, worker: &str) {
         let _waiting = RoomWaiter::new(self);
         loop {
             let mut notified = std::pin::pin!(self.inner.room.notified());
@@ -119,14 +111,14 @@ impl Egress {
     /// A connection is reset if it may still carry messages of the old mapping: queued, partly
     /// written, or unsent in the kernel. If the old mapping was not `finished`, every connection
     /// that was used is reset, since the worker may not have read all that its socket received.
-    pub fn purge(&self, finished: bool) {
+    pub(crate) fn purge(&self, finished: bool) {
         self.lock().purge(finished);
         self.inner.room.notify_waiters();
         self.inner.disk.notify_one();
     }
 
     /// State of all known workers, in any order.
-    pub fn peers(&self) -> Vec<PeerState> {
+    pub(crate) fn peers(&self) -> Vec<PeerState> {
         let now_ms = self.now_ms();
         self.lock().states(now_ms)
     }
@@ -137,7 +129,8 @@ impl Egress {
     }
 
     /// Address of the workers' port; None before [`factory`]'s child has started once.
-    pub fn local_addr(&self) -> Option<SocketAddr> {
+    #[cfg(test)]
+    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
         self.lock().local_addr
     }
 
@@ -163,7 +156,7 @@ impl Egress {
 
 /// A burst of messages under one lock and one time stamp.
 #[derive(Debug)]
-pub struct Burst<'a> {
+pub(crate) struct Burst<'a> {
     egress: &'a Egress,
     at_ms: u64,
     peers: DurableGuard<'a, Peers>,
@@ -172,11 +165,11 @@ pub struct Burst<'a> {
 }
 
 impl Burst<'_> {
-    /// Like [`Egress::try_send`].
+    /// Queues `message` for `worker`. Messages wait for a worker that is not connected.
     ///
     /// # Errors
     /// [`Full`]: it was not queued.
-    pub fn try_send(&mut self, worker: &str, message: &Arc<Message>) -> Result<(), Full> {
+    pub(crate) fn try_send(&mut self, worker: &str, message: &Arc<Message>) -> Result<(), Full> {
         match self.peers.offer(worker, message, self.at_ms) {
             OfferOutcome::Queued => Ok(()),
             OfferOutcome::QueuedForDisk => {

@@ -21,14 +21,13 @@ use crate::{
 
 use self::{long::LongReader, recognisers::ZMQ};
 
-pub use address::Address;
+pub(crate) use address::Address;
 pub(crate) use pace::{Pace, Pacer};
-pub use pandabox::PandaBoxSource;
+pub(crate) use pandabox::PandaBoxSource;
 pub(crate) use python::{Launch, PythonInboxes, PythonProcess};
-pub use recognisers::MakeRecogniser;
 pub(crate) use recognisers::ZmqProtocol;
-pub use sardana::{IdleServers, SardanaSource};
-pub use zmq::ZmqSource;
+pub(crate) use sardana::{IdleServers, SardanaSource};
+pub(crate) use zmq::ZmqSource;
 
 impl Registry {
     /// All built-in protocols, by short name and by the original's class name. A ZeroMQ protocol

@@ -23,7 +23,7 @@ const PONG_BYTES_MAX: usize = 4096;
 
 /// Reason why a connection ended.
 #[derive(Debug, thiserror::Error)]
-pub enum StreamError {
+pub(crate) enum StreamError {
     /// The peer violated ZMTP or the limits, or refused the connection.
     #[error(transparent)]
     Zmtp(#[from] ZmtpError),
@@ -40,7 +40,7 @@ pub enum StreamError {
 
 /// Local side of a connection.
 #[derive(Debug, Clone)]
-pub struct Local {
+pub(crate) struct Local {
     /// Socket type.
     pub socket_type: SocketType,
     /// Identity; empty for none.
@@ -56,7 +56,7 @@ pub struct Local {
 
 /// A connection after the handshake.
 #[derive(Debug)]
-pub struct Connection {
+pub(crate) struct Connection {
     /// READY of the peer.
     pub peer: Ready,
     /// Reader of messages; some may already be buffered.
@@ -70,7 +70,7 @@ impl Connection {
     ///
     /// # Errors
     /// The runtime refuses it; the connection is closed.
-    pub fn reregister(self) -> io::Result<Self> {
+    pub(crate) fn reregister(self) -> io::Result<Self> {
         let Self { peer, reader, writer } = self;
         let stream = reader.read.reunite(writer).map_err(io::Error::other)?;
         let (read, writer) = TcpStream::from_std(stream.into_std()?)?.into_split();
@@ -85,7 +85,7 @@ impl Connection {
 ///
 /// # Errors
 /// The peer violates ZMTP 3 NULL, is incompatible, disconnects, or exceeds the time-out.
-pub async fn handshake(stream: TcpStream, local: &Local) -> Result<Connection, StreamError> {
+pub(crate) async fn handshake(stream: TcpStream, local: &Local) -> Result<Connection, StreamError> {
     timeout(local.deadline, greet(stream, local)).await.map_err(|_| StreamError::TooSlow(local.deadline))?
 }
 
@@ -134,7 +134,7 @@ async fn read_greeting(read: &mut OwnedReadHalf) -> Result<Greeting, StreamError
 /// Reader of messages: many small ones with one system call, a long frame directly into its final
 /// buffer.
 #[derive(Debug)]
-pub struct MessageReader<R> {
+pub(crate) struct MessageReader<R> {
     read: R,
     decoder: Decoder,
     /// Non-message that [`MessageReader::buffered`] has decoded.
@@ -153,14 +153,14 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     }
 
     /// Reader of messages from a peer that makes no handshake.
-    pub fn without_handshake(read: R, limits: FrameLimits, block_bytes: usize) -> Self {
+    pub(crate) fn without_handshake(read: R, limits: FrameLimits, block_bytes: usize) -> Self {
         let mut reader = Self::new(read, limits, block_bytes);
         reader.decoder.open();
         reader
     }
 
     /// Returns the stream, and the decoder with its buffered bytes.
-    pub fn into_parts(self) -> (R, Decoder) {
+    pub(crate) fn into_parts(self) -> (R, Decoder) {
         (self.read, self.decoder)
     }
 
@@ -168,7 +168,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     ///
     /// # Errors
     /// The peer violates ZMTP or the limits, or the connection failed. Do not read on then.
-    pub async fn next(&mut self) -> Result<Option<Incoming>, StreamError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Incoming>, StreamError> {
         if let Some(pending) = self.pending.take() {
             return Ok(Some(pending?));
         }
@@ -176,12 +176,12 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     }
 
     /// Waits until all references to the last long frame are dropped.
-    pub async fn last_is_released(&self) {
+    pub(crate) async fn last_is_released(&self) {
         self.decoder.last_is_released().await;
     }
 
     /// Next message if it is already buffered and no command precedes it.
-    pub fn buffered(&mut self) -> Option<Parts> {
+    pub(crate) fn buffered(&mut self) -> Option<Parts> {
         if self.pending.is_some() {
             return None;
         }
@@ -199,7 +199,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     ///
     /// # Errors
     /// As [`MessageReader::next`], or the peer sent an ERROR.
-    pub async fn next_message(
+    pub(crate) async fn next_message(
         &mut self,
         writer: &mut (impl AsyncWrite + Unpin),
     ) -> Result<Option<Parts>, StreamError> {

@@ -9,7 +9,7 @@ use crate::protocol::{
 
 /// Classifier of an electrometer's messages.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Albaem;
+pub(crate) struct Albaem;
 
 impl Classify for Albaem {
     const TYP: &'static str = "albaem";

@@ -24,9 +24,9 @@ const STREAM: u64 = 42_878;
 /// Tag of a time as text.
 const TIME: u64 = 0;
 /// Longest event or message, bytes.
-pub const ITEM_MAX: usize = 1 << 30;
+pub(crate) const ITEM_MAX: usize = 1 << 30;
 /// Most parts of one item. An empty part takes one byte in the file, and much more in memory.
-pub const PARTS_MAX: usize = 1 << 20;
+pub(crate) const PARTS_MAX: usize = 1 << 20;
 /// Most streams of one event.
 const STREAMS_MAX: u64 = 4_096;
 /// Longest stream name, type or time, bytes.
@@ -36,7 +36,7 @@ const READ: usize = 64 << 10;
 
 /// Appends one event to `out`, byte for byte as the original writes it: shortest integers, definite
 /// lengths, microseconds. Each stream has a name, a type and frames.
-pub fn encode_event<'a>(
+pub(crate) fn encode_event<'a>(
     out: &mut Vec<u8>,
     event_number: u64,
     streams: impl ExactSizeIterator<Item = (&'a str, &'a str, &'a [Bytes])>,
@@ -73,7 +73,7 @@ fn write_event<'a, W: encode::Write>(
 ///
 /// # Errors
 /// Reading failed.
-pub fn whole_events(dump: impl Read + Seek, len: u64) -> io::Result<Option<u64>> {
+pub(crate) fn whole_events(dump: impl Read + Seek, len: u64) -> io::Result<Option<u64>> {
     let mut dump = BufReader::new(dump);
     let mut whole = 0;
     while whole < len {
@@ -136,7 +136,7 @@ fn read_head(file: &mut impl Read) -> io::Result<Option<(u8, u64)>> {
 
 /// One item of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub(crate) enum Entry {
     /// Event of a dump.
     Event(Event),
     /// Parts of one message of a raw capture.
@@ -145,7 +145,7 @@ pub enum Entry {
 
 impl Entry {
     /// Sum of the parts' lengths, bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let bytes = |frames: &Parts| frames.iter().map(Bytes::len).sum::<usize>();
         match self {
             Self::Event(event) => event.streams.iter().map(|stream| bytes(&stream.frames)).sum(),
@@ -156,7 +156,7 @@ impl Entry {
 
 /// One event of a dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub(crate) struct Event {
     /// Number of the event.
     pub number: u64,
     /// Streams in order.
@@ -167,7 +167,7 @@ pub struct Event {
 
 /// One stream's part of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stream {
+pub(crate) struct Stream {
     /// Name of the stream.
     pub name: String,
     /// Type of its item.
@@ -178,7 +178,7 @@ pub struct Stream {
 
 /// Reason why a file cannot be read on.
 #[derive(Debug, thiserror::Error)]
-pub enum CborsError {
+pub(crate) enum CborsError {
     /// Reading failed.
     #[error("it cannot be read: {0}: give a readable file, and check its disk")]
     Io(#[from] std::io::Error),
@@ -219,7 +219,7 @@ impl From<decode::Error> for Stop {
 
 /// Reader of a file, item by item. It buffers one item and the rest of its last block.
 #[derive(Debug)]
-pub struct Reader<R> {
+pub(crate) struct Reader<R> {
     file: R,
     unread: BytesMut,
     at: u64,
@@ -227,7 +227,7 @@ pub struct Reader<R> {
 
 impl<R: Read> Reader<R> {
     /// Reads from `file`, in blocks of any size.
-    pub fn new(file: R) -> Self {
+    pub(crate) fn new(file: R) -> Self {
         Self { file, unread: BytesMut::new(), at: 0 }
     }
 
@@ -235,8 +235,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// Reading failed, or the file is malformed. Do not read on then.
-    #[expect(clippy::should_implement_trait, reason = "not to be adapted: an error ends it")]
-    pub fn next(&mut self) -> Result<Option<Entry>, CborsError> {
+    pub(crate) fn next(&mut self) -> Result<Option<Entry>, CborsError> {
         let mut wanted = READ;
         loop {
             // The first pass only validates, since lengths in the file are not trustworthy.

@@ -14,7 +14,7 @@ const FIELDS: &[&str] = &["status", "path", "scannr", "description", "dt"];
 
 /// Classifier of Contrast's messages.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Contrast;
+pub(crate) struct Contrast;
 
 impl Classify for Contrast {
     const TYP: &'static str = "contrast";

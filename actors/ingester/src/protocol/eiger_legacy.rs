@@ -10,7 +10,7 @@ use crate::protocol::{
 
 /// Classifier of messages of an Eiger's legacy stream.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct EigerLegacy;
+pub(crate) struct EigerLegacy;
 
 impl Classify for EigerLegacy {
     const TYP: &'static str = "EIGER_LEGACY";

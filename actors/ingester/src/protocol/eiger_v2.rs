@@ -27,7 +27,7 @@ const VALUES_MAX: u32 = 1 << 18;
 
 /// Recogniser of the messages of one mapping.
 #[derive(Debug, Default)]
-pub struct EigerV2 {
+pub(crate) struct EigerV2 {
     series: Series,
     /// `series_id` of the start.
     id: Option<u64>,
@@ -54,7 +54,7 @@ impl Recognise for EigerV2 {
 
 /// Decoded members of a message.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Header {
+pub(crate) struct Header {
     /// Kind by `type`; an image has its `image_id`.
     pub kind: Kind,
     /// Number of the series in the detector.
@@ -66,7 +66,7 @@ impl Header {
     ///
     /// # Errors
     /// The message is not one of Stream V2; the text says what to do.
-    pub fn read(parts: &[Bytes]) -> Result<Self, String> {
+    pub(crate) fn read(parts: &[Bytes]) -> Result<Self, String> {
         match parts {
             [] => Err(no_parts(TYP)),
             [part] if part.first() == Some(&b'{') => {

@@ -2,7 +2,7 @@
 
 /// Relation of a number to the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// The next number, or the first one.
     Ok,
     /// Numbers are missing.
@@ -18,13 +18,13 @@ pub enum Step {
 
 /// Detector for one series.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Gaps {
+pub(crate) struct Gaps {
     last: Option<u64>,
 }
 
 impl Gaps {
     /// Records the series' next number. The first one is never a gap.
-    pub fn step(&mut self, number: u64) -> Step {
+    pub(crate) fn step(&mut self, number: u64) -> Step {
         let Some(last) = self.last.replace(number) else {
             return Step::Ok;
         };

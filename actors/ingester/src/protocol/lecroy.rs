@@ -21,7 +21,7 @@ const PARTS_MAX: usize = 1 << 20;
 
 /// Recogniser of an oscilloscope's messages.
 #[derive(Debug, Default)]
-pub struct Lecroy {
+pub(crate) struct Lecroy {
     phase: Phase,
 }
 
@@ -44,7 +44,7 @@ struct Running {
 
 /// Kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MessageKind {
+pub(crate) enum MessageKind {
     /// A scan is prepared.
     Prepare,
     /// A sequence starts.
@@ -61,7 +61,7 @@ pub enum MessageKind {
 }
 
 /// Kind of a message by its first part; None if it is invalid.
-pub fn classify(parts: &[Bytes]) -> Option<MessageKind> {
+pub(crate) fn classify(parts: &[Bytes]) -> Option<MessageKind> {
     let header = Object::parse(parts.first()?)?;
     header.int("frame")?;
     traces(&header).or_else(|| message(&header))

@@ -14,14 +14,14 @@ const EXCERPT: usize = 120;
 const EXCERPT_ESCAPED: usize = 10 * EXCERPT;
 
 /// Recogniser of one run's messages. It outlives connections.
-pub trait Recognise: fmt::Debug {
+pub(crate) trait Recognise: fmt::Debug {
     /// Processes one message and appends its items to `out`. Never panics, whatever the message is.
     fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Outcome;
 }
 
 /// Outcome of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// It became one or several items, or part of an item.
     Taken,
     /// It is valid but dropped: before the start, after the end, or a repeated start.
@@ -34,7 +34,7 @@ pub enum Outcome {
 
 /// Kind of a message, independent of its position in the series.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Start of a series.
     Start,
     /// One item, with the number given by the source.
@@ -48,7 +48,7 @@ pub enum Kind {
 }
 
 /// Classifier of messages.
-pub trait Classify: fmt::Debug {
+pub(crate) trait Classify: fmt::Debug {
     /// Type of the items, by which workers choose their parser.
     const TYP: &'static str;
 
@@ -66,14 +66,14 @@ enum Phase {
 
 /// State machine around a classifier.
 #[derive(Debug)]
-pub struct Machine<C> {
+pub(crate) struct Machine<C> {
     classifier: C,
     series: Series,
 }
 
 impl<C: Classify> Machine<C> {
     /// Waits for a start.
-    pub fn new(classifier: C) -> Self {
+    pub(crate) fn new(classifier: C) -> Self {
         Self { classifier, series: Series::default() }
     }
 }

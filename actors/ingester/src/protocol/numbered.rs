@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Numbering of the messages of one protocol.
-pub trait Number: fmt::Debug {
+pub(crate) trait Number: fmt::Debug {
     /// Type of the items, by which workers choose their parser.
     const TYP: &'static str;
 
@@ -30,7 +30,7 @@ pub trait Number: fmt::Debug {
 
 /// STINS by `msg_number`. `StinsParallelIngester`.
 #[derive(Debug, Default)]
-pub struct StinsNumbers {
+pub(crate) struct StinsNumbers {
     last: Template,
 }
 
@@ -54,7 +54,7 @@ impl Number for StinsNumbers {
 /// DECTRIS stream v1: the header is event 0, an image the one after its `frame`, the end none.
 /// `Stream1ParallelIngester`.
 #[derive(Debug, Default)]
-pub struct EigerLegacyNumbers;
+pub(crate) struct EigerLegacyNumbers;
 
 impl Number for EigerLegacyNumbers {
     const TYP: &'static str = EigerLegacy::TYP;
@@ -73,7 +73,7 @@ impl Number for EigerLegacyNumbers {
 /// Recogniser of one ingester's share of a series. It takes all messages up to an end, since the
 /// start may go to another ingester.
 #[derive(Debug, Default)]
-pub struct Numbered<N> {
+pub(crate) struct Numbered<N> {
     numbering: N,
     has_item: bool,
     is_over: bool,

@@ -10,7 +10,7 @@ use crate::{item::Item, protocol::machine::excerpt};
 
 const TYP: &str = "PCAP_RAW";
 /// First bytes of the client.
-pub const HELLO: &[u8] = b"\n";
+pub(crate) const HELLO: &[u8] = b"\n";
 /// Expected answer of the box.
 const WELCOME: &[u8] = b"OK\n";
 const ARM: &[u8] = b"arm_time: ";
@@ -22,7 +22,7 @@ const HEADER_MAX: usize = 16 << 20;
 
 /// Parser of one connection.
 #[derive(Debug, Default)]
-pub struct PandaBox {
+pub(crate) struct PandaBox {
     unread: BytesMut,
     phase: Phase,
     outside: u64,
@@ -44,7 +44,7 @@ impl PandaBox {
     /// # Errors
     /// The peer is not a PandABox, or a line is too long; the text says what to do. Close the
     /// connection then.
-    pub fn feed(&mut self, bytes: &[u8], out: &mut VecDeque<Item>) -> Result<(), String> {
+    pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut VecDeque<Item>) -> Result<(), String> {
         let mut from = self.unread.len();
         self.unread.extend_from_slice(bytes);
         while let Some(at) = self.unread[from..].iter().position(|byte| *byte == b'\n') {
@@ -61,17 +61,17 @@ impl PandaBox {
     }
 
     /// Returns true once the peer has answered as a PandABox.
-    pub fn is_welcome(&self) -> bool {
+    pub(crate) fn is_welcome(&self) -> bool {
         !matches!(self.phase, Phase::Welcome)
     }
 
     /// Returns true inside an arm, whose rest would be lost with the connection.
-    pub fn is_armed(&self) -> bool {
+    pub(crate) fn is_armed(&self) -> bool {
         matches!(self.phase, Phase::Armed | Phase::Header(_))
     }
 
     /// Lines dropped between arms since the last call.
-    pub fn take_outside(&mut self) -> u64 {
+    pub(crate) fn take_outside(&mut self) -> u64 {
         std::mem::take(&mut self.outside)
     }
 

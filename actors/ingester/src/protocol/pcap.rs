@@ -26,7 +26,7 @@ const DECLARED: [&str; 4] = ["message_id", "version", "message_type", "frame_num
 
 /// Recogniser of a PandABox's messages.
 #[derive(Debug, Default)]
-pub struct Pcap {
+pub(crate) struct Pcap {
     phase: Phase,
     numbers: Numbers,
 }
@@ -40,7 +40,7 @@ enum Phase {
 }
 
 /// Kind of a message by its first part. It does not check that the message can be split.
-pub fn classify(parts: &[Bytes]) -> Kind {
+pub(crate) fn classify(parts: &[Bytes]) -> Kind {
     let kind = parts.first().and_then(|part| Object::parse(part)).and_then(|header| kind(&header));
     kind.unwrap_or_else(|| Kind::Invalid(invalid(TYP, parts)))
 }

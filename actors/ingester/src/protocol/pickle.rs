@@ -12,8 +12,8 @@ mod machine;
 mod scalar;
 mod value;
 
-pub use error::PickleError;
-pub use value::{TopDict, Value};
+pub(crate) use error::PickleError;
+pub(crate) use value::{TopDict, Value};
 
 use crate::protocol::pickle::machine::Machine;
 
@@ -22,6 +22,6 @@ use crate::protocol::pickle::machine::Machine;
 ///
 /// # Errors
 /// `bytes` is not a pickle of a dict.
-pub fn read_dict(bytes: &[u8], wanted: &'static [&'static str]) -> Result<TopDict, PickleError> {
+pub(crate) fn read_dict(bytes: &[u8], wanted: &'static [&'static str]) -> Result<TopDict, PickleError> {
     Machine::new(bytes, wanted).run()
 }

@@ -23,7 +23,7 @@ const SHORT: usize = WORK_MAX / 255;
 
 /// Kind of a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Post {
+pub(crate) enum Post {
     /// `/v1/data_desc`: the scan starts.
     Description,
     /// `/v1/record_data`: one record.
@@ -34,7 +34,7 @@ pub enum Post {
 
 impl Post {
     /// Kind of post at a path; None for other paths.
-    pub fn of_path(path: &str) -> Option<Self> {
+    pub(crate) fn of_path(path: &str) -> Option<Self> {
         match path {
             "/v1/data_desc" => Some(Self::Description),
             "/v1/record_data" => Some(Self::Record),
@@ -55,7 +55,7 @@ impl Post {
     ///
     /// # Errors
     /// The body does not have the post's form; the text says what to send.
-    pub fn frame(self, body: &[u8]) -> Result<Bytes, &'static str> {
+    pub(crate) fn frame(self, body: &[u8]) -> Result<Bytes, &'static str> {
         let wants = match self {
             Self::Description => "send a JSON object with serialno (integer), scandir and title (strings)",
             Self::Record => "send a JSON object with timestamp (number)",
@@ -103,14 +103,14 @@ impl Post {
 }
 
 /// Returns true for a body accepted by `/v1/custom_data`, which is dropped.
-pub fn is_object(body: &[u8]) -> bool {
+pub(crate) fn is_object(body: &[u8]) -> bool {
     Object::parse(body).is_some()
 }
 
 /// State machine of one scan. Unlike in other protocols, a second start within a scan is an item,
 /// as in the original.
 #[derive(Debug, Default)]
-pub struct Sardana {
+pub(crate) struct Sardana {
     phase: Phase,
 }
 
@@ -124,7 +124,7 @@ enum Phase {
 
 impl Sardana {
     /// Processes one accepted post.
-    pub fn feed(&mut self, post: Post, frame: Bytes, out: &mut VecDeque<Item>) -> Outcome {
+    pub(crate) fn feed(&mut self, post: Post, frame: Bytes, out: &mut VecDeque<Item>) -> Outcome {
         match (&self.phase, post) {
             (Phase::Done, _) | (Phase::WaitStart, Post::Record | Post::End) => return Outcome::Outside,
             (Phase::WaitStart, Post::Description) => self.phase = Phase::Running,

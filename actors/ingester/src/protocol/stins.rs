@@ -12,7 +12,7 @@ use crate::protocol::{
 
 /// Classifier of STINS messages.
 #[derive(Debug, Default)]
-pub struct Stins {
+pub(crate) struct Stins {
     last: Template,
 }
 

@@ -21,7 +21,7 @@ const FOLLOWING: u8 = 2;
 
 /// Recogniser of an Xspress3's messages.
 #[derive(Debug, Default)]
-pub struct Xspress {
+pub(crate) struct Xspress {
     phase: Phase,
     numbers: Numbers,
 }
@@ -42,7 +42,7 @@ enum Phase {
 }
 
 /// Kind of a message by its first part, independent of its position.
-pub fn classify(parts: &[Bytes]) -> Kind {
+pub(crate) fn classify(parts: &[Bytes]) -> Kind {
     let kind = parts.first().and_then(|part| Header::read(part)).and_then(|header| kind(&header));
     kind.unwrap_or_else(|| Kind::Invalid(invalid(TYP, parts)))
 }

@@ -6,14 +6,14 @@ use orchestrator_supervise::sanitize;
 use crate::zmtp::{FrameHeader, ZmtpError};
 
 /// Longest identity (RFC 28), bytes.
-pub const IDENTITY_BYTES_MAX: usize = 255;
+pub(crate) const IDENTITY_BYTES_MAX: usize = 255;
 
 /// Longest context of a PING (RFC 37), bytes.
 const PING_CONTEXT_MAX: usize = 16;
 
 /// Local socket types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SocketType {
+pub(crate) enum SocketType {
     /// Peer of workers, which are DEALERs.
     Router,
     /// Peer of a PUSH.
@@ -28,7 +28,7 @@ pub enum SocketType {
 
 impl SocketType {
     /// Name on the wire.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Router => "ROUTER",
             Self::Pull => "PULL",
@@ -52,7 +52,7 @@ impl SocketType {
 
 /// READY of a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ready {
+pub(crate) struct Ready {
     /// Socket type.
     pub socket_type: String,
     /// Identity; empty for none.
@@ -61,7 +61,7 @@ pub struct Ready {
 
 impl Ready {
     /// Frame of the local READY. An empty identity is left out.
-    pub fn encode(socket_type: SocketType, identity: &[u8]) -> Bytes {
+    pub(crate) fn encode(socket_type: SocketType, identity: &[u8]) -> Bytes {
         let mut body = BytesMut::new();
         body.put_slice(b"\x05READY");
         put_property(&mut body, "Socket-Type", socket_type.name().as_bytes());
@@ -75,7 +75,7 @@ impl Ready {
     ///
     /// # Errors
     /// It is not.
-    pub fn check_fits(&self, ours: SocketType) -> Result<(), ZmtpError> {
+    pub(crate) fn check_fits(&self, ours: SocketType) -> Result<(), ZmtpError> {
         if ours.peers().contains(&self.socket_type.as_str()) {
             return Ok(());
         }
@@ -118,7 +118,7 @@ impl Ready {
 
 /// Command of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
+pub(crate) enum Command {
     /// The peer is ready for messages.
     Ready(Ready),
     /// The peer refuses the connection, for this reason.
@@ -136,7 +136,7 @@ impl Command {
     ///
     /// # Errors
     /// The body is truncated or has invalid lengths.
-    pub fn decode(mut body: Bytes) -> Result<Self, ZmtpError> {
+    pub(crate) fn decode(mut body: Bytes) -> Result<Self, ZmtpError> {
         let name = take_short(&mut body)?;
         Ok(match &name[..] {
             b"READY" => Self::Ready(Ready::decode(body)?),
@@ -158,12 +158,12 @@ impl Command {
     }
 
     /// Frame of the PONG that answers a PING.
-    pub fn pong(context: &[u8]) -> Bytes {
+    pub(crate) fn pong(context: &[u8]) -> Bytes {
         command_frame(&[b"\x04PONG", context].concat())
     }
 
     /// Frame of an ERROR command. The reason is cut after 255 bytes.
-    pub fn error(reason: &str) -> Bytes {
+    pub(crate) fn error(reason: &str) -> Bytes {
         let reason = &reason[..reason.floor_char_boundary(255)];
         let mut body = BytesMut::new();
         body.put_slice(b"\x05ERROR");
@@ -173,7 +173,7 @@ impl Command {
 }
 
 /// Frame that subscribes a SUB to all messages with `prefix`; in 3.0 a message.
-pub fn subscription(prefix: &[u8]) -> Bytes {
+pub(crate) fn subscription(prefix: &[u8]) -> Bytes {
     let mut frame = BytesMut::new();
     frame.put_slice(&FrameHeader::message(prefix.len() + 1, false));
     frame.put_u8(1);

@@ -2,7 +2,7 @@
 
 /// Reason why a connection cannot continue. Each ends only its own connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ZmtpError {
+pub(crate) enum ZmtpError {
     /// The first bytes are not ZMTP, or ZMTP 1.0 without a signature.
     #[error("the peer's first bytes are not a ZMTP signature: connect a ZeroMQ socket of libzmq 4 or later")]
     NoSignature,

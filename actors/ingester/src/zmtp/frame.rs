@@ -5,7 +5,7 @@ use std::ops::Deref;
 use bytes::{Buf, BufMut, Bytes, BytesMut, buf::Limit};
 
 /// Longest command, bytes.
-pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const COMMAND_BYTES_MAX: usize = 64 * 1024;
 
 use crate::{
     item::Parts,
@@ -21,7 +21,7 @@ const WORTH_A_READ: usize = 4096;
 
 /// Limits of a peer's messages. A header over a limit is an error before memory is reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrameLimits {
+pub(crate) struct FrameLimits {
     /// Longest frame, bytes.
     pub frame_max: usize,
     /// Longest message (all parts), bytes.
@@ -32,7 +32,7 @@ pub struct FrameLimits {
 
 /// A decoded message or command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Incoming {
+pub(crate) enum Incoming {
     /// A whole message: its parts in order, at least one.
     Message(Parts),
     /// Body of a command frame, for [`Command::decode`](crate::zmtp::Command::decode).
@@ -41,22 +41,19 @@ pub enum Incoming {
 
 /// Header of a frame with `len` bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct FrameHeader {
+pub(crate) struct FrameHeader {
     bytes: [u8; 9],
     len: u8,
 }
 
 impl FrameHeader {
-    /// Longest header, bytes.
-    pub const BYTES_MAX: usize = 9;
-
     /// Header of a message's part; `more` parts follow.
-    pub fn message(len: usize, more: bool) -> Self {
+    pub(crate) fn message(len: usize, more: bool) -> Self {
         Self::new(len, if more { MORE } else { 0 })
     }
 
     /// Header of a command.
-    pub fn command(len: usize) -> Self {
+    pub(crate) fn command(len: usize) -> Self {
         Self::new(len, COMMAND)
     }
 
@@ -81,7 +78,7 @@ impl Deref for FrameHeader {
 }
 
 /// Appends a whole message to `out`, copying its parts.
-pub fn encode_message(parts: &[Bytes], out: &mut impl BufMut) {
+pub(crate) fn encode_message(parts: &[Bytes], out: &mut impl BufMut) {
     for (index, part) in parts.iter().enumerate() {
         out.put_slice(&FrameHeader::message(part.len(), index + 1 < parts.len()));
         out.put_slice(part);
@@ -101,7 +98,7 @@ struct Header {
 /// A long frame that is not yet complete gets its own buffer, into which `space` then reads
 /// directly.
 #[derive(Debug)]
-pub struct Decoder {
+pub(crate) struct Decoder {
     limits: FrameLimits,
     /// Messages are allowed; false during the handshake.
     open: bool,
@@ -119,7 +116,7 @@ pub struct Decoder {
 impl Decoder {
     /// Creates a decoder that reads blocks of `block_bytes`. Nothing is reserved before the first
     /// read.
-    pub fn new(limits: FrameLimits, block_bytes: usize) -> Self {
+    pub(crate) fn new(limits: FrameLimits, block_bytes: usize) -> Self {
         Self {
             limits,
             open: true,
@@ -135,28 +132,28 @@ impl Decoder {
 
     /// Like [`Decoder::new`], but accepts only commands until [`Decoder::open`], to bound the
     /// memory during the handshake.
-    pub fn for_handshake(limits: FrameLimits, block_bytes: usize) -> Self {
+    pub(crate) fn for_handshake(limits: FrameLimits, block_bytes: usize) -> Self {
         Self { open: false, ..Self::new(limits, block_bytes) }
     }
 
     /// Allows messages after the handshake.
-    pub fn open(&mut self) {
+    pub(crate) fn open(&mut self) {
         self.open = true;
     }
 
     /// Returns true between two messages, with no byte of the next one buffered.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.header.is_none() && self.block.is_empty() && self.parts.is_empty()
     }
 
     /// Missing bytes of the current frame; None between frames and inside a header.
-    pub fn missing(&self) -> Option<usize> {
+    pub(crate) fn missing(&self) -> Option<usize> {
         let header = self.header?;
         Some(header.len - self.body.as_ref().map_or(self.block.len(), Vec::len))
     }
 
     /// Buffer for the next read. Never empty after [`Decoder::next`] has returned None.
-    pub fn space(&mut self) -> Limit<&mut (dyn BufMut + Send)> {
+    pub(crate) fn space(&mut self) -> Limit<&mut (dyn BufMut + Send)> {
         let missing = self.missing().unwrap_or(0);
         if let Some(body) = &mut self.body {
             return (body as &mut (dyn BufMut + Send)).limit(missing);
@@ -173,8 +170,7 @@ impl Decoder {
     ///
     /// # Errors
     /// The peer violates ZMTP or the limits. The connection cannot continue.
-    #[expect(clippy::should_implement_trait, reason = "it gives more after a None")]
-    pub fn next(&mut self) -> Result<Option<Incoming>, ZmtpError> {
+    pub(crate) fn next(&mut self) -> Result<Option<Incoming>, ZmtpError> {
         loop {
             let header = match self.header {
                 Some(header) => header,
@@ -266,7 +262,7 @@ impl Decoder {
     }
 
     /// Waits until all references to the last long frame are dropped.
-    pub async fn last_is_released(&self) {
+    pub(crate) async fn last_is_released(&self) {
         self.buffers.last_returned().await;
     }
 

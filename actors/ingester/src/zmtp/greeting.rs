@@ -5,7 +5,7 @@ use orchestrator_supervise::sanitize;
 use crate::zmtp::ZmtpError;
 
 /// Length of a greeting, bytes.
-pub const GREETING_BYTES: usize = 64;
+pub(crate) const GREETING_BYTES: usize = 64;
 
 const VERSION_AT: usize = 10;
 const MINOR_AT: usize = 11;
@@ -14,14 +14,14 @@ const MECHANISM_END: usize = 32;
 
 /// Greeting of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Greeting {
+pub(crate) struct Greeting {
     /// Minor version; of no meaning with a major version above 3, which falls back to 3.0.
     pub minor: u8,
 }
 
 impl Greeting {
     /// Local greeting: version 3.0, NULL. With NULL the roles are symmetric, so `as-server` is 0.
-    pub const OURS: [u8; GREETING_BYTES] = {
+    pub(crate) const OURS: [u8; GREETING_BYTES] = {
         let mut bytes = [0; GREETING_BYTES];
         bytes[0] = 0xFF;
         bytes[9] = 0x7F;
@@ -38,7 +38,7 @@ impl Greeting {
     ///
     /// # Errors
     /// The bytes are not ZMTP, or have a version before 3, or another mechanism than NULL.
-    pub fn decode(bytes: &[u8]) -> Result<Option<Self>, ZmtpError> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Self>, ZmtpError> {
         // Bytes 1 to 8 are padding; libzmq puts a length there for peers of ZMTP 1.
         if bytes.first().is_some_and(|&byte| byte != 0xFF) || bytes.get(9).is_some_and(|byte| byte & 1 == 0) {
             return Err(ZmtpError::NoSignature);

@@ -16,7 +16,7 @@ fn feed(decoder: &mut Decoder, mut bytes: &[u8], cuts: &[usize]) -> Result<Vec<I
         while let Some(one) = decoder.next()? {
             incoming.push(one);
         }
-        let most = LIMITS.frame_max.max(crate::zmtp::COMMAND_BYTES_MAX) + 2 * BLOCK.max(4096);
+        let most = LIMITS.frame_max.max(crate::zmtp::frame::COMMAND_BYTES_MAX) + 2 * BLOCK.max(4096);
         assert!(decoder.reserved() <= most, "{} bytes reserved", decoder.reserved());
         if bytes.is_empty() {
             return Ok(incoming);

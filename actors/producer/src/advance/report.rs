@@ -9,7 +9,7 @@ use crate::{
 
 /// Notice that is logged once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
+pub(crate) enum Notice {
     /// A set is empty, so the stencil has no jobs for now.
     NoHeadroom {
         /// Name of the stencil.
@@ -43,7 +43,7 @@ pub enum Notice {
 
 impl Notice {
     /// Returns true if an operator should look into it.
-    pub fn is_warning(&self) -> bool {
+    pub(crate) fn is_warning(&self) -> bool {
         !matches!(self, Self::Reopened(_) | Self::Completed(_) | Self::Finished(_))
     }
 }
@@ -78,7 +78,7 @@ impl fmt::Display for Notice {
 
 /// Phase of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// Taking the lease.
     Starting,
     /// Waiting for the lease of another producer.

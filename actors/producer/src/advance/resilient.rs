@@ -17,7 +17,7 @@ use crate::{
 use loss_detector::LossDetector;
 
 /// Times that a stencil is pushed again because its sets changed (CONTRACT SO10).
-pub const REPUSHES_MAX: u32 = 5;
+pub(super) const REPUSHES_MAX: u32 = 5;
 /// Consecutive readings without jobs before a TCN is complete. During one reading, a job can be between its queue and the set
 /// of working jobs.
 const IDLE_READINGS_MIN: u8 = 2;
@@ -54,7 +54,7 @@ enum Purpose {
 /// State machine of the default rules: cursors, two readings before a TCN is complete, an end at `max_tcn`, and checks for
 /// lost jobs and changed sets.
 #[derive(Debug, Clone)]
-pub struct Resilient {
+pub(crate) struct Resilient {
     rules: Rules,
     epoch: u64,
     config: Option<ConfigDocument>,

@@ -9,7 +9,7 @@ use crate::{
 
 /// Event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub(crate) enum Event {
     /// The producer has started.
     Started,
     /// This producer has taken the lease.
@@ -55,7 +55,7 @@ pub enum Event {
 
 /// Action of the executor. Each has one event as its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub(crate) enum Action {
     /// Takes the lease: [`Event::Leased`] or [`Event::LeaseHeld`].
     TakeLease,
     /// Reads the configuration document: [`Event::ConfigRead`].
@@ -89,7 +89,7 @@ pub enum Action {
 
 /// Write to a stencil.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StencilUpdate {
+pub(crate) struct StencilUpdate {
     /// Identifier of the stencil.
     pub id: Id,
     /// New state.
@@ -100,7 +100,7 @@ pub struct StencilUpdate {
 
 /// Reason why the producer ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Halt {
+pub(crate) enum Halt {
     /// A document is invalid.
     #[error(transparent)]
     InvalidDocument(#[from] InvalidDocument),
@@ -118,7 +118,7 @@ pub enum Halt {
 
 /// Parameters of the default rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// Jobs that keep a TCN from being complete.
     pub criteria: CompletionCriteria,
     /// Tangles of a page.

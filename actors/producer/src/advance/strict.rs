@@ -33,7 +33,7 @@ enum Awaiting {
 
 /// State machine of the original. It recovers exactly the next TCN, completes a TCN after one reading, and never ends.
 #[derive(Debug, Clone)]
-pub struct Strict {
+pub(crate) struct Strict {
     criteria: CompletionCriteria,
     /// Completed TCN, read once at the start.
     completed: Option<i64>,

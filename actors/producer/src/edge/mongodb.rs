@@ -30,7 +30,7 @@ const INVALID_MAX: usize = 100;
 
 /// Names of the database and its collections.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Collections {
+pub(crate) struct Collections {
     /// Database.
     pub database: String,
     /// Collection of the stencils.
@@ -41,7 +41,7 @@ pub struct Collections {
 
 /// Client of one database. Its background tasks end when it is dropped.
 #[derive(Debug)]
-pub struct MongoStore {
+pub(crate) struct MongoStore {
     session: Session,
     collections: Collections,
     strict: bool,
@@ -53,7 +53,7 @@ impl MongoStore {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if `uri` is invalid.
-    pub async fn open(uri: &str, collections: Collections, strict: bool) -> Result<Self, StoreError> {
+    pub(crate) async fn open(uri: &str, collections: Collections, strict: bool) -> Result<Self, StoreError> {
         let session = Session::open(uri, &collections.database).await?;
         Ok(Self { session, collections, strict })
     }
@@ -62,7 +62,7 @@ impl MongoStore {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]
-    pub async fn missing_indexes(&self) -> Result<Vec<String>, StoreError> {
+    pub(crate) async fn missing_indexes(&self) -> Result<Vec<String>, StoreError> {
         index::missing(&self.session, &self.collections.tangles).await
     }
 
@@ -70,7 +70,7 @@ impl MongoStore {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]
-    pub async fn ensure_indexes(&self) -> Result<(), StoreError> {
+    pub(crate) async fn ensure_indexes(&self) -> Result<(), StoreError> {
         index::ensure(&self.session, &self.collections.tangles).await
     }
 

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Tree id of the child.
-pub const ON_COMPLETE: &str = "on_complete";
+pub(crate) const ON_COMPLETE: &str = "on_complete";
 
 /// Delay between attempts.
 const RETRY: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(60) };
@@ -55,7 +55,7 @@ struct DeliveryTask {
 ///
 /// # Errors
 /// The address or `ca_file` cannot be used. The text begins with the key.
-pub fn child_spec(config: &OnCompleteConfig) -> Result<(Outbox<Delivery>, ChildSpec), String> {
+pub(crate) fn child_spec(config: &OnCompleteConfig) -> Result<(Outbox<Delivery>, ChildSpec), String> {
     let receiver = Receiver::new(config)?;
     let (outbox, slot) = inbox(WAITING_MAX);
     let child = ChildSpec::worker(ON_COMPLETE, factory(receiver, &slot)).shutdown(Shutdown::After(DRAIN));

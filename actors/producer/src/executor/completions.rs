@@ -67,7 +67,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
     ///
     /// # Errors
     /// [`Stopped`]. The next producer delivers what is left.
-    pub async fn deliver_completions(&mut self) -> Result<bool, Stopped> {
+    pub(crate) async fn deliver_completions(&mut self) -> Result<bool, Stopped> {
         while self.deliveries.is_some() {
             match self.read_config(1).await {
                 Ok(_) => break,

@@ -18,10 +18,11 @@ mod readiness;
 mod topology;
 mod worker_channel;
 
-pub use call::{Call, Outgoing, ResponseTimeouts};
-pub use consumer::{ConsumerOptions, factory};
-pub use consumer_context::Sink;
-pub use dead_letter::DEAD_LETTER;
+pub(crate) use call::ResponseTimeouts;
+pub use call::{Call, Outgoing};
+pub(crate) use consumer::{ConsumerOptions, factory};
+pub(crate) use consumer_context::Sink;
+pub(crate) use dead_letter::DEAD_LETTER;
 pub use publisher::{PublisherOptions, client};
-pub use readiness::ConsumerReadiness;
-pub use topology::{Topology, declare_worker};
+pub(crate) use readiness::ConsumerReadiness;
+pub(crate) use topology::Topology;

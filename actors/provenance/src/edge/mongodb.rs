@@ -27,7 +27,7 @@ use session::Session;
 
 /// Client of a provenance database; its background tasks end when it is dropped.
 #[derive(Debug)]
-pub struct MongoStore {
+pub(crate) struct MongoStore {
     session: Session,
     /// True once the indexes were created; only writers need them.
     indexed: bool,
@@ -41,7 +41,7 @@ impl MongoStore {
     /// # Errors
     /// [`StoreError::Refused`] if `uri` is invalid; [`StoreError::Unavailable`] if no primary can
     /// be reached.
-    pub async fn connect(uri: &str, name: &str) -> Result<Self, StoreError> {
+    pub(crate) async fn connect(uri: &str, name: &str) -> Result<Self, StoreError> {
         Ok(Self { session: Session::open(uri, name).await?, indexed: false })
     }
 

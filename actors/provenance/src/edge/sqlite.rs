@@ -15,5 +15,6 @@ mod store;
 mod write;
 
 pub(super) use error::{explain, identity_error};
-pub use open::{Options, Synchronous};
-pub use store::{SqliteReader, SqliteStore};
+#[cfg(test)]
+pub(crate) use open::{Options, Synchronous};
+pub(crate) use store::{SqliteReader, SqliteStore};

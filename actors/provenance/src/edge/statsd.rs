@@ -17,7 +17,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Address of the server, and the tags of every sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Statsd {
+pub(crate) struct Statsd {
     host: String,
     port: u16,
     tags: BTreeMap<String, String>,
@@ -29,7 +29,7 @@ impl Statsd {
     ///
     /// # Errors
     /// The port is invalid; the text says what to do.
-    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
+    pub(crate) fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let (host, port) = (set("STATSD_HOST"), set("STATSD_PORT"));
         if host.is_none() && port.is_none() {
@@ -52,7 +52,7 @@ impl Statsd {
     }
 
     /// Returns the inbox and the spec of the child that sends samples.
-    pub fn child_spec(self) -> (Outbox<Sample>, ChildSpec) {
+    pub(crate) fn child_spec(self) -> (Outbox<Sample>, ChildSpec) {
         let (outbox, slot) = inbox(INBOX_CAPACITY);
         let samples = slot.clone();
         let factory = Factory::task(move |cx| {

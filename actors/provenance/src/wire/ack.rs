@@ -8,11 +8,11 @@ const POSITIVE: i8 = 1;
 /// Error of a response that is not a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the response is not a count of items: send one msgpack integer from 0 on")]
-pub struct InvalidAck;
+pub(crate) struct InvalidAck;
 
 /// Encodes the body of a response.
 #[must_use]
-pub fn encode_ack(n: u64) -> Vec<u8> {
+pub(crate) fn encode_ack(n: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(9);
     // Writing to a `Vec` cannot fail.
     _ = rmp::encode::write_uint(&mut out, n);
@@ -23,7 +23,7 @@ pub fn encode_ack(n: u64) -> Vec<u8> {
 ///
 /// # Errors
 /// [`InvalidAck`]
-pub fn decode_ack(body: &[u8]) -> Result<u64, InvalidAck> {
+pub(crate) fn decode_ack(body: &[u8]) -> Result<u64, InvalidAck> {
     let mut cursor = Cursor::new(body);
     let n = cursor.try_read(Cursor::unsigned).or_else(|| {
         let (POSITIVE, bytes) = cursor.ext()? else { return None };

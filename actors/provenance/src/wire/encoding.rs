@@ -17,8 +17,8 @@ pub fn encode(rows: &Rows) -> Bytes {
 
 /// Encodes a request's body, keys without data as `[id]`: the form that clients send for a list of
 /// keys.
-#[must_use]
-pub fn encode_bare(rows: &Rows) -> Bytes {
+#[cfg(test)]
+pub(crate) fn encode_bare(rows: &Rows) -> Bytes {
     with_items(rows, true)
 }
 

@@ -2,7 +2,7 @@
 
 /// Error of a malformed item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ItemError {
+pub(crate) enum ItemError {
     /// Not an array, or one of another length.
     #[error("the item has the wrong shape: send an array of {0}")]
     Shape(&'static str),

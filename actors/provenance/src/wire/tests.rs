@@ -107,6 +107,6 @@ fn a_response_is_one_number() {
         "d4 03 05",
         "c7 09 01 010000000000000000",
     ] {
-        assert_eq!(decode_ack(&unhex(body)), Err(InvalidAck), "{body}");
+        assert_eq!(decode_ack(&unhex(body)), Err(super::ack::InvalidAck), "{body}");
     }
 }

@@ -32,10 +32,10 @@ mod store;
 mod triggers;
 mod view;
 
-pub use checkpoint::{CheckpointMode, Checkpointed, Checkpointer};
-pub use corrupt::set_aside;
+pub(crate) use checkpoint::{CheckpointMode, Checkpointed, Checkpointer};
+pub(crate) use corrupt::set_aside;
 pub(crate) use database_file::release_replaced;
-pub use inspect::Inspector;
-pub use open::Options;
-pub use schema::create_version;
-pub use store::SqliteStore;
+pub(crate) use inspect::Inspector;
+pub(crate) use store::SqliteStore;
+#[cfg(test)]
+pub(crate) use {open::Options, schema::create_version};

@@ -36,24 +36,26 @@ impl Faults {
 /// A store that fails at armed fault points.
 struct FaultyStore {
     inner: SqliteStore,
+    path: std::path::PathBuf,
     faults: Faults,
 }
 
 impl FaultyStore {
     fn open(directory: &Path) -> Self {
-        let inner = SqliteStore::open(&directory.join("q.db"), Options::default()).unwrap();
-        Self { inner, faults: Faults::default() }
+        let path = directory.join("q.db");
+        let inner = SqliteStore::open(&path, Options::default()).unwrap();
+        Self { inner, path, faults: Faults::default() }
     }
 
     fn full(&self) -> StorageError {
-        StorageError::Full { path: self.inner.path().to_owned() }
+        StorageError::Full { path: self.path.clone() }
     }
 }
 
 impl Storage for FaultyStore {
     fn begin(&mut self) -> Result<(), StorageError> {
         if self.faults.should_fail("begin") {
-            return Err(StorageError::Busy { path: self.inner.path().to_owned() });
+            return Err(StorageError::Busy { path: self.path.clone() });
         }
         self.inner.begin()
     }

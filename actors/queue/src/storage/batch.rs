@@ -23,7 +23,7 @@ pub(crate) struct Entry {
 /// follows the order of hand-outs itself, so that a partly stored batch hands out the same jobs as
 /// a complete one.
 #[derive(Debug, Clone, Default)]
-pub struct Batch {
+pub(crate) struct Batch {
     entries: Vec<Entry>,
 }
 
@@ -37,13 +37,14 @@ const TILE_ROWS: usize = 600;
 const TILED_ROWS_MAX: usize = 300_000;
 
 impl Batch {
-    /// Creates a batch from (attribute path, payload) pairs in file order.
-    pub fn new(lines: impl IntoIterator<Item = (String, String)>) -> Self {
+    /// Creates the first batch of a file.
+    #[cfg(test)]
+    pub(crate) fn new(lines: impl IntoIterator<Item = (String, String)>) -> Self {
         Self::after(0, lines)
     }
 
-    /// Creates a batch like [`Self::new`] from pairs that follow `before` others of the same file.
-    /// The number affects only the order.
+    /// Creates a batch from (attribute path, payload) pairs that follow `before` others of the same
+    /// file. The number affects only the order.
     pub(crate) fn after(before: usize, lines: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut entries: Vec<Entry> = lines
             .into_iter()
@@ -72,14 +73,8 @@ impl Batch {
 
     /// Returns the number of entries without duplicates.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
-    }
-
-    /// Returns true if there is no entry.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 
     /// Returns all entries, for a storage that stages some.

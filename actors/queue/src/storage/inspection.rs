@@ -6,7 +6,7 @@ use super::{Limit, RunId, RunState};
 
 /// A run with the number of its rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct RunCount {
+pub(crate) struct RunCount {
     /// The run.
     #[serde(flatten)]
     pub state: RunState,
@@ -18,7 +18,7 @@ pub struct RunCount {
 
 /// A job that is handed out next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Peeked {
+pub(crate) struct Peeked {
     /// The attribute path.
     pub attr_path: String,
     /// Payload of the job, up to 500 characters.
@@ -32,7 +32,7 @@ pub struct Peeked {
 
 /// Jobs that wait for a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Waiting {
+pub(crate) enum Waiting {
     /// No job waits: all are handed out.
     Nothing,
     /// A job can be handed out.
@@ -50,7 +50,7 @@ pub enum Waiting {
 
 /// Jobs that wait for the end of a hold. Times are in UTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldJobs {
+pub(crate) struct HeldJobs {
     /// Attribute path whose hold ends first.
     pub attr_path: String,
     /// Time of its last hand-out.
@@ -63,12 +63,12 @@ pub struct HeldJobs {
 
 impl HeldJobs {
     /// Maximum number of jobs that are counted.
-    pub const COUNTED_MAX: u64 = 1_000;
+    pub(crate) const COUNTED_MAX: u64 = 1_000;
 }
 
 /// Totals of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Rows of fetcher files.
     pub rows: u64,
     /// Ready groups, including those that wait for the end of a hold.
@@ -83,7 +83,7 @@ pub struct Counts {
 
 /// A hand-out of a job with its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
+pub(crate) struct Attempt {
     /// The attribute path.
     pub attr_path: String,
     /// Time of the hand-out, in unix seconds.
@@ -101,7 +101,7 @@ pub struct Attempt {
 
 /// Selection of failed attempts: exit codes other than 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FailedAttempts {
+pub(crate) struct FailedAttempts {
     /// Only this exit code.
     pub exit_code: Option<i64>,
     /// Only attempts handed out at this time or later, in unix seconds.
@@ -112,7 +112,7 @@ pub struct FailedAttempts {
 
 /// A ready group, which waits for its hand-out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WaitingGroup {
+pub(crate) struct WaitingGroup {
     /// Run of the group's row.
     pub run: RunId,
     /// Payload of the job, up to 500 characters.
@@ -125,7 +125,7 @@ pub struct WaitingGroup {
 
 /// State of an attribute path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttrReport {
+pub(crate) struct AttrReport {
     /// Its ready groups, in order of their fetchers.
     pub waiting: Vec<WaitingGroup>,
     /// The job in flight, and the last second of its hold.
@@ -136,7 +136,7 @@ pub struct AttrReport {
 
 /// A group of the queue that was not tried for long.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StaleGroup {
+pub(crate) struct StaleGroup {
     /// The attribute path.
     pub attr_path: String,
     /// Run that lists it.
@@ -150,7 +150,7 @@ pub struct StaleGroup {
 
 /// Totals for the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// Ready groups, including those that wait for the end of a hold.
     pub waiting: u64,
     /// Attribute paths handed out and not reported done, however long ago.

@@ -30,7 +30,7 @@ pub struct Limit {
 
 /// All limits, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Limits(pub Vec<Limit>);
+pub(crate) struct Limits(pub Vec<Limit>);
 
 impl Limits {
     /// Returns the class of a group. With an unknown fetcher only limits without a pattern of fetchers

@@ -7,7 +7,7 @@ use super::Secret;
 
 /// A credential for the server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Credential {
+pub(crate) enum Credential {
     /// No credential.
     #[default]
     Anonymous,

@@ -37,7 +37,7 @@ const ANSWERS_KEPT: usize = 1 << 20;
 const TURN: Duration = Duration::from_secs(1);
 
 /// Answer to a row: the columns to write, or None to leave the row; or why there is none.
-pub type PlanAnswer = Result<Option<Row>, String>;
+pub(crate) type PlanAnswer = Result<Option<Row>, String>;
 
 /// Answers to the rows of one poll.
 #[derive(Debug, Default)]

@@ -16,7 +16,7 @@ const BODY_LIMIT: usize = 64 * 1024 * 1024;
 
 /// Address of a catalog, and security of its connections.
 #[derive(Clone)]
-pub struct CatalogEndpoint {
+pub(crate) struct CatalogEndpoint {
     pub(super) server: Endpoint,
     host: String,
     /// Prefix of each path: `/ermrest/catalog/1`.
@@ -31,7 +31,7 @@ pub struct CatalogEndpoint {
 
 /// Limits of the duration of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timeouts {
+pub(crate) struct Timeouts {
     /// Name resolution, TCP connect and TLS handshake.
     pub connect: Duration,
     /// Whole request with its response. ERMrest gives up after 15 s by itself.
@@ -69,7 +69,11 @@ impl CatalogEndpoint {
     /// # Errors
     /// Not such an address, or the file cannot be used. The text says what to write, and repeats no
     /// password.
-    pub fn new(base: &str, ca_file: Option<&Path>, unverified_hosts: &[String]) -> Result<Self, String> {
+    pub(crate) fn new(
+        base: &str,
+        ca_file: Option<&Path>,
+        unverified_hosts: &[String],
+    ) -> Result<Self, String> {
         let wanted = "write https://HOST/ermrest/catalog/ID";
         let (scheme, rest) = base.split_once("://").ok_or_else(|| format!("it is no address: {wanted}"))?;
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -110,29 +114,29 @@ impl CatalogEndpoint {
 
     /// Replaces the time-outs.
     #[must_use]
-    pub fn timeouts(self, timeouts: Timeouts) -> Self {
+    pub(crate) fn timeouts(self, timeouts: Timeouts) -> Self {
         Self { timeouts, ..self }
     }
 
     /// Sets the retries of one request.
     #[must_use]
-    pub fn retries(self, retries: Retries) -> Self {
+    pub(crate) fn retries(self, retries: Retries) -> Self {
         Self { retries, ..self }
     }
 
     /// Replaces the limit of a response body, in bytes.
-    #[must_use]
-    pub fn body_limit(self, body_limit: usize) -> Self {
+    #[cfg(test)]
+    pub(crate) fn body_limit(self, body_limit: usize) -> Self {
         Self { body_limit, ..self }
     }
 
     /// Returns the address without credentials, for error texts.
-    pub fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
     /// Returns the host as configured; credentials are looked up by it.
-    pub fn host(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         &self.host
     }
 

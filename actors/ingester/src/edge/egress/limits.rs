@@ -11,7 +11,7 @@ pub(super) const BACKLOG: usize = 1 << 20;
 
 /// Limits of memory, disk and connections.
 #[derive(Debug, Clone)]
-pub struct EgressLimits {
+pub(crate) struct EgressLimits {
     /// Memory for one worker's queue, bytes. A larger message is taken if nothing else waits.
     pub bytes_per_peer: usize,
     /// Disk space beyond that for all workers, bytes; 0 for none.

@@ -8,7 +8,7 @@ use crate::{item::Parts, zmtp::FrameHeader};
 
 /// A message, shared by the queues of all its workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
+pub(crate) struct Message {
     /// First part, the JSON header (CONTRACT IP04).
     pub header: Bytes,
     /// Other parts: the frames of all streams in the header's order.
@@ -19,7 +19,7 @@ pub struct Message {
 
 impl Message {
     /// Encoded length, bytes.
-    pub fn wire_bytes(&self) -> usize {
+    pub(crate) fn wire_bytes(&self) -> usize {
         wire_bytes(std::iter::once(self.header.len()).chain(self.frames.iter().map(Bytes::len)))
     }
 

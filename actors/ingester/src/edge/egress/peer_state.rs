@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 /// State of one worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PeerState {
+pub(crate) struct PeerState {
     /// Name of the worker.
     pub worker: Arc<str>,
     /// True while it has a connection.

@@ -4,7 +4,6 @@ mod disk;
 
 use std::{
     collections::{HashMap, VecDeque},
-    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -101,7 +100,8 @@ pub(super) struct Peers {
     listed: VecDeque<Arc<str>>,
     next_connection_id: u64,
     pub(super) waiting_senders: usize,
-    pub(super) local_addr: Option<SocketAddr>,
+    #[cfg(test)]
+    pub(super) local_addr: Option<std::net::SocketAddr>,
     /// Connections reset at a change of mappings.
     pub(super) resets: u64,
     /// None before the child has started once.
@@ -126,6 +126,7 @@ impl Peers {
             listed: VecDeque::new(),
             next_connection_id: 0,
             waiting_senders: 0,
+            #[cfg(test)]
             local_addr: None,
             resets: 0,
             forwarding: None,

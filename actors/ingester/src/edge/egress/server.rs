@@ -26,7 +26,7 @@ const METRICS_INTERVAL: Duration = Duration::from_millis(500);
 /// Factory of the child that listens at `listen_at` and serves workers from `egress`. Valid pings
 /// go to `pings`; while that is full they are dropped. The child fails if the port is in use. It
 /// stops at once; queues stay for the next incarnation.
-pub fn factory(listen_at: SocketAddr, egress: Egress, pings: Recipient<WorkerPinged>) -> Factory {
+pub(crate) fn factory(listen_at: SocketAddr, egress: Egress, pings: Recipient<WorkerPinged>) -> Factory {
     Factory::task(move |cx: StartCx| {
         let (egress, pings) = (egress.clone(), pings.clone());
         async move {
@@ -35,7 +35,8 @@ pub fn factory(listen_at: SocketAddr, egress: Egress, pings: Recipient<WorkerPin
             let forwarding = ForwardingTimes::register(&cx.vitals, egress.inner.created);
             {
                 let mut peers = egress.lock();
-                peers.local_addr = listener.local_addr().ok();
+                #[cfg(test)]
+                peers.local_addr.replace(listener.local_addr().expect("an address"));
                 peers.forwarding = Some(forwarding);
             }
             link.up();

@@ -16,8 +16,8 @@ use super::{
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Factory of the thread that spills for `egress`. While it is down, or the disk is full or fails,
-/// spilling counts as exhausted and [`Egress::try_send`] refuses messages beyond the memory budget.
-pub fn spill_factory(egress: Egress) -> Factory {
+/// spilling counts as exhausted and [`Burst::try_send`](super::Burst::try_send) refuses messages beyond the memory budget.
+pub(crate) fn spill_factory(egress: Egress) -> Factory {
     Factory::thread(move |cx: StartCx| {
         let failures = cx.vitals.register(
             "spill_failures",

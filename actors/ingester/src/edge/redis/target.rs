@@ -13,7 +13,7 @@ pub(super) const BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), 
 
 /// Address of Redis and the identity of this ingester there.
 #[derive(Clone)]
-pub struct RedisTarget {
+pub(crate) struct RedisTarget {
     pub(super) client: Client,
     pub(super) endpoint: Arc<str>,
     pub(super) name: Arc<str>,
@@ -25,7 +25,7 @@ impl RedisTarget {
     ///
     /// # Errors
     /// The URL is invalid. The text does not repeat it, since it may contain a password.
-    pub fn new(url: &str, name: &str, service_uuid: Uuid) -> Result<Self, String> {
+    pub(crate) fn new(url: &str, name: &str, service_uuid: Uuid) -> Result<Self, String> {
         let client = Client::open(url)
             .map_err(|_| "not a URL of Redis: write redis://host:port/0 or unix:///path".to_owned())?;
         let endpoint = client.get_connection_info().addr().to_string().into();

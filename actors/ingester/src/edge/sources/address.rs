@@ -8,14 +8,14 @@ use crate::source::SourceError;
 
 /// Host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address(pub(super) HostPort);
+pub(crate) struct Address(pub(super) HostPort);
 
 impl Address {
     /// Parses `tcp://host:port`; IPv6 addresses are in brackets.
     ///
     /// # Errors
     /// The address is invalid; the text says what to write.
-    pub fn parse(url: &str) -> Result<Self, SourceError> {
+    pub(crate) fn parse(url: &str) -> Result<Self, SourceError> {
         let at = url.strip_prefix("tcp://").and_then(|at| HostPort::parse(at.trim_end_matches('/'), None));
         at.map(Self).ok_or_else(|| {
             SourceError(format!("upstream_url = {url}: cannot be dialled: write tcp://host:port"))

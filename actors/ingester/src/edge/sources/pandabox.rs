@@ -27,13 +27,13 @@ const BLOCK: usize = 64 << 10;
 
 /// A PandABox.
 #[derive(Debug)]
-pub struct PandaBoxSource {
+pub(crate) struct PandaBoxSource {
     address: Address,
 }
 
 impl PandaBoxSource {
     /// Dials the data port at `address`.
-    pub fn new(address: Address) -> Self {
+    pub(crate) fn new(address: Address) -> Self {
         Self { address }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Creates the recogniser of one run.
-pub type MakeRecogniser = fn() -> Box<dyn Recognise>;
+pub(crate) type MakeRecogniser = fn() -> Box<dyn Recognise>;
 
 /// A protocol over ZeroMQ.
 #[derive(Debug, Clone, Copy)]

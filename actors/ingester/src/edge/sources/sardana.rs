@@ -35,11 +35,11 @@ const BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), max: Durati
 
 /// Servers without a source. Each mapping has a new source, but the port must stay open in between.
 #[derive(Debug, Clone, Default)]
-pub struct IdleServers(Arc<Mutex<BTreeMap<SocketAddr, Server>>>);
+pub(crate) struct IdleServers(Arc<Mutex<BTreeMap<SocketAddr, Server>>>);
 
 /// An address to which Sardana posts.
 #[derive(Debug)]
-pub struct SardanaSource {
+pub(crate) struct SardanaSource {
     listen: SocketAddr,
     idle: IdleServers,
     server: Rc<RefCell<Option<Server>>>,
@@ -51,7 +51,7 @@ impl SardanaSource {
     ///
     /// # Errors
     /// The address is invalid; the text says what to write.
-    pub fn new(listen: &str, idle: &IdleServers) -> Result<Self, SourceError> {
+    pub(crate) fn new(listen: &str, idle: &IdleServers) -> Result<Self, SourceError> {
         let listen = listen.parse().map_err(|_| {
             SourceError(format!(
                 "listen = {listen}: not a local address: write an IP address and a port, e.g. 0.0.0.0:8000"

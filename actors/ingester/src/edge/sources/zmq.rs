@@ -28,12 +28,12 @@ use crate::{
 const BLOCK: usize = 256 << 10;
 /// Most items of one batch, unless one message makes more.
 const BATCH: usize = 256;
-/// Limits of messages, unless changed by [`ZmqSource::limits`].
+/// Limits of messages.
 const LIMITS: FrameLimits = FrameLimits { frame_max: 1 << 30, message_max: 1 << 30, parts_max: 4096 };
 
 /// A source that pushes or publishes.
 #[derive(Debug)]
-pub struct ZmqSource {
+pub(crate) struct ZmqSource {
     address: Address,
     socket: SocketType,
     recogniser: MakeRecogniser,
@@ -45,19 +45,19 @@ pub struct ZmqSource {
 
 impl ZmqSource {
     /// Connects a `socket`, PULL or SUB, to `address`. Messages may have 1 GiB.
-    pub fn new(address: Address, socket: SocketType, recogniser: MakeRecogniser) -> Self {
+    pub(crate) fn new(address: Address, socket: SocketType, recogniser: MakeRecogniser) -> Self {
         Self { address, socket, recogniser, limits: LIMITS, long: None, numbers_events: false }
     }
 
     /// Sets the limits of messages. A peer that exceeds them is disconnected and dialled again.
-    #[must_use]
-    pub fn limits(self, limits: FrameLimits) -> Self {
+    #[cfg(test)]
+    pub(crate) fn limits(self, limits: FrameLimits) -> Self {
         Self { limits, ..self }
     }
 
     /// Takes the numbers of items for those of their events.
     #[must_use]
-    pub fn numbering_events(self) -> Self {
+    pub(crate) fn numbering_events(self) -> Self {
         Self { numbers_events: true, ..self }
     }
 

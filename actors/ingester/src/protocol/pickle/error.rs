@@ -2,7 +2,7 @@
 
 /// Reason why bytes are not a pickle of a dict.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PickleError {
+pub(crate) enum PickleError {
     /// The pickle ends early.
     #[error("the pickle is cut off")]
     CutOff,

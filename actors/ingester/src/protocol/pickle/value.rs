@@ -14,7 +14,7 @@ pub(super) const TUPLE_MAX: usize = 8;
 
 /// Value of a requested member.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub(crate) enum Value {
     /// `None`.
     None,
     /// A boolean.
@@ -39,7 +39,7 @@ pub enum Value {
 
 /// The dict at the top of a pickle.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct TopDict {
+pub(crate) struct TopDict {
     /// Requested members with their last values.
     pub members: Vec<(&'static str, Value)>,
     /// True if all keys are strings.
@@ -48,7 +48,7 @@ pub struct TopDict {
 
 impl TopDict {
     /// The requested member `name`.
-    pub fn get(&self, name: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.members.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 }

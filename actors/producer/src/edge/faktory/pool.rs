@@ -26,7 +26,7 @@ const BATCHES: usize = 1_024;
 const INFOS: usize = 16;
 
 /// Tree id of the pool.
-pub const POOL: &str = "faktory";
+pub(crate) const POOL: &str = "faktory";
 
 /// Size of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub fn child_spec(server: Server, options: PoolOptions) -> (Faktory, ChildSpec) 
 }
 
 /// Returns the reason of the first connection that is down, for the pool at `path` in the tree.
-pub fn outage(tree: &Tree, path: &str) -> Option<String> {
+pub(crate) fn outage(tree: &Tree, path: &str) -> Option<String> {
     let links = tree.node(path)?.children.into_iter().filter_map(|connection| connection.link);
     links.filter(|link| link.state == "down").find_map(|link| link.reason)
 }

@@ -20,7 +20,7 @@ const ATTEMPTS: usize = 3;
 
 /// A queue of a Faktory server. Clones share its connections.
 #[derive(Debug, Clone)]
-pub struct FaktoryQueue {
+pub(crate) struct FaktoryQueue {
     faktory: Faktory,
     writer: JobWriter,
     /// Jobs that certainly fit into one batch.
@@ -33,7 +33,7 @@ impl FaktoryQueue {
     ///
     /// # Errors
     /// A server would refuse such jobs.
-    pub fn new(faktory: Faktory, options: &JobOptions) -> Result<Self, String> {
+    pub(crate) fn new(faktory: Faktory, options: &JobOptions) -> Result<Self, String> {
         let writer = JobWriter::new(options)?;
         let batch_max = (Batch::BYTES_MAX / writer.job_bytes_max()).clamp(1, Batch::JOBS_MAX);
         Ok(Self { faktory, writer, batch_max, stop: StopToken::new() })
@@ -41,7 +41,7 @@ impl FaktoryQueue {
 
     /// Returns a clone that withdraws waiting batches once `stop` is triggered.
     #[must_use]
-    pub fn until(&self, stop: &StopToken) -> Self {
+    pub(crate) fn until(&self, stop: &StopToken) -> Self {
         Self { stop: stop.clone(), ..self.clone() }
     }
 

@@ -36,7 +36,7 @@ const RETURNED_MAX: usize = 64;
 
 /// Options of the consumer.
 #[derive(Clone)]
-pub struct ConsumerOptions {
+pub(crate) struct ConsumerOptions {
     /// Workers of this process.
     pub workers: Vec<Worker>,
     /// Type of exchanges and queues.
@@ -56,7 +56,7 @@ pub struct ConsumerOptions {
 ///
 /// A stopped child cancels its consumers first and settles the unacknowledged messages. A paused
 /// child takes no further deliveries.
-pub fn factory(broker: Broker, options: ConsumerOptions) -> Factory {
+pub(crate) fn factory(broker: Broker, options: ConsumerOptions) -> Factory {
     let queues = options.workers.iter().flat_map(|worker| worker.queues()).count();
     let broker = broker.enforce_prefetch(queues * usize::from(options.prefetch) + RETURNED_MAX);
     Factory::task(move |cx: StartCx| {

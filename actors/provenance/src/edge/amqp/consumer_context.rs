@@ -23,7 +23,7 @@ pub(super) const MISSING_REPORT_DELAY: Duration = Duration::from_secs(60);
 const ERROR_REPORT_DELAY: Duration = Duration::from_secs(1);
 
 /// Passes a request to its worker; returns it if the worker's mailbox is full.
-pub type Sink = Arc<dyn Fn(Worker, Request) -> Result<(), Request> + Send + Sync>;
+pub(crate) type Sink = Arc<dyn Fn(Worker, Request) -> Result<(), Request> + Send + Sync>;
 
 /// State shared by all worker channels of a connection.
 pub(super) struct ConsumerContext {

@@ -16,7 +16,7 @@ use orchestrator_supervise::sanitize;
 /// The body has only the refused items, or the whole request if it is unreadable. The headers are
 /// `x-reason`, `x-exchange` and `x-routing-key`. Published to that exchange and key, the items are
 /// tried again.
-pub const DEAD_LETTER: &str = "orchestrator.provenance.dead_letter";
+pub(crate) const DEAD_LETTER: &str = "orchestrator.provenance.dead_letter";
 
 /// Maximum length of the header `x-reason`, in bytes; all headers must fit in one frame.
 const REASON_BYTES_MAX: usize = 2000;

@@ -12,7 +12,7 @@ use crate::{
 
 /// Queues of this process's workers, and the ones without a consumer.
 #[derive(Debug)]
-pub struct ConsumerReadiness {
+pub(crate) struct ConsumerReadiness {
     missing: Mutex<BTreeSet<(Method, Range)>>,
     total: usize,
     changed: Notify,
@@ -20,24 +20,24 @@ pub struct ConsumerReadiness {
 
 impl ConsumerReadiness {
     /// Returns the queues of `workers`, none of them consumed.
-    pub fn new(workers: impl IntoIterator<Item = Worker>) -> Self {
+    pub(crate) fn new(workers: impl IntoIterator<Item = Worker>) -> Self {
         let missing: BTreeSet<_> = workers.into_iter().flat_map(Worker::queues).collect();
         Self { total: missing.len(), missing: Mutex::new(missing), changed: Notify::new() }
     }
 
     /// Returns the number of queues without a consumer; 0 means ready.
-    pub fn missing(&self) -> usize {
+    pub(crate) fn missing(&self) -> usize {
         self.missing.lock().len()
     }
 
     /// Returns the number of consumed queues.
-    pub fn consumed(&self) -> usize {
+    pub(crate) fn consumed(&self) -> usize {
         self.total - self.missing()
     }
 
     /// Returns a text for operators: the number of queues without a consumer, and their ranges by
     /// method.
-    pub fn describe_missing(&self) -> String {
+    pub(crate) fn describe_missing(&self) -> String {
         let missing = self.missing.lock();
         let mut text = format!("{} of {} queues have no consumer", missing.len(), self.total);
         let mut comma = ": ";

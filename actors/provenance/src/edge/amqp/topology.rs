@@ -46,7 +46,11 @@ impl Topology {
 ///
 /// # Errors
 /// The broker refuses, for example because the queue exists with another [`Topology`].
-pub async fn declare_worker(channel: &Channel, topology: Topology, worker: Worker) -> Result<(), AmqpError> {
+pub(super) async fn declare_worker(
+    channel: &Channel,
+    topology: Topology,
+    worker: Worker,
+) -> Result<(), AmqpError> {
     let exchange = worker.exchange.name();
     let what = |what: &str| format!("{what} (if it exists with other flags: see the setting topology)");
     with_timeout(

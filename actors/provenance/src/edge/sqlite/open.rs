@@ -9,17 +9,18 @@ use crate::store::StoreError;
 
 /// Durability of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Synchronous {
+pub(crate) enum Synchronous {
     /// Synced to disk: survives a power failure.
     #[default]
     Full,
     /// Written to the kernel: survives the process; a power failure can lose the last commits.
+    #[cfg(test)]
     Normal,
 }
 
 /// Options of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Durability of a commit.
     pub synchronous: Synchronous,
     /// Upper bound of the page cache, in bytes. Indexes over identifiers are accessed randomly, so

@@ -19,7 +19,7 @@ use crate::{
 /// Provenance store in a file. Its futures block on the disk in the first poll: run it on a thread
 /// of its own.
 #[derive(Debug)]
-pub struct SqliteStore {
+pub(crate) struct SqliteStore {
     conn: Connection,
     path: PathBuf,
     files: DatabaseFiles,
@@ -31,7 +31,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// As for [`Self::open_with`].
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_with(path, Options::default())
     }
 
@@ -41,16 +41,10 @@ impl SqliteStore {
     /// # Errors
     /// [`StoreError::Refused`] if the file belongs to another program or a newer version; it is not
     /// changed. [`StoreError::Unavailable`] if another store has it open, or opening fails.
-    pub fn open_with(path: &Path, options: Options) -> Result<Self, StoreError> {
+    pub(crate) fn open_with(path: &Path, options: Options) -> Result<Self, StoreError> {
         let (conn, lock) = open::writer(path, options)?;
         let files = DatabaseFiles::at(path).map_err(|error| identity_error(path, &error))?;
         Ok(Self { conn, path: path.to_path_buf(), files, _lock: lock })
-    }
-
-    /// Returns the path of the file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Writes all groups in one transaction, which an error rolls back.
@@ -92,7 +86,7 @@ impl StoreReader for SqliteStore {
 /// Read-only handle for other threads or processes. It neither blocks the [`SqliteStore`] nor waits
 /// for it. Each result is a snapshot that includes all writes that returned before the query.
 #[derive(Debug)]
-pub struct SqliteReader {
+pub(crate) struct SqliteReader {
     conn: Connection,
     path: PathBuf,
     files: DatabaseFiles,
@@ -104,7 +98,7 @@ impl SqliteReader {
     /// # Errors
     /// As for [`SqliteStore::open_with`], except that an open store is no error.
     /// [`StoreError::Unavailable`] if the file is missing.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         let conn = open::reader(path)?;
         let files = DatabaseFiles::at(path).map_err(|error| identity_error(path, &error))?;
         Ok(Self { conn, path: path.to_path_buf(), files })

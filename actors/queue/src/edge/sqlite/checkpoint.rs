@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Mode of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CheckpointMode {
+pub(crate) enum CheckpointMode {
     /// Moves the pages that need no wait. If all were moved, the log is reused from its start.
     Passive,
     /// Moves all pages and truncates the log; waits for the store's transaction. Used when idle and
@@ -20,7 +20,7 @@ pub enum CheckpointMode {
 
 /// Result of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Checkpointed {
+pub(crate) struct Checkpointed {
     /// True if a reader or writer kept the checkpoint from completing.
     pub busy: bool,
     /// Number of pages in the log.
@@ -31,14 +31,14 @@ pub struct Checkpointed {
 
 /// A second connection to a database that a [`super::SqliteStore`] has open.
 #[derive(Debug)]
-pub struct Checkpointer {
+pub(crate) struct Checkpointer {
     conn: Connection,
     path: PathBuf,
 }
 
 impl Checkpointer {
     /// Connects to the database at `path`, which must exist.
-    pub fn open(path: &Path) -> Result<Self, StorageError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, StorageError> {
         let connect = || {
             let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let conn = Connection::open_with_flags(path, flags)?;
@@ -59,7 +59,7 @@ impl Checkpointer {
     /// # Errors
     /// [`StorageError::Full`], [`StorageError::Backend`]. A lock of another connection is
     /// [`Checkpointed::busy`] instead.
-    pub fn checkpoint(&self, mode: CheckpointMode) -> Result<Checkpointed, StorageError> {
+    pub(crate) fn checkpoint(&self, mode: CheckpointMode) -> Result<Checkpointed, StorageError> {
         let done = run(&self.conn, &self.path, mode)?;
         database_file::sync(&self.path).map_err(StorageError::backend(&self.path, "syncing"))?;
         Ok(done)

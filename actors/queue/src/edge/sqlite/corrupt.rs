@@ -16,7 +16,7 @@ const SUFFIXES: [&str; 4] = ["-wal", "-shm", "-journal", ""];
 ///
 /// # Errors
 /// [`StorageError::Backend`] if a rename fails; the call may then be repeated.
-pub fn set_aside(db_path: &Path, unix_time: i64) -> Result<PathBuf, StorageError> {
+pub(crate) fn set_aside(db_path: &Path, unix_time: i64) -> Result<PathBuf, StorageError> {
     rename_all(db_path, unix_time).map_err(StorageError::backend(db_path, "setting aside"))
 }
 

@@ -26,7 +26,7 @@ const PAYLOAD_CHARS_MAX: usize = 500;
 /// A read-only connection. Each question sees one snapshot, and fails with [`StorageError::Backend`]
 /// ("interrupted") once it has taken longer than the time limit.
 #[derive(Debug)]
-pub struct Inspector {
+pub(crate) struct Inspector {
     conn: Connection,
     path: PathBuf,
     options: Options,
@@ -36,7 +36,7 @@ pub struct Inspector {
 impl Inspector {
     /// Connects to the database at `path`, created by a [`super::SqliteStore`] with the same options. A question takes
     /// at most `timeout`.
-    pub fn open(path: &Path, options: Options, timeout: Duration) -> Result<Self, StorageError> {
+    pub(crate) fn open(path: &Path, options: Options, timeout: Duration) -> Result<Self, StorageError> {
         let connect = || {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let conn = Connection::open_with_flags(path, flags)?;
@@ -49,7 +49,7 @@ impl Inspector {
     }
 
     /// Returns the runs with the number of their rows. Scans an index of all rows.
-    pub fn runs(&mut self) -> Result<Vec<RunCount>, StorageError> {
+    pub(crate) fn runs(&mut self) -> Result<Vec<RunCount>, StorageError> {
         self.ask("counting the rows of runs", |conn, _| {
             conn.prepare_cached(
                 "SELECT f.name, r.run_started, r.is_complete, d.run_started IS NOT NULL,
@@ -69,7 +69,7 @@ impl Inspector {
     }
 
     /// Returns the next `limit` jobs in the order of hand-outs at `now`, as if none ended meanwhile.
-    pub fn peek(&mut self, now: i64, limit: usize) -> Result<Vec<Peeked>, StorageError> {
+    pub(crate) fn peek(&mut self, now: i64, limit: usize) -> Result<Vec<Peeked>, StorageError> {
         self.ask("reading the next jobs", |conn, options| {
             let hold_secs = options.hold_secs;
             let mut next: Vec<(GroupKey, Section)> = Vec::new();
@@ -109,7 +109,7 @@ impl Inspector {
     }
 
     /// Returns the totals of the database. Scans indexes of all rows.
-    pub fn counts(&mut self) -> Result<Counts, StorageError> {
+    pub(crate) fn counts(&mut self) -> Result<Counts, StorageError> {
         self.ask("counting", |conn, _| {
             Ok(Counts {
                 rows: count(conn, "SELECT count(*) FROM queue")?,

@@ -18,7 +18,7 @@ const CACHE_BYTES: i64 = 32 << 20;
 
 /// Settings of a store.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     /// Seconds for which a job that was not reported done keeps its attribute path from being
     /// handed out again.
     pub hold_secs: i64,

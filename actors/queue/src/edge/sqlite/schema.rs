@@ -1,9 +1,6 @@
 //! Tables of the original (CONTRACT QD08 to QD10) and their migration to version 2.
 
-use super::error::storage_error;
-use crate::storage::StorageError;
 use rusqlite::Connection;
-use std::path::Path;
 
 /// Newest version of the original's schema that this program knows, stored in `user_version`.
 pub(super) const VERSION: i64 = 2;
@@ -59,6 +56,7 @@ BEGIN
     UPDATE queue SET last_started = NEW.started WHERE attr_path = NEW.attr_path;
 END;";
 
+#[cfg(test)]
 const ORDER_INDEX_1: &str = "
 CREATE INDEX IF NOT EXISTS queue_order_index
     ON queue (last_started, attr_path, fetcher_id, fetcher_run_started DESC);";
@@ -110,25 +108,20 @@ fn has_jitter(conn: &Connection) -> rusqlite::Result<bool> {
     conn.prepare("SELECT 1 FROM pragma_table_info('queue') WHERE name = 'order_jitter'")?.exists([])
 }
 
-/// Creates an empty database with the original's tables of `version` (1 or 2) and none of our own.
-/// For tests of upgrades and of files of other programs (CONTRACT QD02).
-///
-/// # Errors
-/// [`StorageError`] if the file cannot be written or has such tables already.
-pub fn create_version(db_path: &Path, version: i64) -> Result<(), StorageError> {
-    let create = || -> rusqlite::Result<()> {
-        let conn = Connection::open(db_path)?;
-        let tx = conn.unchecked_transaction()?;
-        tx.execute_batch(TABLES)?;
-        if version == 1 {
-            tx.execute_batch(ORDER_INDEX_1)?;
-        } else {
-            tx.execute_batch(FROM_1_TO_2)?;
-            tx.execute_batch(ORDER_INDEX_2)?;
-        }
-        tx.execute_batch(ATTACHED)?;
-        tx.pragma_update(None, "user_version", version)?;
-        tx.commit()
-    };
-    create().map_err(|error| storage_error(db_path, "creating the tables", error))
+/// Creates an empty database with the original's tables of `version` (1 or 2) and none of our own,
+/// as other programs do (CONTRACT QD02).
+#[cfg(test)]
+pub(crate) fn create_version(db_path: &std::path::Path, version: i64) -> rusqlite::Result<()> {
+    let conn = Connection::open(db_path)?;
+    let tx = conn.unchecked_transaction()?;
+    tx.execute_batch(TABLES)?;
+    if version == 1 {
+        tx.execute_batch(ORDER_INDEX_1)?;
+    } else {
+        tx.execute_batch(FROM_1_TO_2)?;
+        tx.execute_batch(ORDER_INDEX_2)?;
+    }
+    tx.execute_batch(ATTACHED)?;
+    tx.pragma_update(None, "user_version", version)?;
+    tx.commit()
 }

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// Storage of the queue in a SQLite file, used from one thread. A second connection runs checkpoints
 /// ([`super::Checkpointer`]), a third one answers operators ([`super::Inspector`]).
 #[derive(Debug)]
-pub struct SqliteStore {
+pub(crate) struct SqliteStore {
     conn: Connection,
     path: PathBuf,
     files: DatabaseFiles,
@@ -50,7 +50,7 @@ impl SqliteStore {
     /// [`StorageError::Busy`] while another process uses the file, [`StorageError::Locked`] while another instance
     /// does, [`StorageError::NewerSchema`], [`StorageError::Corrupt`] (see [`super::set_aside`]),
     /// [`StorageError::Full`], [`StorageError::Backend`].
-    pub fn open(path: &Path, options: Options) -> Result<Self, StorageError> {
+    pub(crate) fn open(path: &Path, options: Options) -> Result<Self, StorageError> {
         let Opened { mut conn, files, lock, incarnation } = open(path, &options)?;
         let wal_pages = Arc::new(AtomicU64::new(0));
         let shared = Arc::clone(&wal_pages);
@@ -76,7 +76,7 @@ impl SqliteStore {
 
     /// Returns the number of pages in the write-ahead log after the last commit, updated by each commit.
     #[must_use]
-    pub fn wal_pages(&self) -> Arc<AtomicU64> {
+    pub(crate) fn wal_pages(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.wal_pages)
     }
 
@@ -87,13 +87,13 @@ impl SqliteStore {
     /// # Errors
     /// [`StorageError::Full`], [`StorageError::Backend`]. A lock of another connection is [`Checkpointed::busy`]
     /// instead.
-    pub fn checkpoint_final(&mut self) -> Result<Checkpointed, StorageError> {
+    pub(crate) fn checkpoint_final(&mut self) -> Result<Checkpointed, StorageError> {
         checkpoint::run(&self.conn, &self.path, CheckpointMode::Passive)
     }
 
     /// Returns the files that are open.
     #[must_use]
-    pub fn files(&self) -> &DatabaseFiles {
+    pub(crate) fn files(&self) -> &DatabaseFiles {
         &self.files
     }
 
@@ -102,7 +102,7 @@ impl SqliteStore {
     /// # Errors
     /// [`StorageError::Replaced`]: call [`SqliteStore::close_replaced`]. [`StorageError::Locked`] if the lock file was
     /// replaced and another instance has the lock: nothing may be written until the call succeeds.
-    pub fn check_files(&mut self) -> Result<(), StorageError> {
+    pub(crate) fn check_files(&mut self) -> Result<(), StorageError> {
         self.files.check()?;
         self.lock.relock_if_replaced(&self.path)
     }
@@ -112,30 +112,24 @@ impl SqliteStore {
     ///
     /// # Errors
     /// Of SQLite or the file system; the database is closed nevertheless.
-    pub fn close_replaced(self, replaced: &FileReplaced, unix_time: i64) -> Result<(), StorageError> {
+    pub(crate) fn close_replaced(self, replaced: &FileReplaced, unix_time: i64) -> Result<(), StorageError> {
         replaced::close(self.conn, &self.path, &self.files, replaced, unix_time)
     }
 
     /// Announces that the next change of `data_version` comes from another connection of this process.
-    pub fn expect_own_change(&mut self) {
+    pub(crate) fn expect_own_change(&mut self) {
         self.other_writers.expect_own_change();
     }
 
     /// Returns the pause after a transaction of `took` that lets other processes write.
     #[must_use]
-    pub fn pause_after(&self, took: Duration) -> Duration {
+    pub(crate) fn pause_after(&self, took: Duration) -> Duration {
         self.other_writers.pause_after(took)
     }
 
-    /// Returns the path of the database.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Counts the steps of SQLite's virtual machine, a measure of cost that does not depend on the computer. For tests;
-    /// it slows everything down.
-    pub fn count_steps(&mut self) -> Result<Arc<AtomicU64>, StorageError> {
+    /// Counts the steps of SQLite's virtual machine, a measure of cost that does not depend on the computer.
+    #[cfg(test)]
+    pub(crate) fn count_steps(&mut self) -> Result<Arc<AtomicU64>, StorageError> {
         let steps = Arc::new(AtomicU64::new(0));
         let shared = Arc::clone(&steps);
         let count = move || {

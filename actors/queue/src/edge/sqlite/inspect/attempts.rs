@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row, Rows, params};
 
 impl Inspector {
     /// Returns the `limit` jobs in flight that were handed out first. Scans the log.
-    pub fn in_flight(&mut self, limit: usize) -> Result<Vec<Attempt>, StorageError> {
+    pub(crate) fn in_flight(&mut self, limit: usize) -> Result<Vec<Attempt>, StorageError> {
         self.ask("reading the jobs in flight", |conn, _| {
             let mut statement = conn.prepare_cached(
                 "SELECT l.attr_path, l.started, NULL, NULL, a.fetcher, a.connection, max(a.handout_id)
@@ -20,7 +20,7 @@ impl Inspector {
     }
 
     /// Returns the latest failed attempts, newest first. Scans the log and the attempts.
-    pub fn failed(&mut self, which: FailedAttempts) -> Result<Vec<Attempt>, StorageError> {
+    pub(crate) fn failed(&mut self, which: FailedAttempts) -> Result<Vec<Attempt>, StorageError> {
         self.ask("reading failed attempts", |conn, _| {
             let mut statement = conn.prepare_cached(
                 "WITH ended AS MATERIALIZED (

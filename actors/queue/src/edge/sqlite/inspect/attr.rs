@@ -11,7 +11,12 @@ use rusqlite::{Connection, params};
 impl Inspector {
     /// Returns the state of an attribute path at `now` with up to `limit` attempts. Counts the groups
     /// before it.
-    pub fn attr(&mut self, attr_path: &str, now: i64, limit: usize) -> Result<AttrReport, StorageError> {
+    pub(crate) fn attr(
+        &mut self,
+        attr_path: &str,
+        now: i64,
+        limit: usize,
+    ) -> Result<AttrReport, StorageError> {
         self.ask("reading the state of a path", |conn, options| {
             let (hold_secs, limited) = (options.hold_secs, Limited::load(conn, &options.limits)?);
             let mut attempts = attempts::of_attr(conn, attr_path, limit.max(1))?;

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 impl Inspector {
     /// Returns up to `limit` groups that were last handed out before `before`. Then those that were
     /// never handed out although their run was added before that time. Reads only these.
-    pub fn stale(&mut self, before: i64, limit: usize) -> Result<Vec<StaleGroup>, StorageError> {
+    pub(crate) fn stale(&mut self, before: i64, limit: usize) -> Result<Vec<StaleGroup>, StorageError> {
         self.ask("reading stale rows", |conn, _| {
             let mut stale = handed_out_before(conn, before, limit)?;
             let mut bytes = stale.iter().map(size).sum::<usize>();
@@ -27,7 +27,7 @@ impl Inspector {
     }
 
     /// Returns totals for the metrics. Scans the log and the table of groups.
-    pub fn sample(&mut self) -> Result<Sample, StorageError> {
+    pub(crate) fn sample(&mut self) -> Result<Sample, StorageError> {
         self.ask("counting for the metrics", |conn, _| {
             let waiting = count(conn, "SELECT count(*) FROM orchestrator_group")?;
             let (in_flight, last_done) = conn.query_row(

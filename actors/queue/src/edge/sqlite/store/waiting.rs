@@ -10,7 +10,7 @@ use rusqlite::Connection;
 impl SqliteStore {
     /// Returns which jobs wait at `now`. Costs a few seeks, or the count of up to a thousand held jobs. Needs that no
     /// transaction is open.
-    pub fn waiting(&mut self, now: i64) -> Result<Waiting, StorageError> {
+    pub(crate) fn waiting(&mut self, now: i64) -> Result<Waiting, StorageError> {
         if !self.conn.is_autocommit() {
             let error = "a transaction is open: commit it first";
             return Err(StorageError::backend(&self.path, "reading the waiting jobs")(error));

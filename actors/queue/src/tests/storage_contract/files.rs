@@ -1,0 +1,103 @@
+//! Database files that are damaged, newer, incomplete or used by others.
+
+use rusqlite::Connection;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::{
+    edge::sqlite::{Options, SqliteStore, create_version},
+    storage::StorageError,
+    tests::store::*,
+};
+
+fn open(path: &Path) -> Result<SqliteStore, StorageError> {
+    SqliteStore::open(path, Options::default())
+}
+
+fn text(path: &Path, sql: &str) -> String {
+    Connection::open(path).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+const ORDER_INDEX: &str = "SELECT group_concat(name || iif(\"desc\", ' desc', ''), ', ') FROM
+    (SELECT name, \"desc\" FROM pragma_index_xinfo('queue_order_index') WHERE key ORDER BY seqno)";
+
+fn works(path: &Path) {
+    let mut store = open(path).unwrap();
+    feed(&mut store, "probe", 1, &[("probe", "0 1")]);
+    assert_eq!(next_attr(&mut store, 1_000_000).as_deref(), Some("probe"));
+    drop(store);
+    assert_eq!(
+        text(path, ORDER_INDEX),
+        "last_started, order_jitter, attr_path, fetcher_id, fetcher_run_started desc"
+    );
+}
+
+#[test]
+fn newer_own_tables_are_not_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("q.db");
+    works(&path);
+    let conn = Connection::open(&path).unwrap();
+    conn.execute_batch("UPDATE orchestrator_meta SET value = 99 WHERE name = 'own_version'").unwrap();
+    assert!(matches!(open(&path), Err(StorageError::NewerSchema { found: 99, .. })));
+}
+
+/// CONTRACT QD11: missing tables of our own are created again.
+#[test]
+fn missing_own_tables_are_created_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("q.db");
+    let mut store = open(&path).unwrap();
+    feed(&mut store, "f1", 1, &[("alpha", "0 1"), ("bravo", "0 1")]);
+    drop(store);
+    let conn = Connection::open(&path).unwrap();
+    conn.execute_batch(
+        "DROP TRIGGER orchestrator_queue_update; UPDATE queue SET is_dequeued = 1 WHERE attr_path = 'alpha';
+         DROP TABLE orchestrator_group; DROP TABLE orchestrator_handout;",
+    )
+    .unwrap();
+    let mut store = open(&path).unwrap();
+    assert_eq!(next_attr(&mut store, 10).as_deref(), Some("bravo"));
+    assert_eq!(next(&mut store, 10), None);
+    conn.execute_batch("UPDATE queue SET is_dequeued = 0").unwrap();
+    assert_eq!(next_attr(&mut store, 10).as_deref(), Some("alpha"));
+}
+
+#[test]
+fn a_file_of_a_few_bytes_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("q.db");
+    std::fs::write(&path, "hello").unwrap();
+    assert!(matches!(open(&path), Err(StorageError::Corrupt { .. })));
+}
+
+#[test]
+fn a_database_with_a_broken_schema_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("q.db");
+    works(&path);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[100..4_096].fill(0xEE);
+    std::fs::write(&path, bytes).unwrap();
+    let error = open(&path).unwrap_err();
+    assert!(matches!(error, StorageError::Corrupt { .. }), "CONTRACT QR48: {error}");
+}
+
+#[test]
+fn the_write_ahead_log_is_enabled_without_other_users() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("q.db");
+    create_version(&path, 2).unwrap();
+    let reader = Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM queue;").unwrap();
+    let asked = Instant::now();
+    let error = open(&path).unwrap_err();
+    assert!(asked.elapsed() < Duration::from_secs(1), "waited {:?}", asked.elapsed());
+    assert!(matches!(error, StorageError::Busy { .. }) && error.is_retryable(), "CONTRACT QR43: {error}");
+    assert!(error.to_string().contains("waiting for exclusive access"), "{error}");
+    reader.execute_batch("COMMIT; BEGIN EXCLUSIVE").unwrap();
+    assert!(matches!(open(&path), Err(StorageError::Busy { .. })), "CONTRACT QR44");
+    drop(reader);
+    works(&path);
+    assert_eq!(text(&path, "SELECT journal_mode FROM pragma_journal_mode"), "wal");
+}

@@ -1,0 +1,327 @@
+//! Compares the SQLite store with a naive model of the contract that shares no code with it, over
+//! random sequences.
+//!
+//! `ORCHESTRATOR_TEST_SEEDS` sets how many sequences run, `ORCHESTRATOR_TEST_SEED` repeats one of them.
+
+mod foreign;
+mod model;
+
+use fastrand::Rng;
+use model::{Model, Picked};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::{
+    Synchronous,
+    edge::sqlite::Options,
+    storage::{Batch, Bumped, Deletion, HandoutId, Limit, Limits, RunId, RunState, Storage, Upsert},
+    tests::store::{TestStore, group},
+};
+
+const FETCHERS: [&str; 3] = ["github", "repology", "upd"];
+const HOLD: i64 = 50;
+
+struct World {
+    store: TestStore,
+    model: Model,
+    rng: Rng,
+    now: i64,
+    attrs: u32,
+    handouts: Vec<HandoutId>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let allowed = rng.bool().then(|| [rng.u32(..3), rng.u32(..3)]);
+        let limits = allowed.map(|[paths, fetchers]| {
+            [
+                Limit { attr_path: Some("pkg1*".to_owned()), fetcher: None, in_flight: paths },
+                Limit { attr_path: None, fetcher: Some("re?ology".to_owned()), in_flight: fetchers },
+            ]
+        });
+        let options = Options {
+            hold_secs: HOLD,
+            redeliver_after_lease: rng.bool(),
+            synchronous: Synchronous::Normal,
+            attempts: [0, 1, 7, 200_000][rng.usize(..4)],
+            limits: Arc::new(Limits(limits.into_iter().flatten().collect())),
+        };
+        let attempts_max = usize::try_from(options.attempts).unwrap();
+        let model = Model::new(HOLD, options.redeliver_after_lease, attempts_max, allowed);
+        let store = TestStore::with(options);
+        if rng.bool() {
+            foreign::recreate_triggers(&store.foreign);
+        }
+        let attrs = if rng.u8(..4) == 0 { 80 } else { 6 };
+        Self { store, model, rng, now: 1_000, attrs, handouts: Vec::new() }
+    }
+
+    fn attr(&mut self) -> String {
+        // Paths of different jitter, some with common prefixes, one outside ASCII.
+        match self.rng.u32(..self.attrs) {
+            0 => "ünïcödé".to_owned(),
+            n => format!("pkg{n}"),
+        }
+    }
+
+    fn run(&mut self) -> RunId {
+        RunId::new(FETCHERS[self.rng.usize(..FETCHERS.len())], self.rng.i64(1..5))
+    }
+
+    fn tick(&mut self) -> i64 {
+        self.now += match self.rng.u8(..20) {
+            0 => -self.rng.i64(0..100),
+            1 => self.rng.i64(0..120),
+            2 => HOLD,
+            3..8 => 0,
+            _ => 1,
+        };
+        self.now
+    }
+
+    /// One transaction, one foreign writer or one crash.
+    fn step(&mut self) {
+        match self.rng.u8(..10) {
+            0..7 => self.group(),
+            7 | 8 => self.foreign_write(),
+            _ => self.reopen(),
+        }
+        if self.rng.u8(..4) == 0 {
+            self.compare_tables();
+        }
+    }
+
+    fn group(&mut self) {
+        let before = self.model.clone();
+        self.store.begin().unwrap();
+        for _ in 0..self.rng.usize(1..8) {
+            self.operation();
+        }
+        match self.rng.u8(..12) {
+            0 => {
+                self.store.rollback().unwrap();
+                self.model = before;
+            }
+            1 => {
+                self.model = before;
+                self.crash();
+            }
+            _ => self.store.commit().unwrap(),
+        }
+    }
+
+    fn operation(&mut self) {
+        match self.rng.u8(..34) {
+            0..4 => self.upsert(),
+            4..10 => self.enqueue(),
+            10..18 => self.dequeue(),
+            18..22 => self.finish(),
+            22..25 => self.delivered(),
+            25..27 => self.undo(),
+            27 => self.mark_deleted(),
+            28..31 => self.delete(),
+            31..33 => self.bump(),
+            _ => self.requeue(),
+        }
+    }
+
+    fn upsert(&mut self) {
+        let (run, complete) = (self.run(), self.rng.bool());
+        let done = self.store.upsert_run(&run, complete).unwrap();
+        if self.model.must_wait(&run.fetcher, run.started) {
+            assert_eq!(done, Upsert::Pending, "upsert of {run:?} beside its deleted rows");
+        } else {
+            assert_eq!(done, Upsert::Done, "upsert of {run:?}");
+            self.model.upsert(&run.fetcher, run.started, complete);
+        }
+    }
+
+    fn enqueue(&mut self) {
+        let run = self.run();
+        let lines: Vec<(String, String)> = (0..self.rng.usize(..self.attrs as usize))
+            .map(|_| (self.attr(), format!("{} {}", self.rng.u8(..), self.rng.u8(..))))
+            .collect();
+        let batch = Batch::new(lines.clone());
+        let mut at = 0;
+        let known = self.model.enqueue(&run.fetcher, run.started, &lines);
+        loop {
+            let deadline = self.rng.bool().then(Instant::now);
+            match self.store.enqueue(&run, &batch, at, deadline) {
+                Ok(reached) => {
+                    assert!(known, "an unknown run was taken");
+                    assert!(reached > at || batch.len() == at, "no progress");
+                    at = reached;
+                }
+                Err(error) => {
+                    assert!(!known, "{error}");
+                    return;
+                }
+            }
+            if at == batch.len() {
+                return;
+            }
+        }
+    }
+
+    fn dequeue(&mut self) {
+        let now = self.tick();
+        let job = self.store.dequeue(now, "1").unwrap();
+        let got = job.as_ref().map(|job| (job.attr_path.as_str(), job.payload.as_str()));
+        let id = job.as_ref().map(|job| job.handout.0).unwrap_or_default();
+        match self.model.dequeue(now, got, id) {
+            Picked::Right => {}
+            Picked::Wrong(expected) => panic!("dequeue at {now} gave {got:?}, expected {expected:?}"),
+        }
+        self.handouts.extend(job.map(|job| job.handout));
+    }
+
+    fn finish(&mut self) {
+        let (attr, code, now) = (self.attr(), self.rng.i64(..256), self.tick());
+        let found = self.store.finish(&attr, code, now).unwrap();
+        assert_eq!(found, self.model.finish(&attr, code, now), "finish of {attr}");
+    }
+
+    fn handout(&mut self) -> HandoutId {
+        let recent = self.handouts.len().saturating_sub(4);
+        match self.handouts.len() {
+            0 => HandoutId(1),
+            len => self.handouts[self.rng.usize(recent..len)],
+        }
+    }
+
+    fn delivered(&mut self) {
+        let id = self.handout();
+        let found = self.store.delivered(id).unwrap();
+        assert_eq!(found, self.model.delivered(id.0), "delivery of {id:?}");
+    }
+
+    fn undo(&mut self) {
+        let id = self.handout();
+        let undone = self.store.undo(id).unwrap();
+        assert_eq!(undone, self.model.undo(id.0), "undo of {id:?}");
+    }
+
+    fn mark_deleted(&mut self) {
+        let run = self.run();
+        let found = self.store.mark_deleted(&run).unwrap();
+        assert_eq!(found, self.model.mark_deleted(&run.fetcher, run.started), "deleting {run:?}");
+    }
+
+    fn delete(&mut self) {
+        let to_the_end = self.rng.bool();
+        loop {
+            match self.store.delete_slice(Duration::ZERO).unwrap() {
+                Deletion::Idle => return assert_eq!(self.model.marked(), 0, "deleted runs were forgotten"),
+                Deletion::More if to_the_end => {}
+                Deletion::More => return,
+                Deletion::Finished(run) => self.model.deleted(&run.fetcher, run.started),
+            }
+        }
+    }
+
+    fn requeue(&mut self) {
+        let (attr, now) = (self.attr(), self.tick());
+        let done = self.store.requeue(&attr, now).unwrap();
+        assert_eq!((done.rows, done.was_in_flight), self.model.requeue(&attr, now), "requeue of {attr}");
+    }
+
+    fn bump(&mut self) {
+        let attr = self.attr();
+        let done = match self.store.bump(&attr).unwrap() {
+            Bumped::Done => "done",
+            Bumped::NothingWaits => "nothing waits",
+            Bumped::TooMany => "too many",
+        };
+        assert_eq!(done, self.model.bump(&attr), "bump of {attr}");
+    }
+
+    fn reopen(&mut self) {
+        if self.rng.bool() {
+            // A dequeue of the original in one transaction.
+            let now = self.tick();
+            if self.model.marked() == 0 {
+                self.foreign_dequeue(now);
+            }
+        } else {
+            self.crash();
+        }
+    }
+
+    fn crash(&mut self) {
+        let undone = self.store.crash();
+        assert_eq!(undone, self.model.undo_undelivered(), "undone after a crash");
+    }
+
+    fn compare_tables(&mut self) {
+        let text = |state: RunState| {
+            format!("{} {} {}", state.run.fetcher, state.run.started, i64::from(state.complete))
+        };
+        let mut known: Vec<_> = group(&mut self.store, |s| s.known_runs()).into_iter().map(text).collect();
+        known.sort();
+        let read = |sql: &str| -> Vec<String> {
+            let mut statement = self.store.foreign.prepare(sql).unwrap();
+            let rows = statement.query_map([], |row| row.get(0)).unwrap();
+            let mut rows: Vec<String> = rows.map(Result::unwrap).collect();
+            rows.sort();
+            rows
+        };
+        let live = "NOT EXISTS (SELECT 1 FROM orchestrator_deleted_run AS d
+                    WHERE d.fetcher_id = r.fetcher_id AND d.run_started = r.run_started)";
+        let runs = format!(
+            "SELECT format('%s %d %d', name, run_started, is_complete)
+             FROM fetcher_runs AS r JOIN fetchers USING (fetcher_id) WHERE {live}"
+        );
+        assert_eq!(read(&runs), self.model.runs_as_text(), "runs");
+        assert_eq!(known, self.model.runs_as_text(), "known runs");
+        let queue = format!(
+            "SELECT format('%s %d %s|%s|%d|%s|%s', name, run_started, attr_path, payload, is_dequeued,
+                           ifnull(last_started, '-'), ifnull(order_jitter, '-'))
+             FROM queue AS q JOIN fetcher_runs AS r
+                 ON r.fetcher_id = q.fetcher_id AND r.run_started = q.fetcher_run_started
+                 JOIN fetchers AS f ON f.fetcher_id = r.fetcher_id
+             WHERE {live}"
+        );
+        assert_eq!(read(&queue), self.model.queue_as_text(), "queue");
+        let log = "SELECT format('%s %d %s %s', attr_path, started, ifnull(finished, '-'), ifnull(exit_code, '-')) FROM log";
+        assert_eq!(read(log), self.model.log_as_text(), "log");
+        let attempts =
+            "SELECT format('%s %d %d %s %s %s %s', attr_path, started, handout_id, ifnull(fetcher, '-'),
+                            ifnull(previous_started, '-'), ifnull(previous_finished, '-'),
+                            ifnull(previous_exit_code, '-')) FROM orchestrator_attempt";
+        assert_eq!(read(attempts), self.model.attempts_as_text(), "attempts");
+        let bumps = "SELECT attr_path FROM orchestrator_bump WHERE handout_id IS NULL";
+        assert_eq!(read(bumps), self.model.bumps_as_text(), "bumps");
+        if self.model.marked() == 0 {
+            let groups = "SELECT format('%s %d %d %s %s %s', name, run_started, held % 2,
+                              iif(started_key = -9223372036854775807 - 1, '-', started_key),
+                              iif(jitter_key = -9223372036854775807 - 1, '-', jitter_key), attr_path)
+                          FROM orchestrator_group JOIN fetchers USING (fetcher_id)";
+            assert_eq!(read(groups), self.model.groups_as_text(), "groups");
+            let fetchers = "SELECT name FROM fetchers";
+            assert_eq!(read(fetchers), self.model.fetchers_as_text(), "fetchers");
+        }
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|value| value.parse().ok())
+}
+
+#[test]
+fn the_store_agrees_with_the_model() {
+    let seeds = match number("ORCHESTRATOR_TEST_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("ORCHESTRATOR_TEST_SEEDS").unwrap_or(20),
+    };
+    for seed in seeds {
+        let outcome = std::panic::catch_unwind(|| {
+            let mut world = World::new(seed);
+            for _ in 0..150 {
+                world.step();
+            }
+            world.compare_tables();
+        });
+        assert!(outcome.is_ok(), "differs for seed {seed}: repeat with ORCHESTRATOR_TEST_SEED={seed}");
+    }
+}
