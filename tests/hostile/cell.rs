@@ -89,7 +89,7 @@ pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
     };
     let unprintable = measured.unprintable.clone().unwrap_or_default();
     check_limits(&measured)
-        .map_err(|broken| format!("{broken}\n  {measured}\n{unprintable}{}", tail(&env)))?;
+        .map_err(|broken| format!("{broken}\n  {measured}\n{unprintable}{}{}", links(&env), tail(&env)))?;
     edge.finish(&env);
     Ok(measured)
 }
@@ -187,6 +187,13 @@ fn unprintable(env: &TestEnv) -> Option<String> {
         line.len() > LINE_MAX || std::str::from_utf8(line).map_or(true, |text| text.chars().any(is_escaped))
     };
     lines.into_iter().find(is_bad).map(|line| format!("{:.300?}", String::from_utf8_lossy(line)))
+}
+
+/// State of each link.
+fn links(env: &TestEnv) -> String {
+    let Some(tree) = env.snapshot() else { return "    no tree\n".to_owned() };
+    let links = tree.all().into_iter().filter(|node| node["link"].is_object());
+    links.map(|node| format!("    {}: {:.600}\n", node["path"], node["link"].to_string())).collect()
 }
 
 /// Last lines of the log, shortened and escaped.
