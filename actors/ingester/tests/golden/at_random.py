@@ -1,7 +1,7 @@
 """Makes a folder like this one with random messages in it, to compare ours with the original beyond what is kept here.
 
     v/bin/python actors/ingester/tests/golden/at_random.py FOLDER SEED      # v as in make.py
-    ORCHESTRATOR_GOLDEN=FOLDER cargo test -p orchestrator-ingester --test ingester originals
+    ORCHESTRATOR_GOLDEN=FOLDER cargo test -p orchestrator-ingester --lib originals
 """
 
 import asyncio
