@@ -247,6 +247,21 @@ impl Session {
         AmqpError::Lost(reason)
     }
 
+    /// Waits for `request`, but not longer than the connection lasts: a reply that was awaited when it ended may never come.
+    ///
+    /// # Errors
+    /// Those of `request`; [`AmqpError::Lost`].
+    pub async fn while_connected<T>(
+        &self,
+        request: impl Future<Output = Result<T, AmqpError>>,
+    ) -> Result<T, AmqpError> {
+        tokio::select! {
+            biased;
+            done = request => done,
+            error = self.lost() => Err(error),
+        }
+    }
+
     /// Closes the connection, at most for 2 s.
     pub async fn close(self) {
         // After the time-out, dropping the connection ends it.

@@ -132,8 +132,12 @@ impl NoticeConsumer {
     async fn run_session(&self, reconnect: &mut Reconnect) -> Result<(), AmqpError> {
         let bound = async {
             let session = self.broker.connect().await?;
-            let channel = session.channel().await?;
-            let consumer = bind(&channel).await?;
+            let bind = async {
+                let channel = session.channel().await?;
+                let consumer = bind(&channel).await?;
+                Ok((channel, consumer))
+            };
+            let (channel, consumer) = session.while_connected(bind).await?;
             Ok::<_, AmqpError>((session, channel, consumer))
         };
         let (session, _channel, consumer) = tokio::select! {

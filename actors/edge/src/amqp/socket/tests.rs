@@ -68,3 +68,58 @@ fn endless_heartbeats_during_the_handshake_fail_the_connection() {
     assert!(reason.contains("does not end the handshake"), "{reason}");
     assert!(after < CONNECT_TIMEOUT / 2, "{after:?}");
 }
+
+/// Completes a handshake up to `connection.open-ok`.
+fn hand_shake(stream: &mut TcpStream) -> io::Result<()> {
+    stream.write_all(&start())?;
+    read_method(stream)?;
+    stream.write_all(&tune())?;
+    // tune-ok and open.
+    read_method(stream)?;
+    read_method(stream)?;
+    stream.write_all(&method(10, 41, &[0]))
+}
+
+fn read_method(stream: &mut TcpStream) -> io::Result<()> {
+    let mut head = [0; 7];
+    stream.read_exact(&mut head)?;
+    let length = u32::from_be_bytes([head[3], head[4], head[5], head[6]]) as usize;
+    stream.read_exact(&mut vec![0; length + 1])
+}
+
+/// Reply code, text, class and method of `connection.close`.
+fn close() -> Vec<u8> {
+    method(10, 50, &[&541_u16.to_be_bytes()[..], b"\x0fthe peer is ill", &[0; 4]].concat())
+}
+
+/// lapin may wait for the reply without end: one connection in some hundreds.
+#[test]
+fn a_connection_that_ends_before_a_reply_fails_the_request_at_once() {
+    let endings: [fn(&mut TcpStream) -> io::Result<()>; 4] = [
+        |_| Ok(()),
+        read_method,
+        |stream| stream.write_all(&close()),
+        |stream| {
+            read_method(stream)?;
+            stream.write_all(&close())
+        },
+    ];
+    for (case, end) in (0..100).flat_map(|_| endings.into_iter().enumerate()) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let broker = thread::spawn(move || {
+            let (mut stream, _) = listener.accept()?;
+            stream.read_exact(&mut [0; 8])?;
+            hand_shake(&mut stream).and_then(|()| end(&mut stream))
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let began = Instant::now();
+        let opened = runtime.block_on(async {
+            let url = format!("amqp://guest:guest@127.0.0.1:{port}/%2f");
+            let session = Broker::new(&url, "test").expect("a url").connect().await?;
+            session.while_connected(session.channel()).await
+        });
+        assert!(opened.is_err() && began.elapsed() < CONNECT_TIMEOUT / 2, "case {case}: {opened:?}");
+        broker.join().expect("no panic").expect("a client that shakes hands");
+    }
+}

@@ -27,6 +27,16 @@ impl ClientConnection {
     /// `prefetch`. Publishing to an undeclared exchange would close the channel.
     pub(super) async fn open(broker: Broker, topology: Topology, prefetch: u16) -> Result<Self, AmqpError> {
         let session = broker.connect().await?;
+        let (channel, responses, reply_to) =
+            session.while_connected(Self::open_channel(&session, topology, prefetch)).await?;
+        Ok(Self { session, channel, responses, reply_to })
+    }
+
+    async fn open_channel(
+        session: &Session,
+        topology: Topology,
+        prefetch: u16,
+    ) -> Result<(Channel, Consumer, ShortString), AmqpError> {
         let channel = session.channel().await?;
         for exchange in Exchange::ALL {
             let options = topology.exchange();
@@ -45,7 +55,7 @@ impl ClientConnection {
         let responses = with_timeout("consume responses", consume).await?;
         with_timeout("select publisher confirms", channel.confirm_select(ConfirmSelectOptions::default()))
             .await?;
-        Ok(Self { session, channel, responses, reply_to })
+        Ok((channel, responses, reply_to))
     }
 }
 

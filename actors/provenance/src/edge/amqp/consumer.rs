@@ -135,7 +135,7 @@ async fn open(
     cx: &StartCx,
 ) -> Result<(Session, ConsumerContext), AmqpError> {
     let session = broker.connect().await?;
-    let dead_letters = DeadLetterChannel::open(&session).await?;
+    let dead_letters = session.while_connected(DeadLetterChannel::open(&session)).await?;
     let ConsumerOptions { topology, prefetch, sink, readiness, .. } = options.clone();
     let (metrics, vitals) = (metrics.clone(), cx.vitals.clone());
     let (channel_errors, fatal_error) = (Mutex::default(), watch::Sender::default());
