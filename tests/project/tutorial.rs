@@ -1,4 +1,4 @@
-//! Builds and runs the tutorial of CONTRIBUTING.md from its code blocks.
+//! Builds and runs the tutorial of TUTORIAL.md from its code blocks.
 
 use std::{
     fs,
