@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// A row of the catalog.
-pub(crate) type Row = Map<String, Value>;
+pub type Row = Map<String, Value>;
 
 /// A claimed row to be processed.
 #[derive(Debug, Clone, PartialEq)]

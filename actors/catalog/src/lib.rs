@@ -52,7 +52,9 @@ use orchestrator_supervise::{ChildSpec, Limits, Placement, Strategy, SupervisorS
 
 pub use check::check;
 pub use config::{BackoffConfig, CatalogConfig, ClaimConfig, Guard, PlainToken, RuleConfig};
+pub use edge::handlers::HandleRow;
 pub use error::CatalogError;
+pub use handler::{Outcome, Row, Task};
 pub use handler_config::{Actors, HandlerConfig, HandlerKind};
 pub use plan_config::{PlanConfig, PlanKind};
 pub use preview::{RulePreview, preview_rules};

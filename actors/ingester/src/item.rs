@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 /// Parts of a message. Two, as in most images, need no allocation, which avoids contention between
 /// threads in the allocator.
-pub(crate) type Parts = SmallVec<[Bytes; 2]>;
+pub type Parts = SmallVec<[Bytes; 2]>;
 
 /// One item of a stream: the parts of one message, unchanged. Cloning copies no frame.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,34 @@
 //! assigned to.
 //!
 //! Replaces dranspose's Python ingesters, with the same Redis keys, worker sockets, source
-//! protocols and dump files. [`Ingesters`] registers it with the binary. A protocol is a `source::Source` in the `source::Registry`.
-//! `CONTRACT.md` beside this crate lists its rules by number.
+//! protocols and dump files. [`Ingesters`] registers it with the binary. `CONTRACT.md` beside this
+//! crate lists its rules by number.
+//!
+//! A protocol outside this crate implements [`source::Source`] and is added to the
+//! [`source::Registry`] given to [`child_spec_with`]:
+//!
+//! ```
+//! use futures_util::{StreamExt, stream};
+//! use orchestrator_ingester::{
+//!     child_spec_with,
+//!     item::Item,
+//!     source::{Items, Registry, Source, SourceCx},
+//! };
+//!
+//! /// Sends one item, then waits.
+//! struct Toy;
+//!
+//! impl Source for Toy {
+//!     fn run(&mut self, cx: SourceCx) -> Items {
+//!         cx.link.up();
+//!         let item = Item { typ: "STINS".into(), frames: [b"{}".as_slice().into()].into_iter().collect(), number: None };
+//!         stream::iter([Ok(item)]).chain(stream::pending()).boxed_local()
+//!     }
+//! }
+//!
+//! let registry = Registry::standard().with("toy", |_| Ok(Box::new(Toy)));
+//! assert!(child_spec_with(&[], &registry).is_ok());
+//! ```
 //!
 //! Pure rules: `updates`, `parameters`, `mapping`, `assignment`, `alignment`, `header`,
 //! `roster`, `ingester_state`, `protocol`, `log_lines`, `zmtp`. Actors: `ingester`,
@@ -23,7 +49,7 @@ mod error;
 mod header;
 mod ingester;
 mod ingester_state;
-mod item;
+pub mod item;
 mod log_lines;
 mod mapping;
 mod measurements;
@@ -31,7 +57,7 @@ mod messages;
 mod parameters;
 mod protocol;
 mod roster;
-mod source;
+pub mod source;
 mod stream;
 mod stream_queue;
 mod streams;
@@ -101,10 +127,7 @@ pub(crate) fn child_spec(all: &[IngesterConfig]) -> Result<ChildSpec, IngesterEr
 ///
 /// # Errors
 /// A key of the configuration is invalid; the text says what to change.
-pub(crate) fn child_spec_with(
-    all: &[IngesterConfig],
-    registry: &Registry,
-) -> Result<ChildSpec, IngesterError> {
+pub fn child_spec_with(all: &[IngesterConfig], registry: &Registry) -> Result<ChildSpec, IngesterError> {
     let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF);
     for config in all {
         let branch = branch(config, registry).map_err(IngesterError::Config)?;

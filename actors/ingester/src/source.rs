@@ -11,7 +11,7 @@ use crate::{class_path::ClassPath, item::Item};
 
 /// Items of one run, in order. Dropping it closes the source's connection and drops all buffered
 /// items.
-pub(crate) type Items = LocalBoxStream<'static, Result<Item, SourceError>>;
+pub type Items = LocalBoxStream<'static, Result<Item, SourceError>>;
 
 /// Source of one stream.
 ///
@@ -95,8 +95,7 @@ pub struct SourceOptions {
 }
 
 /// Creates the source of one run.
-pub(crate) type MakeSource =
-    Arc<dyn Fn(&SourceOptions) -> Result<Box<dyn Source>, SourceError> + Send + Sync>;
+pub type MakeSource = Arc<dyn Fn(&SourceOptions) -> Result<Box<dyn Source>, SourceError> + Send + Sync>;
 
 /// Factory of one stream's sources.
 pub struct SourceFactory {

@@ -7,7 +7,8 @@ mod environment;
 mod planner;
 mod webhook;
 
-pub(crate) use actor::{Actor, HandleRow};
+pub(crate) use actor::Actor;
+pub use actor::HandleRow;
 pub(crate) use command::Command;
 pub(crate) use environment::{EnvValue, Environment};
 pub(crate) use planner::{PlanAnswers, Planner};

@@ -95,7 +95,7 @@ fn close() -> Vec<u8> {
 /// lapin may wait for the reply without end: one connection in some hundreds.
 #[test]
 fn a_connection_that_ends_before_a_reply_fails_the_request_at_once() {
-    let endings: [fn(&mut TcpStream) -> io::Result<()>; 4] = [
+    let cases: [fn(&mut TcpStream) -> io::Result<()>; 4] = [
         |_| Ok(()),
         read_method,
         |stream| stream.write_all(&close()),
@@ -104,7 +104,7 @@ fn a_connection_that_ends_before_a_reply_fails_the_request_at_once() {
             stream.write_all(&close())
         },
     ];
-    for (case, end) in (0..100).flat_map(|_| endings.into_iter().enumerate()) {
+    for (case, end) in (0..100).flat_map(|_| cases.into_iter().enumerate()) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let broker = thread::spawn(move || {
