@@ -139,6 +139,27 @@ fn a_refused_row_is_named_and_kept_as_a_dead_letter() {
     assert!(instance.terminate().success());
 }
 
+/// The connection ends within an answer, or there is none until the instance runs again.
+#[test]
+fn an_import_that_waits_continues_after_a_kill() {
+    let env = env();
+    let count = 20_000;
+    let rows = env.file((0..count).map(|number| json!({"add": "content", "id": sha1_of(0, number)})));
+    let instance = env.start();
+    let again = std::thread::scope(|scope| {
+        let import =
+            scope.spawn(|| env.base().cli(&["provenance", "import", &rows, "--wait-min-secs", "60"]));
+        eventually("some rows to be stored", || env.base().metric("provenance/writer", "written") > 400);
+        instance.kill_nine();
+        let again = env.start();
+        let (code, _, err) = import.join().expect("an import that ends");
+        assert_eq!(code, 0, "{err}");
+        again
+    });
+    assert_eq!(env.count("content"), u64::from(count));
+    assert!(again.terminate().success());
+}
+
 /// Confirmed rows survive every kill, and a resumed import skips no row.
 #[test]
 fn a_resumed_import_stores_every_row() {
