@@ -5,19 +5,11 @@ use std::{fs, path::PathBuf};
 use bytes::Bytes;
 
 use crate::{
+    edge::sources::ZmqProtocol,
     item::Item,
     protocol::{
-        Machine, Recognise,
-        albaem::Albaem,
+        Recognise,
         cbors::{Entry, Event, Reader},
-        contrast::Contrast,
-        eiger_legacy::EigerLegacy,
-        eiger_v2::EigerV2,
-        lecroy::Lecroy,
-        numbered::{EigerLegacyNumbers, Numbered, StinsNumbers},
-        pcap::Pcap,
-        stins::Stins,
-        xspress::Xspress,
     },
 };
 
@@ -56,19 +48,9 @@ pub(crate) fn events(case: &str) -> Vec<Event> {
 
 /// Recogniser of the protocol that a case's name begins with.
 pub(crate) fn recogniser(case: &str) -> Box<dyn Recognise> {
-    match case.split_once('-').expect("protocol-case").0 {
-        "stins" => Box::new(Machine::new(Stins::default())),
-        "eiger_legacy" => Box::new(Machine::new(EigerLegacy)),
-        "albaem" => Box::new(Machine::new(Albaem)),
-        "contrast" => Box::new(Machine::new(Contrast)),
-        "xspress" => Box::new(Xspress::default()),
-        "pcap" => Box::new(Pcap::default()),
-        "eiger_v2" => Box::new(EigerV2::default()),
-        "stins_parallel" => Box::new(Numbered::<StinsNumbers>::default()),
-        "eiger_legacy_parallel" => Box::new(Numbered::<EigerLegacyNumbers>::default()),
-        "lecroy" => Box::new(Lecroy::default()),
-        other => panic!("no recogniser for {other}"),
-    }
+    let (name, _) = case.split_once('-').expect("protocol-case");
+    let protocol = ZmqProtocol::named(name).unwrap_or_else(|| panic!("no recogniser for {name}"));
+    (protocol.recogniser)()
 }
 
 pub(crate) const ZMQ_CASES: &[&str] = &[
