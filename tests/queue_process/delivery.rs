@@ -87,19 +87,30 @@ fn r27_a_partly_read_reply_is_undone() {
     assert_eq!(site.worker().ready(), Reply::Job { attr_path: "alpha".into(), payload });
 }
 
-/// CONTRACT QR27: the reply is written, and the client closes without reading it.
+/// CONTRACT QR27: the reply is written, and the client closes without reading it, at once or after
+/// the delivery was recorded.
 #[test]
 fn r27_an_unread_reply_is_undone() {
-    let site = site();
-    site.write("f.1.txt", "alpha 0 1\n");
-    let _instance = site.start();
-    site.database().expect("SELECT count(*) FROM queue", &["1"]);
-    let mut client = site.worker();
-    client.send(b"READY\n").unwrap();
-    eventually("the reply to be written", || site.metric("queue/worker_socket", "answered") == 1);
-    drop(client);
-    site.database().expect("SELECT is_dequeued FROM queue", &["0"]);
-    site.database().expect("SELECT count(*) FROM log", &["0"]);
+    for redeliver in [false, true] {
+        let site = site().set(&format!("queue.redeliver_after_lease={redeliver}"));
+        site.write("f.1.txt", "alpha 0 1\n");
+        let _instance = site.start();
+        let database = site.database();
+        database.expect("SELECT count(*) FROM queue", &["1"]);
+        for answered in 1..=2 {
+            let mut client = site.worker();
+            client.send(b"READY\n").unwrap();
+            eventually("the reply to be written", || {
+                site.metric("queue/worker_socket", "answered") == answered
+            });
+            if answered == 2 {
+                database.expect("SELECT delivered > 0 FROM orchestrator_handout", &["1"]);
+            }
+            drop(client);
+            database.expect("SELECT is_dequeued FROM queue", &["0"]);
+            database.expect("SELECT count(*) FROM log", &["0"]);
+        }
+    }
 }
 
 /// CONTRACT QR28: a worker takes a job and dies. Like in the original, the job is not handed out

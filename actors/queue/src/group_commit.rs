@@ -80,11 +80,6 @@ impl GroupCommit {
         match request {
             // Stored with the next turn, without a commit of its own.
             StoreRequest::Delivered(handout) => self.delivered.push(handout),
-            // A delivery that is not stored yet can still be undone.
-            StoreRequest::Undo(handout) => {
-                self.delivered.retain(|delivered| *delivered != handout);
-                self.requests.push(request);
-            }
             other => self.requests.push(other),
         }
     }

@@ -185,10 +185,11 @@ pub(crate) trait Storage {
     /// path never handed out (CONTRACT QO06).
     fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) -> Result<Option<i64>, StorageError>;
 
-    /// Records that the reply with this job was written. Returns false if the hand-out is unknown.
+    /// Records that the reply with this job was written. Returns false if that is recorded already or
+    /// the hand-out is unknown.
     fn delivered(&mut self, handout: HandoutId) -> Result<bool, StorageError>;
 
-    /// Undoes a hand-out whose reply was not written. Returns false if the hand-out is unknown or
+    /// Undoes a hand-out whose reply was not read, even if its delivery is recorded. Returns false if the hand-out is unknown or
     /// the attribute path was finished or started again since.
     fn undo(&mut self, handout: HandoutId) -> Result<bool, StorageError>;
 

@@ -222,15 +222,20 @@ fn a_closed_connection_gets_no_job_but_its_done_counts() {
 }
 
 #[test]
-fn an_unread_reply_is_undone_while_its_delivery_notice_waits() {
+fn an_unread_reply_is_undone_before_and_after_its_delivery_is_stored() {
     let mut fixture = Fixture::with_rows(&["a"]);
-    let mut answer = fixture.ready();
-    fixture.turn().unwrap();
-    let handout = answer.try_recv().unwrap().expect("an answer").unwrap().handout;
-    fixture.group.add_request(StoreRequest::Delivered(handout));
-    fixture.group.add_request(StoreRequest::Undo(handout));
-    fixture.turn().unwrap();
-    assert_eq!(fixture.metrics.undone.get(), 1);
+    for undone in 1..=2 {
+        let mut answer = fixture.ready();
+        fixture.turn().unwrap();
+        let handout = answer.try_recv().unwrap().expect("an answer").unwrap().handout;
+        fixture.group.add_request(StoreRequest::Delivered(handout));
+        if undone == 2 {
+            fixture.turn().unwrap();
+        }
+        fixture.group.add_request(StoreRequest::Undo(handout));
+        fixture.turn().unwrap();
+        assert_eq!(fixture.metrics.undone.get(), undone);
+    }
     let mut again = fixture.ready();
     fixture.turn().unwrap();
     assert_eq!(again.try_recv().unwrap().expect("an answer").unwrap().attr_path, "a");

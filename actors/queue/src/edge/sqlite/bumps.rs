@@ -1,7 +1,6 @@
 //! Bumps: attribute paths that an operator put before all others, each for one hand-out.
 //!
-//! A bump is kept until the delivery of its hand-out is known, so that an undone hand-out does not
-//! use it up.
+//! A bump is kept as long as the record of its hand-out, so that an undone hand-out does not use it up.
 
 use crate::storage::HandoutId;
 use rusqlite::{Connection, params};
@@ -15,7 +14,7 @@ pub(super) const BUMPS_MAX: usize = 32;
 pub(super) struct Bumps {
     /// Paths by their numbers, which give the order.
     waiting: BTreeMap<i64, String>,
-    /// Bumps used by hand-outs whose delivery is not known.
+    /// Bumps used by hand-outs that have a record.
     used: BTreeMap<HandoutId, (i64, String)>,
 }
 
@@ -78,12 +77,15 @@ impl Bumps {
         self.save(conn, attr_path, Some(handout))
     }
 
-    /// Removes the bump that a delivered hand-out used.
-    pub(super) fn delivered(&mut self, conn: &Connection, handout: HandoutId) -> rusqlite::Result<()> {
-        match self.used.remove(&handout) {
-            Some((_, attr_path)) => self.remove(conn, &attr_path),
-            None => Ok(()),
+    /// Removes the bump that the last hand-out of a path used. One that waits stays.
+    pub(super) fn forget(&mut self, conn: &Connection, attr_path: &str) -> rusqlite::Result<()> {
+        let before = self.used.len();
+        self.used.retain(|_, (_, used)| used != attr_path);
+        if self.used.len() < before {
+            conn.prepare_cached("DELETE FROM orchestrator_bump WHERE attr_path = ?1")?
+                .execute([attr_path])?;
         }
+        Ok(())
     }
 
     /// Restores the bump that an undone hand-out used.

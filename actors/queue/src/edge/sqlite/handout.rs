@@ -1,4 +1,8 @@
-//! Records of hand-outs, kept until the delivery of the reply is known.
+//! Records of hand-outs, kept until the job is done, so that a hand-out whose reply nobody read can be
+//! undone at any time.
+//!
+//! `delivered` of a record is 0 until the delivery is recorded. Then it is 1 if the job is handed out
+//! again after its hold, and 2 otherwise.
 
 use super::attempts::Recipient;
 use super::attr;
@@ -29,8 +33,9 @@ pub(super) fn dispatch(
     let dispatch = after.dispatch(key.fetcher_id, now);
     attr::save(conn, view, attr_path, &state, &after)?;
     record(conn, handout, attr_path, &dispatch)?;
-    view.bumps.use_up(conn, attr_path, handout)?;
-    let View { runs, attempts, limited, .. } = view;
+    let View { bumps, runs, attempts, limited, .. } = view;
+    bumps.forget(conn, attr_path)?;
+    bumps.use_up(conn, attr_path, handout)?;
     let fetcher = runs.name(key.fetcher_id);
     limited.begin(conn, attr_path, fetcher, now, options.hold_secs)?;
     attempts.add(conn, to, attr_path, fetcher, dispatch.previous)?;
@@ -57,7 +62,7 @@ fn restore_expired(
         .query_row(params![attr_path, started], |row| row.get(0))
         .optional()?;
     let Some(kept) = kept else { return Ok(()) };
-    if let Some((_, expired)) = find(conn, HandoutId(kept), true)? {
+    if let Some((_, expired)) = find(conn, HandoutId(kept))? {
         state.restore_rows(&expired);
     }
     Ok(())
@@ -92,54 +97,45 @@ fn record(
     Ok(())
 }
 
-/// Records a delivery. With `keep` the record stays until the job is done, for [`release_expired`].
-pub(super) fn delivered(
-    conn: &Connection,
-    view: &mut View,
-    handout: HandoutId,
-    keep: bool,
-) -> rusqlite::Result<bool> {
-    view.bumps.delivered(conn, handout)?;
-    if !keep {
-        return forget(conn, handout);
-    }
+/// Records a delivery. With `redeliver` the job is handed out again by [`release_expired`].
+pub(super) fn delivered(conn: &Connection, handout: HandoutId, redeliver: bool) -> rusqlite::Result<bool> {
     // A job that was done before its delivery was recorded has no record any more.
     let changed = conn
         .prepare_cached(
-            "UPDATE orchestrator_handout SET delivered = 1 WHERE handout_id = ?1 AND delivered = 0",
+            "UPDATE orchestrator_handout SET delivered = ?2 WHERE handout_id = ?1 AND delivered = 0",
         )?
-        .execute([handout.0])?;
+        .execute([handout.0, if redeliver { 1 } else { 2 }])?;
     Ok(changed > 0)
 }
 
-pub(super) fn forget(conn: &Connection, handout: HandoutId) -> rusqlite::Result<bool> {
-    let removed = conn
-        .prepare_cached("DELETE FROM orchestrator_handout WHERE handout_id = ?1")?
-        .execute([handout.0])?;
-    Ok(removed > 0)
+fn forget(conn: &Connection, handout: HandoutId) -> rusqlite::Result<()> {
+    conn.prepare_cached("DELETE FROM orchestrator_handout WHERE handout_id = ?1")?.execute([handout.0])?;
+    Ok(())
 }
 
-pub(super) fn forget_attr(conn: &Connection, attr_path: &str) -> rusqlite::Result<()> {
+/// Deletes the record of a path that is not in flight any more, and the bump that its hand-out used.
+pub(super) fn forget_attr(conn: &Connection, view: &mut View, attr_path: &str) -> rusqlite::Result<()> {
     conn.prepare_cached("DELETE FROM orchestrator_handout WHERE attr_path = ?1")?.execute([attr_path])?;
+    view.bumps.forget(conn, attr_path)
+}
+
+/// Deletes records of former incarnations that are of no use, because their connections are closed:
+/// of all delivered hand-outs, or with `redeliver` of those that are not handed out again.
+pub(super) fn forget_delivered(conn: &Connection, redeliver: bool) -> rusqlite::Result<()> {
+    let from = if redeliver { 2 } else { 1 };
+    conn.execute("DELETE FROM orchestrator_handout WHERE delivered >= ?1", [from])?;
     Ok(())
 }
 
-/// Deletes records kept by an earlier start with `redeliver_after_lease`, which are of no use
-/// without that setting.
-pub(super) fn forget_delivered(conn: &Connection) -> rusqlite::Result<()> {
-    conn.execute("DELETE FROM orchestrator_handout WHERE delivered = 1", [])?;
-    Ok(())
-}
-
-/// Undoes a hand-out if its delivery was not recorded and its path was not finished or started
-/// since: the job is ready again, and the log row gets its earlier values.
+/// Undoes a hand-out if its path was not finished or started since: the job is ready again, and the
+/// log row gets its earlier values.
 pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> rusqlite::Result<bool> {
-    let Some((attr_path, dispatch)) = find(conn, handout, false)? else { return Ok(false) };
+    let Some((attr_path, dispatch)) = find(conn, handout)? else { return Ok(false) };
     forget(conn, handout)?;
     let before = attr::load(conn, view, &attr_path)?;
     let mut after = before.clone();
     if !after.undo(&dispatch) {
-        view.bumps.delivered(conn, handout)?;
+        view.bumps.forget(conn, &attr_path)?;
         return Ok(false);
     }
     view.bumps.undone(conn, handout)?;
@@ -181,8 +177,8 @@ pub(super) fn release_expired(
             return Ok(());
         };
         let handout = HandoutId(handout);
-        let Some((attr_path, dispatch)) = find(conn, handout, true)? else { return Ok(()) };
-        forget(conn, handout)?;
+        let Some((attr_path, dispatch)) = find(conn, handout)? else { return Ok(()) };
+        forget_attr(conn, view, &attr_path)?;
         let before = attr::load(conn, view, &attr_path)?;
         if !before.log.is_some_and(|log| log.started == dispatch.started && log.finished.is_none()) {
             continue;
@@ -194,17 +190,13 @@ pub(super) fn release_expired(
     Ok(())
 }
 
-/// Reads the record of a hand-out whose delivery was or was not recorded.
-fn find(
-    conn: &Connection,
-    handout: HandoutId,
-    delivered: bool,
-) -> rusqlite::Result<Option<(String, Dispatch)>> {
+/// Reads the record of a hand-out.
+fn find(conn: &Connection, handout: HandoutId) -> rusqlite::Result<Option<(String, Dispatch)>> {
     conn.prepare_cached(
         "SELECT attr_path, fetcher_id, started, runs, had_log, previous_started, previous_finished, previous_exit_code
-         FROM orchestrator_handout WHERE handout_id = ?1 AND delivered = ?2",
+         FROM orchestrator_handout WHERE handout_id = ?1",
     )?
-    .query_row(params![handout.0, delivered], read)
+    .query_row([handout.0], read)
     .optional()
 }
 

@@ -281,21 +281,19 @@ impl Storage for SqliteStore {
     }
 
     fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) -> Result<Option<i64>, StorageError> {
-        self.run("recording the end of a job", |conn, view, options| {
+        self.run("recording the end of a job", |conn, view, _| {
             let before = attr::load(conn, view, attr_path)?;
             let mut after = before.clone();
             let Some(started) = after.finish(exit_code, now) else { return Ok(None) };
             attr::save(conn, view, attr_path, &before, &after)?;
-            if options.redeliver_after_lease {
-                handout::forget_attr(conn, attr_path)?;
-            }
+            handout::forget_attr(conn, view, attr_path)?;
             Ok(Some(now.saturating_sub(started)))
         })
     }
 
     fn delivered(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
-        self.run("recording a delivery", |conn, view, options| {
-            handout::delivered(conn, view, handout, options.redeliver_after_lease)
+        self.run("recording a delivery", |conn, _, options| {
+            handout::delivered(conn, handout, options.redeliver_after_lease)
         })
     }
 
@@ -305,9 +303,7 @@ impl Storage for SqliteStore {
 
     fn undo_undelivered(&mut self) -> Result<usize, StorageError> {
         self.run("undoing hand-outs", |conn, view, options| {
-            if !options.redeliver_after_lease {
-                handout::forget_delivered(conn)?;
-            }
+            handout::forget_delivered(conn, options.redeliver_after_lease)?;
             bumps::forget_used(conn)?;
             view.bumps = Bumps::load(conn)?;
             handout::undo_undelivered(conn, view)
@@ -320,7 +316,7 @@ impl Storage for SqliteStore {
             let mut after = before.clone();
             let (rows, was_in_flight) = after.requeue(now);
             attr::save(conn, view, attr_path, &before, &after)?;
-            handout::forget_attr(conn, attr_path)?;
+            handout::forget_attr(conn, view, attr_path)?;
             Ok(Requeued { rows, was_in_flight })
         })
     }

@@ -195,7 +195,7 @@ impl Model {
         let (rows, is_bumped) = self.order_by_bumps(eligible);
         match self.serve(rows, is_bumped, now, got) {
             Ok(Some(handout)) => {
-                self.handouts.retain(|old| old.attr != handout.attr);
+                self.forget_handout(&handout.attr);
                 let fetcher = self.fetchers[handout.fetcher].clone();
                 self.begin_attempt(&Handout { id, ..handout.clone() }, now, fetcher);
                 self.use_bump(&handout.attr, id);
@@ -258,6 +258,7 @@ impl Model {
         let (gone, kept): (Vec<_>, Vec<_>) = self.handouts.clone().into_iter().partition(expired);
         self.handouts = kept;
         for handout in gone {
+            self.forget_bump(&handout.attr);
             if self.is_current(&handout) {
                 self.restore_rows(&handout);
             }
@@ -280,33 +281,27 @@ impl Model {
         let (started, _, _) = self.log_of(attr)?;
         self.end_limited(attr);
         self.set_log(attr, Some((started, Some(now), Some(code))));
-        if self.redeliver {
-            self.handouts.retain(|handout| handout.attr != attr);
-        }
+        self.forget_handout(attr);
         Some(now - started)
     }
 
     pub(crate) fn delivered(&mut self, id: i64) -> bool {
-        let redeliver = self.redeliver;
-        self.forget_bump(id);
-        let Some(at) = self.handouts.iter().position(|handout| handout.id == id && !handout.delivered) else {
-            return false;
-        };
-        if redeliver {
-            self.handouts[at].delivered = true;
-        } else {
-            self.handouts.remove(at);
-        }
-        true
+        let found = self.handouts.iter_mut().find(|handout| handout.id == id && !handout.delivered);
+        found.map(|handout| handout.delivered = true).is_some()
+    }
+
+    fn forget_handout(&mut self, attr: &str) {
+        self.handouts.retain(|handout| handout.attr != attr);
+        self.forget_bump(attr);
     }
 
     pub(crate) fn undo(&mut self, id: i64) -> bool {
-        let Some(at) = self.handouts.iter().position(|handout| handout.id == id && !handout.delivered) else {
+        let Some(at) = self.handouts.iter().position(|handout| handout.id == id) else {
             return false;
         };
         let handout = self.handouts.remove(at);
         if !self.is_current(&handout) {
-            self.forget_bump(id);
+            self.forget_bump(&handout.attr);
             return false;
         }
         self.restore_bump(id);
@@ -319,6 +314,10 @@ impl Model {
     }
 
     pub(crate) fn undo_undelivered(&mut self) -> usize {
+        let redeliver = self.redeliver;
+        self.handouts.retain(|handout| !handout.delivered || redeliver);
+        let kept = |id| self.handouts.iter().any(|handout| handout.id == id && !handout.delivered);
+        self.bumps.keep_used(kept);
         let ids: Vec<i64> = self.handouts.iter().filter(|handout| !handout.delivered).map(|h| h.id).collect();
         ids.into_iter().filter(|id| self.undo(*id)).count()
     }
@@ -363,7 +362,7 @@ impl Model {
             row.dequeued = false;
             rows += 1;
         }
-        self.handouts.retain(|handout| handout.attr != attr);
+        self.forget_handout(attr);
         match self.log_of(attr) {
             Some((started, None, code)) => {
                 self.end_limited(attr);

@@ -9,9 +9,16 @@ const MAX: usize = 32;
 pub(super) struct Bumps {
     /// Paths in order.
     waiting: Vec<(usize, String)>,
-    /// Bumps of hand-outs whose delivery is not known, by hand-out.
+    /// Bumps used by hand-outs, by hand-out.
     used: Vec<(i64, usize, String)>,
     added: usize,
+}
+
+impl Bumps {
+    /// Forgets the bumps that other hand-outs used.
+    pub(super) fn keep_used(&mut self, is_kept: impl Fn(i64) -> bool) {
+        self.used.retain(|(handout, _, _)| is_kept(*handout));
+    }
 }
 
 impl Model {
@@ -58,8 +65,8 @@ impl Model {
         }
     }
 
-    pub(super) fn forget_bump(&mut self, handout: i64) {
-        self.bumps.used.retain(|used| used.0 != handout);
+    pub(super) fn forget_bump(&mut self, attr: &str) {
+        self.bumps.used.retain(|(_, _, used)| used != attr);
     }
 
     pub(super) fn restore_bump(&mut self, handout: i64) {
