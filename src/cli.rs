@@ -27,7 +27,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(crate) use self::target::Target;
-use self::{client::Client, exit_code::ExitCode, tail::TailArguments, top::TopArguments};
+use self::{
+    client::{CRASHES_TIMEOUT, Client},
+    exit_code::ExitCode,
+    tail::TailArguments,
+    top::TopArguments,
+};
 use crate::{
     config::{Config, Sources},
     subsystems::SubsystemCommand,
@@ -196,7 +201,8 @@ async fn request(command: &ClientCommand, client: &Client) -> Result<String, Com
             show(client, &why_url(path.as_deref()), "causes", *format, why::render).await
         }
         ClientCommand::Crashes { path, format } => {
-            show(client, &crashes_url(path.as_deref()), "crash reports", *format, crashes::render).await
+            let answer = client.get_within(&crashes_url(path.as_deref()), CRASHES_TIMEOUT).await?;
+            present(client, answer, "crash reports", *format, crashes::render)
         }
         ClientCommand::Open { format } => open::run(*format, client).await,
         ClientCommand::Graph { path } => {

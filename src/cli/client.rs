@@ -19,6 +19,8 @@ use crate::cli::target::Address;
 
 /// Time-out of GET requests.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time-out of crash reports. The first look reads the debug information of the binary, which takes seconds on a busy machine.
+pub(crate) const CRASHES_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time-out of commands, longer than the endpoint's own time-out, so that its error message arrives.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(12);
 /// Largest response, in bytes; a tree of ten thousand children is smaller.
@@ -45,7 +47,12 @@ impl Client {
 
     /// Sends a GET request.
     pub(crate) async fn get(&self, route: &str) -> Result<Value, CommandError> {
-        self.exchange(Method::GET, route, String::new(), READ_TIMEOUT).await
+        self.get_within(route, READ_TIMEOUT).await
+    }
+
+    /// Sends a GET request whose response may take as long as `timeout`.
+    pub(crate) async fn get_within(&self, route: &str, timeout: Duration) -> Result<Value, CommandError> {
+        self.exchange(Method::GET, route, String::new(), timeout).await
     }
 
     /// Sends a GET request and reads the response as `T`; `name` names it in an error.

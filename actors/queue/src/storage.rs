@@ -189,8 +189,8 @@ pub(crate) trait Storage {
     /// the hand-out is unknown.
     fn delivered(&mut self, handout: HandoutId) -> Result<bool, StorageError>;
 
-    /// Undoes a hand-out whose reply was not read, even if its delivery is recorded. Returns false if the hand-out is unknown or
-    /// the attribute path was finished or started again since.
+    /// Undoes a hand-out whose reply was not read, even if its delivery is recorded. Returns false if
+    /// the hand-out is unknown or the attribute path was finished or started again since.
     fn undo(&mut self, handout: HandoutId) -> Result<bool, StorageError>;
 
     /// Undoes all hand-outs without a recorded delivery, at a start after a crash. Returns their

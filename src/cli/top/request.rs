@@ -9,7 +9,7 @@ use orchestrator_subsystem::{
 };
 
 use crate::cli::{
-    client::Client,
+    client::{CRASHES_TIMEOUT, Client},
     top::{
         crash::{Crash, NewestCrash},
         details::{Details, History, METRICS, Subject},
@@ -34,7 +34,8 @@ async fn fetch_crash(client: &Client, subject: &Subject) -> Result<Option<Newest
     let Some(exit_ms) = subject.exit_ms.filter(|_| subject.known_crash.is_none()) else {
         return Ok(subject.known_crash.clone());
     };
-    let crashes: Crashes = client.fetch(&newest_crash_url(&subject.path), "crash reports").await?;
+    let crashes = client.get_within(&newest_crash_url(&subject.path), CRASHES_TIMEOUT).await?;
+    let crashes: Crashes = client.read(crashes, "crash reports")?;
     Ok(Some(NewestCrash { exit_ms, crash: Crash::newest(crashes) }))
 }
 
