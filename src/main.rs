@@ -34,6 +34,9 @@ use crate::{
     topology::ROOT,
 };
 
+/// Hidden command that an instance calls to resolve the stacks of crash reports.
+pub(crate) const SYMBOLS: &str = "symbols";
+
 /// Run a queue, a provenance storage, an ingester, a producer and a catalog agent in one supervised process.
 ///
 /// Without a command, run the configured subsystems. `orchestrator tree` shows the children (supervised parts) of the running
@@ -107,6 +110,9 @@ enum Command {
     ///
     /// Example: orchestrator demo --for 20s
     Demo(demo::DemoArguments),
+    /// Resolve addresses of a stack for an instance of this binary
+    #[command(name = SYMBOLS, hide = true)]
+    Symbols,
     #[command(flatten)]
     Client(ClientCommand),
 }
@@ -154,6 +160,7 @@ fn main() -> std::process::ExitCode {
         }
         Some(Command::Config(ConfigCommand::Init(arguments))) => init(&arguments),
         Some(Command::Config(ConfigCommand::Schema)) => print(Ok(Config::schema())),
+        Some(Command::Symbols) => symbols(),
         Some(Command::Demo(arguments)) => exit_code(demo::run(&arguments)),
         Some(Command::As { admin, sets, original }) => {
             exit_code(run_drop_in(admin.as_deref(), &sets, &original))
@@ -243,6 +250,12 @@ fn completions(shell: clap_complete::Shell) -> ExitCode {
     // A reader that has closed the pipe needs no more output.
     let _ = std::io::stdout().lock().write_all(&script);
     ExitCode::Ok
+}
+
+/// Answers the instance that started this process, which keeps the memory of debug information out of the instance.
+fn symbols() -> ExitCode {
+    let resolved = orchestrator_supervise::resolve_symbols(std::io::stdin().lock(), std::io::stdout().lock());
+    resolved.map_or_else(|error| report_error(&error.into()), |()| ExitCode::Ok)
 }
 
 fn exit_code(result: Result<ExitCode>) -> ExitCode {

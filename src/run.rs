@@ -49,6 +49,8 @@ pub(crate) fn run(
         if config.program.admin.as_ref().is_some_and(|admin| admin.chaos) {
             root.tree().allow_chaos();
         }
+        // The kernel keeps this link to the binary even if the file was replaced.
+        root.tree().crash_log().resolve_by("/proc/self/exe".into(), &[crate::SYMBOLS]);
         tracing::info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), "started");
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         if !greeting.is_empty() {

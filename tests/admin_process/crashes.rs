@@ -1,13 +1,17 @@
 //! `orchestrator crashes`: a child that fails again and again leaves its reports.
 
-use orchestrator_harness::{TestEnv, eventually};
+use orchestrator_harness::{Instance, TestEnv, eventually};
 use serde_json::Value;
 
 #[test]
 fn a_crash_loop_is_shown_with_position_events_and_metrics() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.chaos=true");
-    let _instance = env.start();
+    let mut command = env.command();
+    command.env("RUST_BACKTRACE", "1");
+    let instance = Instance::spawn(command);
+    instance.await_service(&env);
     assert_eq!(env.cli(&["crashes"]), (0, "no child has crashed\n".to_owned(), String::new()));
+    let before = instance.memory("VmRSS");
     for round in 1..=3 {
         env.inject_panic("queue/fetcher_watcher");
         let restarts = || env.node("queue/fetcher_watcher")["restarts"].as_u64();
@@ -36,6 +40,9 @@ fn a_crash_loop_is_shown_with_position_events_and_metrics() {
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     assert_eq!(out.matches("queue/fetcher_watcher, incarnation ").count(), 3, "{out}");
     assert!(out.contains("  panicked: injected panic\n") && out.contains("  backtrace:\n    0: "), "{out}");
+    // The debug information of the binary, over 100 MB, is read in another process.
+    let grown = instance.memory("VmRSS").saturating_sub(before) >> 20;
+    assert!(grown < 16, "panics and their reports took {grown} MiB");
     let (code, ..) = env.cli(&["crashes", "queue/missing"]);
     assert_eq!(code, 4, "there is no such child");
     // `why` names the loop and the command that shows it.

@@ -2,6 +2,7 @@
 
 use std::{
     cell::Cell,
+    io::Write,
     panic::{self, PanicHookInfo},
     sync::{Arc, Once},
     time::Instant,
@@ -144,21 +145,28 @@ impl Drop for WaitGuard {
     }
 }
 
-/// Makes panics of children record their position, once for the process. The former panic hook is called, too.
+/// Makes panics of children record their position, once for the process. Other panics go to the former panic hook.
 pub(crate) fn install_hook() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let former = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            record(info);
-            former(info);
+            // A thread that ends has no current child any more.
+            match CURRENT.try_with(|_| ()).ok().and_then(|()| current()) {
+                Some(activity) => record(&activity, info),
+                None => former(info),
+            }
         }));
     });
 }
 
-fn record(info: &PanicHookInfo<'_>) {
-    // A thread that ends has no current child any more.
-    let Ok(Some(activity)) = CURRENT.try_with(|_| ()).map(|()| current()) else { return };
+/// Keeps a panic and prints it as the standard hook does, but never with a stack: with `RUST_BACKTRACE=1`, that hook
+/// reads the debug information of the whole binary into memory.
+fn record(activity: &Activity, info: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("<unnamed>");
+    // Standard error may be closed.
+    let _ = writeln!(std::io::stderr(), "thread '{name}' {info}");
     let mut panics = activity.panics.lock();
     if panics.len() == PANICS_MAX {
         panics.remove(0);

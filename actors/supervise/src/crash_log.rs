@@ -1,13 +1,15 @@
 //! Log of crashes: the last reports of each child, in limited memory.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
 use parking_lot::Mutex;
 
 use crate::{
     branch::is_in_branch,
     crash_report::{CrashReport, Samples},
-    frames::{Frames, Resolver},
+    frames::Frames,
+    symbols::Resolver,
+    text::sanitize,
 };
 
 /// Most reports of one child.
@@ -89,6 +91,12 @@ impl CrashLog {
         log.shrink();
     }
 
+    /// Has `program`, called with `arguments`, resolve the addresses of stacks: a program of the same binary that calls
+    /// [`resolve_symbols`](crate::resolve_symbols). Without it, this process resolves them and keeps the memory.
+    pub fn resolve_by(&self, program: PathBuf, arguments: &'static [&'static str]) {
+        self.resolver.lock().set_process(program, arguments);
+    }
+
     /// Returns up to `limit` reports of the child at `path` and its descendants, newest first, in at most 4 MiB of JSON, and the
     /// number of older ones. It reads debug information, so it must not be called on an arbiter.
     pub fn reports(&self, path: &str, limit: usize) -> (Vec<CrashReport>, usize) {
@@ -98,8 +106,12 @@ impl CrashLog {
             (of_branch.clone().count(), of_branch.take(limit).cloned().collect())
         };
         let (mut resolver, mut room) = (self.resolver.lock(), LOG_BYTES_MAX);
+        let learnt = resolver.learn(found.iter().map(|crash| &crash.frames));
         let complete = |Crash { mut report, frames, .. }: Crash| {
-            report.add_backtrace(resolver.lines(&frames));
+            report.add_backtrace(match &learnt {
+                Err(error) if frames.bytes() > 0 => vec![sanitize(format!("(no symbols: {error})"))],
+                _ => resolver.lines(&frames),
+            });
             report
         };
         let fits = |report: &CrashReport| {
@@ -109,7 +121,6 @@ impl CrashLog {
             fits
         };
         let reports: Vec<_> = found.into_iter().map(complete).take_while(fits).collect();
-        resolver.free_debug_information();
         let older = all - reports.len();
         (reports, older)
     }

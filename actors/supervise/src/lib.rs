@@ -46,6 +46,7 @@ mod spec;
 mod start_cx;
 mod state;
 mod strategy;
+mod symbols;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;
@@ -89,6 +90,7 @@ pub use spec::{ChildSpec, Factory, OnRestart, Placement, Shutdown, Start, Superv
 pub use start_cx::StartCx;
 pub use state::State;
 pub use strategy::{Restart, Strategy};
+pub use symbols::resolve_symbols;
 pub use text::{TEXT_MAX, escape_json, is_escaped, sanitize, sanitize_to};
 pub use timing::Timing;
 pub use tokio_util::sync::CancellationToken as StopToken;
