@@ -1,4 +1,4 @@
-//! The configuration. A subsystem runs if its section is present.
+//! The configuration. A subsystem runs if its section is present; the queue runs if there is none. The admin endpoint always runs.
 //!
 //! The layers are the defaults, the `--config` files in order, the environment and `--set`. A later layer wins key by key. Each source is
 //! checked against one schema, generated from the section types. Values are not converted, and all errors are reported at once.
@@ -28,7 +28,7 @@ mod validate;
 mod value_path;
 
 use anyhow::Result;
-use orchestrator_admin::AdminConfig;
+use orchestrator_admin::Binding;
 use orchestrator_subsystem::{Section, redaction::redact};
 
 use self::{
@@ -50,6 +50,8 @@ pub(crate) struct Config {
     pub(crate) program: ProgramConfig,
     /// Sections of the configured subsystems, in the order of [`SUBSYSTEMS`].
     pub(crate) sections: Vec<Section>,
+    /// Effect of an address of the admin endpoint that is in use.
+    pub(crate) admin_binding: Binding,
 }
 
 impl Config {
@@ -79,7 +81,7 @@ impl Config {
                 sections.extend(subsystem.section(value)?);
             }
         }
-        Ok(Self { program: serde_json::from_value(whole)?, sections })
+        Ok(Self { program: serde_json::from_value(whole)?, sections, ..Self::default() })
     }
 
     /// Returns the configuration as JSON, with secrets. A section that JSON cannot represent is null.
@@ -114,6 +116,9 @@ impl Config {
             Err(error) => diagnostics.push(layers::locate(&error.to_string(), &merged)),
         }
         config.add_default_sections();
+        if !layers::is_set(&merged, "admin", "listen") {
+            config.admin_binding = Binding::DefaultPort;
+        }
         let semantic = config.check_semantics();
         let semantic = semantic.iter().map(|text| layers::locate(text, &merged));
         // A key with an invalid value has its default here and is reported already.
@@ -130,10 +135,9 @@ impl Config {
         Ok((config, merged))
     }
 
-    /// Adds the default sections if no layer has a section of a subsystem or of the admin endpoint.
+    /// Adds the default sections if no layer has a section of a subsystem.
     fn add_default_sections(&mut self) {
-        if self.sections.is_empty() && self.program.admin.is_none() {
-            self.program.admin = Some(AdminConfig::default());
+        if self.sections.is_empty() {
             let default = SUBSYSTEMS.iter().filter(|subsystem| subsystem.runs_by_default());
             self.sections.extend(default.filter_map(|subsystem| subsystem.default_section().ok()));
         }
@@ -163,7 +167,7 @@ impl Config {
         if let Err(error) = crate::telemetry::check_filter(&self.program.telemetry.filter) {
             wrong.push(format!("{error}; write it like info,orchestrator_queue=debug"));
         }
-        if let Some(Err(error)) = self.program.admin.as_ref().map(AdminConfig::check) {
+        if let Err(error) = self.program.admin.check() {
             wrong.push(error.to_string());
         }
         wrong.extend(self.sections.iter().flat_map(|section| section.check()));

@@ -1,12 +1,13 @@
 //! `orchestrator demo`: an instance in a temporary directory, under load and under faults, watched from outside.
 //!
-//! The instance is a process of its own, started from this binary. Everything else here is a client: fetchers write
-//! files, workers speak the protocol of the worker socket, imports and injected panics use the command line and the
-//! admin endpoint. At the end every job and row is accounted for.
+//! The instance is a process of its own, started from this binary, with those of queue and provenance that the build has. Everything
+//! else here is a client: fetchers write files, workers speak the protocol of the worker socket, imports and injected panics use the
+//! command line and the admin endpoint. At the end every job and row is accounted for.
 
 mod faults;
 mod instance;
 mod jobs;
+mod parts;
 mod rows;
 
 use std::{
@@ -21,7 +22,7 @@ use clap::Args;
 use jiff::SignedDuration;
 use serde::Serialize;
 
-use self::{faults::Faults, instance::Instance, jobs::Jobs, rows::Rows};
+use self::{faults::Faults, instance::Instance, jobs::Jobs, parts::Parts, rows::Rows};
 use crate::cli::exit_code::ExitCode;
 
 /// Longest wait, after the load has ended, for jobs and rows that are still under way.
@@ -44,7 +45,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(parsed).map_err(|_| "the time must not be negative".to_owned())
 }
 
-/// Result of a demo.
+/// Result of a demo. The figures of a subsystem that the build lacks are 0.
 #[derive(Debug, Serialize)]
 struct Report {
     seconds: f64,
@@ -69,7 +70,8 @@ struct Report {
 pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
     let folder =
         tempfile::Builder::new().prefix("orchestrator-demo-").tempdir().context("cannot make a directory")?;
-    let instance = Instance::start(folder.path())?;
+    let parts = Parts::BUILT;
+    let instance = Instance::start(folder.path(), parts)?;
     let say = |line: &str| {
         if !arguments.json {
             let _ = writeln!(std::io::stdout().lock(), "{line}");
@@ -78,17 +80,20 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
     say(&format!("console  {}", instance.console()));
     say(&format!("files    {}", folder.path().display()));
     say(&format!("tree     orchestrator tree --socket {}", instance.socket().display()));
-    say("Injects a panic every 6 s and takes the input directory away every 15 s. Ctrl-C ends it.");
+    let outages = if parts.queue { " and takes the input directory away every 15 s" } else { "" };
+    say(&format!("Injects a panic every 6 s{outages}. Ctrl-C ends it."));
 
     let began = Instant::now();
     let stop = AtomicBool::new(false);
-    let (jobs, rows, faults) = (Jobs::new(folder.path()), Rows::new(folder.path()), Faults::default());
+    let jobs = parts.queue.then(|| Jobs::new(folder.path()));
+    let rows = parts.provenance.then(|| Rows::new(folder.path()));
+    let faults = Faults::default();
     thread::scope(|scope| {
-        for _ in 0..jobs::WORKERS {
-            scope.spawn(|| jobs.work());
-        }
-        let fetcher = scope.spawn(|| jobs.list(&stop));
-        scope.spawn(|| rows.import(&instance, &stop));
+        let fetcher = jobs.as_ref().map(|jobs| {
+            (0..jobs::WORKERS).for_each(|_| drop(scope.spawn(|| jobs.work())));
+            scope.spawn(|| jobs.list(&stop))
+        });
+        rows.as_ref().map(|rows| scope.spawn(|| rows.import(&instance, &stop)));
         scope.spawn(|| faults.inject(&instance, folder.path(), &stop));
         scope.spawn(|| {
             let mut next = began + PROGRESS;
@@ -96,31 +101,21 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
                 thread::sleep(Duration::from_millis(100));
                 if Instant::now() >= next {
                     next += PROGRESS;
-                    say(&format!("{}, {}, {}", jobs.progress(), rows.progress(), faults.progress()));
+                    let parts = [jobs.as_ref().map(Jobs::progress), rows.as_ref().map(Rows::progress)];
+                    let parts = parts.into_iter().flatten().chain([faults.progress()]);
+                    say(&parts.collect::<Vec<_>>().join(", "));
                 }
             }
         });
         let waited = wait(arguments.limit);
         stop.store(true, Relaxed);
         // The last file counts, too.
-        let _ = fetcher.join();
-        jobs.drain(Instant::now() + DRAIN_MAX);
+        let _ = fetcher.map(|fetcher| fetcher.join());
+        jobs.iter().for_each(|jobs| jobs.drain(Instant::now() + DRAIN_MAX));
         waited
     })?;
-    let seconds = began.elapsed().as_secs_f64();
-    let rows_stored = instance.stored_rows()?;
-    let report = Report {
-        seconds: (seconds * 10.0).round() / 10.0,
-        jobs_listed: jobs.listed(),
-        jobs_done: jobs.done(),
-        jobs_repeated: jobs.repeated(),
-        rows_sent: rows.sent(),
-        rows_stored,
-        panics: faults.panics(),
-        outages: faults.outages(),
-        process_restarts: instance.stop()?,
-        lost: (jobs.listed() - jobs.done()) as u64 + rows.sent().saturating_sub(rows_stored),
-    };
+    let seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
+    let report = Report::new(seconds, jobs.as_ref(), rows.as_ref(), &faults, &instance)?;
     let text = if arguments.json { serde_json::to_string(&report)? } else { report.text() };
     writeln!(std::io::stdout().lock(), "{text}")?;
     Ok(if report.lost == 0 { ExitCode::Ok } else { ExitCode::Failure })
@@ -147,15 +142,40 @@ fn wait(limit: Option<Duration>) -> Result<()> {
 }
 
 impl Report {
+    /// Counts jobs and rows, and ends the instance.
+    fn new(
+        seconds: f64,
+        jobs: Option<&Jobs>,
+        rows: Option<&Rows>,
+        faults: &Faults,
+        instance: &Instance,
+    ) -> Result<Self> {
+        let (jobs_listed, jobs_done) = jobs.map_or((0, 0), |jobs| (jobs.listed(), jobs.done()));
+        let rows_sent = rows.map_or(0, Rows::sent);
+        let rows_stored = if rows.is_some() { instance.stored_rows()? } else { 0 };
+        Ok(Self {
+            seconds,
+            jobs_listed,
+            jobs_done,
+            jobs_repeated: jobs.map_or(0, Jobs::repeated),
+            rows_sent,
+            rows_stored,
+            panics: faults.panics(),
+            outages: faults.outages(),
+            process_restarts: instance.stop()?,
+            lost: (jobs_listed - jobs_done) as u64 + rows_sent.saturating_sub(rows_stored),
+        })
+    }
+
     fn text(&self) -> String {
+        let Self { seconds, jobs_done, jobs_listed, jobs_repeated, rows_stored, rows_sent, .. } = self;
+        let jobs = (*jobs_listed > 0)
+            .then(|| format!("{jobs_done} of {jobs_listed} jobs done ({jobs_repeated} handed out again), "));
+        let rows = (*rows_sent > 0).then(|| format!("{rows_stored} of {rows_sent} rows stored, "));
         format!(
-            "{} s: {} of {} jobs done ({} handed out again), {} of {} rows stored, {} panics, {} outages, {} lost",
-            self.seconds,
-            self.jobs_done,
-            self.jobs_listed,
-            self.jobs_repeated,
-            self.rows_stored,
-            self.rows_sent,
+            "{seconds} s: {}{}{} panics, {} outages, {} lost",
+            jobs.unwrap_or_default(),
+            rows.unwrap_or_default(),
             self.panics,
             self.outages,
             self.lost

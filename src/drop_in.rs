@@ -18,7 +18,7 @@ pub(crate) fn admin(listen: Option<&str>) -> AdminConfig {
         listen: listen.unwrap_or_default().to_owned(),
         unix_socket: runtime.map(|directory| directory.join("admin.sock")),
         // The original leaves no such file in its directory.
-        history_file: PathBuf::new(),
+        history_dir: Some(PathBuf::new()),
         ..AdminConfig::default()
     }
 }

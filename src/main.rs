@@ -1,9 +1,11 @@
 //! `orchestrator`: a queue, a provenance storage, an ingester, a producer and a catalog agent in one supervised process. This file
 //! parses the arguments, then runs, checks, or sends a command to a running instance.
 
+mod banner;
 mod cli;
 mod completion;
 mod config;
+#[cfg(any(feature = "queue", feature = "provenance-sqlite"))]
 mod demo;
 mod drop_in;
 mod limits;
@@ -109,6 +111,7 @@ enum Command {
     /// Run an instance in a temporary directory, under load with injected faults, and report the outcome of every job and row
     ///
     /// Example: orchestrator demo --for 20s
+    #[cfg(any(feature = "queue", feature = "provenance-sqlite"))]
     Demo(demo::DemoArguments),
     /// Resolve addresses of a stack for an instance of this binary
     #[command(name = SYMBOLS, hide = true)]
@@ -161,6 +164,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::Config(ConfigCommand::Init(arguments))) => init(&arguments),
         Some(Command::Config(ConfigCommand::Schema)) => print(Ok(Config::schema())),
         Some(Command::Symbols) => symbols(),
+        #[cfg(any(feature = "queue", feature = "provenance-sqlite"))]
         Some(Command::Demo(arguments)) => exit_code(demo::run(&arguments)),
         Some(Command::As { admin, sets, original }) => {
             exit_code(run_drop_in(admin.as_deref(), &sets, &original))
@@ -195,26 +199,27 @@ fn start(arguments: &RunArguments) -> ExitCode {
         Ok(config) => config,
         Err(error) => return report_error(&error),
     };
-    exit_code(run::run(&config, Some(sources), Binding::Required, &greeting(&config), &[]))
+    exit_code(run::run(&config, Some(sources), &[]))
 }
 
 fn run_drop_in(admin: Option<&str>, sets: &[String], original: &DropIn) -> Result<ExitCode> {
     let mut context = OriginalContext::of_process();
     // A drop-in is configured by its command line and the original's variables, without configuration files.
     let program = ProgramConfig {
-        admin: Some(drop_in::admin(admin)),
+        admin: drop_in::admin(admin),
         telemetry: drop_in::telemetry(&context)?,
         ..ProgramConfig::default()
     };
-    let config = Config { program, sections: vec![original.section(&mut context)?] };
+    let sections = vec![original.section(&mut context)?];
+    let config = Config { program, sections, admin_binding: Binding::Optional };
     let config = config.with_assignments(sets)?;
-    run::run(&config, None, Binding::Optional, "", &context.take_warnings())
+    run::run(&config, None, &context.take_warnings())
 }
 
 fn check(arguments: &RunArguments) -> ExitCode {
     print(Config::load(&arguments.into()).and_then(|config| {
         topology::check(&config)?;
-        Ok(topology::build(&config, Binding::Required)?.root.outline(ROOT))
+        Ok(topology::build(&config)?.root.outline(ROOT))
     }))
 }
 
@@ -268,16 +273,6 @@ fn report_error(error: &anyhow::Error) -> ExitCode {
     let text = escape_lines(&redact(&format!("{error:#}")));
     let _ = writeln!(std::io::stderr().lock(), "orchestrator: {text}");
     ExitCode::Config
-}
-
-/// Returns the lines that a start prints: version, endpoints, and first commands to try.
-fn greeting(config: &Config) -> String {
-    let mut text = format!("orchestrator {}\n", env!("CARGO_PKG_VERSION"));
-    if let Some(admin) = &config.program.admin {
-        text.push_str(&admin.greeting());
-    }
-    config.sections.iter().for_each(|section| text.push_str(&section.greeting()));
-    escape_lines(&text)
 }
 
 impl From<&RunArguments> for Sources {

@@ -118,10 +118,10 @@ mod tests {
         let mut new = Config::default();
         assert_eq!(differences(&old, &new), Vec::<String>::new());
         new.program.telemetry.filter = "debug".to_owned();
-        new.program.admin = Some(orchestrator_admin::AdminConfig::default());
-        assert_eq!(differences(&old, &new), ["admin", "telemetry.filter"]);
+        new.program.admin.tokens_file = "tokens".into();
+        assert_eq!(differences(&old, &new), ["admin.tokens_file", "telemetry.filter"]);
         old.program.admin.clone_from(&new.program.admin);
-        new.program.admin.as_mut().unwrap().chaos = true;
+        new.program.admin.chaos = true;
         assert_eq!(differences(&old, &new), ["admin.chaos", "telemetry.filter"]);
     }
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use orchestrator_admin::Binding;
 use orchestrator_supervise::{Exit, Root};
 
 use crate::{
+    banner::Banner,
     cli::exit_code::ExitCode,
     completion,
     config::{Config, Sources},
@@ -21,46 +21,39 @@ use crate::{
 };
 
 /// Runs the tree of `config` until SIGTERM, SIGINT, the end of finite work, or the exit of the root supervisor. SIGHUP reads
-/// `sources` again. `warnings` are logged at the start.
+/// `sources` again; a drop-in has none, and prints no banner, as its original. `warnings` are logged at the start.
 ///
 /// # Errors
 /// The tree cannot start, for example because another process has locked a database.
-pub(crate) fn run(
-    config: &Config,
-    sources: Option<Sources>,
-    binding: Binding,
-    greeting: &str,
-    warnings: &[String],
-) -> Result<ExitCode> {
+pub(crate) fn run(config: &Config, sources: Option<Sources>, warnings: &[String]) -> Result<ExitCode> {
     let (filter, log_limit) = telemetry::start(&config.program.telemetry)?;
     orchestrator_edge::set_retry_max(Duration::from_millis(config.program.links.retry_max_ms));
-    limits::check(&topology::build(config, binding)?.root)?;
+    limits::check(&topology::build(config)?.root)?;
     topology::preflight(config)?;
     actix_rt::System::new().block_on(async {
         let mut signals = Signals::new().context("cannot install the signal handlers")?;
         let mut manager = ServiceManager::from_environment();
-        let Topology { root, admin, sections } = topology::build(config, binding)?;
+        let Topology { root, admin, sections } = topology::build(config)?;
         let mut root = Root::start(ROOT, root).await?;
+        let banner = Banner::new(sources.is_some().then_some(config));
         let mut reload = Reload::new(sources, config.clone(), filter, admin, sections);
         // A tree that failed to boot has exited by now. The operator has to act, so it counts as a configuration error.
         if let Ok(exit) = tokio::time::timeout(Duration::ZERO, root.wait()).await {
             bail!("{exit}");
         }
-        if config.program.admin.as_ref().is_some_and(|admin| admin.chaos) {
+        if config.program.admin.chaos {
             root.tree().allow_chaos();
         }
         // The kernel keeps this link to the binary even if the file was replaced.
         root.tree().crash_log().resolve_by("/proc/self/exe".into(), &[crate::SYMBOLS]);
         tracing::info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), "started");
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        if !greeting.is_empty() {
-            print_greeting(greeting);
-        }
         let source = topology::progress(config);
         let ends = source.as_ref().filter(|source| source.ends);
         let last_child = ends.map(|source| format!("{ROOT}/{}", source.child));
         let work = FiniteWork { last_child, progress: ProgressLine::new(source) };
-        let code = supervise(&mut root, work, &mut signals, &mut manager, &mut reload, &log_limit).await;
+        let code =
+            supervise(&mut root, banner, work, &mut signals, &mut manager, &mut reload, &log_limit).await;
         log_limit.report(true);
         Ok(code)
     })
@@ -75,6 +68,7 @@ struct FiniteWork {
 
 async fn supervise(
     root: &mut Root,
+    mut banner: Banner<'_>,
     mut work: FiniteWork,
     signals: &mut Signals,
     manager: &mut ServiceManager,
@@ -89,6 +83,7 @@ async fn supervise(
         tokio::select! {
             exit = root.wait() => return exit_code(&exit),
             () = startup.tick(), if !stopping => startup.check(&tree, manager),
+            () = banner.tick(), if !stopping => banner.check(&tree, startup.is_over()),
             () = manager.tick() => manager.feed_watchdog(&tree),
             _ = reports.tick() => log_limit.report(false),
             () = work.progress.tick(), if !stopping => work.progress.show(&tree),
@@ -135,11 +130,4 @@ fn exit_code(exit: &Exit) -> ExitCode {
             ExitCode::GaveUp
         }
     }
-}
-
-/// Prints `greeting` to standard output.
-fn print_greeting(greeting: &str) {
-    use std::io::Write;
-    // A closed standard output is no error.
-    let _ = writeln!(std::io::stdout().lock(), "{greeting}");
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use orchestrator_supervise::Tree;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::{service_manager::ServiceManager, topology::ROOT};
+use crate::{service_manager::ServiceManager, topology::ADMIN};
 
 /// Time between two checks at first.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -48,7 +48,7 @@ impl Startup {
 
     /// Notifies the service manager if the process is ready or the start is slow.
     pub(crate) fn check(&mut self, tree: &Tree, manager: &ServiceManager) {
-        let missing = orchestrator_admin::readiness_failures(tree, &format!("{ROOT}/admin"));
+        let missing = orchestrator_admin::readiness_failures(tree, ADMIN);
         if missing.is_empty() {
             tracing::info!(seconds = self.started.elapsed().as_secs_f64(), "ready");
             manager.ready();

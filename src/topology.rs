@@ -1,6 +1,8 @@
 //! The supervision tree of a configuration.
 
-use orchestrator_admin::{Binding, ProgramInfo};
+use std::path::PathBuf;
+
+use orchestrator_admin::ProgramInfo;
 use orchestrator_subsystem::{ProgressSource, section::SectionReload};
 use orchestrator_supervise::{Limits, Strategy, SupervisorSpec};
 
@@ -11,6 +13,8 @@ use crate::{
 
 /// Name of the root supervisor, the first segment of every path.
 pub(crate) const ROOT: &str = "orchestrator";
+/// Path of the admin endpoint.
+pub(crate) const ADMIN: &str = "orchestrator/admin";
 
 /// The tree of a configuration, with the functions that reload it.
 pub(crate) struct Topology {
@@ -26,18 +30,24 @@ pub(crate) struct Topology {
 ///
 /// # Errors
 /// The configuration cannot be used. The text says what the operator has to change.
-pub(crate) fn build(config: &Config, binding: Binding) -> anyhow::Result<Topology> {
-    let mut root = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::ROOT);
+pub(crate) fn build(config: &Config) -> anyhow::Result<Topology> {
     let (admin, mut sections) = (orchestrator_admin::Reload::default(), Vec::new());
-    if let Some(endpoint) = &config.program.admin {
-        root = root.child(orchestrator_admin::child_spec(endpoint, binding, program_info(config, &admin)));
-    }
+    let mut endpoint = config.program.admin.clone();
+    endpoint.history_dir.get_or_insert_with(|| state_dir(config));
+    let endpoint =
+        orchestrator_admin::child_spec(&endpoint, config.admin_binding, program_info(config, &admin));
+    let mut root = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::ROOT).child(endpoint);
     for section in &config.sections {
         let (spec, reload) = section.branch().map_err(anyhow::Error::from_boxed)?;
         root = root.child(spec);
         sections.push((section.name(), reload));
     }
     Ok(Topology { root, admin, sections })
+}
+
+/// Returns the directory of the first subsystem with files of its own, else `var`.
+fn state_dir(config: &Config) -> PathBuf {
+    config.sections.iter().find_map(|section| section.state_dir()).unwrap_or_else(|| "var".into())
 }
 
 /// Returns the source of the progress line, if a subsystem has finite work.
@@ -71,10 +81,8 @@ pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
         known.first().unwrap_or(&""),
         known.join(", ")
     );
-    if let Some(admin) = &config.program.admin {
-        admin.check()?;
-    }
-    build(config, Binding::Required)?.root.validate(ROOT)?;
+    config.program.admin.check()?;
+    build(config)?.root.validate(ROOT)?;
     Ok(())
 }
 

@@ -81,12 +81,8 @@ fn with_tree<T: Send + 'static>(user: impl FnOnce(&str) -> T + Send + 'static) -
     let queue = SupervisorSpec::new(Strategy::OneForOne)
         .child(console.console(store.recipient()).shutdown(Shutdown::Kill))
         .child(ChildSpec::worker("source", source).pausable());
-    let admin = AdminConfig {
-        listen: String::new(),
-        unix_socket: Some(socket.clone()),
-        history_file: std::path::PathBuf::new(),
-        ..AdminConfig::default()
-    };
+    let admin =
+        AdminConfig { listen: String::new(), unix_socket: Some(socket.clone()), ..AdminConfig::default() };
     let root = SupervisorSpec::new(Strategy::OneForOne)
         .child(ChildSpec::supervisor("queue", queue))
         .child(orchestrator_admin::child_spec(&admin, Binding::Required, ProgramInfo::default()));

@@ -167,6 +167,15 @@ impl Source for Layer {
     }
 }
 
+/// Returns true if a layer sets the key of a section.
+pub(super) fn is_set(merged: &Value, section: &str, key: &str) -> bool {
+    let inside = |value: &Value, key: &str| match &value.kind {
+        ValueKind::Table(table) => table.get(key).cloned(),
+        _ => None,
+    };
+    inside(merged, section).and_then(|section| inside(&section, key)).is_some()
+}
+
 /// Converts the text of a section's check, which begins with `section.key = value`, into an error at the position of that key. The key
 /// may have the index or the name of an entry.
 pub(super) fn locate(complaint: &str, merged: &Value) -> Diagnostic {

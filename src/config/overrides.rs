@@ -30,9 +30,9 @@ impl Config {
             layers.add_assignment(assignment::from_set(set, &schema, &below));
         }
         let (merged, mut diagnostics) = layers.finish_unchecked();
-        let mut config = Self::default();
+        let mut config = Self { admin_binding: self.admin_binding, ..Self::default() };
         match Self::from_json(check::to_json(&merged, Some(schema.root()))) {
-            Ok(valid) => config = valid,
+            Ok(valid) => config = Self { admin_binding: self.admin_binding, ..valid },
             Err(error) => diagnostics.push(layers::locate(&error.to_string(), &merged)),
         }
         diagnostics.extend(self.foreign_sections(&config, &merged));

@@ -16,6 +16,5 @@ pub(crate) struct ProgramConfig {
     /// Connections to brokers, databases and servers.
     pub(crate) links: LinksConfig,
     /// The admin endpoint.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) admin: Option<AdminConfig>,
+    pub(crate) admin: AdminConfig,
 }

@@ -28,6 +28,7 @@ mod mutations;
 mod secrets;
 
 use anyhow::Result;
+use orchestrator_admin::Binding;
 
 use super::{Config, Sources, schema};
 
@@ -35,12 +36,30 @@ fn load(sets: &[&str]) -> Result<Config> {
     Config::load(&Sources { sets: sets.iter().map(|s| (*s).to_owned()).collect(), ..Sources::default() })
 }
 
+#[cfg(feature = "queue")]
 #[test]
-fn an_empty_configuration_runs_queue_and_admin() {
-    let config = load(&[]).unwrap();
-    assert!(config.program.admin.is_some());
-    #[cfg(feature = "queue")]
-    assert_eq!(config.sections[0].get::<orchestrator_queue::Queue>(), Some(&Default::default()));
+fn a_configuration_without_subsystems_runs_the_queue() {
+    for sets in [&[][..], &["telemetry.filter=warn"], &["admin.listen="]] {
+        let config = load(sets).unwrap();
+        let sections: Vec<_> = config.sections.iter().map(|section| section.name()).collect();
+        assert_eq!(sections, ["queue"], "{sets:?}");
+        assert_eq!(config.sections[0].get::<orchestrator_queue::Queue>(), Some(&Default::default()));
+    }
+}
+
+/// An address that nobody configured may be in use by another program.
+#[test]
+fn the_endpoint_listens_unless_its_address_is_empty() {
+    let default = orchestrator_admin::AdminConfig::DEFAULT_LISTEN;
+    for (set, listen, binding) in [
+        ("telemetry.filter=warn", default, Binding::DefaultPort),
+        ("admin.chaos=true", default, Binding::DefaultPort),
+        ("admin.listen=127.0.0.1:7117", default, Binding::Required),
+        ("admin.listen=", "", Binding::Required),
+    ] {
+        let config = load(&[set]).unwrap();
+        assert_eq!((config.program.admin.listen.as_str(), config.admin_binding), (listen, binding), "{set}");
+    }
 }
 
 #[cfg(feature = "queue")]
@@ -49,7 +68,6 @@ fn sets_are_typed_and_strict() {
     let config = load(&["queue.hold_secs=60", "queue.database=/x/y.db"]).unwrap();
     let queue = config.sections[0].get::<orchestrator_queue::Queue>().unwrap();
     assert_eq!((queue.hold_secs, queue.database.as_path()), (60, "/x/y.db".as_ref()));
-    assert!(config.program.admin.is_none(), "only the configured section runs");
     for bad in [
         "queue.hold_secs=1.9",
         "queue.hold_secs=\"60\"",

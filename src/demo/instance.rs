@@ -17,6 +17,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::parts::Parts;
 use crate::cli::{client::Client, target::Address};
 
 /// Address of the console, unless something else listens there.
@@ -35,10 +36,12 @@ pub(super) struct Instance {
 
 impl Instance {
     /// Writes the configuration, starts the process and waits until its endpoint answers.
-    pub(super) fn start(folder: &Path) -> Result<Self> {
-        fs::create_dir(folder.join("fetchers"))?;
+    pub(super) fn start(folder: &Path, parts: Parts) -> Result<Self> {
+        if parts.queue {
+            fs::create_dir(folder.join("fetchers"))?;
+        }
         let console = free_address()?;
-        fs::write(folder.join("demo.toml"), configuration(console))?;
+        fs::write(folder.join("demo.toml"), configuration(console, parts))?;
         let instance = Self {
             folder: folder.to_owned(),
             console,
@@ -173,26 +176,52 @@ fn free_address() -> Result<SocketAddr> {
     Ok(listener.context("no address is free")?.local_addr()?)
 }
 
-/// Relative paths are below the demo's directory, where the process runs.
-fn configuration(console: SocketAddr) -> String {
-    format!(
-        r#"[queue]
+const QUEUE: &str = r#"[queue]
 database = "queue.db"
 input_dir = "fetchers"
 socket = "worker.sock"
 hold_secs = 3
 redeliver_after_lease = true
-
-[provenance]
+"#;
+const PROVENANCE: &str = r#"[provenance]
 dead_letters = "dead-letters.db"
+sqlite.path = "provenance.db"
+"#;
 
-[provenance.sqlite]
-path = "provenance.db"
-
-[admin]
-listen = "{console}"
-unix_socket = "admin.sock"
-chaos = true
-"#
+/// Relative paths are below the demo's directory, where the process runs.
+fn configuration(console: SocketAddr, parts: Parts) -> String {
+    let (queue, provenance) = (
+        parts.queue.then_some(QUEUE).unwrap_or_default(),
+        parts.provenance.then_some(PROVENANCE).unwrap_or_default(),
+    );
+    format!(
+        "{queue}{provenance}[admin]\nlisten = \"{console}\"\nunix_socket = \"admin.sock\"\nchaos = true\n"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Sources};
+
+    #[test]
+    fn the_demo_configures_what_the_build_has() {
+        let all = [(true, false), (false, true), (true, true)];
+        let built = all.into_iter().filter(|(queue, provenance)| {
+            (Parts::BUILT.queue || !queue) && (Parts::BUILT.provenance || !provenance)
+        });
+        for (queue, provenance) in built {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("demo.toml");
+            let parts = Parts { queue, provenance };
+            fs::write(&file, configuration("127.0.0.1:7117".parse().unwrap(), parts)).unwrap();
+            let config = Config::load(&Sources { files: vec![file], ..Sources::default() }).unwrap();
+            let names: Vec<_> = config.sections.iter().map(|section| section.name()).collect();
+            let expected = [(queue, "queue"), (provenance, "provenance")];
+            assert_eq!(
+                names,
+                expected.iter().filter(|(has, _)| *has).map(|(_, name)| *name).collect::<Vec<_>>()
+            );
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! The samples of the history over the end of the process.
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
-use orchestrator_harness::{TestEnv, eventually, http, wait_for};
+use orchestrator_harness::{Instance, TestEnv, eventually, http, wait_for};
+use rustix::process::Signal;
 use serde_json::Value;
 
 const NOTHING: &[&str] = &["Accept: application/json"];
@@ -19,6 +20,13 @@ fn first_sample(env: &TestEnv) -> u64 {
     wait_for("a sample", || times(env).first().copied())
 }
 
+/// The files of the history beside the queue's database.
+fn files(env: &TestEnv) -> Vec<PathBuf> {
+    let entries =
+        fs::read_dir(env.path()).expect("the directory").map(|entry| entry.expect("an entry").path());
+    entries.filter(|path| path.to_string_lossy().contains("history-")).collect()
+}
+
 #[test]
 fn a_planned_restart_keeps_the_history() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
@@ -26,7 +34,7 @@ fn a_planned_restart_keeps_the_history() {
     let first = first_sample(&env);
     let before = times(&env);
     assert!(instance.terminate().success());
-    assert!(env.path().join("var/history").is_file());
+    assert!(files(&env).len() == 1 && !env.path().join("var").exists(), "{:?}", files(&env));
 
     let instance = env.start();
     eventually("a sample of the second process", || times(&env).len() > before.len());
@@ -44,7 +52,7 @@ fn a_damaged_history_is_dropped_with_a_warning() {
     let instance = env.start();
     let first = first_sample(&env);
     assert!(instance.terminate().success());
-    let path = env.path().join("var/history");
+    let path = files(&env).pop().expect("the history");
     let mut bytes = fs::read(&path).expect("the history");
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
@@ -63,10 +71,38 @@ fn a_damaged_history_is_dropped_with_a_warning() {
 
 #[test]
 fn a_history_that_cannot_be_written_is_a_warning() {
-    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.history_dir=var");
     fs::write(env.path().join("var"), "not a directory").expect("write");
     let instance = env.start();
     first_sample(&env);
     assert!(instance.terminate().success());
     assert!(env.log().contains("the history is not kept"), "{}", env.log());
+}
+
+/// Three instances with the same working directory and their databases in one directory stop at the same time.
+#[test]
+fn instances_that_share_a_directory_keep_their_histories() {
+    let shared = tempfile::tempdir().expect("a directory");
+    let databases = shared.path().join("state");
+    fs::create_dir(&databases).expect("make a directory");
+    let envs = ["a", "b", "c"].map(|name| {
+        let database = databases.join(name).display().to_string();
+        TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set(&format!("queue.database={database}"))
+    });
+    let start = |env: &TestEnv| {
+        let mut command = env.command();
+        command.current_dir(shared.path());
+        Instance::spawn(command)
+    };
+    let mut instances = envs.each_ref().map(start);
+    let first = envs.each_ref().map(first_sample);
+    instances.iter().for_each(|instance| instance.signal(Signal::TERM));
+    for (env, instance) in envs.iter().zip(&mut instances) {
+        assert!(instance.wait().success());
+        assert!(!env.log().contains("the history is not kept"), "{}", env.log());
+    }
+    let mut instances = envs.each_ref().map(start);
+    assert_eq!(envs.each_ref().map(first_sample), first, "each reads its own history");
+    instances.iter().for_each(|instance| instance.signal(Signal::TERM));
+    assert!(instances.iter_mut().all(|instance| instance.wait().success()));
 }

@@ -20,7 +20,7 @@ fn the_rule_on_the_page_replaces_the_agent_of_the_original() {
     fs::write(&file, block.replace("http://localhost/ermrest/catalog/1", &server.url())).expect("write");
     server.insert_foo(12, "actionable");
     let mut command = site.bare_command();
-    command.args(["run", "--only", "catalog", "--config"]).arg(&file);
+    command.args(["run", "--only", "catalog", "--set", "admin.listen=", "--config"]).arg(&file);
     let _instance = Instance::spawn(command);
     eventually("all rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
     // A table with only `id` and `state`: no other column was written.

@@ -56,7 +56,7 @@ fn the_function_on_the_page_does_what_it_does_with_the_original() {
     deriva_state_changes(&server.url(), site.path(), query, "/attributegroup/Other/id;state,claimed_by");
     assert_eq!(columns(&server, "Other").iter().filter(|row| row.contains("\"claimed\"")).count(), 20);
     let mut command = site.bare_command();
-    command.args(["run", "--only", "catalog", "--config"]).arg(&file);
+    command.args(["run", "--only", "catalog", "--set", "admin.listen=", "--config"]).arg(&file);
     let _instance = Instance::spawn(command);
     eventually("the rows to be as the original leaves them", || {
         columns(&server, "Foo") == columns(&server, "Other")

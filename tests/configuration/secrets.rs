@@ -109,18 +109,3 @@ fn a_drop_in_accepts_a_password_and_never_shows_it() {
         drop(instance);
     }
 }
-
-#[test]
-fn a_run_without_subsystems_exits_with_a_config_error() {
-    for arguments in [["run", "--set", "admin.listen=127.0.0.1:0"], ["check", "--set", "admin.chaos=true"]] {
-        let env = TestEnv::new(PROGRAM);
-        let mut command = env.bare_command();
-        command.args(arguments);
-        let ended = Instance::spawn(command).wait();
-        let log = env.log();
-        assert_eq!(ended.code(), Some(78), "{log}");
-        assert!(log.contains("no subsystem is configured") && log.contains("--only queue"), "{log}");
-    }
-    let (code, wrote) = run(&["check", "--set", "admin.chaos=true", "--only", "queue"]);
-    assert_eq!(code, Some(0), "{wrote}");
-}

@@ -92,7 +92,7 @@ fn set_overrides_environment_which_overrides_files() {
     let text = print(&["--config", &name, "--set", "queue.hold_secs=3"], &variables);
     let expected = format!(
         "[admin]\nallowed_hosts = []  # default\naudit_file = \"\"  # default\nchaos = false  # default\n\
-         history_file = \"var/history\"  # default\nlisten = \"\"  # environment ORCHESTRATOR__ADMIN__LISTEN\nmax_event_clients = 16  # default\n\
+         listen = \"\"  # environment ORCHESTRATOR__ADMIN__LISTEN\nmax_event_clients = 16  # default\n\
          tokens_file = \"\"  # default\n\n\
          [links]\nretry_max_ms = 60000  # default\n\n\
          [queue]\nattempts = 200000  # default\ndatabase = \"7117\"  # environment ORCHESTRATOR__QUEUE__DATABASE\n\

@@ -7,10 +7,11 @@ use std::{
     net::{TcpListener, TcpStream},
     path::Path,
     process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
     thread,
 };
 
-use orchestrator_harness::{Database, Instance, Reply, TestEnv, eventually, wait_for};
+use orchestrator_harness::{Database, Instance, Reply, TestEnv, Worker, eventually, wait_for};
 use rustix::process::Signal;
 
 fn env() -> TestEnv {
@@ -24,6 +25,8 @@ const CHILDREN: [&str; 7] =
 /// Exit codes after a second signal, and of a refused start.
 const KILLED: i32 = 137;
 const EX_CONFIG: i32 = 78;
+/// First line of the banner.
+const BANNER: &str = concat!("orchestrator ", env!("CARGO_PKG_VERSION"), "\n");
 
 fn lines(n: usize) -> String {
     (0..n).map(|i| format!("package{i} 1.0 1.1\n")).collect()
@@ -210,13 +213,13 @@ fn children_start_in_list_order_and_stop_in_reverse() {
 fn a_run_without_arguments_creates_var_and_prints_first_steps() {
     let env = env();
     fs::remove_dir(env.input_dir()).unwrap();
-    // Another test may use the default port for a moment.
-    wait_for("the default port to be free", || TcpListener::bind("127.0.0.1:7117").ok());
+    let _port = default_port();
     let instance = Instance::spawn(env.bare_command());
     let socket = env.path().join("var/worker.sock");
-    eventually("the worker socket", || socket.exists());
     let greeting = wait_for("the greeting", || Some(env.log()).filter(|log| log.contains("take it:")));
     assert!(greeting.contains("http://127.0.0.1:7117"), "{greeting}");
+    let (start, banner) = greeting.split_once(BANNER).expect("a banner");
+    assert!(start.contains(" ready ") && !banner.contains("INFO"), "the banner is last: {greeting}");
     let printed = |label: &str| {
         let line = greeting.lines().find_map(|line| line.split_once(label)).expect("a line of the greeting");
         let shell = Command::new("sh").args(["-c", line.1.trim()]).current_dir(env.path()).output().unwrap();
@@ -232,6 +235,63 @@ fn a_run_without_arguments_creates_var_and_prints_first_steps() {
     drop(database);
     assert!(instance.terminate().success());
     assert!(TcpStream::connect("127.0.0.1:7117").is_err() && !socket.exists());
+}
+
+/// Waits for the default port, which one test at a time can use.
+fn default_port() -> MutexGuard<'static, ()> {
+    static PORT: Mutex<()> = Mutex::new(());
+    let guard = PORT.lock().unwrap_or_else(PoisonError::into_inner);
+    // A test of another module may use it for a moment.
+    wait_for("the default port to be free", || TcpListener::bind("127.0.0.1:7117").ok());
+    guard
+}
+
+#[test]
+fn one_key_leaves_the_endpoint_on() {
+    let _port = default_port();
+    let broker = "provenance.amqp.url=amqp://127.0.0.1:9/%2f";
+    let lists: [(&[&str], &[(&str, &str)], &str); 3] = [
+        (&["run", "--only", "queue", "--set", "queue.hold_secs=60"], &[], "queue"),
+        (&["run"], &[("ORCHESTRATOR__QUEUE__HOLD_SECS", "60")], "queue"),
+        (
+            &["run", "--only", "provenance", "--set", "provenance.transport=amqp", "--set", broker],
+            &[],
+            "provenance",
+        ),
+    ];
+    for (arguments, variables, subsystem) in lists {
+        let env = env();
+        let mut command = env.bare_command();
+        command.args(arguments).envs(variables.iter().copied());
+        let instance = Instance::spawn(command);
+        for client in ["tree", "why"] {
+            eventually("the endpoint to answer", || {
+                env.cli(&[client, "--url", "http://127.0.0.1:7117"]).0 == 0
+            });
+        }
+        // The broker of the last one is down, so that it is never ready.
+        let line = format!("\n  {subsystem:<12}");
+        eventually("the banner", || env.log().contains(&line) && env.log().contains("open it in a browser"));
+        assert!(instance.terminate().success());
+    }
+}
+
+#[test]
+fn without_the_default_port_the_program_runs_and_names_the_other_program() {
+    let _port = default_port();
+    let _busy = TcpListener::bind("127.0.0.1:7117").unwrap();
+    let env = env();
+    let mut command = env.bare_command();
+    command.args(["run", "--set", "queue.hold_secs=60"]);
+    let instance = Instance::spawn(command);
+    let log = wait_for("the banner", || Some(env.log()).filter(|log| log.contains("take it:")));
+    let banner = log.split_once(BANNER).expect("a banner").1;
+    let owner = format!("by process {} (", std::process::id());
+    assert!(banner.contains("cannot listen on 127.0.0.1:7117") && banner.contains(&owner), "{banner}");
+    fs::write(env.path().join("var/fetchers/f.1.txt"), "alpha 0 1\n").unwrap();
+    let mut worker = Worker::connect(&env.path().join("var/worker.sock")).unwrap();
+    eventually("a job", || worker.ready() != Reply::NoJobs);
+    assert!(instance.terminate().success());
 }
 
 #[test]
@@ -256,5 +316,7 @@ fn a_busy_admin_port_prevents_the_start() {
     let status = instance.wait();
     assert!(status.code().is_some_and(|code| code != 0), "{status}");
     assert!(env.log().contains(&address) && env.log().contains("in use"), "{}", env.log());
+    let owner = format!("by process {} (", std::process::id());
+    assert!(env.log().contains(&owner), "{}", env.log());
     assert!(!env.socket().exists(), "the worker socket remains");
 }

@@ -7,6 +7,7 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::{AdminError, token_file};
 
@@ -14,7 +15,8 @@ use crate::{AdminError, token_file};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminConfig {
-    /// TCP address `IP:PORT`, or "" for no TCP port. An address that is not a loopback one requires `tokens_file`.
+    /// TCP address `IP:PORT`, or "" for no TCP port. An address that is not a loopback one requires `tokens_file`. If the default address is
+    /// in use, the program runs without it; an address that is set must be free.
     #[schemars(extend("format" = "address"))]
     pub listen: String,
     /// Path of a unix socket, created with mode 0600. There is none by default.
@@ -28,9 +30,10 @@ pub struct AdminConfig {
     pub tokens_file: PathBuf,
     /// Audit log: a file to which one line of JSON is appended for each command. With "", commands are only logged.
     pub audit_file: PathBuf,
-    /// File that keeps the samples of the history over a planned restart; written at the stop, with missing parent directories. With "", they
-    /// are kept in memory only.
-    pub history_file: PathBuf,
+    /// Directory of the file that keeps the samples of the history over a planned restart; created at the stop. Unset: the directory of the
+    /// subsystem's database, else `var`. With "", they are kept in memory only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history_dir: Option<PathBuf>,
     /// Accepted names in the `Host` header, besides `localhost` and IP addresses.
     #[schemars(extend("format" = "address"))]
     pub allowed_hosts: Vec<String>,
@@ -59,18 +62,6 @@ impl AdminConfig {
         self.tokens_path().map_or(Ok(()), |path| token_file::read(path).map(drop))
     }
 
-    /// Returns a line with the addresses for the terminal, or an empty text if the endpoint is off.
-    pub fn greeting(&self) -> String {
-        let tcp = (!self.listen.is_empty()).then(|| format!("http://{}/", self.listen));
-        let how = if tcp.is_some() { "open it in a browser, or run" } else { "see" };
-        let unix = self.unix_socket.as_ref().map(|path| path.display().to_string());
-        let addresses: Vec<_> = tcp.into_iter().chain(unix).collect();
-        if addresses.is_empty() {
-            return String::new();
-        }
-        format!("  admin   {}  ({how} `orchestrator tree`)\n", addresses.join(" and "))
-    }
-
     pub(crate) fn addresses(&self) -> Result<Addresses, AdminError> {
         let tcp = match self.listen.as_str() {
             "" => None,
@@ -90,8 +81,13 @@ impl AdminConfig {
         given(&self.audit_file)
     }
 
-    pub(crate) fn history_path(&self) -> Option<&Path> {
-        given(&self.history_file)
+    /// Returns the file of the history of an instance with these subsystems. Instances that share a directory have different addresses or
+    /// subsystems, and so different files.
+    pub(crate) fn history_path(&self, subsystems: &[String]) -> Option<PathBuf> {
+        let directory = given(self.history_dir.as_deref()?)?;
+        let instance = format!("{subsystems:?} {:?} {:?}", self.listen, self.unix_socket);
+        let [a, b, c, d, ..]: [u8; 32] = Sha256::digest(instance).into();
+        Some(directory.join(format!("history-{a:02x}{b:02x}{c:02x}{d:02x}")))
     }
 
     fn address(&self, listen: &str) -> Result<SocketAddr, AdminError> {
@@ -113,7 +109,7 @@ impl Default for AdminConfig {
             chaos: false,
             tokens_file: PathBuf::new(),
             audit_file: PathBuf::new(),
-            history_file: PathBuf::from("var/history"),
+            history_dir: None,
             allowed_hosts: Vec::new(),
             max_event_clients: 16,
         }

@@ -28,12 +28,26 @@ const RETRY: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::f
 const NICENESS: i32 = 10;
 
 /// Effect of a socket that cannot be opened at the first start. At later starts it is always a warning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Binding {
     /// The endpoint fails to start, and so does the tree.
+    #[default]
     Required,
+    /// As `Required` for the unix socket, and as `Optional` for the TCP address: nobody configured it.
+    DefaultPort,
     /// The endpoint logs a warning, reports its link as down and retries. Used for drop-ins.
     Optional,
+}
+
+impl Binding {
+    /// Returns true if the endpoint must not start with this error.
+    fn is_fatal(self, error: &AdminError) -> bool {
+        match self {
+            Self::Required => true,
+            Self::DefaultPort => !matches!(error, AdminError::Tcp { .. }),
+            Self::Optional => false,
+        }
+    }
 }
 
 /// Returns the specification of the child `admin`. Its link shows the addresses. Without an address, the child is idle.
@@ -74,7 +88,7 @@ async fn serve(state: &Arc<EndpointState>, binding: Binding, cx: &StartCx) -> Re
     lower_priority();
     let mut listeners = Listeners::default();
     let mut opened = listeners.open_missing(addresses);
-    if let (Binding::Required, Some(error)) = (binding, opened.errors.first()) {
+    if let Some(error) = opened.errors.iter().find(|error| binding.is_fatal(error)) {
         return Err(Fault::new(error.to_string()));
     }
     let link = cx.vitals.link("http", addresses.names());

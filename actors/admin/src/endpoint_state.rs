@@ -1,10 +1,6 @@
 //! State of the endpoint that all incarnations share.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    sync::OnceLock,
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::OnceLock};
 
 use parking_lot::Mutex;
 
@@ -47,11 +43,11 @@ impl EndpointState {
             audit: Audit::new(config.audit_path()),
             hosts: config.allowed_hosts.clone(),
             event_clients_max: config.max_event_clients,
-            program_info,
             started_ms: OnceLock::new(),
             history: Mutex::new(History::new(LIMIT_BYTES)),
-            history_path: config.history_path().map(Path::to_owned),
+            history_path: config.history_path(&program_info.subsystems),
             console_pauses: Mutex::default(),
+            program_info,
         })
     }
 

@@ -35,13 +35,16 @@ pub enum AdminError {
     },
     /// The TCP port could not be opened.
     #[error(
-        "cannot listen on {address}: {source}: free the port, or set admin.listen to another one or to \"\""
+        "cannot listen on {address}: {source}{}: free the port, or set admin.listen to another one or to \"\"",
+        owner.as_ref().map(|owner| format!(" by {owner}")).unwrap_or_default()
     )]
     Tcp {
         /// Address to listen on.
         address: SocketAddr,
         /// Error of the operating system.
         source: io::Error,
+        /// Program that listens on the address, if it is in use.
+        owner: Option<String>,
     },
     /// The unix socket could not be opened.
     #[error("cannot create the socket {}: {source}: check the directory, or set admin.unix_socket", path.display())]

@@ -6,7 +6,7 @@ use std::{
     sync::OnceLock,
 };
 
-use crate::{AdminError, config::Addresses, unix_socket::UnixSocket};
+use crate::{AdminError, config::Addresses, port_owner::port_owner, unix_socket::UnixSocket};
 
 /// Addresses to listen on, for all incarnations.
 #[derive(Debug)]
@@ -70,7 +70,10 @@ impl Listeners {
         if let (Some(address), None) = (addresses.configured.tcp, &self.tcp) {
             match addresses.bind(address) {
                 Ok(listener) => self.tcp = Some(listener),
-                Err(source) => opened.errors.push(AdminError::Tcp { address, source }),
+                Err(source) => {
+                    let owner = (source.kind() == io::ErrorKind::AddrInUse).then(|| port_owner(address));
+                    opened.errors.push(AdminError::Tcp { address, source, owner });
+                }
             }
             opened.any |= self.tcp.is_some();
         }

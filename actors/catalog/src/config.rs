@@ -290,7 +290,7 @@ impl CatalogConfig {
         let rules: Vec<_> = self.rule.iter().map(|rule| rule.name.as_str()).collect();
         let rules = rules.join(", ");
         format!(
-            "  catalog     {} at {}: {rules}\n          how far:      orchestrator catalog status\n",
+            "  catalog     {} at {}: {rules}\n              status:       orchestrator catalog status\n",
             self.name, self.base
         )
     }

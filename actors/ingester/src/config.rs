@@ -5,6 +5,7 @@ use std::{
     path::PathBuf,
 };
 
+use orchestrator_supervise::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -152,6 +153,17 @@ impl IngesterConfig {
         }
         let streams: Vec<_> = self.stream.iter().map(|stream| stream.name.as_str()).collect();
         format!("{}-ingester", streams.join("_"))
+    }
+
+    /// Lines for the terminal of an interactive start: the streams, the workers' port, and the command that shows the state.
+    pub(crate) fn greeting(&self) -> String {
+        let stream = |stream: &StreamConfig| format!("{} from {}", stream.name, stream.endpoint());
+        let streams: Vec<_> = self.stream.iter().map(stream).collect();
+        let (name, streams) = (sanitize(self.name()), sanitize(streams.join(", ")));
+        let listen = &self.listen;
+        format!(
+            "  ingester    {name}: {streams} -> workers at {listen}\n              status:       orchestrator ingester status\n"
+        )
     }
 
     /// Address of the workers' port.

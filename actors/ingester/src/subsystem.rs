@@ -73,4 +73,8 @@ impl Subsystem for Ingesters {
     fn preflight(all: &Self::Config) -> Result<(), IngesterError> {
         preflight(all)
     }
+
+    fn greeting(all: &Self::Config) -> String {
+        all.iter().map(IngesterConfig::greeting).collect()
+    }
 }

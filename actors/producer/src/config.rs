@@ -166,7 +166,7 @@ impl ProducerConfig {
     /// Returns the lines about the producer that a start at a terminal shows.
     pub fn greeting(&self) -> String {
         let (from, to) = (self.mongodb.endpoint(), &self.faktory.url);
-        format!("  producer    {from} -> {to}\n          status:       orchestrator producer status\n")
+        format!("  producer    {from} -> {to}\n              status:       orchestrator producer status\n")
     }
 
     /// Returns the options that all jobs share.

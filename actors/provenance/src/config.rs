@@ -2,7 +2,10 @@
 
 mod stores;
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use orchestrator_edge::{amqp::Broker, read_secret};
 use schemars::JsonSchema;
@@ -229,6 +232,15 @@ impl ProvenanceConfig {
             ));
         }
         wrong
+    }
+
+    /// Returns the database file of this process, if it has one: the store, or else the refused rows.
+    pub(crate) fn own_file(&self) -> Option<&Path> {
+        match (self.writer.kind, self.transport) {
+            (WriterKind::Sqlite, _) => Some(&self.sqlite.path),
+            (_, Transport::Embedded) => Some(&self.dead_letters),
+            (_, Transport::Amqp) => None,
+        }
     }
 
     /// Returns the workers of this process, in the order of the pool.

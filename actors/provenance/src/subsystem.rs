@@ -1,5 +1,7 @@
 //! Registration of this crate in the list of subsystems.
 
+use std::path::{Path, PathBuf};
+
 use orchestrator_subsystem::{
     Branch, CommandError, Context, Original, OriginalContext, OriginalFile, Subsystem,
 };
@@ -62,8 +64,14 @@ impl Subsystem for Provenance {
         preflight(config)
     }
 
+    fn state_dir(config: &ProvenanceConfig) -> Option<PathBuf> {
+        config.own_file().and_then(Path::parent).map(Path::to_owned)
+    }
+
     fn greeting(config: &ProvenanceConfig) -> String {
         let store = stores::endpoint(config);
-        format!("  provenance  {store}\n          first rows:   orchestrator provenance import FILE.jsonl\n")
+        format!(
+            "  provenance  {store}\n              first rows:   orchestrator provenance import FILE.jsonl\n"
+        )
     }
 }

@@ -33,7 +33,7 @@ pub struct QueueConfig {
     /// Durability of a commit before its answers are sent.
     pub synchronous: Synchronous,
     /// Maximum number of attempts that are kept: each hand-out with its end. The oldest are removed
-    /// first; 0 keeps none.
+    /// first. With 0, only the last one of each attribute path is known, without fetcher and connection.
     #[schemars(range(max = 1_000_000))]
     pub attempts: u32,
     /// Limits of jobs in flight; a job counts against the first one that it matches. At most 16.
@@ -114,7 +114,7 @@ impl QueueConfig {
         let shown = |path: &Path| sanitize(path.as_os_str().as_encoded_bytes());
         let (input, socket) = (shown(&self.input_dir), shown(&self.socket));
         format!(
-            "  queue   {input}/ -> {}\n          a first job:  echo 'hello 1.0 1.1' > {input}/demo.1.txt\n          \
+            "  queue       {input}/ -> {}\n              a first job:  echo 'hello 1.0 1.1' > {input}/demo.1.txt\n              \
              take it:      printf 'READY\\n' | socat -t5 - UNIX-CONNECT:{socket}\n",
             shown(&self.database)
         )

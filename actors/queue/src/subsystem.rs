@@ -1,5 +1,7 @@
 //! Implementation of the [`Subsystem`] trait.
 
+use std::path::{Path, PathBuf};
+
 use orchestrator_subsystem::{
     Branch, CommandError, Context, Original, OriginalContext, OriginalFile, Subsystem,
 };
@@ -55,6 +57,10 @@ impl Subsystem for Queue {
 
     fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
         preflight(config)
+    }
+
+    fn state_dir(config: &QueueConfig) -> Option<PathBuf> {
+        config.database.parent().map(Path::to_owned)
     }
 
     fn greeting(config: &QueueConfig) -> String {

@@ -1,6 +1,6 @@
 //! The type-erased subsystem: an entry of the binary's list.
 
-use std::{any::Any, fmt, future::Future, pin::Pin};
+use std::{any::Any, fmt, future::Future, path::PathBuf, pin::Pin};
 
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 use orchestrator_supervise::ChildSpec;
@@ -18,7 +18,7 @@ use crate::{
 pub trait AnySubsystem: Send + Sync {
     /// Name of the section, the feature, the branch and the commands.
     fn name(&self) -> &'static str;
-    /// Returns true if the subsystem runs when nothing at all is configured.
+    /// Returns true if the subsystem runs when no subsystem is configured.
     fn runs_by_default(&self) -> bool;
     /// Returns the JSON schema of the section.
     fn schema(&self, generator: &mut SchemaGenerator) -> Schema;
@@ -203,6 +203,10 @@ impl<S: Subsystem> ErasedConfig for TypedConfig<S> {
             running.zip(fresh.get::<S>()).map(|(running, fresh)| reload(running, fresh)).unwrap_or_default()
         };
         Ok((branch.spec, Box::new(reload)))
+    }
+
+    fn state_dir(&self) -> Option<PathBuf> {
+        S::state_dir(&self.0)
     }
 
     fn greeting(&self) -> String {

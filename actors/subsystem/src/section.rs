@@ -1,6 +1,6 @@
 //! The type-erased section of a configured subsystem.
 
-use std::{any::Any, error::Error, fmt, ops::Deref};
+use std::{any::Any, error::Error, fmt, ops::Deref, path::PathBuf};
 
 use orchestrator_supervise::{ChildSpec, MetricSnapshot};
 use serde_json::Value;
@@ -71,6 +71,8 @@ pub trait ErasedConfig: fmt::Debug + Send + Sync {
     /// # Errors
     /// The configuration cannot be used. The text says what the operator has to change.
     fn branch(&self) -> Result<(ChildSpec, SectionReload), BoxError>;
+    /// Returns the directory of the subsystem's database file; see [`Subsystem::state_dir`](crate::Subsystem::state_dir).
+    fn state_dir(&self) -> Option<PathBuf>;
     /// Returns lines for the terminal of an interactive start.
     fn greeting(&self) -> String;
     /// Returns the source of the progress line, if the subsystem has finite work.

@@ -1,6 +1,6 @@
 //! The trait that a subsystem's crate implements once, for a type without fields.
 
-use std::{error::Error, fmt};
+use std::{error::Error, fmt, path::PathBuf};
 
 use clap::Subcommand;
 use orchestrator_supervise::ChildSpec;
@@ -43,7 +43,7 @@ pub trait Subsystem: Send + Sync + 'static {
     const COMMANDS_HELP: &'static str = "";
     /// Programs whose configuration `config init` takes over.
     const ORIGINALS: &'static [Original] = &[];
-    /// True if the subsystem runs when nothing at all is configured.
+    /// True if the subsystem runs when no subsystem is configured.
     const RUNS_BY_DEFAULT: bool = false;
 
     /// Builds the branch of the tree without starting anything or opening a file or connection.
@@ -98,10 +98,17 @@ pub trait Subsystem: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Returns lines for the terminal of an interactive start: endpoints, and a first command to try.
+    /// Returns the directory of the subsystem's database file, if it has one. Other files about its instance belong there.
+    fn state_dir(config: &Self::Config) -> Option<PathBuf> {
+        let _ = config;
+        None
+    }
+
+    /// Returns lines for the terminal of an interactive start: the name at column 2, endpoints at column 14, and below them a first
+    /// command to try.
     fn greeting(config: &Self::Config) -> String {
         let _ = config;
-        String::new()
+        format!("  {:<12}orchestrator tree {}\n", Self::NAME, Self::NAME)
     }
 
     /// Returns the source of the progress line that a terminal shows, if the subsystem has finite work.

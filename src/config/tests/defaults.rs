@@ -10,14 +10,15 @@ use orchestrator_queue::Queue;
 use orchestrator_subsystem::Section;
 
 use super::{
-    super::{Config, ProgramConfig, schema::Schema},
+    super::{Config, schema::Schema},
     collect_keys,
 };
 
 /// Returns true if `line`, below the header `section`, is an example: a key without a default, or with one that TOML cannot express.
 fn is_unset(section: &str, line: &str) -> bool {
-    const ANYWHERE: [&str; 8] = [
+    const ANYWHERE: [&str; 9] = [
         "unix_socket",
+        "history_dir",
         "url_file",
         "dsn_file",
         "uri_file",
@@ -126,10 +127,6 @@ fn the_commented_configuration_shows_the_defaults() {
     assert!(std::mem::take(&mut catalogs[0].base).ends_with("/ermrest/catalog/1"));
     shown.sections[at] = Section::new::<Catalogs>(catalogs);
     let defaults = Config {
-        program: ProgramConfig {
-            admin: Some(orchestrator_admin::AdminConfig::default()),
-            ..ProgramConfig::default()
-        },
         sections: vec![
             Section::new::<Queue>(Default::default()),
             Section::new::<Provenance>(Default::default()),
@@ -137,6 +134,7 @@ fn the_commented_configuration_shows_the_defaults() {
             Section::new::<Producer>(Default::default()),
             Section::new::<Catalogs>(vec![Default::default()]),
         ],
+        ..Config::default()
     };
     assert_eq!(shown, defaults);
 }

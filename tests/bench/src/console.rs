@@ -55,7 +55,7 @@ fn idle(binary: &Path, options: &Options) -> Result<Value> {
     let env = TestEnv::new(std::path::absolute(binary)?).set("admin.listen=127.0.0.1:0");
     let mut bare = env.bare_command();
     bare.args(["run", "--set", "queue.database=bare.db", "--set", "queue.input_dir=bare"]);
-    bare.args(["--set", "queue.socket=bare.sock"]);
+    bare.args(["--set", "queue.socket=bare.sock", "--set", "admin.listen="]);
     let bare = Instance::spawn(bare);
     eventually("the worker socket", || Worker::connect(&env.path().join("bare.sock")).is_ok());
     let instance = env.start();

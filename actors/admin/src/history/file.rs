@@ -53,6 +53,7 @@ pub(crate) enum HistoryFileError {
 }
 
 /// Writes `history` to `path` in one step: an older file is replaced once the new one is complete. Missing parent directories are created.
+/// Nobody can guess the name of the new file and put a link or a pipe there; several instances can write at the same time.
 ///
 /// # Errors
 /// The file cannot be written. An older file is unchanged.
@@ -60,23 +61,16 @@ pub(crate) fn store(history: &History, path: &Path) -> Result<(), HistoryFileErr
     let io = |source| HistoryFileError::Io { path: path.to_owned(), source };
     let body = postcard::to_stdvec(history)
         .map_err(|source| HistoryFileError::Content { path: path.to_owned(), source })?;
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(io)?;
-    }
-    // What a former process left, or another one put there: opening a named pipe would block.
-    match fs::remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
-        _ => {}
-    }
-    let written = File::create_new(&temporary).and_then(|mut file| {
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let written = fs::create_dir_all(parent).and_then(|()| {
+        let mut file = tempfile::Builder::new().prefix(".history-").tempfile_in(parent)?;
         file.write_all(MARK)?;
         file.write_all(&Sha256::digest(&body))?;
         file.write_all(&body)?;
-        file.sync_all()
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(io::Error::from)
     });
-    written.and_then(|()| fs::rename(&temporary, path)).map_err(io)
+    written.map(drop).map_err(io)
 }
 
 /// Reads a history that [`store`] wrote. Returns `None` if there is no file.
@@ -178,10 +172,7 @@ mod tests {
     fn a_named_pipe_does_not_block() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("history");
-        for name in ["history", "history.new"] {
-            let pipe = directory.path().join(name);
-            mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        }
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let (done, result) = std::sync::mpsc::channel();
         let here = path.clone();
         std::thread::spawn(move || done.send((load(&here).is_err(), store(&history(2), &here).is_ok())));

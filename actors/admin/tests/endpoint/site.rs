@@ -159,7 +159,7 @@ pub(crate) fn config(directory: &TempDir) -> AdminConfig {
     AdminConfig {
         listen: "127.0.0.1:0".to_owned(),
         unix_socket: Some(directory.path().join("admin.sock")),
-        history_file: directory.path().join("history"),
+        history_dir: Some(directory.path().to_owned()),
         ..AdminConfig::default()
     }
 }

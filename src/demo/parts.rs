@@ -1,0 +1,15 @@
+//! The subsystems that the demo runs.
+
+/// Subsystems of a demo.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parts {
+    pub(super) queue: bool,
+    /// Provenance, with its store in SQLite.
+    pub(super) provenance: bool,
+}
+
+impl Parts {
+    /// Those of this build.
+    pub(super) const BUILT: Self =
+        Self { queue: cfg!(feature = "queue"), provenance: cfg!(feature = "provenance-sqlite") };
+}
