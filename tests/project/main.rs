@@ -2,6 +2,7 @@
 
 mod contracts;
 mod deploy;
+mod first_run;
 mod pages;
 mod promises;
 mod quick_starts;
