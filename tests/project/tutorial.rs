@@ -59,17 +59,20 @@ fn apply(fixture: &Path, block: &Block<'_>) {
     }
     // The copy may be inside a repository that it is not part of.
     let mut apply = Command::new("git")
-        .args(["apply", "--recount", "-p1"])
+        .args(["apply", "--recount", "--verbose", "-p1"])
         .current_dir(fixture)
         .env("GIT_CEILING_DIRECTORIES", fixture.parent().expect("a folder"))
+        .env("LC_ALL", "C")
         .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("git applies patches");
     apply.stdin.take().expect("piped").write_all(block.text.as_bytes()).expect("git reads its patch");
-    let done = apply.wait().expect("git ends");
+    let done = apply.wait_with_output().expect("git ends");
+    let said = String::from_utf8_lossy(&done.stderr);
     assert!(
-        done.success(),
-        "{}: the page no longer fits the file; make the change and update the page",
+        done.status.success() && !said.contains("offset"),
+        "{}: the page no longer fits the file; update its lines and line numbers: {said}",
         block.file
     );
 }
@@ -135,6 +138,10 @@ fn the_tutorial_subsystem_builds_and_runs() {
 
     let (code, out, _) = env.cli(&["check", "--only", "pulse"]);
     assert!(code == 0 && out.contains("heart") && !out.contains("watcher"), "{out}");
+    let (code, _, err) = env.cli(&["check"]);
+    assert!(code == 78 && err.contains("no subsystem is configured"), "this build has no queue: {err}");
+    let (code, _, err) = env.cli(&["demo", "--for", "1s"]);
+    assert_eq!(code, 2, "this build has nothing for a demo: {err}");
     let (code, _, err) = env.cli(&["check", "--set", "pulse.period_ms=0"]);
     assert!(code == 78 && err.contains("below the minimum 1"), "{err}");
 }
