@@ -5,6 +5,8 @@ use std::{
     task::{Context, Poll},
 };
 
+use tokio::time::Instant;
+
 use crate::{Exit, StartCx, Vitals};
 
 pub(crate) mod actor;
@@ -45,6 +47,9 @@ pub(crate) trait Body {
     fn is_up(&self) -> bool {
         true
     }
+
+    /// Sets the time by which a stopping supervisor's children are down; called before the stop. Others have a deadline of their own.
+    fn set_deadline(&mut self, _deadline: Option<Instant>) {}
 
     /// Drops the incarnation, whose exit is `exit`.
     fn kill(&mut self, exit: Exit) -> Kill;

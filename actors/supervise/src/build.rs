@@ -13,7 +13,7 @@ use crate::{
     body::{
         Body,
         entry::Entry,
-        supervisor::{Dynamic, Parts, SupervisorBody},
+        supervisor::{Concurrency, Dynamic, Parts, SupervisorBody},
     },
     command::CommandRequest,
     node::Node,
@@ -78,11 +78,12 @@ impl Builder {
             Start::Worker(factory) => factory,
             Start::Supervisor(inner) => {
                 let children = inherit(inner.children);
-                self.supervisor(&mut node, (inner.strategy, inner.limits), false, children, None)
+                let concurrency = Concurrency { all: false, branches: inner.independent_branches };
+                self.supervisor(&mut node, (inner.strategy, inner.limits), concurrency, children, None)
             }
             Start::Dynamic { spec, slot } => {
                 let (policy, children) = ((spec.strategy, spec.limits), inherit(spec.children));
-                self.supervisor(&mut node, policy, true, children, Some((slot, arbiter.clone())))
+                self.supervisor(&mut node, policy, Concurrency::ALL, children, Some((slot, arbiter.clone())))
             }
             Start::Pool { count, start, label } => {
                 let arbiters = self.spread(&cx.path, spec.placement, &arbiter);
@@ -97,7 +98,7 @@ impl Builder {
                 };
                 let (policy, members) =
                     ((Strategy::OneForOne, Limits::pool(count)), (0..count).map(member).collect());
-                self.supervisor(&mut node, policy, true, members, None)
+                self.supervisor(&mut node, policy, Concurrency::ALL, members, None)
             }
         };
         let shutdown = if supervisor.is_some() { Shutdown::Infinity } else { spec.shutdown };
@@ -126,13 +127,12 @@ impl Builder {
         }
     }
 
-    /// Builds the children and returns the factory of the supervisor above them, whose node gets their paths. `concurrent` starts and
-    /// stops all children at the same time. A dynamic supervisor has the receiver of changes, and the arbiter of its children.
+    /// Builds the children and returns the factory of the supervisor above them, whose node gets their paths. A dynamic supervisor has the receiver of changes, and the arbiter of its children.
     fn supervisor(
         &mut self,
         node: &mut Node,
         (strategy, limits): (Strategy, Limits),
-        concurrent: bool,
+        concurrency: Concurrency,
         children: Vec<(ChildSpec, MonitoredArbiter)>,
         dynamic: Option<(ChildrenSlot, MonitoredArbiter)>,
     ) -> Factory {
@@ -168,7 +168,7 @@ impl Builder {
             Dynamic { changes, max, tree: self.tree.clone(), build: Box::new(build), next: entries.len() }
         });
         let parts =
-            Parts { vitals, strategy, limits, concurrent, dynamic, children: entries, reports, commands };
+            Parts { vitals, strategy, limits, concurrency, dynamic, children: entries, reports, commands };
         let make = move |_| Box::new(SupervisorBody::new(parts)) as Box<dyn Body>;
         Factory { make: Box::new(make), kind: "supervisor" }
     }

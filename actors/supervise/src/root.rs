@@ -1,6 +1,8 @@
 //! Start and root of a tree.
 
-use tokio::sync::mpsc;
+use std::time::Duration;
+
+use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
     ChildSpec, Exit, Shutdown, SpecError, SupervisorSpec, Tree,
@@ -67,13 +69,18 @@ impl Root {
 
     /// Asks all children to drain and end, the last one first, and waits for their end.
     pub async fn stop(&mut self) -> Exit {
-        self.request_stop();
+        self.send_stop(None);
         self.wait().await
     }
 
-    /// Asks all children to drain and end, without waiting; see [`Root::wait`].
-    pub fn request_stop(&self) {
+    /// Asks all children to drain and end, without waiting; see [`Root::wait`]. After `limit`, all that is left is asked to stop at
+    /// once, and is dropped and reported half a second later.
+    pub fn request_stop(&self, limit: Duration) {
+        self.send_stop(Some(Instant::now() + limit));
+    }
+
+    fn send_stop(&self, deadline: Option<Instant>) {
         // The runner lives as long as `self.control`.
-        let _ = self.control.send(Control::Stop(Shutdown::Infinity));
+        let _ = self.control.send(Control::Stop { shutdown: Shutdown::Infinity, deadline });
     }
 }

@@ -20,7 +20,11 @@ pub(crate) enum Control {
     Start {
         incarnation: u64,
     },
-    Stop(Shutdown),
+    Stop {
+        shutdown: Shutdown,
+        /// For supervisors: time by which their children are down.
+        deadline: Option<Instant>,
+    },
     Kill,
     /// Pause, resume, panic or freeze; the runner answers.
     Command(CommandRequest),
@@ -112,7 +116,7 @@ impl Runner {
             }
             Control::Command(request) => self.execute(request),
             // Nothing runs.
-            Control::Start { .. } | Control::Stop(_) | Control::Kill => {}
+            Control::Start { .. } | Control::Stop { .. } | Control::Kill => {}
         }
     }
 
@@ -193,7 +197,7 @@ impl Runner {
             };
             match request {
                 Some(Control::Start { incarnation }) => next = Next::Start(incarnation),
-                Some(Control::Stop(_) | Control::Kill) => {
+                Some(Control::Stop { .. } | Control::Kill) => {
                     if let Next::Start(incarnation) = std::mem::replace(&mut next, Next::Idle) {
                         self.send_report(incarnation, ReportKind::Exited(Exit::Killed));
                     }
@@ -262,7 +266,8 @@ impl Runner {
                     true
                 }
                 Step::Control(Some(Control::Kill)) => true,
-                Step::Control(Some(Control::Stop(shutdown))) => {
+                Step::Control(Some(Control::Stop { shutdown, deadline: for_children })) => {
+                    body.set_deadline(for_children);
                     if let Shutdown::After(limit) = shutdown {
                         deadline = Some(Instant::now() + limit);
                     }

@@ -116,6 +116,7 @@ pub enum OnRestart {
 pub struct SupervisorSpec {
     pub(crate) strategy: Strategy,
     pub(crate) limits: Limits,
+    pub(crate) independent_branches: bool,
     pub(crate) children: Vec<ChildSpec>,
 }
 
@@ -290,12 +291,18 @@ impl ChildSpec {
 impl SupervisorSpec {
     /// Specifies a supervisor without children, with [`Limits::LEAF`].
     pub fn new(strategy: Strategy) -> Self {
-        Self { strategy, limits: Limits::LEAF, children: Vec::new() }
+        Self { strategy, limits: Limits::LEAF, independent_branches: false, children: Vec::new() }
     }
     /// Sets the limits.
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+    /// Stops neighbouring children that are supervisors side by side, for branches that send nothing to each other. Workers stop in
+    /// order, as always.
+    #[must_use]
+    pub fn independent_branches(self) -> Self {
+        Self { independent_branches: true, ..self }
     }
     /// Adds a child, which is started after and stopped before the children added earlier.
     #[must_use]

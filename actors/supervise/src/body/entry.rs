@@ -15,6 +15,9 @@ const KILL_GRACE: Duration = Duration::from_secs(1);
 /// Longest drain of a child that is restarted because a sibling failed, whose answers may never come.
 const DRAIN_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
+/// Shortest drain of a child that is stopped at or after the deadline of the process.
+const LAST_DRAIN: Duration = Duration::from_millis(500);
+
 /// Current and wanted state of one child.
 pub(crate) struct Entry {
     /// Number in reports and commands: the position, or in a dynamic supervisor a number that grows with each child.
@@ -120,19 +123,29 @@ impl Entry {
         self.status != Status::Idle && !self.must_stop
     }
 
-    pub(crate) fn stop(&mut self, now: Instant) {
+    pub(crate) fn is_supervisor(&self) -> bool {
+        self.shutdown == Shutdown::Infinity
+    }
+
+    /// Asks the child to stop, at the latest shortly after `deadline`. A supervisor passes the deadline on.
+    pub(crate) fn stop(&mut self, now: Instant, deadline: Option<Instant>) {
         self.status = Status::Stopping;
         let shutdown = match self.shutdown {
             Shutdown::After(limit) if self.sibling_failed => Shutdown::After(limit.min(DRAIN_AFTER_FAILURE)),
             Shutdown::Infinity if self.sibling_failed => Shutdown::After(DRAIN_AFTER_FAILURE),
             shutdown => shutdown,
         };
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(now).max(LAST_DRAIN));
+        let shutdown = match (shutdown, left) {
+            (Shutdown::After(limit), Some(left)) => Shutdown::After(limit.min(left)),
+            _ => shutdown,
+        };
         self.stop_by = match shutdown {
             Shutdown::Kill => Some(now + KILL_GRACE),
             Shutdown::After(limit) => Some(now + limit + KILL_GRACE),
             Shutdown::Infinity => None,
         };
-        self.tell(Control::Stop(shutdown));
+        self.tell(Control::Stop { shutdown, deadline });
     }
 
     pub(crate) fn kill(&mut self, now: Instant) {

@@ -44,12 +44,14 @@ pub(crate) struct SupervisorBody {
     vitals: Arc<Vitals>,
     strategy: Strategy,
     limits: Limits,
-    concurrent: bool,
+    concurrency: Concurrency,
     dynamic: Option<Dynamic>,
     children: Vec<Entry>,
     reports: mpsc::UnboundedReceiver<Report>,
     commands: mpsc::UnboundedReceiver<CommandRequest>,
     mode: Mode,
+    /// Time by which the children are down if the process stops.
+    deadline: Option<Instant>,
     window: RestartWindow,
     epoch: Instant,
     timer: Pin<Box<Sleep>>,
@@ -62,12 +64,24 @@ pub(crate) struct Parts {
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) strategy: Strategy,
     pub(crate) limits: Limits,
-    /// Start and stop all children at the same time instead of one after the other.
-    pub(crate) concurrent: bool,
+    pub(crate) concurrency: Concurrency,
     pub(crate) dynamic: Option<Dynamic>,
     pub(crate) children: Vec<Entry>,
     pub(crate) reports: mpsc::UnboundedReceiver<Report>,
     pub(crate) commands: mpsc::UnboundedReceiver<CommandRequest>,
+}
+
+/// Children that do not wait for each other.
+#[derive(Clone, Copy)]
+pub(crate) struct Concurrency {
+    /// All children start and stop at the same time.
+    pub(crate) all: bool,
+    /// Neighbouring children that are supervisors stop at the same time.
+    pub(crate) branches: bool,
+}
+
+impl Concurrency {
+    pub(crate) const ALL: Self = Self { all: true, branches: true };
 }
 
 /// Parts of a supervisor with dynamic children.
@@ -87,12 +101,13 @@ impl SupervisorBody {
             vitals: parts.vitals,
             strategy: parts.strategy,
             limits: parts.limits,
-            concurrent: parts.concurrent,
+            concurrency: parts.concurrency,
             dynamic: parts.dynamic,
             children: parts.children,
             reports: parts.reports,
             commands: parts.commands,
             mode: Mode::Idle,
+            deadline: None,
             window: RestartWindow::new(parts.limits),
             epoch: Instant::now(),
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -280,7 +295,7 @@ impl SupervisorBody {
     /// Returns true if children start and stop without waiting for each other: always in a pool or dynamic supervisor, and between boot
     /// and stop of a one_for_one supervisor.
     fn is_independent(&self) -> bool {
-        self.concurrent || (self.strategy == Strategy::OneForOne && matches!(self.mode, Mode::Steady))
+        self.concurrency.all || (self.strategy == Strategy::OneForOne && matches!(self.mode, Mode::Steady))
     }
 
     /// Moves children towards their wanted states; returns the exit once all are down at the end.
@@ -306,16 +321,19 @@ impl SupervisorBody {
 
     /// Asks the next child to stop, from the last to the first; returns whether any has not ended yet.
     fn stop_next(&mut self) -> bool {
-        let (in_order, now) = (!self.is_independent(), Instant::now());
-        let mut waiting = false;
+        let now = Instant::now();
+        let in_order = !self.is_independent() && self.deadline.is_none_or(|deadline| now < deadline);
+        let (mut waiting, mut beside) = (false, false);
         for entry in self.children.iter_mut().rev().filter(|entry| entry.must_stop) {
-            waiting = true;
-            if entry.status != Status::Stopping {
-                entry.stop(now);
-            }
-            if in_order {
+            beside &= entry.is_supervisor();
+            if waiting && in_order && !beside {
                 break;
             }
+            if entry.status != Status::Stopping {
+                entry.stop(now, self.deadline);
+            }
+            beside = self.concurrency.branches && entry.is_supervisor();
+            waiting = true;
         }
         waiting
     }
@@ -338,6 +356,7 @@ impl Body for SupervisorBody {
     fn start(&mut self, cx: StartCx) -> Result<(), Exit> {
         self.stop = Box::pin(cx.stop.cancelled_owned());
         self.mode = Mode::Booting;
+        self.deadline = None;
         self.window = RestartWindow::new(self.limits);
         let now = Instant::now();
         for entry in self.children.iter_mut().filter(|entry| entry.removal.is_none()) {
@@ -386,6 +405,14 @@ impl Body for SupervisorBody {
 
     fn is_up(&self) -> bool {
         matches!(self.mode, Mode::Steady)
+    }
+
+    fn set_deadline(&mut self, deadline: Option<Instant>) {
+        let (is_new, now) = (self.deadline != deadline, Instant::now());
+        self.deadline = deadline;
+        // Children that stop already learn the deadline, too.
+        let stopping = self.children.iter_mut().filter(|entry| is_new && entry.status == Status::Stopping);
+        stopping.for_each(|entry| entry.stop(now, deadline));
     }
 
     fn kill(&mut self, exit: Exit) -> Kill {

@@ -7,7 +7,7 @@ use std::{
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    ChildSpec, Command, EventKind, Factory, Shutdown, SpecError, StartCx, Strategy, SupervisorSpec,
+    ChildSpec, Command, EventKind, Factory, Origin, Shutdown, SpecError, StartCx, Strategy, SupervisorSpec,
     testing::{TestTree, eventually},
 };
 use tokio::sync::oneshot;
@@ -151,6 +151,86 @@ fn a_pool_stops_within_one_deadline() {
         let reports = tree.events(0);
         let orphans = reports.iter().filter(|event| matches!(event.kind, EventKind::StopTimedOut { .. }));
         assert_eq!(orphans.count(), count);
+    });
+}
+
+/// Ends a tree with `limit`; returns how long it took.
+async fn stop_within(tree: &mut TestTree, limit: Duration) -> Duration {
+    let begun = Instant::now();
+    tree.root().request_stop(limit);
+    tree.root().wait().await;
+    begun.elapsed()
+}
+
+#[test]
+fn independent_branches_stop_side_by_side_and_before_the_workers() {
+    let (journal, config) = (Journal::default(), ProbeConfig::default());
+    config.busy.store(true, SeqCst);
+    let (slow, slow_child) = probe("slow", &config);
+    let branch = |id: &str, child: ChildSpec| ChildSpec::supervisor(id, spec().child(child));
+    let spec = spec()
+        .independent_branches()
+        .child(journaling("worker", &journal).1)
+        .child(branch("first", journaling("quick", &journal).1))
+        .child(branch("second", slow_child.shutdown(Shutdown::After(LONG))));
+    actix_rt::System::new().block_on(async {
+        let mut tree = TestTree::start(spec).await;
+        let handle = tree.root().tree().clone();
+        tree.root().request_stop(LONG);
+        // The second branch is asked first, and does not end.
+        until_state(&handle, "first/quick", "stopped").await;
+        let states = ["second/slow", "worker"].map(|path| state(&handle, path));
+        assert_eq!(states, ["stopping", "running"]);
+        config.busy.store(false, SeqCst);
+        // A message makes the probe look again.
+        slow.tell(Ping(0)).unwrap();
+        tree.root().wait().await;
+    });
+}
+
+/// A slow source leaves no time to the sink before the deadline, but a moment after it.
+#[test]
+fn at_the_deadline_of_the_root_all_that_is_left_stops_at_once_and_is_reported() {
+    let (journal, config) = (Journal::default(), ProbeConfig::default());
+    config.busy.store(true, SeqCst);
+    let slow = |id: &str| probe(id, &config).1.shutdown(Shutdown::After(LONG));
+    let inner = SupervisorSpec::new(Strategy::RestForOne)
+        .limits(lenient())
+        .child(journaling("sink", &journal).1)
+        .child(slow("middle"))
+        .child(slow("source"));
+    actix_rt::System::new().block_on(async {
+        let mut tree = TestTree::start(spec().child(ChildSpec::supervisor("inner", inner))).await;
+        let took = stop_within(&mut tree, Duration::from_millis(200)).await;
+        assert!(took < LONG / 2, "{took:?}");
+        assert_eq!(journal.lines(), ["sink started", "sink stopped", "sink dropped"], "it drained");
+        let tree = tree.root().tree().clone();
+        for (path, kind) in
+            [("inner/source", "killed"), ("inner/middle", "killed"), ("inner/sink", "shutdown")]
+        {
+            assert_eq!(tree.node(path).unwrap().last_exit.unwrap().kind, kind, "{path}");
+        }
+        let events = tree.events(0);
+        let reports = events.iter().filter(|event| matches!(event.kind, EventKind::StopTimedOut { .. }));
+        let mut late: Vec<_> = reports.map(|event| event.path.to_string()).collect();
+        late.sort();
+        assert_eq!(late, ["test/inner/middle", "test/inner/source"]);
+    });
+}
+
+/// The drain of a command is cut short, too.
+#[test]
+fn a_child_that_stops_already_learns_the_deadline() {
+    let config = ProbeConfig::default();
+    config.busy.store(true, SeqCst);
+    let (_slow, child) = probe("slow", &config);
+    actix_rt::System::new().block_on(async {
+        let mut tree = TestTree::start(spec().child(child.shutdown(Shutdown::After(LONG)))).await;
+        let handle = tree.root().tree().clone();
+        handle.request_restart("slow", &Origin::default()).unwrap();
+        until_state(&handle, "slow", "stopping").await;
+        let took = stop_within(&mut tree, Duration::from_millis(100)).await;
+        assert!(took < LONG / 2, "{took:?}");
     });
 }
 

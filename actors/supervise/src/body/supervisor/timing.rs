@@ -31,14 +31,15 @@ impl SupervisorBody {
         self.children.iter().for_each(|entry| entry.vitals.set_budget_left(left));
     }
 
-    /// Arms the timer for the next start, the next overdue stop and the next restart that leaves the window, after which the tree shows
+    /// Arms the timer for the next start, the next overdue stop, the deadline and the next restart that leaves the window, after which the tree shows
     /// a larger budget. Returns whether the timer has already fired.
     pub(super) fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
         let now = Instant::now();
         let starts = self.children.iter().filter(|e| e.must_start && e.start_at > now).map(|e| e.start_at);
         let stops = self.children.iter().filter_map(|e| e.stop_by);
         let grows = self.window.next_expiry().map(|span| self.epoch + span);
-        let Some(at) = starts.chain(stops).chain(grows).min() else {
+        let deadline = self.deadline.filter(|deadline| *deadline > now);
+        let Some(at) = starts.chain(stops).chain(grows).chain(deadline).min() else {
             return false;
         };
         self.timer.as_mut().reset(at);
