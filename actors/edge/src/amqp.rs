@@ -12,7 +12,7 @@ use std::{fmt, path::Path, sync::Arc, time::Duration};
 use futures_util::{StreamExt, future::BoxFuture};
 use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPScheme, uri::AMQPUri};
 use orchestrator_supervise::sanitize;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::time::timeout;
 
 use self::{frames::UnreadDeliveries, socket::CONNECT_TIMEOUT};
 use crate::tls::{self, TlsClient};
@@ -29,11 +29,8 @@ const SMALL_FRAME: u32 = 8_192;
 /// Time that the broker may take to answer a request, such as declare, consume or confirm.
 pub const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Time for the TCP connection of [`Broker::is_listening`].
-const LISTEN_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// Time that closing a connection may take; then it is dropped.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Address of a broker, with credentials and connection name.
 #[derive(Clone)]
@@ -173,13 +170,6 @@ impl Broker {
         Ok(Session { connection, unread })
     }
 
-    /// Returns true if the broker's port accepts TCP connections. Cheaper for the broker than [`Broker::connect`].
-    pub async fn is_listening(&self) -> bool {
-        let authority = &self.uri.authority;
-        let connect = TcpStream::connect((authority.host.as_str(), authority.port));
-        matches!(timeout(LISTEN_TIMEOUT, connect).await, Ok(Ok(_)))
-    }
-
     /// Returns `text` with the password masked.
     fn redact(&self, text: &str) -> String {
         let password = self.uri.authority.userinfo.password.as_str();
@@ -262,7 +252,7 @@ impl Session {
         }
     }
 
-    /// Closes the connection, at most for 2 s.
+    /// Closes the connection, at most for 1 s.
     pub async fn close(self) {
         // After the time-out, dropping the connection ends it.
         let _ = timeout(CLOSE_TIMEOUT, self.connection.close(200, "stopped".into())).await;

@@ -41,6 +41,11 @@ impl Batch {
         &self.rows
     }
 
+    /// Returns true if nobody waits for an answer any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.messages.iter().all(|(_, reply)| reply.is_closed())
+    }
+
     /// Answers each message: all rows are stored except the `refused` ones, which are in order.
     /// Returns the numbers of stored and refused rows.
     pub(crate) fn settle(self, refused: Vec<Refusal>) -> (usize, usize) {

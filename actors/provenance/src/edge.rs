@@ -29,6 +29,15 @@ async fn pause(cx: &StartCx, span: Duration) -> bool {
     tokio::time::timeout(span, cx.stop.cancelled()).await.is_err()
 }
 
+/// Waits for `future`; None if the child is stopped first. A blocking future is never interrupted.
+async fn unless_stopped<T>(cx: &StartCx, future: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        output = future => Some(output),
+        () = cx.stop.cancelled() => None,
+    }
+}
+
 /// Runs `future` on this thread, with timers.
 fn timed(future: impl Future<Output = Result<(), Fault>>) -> Result<(), Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();

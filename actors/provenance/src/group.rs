@@ -88,6 +88,11 @@ impl Group {
         self.retries.first_key_value().map(|((at, _), _)| *at)
     }
 
+    /// Returns true if nobody waits for an answer any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.requests.iter().filter_map(|request| request.reply.as_ref()).all(Reply::is_closed)
+    }
+
     /// Returns true if no part is left.
     pub(crate) fn is_settled(&self) -> bool {
         self.next_range().is_none()

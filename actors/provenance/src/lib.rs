@@ -94,8 +94,10 @@ const WRITE_CAPACITY: usize = Worker::COUNT;
 const MAILBOX_CAPACITY: usize = 512;
 /// Capacity of the dead letter child's inbox, in requests.
 const LETTER_CAPACITY: usize = 64;
-/// Shutdown time-out: the writer and the workers store accepted rows within it.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time for which a stop waits until accepted rows are stored. The broker delivers the rest again.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
+/// Shutdown time-out of the stores. They stop last, when nobody waits for their answers any more.
+const STORE_STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Threads shared by the workers.
 const THREADS: usize = 2;
 
@@ -123,8 +125,11 @@ pub(crate) fn child_spec(
     let writer = stores::writer(config, &writes_slot)?;
     let mut tree = SupervisorSpec::new(Strategy::RestForOne)
         .limits(Limits::LEAF)
-        .child(ChildSpec::worker("writer", writer).shutdown(Shutdown::After(DRAIN_TIMEOUT)))
-        .child(ChildSpec::worker("reader", stores::reader(config, &reads_slot)?))
+        .child(ChildSpec::worker("writer", writer).shutdown(Shutdown::After(STORE_STOP_TIMEOUT)))
+        .child(
+            ChildSpec::worker("reader", stores::reader(config, &reads_slot)?)
+                .shutdown(Shutdown::After(STORE_STOP_TIMEOUT)),
+        )
         .child(workers);
     let workers = match config.transport {
         Transport::Embedded => {
@@ -135,9 +140,9 @@ pub(crate) fn child_spec(
         Transport::Amqp => {
             let broker = client_side::broker(config, "orchestrator provenance server")?;
             let consumer = amqp::factory(broker, consumer_options(config, mailboxes));
-            tree = tree.child(
-                ChildSpec::worker("amqp", consumer).pausable().shutdown(Shutdown::After(DRAIN_TIMEOUT)),
-            );
+            // Longer than the drain, so that the child ends by itself.
+            let limit = Shutdown::After(DRAIN_TIMEOUT + Duration::from_secs(1));
+            tree = tree.child(ChildSpec::worker("amqp", consumer).pausable().shutdown(limit));
             None
         }
     };
@@ -178,8 +183,7 @@ fn consumer_options(config: &ProvenanceConfig, mailboxes: Vec<Mailbox<RangeWorke
         workers,
         topology: config.amqp.topology,
         prefetch: config.prefetch,
-        // Shorter than the child's shutdown time-out, so that the child ends by itself.
-        drain: DRAIN_TIMEOUT - Duration::from_secs(1),
+        drain: DRAIN_TIMEOUT,
         sink,
     }
 }

@@ -141,8 +141,11 @@ impl RangeWorker {
 }
 
 impl Child for RangeWorker {
+    /// Waits for the rows whose senders wait for the outcome.
     fn drained(&self) -> bool {
-        self.current_batch.is_none() && self.waiting.iter().all(|(_, queue)| queue.is_empty())
+        let mut waiting = self.waiting.iter().flat_map(|(_, queue)| queue);
+        self.current_batch.as_ref().is_none_or(Batch::is_abandoned)
+            && waiting.all(|request| request.reply.is_closed())
     }
 }
 

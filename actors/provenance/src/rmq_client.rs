@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
     Answer, AskError, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Exit, Handle, Message,
-    Outbox, Reply, StartCx, Vitals, metrics,
+    Outbox, Reply, StartCx, StopToken, Vitals, metrics,
 };
 use serde_json::json;
 
@@ -25,6 +25,8 @@ const VERBS: &str = "add, get, find-first, find-all, stats, dead-letters";
 pub(crate) const READS: &[&str] = &["get", "find-first", "find-all", "stats", "dead-letters"];
 /// Time-out of a console call; the admin endpoint waits slightly longer.
 pub(crate) const CONSOLE_LIMIT: Duration = Duration::from_millis(1_800);
+/// Time for which a stop waits for the answer to a console call.
+const STOP_GRACE: Duration = Duration::from_millis(300);
 /// Timed methods, by their names in the original's interface; `stats` is an addition.
 const METHODS: [&str; 13] = [
     "content_add",
@@ -77,6 +79,7 @@ pub(crate) struct RmqClient {
     call_timers: CallTimers,
     metrics: ClientMetrics,
     vitals: Arc<Vitals>,
+    stop: StopToken,
 }
 
 impl Child for RmqClient {
@@ -105,6 +108,7 @@ impl RmqClient {
             call_timers: CallTimers::new(&cx.vitals, statsd, METHODS),
             metrics: ClientMetrics::register(&cx.vitals),
             vitals: cx.vitals.clone(),
+            stop: cx.stop.clone(),
         }
     }
 
@@ -116,6 +120,25 @@ impl RmqClient {
                 self.vitals.record_work();
             }
             Err(_) => self.metrics.failed.add(1),
+        }
+    }
+
+    /// Waits for `asked`; None if there is no answer shortly after a stop.
+    fn unless_stopped<T, F: Future<Output = T>>(
+        &self,
+        asked: F,
+    ) -> impl Future<Output = Option<T>> + use<T, F> {
+        let stop = self.stop.clone();
+        async move {
+            let stopped = async {
+                stop.cancelled().await;
+                tokio::time::sleep(STOP_GRACE).await;
+            };
+            tokio::select! {
+                biased;
+                answer = asked => Some(answer),
+                () = stopped => None,
+            }
         }
     }
 
@@ -142,8 +165,10 @@ impl RmqClient {
             }
             Ok((stored, refused))
         };
-        cx.atomically(tokio::time::timeout(self.limit, call), move |client, outcome, _| {
-            let outcome = outcome.unwrap_or_else(|_elapsed| Err(client.route.timeout_error()));
+        let call = tokio::time::timeout(self.limit, call);
+        cx.atomically(self.unless_stopped(call), move |client, outcome, _| {
+            let outcome = outcome.and_then(Result::ok);
+            let outcome = outcome.unwrap_or_else(|| Err(client.route.timeout_error()));
             client.count(outcome.as_ref().map(|(stored, _)| *stored));
             let (stored, refused) = outcome.map_err(|error| ConsoleError::Refused(error.to_string()))?;
             bad.extend(refused);
@@ -160,7 +185,8 @@ impl RmqClient {
         let (letters, timeout) = (letters.clone(), self.limit);
         let asked =
             async move { letters.ask(|reply| DeadLetterRequest::List { limit, reply }, timeout).await };
-        cx.atomically(asked, |_, answer, _| {
+        cx.atomically(self.unless_stopped(asked), |_, answer, _| {
+            let answer = answer.unwrap_or(Err(AskError::Lost));
             answered(answer, "the file of dead letters", "child `dead_letters`").map(|letters| json!(letters))
         })
     }
@@ -169,8 +195,9 @@ impl RmqClient {
         let timer = self.call_timers.start(query.method());
         let (reads, timeout) = (self.reads.clone(), self.limit);
         let asked = async move { reads.ask(|reply| ReadRequest { query, reply }, timeout).await };
-        cx.atomically(asked, |_, answer, _| {
+        cx.atomically(self.unless_stopped(asked), |_, answer, _| {
             drop(timer);
+            let answer = answer.unwrap_or(Err(AskError::Lost));
             answered(answer, "the store", "reader").map(to_json)
         })
     }

@@ -6,6 +6,7 @@ use orchestrator_supervise::{Fault, Inbox, InboxSlot, Metric, MetricKind, StartC
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
+    edge::unless_stopped,
     messages::ReadRequest,
     store::{StoreError, StoreReader},
 };
@@ -28,7 +29,8 @@ pub(crate) async fn run<S: StoreReader>(
     let mut server = QueryServer { cx, inbox: slot.open(), answered, unanswered: None };
     let mut tries = tries.report_after_failures(QUIET_TRIES);
     loop {
-        let failed = match connect().await {
+        let Some(connected) = unless_stopped(cx, connect()).await else { return Ok(()) };
+        let failed = match connected {
             Ok(store) => {
                 tries.connected();
                 match server.serve(store, &mut tries).await {

@@ -12,11 +12,11 @@ use orchestrator_supervise::{Backoff, Fault, Inbox, InboxSlot, StartCx, metrics}
 use tokio::{
     sync::Mutex,
     task::yield_now,
-    time::{Instant, sleep_until, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout_at},
 };
 
 use crate::{
-    edge::{omissions::OmissionLog, pause},
+    edge::{omissions::OmissionLog, pause, unless_stopped},
     group::Group,
     messages::WriteRequest,
     refused_groups::RefusedGroups,
@@ -29,6 +29,9 @@ const GROUP_ROWS: usize = 4_000;
 
 /// Delays before a refused row is tried again (CONTRACT PE03).
 const ROW_RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
+
+/// Interval at which a stopped writer checks whether somebody still waits for its answer.
+const ABANDONED_CHECK: Duration = Duration::from_millis(50);
 
 /// State of one incarnation. Each lane has a store of its own; the lanes share the inbox.
 struct Incarnation<'a, C> {
@@ -96,7 +99,12 @@ where
         let _work = incarnation.cx.vitals.begin_work("group");
         while let Some(part) = group.next_part() {
             let started = Instant::now();
-            let outcome = store.write(&part).await;
+            let outcome = tokio::select! {
+                biased;
+                outcome = store.write(&part) => outcome,
+                // A frozen server would delay the stop. The broker delivers the rows again.
+                () = incarnation.stopped_in_vain(&group) => return Ok(()),
+            };
             incarnation.metrics.busy.add(started.elapsed().as_millis() as u64);
             match outcome {
                 Ok(omitted) => {
@@ -139,7 +147,7 @@ where
     /// Opens a store, however long it takes; None when the child is stopped.
     async fn connect(&self) -> Option<S> {
         loop {
-            match (self.connect)().await {
+            match unless_stopped(self.cx, (self.connect)()).await? {
                 Ok(store) => {
                     self.tries.borrow_mut().connected();
                     return Some(store);
@@ -193,6 +201,14 @@ impl<C> Incarnation<'_, C> {
             requests.push(more);
         }
         Some(Group::new(requests))
+    }
+
+    /// Waits for a stop after which nobody waits for the answer to `group`.
+    async fn stopped_in_vain(&self, group: &Group) {
+        self.cx.stop.cancelled().await;
+        while !group.is_abandoned() {
+            sleep(ABANDONED_CHECK).await;
+        }
     }
 
     /// Waits before the next try; returns false if the child is stopped meanwhile.

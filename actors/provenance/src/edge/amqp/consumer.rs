@@ -12,7 +12,7 @@ use orchestrator_edge::{
     amqp::{AmqpError, Broker, Session},
     cap_backoff,
 };
-use orchestrator_supervise::{Factory, StartCx, StopToken};
+use orchestrator_supervise::{Factory, Link, StartCx, StopToken};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, Semaphore, watch},
@@ -33,6 +33,9 @@ const OPENING_MAX: usize = 16;
 
 /// Maximum number of returned dead letters held; the connection is then closed.
 const RETURNED_MAX: usize = 64;
+
+/// Interval at which a draining consumer checks whether the writer's database is away.
+const DRAIN_CHECK: Duration = Duration::from_millis(100);
 
 /// Options of the consumer.
 #[derive(Clone)]
@@ -108,7 +111,12 @@ async fn serve(
     let all = async { while running.next().await.is_some() {} };
     let drain_timeout = async {
         cx.stop.cancelled().await;
-        sleep(options.drain).await;
+        let end = Instant::now() + options.drain;
+        sleep(DRAIN_CHECK).await;
+        // Without its database, the writer commits nothing more.
+        while Instant::now() < end && !writer_is_down(cx) {
+            sleep(DRAIN_CHECK).await;
+        }
     };
     let served = tokio::select! {
         biased;
@@ -119,13 +127,23 @@ async fn serve(
         () = tokio::task::unconstrained(all) => Ok(()),
         () = drain_timeout => {
             tracing::warn!("stopped with unacknowledged messages: the broker delivers them again");
-            Ok(())
+            // Dropped, not closed: the broker may be frozen.
+            return Ok(());
         }
     };
     drop(running);
     session.close().await;
     // A connection lost during a stop is not an error.
     if cx.stop.is_cancelled() { Ok(()) } else { served }
+}
+
+/// Returns true if the link of the writer, a sibling, is down.
+fn writer_is_down(cx: &StartCx) -> bool {
+    let branch = cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch);
+    let writer = cx.tree.vitals(&format!("{branch}/writer"));
+    writer
+        .and_then(|writer| writer.link_state())
+        .is_some_and(|(_, _, link)| matches!(link, Link::Down { .. }))
 }
 
 async fn open(

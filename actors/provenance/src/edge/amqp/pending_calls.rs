@@ -130,6 +130,14 @@ impl PendingCalls {
         self.finish(id, Err(CallError::Refused));
     }
 
+    /// Drops the calls whose callers have gone.
+    pub(super) fn forget_abandoned(&mut self) {
+        let abandoned = self.open.iter().filter(|(_, open)| open.call.reply.is_closed());
+        for id in abandoned.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            self.finish(&id, Err(CallError::Stopping));
+        }
+    }
+
     pub(super) fn fail_all(&mut self, error: &CallError) {
         let ids: Vec<String> = self.open.keys().cloned().collect();
         ids.iter().for_each(|id| self.finish(id, Err(error.clone())));

@@ -56,7 +56,7 @@ impl Default for PublisherOptions {
             prefetch: 100,
             window: 256,
             bytes_max: 64 * 1024 * 1024,
-            drain: Duration::from_secs(4),
+            drain: Duration::from_millis(1_500),
             statsd: None,
         }
     }
@@ -186,7 +186,10 @@ impl Client {
                     self.metrics.calls.add(1);
                     self.pending_calls.add(call, Instant::now());
                 }
-                None => self.is_stopping = true,
+                None => {
+                    self.is_stopping = true;
+                    self.pending_calls.forget_abandoned();
+                }
             },
             () = std::future::pending() => {}
         }
