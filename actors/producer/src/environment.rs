@@ -39,6 +39,11 @@ pub(crate) trait Environment {
     /// Sleeps for `span`, or returns [`Stopped`] at a stop.
     fn sleep_or_stop(&self, span: Duration) -> impl Future<Output = Result<(), Stopped>>;
 
+    /// Waits until a stop no longer allows to wait for the database. Never by default.
+    fn store_overdue(&self) -> impl Future<Output = ()> {
+        std::future::pending()
+    }
+
     /// Waits while an operator has paused pushing.
     fn wait_until_resumed(&self) -> impl Future<Output = Result<(), Stopped>>;
 

@@ -175,7 +175,14 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
     /// Repeats a request until the database answers; once in strict mode.
     async fn retry_store<T>(&self, ask: impl AsyncFn(&S) -> Result<T, StoreError>) -> Result<T, ActionError> {
         loop {
-            let reason = match self.with_renewal(ask(&self.store)).await? {
+            let asked = async {
+                tokio::select! {
+                    biased;
+                    answer = self.with_renewal(ask(&self.store)) => answer,
+                    () = self.env.store_overdue() => Err(ActionError::Stopped),
+                }
+            };
+            let reason = match asked.await? {
                 Ok(answer) => {
                     self.env.report_success(Peer::Store);
                     return Ok(answer);

@@ -71,7 +71,7 @@ pub mod bench {
 
 use crate::{
     edge::{
-        faktory::{self, FaktoryQueue, PoolOptions, Timeouts},
+        faktory::{self, FaktoryQueue, PoolOptions},
         on_complete,
     },
     producer::StencilProducer,
@@ -82,6 +82,9 @@ pub(crate) const ACTOR: &str = "producer/stencil_producer";
 
 /// Mailbox capacity of the actor, which receives only operators' requests.
 const MAILBOX_CAPACITY: usize = 16;
+
+/// Shutdown time-out of the actor: its drain and the release of the lease.
+const STOP_TIMEOUT: Shutdown = Shutdown::After(Duration::from_secs(5));
 
 /// Returns the subsystem's tree: the connections to Faktory, the deliveries of completed TCNs, then the actor.
 ///
@@ -105,18 +108,13 @@ pub(crate) fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, ProducerE
     let actor = ChildSpec::worker("stencil_producer", actor)
         // A normal end means that `until_done` is reached.
         .restart(Restart::Transient)
-        .shutdown(shutdown())
+        .shutdown(STOP_TIMEOUT)
         .console(mailbox.recipient())
         .console_reads(&["status"])
         .durable(&status);
     let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(connections);
     let tree = deliveries.into_iter().fold(tree, SupervisorSpec::child).child(actor);
     Ok(ChildSpec::supervisor("producer", tree).placement(Placement::Dedicated))
-}
-
-/// Returns the shutdown that waits for the reply in flight; without that reply, its chunk would be pushed again.
-fn shutdown() -> Shutdown {
-    Shutdown::After(Timeouts::default().reply + Duration::from_secs(2))
 }
 
 /// Checks the database's address.

@@ -30,6 +30,9 @@ use environment::{LiveEnvironment, wall_ms};
 
 const VERBS: &str = "status, pause, resume";
 
+/// Time-out of the release of the lease at a stop.
+const RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// End of an incarnation's work.
 enum Ended {
     /// A stop was requested.
@@ -150,10 +153,12 @@ async fn run<Q: Queue>(
     queue: Q,
     env: LiveEnvironment,
 ) -> Ended {
-    let store = match open(&config, settings.strict, &env).await {
-        Ok(store) => store,
-        Err(Stopped) => return Ended::Stopped,
+    let opened = tokio::select! {
+        biased;
+        opened = open(&config, settings.strict, &env) => opened,
+        stopped = env.stopped() => Err(stopped),
     };
+    let Ok(store) = opened else { return Ended::Stopped };
     if prepare_indexes(config.ensure_indexes, &store, &env).await.is_err() {
         return Ended::Stopped;
     }
@@ -162,30 +167,44 @@ async fn run<Q: Queue>(
     if let Some(completions) = completions {
         executor = executor.delivering(completions);
     }
+    let overdue = executor.env().drain_overdue();
+    let ended = tokio::select! {
+        biased;
+        ended = work(&mut machine, &mut executor) => ended,
+        () = overdue => {
+            // The lease is left to its end: the chunk may be in the queue, and its reply may still come.
+            tracing::warn!("stopped while Faktory does not reply: the chunk in flight is pushed again");
+            return Ended::Stopped;
+        }
+    };
+    if executor.env().is_store_up() {
+        // Otherwise the lease ends by itself.
+        let _ = tokio::time::timeout(RELEASE_TIMEOUT, executor.release_lease()).await;
+    }
+    ended
+}
+
+/// Runs the machine until it ends.
+async fn work<Q: Queue>(
+    machine: &mut Machine,
+    executor: &mut Executor<MongoStore, Q, LiveEnvironment>,
+) -> Ended {
     let mut event = Event::Started;
     loop {
         let action = machine.on(event);
-        executor.env().report_phase(&mut machine);
-        let ended = match action {
+        executor.env().report_phase(machine);
+        event = match action {
             Action::Finish => match executor.deliver_completions().await {
-                Ok(true) => Ended::Finished,
-                Ok(false) => {
-                    event = Event::LeaseLost;
-                    continue;
-                }
-                Err(Stopped) => Ended::Stopped,
+                Ok(true) => return Ended::Finished,
+                Ok(false) => Event::LeaseLost,
+                Err(Stopped) => return Ended::Stopped,
             },
-            Action::Halt(halt) => Ended::Halted(halt),
+            Action::Halt(halt) => return Ended::Halted(halt),
             action => match executor.execute(action).await {
-                Ok(next) => {
-                    event = next;
-                    continue;
-                }
-                Err(Stopped) => Ended::Stopped,
+                Ok(next) => next,
+                Err(Stopped) => return Ended::Stopped,
             },
         };
-        executor.release_lease().await;
-        return ended;
     }
 }
 
@@ -210,7 +229,11 @@ async fn open(config: &ProducerConfig, strict: bool, env: &LiveEnvironment) -> R
 /// Creates the missing indexes, or logs them.
 async fn prepare_indexes(ensure: bool, store: &MongoStore, env: &LiveEnvironment) -> Result<(), Stopped> {
     if !ensure {
-        if let Ok(missing) = store.missing_indexes().await
+        let missing = tokio::select! {
+            missing = store.missing_indexes() => missing,
+            stopped = env.stopped() => return Err(stopped),
+        };
+        if let Ok(missing) = missing
             && !missing.is_empty()
         {
             tracing::warn!(

@@ -16,9 +16,9 @@ pub(crate) use pool::{POOL, outage};
 pub use pool::{PendingPush, PoolOptions, child_spec};
 pub(crate) use queue::FaktoryQueue;
 pub use server::Server;
-pub(crate) use server::Timeouts;
 #[cfg(test)]
 pub(crate) use {
     error::{PushError, Refusal},
     pool::Faktory,
+    server::Timeouts,
 };

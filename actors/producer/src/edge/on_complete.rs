@@ -25,7 +25,7 @@ pub(crate) const ON_COMPLETE: &str = "on_complete";
 /// Delay between attempts.
 const RETRY: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(60) };
 /// Time for which a stop waits for the attempt in progress. A delivery without a record is repeated with the same id.
-const DRAIN: Duration = Duration::from_secs(5);
+const DRAIN: Duration = Duration::from_secs(3);
 
 /// Receiver of completed TCNs.
 #[derive(Debug, Clone)]

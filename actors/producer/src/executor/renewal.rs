@@ -53,7 +53,12 @@ pub(super) async fn renew(
     mut held: HeldLease,
 ) -> Result<Result<(), String>, ActionError> {
     let asked_ms = env.now_ms();
-    match store.renew(held.epoch, held.ttl_ms()).await {
+    let renewed = tokio::select! {
+        biased;
+        renewed = store.renew(held.epoch, held.ttl_ms()) => renewed,
+        () = env.store_overdue() => return Ok(Err("the process stops".to_owned())),
+    };
+    match renewed {
         Ok(true) => {
             held.renewed(asked_ms);
             held_lease.set(Some(held));

@@ -25,6 +25,11 @@ use crate::{
 /// Delay between attempts to reach an unavailable peer.
 const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
 
+/// Time for which a stop waits for the reply of Faktory.
+const DRAIN: Duration = Duration::from_secs(4);
+/// Time for which a stop waits for an answer of the database.
+const STORE_DRAIN: Duration = Duration::from_millis(1_200);
+
 /// Intervals of the log lines about a push and about a blocked TCN.
 const LOG_PUSHING_INTERVAL: Duration = Duration::from_secs(10);
 const LOG_BLOCKED_INTERVAL: Duration = Duration::from_secs(60);
@@ -106,6 +111,20 @@ impl LiveEnvironment {
         }
     }
 
+    /// Waits until a stop no longer allows to wait for the queue. Its reply is awaited longest: without it, its chunk is pushed again.
+    pub(super) fn drain_overdue(&self) -> impl Future<Output = ()> + use<> {
+        let stop = self.stop.clone();
+        async move {
+            stop.cancelled().await;
+            tokio::time::sleep(DRAIN).await;
+        }
+    }
+
+    /// Returns true if the database answered the last request.
+    pub(super) fn is_store_up(&self) -> bool {
+        self.store.borrow().is_up()
+    }
+
     /// Waits for a stop.
     pub(super) async fn stopped(&self) -> Stopped {
         self.stop.cancelled().await;
@@ -159,6 +178,13 @@ impl Environment for LiveEnvironment {
     async fn sleep_or_stop(&self, span: Duration) -> Result<(), Stopped> {
         let stopped = tokio::time::timeout(span, self.stop.cancelled()).await.is_ok();
         if stopped { Err(Stopped) } else { Ok(()) }
+    }
+
+    async fn store_overdue(&self) {
+        self.stop.cancelled().await;
+        if self.is_store_up() {
+            tokio::time::sleep(STORE_DRAIN).await;
+        }
     }
 
     async fn wait_until_resumed(&self) -> Result<(), Stopped> {

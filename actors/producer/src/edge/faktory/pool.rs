@@ -25,6 +25,9 @@ const BATCHES: usize = 1_024;
 /// Upper bound of the `INFO` requests that wait for a connection.
 const INFOS: usize = 16;
 
+/// Shutdown time-out: the producer stops first and waits for the reply in flight.
+const STOP_TIMEOUT: Shutdown = Shutdown::After(Duration::from_secs(1));
+
 /// Tree id of the pool.
 pub(crate) const POOL: &str = "faktory";
 
@@ -77,8 +80,7 @@ pub fn child_spec(server: Server, options: PoolOptions) -> (Faktory, ChildSpec) 
     let (handles, slots): (Vec<_>, Vec<_>) = (0..options.connections.clamp(1, 4)).map(connection).unzip();
     let count = slots.len();
     let child = move |index: usize| factory(server.clone(), &slots[index].0, &slots[index].1);
-    // A stop waits for the reply in flight: without it, the batch would be pushed again.
-    let pool = ChildSpec::pool(POOL, count, child).shutdown(Shutdown::After(reply + Duration::from_secs(1)));
+    let pool = ChildSpec::pool(POOL, count, child).shutdown(STOP_TIMEOUT);
     // An INFO may wait for a batch in flight and for a new connection.
     let info_timeout = connect + handshake + reply * 3;
     (Faktory { connections: handles.into(), info_timeout, bytes }, pool)

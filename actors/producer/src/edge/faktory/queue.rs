@@ -93,7 +93,12 @@ impl FaktoryQueue {
 
 impl Queue for FaktoryQueue {
     async fn read(&mut self) -> Result<QueueState, QueueError> {
-        self.faktory.info().await.map_err(|error| QueueError::Unavailable(error.to_string()))
+        let info = tokio::select! {
+            biased;
+            info = self.faktory.info() => info.map_err(|error| error.to_string()),
+            () = self.stop.cancelled() => Err("the process stops".to_owned()),
+        };
+        info.map_err(QueueError::Unavailable)
     }
 
     /// Pushes a chunk in one batch for each connection, or more if its jobs are large. Without a seed all go over one connection.
