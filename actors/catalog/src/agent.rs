@@ -50,6 +50,10 @@ use crate::{
     wall_clock::WallClock,
 };
 
+/// Time for which a stop waits for the server's answers once no handler runs. Rows that are not released by then are left to their
+/// leases.
+pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_millis(1_500);
+
 /// Context that the agents of one catalog share.
 #[derive(Debug, Clone)]
 pub(crate) struct AgentContext<S> {
@@ -187,6 +191,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let mut applied = Triggers::default();
         let mut handler_runs: FuturesUnordered<HandlerRun> = FuturesUnordered::new();
         let mut pending_request: Option<LocalBoxFuture<'static, RequestResult>> = None;
+        let mut only_server_since = None;
         loop {
             self.apply_triggers(*triggers.borrow_and_update(), &mut applied);
             self.run_handlers(&mut handler_runs);
@@ -202,6 +207,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                     Next::Finished => return,
                 }
             }
+            let only_server = self.grace_ends.is_some() && handler_runs.is_empty();
+            only_server_since = only_server.then(|| only_server_since.unwrap_or(now));
+            let give_up = only_server_since.map(|since| since + RELEASE_TIMEOUT);
             self.publish_status(pending_request.is_some());
             tokio::select! {
                 biased;
@@ -213,9 +221,18 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 () = stop.cancelled(), if self.grace_ends.is_none() => self.begin_stop(Instant::now()),
                 () = retire.cancelled(), if !self.retiring => self.retiring = true,
                 _ = triggers.changed(), if self.grace_ends.is_none() => {}
+                () = sleep_until(give_up.unwrap_or(now)), if give_up.is_some() => return self.give_up(),
                 () = sleep_until(deadline.unwrap_or(now)), if deadline.is_some() => self.handle_deadlines(Instant::now()),
             }
         }
+    }
+}
+
+impl<S, H> Agent<S, H> {
+    /// Reports the rows that a stop could not release.
+    fn give_up(&self) {
+        let (rule, rows) = (&self.rule.name, self.rows.len());
+        tracing::warn!(rule, rows, "the server does not answer: rows are left to their leases");
     }
 }
 

@@ -72,7 +72,8 @@ pub struct CatalogConfig {
     pub read_timeout_ms: u32,
     /// Prefix of claim tokens; empty: host name and process id.
     pub agent: String,
-    /// Time that running handlers get at a stop before their rows are released, in milliseconds.
+    /// Time that running handlers get at a stop before their rows are released, in milliseconds; more than
+    /// 5,000 count as 5,000.
     #[schemars(range(max = 3_600_000))]
     pub grace_ms: u32,
     /// Rules for the rows of this catalog.
@@ -224,7 +225,7 @@ impl Default for CatalogConfig {
             connect_timeout_ms: 6_000,
             read_timeout_ms: 63_000,
             agent: String::new(),
-            grace_ms: 20_000,
+            grace_ms: 5_000,
             rule: Vec::new(),
         }
     }

@@ -77,6 +77,8 @@ use crate::{
 
 /// Capacity of a poller's mailbox: operators' requests.
 const MAILBOX_CAPACITY: usize = 64;
+/// Longest grace period. The process has a deadline for its stop, and rows are released after the grace period.
+const GRACE_MAX: Duration = Duration::from_secs(5);
 /// Maximum number of rules of a catalog.
 pub(crate) const MAX_RULES: usize = 1_024;
 /// Restart limits of the rules' supervisor. One rule that always fails backs off up to 30 s and
@@ -95,7 +97,7 @@ pub fn child_spec(
     actors: &Actors,
     rule_reloader: &mut RuleReloader,
 ) -> Result<ChildSpec, CatalogError> {
-    let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF);
+    let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).independent_branches();
     for config in catalogs {
         tree = tree.child(catalog(config, actors, rule_reloader).map_err(CatalogError::Config)?);
     }
@@ -111,7 +113,7 @@ fn catalog(
     let (service, http, retries) = connection(config)?;
     let (notices, listening) = match broker(config)? {
         Some(broker) => {
-            let (notices, listening) = notices::child_spec(broker, notices::RETRY);
+            let (notices, listening) = notices::child_spec(broker);
             (notices, Some(listening))
         }
         None => (Notices::none(), None),
@@ -126,7 +128,7 @@ fn catalog(
         cache: config.cache,
         intervals: config.poll_intervals(),
         backoff_factor: retries.agent_factor(),
-        grace: Duration::from_millis(config.grace_ms.into()),
+        grace: Duration::from_millis(config.grace_ms.into()).min(GRACE_MAX),
     };
     let (children, vacancies) = children(MAX_RULES);
     let factory = RuleChildFactory { context, actors: actors.clone(), notices: notices.clone() };

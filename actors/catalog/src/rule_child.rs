@@ -8,7 +8,7 @@ use orchestrator_supervise::{ChildSpec, Factory, Fault, Restart, Shutdown, Start
 use tokio::sync::watch;
 
 use crate::{
-    agent::{Agent, AgentContext, Triggers},
+    agent::{Agent, AgentContext, RELEASE_TIMEOUT, Triggers},
     assignment::{Assignment, Commands},
     config::RuleConfig,
     edge::notices::{NoticeState, Notices},
@@ -18,8 +18,8 @@ use crate::{
     status::{Status, StatusReporter},
 };
 
-/// Additional time to release rows after the grace period.
-const STOP: Duration = Duration::from_secs(5);
+/// Time to release rows after the grace period, so that the child ends by itself.
+const STOP: Duration = RELEASE_TIMEOUT.saturating_add(Duration::from_millis(500));
 
 /// A rule's child as the poller sees it.
 #[derive(Debug)]

@@ -35,6 +35,9 @@ const READS: usize = 4;
 /// Maximum number of concurrent writes: concurrent writes abort each other's transactions.
 const WRITES: usize = 1;
 
+/// Shutdown time-out: time for the answers to requests whose callers have gone.
+const STOP_TIMEOUT: Shutdown = Shutdown::After(Duration::from_secs(1));
+
 /// Handle of a catalog's connections. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpCatalog {
@@ -44,16 +47,13 @@ pub(crate) struct HttpCatalog {
 }
 
 /// Specification of the child `http` that talks to the catalog at `endpoint`, and its handle. List
-/// it before its users, so that it stops after them. A stop waits for the requests in flight.
+/// it before its users, so that it stops after them, when nobody waits for the requests in flight any more.
 pub(crate) fn child_spec(endpoint: CatalogEndpoint, source: Source) -> (HttpCatalog, ChildSpec) {
     let (calls, slot) = inbox(READS + WRITES);
-    let Timeouts { connect, read, .. } = endpoint.timeouts;
-    // An abandoned write has an unknown outcome.
-    let drain = Shutdown::After(connect + read + Duration::from_secs(1));
     let factory = child::factory(endpoint, source, &slot);
     let catalog =
         HttpCatalog { calls, reads: PrioritySemaphore::new(READS), writes: PrioritySemaphore::new(WRITES) };
-    (catalog, ChildSpec::worker("http", factory).shutdown(drain))
+    (catalog, ChildSpec::worker("http", factory).shutdown(STOP_TIMEOUT))
 }
 
 impl Service for HttpCatalog {

@@ -18,17 +18,12 @@ use orchestrator_edge::{
     amqp::{AmqpError, Broker, with_timeout},
 };
 use orchestrator_supervise::{Backoff, ChildSpec, Factory, StartCx, metrics};
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::{sync::watch, time::sleep};
 
 /// Exchange that the server publishes to.
 const EXCHANGE: &str = "ermrest_changes";
-/// Default backoff between connection attempts.
-pub(crate) const RETRY: Backoff = Backoff { first: Duration::from_millis(500), max: Duration::from_secs(60) };
-/// Interval at which the port of an unavailable broker is checked.
-const PORT_CHECK_INTERVAL: Duration = Duration::from_secs(3);
+/// Delays between connection attempts (CONTRACT CE10).
+const RETRY: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_secs(5) };
 
 /// State of the notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,9 +68,8 @@ impl Notices {
 }
 
 /// Specification of the child `notices`, which consumes from `broker`, and its state. It starts
-/// without the broker. It reconnects with the backoff `retry`, or as soon as the broker's port
-/// accepts connections again.
-pub(crate) fn child_spec(broker: Broker, retry: Backoff) -> (Notices, ChildSpec) {
+/// without the broker and reconnects by itself.
+pub(crate) fn child_spec(broker: Broker) -> (Notices, ChildSpec) {
     // A notice has six bytes.
     let broker = broker.small_frames();
     let (sender, state) = watch::channel(NoticeState { count: 0, is_up: false, since: Instant::now() });
@@ -83,7 +77,6 @@ pub(crate) fn child_spec(broker: Broker, retry: Backoff) -> (Notices, ChildSpec)
     let factory = Factory::task(move |cx: StartCx| {
         let consumer = NoticeConsumer {
             broker: broker.clone(),
-            retry,
             state: sender.clone(),
             metrics: NoticeMetrics::register(&cx.vitals),
             cx,
@@ -108,7 +101,6 @@ metrics! {
 
 struct NoticeConsumer {
     broker: Broker,
-    retry: Backoff,
     state: Arc<watch::Sender<NoticeState>>,
     metrics: NoticeMetrics,
     cx: StartCx,
@@ -116,14 +108,13 @@ struct NoticeConsumer {
 
 impl NoticeConsumer {
     async fn run(self) {
-        let mut reconnect =
-            Reconnect::new(self.cx.vitals.link("rabbitmq", self.broker.endpoint()), self.retry);
+        let mut reconnect = Reconnect::new(self.cx.vitals.link("rabbitmq", self.broker.endpoint()), RETRY);
         while let Err(error) = self.run_session(&mut reconnect).await {
             let delay = reconnect.failed(error.to_string());
             tokio::select! {
                 biased;
                 () = self.cx.stop.cancelled() => return,
-                is_back = self.wait_before_retry(delay) => if is_back { reconnect.reset_backoff() },
+                () = sleep(delay) => {}
             }
         }
     }
@@ -184,21 +175,6 @@ impl NoticeConsumer {
                 (state.is_up, state.since) = (true, Instant::now());
             }
         });
-    }
-
-    /// Waits for `delay`, or until the broker's port accepts connections again; returns true in the
-    /// second case.
-    async fn wait_before_retry(&self, delay: Duration) -> bool {
-        let back = async {
-            // A broker that accepts connections but refuses the login is not tried earlier.
-            while self.broker.is_listening().await {
-                sleep(PORT_CHECK_INTERVAL).await;
-            }
-            while !self.broker.is_listening().await {
-                sleep(PORT_CHECK_INTERVAL).await;
-            }
-        };
-        timeout(delay, back).await.is_ok()
     }
 }
 

@@ -6,7 +6,7 @@ use orchestrator_harness::{Ermrest, Faktory};
 use serde_json::json;
 
 use super::fixture::*;
-use crate::edge::notices::{Notices, RETRY};
+use crate::edge::notices::Notices;
 
 #[test]
 fn exchange_queue_and_consumer_match_the_contract() {
@@ -96,7 +96,7 @@ fn a_broker_with_tls_is_used_if_its_certificate_is_valid() {
     let plain = rabbit().create_vhost("secured");
     let url = rabbit().tls_url_of("secured");
     let authority = Faktory::ca_file();
-    let (mut notices, spec) = with(Broker::with_authorities(&url, "test", Some(&authority)).unwrap(), RETRY);
+    let (mut notices, spec) = with(Broker::with_authorities(&url, "test", Some(&authority)).unwrap());
     TestTree::run(spec, async |_tree| {
         wait_until_up(&mut notices).await;
         Publisher::at(&plain).await.publish().await;
@@ -108,7 +108,7 @@ fn a_broker_with_tls_is_used_if_its_certificate_is_valid() {
         Broker::new(&url, "test").unwrap(),
         Broker::with_authorities(&by_address, "test", Some(&authority)).unwrap(),
     ] {
-        let (notices, spec) = with(broker, RETRY);
+        let (notices, spec) = with(broker);
         TestTree::run(spec, async |tree| {
             let reason = || link(&tree).reason.unwrap_or_default();
             eventually("the link is down", || reason().contains("TLS: ")).await;

@@ -7,9 +7,9 @@ use lapin::{
 use orchestrator_edge::amqp::Broker;
 use orchestrator_harness::Rabbit;
 pub(crate) use orchestrator_supervise::testing::{TestTree, eventually};
-use orchestrator_supervise::{Backoff, LinkSnapshot, NodeSnapshot, Strategy, SupervisorSpec, Tree};
+use orchestrator_supervise::{LinkSnapshot, NodeSnapshot, Strategy, SupervisorSpec, Tree};
 
-use crate::edge::notices::{Notices, RETRY, child_spec};
+use crate::edge::notices::{Notices, child_spec};
 
 pub(crate) fn rabbit() -> &'static Rabbit {
     Rabbit::shared()
@@ -17,11 +17,11 @@ pub(crate) fn rabbit() -> &'static Rabbit {
 
 /// Specification of a tree with the child alone.
 pub(crate) fn at(url: &str) -> (Notices, SupervisorSpec) {
-    with(Broker::new(url, "test").unwrap(), RETRY)
+    with(Broker::new(url, "test").unwrap())
 }
 
-pub(crate) fn with(broker: Broker, retry: Backoff) -> (Notices, SupervisorSpec) {
-    let (notices, child) = child_spec(broker, retry);
+pub(crate) fn with(broker: Broker) -> (Notices, SupervisorSpec) {
+    let (notices, child) = child_spec(broker);
     (notices, SupervisorSpec::new(Strategy::OneForOne).child(child))
 }
 

@@ -1,10 +1,12 @@
 //! Brokers that fail, and queues that disappear.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::TcpListener,
+    thread,
+    time::{Duration, Instant},
+};
 
-use orchestrator_edge::amqp::Broker;
 use orchestrator_harness::Rabbit;
-use orchestrator_supervise::Backoff;
 
 use super::fixture::*;
 
@@ -42,10 +44,7 @@ fn a_closed_connection_is_opened_again() {
 #[test]
 fn a_restarted_broker_is_consumed_within_ten_seconds() {
     let mut rabbit = Rabbit::start();
-    // The backoff does not end within this test: the check of the port must end it.
-    let minute = Duration::from_secs(60);
-    let retry = Backoff { first: minute, max: minute };
-    let (mut notices, spec) = with(Broker::new(&rabbit.url(), "test").unwrap(), retry);
+    let (mut notices, spec) = at(&rabbit.url());
     TestTree::run(spec, async |tree| {
         let before = wait_until_up(&mut notices).await;
         rabbit.kill_nine();
@@ -55,7 +54,7 @@ fn a_restarted_broker_is_consumed_within_ten_seconds() {
         }
         eventually("the link is down", || link(&tree).state == "down").await;
         // The broker starts on another thread, so that attempts continue meanwhile.
-        let starting = std::thread::spawn(move || {
+        let starting = thread::spawn(move || {
             rabbit.start_again();
             (Instant::now(), rabbit)
         });
@@ -65,6 +64,21 @@ fn a_restarted_broker_is_consumed_within_ten_seconds() {
         let (back_at, _rabbit) = starting.join().unwrap();
         let took = bound_at.saturating_duration_since(back_at);
         assert!(took < Duration::from_secs(10), "{took:?}");
+    });
+}
+
+/// A proxy, such as that of Docker, listens during the whole outage of the broker behind it.
+#[test]
+fn a_port_that_accepts_and_closes_is_tried_again_within_seconds() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (_notices, spec) = at(&format!("amqp://guest:guest@{}/", listener.local_addr().unwrap()));
+    TestTree::run(spec, async |tree| {
+        // Dropping the connection closes it.
+        let attempts = thread::spawn(move || listener.incoming().take(7).filter(Result::is_ok).count());
+        eventually("seven attempts", || attempts.is_finished()).await;
+        assert_eq!(attempts.join().unwrap(), 7);
+        let reason = || link(&tree).reason.unwrap_or_default();
+        eventually("the link is down", || reason().contains("check that it runs")).await;
     });
 }
 
