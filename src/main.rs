@@ -15,6 +15,7 @@ mod run;
 mod service_manager;
 mod signals;
 mod startup;
+mod stopping;
 mod subsystems;
 mod telemetry;
 mod topology;

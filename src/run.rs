@@ -16,6 +16,7 @@ use crate::{
     service_manager::ServiceManager,
     signals::{Signal, Signals},
     startup::Startup,
+    stopping::Stopping,
     telemetry::{self, RateLimit},
     topology::{self, ROOT, Topology},
 };
@@ -76,37 +77,34 @@ async fn supervise(
     log_limit: &RateLimit,
 ) -> ExitCode {
     let tree = root.tree().clone();
-    let mut stopping = false;
+    let mut stopping = Stopping::default();
     let mut startup = Startup::new();
     let mut reports = tokio::time::interval(RateLimit::REPORT_EVERY);
     loop {
         tokio::select! {
             exit = root.wait() => return exit_code(&exit),
-            () = startup.tick(), if !stopping => startup.check(&tree, manager),
-            () = banner.tick(), if !stopping => banner.check(&tree, startup.is_over()),
+            () = startup.tick(), if !stopping.has_begun() => startup.check(&tree, manager),
+            () = banner.tick(), if !stopping.has_begun() => banner.check(&tree, startup.is_over()),
             () = manager.tick() => manager.feed_watchdog(&tree),
             _ = reports.tick() => log_limit.report(false),
-            () = work.progress.tick(), if !stopping => work.progress.show(&tree),
-            () = completion::wait_for_normal_exit(&tree, work.last_child.as_deref()), if !stopping => {
+            () = work.progress.tick(), if !stopping.has_begun() => work.progress.show(&tree),
+            () = completion::wait_for_normal_exit(&tree, work.last_child.as_deref()), if !stopping.has_begun() => {
                 tracing::info!("all work is done: draining");
-                stopping = true;
-                manager.stopping();
-                root.request_stop();
+                stopping.begin(root, manager);
             }
+            () = stopping.tick() => stopping.report(&tree, manager),
             signal = signals.next() => match signal {
                 Signal::Repeated(signal) => tracing::info!(signal, "ignored: the same signal arrived within 0.5 s"),
                 Signal::Ignored(signal) => tracing::info!(signal, "ignored: this signal has no meaning for orchestrator"),
-                Signal::Stop(signal) if stopping => {
+                Signal::Stop(signal) if stopping.has_begun() => {
                     tracing::warn!(signal, "second signal: exiting without draining");
                     return ExitCode::Killed;
                 }
                 Signal::Stop(signal) => {
                     tracing::info!(signal, "draining");
-                    stopping = true;
-                    manager.stopping();
-                    root.request_stop();
+                    stopping.begin(root, manager);
                 }
-                Signal::Reload if stopping => tracing::info!("SIGHUP ignored while draining"),
+                Signal::Reload if stopping.has_begun() => tracing::info!("SIGHUP ignored while draining"),
                 Signal::Reload => {
                     manager.reloading();
                     reload.run();

@@ -33,16 +33,18 @@ impl ServiceManager {
         notify(&[NotifyState::Ready]);
     }
 
-    /// Reports the missing parts of a slow start in one line, and extends the start time-out by `extension`.
-    pub(crate) fn extend_start(&self, waits_for: &str, extension: Duration) {
-        let extension = u32::try_from(extension.as_micros()).unwrap_or(u32::MAX);
-        notify(&[
-            NotifyState::Status(&format!("waiting for {waits_for}")),
-            NotifyState::ExtendTimeoutUsec(extension),
-        ]);
+    /// Reports what a slow start or a stop waits for, in one line.
+    pub(crate) fn waiting_for(&self, waits_for: &str) {
+        notify(&[NotifyState::Status(&format!("waiting for {waits_for}"))]);
     }
 
-    /// Clears the status of [`Self::extend_start`].
+    /// Extends the start time-out by `extension`.
+    pub(crate) fn extend_start(&self, extension: Duration) {
+        let extension = u32::try_from(extension.as_micros()).unwrap_or(u32::MAX);
+        notify(&[NotifyState::ExtendTimeoutUsec(extension)]);
+    }
+
+    /// Clears the status of [`Self::waiting_for`].
     pub(crate) fn clear_status(&self) {
         notify(&[NotifyState::Status("")]);
     }

@@ -58,7 +58,8 @@ impl Startup {
             self.checks = None;
         } else if self.started.elapsed() > SLOW_AFTER {
             let waits_for = list(&missing);
-            manager.extend_start(&waits_for, 4 * SLOW_CHECK_INTERVAL);
+            manager.waiting_for(&waits_for);
+            manager.extend_start(4 * SLOW_CHECK_INTERVAL);
             if !self.is_slow {
                 tracing::warn!(waits_for, "not ready yet, still waiting");
                 self.is_slow = true;
@@ -74,8 +75,8 @@ fn checks(every: Duration) -> Interval {
     checks
 }
 
-/// Joins the missing children in one line.
-fn list(missing: &[String]) -> String {
+/// Joins children in one line.
+pub(crate) fn list(missing: &[String]) -> String {
     let mut text = missing.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join("; ");
     if let Some(more) = missing.len().checked_sub(NAMED_MAX).filter(|more| *more > 0) {
         text.push_str(&format!("; and {more} more: see `orchestrator tree`"));

@@ -26,7 +26,7 @@ pub(crate) struct Topology {
 }
 
 /// Builds the tree of `config`. The admin endpoint is the first child, so that it starts before the first subsystem and stops after
-/// the last one.
+/// the last one. Subsystems stop side by side.
 ///
 /// # Errors
 /// The configuration cannot be used. The text says what the operator has to change.
@@ -36,7 +36,8 @@ pub(crate) fn build(config: &Config) -> anyhow::Result<Topology> {
     endpoint.history_dir.get_or_insert_with(|| state_dir(config));
     let endpoint =
         orchestrator_admin::child_spec(&endpoint, config.admin_binding, program_info(config, &admin));
-    let mut root = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::ROOT).child(endpoint);
+    let mut root =
+        SupervisorSpec::new(Strategy::OneForOne).limits(Limits::ROOT).independent_branches().child(endpoint);
     for section in &config.sections {
         let (spec, reload) = section.branch().map_err(anyhow::Error::from_boxed)?;
         root = root.child(spec);

@@ -3,6 +3,7 @@
 /// Judges durations: `tests/run` runs these one at a time, after all others.
 mod alone {
     mod healing;
+    mod stops;
 }
 mod boot_and_stop;
 mod demo;

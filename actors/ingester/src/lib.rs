@@ -128,7 +128,7 @@ pub(crate) fn child_spec(all: &[IngesterConfig]) -> Result<ChildSpec, IngesterEr
 /// # Errors
 /// A key of the configuration is invalid; the text says what to change.
 pub fn child_spec_with(all: &[IngesterConfig], registry: &Registry) -> Result<ChildSpec, IngesterError> {
-    let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF);
+    let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).independent_branches();
     for config in all {
         let branch = branch(config, registry).map_err(IngesterError::Config)?;
         let id = ChildSpec::id_of(&config.name());

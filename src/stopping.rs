@@ -1,0 +1,81 @@
+//! The stop of the process, which is reported while it lasts.
+
+use std::{future::pending, time::Duration};
+
+use orchestrator_supervise::{NodeSnapshot, Root, Tree, without_root};
+use tokio::time::{Instant, Interval, interval_at};
+
+use crate::{service_manager::ServiceManager, startup, topology::ROOT};
+
+/// Time for the stop of all subsystems, less than the 10 s after which Docker kills a container. What is left then is stopped at once,
+/// and dropped half a second later; a blocked arbiter takes one more second.
+const LIMIT: Duration = Duration::from_secs(8);
+/// Time before the first report, and between two reports.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// State of the stop.
+#[derive(Debug, Default)]
+pub(crate) struct Stopping {
+    /// `None` before the stop begins.
+    reports: Option<Interval>,
+}
+
+impl Stopping {
+    /// Returns true once the stop has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.reports.is_some()
+    }
+
+    /// Begins the stop.
+    pub(crate) fn begin(&mut self, root: &Root, manager: &ServiceManager) {
+        manager.stopping();
+        root.request_stop(LIMIT);
+        self.reports = Some(interval_at(Instant::now() + REPORT_EVERY, REPORT_EVERY));
+    }
+
+    /// Waits until [`Self::report`] is due; for ever before the stop.
+    pub(crate) async fn tick(&mut self) {
+        match &mut self.reports {
+            Some(reports) => drop(reports.tick().await),
+            None => pending().await,
+        }
+    }
+
+    /// Reports the children that the stop waits for.
+    pub(crate) fn report(&self, tree: &Tree, manager: &ServiceManager) {
+        let mut waits_for = Vec::new();
+        for branch in tree.node(ROOT).map(|root| root.children).unwrap_or_default() {
+            collect(&branch, &mut waits_for);
+        }
+        if !waits_for.is_empty() {
+            let waits_for = startup::list(&waits_for);
+            tracing::info!("waiting for {waits_for}");
+            manager.waiting_for(&waits_for);
+        }
+    }
+}
+
+/// Adds the workers that stop, each with what it does.
+fn collect(node: &NodeSnapshot, waits_for: &mut Vec<String>) {
+    if node.children.is_empty() && ["stopping", "stuck"].contains(&node.state.as_str()) {
+        waits_for.push(describe(node));
+    }
+    node.children.iter().for_each(|child| collect(child, waits_for));
+}
+
+fn describe(node: &NodeSnapshot) -> String {
+    let mut parts = Vec::new();
+    if let Some(work) = &node.in_progress {
+        parts.push(format!("{} for {:.1} s", work.name, Duration::from_millis(work.for_ms).as_secs_f64()));
+    }
+    let depth: usize = node.mailboxes.iter().map(|mailbox| mailbox.depth).sum();
+    if depth > 0 {
+        parts.push(format!("{depth} messages wait"));
+    }
+    if let Some(link) = &node.link {
+        let reason = link.reason.iter().fold(String::new(), |text, reason| text + ": " + reason);
+        parts.push(format!("{} {} is {}{reason}", link.kind, link.endpoint, link.state));
+    }
+    let path = without_root(&node.path);
+    if parts.is_empty() { path.to_owned() } else { format!("{path}: {}", parts.join(", ")) }
+}
