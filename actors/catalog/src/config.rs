@@ -73,7 +73,7 @@ pub struct CatalogConfig {
     /// Prefix of claim tokens; empty: host name and process id.
     pub agent: String,
     /// Time that running handlers get at a stop before their rows are released, in milliseconds; more than
-    /// 5,000 count as 5,000.
+    /// 20,000 count as 20,000.
     #[schemars(range(max = 3_600_000))]
     pub grace_ms: u32,
     /// Rules for the rows of this catalog.
@@ -225,7 +225,7 @@ impl Default for CatalogConfig {
             connect_timeout_ms: 6_000,
             read_timeout_ms: 63_000,
             agent: String::new(),
-            grace_ms: 5_000,
+            grace_ms: 20_000,
             rule: Vec::new(),
         }
     }

@@ -113,6 +113,7 @@ upstream_url = "tcp://127.0.0.1:9"
 name = "lab"
 base = "http://127.0.0.1:{ermrest}/ermrest/catalog/1"
 poll_without_notices_secs = 0.25
+grace_ms = 2000
 amqp = ""
 {FULL_RULE}
 handler = {{ kind = "command", argv = ["/bin/sleep", "600"] }}
