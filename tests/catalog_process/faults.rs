@@ -99,6 +99,13 @@ fn claims_and_completions_with_lost_answers_are_settled() {
     }
     let status = fixture.site.rule_status("work");
     assert_eq!((&status["lost"], &status["in_progress"]), (&json!(0), &json!(0)), "{status}");
+    // A user changes the row before the agent asks again. The rule keeps the token in a completed row.
+    fixture.server.set_faults(&json!({ "lose_and_hold": "claimed_claimed_by" }));
+    fixture.server.insert("Foo", &json!([{ "id": 1, "state": "actionable" }]), "");
+    eventually("the row to be lost", || fixture.site.rule_status("work")["lost"] == 1);
+    let rows = fixture.server.rows("Foo");
+    let row = rows.iter().find(|row| row["id"] == 1).expect("the row");
+    assert_eq!((&row["state"], &row["payload"]), (&json!("hold"), &json!("user")), "{row:?}");
     fixture.assert_no_restart();
 }
 

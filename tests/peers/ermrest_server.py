@@ -13,6 +13,8 @@ Usage: ermrest_server.py [--port N] [..]     until SIGTERM, or with --end-with-s
 
 With --faults it can be made to fail, POST /_faults with any of:
   {"lose_put_reply": N}   carry the next N PUTs out, then close their connections without an answer
+  {"lose_and_hold": PART} carry the next PUT with PART in its path out, give its rows the state `hold` and the payload `user` as a
+                          user would, then close the connection without an answer
   {"drop_put": N}         close the connections of the next N PUTs without carrying them out
   {"drop_get": N}         the same of GETs
   {"hang_up": N}          after each of the next N answers, close the connection without having said so
@@ -42,6 +44,7 @@ class Faults:
         self.lock, self.counts, self.storms, self.delay_ms = threading.Lock(), collections.Counter(), [], 0
         self.requests, self.statuses = collections.deque(maxlen=2000), collections.Counter()
         self.connections = self.writing = self.writers = 0
+        self.hold = None
 
     def set(self, wanted, server):
         with self.lock:
@@ -52,6 +55,8 @@ class Faults:
                     self.storms.clear()
                 elif name == "delay_ms":
                     self.delay_ms = value
+                elif name == "lose_and_hold":
+                    self.hold = value
                 elif name == "token":
                     server.token = value
                 else:
@@ -61,6 +66,12 @@ class Faults:
         with self.lock:
             struck = self.counts[name] > 0
             self.counts[name] -= struck
+            return struck
+
+    def holds(self, path):
+        with self.lock:
+            struck = self.hold is not None and self.hold in path
+            self.hold = None if struck else self.hold
             return struck
 
     def storm(self, method, path):
@@ -147,6 +158,9 @@ class Handler(BaseHTTPRequestHandler):
             faults.statuses["%s %d" % (self.command, code)] += 1
         if written and self.server.notify:
             self.server.notify()
+        if self.command == "PUT" and faults.holds(target):
+            self.hold(target, body)
+            raise Hangup
         if self.command == "PUT" and faults.strikes("lose_put_reply"):
             raise Hangup
         self.say(code, body, headers, cut=True)
@@ -154,6 +168,13 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = go
+
+    def hold(self, target, body):
+        store = self.server.api.store
+        with LOCK:
+            rows = store.t[target.split("/")[5]]
+            for row in json.loads(body):
+                rows[row["RID"]].update(state="hold", payload="user", RMT=store.bump())
 
     def steer(self, target, raw):
         if target == "/_faults":

@@ -14,6 +14,7 @@ mod settle;
 #[cfg(test)]
 mod tests;
 mod unconfirmed_claim;
+mod unknown_settlements;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -106,8 +107,6 @@ pub(crate) struct Agent<S, H> {
     recurrence_logged: bool,
     /// Claims whose write had an unknown outcome.
     unconfirmed: VecDeque<UnconfirmedClaim>,
-    /// Retried settlements that the server did not return; the rows are read.
-    to_check: Vec<u64>,
     /// Rows of the next write. Halved while a rejected row is isolated.
     batch: usize,
     /// Largest write that the server accepts, in rows.
@@ -157,7 +156,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             rows: ClaimedRows::default(),
             cancels: HashMap::new(),
             unconfirmed: VecDeque::new(),
-            to_check: Vec::new(),
             batch,
             batch_max: batch,
             last_was_write: false,

@@ -8,6 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
@@ -39,7 +40,20 @@ pub(crate) struct ClaimedRow {
 enum Stage {
     Pending,
     Running,
-    Settling { outcome: OutcomeKind, settlement: Settlement, retried: bool },
+    Settling { outcome: OutcomeKind, settlement: Settlement, written: Written },
+}
+
+/// Knowledge about the writes of a settlement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// No write had an unknown outcome.
+    No,
+    /// The last write had an unknown outcome: the row is read before the next one.
+    Unknown,
+    /// The row was read since, and is not settled: the write is repeated.
+    NotYet,
+    /// The server did not return the row of a repeated write: the row is read again.
+    Missing,
 }
 
 /// Settlements or renewals that are written by one request.
@@ -172,7 +186,7 @@ impl ClaimedRows {
         if matches!(stage, Stage::Running) {
             self.working -= 1;
         }
-        *stage = Stage::Settling { outcome, settlement, retried: false };
+        *stage = Stage::Settling { outcome, settlement, written: Written::No };
     }
 
     /// Removes a row that is settled or lost.
@@ -193,28 +207,67 @@ impl ClaimedRows {
         }
     }
 
-    /// Returns the pending settlement, and whether an earlier write of it had an unknown outcome.
-    pub(crate) fn settlement(&self, id: u64) -> Option<(&Settlement, bool)> {
+    /// Returns the pending settlement.
+    pub(crate) fn settlement(&self, id: u64) -> Option<&Settlement> {
         match &self.rows.get(&id)?.1 {
-            Stage::Settling { settlement, retried, .. } => Some((settlement, *retried)),
+            Stage::Settling { settlement, .. } => Some(settlement),
             _ => None,
         }
     }
 
-    /// Marks settlements whose write had an unknown outcome. If the server does not return such a
-    /// row after the retry, the row is read.
-    pub(crate) fn mark_retried(&mut self, ids: &[u64]) {
+    /// Records that the write of these settlements had an unknown outcome.
+    pub(crate) fn outcome_unknown(&mut self, ids: &[u64]) {
         for id in ids {
-            if let Some((_, Stage::Settling { retried, .. })) = self.rows.get_mut(id) {
-                *retried = true;
+            if let Some((_, Stage::Settling { written, .. })) = self.rows.get_mut(id) {
+                *written = Written::Unknown;
             }
         }
+    }
+
+    /// Records that the server did not return the row of a write. Returns true if an earlier write may
+    /// have settled it, so that it has to be read.
+    pub(crate) fn missing(&mut self, id: u64) -> bool {
+        match self.rows.get_mut(&id) {
+            Some((_, Stage::Settling { written: written @ Written::NotYet, .. })) => {
+                *written = Written::Missing;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the rows that have to be read before their settlement is written again, oldest first.
+    pub(crate) fn to_read(&self) -> impl Iterator<Item = (u64, &ClaimedRow)> {
+        let unclear = |stage: &Stage| {
+            matches!(stage, Stage::Settling { written: Written::Unknown | Written::Missing, .. })
+        };
+        self.rows.iter().filter(move |(_, (_, stage))| unclear(stage)).map(|(id, (held, _))| (*id, held))
+    }
+
+    /// Repeats the write of a row that was read and is not settled, provided that the row stays as it is:
+    /// `last_change` is that of the read, if the table has one. Returns false if the row has changed since
+    /// an earlier such read: a former write may have arrived, and may have been changed by others.
+    pub(crate) fn repeat(&mut self, id: u64, last_change: Option<&Value>) -> bool {
+        let Some((_, Stage::Settling { settlement, written, .. })) = self.rows.get_mut(&id) else {
+            return false;
+        };
+        let changed = settlement.last_change().is_some_and(|before| Some(before) != last_change);
+        if *written == Written::Missing || changed {
+            return false;
+        }
+        if let Some(last_change) = last_change {
+            settlement.require_unchanged(last_change);
+        }
+        *written = Written::NotYet;
+        true
     }
 
     /// Returns up to `max` settlements that can be written together with the oldest one.
     pub(crate) fn batch(&self, max: usize) -> Option<Batch> {
         let ended = self.rows.iter().filter_map(|(id, (_, stage))| match stage {
-            Stage::Settling { settlement, .. } => Some((*id, settlement)),
+            Stage::Settling { settlement, written: Written::No | Written::NotYet, .. } => {
+                Some((*id, settlement))
+            }
             _ => None,
         });
         Batch::new(ended, max)

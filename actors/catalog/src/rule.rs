@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// System column with the time of a row's last write (CONTRACT CD01).
-const WRITTEN: &str = "RMT";
+pub(crate) const WRITTEN: &str = "RMT";
 /// Maximum length of a column's name in an error text, in bytes.
 const NAME_SHOWN: usize = 120;
 /// Placeholder for the time in a filter.
@@ -138,12 +138,7 @@ impl Rule {
     /// rule has no lease.
     pub(crate) fn held_query(&self) -> Option<String> {
         let lease = self.lease.as_ref()?;
-        let mut filters: Vec<_> = self
-            .claim
-            .iter()
-            .filter_map(|(column, template)| Some((column, template.plain()?)))
-            .map(|(column, value)| equals(column, value))
-            .collect();
+        let mut filters: Vec<_> = self.plain_values().map(|(column, value)| equals(column, value)).collect();
         let column = path::encode(&lease.column);
         filters.push(format!("!{column}::null::"));
         // The key makes the order stable.
@@ -156,10 +151,23 @@ impl Rule {
         path::parse_instant(row.get(&self.lease.as_ref()?.column)?.as_str()?)
     }
 
-    /// Returns the path of the query for rows with `token`.
+    /// Returns the columns to which a claim writes constants, and these.
+    fn plain_values(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.claim.iter().filter_map(|(column, template)| Some((column, template.plain()?)))
+    }
+
+    /// Returns the path of the query for rows that have the claim with `token`.
     pub(crate) fn token_query(&self, token: &str) -> Option<String> {
-        let column = path::encode(self.token.as_ref()?);
-        Some(format!("{}/{column}={}", self.entity, path::encode(token)))
+        let token = (self.token.as_ref()?, &Value::from(token));
+        let filters = std::iter::once(token).chain(self.plain_values());
+        let filters: Vec<_> = filters.map(|(column, value)| equals(column, value)).collect();
+        Some(format!("{}/{}", self.entity, filters.join("&")))
+    }
+
+    /// Returns false if `row` has another token than `token`.
+    pub(crate) fn has_token_of(&self, row: &Row, token: &str) -> bool {
+        let column = self.token.as_ref();
+        column.is_none_or(|column| row.get(column).and_then(Value::as_str) == Some(token))
     }
 
     /// Returns the path of the query for rows by their keys.

@@ -105,7 +105,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         if let Some(renewal) = self.renew(now) {
             return Some(renewal);
         }
-        if let Some(check) = self.check_retried() {
+        if let Some(check) = self.check_unknown() {
             return Some(check);
         }
         let poll_first = self.last_was_write && self.may_poll(now) && self.read_outage.until(now).is_none();

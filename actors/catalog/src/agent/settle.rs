@@ -3,30 +3,22 @@
 use std::time::Duration;
 
 use futures_util::{FutureExt, future::LocalBoxFuture};
-use jiff::SignedDuration;
 use orchestrator_supervise::sanitize;
-use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    Agent, read,
+    Agent,
     request::{BatchResult, RequestResult},
 };
 use crate::{
     claimed_rows::Batch,
     handler::{Handler, Outcome, Row},
     outcome_kind::OutcomeKind,
-    path,
     priority_semaphore::{Purpose, WritePriority},
     service::{CatalogResponse, Put, RequestError, Service},
-    state_change::keys_of,
     status::Count,
     template::Variables,
 };
-
-/// Maximum number of rows that are read at once to see whether they are settled, and length of their keys in the path, in bytes.
-const CHECKED_MAX: usize = 100;
-const CHECKED_BYTES: usize = 2_048;
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// Handles the end of a handler.
@@ -167,19 +159,19 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                         for id in done {
                             self.finish_row(id);
                         }
-                        let (check, lost): (Vec<_>, Vec<_>) = missing
-                            .into_iter()
-                            .partition(|id| self.rows.settlement(*id).is_some_and(|(_, retried)| retried));
-                        self.to_check.extend(check);
-                        lost.into_iter().for_each(|id| self.lose_claim(id));
+                        for id in missing {
+                            if !self.rows.missing(id) {
+                                self.lose_claim(id);
+                            }
+                        }
                     }
-                    Err(reason) => self.retry_batch(&batch, reason, now),
+                    Err(reason) => self.outcome_unknown(&batch, reason, now),
                 }
             }
             Ok(CatalogResponse::NotModified { .. }) => {
-                self.retry_batch(&batch, "the server answered a write with 304".to_owned(), now);
+                self.outcome_unknown(&batch, "the server answered a write with 304".to_owned(), now);
             }
-            Err(RequestError::OutcomeUnknown(reason)) => self.retry_batch(&batch, reason, now),
+            Err(RequestError::OutcomeUnknown(reason)) => self.outcome_unknown(&batch, reason, now),
             Err(RequestError::Unavailable(reason)) => self.write_outage.failed(reason, now),
             Err(RequestError::PreconditionFailed | RequestError::Aborted) => {
                 self.write_outage.conflicted(now)
@@ -192,13 +184,13 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         }
     }
 
-    fn retry_batch(&mut self, batch: &Batch, reason: String, now: Instant) {
-        self.rows.mark_retried(&batch.ids);
+    fn outcome_unknown(&mut self, batch: &Batch, reason: String, now: Instant) {
+        self.rows.outcome_unknown(&batch.ids);
         self.write_outage.failed(reason, now);
     }
 
     /// Counts and removes a settled row.
-    fn finish_row(&mut self, id: u64) {
+    pub(super) fn finish_row(&mut self, id: u64) {
         if let Some(outcome) = self.rows.outcome(id) {
             self.count_outcome(outcome);
             if let Some(held) = self.rows.get(id) {
@@ -209,13 +201,13 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         self.forget_row(id);
     }
 
-    /// Removes a row that another agent has claimed, or that was deleted, and cancels its handler.
+    /// Removes a row that another agent or a user has changed, or that was deleted, and cancels its handler.
     pub(super) fn lose_claim(&mut self, id: u64) {
         let Some(held) = self.rows.get(id) else { return };
         tracing::warn!(
             rule = self.rule.name,
             row = sanitize(self.rule.id(&held.row).to_string()),
-            "the claim is lost: another agent has the row, or it was deleted"
+            "the claim is lost: another agent or a user has changed the row, or it was deleted"
         );
         self.reporter.count(Count::Lost, 1);
         if let Some(cancel) = self.cancels.remove(&id) {
@@ -224,7 +216,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         self.forget_row(id);
     }
 
-    fn forget_row(&mut self, id: u64) {
+    pub(super) fn forget_row(&mut self, id: u64) {
         if let Some(held) = self.rows.get(id) {
             let key = self.key_of(&held.row);
             self.rows.remove(id, &key);
@@ -256,77 +248,4 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             self.forget_row(id);
         }
     }
-
-    /// Reads rows whose settlement was retried and not returned: the first write may have
-    /// succeeded.
-    pub(super) fn check_retried(&mut self) -> Option<LocalBoxFuture<'static, RequestResult>> {
-        let (mut ids, mut keys, mut length) = (Vec::new(), Vec::new(), 0);
-        while ids.len() < CHECKED_MAX
-            && length < CHECKED_BYTES
-            && let Some(id) = self.to_check.pop()
-        {
-            let Some(held) = self.rows.get(id) else { continue };
-            let key = self.rule.id(&held.row);
-            length += path::encode(&key.to_string()).len();
-            ids.push(id);
-            keys.push(key);
-        }
-        if ids.is_empty() {
-            return None;
-        }
-        let path = self.rule.rows_query(&keys);
-        let service = self.context.service.clone();
-        let check = async move {
-            let answer = read(&service, path).await;
-            RequestResult::Checked(ids, answer)
-        };
-        Some(check.boxed_local())
-    }
-
-    /// Completes rows that have the settled values; the others are lost.
-    pub(super) fn handle_checked(&mut self, ids: Vec<u64>, answer: Result<Vec<Row>, RequestError>) {
-        let rows = match answer {
-            Ok(rows) => rows,
-            // The same read would fail again and again, and nothing else be written.
-            Err(RequestError::Rejected(reason) | RequestError::NotFound(reason)) => {
-                for id in ids {
-                    let Some(held) = self.rows.get(id) else { continue };
-                    let row = self.rule.id(&held.row);
-                    let text = "whether its result was written is not known";
-                    self.reporter.report_unsettled(format!("{} = {row}: {text}: {reason}", self.rule.key()));
-                    self.forget_row(id);
-                }
-                return;
-            }
-            Err(error) => {
-                self.write_outage.failed(error.to_string(), Instant::now());
-                self.to_check.extend(ids);
-                return;
-            }
-        };
-        for id in ids {
-            let Some(held) = self.rows.get(id) else { continue };
-            let key = self.key_of(&held.row);
-            let found = rows.iter().find(|row| self.key_of(row) == key);
-            let is_done = found.zip(self.rows.settlement(id)).is_some_and(|(found, (settlement, _))| {
-                let keys = keys_of(&settlement.path);
-                let mut targets = settlement.update.iter().filter(|(name, _)| !keys.contains(name));
-                targets.all(|(name, value)| {
-                    let found = found.get(name).unwrap_or(&Value::Null);
-                    found == value || is_same_time(found, value)
-                })
-            });
-            if is_done { self.finish_row(id) } else { self.lose_claim(id) }
-        }
-    }
-}
-
-/// Returns true if a column has the point in time that was written. The server returns it in another format, without an offset or less
-/// precise if the column's type is.
-fn is_same_time(found: &Value, written: &Value) -> bool {
-    let Some((found, written)) = found.as_str().zip(written.as_str()) else { return false };
-    let precision = SignedDuration::from_secs(1);
-    path::parse_instant(written).is_some_and(|written| {
-        path::parse_instant(found).is_none_or(|found| found.duration_since(written).abs() <= precision)
-    })
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Columns, Rule};
+use super::{Columns, Rule, WRITTEN};
 use crate::{
     handler::Row,
     outcome_kind::OutcomeKind,
@@ -18,6 +18,23 @@ pub(crate) struct Settlement {
     pub path: String,
     /// Row of the write.
     pub update: Row,
+}
+
+impl Settlement {
+    /// Makes the write depend on the row's last change, as it was read.
+    pub(crate) fn require_unchanged(&mut self, last_change: &Value) {
+        let before = self.update.insert(WRITTEN.to_owned(), last_change.clone());
+        if before.is_none()
+            && let Some((keys, names)) = self.path.rsplit_once(';')
+        {
+            self.path = format!("{keys},{WRITTEN};{names}");
+        }
+    }
+
+    /// Returns the change of the row that the write depends on.
+    pub(crate) fn last_change(&self) -> Option<&Value> {
+        self.update.get(WRITTEN)
+    }
 }
 
 impl Rule {
@@ -64,21 +81,16 @@ impl Rule {
             .collect()
     }
 
-    /// Builds a write that applies only while the row has the claim's token or, without a token column,
-    /// the plain values that the claim wrote.
+    /// Builds a write that applies only while the row has the claim's token and the plain values that the
+    /// claim wrote. Without a token column, values of a program's plan count, too.
     fn fenced(&self, before: &Row, claimed: &Row, targets: Vec<(String, Value)>) -> Option<Settlement> {
         if targets.is_empty() {
             return None;
         }
+        let plain = self.plain_values().map(|(column, _)| column);
         let fence: Vec<&String> = match &self.token {
-            Some(token) => vec![token],
-            None => self
-                .claim
-                .iter()
-                .filter(|(_, value)| value.plain().is_some())
-                .map(|(column, _)| column)
-                .chain(&self.planned)
-                .collect(),
+            Some(token) => std::iter::once(token).chain(plain).collect(),
+            None => plain.chain(&self.planned).collect(),
         };
         let mut update = Row::from_iter([(self.key.clone(), self.id(before))]);
         let mut keys = vec![path::encode(&self.key)];

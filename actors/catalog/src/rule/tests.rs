@@ -57,7 +57,10 @@ fn a_table_and_a_filter_become_a_query_and_an_update() {
     assert_eq!(rule.take_over(), update, "with row CAS it is the same");
     let held = "/entity/S:Foo%20bar/state=claimed&!lease_until::null::@sort(lease_until,RID)?limit=5";
     assert_eq!(rule.held_query().as_deref(), Some(held));
-    assert_eq!(rule.token_query("me/1").as_deref(), Some("/entity/S:Foo%20bar/claimed_by=me%2F1"));
+    assert_eq!(
+        rule.token_query("me/1").as_deref(),
+        Some("/entity/S:Foo%20bar/claimed_by=me%2F1&state=claimed")
+    );
     let ids = [json!("1-A"), json!(7)];
     assert_eq!(rule.rows_query(&ids), "/entity/S:Foo%20bar/RID=any(1-A,7)");
     assert_eq!(rule.lease(), Some(Duration::from_secs(900)));
@@ -85,7 +88,7 @@ fn a_claim_names_the_row_as_it_was_read() {
 }
 
 #[test]
-fn settlements_are_fenced_by_the_token() {
+fn settlements_are_fenced_by_the_claim() {
     let rule = full_rule();
     let claimed = rule.claim(&before(), "me/1", now()).expect("a claim");
     let result = row(json!({ "doc": "d" }));
@@ -96,23 +99,23 @@ fn settlements_are_fenced_by_the_token() {
     for (outcome, path, update) in [
         (
             OutcomeKind::Done,
-            "RID,claimed_claimed_by:=claimed_by;claimed_by,doc,state",
-            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "claimed_by": null, "doc": "d", "state": "complete" }),
+            "RID,claimed_claimed_by:=claimed_by,claimed_state:=state;claimed_by,doc,state",
+            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "claimed_state": "claimed", "claimed_by": null, "doc": "d", "state": "complete" }),
         ),
         (
             OutcomeKind::Failed,
-            "RID,claimed_claimed_by:=claimed_by;error,state",
-            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "error": "no", "state": "actionable" }),
+            "RID,claimed_claimed_by:=claimed_by,claimed_state:=state;error,state",
+            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "claimed_state": "claimed", "error": "no", "state": "actionable" }),
         ),
         (
             OutcomeKind::Dead,
-            "RID,claimed_claimed_by:=claimed_by;error,state",
-            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "error": "no", "state": "dead" }),
+            "RID,claimed_claimed_by:=claimed_by,claimed_state:=state;error,state",
+            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "claimed_state": "claimed", "error": "no", "state": "dead" }),
         ),
         (
             OutcomeKind::Later,
-            "RID,claimed_claimed_by:=claimed_by;attempts,claimed_by,lease_until,state",
-            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "attempts": null, "claimed_by": null,
+            "RID,claimed_claimed_by:=claimed_by,claimed_state:=state;attempts,claimed_by,lease_until,state",
+            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "claimed_state": "claimed", "attempts": null, "claimed_by": null,
                 "lease_until": null, "state": "actionable" }),
         ),
     ] {
@@ -121,9 +124,21 @@ fn settlements_are_fenced_by_the_token() {
         assert_eq!(settlement.update, row(update), "{outcome:?}");
     }
     let renewal = rule.renew(&before, &claimed, now()).expect("a lease");
-    let path = "/attributegroup/S:Foo%20bar/RID,claimed_claimed_by:=claimed_by;lease_until";
-    let update = json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "lease_until": "2026-11-20T12:15:00.000000+00:00" });
+    let path =
+        "/attributegroup/S:Foo%20bar/RID,claimed_claimed_by:=claimed_by,claimed_state:=state;lease_until";
+    let update = json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "claimed_state": "claimed", "lease_until": "2026-11-20T12:15:00.000000+00:00" });
     assert_eq!((renewal.path.as_str(), renewal.update), (path, row(update)));
+}
+
+#[test]
+fn a_repeated_settlement_requires_the_row_as_it_was_read() {
+    let update = row(json!({ "RID": "1-A", "state": "complete" }));
+    let mut settlement = Settlement { path: "/attributegroup/Foo/RID;state".to_owned(), update };
+    for read in ["t1", "t2"] {
+        settlement.require_unchanged(&json!(read));
+        assert_eq!(settlement.path, "/attributegroup/Foo/RID,RMT;state");
+        assert_eq!(settlement.update, row(json!({ "RID": "1-A", "RMT": read, "state": "complete" })));
+    }
 }
 
 /// The agent in the original's docstring, with a table that has nothing but `id` and `state`.

@@ -68,7 +68,7 @@ fn completions_of_rows_with_long_keys_and_a_lost_answer_are_counted() {
 }
 
 #[test]
-fn completions_with_a_lost_answer_are_repeated_once() {
+fn completions_with_a_lost_answer_are_read_and_not_repeated() {
     run_with_paused_time(async || {
         let fixture = Fixture::new(300);
         let mut rule = full_rule();
@@ -80,8 +80,112 @@ fn completions_with_a_lost_answer_are_repeated_once() {
         fixture.until(secs(20), "settled", |fixture| fixture.status("agent").in_progress == 0).await;
         let status = fixture.status("agent");
         assert_eq!((status.done, status.lost), (300, 0));
-        assert_eq!(fixture.table.puts().len(), 3, "one claim and two completions");
+        let written: usize = fixture.table.puts().iter().map(|(_, rows)| rows.len()).sum();
+        assert_eq!(written, 600, "each row is claimed and completed by one write");
     });
+}
+
+/// As [`full_rule`], but a settled row keeps the token of its claim.
+fn rule_that_keeps_its_token() -> Value {
+    let mut rule = full_rule();
+    for outcome in ["done", "fail", "dead"] {
+        rule[outcome].as_object_mut().expect("columns").remove("claimed_by");
+    }
+    rule
+}
+
+#[test]
+fn a_row_that_a_user_changes_after_a_lost_answer_keeps_the_change() {
+    for outcome in [Outcome::Done(Row::new()), Outcome::Failed("broken".to_owned())] {
+        run_with_paused_time(async || {
+            let fixture = Fixture::new(2);
+            let outcome = outcome.clone();
+            let handler = TestHandler {
+                duration: secs(1),
+                outcome: Rc::new(move |_| outcome.clone()),
+                ..done_handler()
+            };
+            fixture.agent("agent", &rule_that_keeps_its_token(), &handler);
+            fixture.until(secs(5), "at work", |fixture| fixture.status("agent").working == 2).await;
+            fixture.table.inject(Fault::Held);
+            fixture.until(secs(60), "lost", |fixture| fixture.status("agent").lost == 1).await;
+            tokio::time::sleep(secs(60)).await;
+            assert_eq!(fixture.table.held(), 1);
+        });
+    }
+}
+
+#[test]
+fn a_handler_does_not_run_for_a_row_that_a_user_changed_after_a_claim_with_a_lost_answer() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(2);
+        fixture.table.inject(Fault::Held);
+        let handler = done_handler();
+        fixture.agent("agent", &full_rule(), &handler);
+        fixture.complete(1, secs(10)).await;
+        tokio::time::sleep(secs(90)).await;
+        assert_eq!((fixture.table.held(), handler.begun.borrow().len()), (1, 1));
+    });
+}
+
+/// The first write arrives after the read that misses it, and the repeated one after a user's change.
+#[test]
+fn a_completion_is_not_repeated_after_a_change_that_the_claim_does_not_show() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(1);
+        let mut rule = full_rule();
+        // Nothing that is written ends the claim.
+        rule["done"] = json!({ "doc": "$result.doc" });
+        let result = json!({ "doc": "made" }).as_object().cloned().expect("a row");
+        let outcome = Rc::new(move |_: &Task| Outcome::Done(result.clone()));
+        let handler = TestHandler { duration: secs(1), outcome, ..done_handler() };
+        fixture.agent("agent", &rule, &handler);
+        fixture.until(secs(5), "at work", |fixture| fixture.status("agent").working == 1).await;
+        fixture.table.inject(Fault::Late(secs(3_600)));
+        let reads = |fixture: &Fixture| {
+            fixture.table.gets().iter().filter(|(path, _)| path.contains("=any(")).count()
+        };
+        fixture.until(secs(5), "the row was read", |fixture| reads(fixture) == 1).await;
+        fixture.table.deliver_late();
+        fixture.table.set(0, "doc", json!("the user's"));
+        fixture.until(secs(20), "lost", |fixture| fixture.status("agent").lost == 1).await;
+        assert_eq!(fixture.table.get_row(0)["doc"], "the user's");
+    });
+}
+
+/// Whatever is lost, late or refused, a row stays as a user left it, and every other row is complete.
+#[test]
+fn no_fault_overwrites_the_change_of_a_user() {
+    const ROWS: usize = 60;
+    for seed in 0..orchestrator_harness::rounds("ORCHESTRATOR_TEST_SEEDS", 20) {
+        fastrand::seed(seed);
+        run_with_paused_time(async || {
+            let fixture = Fixture::new(ROWS);
+            let handler = TestHandler { duration: Duration::from_millis(200), ..done_handler() };
+            let mut rule = rule_that_keeps_its_token();
+            rule["max_attempts"] = json!(1_000);
+            fixture.agent("agent", &rule, &handler);
+            for _ in 0..100 {
+                let unknown = || RequestError::OutcomeUnknown("no answer".to_owned());
+                match fastrand::u8(0..12) {
+                    0 | 1 => fixture.table.inject(Fault::Lost),
+                    2 => fixture.table.inject(Fault::Held),
+                    3 => fixture.table.inject(Fault::Late(Duration::from_millis(fastrand::u64(0..3_000)))),
+                    4 => fixture.table.inject(Fault::Refused(unknown())),
+                    5 => fixture.table.hold(fastrand::usize(0..ROWS)),
+                    _ => {}
+                }
+                tokio::time::sleep(Duration::from_millis(fastrand::u64(0..100))).await;
+                fixture.table.held();
+            }
+            let is_settled = |fixture: &Fixture| {
+                fixture.table.held() + fixture.table.count("state", &json!("complete")) == ROWS
+            };
+            fixture.until(secs(600), &format!("all are settled, seed {seed}"), is_settled).await;
+            tokio::time::sleep(secs(10)).await;
+            fixture.table.held();
+        });
+    }
 }
 
 /// The read of the row fails as it always would; the other rows are written all the same.

@@ -1,6 +1,11 @@
 //! In-memory table of a catalog (CONTRACT CP05, CP08, CP09), with injected faults.
 
-use std::{cell::RefCell, collections::VecDeque, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, VecDeque},
+    rc::Rc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -24,6 +29,8 @@ const PATH_MAX: usize = 8_000;
 pub(super) enum Fault {
     /// The write is carried out, and the answer is lost.
     Lost,
+    /// As [`Fault::Lost`], and then a user puts the first row on hold.
+    Held,
     /// The write arrives later, and the answer is lost.
     Late(Duration),
     /// The write is not carried out.
@@ -41,6 +48,8 @@ struct Inner {
     poison: Option<(String, Value)>,
     read_error: Option<RequestError>,
     late: Vec<(tokio::time::Instant, Put)>,
+    /// Rows on hold, as the user left them.
+    held: BTreeMap<usize, Row>,
     batch_max: usize,
     /// Reads are never answered.
     frozen: bool,
@@ -68,6 +77,7 @@ impl Table {
             poison: None,
             read_error: None,
             late: Vec::new(),
+            held: BTreeMap::new(),
             batch_max: usize::MAX,
             frozen: false,
             notices: None,
@@ -124,6 +134,27 @@ impl Table {
         inner.rows[id].insert(column.to_owned(), value);
         inner.rows[id].insert("RMT".to_owned(), now.into());
         inner.version += 1;
+    }
+
+    /// Puts a row on hold and replaces its document, like a user.
+    pub(super) fn hold(&self, id: usize) {
+        self.set(id, "state", json!("hold"));
+        self.set(id, "doc", json!("the user's"));
+        let mut inner = self.inner.borrow_mut();
+        let row = inner.rows[id].clone();
+        inner.held.insert(id, row);
+    }
+
+    /// Returns the number of rows on hold.
+    ///
+    /// # Panics
+    /// If one was changed since.
+    pub(super) fn held(&self) -> usize {
+        let inner = self.inner.borrow();
+        for (id, row) in &inner.held {
+            assert_eq!(inner.rows[*id], *row, "a row on hold was changed: {:#?}", inner.puts);
+        }
+        inner.held.len()
     }
 
     pub(super) fn get_row(&self, id: usize) -> Row {
@@ -204,9 +235,13 @@ impl Table {
         })
     }
 
-    fn arrive(&self) {
-        let now = tokio::time::Instant::now();
-        let late: Vec<_> = self.inner.borrow_mut().late.extract_if(.., |(at, _)| *at <= now).collect();
+    /// Carries out all delayed writes now.
+    pub(super) fn deliver_late(&self) {
+        self.arrive(|_| true);
+    }
+
+    fn arrive(&self, is_due: impl Fn(tokio::time::Instant) -> bool) {
+        let late: Vec<_> = self.inner.borrow_mut().late.extract_if(.., |(at, _)| is_due(*at)).collect();
         for (_, put) in late {
             let _ = self.write(&put);
         }
@@ -216,7 +251,7 @@ impl Table {
 impl Service for Table {
     async fn get(&self, get: Get) -> Result<CatalogResponse, RequestError> {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        self.arrive();
+        self.arrive(|at| at <= tokio::time::Instant::now());
         if self.inner.borrow().frozen {
             std::future::pending::<()>().await;
         }
@@ -248,13 +283,20 @@ impl Service for Table {
             }
             tokio::time::sleep(Duration::from_millis(fastrand::u64(ABORTED_MS))).await;
         }
-        self.arrive();
+        self.arrive(|at| at <= tokio::time::Instant::now());
         let inject = self.inner.borrow_mut().faults.pop_front();
         match inject {
             None => self.write(&put),
             Some(Fault::Refused(error)) => Err(error),
             Some(Fault::Lost) => {
                 let _ = self.write(&put);
+                Err(RequestError::OutcomeUnknown("the connection broke".to_owned()))
+            }
+            Some(Fault::Held) => {
+                let _ = self.write(&put);
+                let first = rows(&put.body).expect("rows").swap_remove(0);
+                let id = self.inner.borrow().rows.iter().position(|row| row["RID"] == first["RID"]);
+                self.hold(id.expect("a row of the table"));
                 Err(RequestError::OutcomeUnknown("the connection broke".to_owned()))
             }
             Some(Fault::Late(span)) => {
