@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use crate::{
-    ChildSpec, Factory, Limits, Placement, Shutdown, Start, Strategy, Tree, Vitals,
+    Backoff, ChildSpec, Factory, Limits, Placement, Shutdown, Start, Strategy, Tree, Vitals,
     activity::Scope,
     arbiter::MonitoredArbiter,
     body::{
@@ -78,11 +78,12 @@ impl Builder {
             Start::Worker(factory) => factory,
             Start::Supervisor(inner) => {
                 let children = inherit(inner.children);
+                let policy = (inner.strategy, inner.limits, inner.retry);
                 let concurrency = Concurrency { all: false, branches: inner.independent_branches };
-                self.supervisor(&mut node, (inner.strategy, inner.limits), concurrency, children, None)
+                self.supervisor(&mut node, policy, concurrency, children, None)
             }
             Start::Dynamic { spec, slot } => {
-                let (policy, children) = ((spec.strategy, spec.limits), inherit(spec.children));
+                let (policy, children) = ((spec.strategy, spec.limits, None), inherit(spec.children));
                 self.supervisor(&mut node, policy, Concurrency::ALL, children, Some((slot, arbiter.clone())))
             }
             Start::Pool { count, start, label } => {
@@ -97,7 +98,7 @@ impl Builder {
                     (member, arbiters[i % arbiters.len()].clone())
                 };
                 let (policy, members) =
-                    ((Strategy::OneForOne, Limits::pool(count)), (0..count).map(member).collect());
+                    ((Strategy::OneForOne, Limits::pool(count), None), (0..count).map(member).collect());
                 self.supervisor(&mut node, policy, Concurrency::ALL, members, None)
             }
         };
@@ -115,7 +116,8 @@ impl Builder {
         let span = tracing::error_span!(parent: None, "child", path = runner.vitals.path());
         runs_on.spawn(move || runner.run(factory.make, commands).instrument(span));
         self.nodes.insert(cx.path, Arc::new(node));
-        Entry::new(cx.index, vitals, control, spec.restart, shutdown)
+        let significant = spec.significant;
+        Entry { significant, ..Entry::new(cx.index, vitals, control, spec.restart, shutdown) }
     }
 
     fn spread(&self, path: &str, placement: Placement, own: &MonitoredArbiter) -> Vec<MonitoredArbiter> {
@@ -131,7 +133,7 @@ impl Builder {
     fn supervisor(
         &mut self,
         node: &mut Node,
-        (strategy, limits): (Strategy, Limits),
+        (strategy, limits, retry): (Strategy, Limits, Option<Backoff>),
         concurrency: Concurrency,
         children: Vec<(ChildSpec, MonitoredArbiter)>,
         dynamic: Option<(ChildrenSlot, MonitoredArbiter)>,
@@ -167,8 +169,17 @@ impl Builder {
             };
             Dynamic { changes, max, tree: self.tree.clone(), build: Box::new(build), next: entries.len() }
         });
-        let parts =
-            Parts { vitals, strategy, limits, concurrency, dynamic, children: entries, reports, commands };
+        let parts = Parts {
+            vitals,
+            strategy,
+            limits,
+            retry,
+            concurrency,
+            dynamic,
+            children: entries,
+            reports,
+            commands,
+        };
         let make = move |_| Box::new(SupervisorBody::new(parts)) as Box<dyn Body>;
         Factory { make: Box::new(make), kind: "supervisor" }
     }

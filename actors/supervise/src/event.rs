@@ -57,6 +57,13 @@ pub enum EventKind {
         /// Reason.
         reason: String,
     },
+    /// The child exceeded its restart intensity. The supervisor goes on without it, and tries it again.
+    GivenUp {
+        /// Reason.
+        reason: String,
+        /// Delay until the next try, milliseconds.
+        delay_ms: u64,
+    },
     /// The child did not stop by its deadline.
     StopTimedOut {
         /// Number of waiting messages.
@@ -99,7 +106,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Names of all kinds in JSON.
-    pub const NAMES: [&str; 13] = [
+    pub const NAMES: [&str; 14] = [
         "started",
         "exited",
         "restart_scheduled",
@@ -113,6 +120,7 @@ impl EventKind {
         "commanded",
         "added",
         "removed",
+        "given_up",
     ];
 
     /// Name in JSON.
@@ -131,6 +139,7 @@ impl EventKind {
             EventKind::Commanded { .. } => 10,
             EventKind::Added => 11,
             EventKind::Removed => 12,
+            EventKind::GivenUp { .. } => 13,
         };
         Self::NAMES[at]
     }
@@ -247,8 +256,12 @@ mod tests {
             EventKind::Purged { depth: 1 },
             EventKind::LinkUp,
             EventKind::LinkDown { reason: reason.clone() },
-            EventKind::Commanded { verb, by, reason, outcome },
+            EventKind::Commanded { verb, by, reason: reason.clone(), outcome },
+            EventKind::Added,
+            EventKind::Removed,
+            EventKind::GivenUp { reason, delay_ms: 1 },
         ];
+        assert_eq!(kinds.len(), EventKind::NAMES.len());
         for (kind, name) in kinds.iter().zip(EventKind::NAMES) {
             let wire = serde_json::to_value(kind).expect("JSON");
             assert_eq!((&wire["event"], kind.name()), (&serde_json::json!(name), name));

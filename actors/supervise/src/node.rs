@@ -64,6 +64,7 @@ impl Node {
             restarts: vitals.restarts(),
             budget_left: vitals.budget_left(),
             last_exit: vitals.last_exit(),
+            retry_in_ms: vitals.retry_in().map(millis),
             mailboxes: vitals.mailboxes().iter().map(|(name, stats)| mailbox(name, stats)).collect(),
             in_progress: in_progress
                 .map(|(name, span)| InProgressSnapshot { name: name.to_owned(), for_ms: millis(span) }),

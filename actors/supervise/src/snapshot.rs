@@ -28,7 +28,7 @@ pub struct NodeSnapshot {
     pub label: Option<String>,
     /// `actor`, `task`, `thread`, `supervisor`, `pool` or `dynamic` (a dynamic supervisor).
     pub kind: String,
-    /// `stopped`, `starting`, `running`, `paused`, `stopping`, `backing_off` or `stuck`.
+    /// `stopped`, `starting`, `running`, `paused`, `stopping`, `backing_off`, `stuck` or `given_up`.
     pub state: String,
     /// True if a work item, or a poll of its arbiter, has lasted over a second.
     pub stuck: bool,
@@ -62,6 +62,9 @@ pub struct NodeSnapshot {
     pub budget_left: u32,
     /// Last exit.
     pub last_exit: Option<ExitSnapshot>,
+    /// Time until it is tried again, milliseconds, while it is given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_in_ms: Option<u64>,
     /// Mailbox and inboxes.
     pub mailboxes: Vec<MailboxSnapshot>,
     /// Oldest work item in progress.

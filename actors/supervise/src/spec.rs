@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    ChildrenError, Durable, Fault, Limits, Restart, StartCx, Strategy,
+    Backoff, ChildrenError, Durable, Fault, Limits, Restart, StartCx, Strategy,
     body::{Body, BodyCx, actor::ActorBody, task::TaskBody, thread::ThreadBody},
     child::Child,
     console::ConsoleRequest,
@@ -28,6 +28,7 @@ pub struct ChildSpec {
     pub(crate) console_reads: &'static [&'static str],
     pub(crate) exports: Option<Exports>,
     pub(crate) durable: Box<[&'static str]>,
+    pub(crate) significant: bool,
 }
 
 /// Kind of a child.
@@ -117,6 +118,8 @@ pub struct SupervisorSpec {
     pub(crate) strategy: Strategy,
     pub(crate) limits: Limits,
     pub(crate) independent_branches: bool,
+    /// Delays between the tries of a child that was given up; None if the supervisor gives up instead.
+    pub(crate) retry: Option<Backoff>,
     pub(crate) children: Vec<ChildSpec>,
 }
 
@@ -217,6 +220,7 @@ impl ChildSpec {
             console_reads: &[],
             exports: None,
             durable: Box::default(),
+            significant: true,
         }
     }
 
@@ -271,6 +275,12 @@ impl ChildSpec {
         let durable = self.durable.iter().copied().chain([state.name()]).collect();
         Self { durable, ..self }
     }
+    /// Excludes the child from those whose running keeps a supervisor with [`SupervisorSpec::give_up_alone`] from giving up (OTP:
+    /// `significant`, but children here are significant by default).
+    #[must_use]
+    pub fn insignificant(self) -> Self {
+        Self { significant: false, ..self }
+    }
 }
 
 impl ChildSpec {
@@ -291,7 +301,13 @@ impl ChildSpec {
 impl SupervisorSpec {
     /// Specifies a supervisor without children, with [`Limits::LEAF`].
     pub fn new(strategy: Strategy) -> Self {
-        Self { strategy, limits: Limits::LEAF, independent_branches: false, children: Vec::new() }
+        Self {
+            strategy,
+            limits: Limits::LEAF,
+            independent_branches: false,
+            retry: None,
+            children: Vec::new(),
+        }
     }
     /// Sets the limits.
     #[must_use]
@@ -303,6 +319,15 @@ impl SupervisorSpec {
     #[must_use]
     pub fn independent_branches(self) -> Self {
         Self { independent_branches: true, ..self }
+    }
+    /// Applies the limits to each child of a one_for_one supervisor by itself, and gives up a child that exceeds them instead of the
+    /// supervisor, as long as another significant child runs or restarts.
+    ///
+    /// A child that was given up stays stopped for `retry.first`, then starts again. The delay doubles up to `retry.max` each time that
+    /// it is given up again, and is `retry.first` again once the child has run for longer than the limits' period.
+    #[must_use]
+    pub fn give_up_alone(self, retry: Backoff) -> Self {
+        Self { retry: Some(retry), ..self }
     }
     /// Adds a child, which is started after and stopped before the children added earlier.
     #[must_use]

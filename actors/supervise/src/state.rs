@@ -18,10 +18,12 @@ pub enum State {
     BackingOff = 5,
     /// A thread that did not end by its deadline and cannot be dropped.
     Stuck = 6,
+    /// Exceeded its restart intensity; started again after a long delay, see [`SupervisorSpec::give_up_alone`](crate::SupervisorSpec::give_up_alone).
+    GivenUp = 7,
 }
 
 impl State {
-    const ALL: [State; 7] = [
+    const ALL: [State; 8] = [
         State::Stopped,
         State::Starting,
         State::Running,
@@ -29,6 +31,7 @@ impl State {
         State::Stopping,
         State::BackingOff,
         State::Stuck,
+        State::GivenUp,
     ];
 
     pub(crate) fn from_index(index: u8) -> Self {
@@ -36,8 +39,8 @@ impl State {
     }
 
     /// Names in the tree, in the order of the states.
-    pub const NAMES: [&str; 7] =
-        ["stopped", "starting", "running", "paused", "stopping", "backing_off", "stuck"];
+    pub const NAMES: [&str; 8] =
+        ["stopped", "starting", "running", "paused", "stopping", "backing_off", "stuck", "given_up"];
 
     /// Name in the tree.
     pub fn name(self) -> &'static str {

@@ -63,6 +63,8 @@ pub struct StateChange {
     pub before: State,
     /// State after.
     pub after: State,
+    /// True if the command acts later: a thread panics at the next work item that it begins.
+    pub acts_later: bool,
 }
 
 /// Reason why a command failed.
@@ -206,9 +208,11 @@ impl Tree {
         let mut record =
             CommandRecord { vitals: &node.vitals, command, origin, outcome: SENT_UNSEEN.to_owned() };
         let result = self.run_command(&path, &node, command).await;
-        record.outcome = result.as_ref().map_or_else(ToString::to_string, |()| "ok".to_owned());
+        let acts_later = command == Command::Panic && node.kind == "thread";
+        let done = if acts_later { "ok, at the next work item" } else { "ok" };
+        record.outcome = result.as_ref().map_or_else(ToString::to_string, |()| done.to_owned());
         drop(record);
-        result.map(|()| StateChange { before, after: node.vitals.state() })
+        result.map(|()| StateChange { before, after: node.vitals.state(), acts_later })
     }
 
     /// Requests a restart of the child at `path` with the siblings that its supervisor's strategy affects, and returns at once.
@@ -312,7 +316,7 @@ impl Tree {
         };
         let above = path.rsplit_once('/').map_or(path, |(above, _)| above);
         let above_state = self.find(above).map(|above| above.vitals.state());
-        if matches!(above_state, Some(State::Stopped | State::BackingOff)) {
+        if matches!(above_state, Some(State::Stopped | State::BackingOff | State::GivenUp)) {
             let text = format!("the supervisor of `{path}` does not run: start `{above}` first");
             return Err(CommandError::Illegal(text));
         }

@@ -12,6 +12,11 @@ impl SupervisorSpec {
         if let Err(text) = self.limits.validate() {
             return fail(text);
         }
+        if self.retry.is_some() && self.strategy != Strategy::OneForOne {
+            return fail(
+                "children that depend on each other cannot give up alone: use one_for_one".to_owned(),
+            );
+        }
         self.validate_children(path)
     }
 
@@ -79,6 +84,9 @@ impl ChildSpec {
             Start::Pool { count: 0, .. } => fail("a pool needs at least one worker"),
             Start::Dynamic { spec, .. } if spec.strategy != Strategy::OneForOne => {
                 fail("the children of a dynamic supervisor do not depend on each other: use one_for_one")
+            }
+            Start::Dynamic { spec, .. } if spec.retry.is_some() => {
+                fail("the children of a dynamic supervisor cannot give up alone: they may back off for ever")
             }
             Start::Dynamic { spec, slot } if spec.children.len() > slot.max => {
                 fail("more initial children than the dynamic supervisor's limit: raise the limit")

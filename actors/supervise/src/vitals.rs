@@ -56,6 +56,7 @@ pub struct Vitals {
     panic_next: AtomicBool,
     work: Arc<WorkInProgress>,
     last_exit: Mutex<Option<ExitSnapshot>>,
+    retry_at: Mutex<Option<tokio::time::Instant>>,
     mailboxes: Mutex<Vec<(&'static str, Arc<MailboxStats>)>>,
     link: Mutex<Option<Arc<LinkEntry>>>,
     metrics: Mutex<Vec<Metric>>,
@@ -83,6 +84,7 @@ impl Vitals {
             panic_next: AtomicBool::new(false),
             work: Arc::default(),
             last_exit: Mutex::new(None),
+            retry_at: Mutex::new(None),
             mailboxes: Mutex::new(Vec::new()),
             link: Mutex::new(None),
             metrics: Mutex::new(Vec::new()),
@@ -156,6 +158,12 @@ impl Vitals {
     /// Last exit; None before the first.
     pub fn last_exit(&self) -> Option<ExitSnapshot> {
         self.last_exit.lock().clone()
+    }
+
+    /// Time until the child is tried again, while it is given up.
+    pub fn retry_in(&self) -> Option<std::time::Duration> {
+        let retry_at = (*self.retry_at.lock()).filter(|_| self.state() == State::GivenUp)?;
+        Some(retry_at.saturating_duration_since(tokio::time::Instant::now()))
     }
 
     /// Counters of the mailbox and inboxes, by name.
@@ -245,6 +253,12 @@ impl Vitals {
     /// Changes the state if it is `from`.
     pub(crate) fn replace_state(&self, from: State, to: State) {
         let _ = self.state.compare_exchange(from as u8, to as u8, AcqRel, Relaxed);
+    }
+
+    /// Shows the child, which has ended, as given up until `retry_at`.
+    pub(crate) fn give_up(&self, retry_at: tokio::time::Instant) {
+        *self.retry_at.lock() = Some(retry_at);
+        self.replace_state(State::Stopped, State::GivenUp);
     }
 
     pub(crate) fn begin(&self, incarnation: u64) {

@@ -36,6 +36,10 @@ pub(crate) struct Entry {
     pub(crate) stop_by: Option<Instant>,
     /// Restarts since the child last ran for a stable period.
     pub(crate) attempt: u32,
+    /// Number of times that the child was given up since it last ran for a stable period.
+    pub(crate) give_ups: u32,
+    /// Running keeps a supervisor whose children give up alone from giving up.
+    pub(crate) significant: bool,
     pub(crate) up_since: Option<Instant>,
     pub(crate) incarnation: u64,
     /// Dynamic: reply to the caller of `add` or `replace`, until the child is up for the first time.
@@ -85,6 +89,8 @@ impl Entry {
             start_at: Instant::now(),
             stop_by: None,
             attempt: 0,
+            give_ups: 0,
+            significant: true,
             up_since: None,
             incarnation: 0,
             added: None,
@@ -110,12 +116,19 @@ impl Entry {
     pub(crate) fn want_end(&mut self) {
         self.must_start = false;
         self.want_stop();
-        self.vitals.replace_state(State::BackingOff, State::Stopped);
+        for state in [State::BackingOff, State::GivenUp] {
+            self.vitals.replace_state(state, State::Stopped);
+        }
     }
 
     /// Returns true if the child neither runs nor will run: an operator stopped it, or it finished.
     pub(crate) fn is_retired(&self) -> bool {
         !self.must_start && (self.status == Status::Idle || self.must_stop)
+    }
+
+    /// Returns true if the child waits to be tried again after it was given up.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.status == Status::Idle && self.vitals.state() == State::GivenUp
     }
 
     /// Returns true if the child runs and will not be stopped.

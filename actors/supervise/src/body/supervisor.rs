@@ -5,6 +5,7 @@
 //! adds to the round.
 
 mod changes;
+mod restarts;
 mod timing;
 
 use std::{
@@ -21,7 +22,7 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::{
-    ChildSpec, Exit, Fault, Limits, Restart, StartCx, State, Strategy, Tree, Vitals,
+    Backoff, ChildSpec, Exit, Limits, StartCx, Strategy, Tree, Vitals,
     body::{
         Body, Kill,
         entry::{Entry, Status},
@@ -44,6 +45,7 @@ pub(crate) struct SupervisorBody {
     vitals: Arc<Vitals>,
     strategy: Strategy,
     limits: Limits,
+    retry: Option<Backoff>,
     concurrency: Concurrency,
     dynamic: Option<Dynamic>,
     children: Vec<Entry>,
@@ -52,7 +54,8 @@ pub(crate) struct SupervisorBody {
     mode: Mode,
     /// Time by which the children are down if the process stops.
     deadline: Option<Instant>,
-    window: RestartWindow,
+    /// One for all children, or one for each if they give up alone.
+    windows: Vec<RestartWindow>,
     epoch: Instant,
     timer: Pin<Box<Sleep>>,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -64,6 +67,8 @@ pub(crate) struct Parts {
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) strategy: Strategy,
     pub(crate) limits: Limits,
+    /// Set if children give up alone.
+    pub(crate) retry: Option<Backoff>,
     pub(crate) concurrency: Concurrency,
     pub(crate) dynamic: Option<Dynamic>,
     pub(crate) children: Vec<Entry>,
@@ -101,6 +106,7 @@ impl SupervisorBody {
             vitals: parts.vitals,
             strategy: parts.strategy,
             limits: parts.limits,
+            retry: parts.retry,
             concurrency: parts.concurrency,
             dynamic: parts.dynamic,
             children: parts.children,
@@ -108,7 +114,7 @@ impl SupervisorBody {
             commands: parts.commands,
             mode: Mode::Idle,
             deadline: None,
-            window: RestartWindow::new(parts.limits),
+            windows: Vec::new(),
             epoch: Instant::now(),
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             stop: Box::pin(CancellationToken::new().cancelled_owned()),
@@ -155,87 +161,6 @@ impl SupervisorBody {
         let number = self.children[index].number;
         let done = self.pending.extract_if(.., |pending| pending.request.index == number && which(pending));
         done.for_each(|pending| pending.request.answer(result));
-    }
-
-    fn on_exit(&mut self, index: usize, exit: &Exit) {
-        self.decide_restart(index, exit);
-        if self.children[index].is_retired() {
-            self.answer(index, Err(CommandRefusal::Ended), |_| true);
-        }
-    }
-
-    /// Decides whether a child that ended is restarted, with which siblings, and whether the supervisor
-    /// gives up.
-    ///
-    /// A permanent child always restarts, a transient one after a failure, a temporary one never. With
-    /// `one_for_all` all siblings restart, with `rest_for_one` those after it. The delay doubles with each
-    /// attempt. More than `intensity` restarts within the period end the supervisor, and so does a static
-    /// child that fails at the first start.
-    fn decide_restart(&mut self, index: usize, exit: &Exit) {
-        let now = Instant::now();
-        let booting = matches!(self.mode, Mode::Booting);
-        let entry = &mut self.children[index];
-        let was_up = entry.up_since.take();
-        if was_up.is_some_and(|since| now - since > self.limits.period) {
-            entry.attempt = 0;
-        }
-        let wanted = entry.record_end();
-        if wanted && entry.must_start && entry.start_at > now {
-            entry.vitals.replace_state(State::Stopped, State::BackingOff);
-        }
-        self.answer(index, Ok(()), |pending| pending.request.command == Command::Stop);
-        if wanted || matches!(self.mode, Mode::Stopping(_)) {
-            // A dynamic child that is stopped before it is up was added nevertheless.
-            if let Some(added) = self.children[index].added.take() {
-                let _ = added.send(Ok(()));
-            }
-            return;
-        }
-        if was_up.is_none() && self.reject_failed_start(index, exit) {
-            return;
-        }
-        let entry = &mut self.children[index];
-        if booting && was_up.is_none() && self.dynamic.is_none() {
-            let id = entry.vitals.path().to_owned();
-            return self.end(Exit::Failed(Fault::new(format!("{id} did not start: {exit}"))));
-        }
-        if !entry.restart.applies_to(exit) {
-            if self.dynamic.is_some() {
-                entry.removal.get_or_insert_default();
-            }
-            return;
-        }
-        let delay = self.limits.backoff.delay(entry.attempt, fastrand::f64());
-        entry.attempt = entry.attempt.saturating_add(1);
-        if self.window.record(now - self.epoch) {
-            let (path, limits) = (entry.vitals.path().to_owned(), self.limits);
-            let text = format!(
-                "more than {} restarts in {:?}, the last for {path}: {exit}",
-                limits.intensity, limits.period
-            );
-            return self.end(Exit::Failed(Fault::new(text)));
-        }
-        entry.vitals.replace_state(State::Stopped, State::BackingOff);
-        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        entry.vitals.event(EventKind::RestartScheduled { delay_ms });
-        entry.want_start(now + delay);
-        self.restart_siblings(index, now + delay, true);
-    }
-
-    /// Stops the siblings that the strategy affects, and starts them again at `at`. If child `index` failed, they drain for at most a
-    /// second, since it no longer answers them.
-    fn restart_siblings(&mut self, index: usize, at: Instant, failed: bool) {
-        for i in self.strategy.affected(index, self.children.len()) {
-            let entry = &mut self.children[i];
-            if i == index || entry.is_retired() {
-                continue;
-            }
-            entry.want_stop();
-            entry.sibling_failed = failed && entry.must_stop;
-            if entry.restart != Restart::Temporary {
-                entry.want_start(at);
-            }
-        }
     }
 
     /// Stops all children, then ends with `exit`.
@@ -309,8 +234,8 @@ impl SupervisorBody {
         }
         self.start_next();
         let now = Instant::now();
-        // The start of a dynamic supervisor does not wait for children that back off.
-        let later = |e: &Entry| self.dynamic.is_some() && e.start_at > now;
+        // The start of a dynamic supervisor does not wait for children that back off, and none for those given up.
+        let later = |e: &Entry| (self.dynamic.is_some() || e.is_given_up()) && e.start_at > now;
         let settled =
             self.children.iter().all(|e| (!e.must_start || later(e)) && e.status != Status::Starting);
         if matches!(self.mode, Mode::Booting) && settled {
@@ -345,7 +270,8 @@ impl SupervisorBody {
             if entry.must_start && entry.start_at <= now && entry.status == Status::Idle {
                 entry.start();
             }
-            if in_order && (entry.must_start || entry.status == Status::Starting) {
+            let waits = entry.must_start && !entry.is_given_up();
+            if in_order && (waits || entry.status == Status::Starting) {
                 break;
             }
         }
@@ -357,10 +283,11 @@ impl Body for SupervisorBody {
         self.stop = Box::pin(cx.stop.cancelled_owned());
         self.mode = Mode::Booting;
         self.deadline = None;
-        self.window = RestartWindow::new(self.limits);
+        self.reset_windows();
         let now = Instant::now();
         for entry in self.children.iter_mut().filter(|entry| entry.removal.is_none()) {
             entry.attempt = 0;
+            entry.give_ups = 0;
             entry.want_start(now);
         }
         Ok(())

@@ -40,7 +40,7 @@ fn a_hung_thread_is_stuck_and_never_started_twice() {
     TestTree::run(spec().child(child), async |tree| {
         eventually("it works", || tree.node("a").unwrap().in_progress.is_some()).await;
         let stopped = tree.command("a", Command::Stop, &origin()).await.unwrap();
-        assert_eq!(stopped, StateChange { before: State::Running, after: State::Stuck });
+        assert_eq!(stopped, StateChange { before: State::Running, after: State::Stuck, acts_later: false });
         let node = tree.node("a").unwrap();
         assert!(node.stuck && node.in_progress.unwrap().name == "checkpoint", "it shows what it is stuck in");
         let exit = node.last_exit.unwrap();

@@ -6,6 +6,7 @@ mod arbiters;
 mod consoles;
 mod crashes;
 mod dynamic;
+mod giving_up;
 mod hangs;
 mod inboxes;
 mod incarnations;

@@ -19,13 +19,19 @@ fn a_paused_actor_queues_messages_up_to_its_capacity() {
     let child = ChildSpec::worker("a", factory("a", slot, &config)).pausable();
     TestTree::run(spec().child(child), async |tree| {
         let paused = tree.command("a", Command::Pause, &origin()).await;
-        assert_eq!(paused, Ok(StateChange { before: State::Running, after: State::Paused }));
+        assert_eq!(
+            paused,
+            Ok(StateChange { before: State::Running, after: State::Paused, acts_later: false })
+        );
         (0..2).for_each(|n| mailbox.tell(Ping(n)).unwrap());
         assert!(mailbox.tell(Ping(2)).is_err());
         // A sibling's answer shows that the arbiter runs, but no message was handled.
         assert_eq!((mailbox.depth(), journal.lines().len()), (2, 1));
         let resumed = tree.command("a", Command::Resume, &origin()).await;
-        assert_eq!(resumed, Ok(StateChange { before: State::Paused, after: State::Running }));
+        assert_eq!(
+            resumed,
+            Ok(StateChange { before: State::Paused, after: State::Running, acts_later: false })
+        );
         eventually("all are handled", || journal.lines() == ["a started", "a 0", "a 1"]).await;
         let noted = events(&tree, "test/a");
         assert!(noted.contains(&EventKind::Paused) && noted.contains(&EventKind::Resumed));

@@ -30,7 +30,10 @@ fn commands_return_the_state_change() {
         ] {
             // With and without the root's name, with and without slashes.
             let path = if before == Running { "test/a" } else { "/a/" };
-            assert_eq!(tree.command(path, verb, &origin()).await, Ok(StateChange { before, after }));
+            assert_eq!(
+                tree.command(path, verb, &origin()).await,
+                Ok(StateChange { before, after, acts_later: false })
+            );
         }
         assert_eq!(tree.node("a").unwrap().incarnation, 4);
     });
@@ -259,10 +262,17 @@ fn an_injected_panic_heals_in_every_kind_of_child() {
     TestTree::run(spec, async |tree| {
         for path in ["actor", "task", "thread", "inner", "inner/x", "pool", "pool/1"] {
             let before = tree.node(path).unwrap().incarnation;
-            command(&tree, path, Command::Panic).await;
+            let answer = tree.command(path, Command::Panic, &origin()).await.unwrap();
+            assert_eq!(answer.acts_later, path == "thread", "{path}");
             until_incarnation(&tree, path, before + 1).await;
             assert_eq!(tree.node(path).unwrap().last_exit.unwrap().reason, "panicked: injected panic");
         }
         until_incarnation(&tree, "inner/x", 3).await;
+        let outcome = |event: &EventKind| match event {
+            EventKind::Commanded { outcome, .. } => Some(outcome.clone()),
+            _ => None,
+        };
+        let said: Vec<_> = events(&tree, "test/thread").iter().filter_map(outcome).collect();
+        assert_eq!(said, ["ok, at the next work item"]);
     });
 }

@@ -27,8 +27,11 @@ impl SupervisorBody {
     }
 
     pub(super) fn publish_budget(&mut self) {
-        let left = self.window.left(Instant::now() - self.epoch);
-        self.children.iter().for_each(|entry| entry.vitals.set_budget_left(left));
+        let now = Instant::now() - self.epoch;
+        for index in 0..self.children.len() {
+            let left = self.window(index).left(now);
+            self.children[index].vitals.set_budget_left(left);
+        }
     }
 
     /// Arms the timer for the next start, the next overdue stop, the deadline and the next restart that leaves the window, after which the tree shows
@@ -37,7 +40,7 @@ impl SupervisorBody {
         let now = Instant::now();
         let starts = self.children.iter().filter(|e| e.must_start && e.start_at > now).map(|e| e.start_at);
         let stops = self.children.iter().filter_map(|e| e.stop_by);
-        let grows = self.window.next_expiry().map(|span| self.epoch + span);
+        let grows = self.windows.iter().filter_map(|window| Some(self.epoch + window.next_expiry()?));
         let deadline = self.deadline.filter(|deadline| *deadline > now);
         let Some(at) = starts.chain(stops).chain(grows).chain(deadline).min() else {
             return false;
