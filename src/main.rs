@@ -8,6 +8,7 @@ mod config;
 #[cfg(any(feature = "queue", feature = "provenance-sqlite"))]
 mod demo;
 mod drop_in;
+mod given_up;
 mod limits;
 mod progress;
 mod reload;

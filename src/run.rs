@@ -10,6 +10,7 @@ use crate::{
     cli::exit_code::ExitCode,
     completion,
     config::{Config, Sources},
+    given_up::GivenUp,
     limits,
     progress::ProgressLine,
     reload::Reload,
@@ -79,12 +80,14 @@ async fn supervise(
     let tree = root.tree().clone();
     let mut stopping = Stopping::default();
     let mut startup = Startup::new();
+    let mut given_up = GivenUp::new(&tree);
     let mut reports = tokio::time::interval(RateLimit::REPORT_EVERY);
     loop {
         tokio::select! {
             exit = root.wait() => return exit_code(&exit),
             () = startup.tick(), if !stopping.has_begun() => startup.check(&tree, manager),
             () = banner.tick(), if !stopping.has_begun() => banner.check(&tree, startup.is_over()),
+            status = given_up.changed(), if !stopping.has_begun() => manager.set_status(status),
             () = manager.tick() => manager.feed_watchdog(&tree),
             _ = reports.tick() => log_limit.report(false),
             () = work.progress.tick(), if !stopping.has_begun() => work.progress.show(&tree),

@@ -33,20 +33,15 @@ impl ServiceManager {
         notify(&[NotifyState::Ready]);
     }
 
-    /// Reports what a slow start or a stop waits for, in one line.
-    pub(crate) fn waiting_for(&self, waits_for: &str) {
-        notify(&[NotifyState::Status(&format!("waiting for {waits_for}"))]);
-    }
-
     /// Extends the start time-out by `extension`.
     pub(crate) fn extend_start(&self, extension: Duration) {
         let extension = u32::try_from(extension.as_micros()).unwrap_or(u32::MAX);
         notify(&[NotifyState::ExtendTimeoutUsec(extension)]);
     }
 
-    /// Clears the status of [`Self::waiting_for`].
-    pub(crate) fn clear_status(&self) {
-        notify(&[NotifyState::Status("")]);
+    /// Sets the status, one line; an empty one clears it.
+    pub(crate) fn set_status(&self, status: &str) {
+        notify(&[NotifyState::Status(status)]);
     }
 
     /// Reports the start of a reload; [`Self::ready`] reports its end.

@@ -53,12 +53,12 @@ impl Startup {
             tracing::info!(seconds = self.started.elapsed().as_secs_f64(), "ready");
             manager.ready();
             if self.is_slow {
-                manager.clear_status();
+                manager.set_status("");
             }
             self.checks = None;
         } else if self.started.elapsed() > SLOW_AFTER {
             let waits_for = list(&missing);
-            manager.waiting_for(&waits_for);
+            manager.set_status(&format!("waiting for {waits_for}"));
             manager.extend_start(4 * SLOW_CHECK_INTERVAL);
             if !self.is_slow {
                 tracing::warn!(waits_for, "not ready yet, still waiting");

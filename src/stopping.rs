@@ -50,7 +50,7 @@ impl Stopping {
         if !waits_for.is_empty() {
             let waits_for = startup::list(&waits_for);
             tracing::info!("waiting for {waits_for}");
-            manager.waiting_for(&waits_for);
+            manager.set_status(&format!("waiting for {waits_for}"));
         }
     }
 }

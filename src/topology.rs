@@ -1,10 +1,10 @@
 //! The supervision tree of a configuration.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use orchestrator_admin::ProgramInfo;
 use orchestrator_subsystem::{ProgressSource, section::SectionReload};
-use orchestrator_supervise::{Limits, Strategy, SupervisorSpec};
+use orchestrator_supervise::{Backoff, Limits, Strategy, SupervisorSpec};
 
 use crate::{
     config::Config,
@@ -16,6 +16,9 @@ pub(crate) const ROOT: &str = "orchestrator";
 /// Path of the admin endpoint.
 pub(crate) const ADMIN: &str = "orchestrator/admin";
 
+/// Delays between the tries of a subsystem that was given up.
+const RETRY: Backoff = Backoff { first: Duration::from_secs(10), max: Duration::from_mins(10) };
+
 /// The tree of a configuration, with the functions that reload it.
 pub(crate) struct Topology {
     pub(crate) root: SupervisorSpec,
@@ -26,7 +29,7 @@ pub(crate) struct Topology {
 }
 
 /// Builds the tree of `config`. The admin endpoint is the first child, so that it starts before the first subsystem and stops after
-/// the last one. Subsystems stop side by side.
+/// the last one. Subsystems stop side by side. The process ends once every subsystem was given up, with or without the endpoint.
 ///
 /// # Errors
 /// The configuration cannot be used. The text says what the operator has to change.
@@ -36,8 +39,11 @@ pub(crate) fn build(config: &Config) -> anyhow::Result<Topology> {
     endpoint.history_dir.get_or_insert_with(|| state_dir(config));
     let endpoint =
         orchestrator_admin::child_spec(&endpoint, config.admin_binding, program_info(config, &admin));
-    let mut root =
-        SupervisorSpec::new(Strategy::OneForOne).limits(Limits::ROOT).independent_branches().child(endpoint);
+    let mut root = SupervisorSpec::new(Strategy::OneForOne)
+        .limits(Limits::ROOT)
+        .independent_branches()
+        .give_up_alone(RETRY)
+        .child(endpoint.insignificant());
     for section in &config.sections {
         let (spec, reload) = section.branch().map_err(anyhow::Error::from_boxed)?;
         root = root.child(spec);
@@ -94,4 +100,15 @@ pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
 pub(crate) fn preflight(config: &Config) -> anyhow::Result<()> {
     check(config)?;
     config.sections.iter().try_for_each(|section| section.preflight().map_err(anyhow::Error::from_boxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tries_are_at_most_ten_minutes_apart() {
+        let delays: Vec<_> = (0..8).map(|attempt| RETRY.delay(attempt, 0.5).as_secs()).collect();
+        assert_eq!(delays, [10, 20, 40, 80, 160, 320, 600, 600]);
+    }
 }

@@ -153,3 +153,41 @@ async fn the_timeline_shows_a_crash_and_the_tree_before_it() {
     browser.until("the restart", &format!("{row} === '1'")).await;
     browser.close().await;
 }
+
+#[tokio::test]
+async fn a_subsystem_that_was_given_up_is_shown_with_its_next_try_and_can_be_started() {
+    let env =
+        env().set("provenance.sqlite.path=provenance.db").set("provenance.dead_letters=dead-letters.db");
+    let _instance = env.start();
+    let browser = Browser::open(&env).await;
+    browser.go("#/").await;
+    // The second wait is long enough for the page.
+    for _ in 0..2 {
+        env.exceed_restarts("provenance");
+        env.actor_command("provenance", "start");
+    }
+    env.exceed_restarts("provenance");
+    let card = "document.querySelector('.card[aria-label=provenance]')";
+    browser
+        .until(
+            "the card",
+            &format!(
+                "{card}.dataset.state === 'given_up' && \
+                 /given up, tried again in .*: panicked: injected panic/.test({card}.querySelector('.problems').textContent) && \
+                 /given up: panicked: injected panic/.test({card}.querySelector('.cause').textContent)"
+            ),
+        )
+        .await;
+    browser.go("#/tree/orchestrator/provenance").await;
+    browser
+        .until(
+            "the next try",
+            "document.querySelector('.drawer .facts').textContent.includes('tried again in')",
+        )
+        .await;
+    command(&browser, "start", "the disk is back").await;
+    let row = "document.querySelector('tr[data-path=\"orchestrator/provenance\"]')";
+    browser.until("it to run again", &format!("{row}.dataset.state === 'running'")).await;
+    assert_eq!(browser.console_errors().await, Vec::<String>::new());
+    browser.close().await;
+}

@@ -7,6 +7,7 @@ mod alone {
 }
 mod boot_and_stop;
 mod demo;
+mod giving_up;
 mod golden_tree;
 mod kill_nine;
 mod panics;

@@ -50,7 +50,7 @@ fn next_notice(manager: &UnixDatagram) -> String {
 }
 
 /// Skips messages until one begins with `wanted`.
-fn await_notice(manager: &UnixDatagram, wanted: &str) -> String {
+pub(crate) fn await_notice(manager: &UnixDatagram, wanted: &str) -> String {
     let give_up = Instant::now() + orchestrator_harness::DEADLINE;
     loop {
         let notice = next_notice(manager);

@@ -69,6 +69,7 @@ impl TreeTable {
             notes.push(format!("{refused} refused"));
         }
         notes.extend(node.last_exit.as_ref().and_then(|exit| self.last_exit(exit)));
+        notes.extend(node.retry_in_ms.map(|ms| format!("tried again in {}", format_duration(ms))));
         notes.extend(node.note.as_ref().map(|note| format!("{} ago: {}", self.since(note.at_ms), note.text)));
         // The state of a child that an operator paused by its console is "running".
         let paused = node.blocker.as_ref().filter(|blocker| blocker.kind == "paused");

@@ -73,10 +73,13 @@ fn child(out: &mut Exposition, node: &NodeSnapshot) {
         "1 if the child's work in progress or its arbiter hangs.",
         node.stuck.into(),
     );
-    // All siblings have the same value, that of their supervisor.
-    if let Some(child) = node.children.first() {
-        let help = "Restarts left to the supervisor in the current period before it gives up.";
-        gauge("orchestrator_supervisor_budget_left", help, child.budget_left.into());
+    let given_up = "1 if the child exceeded its restart intensity and waits to be tried again.";
+    gauge("orchestrator_child_given_up", given_up, state("given_up").into());
+    // Siblings have the same value, that of their supervisor, unless they give up alone.
+    if let Some(least) = node.children.iter().map(|child| child.budget_left).min() {
+        let help = "Restarts left in the current period before the supervisor gives up. At the root: before it gives up the \
+                    child that has the fewest left.";
+        gauge("orchestrator_supervisor_budget_left", help, least.into());
     }
     // An idle link is no outage.
     if let Some(link) = node.link.as_ref().filter(|link| link.state != "idle") {

@@ -44,8 +44,8 @@ pub(crate) fn check<'a>(root: &'a NodeSnapshot, own: &str) -> Vec<ChildReadiness
 
 fn visit<'a>(node: &'a NodeSnapshot, own: &str, children: &mut Vec<ChildReadiness<'a>>) {
     children.push(ChildReadiness { path: &node.path, state: &node.state, failure: failure(node, own) });
-    // The children of an exited supervisor are expected to be stopped.
-    if !has_exited(node) {
+    // The children of a supervisor that has exited or was given up are expected to be stopped.
+    if !has_exited(node) && node.state != "given_up" {
         node.children.iter().for_each(|child| visit(child, own, children));
     }
 }

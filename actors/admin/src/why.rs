@@ -41,7 +41,8 @@ fn answer(context: &HandlerContext, snapshot: &TreeSnapshot, branches: &[NodeSna
     let console_pauses = context.state.console_pauses.lock().clone();
     let facts = Facts { waiting, console_pauses, ..Facts::of(&context.tree.events(0), at_ms) };
     let own = &context.own_path;
-    let subsystems = branches.iter().map(|branch| describe(branch, &facts, at_ms, own)).collect();
+    let mut subsystems: Vec<_> = branches.iter().map(|branch| describe(branch, &facts, at_ms, own)).collect();
+    subsystems.sort_by_key(|branch| branch.causes.first().is_none_or(|cause| cause.kind != "given_up"));
     HttpResponse::Ok().json(Why { at_ms, subsystems })
 }
 
@@ -105,7 +106,7 @@ fn describe(branch: &NodeSnapshot, facts: &Facts, now_ms: u64, own: &str) -> Sub
     SubsystemCauses { path: branch.path.clone(), causes, last_work, idle_since_ms, activity: text }
 }
 
-/// Causes in a branch, ranked: first deadlocks, then those that an operator chose, then those that hide others.
+/// Causes in a branch, ranked: first children that were given up, then deadlocks, then those that an operator chose, then those that hide others.
 fn causes_of(branch: &NodeSnapshot, facts: &Facts) -> Vec<Cause> {
     let mut ranked = Vec::new();
     branch.walk(&mut |node| ranked.extend(cause(node, facts)));
@@ -128,14 +129,25 @@ fn not_ready(branch: &NodeSnapshot, own: &str) -> Option<Cause> {
 
 /// The first cause of a child with its rank, smallest first.
 fn cause(node: &NodeSnapshot, facts: &Facts) -> Option<(u8, Cause)> {
-    let found: [fn(&NodeSnapshot, &Facts) -> Option<Cause>; 8] =
-        [deadlocked, steered, failing, stuck, unreachable, blocked, restarting, overflowing];
+    let found: [fn(&NodeSnapshot, &Facts) -> Option<Cause>; 9] =
+        [given_up, deadlocked, steered, failing, stuck, unreachable, blocked, restarting, overflowing];
     (0..).zip(found).find_map(|(rank, find)| find(node, facts).map(|cause| (rank, cause)))
 }
 
 /// A cause at a child; path and help follow from the child.
 fn at(node: &NodeSnapshot, kind: &str, text: String, help: String) -> Cause {
     Cause { kind: kind.to_owned(), path: node.path.clone(), text, since_ms: None, evidence: Vec::new(), help }
+}
+
+/// The child exceeded its restart intensity.
+fn given_up(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
+    let exit = node.last_exit.as_ref().filter(|_| node.state == "given_up")?;
+    let text = format!("given up: {}", exit.reason);
+    let evidence = node.retry_in_ms.map(|ms| format!("tried again in {:.1} s", seconds(ms)));
+    let path = without_root(&node.path);
+    let help = format!("orchestrator crashes {path}; once the cause is gone, orchestrator start {path}");
+    let evidence = evidence.into_iter().collect();
+    Some(Cause { since_ms: Some(exit.at_ms), evidence, ..at(node, "given_up", text, help) })
 }
 
 /// The child waits for a child that waits for it.

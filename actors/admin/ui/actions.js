@@ -15,6 +15,7 @@ const EFFECTS = {
 /** Returns the verbs that are possible in the child's state. */
 export function verbsFor(child) {
   if (child.state === "stopped") return ["start"];
+  if (child.state === "given_up") return ["start", "stop"];
   const pauses = child.pausable ? [child.state === "paused" ? "resume" : "pause"] : [];
   return [...pauses, "restart", "stop"];
 }

@@ -50,6 +50,7 @@ export function drawer({ close }) {
       child.started_ms && child.state === "running" ? `for ${duration(Date.now() - child.started_ms)}` : null,
       child.arbiter ? `arbiter ${child.arbiter}` : null,
       child.restarts ? `restarts ${child.restarts}, ${child.budget_left} left before the supervisor gives up` : null,
+      child.retry_in_ms === undefined ? null : `tried again in ${duration(child.retry_in_ms)}`,
     ];
     return parts.filter(Boolean).join(" · ");
   }

@@ -9,7 +9,8 @@ function problem(node, blockers) {
   if (state === "paused") return "is paused";
   if (state !== "running") {
     if (state === "stopped" && node.restart !== "permanent") return null;
-    return `${words(state)}${node.last_exit ? `: ${node.last_exit.reason}` : ""}`;
+    const again = node.retry_in_ms === undefined ? "" : `, tried again in ${duration(node.retry_in_ms)}`;
+    return `${words(state)}${again}${node.last_exit ? `: ${node.last_exit.reason}` : ""}`;
   }
   if (node.link?.state === "down") return `${node.link.kind} is down${node.link.reason ? `: ${node.link.reason}` : ""}`;
   const full = node.mailboxes.find((mailbox) => mailbox.capacity > 0 && mailbox.depth >= mailbox.capacity);
@@ -23,8 +24,8 @@ export function problems(branch, { blockers = false } = {}) {
   const visit = (node) => {
     const text = problem(node, blockers);
     if (text) found.push({ path: node.path, name: node.path.slice(branch.path.length + 1) || node.id, text });
-    // The children of a stopped supervisor are stopped, too.
-    if (stateOf(node) !== "stopped") node.children.forEach(visit);
+    // The children of a supervisor that is stopped or given up are stopped, too.
+    if (!["stopped", "given_up"].includes(stateOf(node))) node.children.forEach(visit);
   };
   visit(branch);
   return found;

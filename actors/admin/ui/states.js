@@ -10,11 +10,12 @@ const SHAPES = {
   stopped: ["path", { d: "M3 3h10v10H3zM5 5v6h6V5z", "fill-rule": "evenodd" }],
   attention: ["path", { d: "M8 2l7 12H1zM7 6v4h2V6zM7 11v2h2v-2z", "fill-rule": "evenodd" }],
   backing_off: ["path", { d: "M8 2l7 12H1z" }],
+  given_up: ["path", { d: "M3 3h10v10H3z" }],
   stuck: ["path", { d: "M3 5l2-2 3 3 3-3 2 2-3 3 3 3-2 2-3-3-3 3-2-2 3-3z" }],
 };
 
 /** Order of states from the worst to the best. */
-export const ORDER = ["stuck", "backing_off", "stopped", "stopping", "starting", "attention", "paused", "running"];
+export const ORDER = ["given_up", "stuck", "backing_off", "stopped", "stopping", "starting", "attention", "paused", "running"];
 
 /** Returns the state to show. A child whose work hangs counts as stuck. */
 export function stateOf(node) {

@@ -9,7 +9,7 @@ const HOUR_MS = 3600000;
 const WIDE = 1000;
 
 const LANES = [
-  { title: "Restarts", kinds: { exited: "mark", escalated: "mark", stop_timed_out: "mark", started: "good" } },
+  { title: "Restarts", kinds: { exited: "mark", escalated: "mark", given_up: "mark", stop_timed_out: "mark", started: "good" } },
   { title: "Links", kinds: { link_down: "mark", link_up: "good" } },
   { title: "Commands", kinds: { commanded: "mark" } },
 ];

@@ -82,6 +82,7 @@ fn line_of_event(event: &Event) -> Option<LogLine> {
             (Level::Error, reason.clone())
         }
         EventKind::Escalated { reason } => (Level::Error, format!("the supervisor gave up: {reason}")),
+        EventKind::GivenUp { reason, .. } => (Level::Error, format!("given up, tried again later: {reason}")),
         EventKind::StopTimedOut { depth, .. } => {
             (Level::Error, format!("it did not stop in time; {depth} messages are pending"))
         }

@@ -75,7 +75,7 @@ pub struct SubsystemCauses {
 /// One cause that holds up work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Name of the cause, for programs: `deadlocked`, `paused`, `stopped`, `crash_loop`, `stuck`, `link_down`, `starting`,
+    /// Name of the cause, for programs: `given_up`, `deadlocked`, `paused`, `stopped`, `crash_loop`, `stuck`, `link_down`, `starting`,
     /// `not_ready`, `mailbox_full`, or what a subsystem reports.
     pub kind: String,
     /// Path of the child.

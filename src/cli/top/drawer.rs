@@ -109,6 +109,9 @@ impl Content {
         let state = Span::styled(escape_line(state), self.palette.state(state));
         self.lines.push(TextLine::from(vec![state, Span::raw(escape_line(facts))]));
         self.add("restarts", format!("{}, {} more allowed now", child.restarts, child.budget_left));
+        if let Some(ms) = child.retry_in_ms {
+            self.add("tried again in", format_duration(ms));
+        }
         if let Some(label) = &child.label {
             self.add("label", label.clone());
         }

@@ -64,6 +64,7 @@ pub(super) fn mark(state: &str) -> &'static str {
         "stopped" => "○",
         "backing_off" => "▲",
         "stuck" => "✖",
+        "given_up" => "■",
         _ => "?",
     }
 }
@@ -84,7 +85,8 @@ mod tests {
 
     #[test]
     fn marks_of_states_differ() {
-        let states = ["running", "paused", "starting", "stopping", "stopped", "backing_off", "stuck", ""];
+        let states =
+            ["running", "paused", "starting", "stopping", "stopped", "backing_off", "stuck", "given_up", ""];
         let marks: std::collections::BTreeSet<_> = states.iter().map(|state| mark(state)).collect();
         assert_eq!(marks.len(), states.len());
     }

@@ -97,6 +97,21 @@ impl TestEnv {
         });
     }
 
+    /// Makes the subsystem at `path` panic once more often than the root restarts it within a minute. Returns once it is given up,
+    /// or once the process has ended with it.
+    pub fn exceed_restarts(&self, path: &str) {
+        for _ in 0..4 {
+            let restarts = |tree: &Snapshot| tree.node(path)["restarts"].as_u64();
+            let before = self.snapshot().as_ref().and_then(restarts);
+            self.inject_panic(path);
+            // A branch that panics stops its children first, and takes a second panic without effect meanwhile.
+            crate::eventually("the panic to have its effect", || {
+                self.snapshot()
+                    .is_none_or(|tree| restarts(&tree) > before || tree.node(path)["state"] == "given_up")
+            });
+        }
+    }
+
     /// Current node of the child at `path`, such as `queue/queue_store`.
     ///
     /// # Panics

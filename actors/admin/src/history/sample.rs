@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt::Write};
 use orchestrator_supervise::{NodeSnapshot, State};
 
 /// Names of the states of a child, in the order of their numbers in `child_state`.
-pub(crate) const STATES: [&str; 7] = State::NAMES;
+pub(crate) const STATES: [&str; 8] = State::NAMES;
 /// Names of the states of a link, in the order of their numbers in `link_state`.
 pub(crate) const LINK_STATES: [&str; 4] = ["idle", "connecting", "up", "down"];
 

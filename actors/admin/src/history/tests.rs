@@ -28,7 +28,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
         id: path.rsplit('/').next().unwrap().to_owned(),
         label: None,
         kind: "actor".to_owned(),
-        state: STATES[(noise(seed, tick / 10) % 7) as usize].to_owned(),
+        state: STATES[(noise(seed, tick / 10) % 8) as usize].to_owned(),
         stuck: false,
         restart: "permanent".to_owned(),
         strategy: None,
