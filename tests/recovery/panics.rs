@@ -3,7 +3,7 @@
 use orchestrator_harness::{Instance, Snapshot, TestEnv, try_http, wait_for};
 use serde_json::Value;
 
-/// Exceeds the restart intensity of the queue, and then that of the root.
+/// Exceeds the restart intensity of the queue, and then that of the root. No other subsystem runs.
 #[test]
 fn repeated_panics_escalate_and_exit_with_code_70() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
@@ -43,6 +43,16 @@ fn repeated_panics_escalate_and_exit_with_code_70() {
     let again: Instance = env.start();
     assert_eq!(env.worker().done("alpha", 0), orchestrator_harness::Reply::NoJobs);
     assert!(again.terminate().success());
+}
+
+/// A task or actor panics before the answer.
+#[test]
+fn the_answer_to_a_panic_of_a_thread_says_that_it_acts_later() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let _instance = env.start();
+    let note = |path: &str| env.actor_command(path, "panic").json()["note"].clone();
+    assert_eq!(note("queue/queue_store"), "a thread panics at the next work item that it begins");
+    assert_eq!(note("queue/inotify"), Value::Null);
 }
 
 /// Without `admin.chaos` injected panics are refused.

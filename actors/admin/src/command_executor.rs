@@ -14,6 +14,9 @@ use crate::{
 };
 use orchestrator_subsystem::wire::{CommandArgs, CommandResponse, ErrorKind, REASON_LIMIT};
 
+/// Note in the answer to a panic of a thread.
+const ACTS_LATER: &str = "a thread panics at the next work item that it begins";
+
 impl HandlerContext {
     /// Executes a command to a child. `args` are read only if the caller is authorised. The status is 202 if the command stops the
     /// endpoint before the child has its new state.
@@ -116,11 +119,15 @@ impl HandlerContext {
             verb: verb.name().to_owned(),
             before: name(before),
             after: name(after),
+            note: None,
         };
         let (status, done) = tokio::select! {
             biased;
             outcome = self.tree.command(path, verb, &origin) => match outcome {
-                Ok(done) => (StatusCode::OK, answer(Some(done.before), Some(done.after))),
+                Ok(done) => {
+                    let note = done.acts_later.then(|| ACTS_LATER.to_owned());
+                    (StatusCode::OK, CommandResponse { note, ..answer(Some(done.before), Some(done.after)) })
+                }
                 Err(error) => {
                     entry.record.after = state().map(|state| state.name().to_owned());
                     return Err(error.into());

@@ -34,6 +34,9 @@ pub struct CommandResponse {
     pub before: String,
     /// State after the command.
     pub after: String,
+    /// Effect that is still to come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Response of `GET /v1/crashes`.
