@@ -8,6 +8,7 @@ mod directory;
 mod disk_full;
 mod files;
 mod limits;
+mod links;
 mod locks;
 mod log;
 mod memory;

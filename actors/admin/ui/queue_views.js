@@ -59,7 +59,7 @@ export function backlog() {
         "There are no runs."),
       el("h3", { text: runs.length > RUNS_SHOWN ? `Newest ${RUNS_SHOWN} of ${count(runs.length)} runs` : "Runs" }),
       table("Runs", ["Fetcher", number("Run"), number("Age"), number("Rows"), "State"],
-        newest.map((run) => [run.fetcher, run.run_started, since(run.run_started), count(run.rows), run.deleted ? "deleted" : run.complete ? "complete" : "growing"]),
+        newest.map((run) => [run.fetcher, run.run_started, since(run.run_started), count(run.rows), run.refused ? "refused" : run.deleted ? "deleted" : run.complete ? "complete" : "growing"]),
         "There are no runs."),
     ];
   });

@@ -20,6 +20,7 @@ mod lines;
 mod messages;
 mod protocol;
 mod queue_console;
+mod refused_links;
 mod storage;
 mod store_metrics;
 mod subsystem;
@@ -49,6 +50,7 @@ use crate::{
     fetcher_watcher::FetcherWatcher,
     file_name::WarnedNames,
     queue_console::QueueConsole,
+    refused_links::RefusedLinks,
     storage::StorageError,
 };
 
@@ -80,12 +82,16 @@ pub(crate) fn child_spec(config: &QueueConfig) -> ChildSpec {
     let paused = Durable::new("paused", pause_file::is_paused(&config.database));
     let wal_state = Arc::new(WalState::default());
     let (rescan, warned) = (RescanFlag::default(), WarnedNames::default());
+    let refused_links = RefusedLinks::default();
 
     let queue_console = {
-        let (requests, chores, paused) = (requests.clone(), chores.clone(), paused.clone());
-        Factory::actor(console_slot, move |_| {
-            Ok(QueueConsole { requests: requests.clone(), chores: chores.clone(), paused: paused.clone() })
-        })
+        let console = QueueConsole {
+            requests: requests.clone(),
+            chores: chores.clone(),
+            paused: paused.clone(),
+            refused_links: refused_links.clone(),
+        };
+        Factory::actor(console_slot, move |_| Ok(console.clone()))
     };
     let store = QueueStore {
         config: config.clone(),
@@ -101,8 +107,14 @@ pub(crate) fn child_spec(config: &QueueConfig) -> ChildSpec {
     let housekeeper = Housekeeper { config: config.clone(), chores: chores_slot.clone(), wal_state };
     let housekeeper = Factory::thread(move |cx| housekeeper.run(&cx)).with_inbox("chores", &chores_slot);
     let socket = worker_socket::factory(config.socket.clone(), requests);
-    let reader =
-        files::factory(config.input_dir.clone(), &commands_slot, rescan.clone(), warned.clone(), ingest);
+    let reader = files::factory(
+        config.input_dir.clone(),
+        &commands_slot,
+        rescan.clone(),
+        warned.clone(),
+        refused_links.clone(),
+        ingest,
+    );
     let watcher = FetcherWatcher::factory(watcher_slot, commands, rescan, warned.clone());
     let inotify = inotify::factory(config.input_dir.clone(), watcher_mailbox);
 
@@ -123,7 +135,7 @@ pub(crate) fn child_spec(config: &QueueConfig) -> ChildSpec {
         )
         .child(ChildSpec::worker("housekeeper", housekeeper))
         .child(ChildSpec::worker("worker_socket", socket).pausable())
-        .child(ChildSpec::worker("reader", reader))
+        .child(refused_links.declare(ChildSpec::worker("reader", reader)))
         .child(warned.declare(ChildSpec::worker("fetcher_watcher", watcher)))
         .child(ChildSpec::worker("inotify", inotify).pausable());
     ChildSpec::supervisor("queue", tree).placement(Placement::Dedicated)

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::{
     edge::unix_time::unix_time,
     messages::{self, Chore, StoreRequest},
+    refused_links::RefusedLinks,
     storage::{Bumped, FailedAttempts},
 };
 
@@ -34,11 +35,12 @@ const STALE_DAYS: u32 = 30;
 const SECONDS_PER_DAY: i64 = 86_400;
 
 /// State of the actor: its outboxes and the pause switch.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct QueueConsole {
     pub(crate) requests: Outbox<StoreRequest>,
     pub(crate) chores: Outbox<Chore>,
     pub(crate) paused: Durable<bool>,
+    pub(crate) refused_links: RefusedLinks,
 }
 
 /// Answer to a verb, or the reason why it is refused.
@@ -96,7 +98,10 @@ impl QueueConsole {
     fn execute(&self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answered {
         let args = request.args;
         match request.verb.as_str() {
-            "ls" => self.ask(cx, Chore::Runs, |runs| json!(runs)),
+            "ls" => {
+                let refused = self.refused_links.rows();
+                self.ask(cx, Chore::Runs, |runs| runs.iter().map(|run| json!(run)).chain(refused).collect())
+            }
             "peek" => {
                 let n = rows(arguments::<ListArgs>(args)?.n, PEEK_DEFAULT);
                 self.ask(cx, |reply| Chore::Peek(n, reply), |jobs| json!(jobs))

@@ -7,6 +7,7 @@
 
 mod actions;
 mod followed_file;
+mod links;
 mod listing;
 mod missing_files;
 mod probe;
@@ -29,6 +30,7 @@ use self::reader::{Reader, Stopped};
 use crate::{
     file_name::WarnedNames,
     messages::{IngestOp, ReadCommand},
+    refused_links::RefusedLinks,
 };
 
 /// Maximum number of commands executed before the next slice of a file is read.
@@ -59,11 +61,12 @@ pub(crate) fn factory(
     commands: &InboxSlot<ReadCommand>,
     rescan: RescanFlag,
     warned: WarnedNames,
+    refused_links: RefusedLinks,
     ops: Outbox<IngestOp>,
 ) -> Factory {
     let slot = commands.clone();
     Factory::thread(move |cx: StartCx| {
-        let reader = Reader::new(input_dir.clone(), warned.clone(), ops.clone(), &cx);
+        let reader = Reader::new(input_dir.clone(), warned.clone(), refused_links.clone(), ops.clone(), &cx);
         // The reader stops at once; the next start reads the remaining lines.
         let Err(Stopped) = run(reader, &slot, &rescan, &cx);
         Ok(())
@@ -96,7 +99,7 @@ fn run(
             reader.work(Instant::now())?;
             continue;
         }
-        reader.report_missing_files();
+        reader.report_files();
         match commands.recv_blocking(&cx.stop, deadline) {
             Received::Item(command) => {
                 let _work = cx.vitals.begin_work("read command");

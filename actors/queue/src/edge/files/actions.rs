@@ -1,6 +1,7 @@
 //! Executes the actions that [`Tracking`](crate::tracking) decides on.
 
 use std::{
+    fmt::Display,
     io,
     time::{Duration, Instant},
 };
@@ -50,9 +51,9 @@ impl Reader {
             return Ok(current);
         }
         let names = self.tracking.names(file);
-        current.part = self.regular(&names.part)?;
+        current.part = self.regular(&file.run, &names.part)?;
         for name in names.wholes {
-            if let Some(id) = self.regular(&name)? {
+            if let Some(id) = self.regular(&file.run, &name)? {
                 current.whole = Some((name, id));
                 break;
             }
@@ -60,18 +61,37 @@ impl Reader {
         Ok(current)
     }
 
-    fn regular(&mut self, name: &str) -> io::Result<Option<FileId>> {
-        match probe::examine(&self.input_dir.join(name))? {
-            PathKind::Regular(id) => Ok(Some(id)),
-            PathKind::Absent => Ok(None),
+    /// Returns the regular file that a name of `run` refers to.
+    pub(super) fn regular(&mut self, run: &RunId, name: &str) -> io::Result<Option<FileId>> {
+        let kind = probe::examine(&self.input_dir.join(name))?;
+        if !matches!(kind, PathKind::Refused(_)) {
+            self.refused_links.remove(name);
+        }
+        match kind {
+            PathKind::Regular(id) => return Ok(Some(id)),
+            PathKind::Absent => {}
             PathKind::Irregular(kind) => {
-                self.missing_files.ignore(name.as_ref(), format_args!("{kind} instead of a regular file"));
-                if self.warned.should_warn(name.as_ref()) {
-                    tracing::warn!(name, "ignored: {kind} instead of a regular file");
+                self.ignore(name, format_args!("{kind} instead of a regular file"));
+            }
+            PathKind::Refused(link) => {
+                self.refused_links.insert(name, run, link.to_string());
+                let why = "links must belong to root, to this program's user or to the owner of the file";
+                if self.ignore(name, format_args!("{link}: {why}")) {
+                    self.cx.vitals.note(format!("ignored {name}: {link}"));
                 }
-                Ok(None)
             }
         }
+        Ok(None)
+    }
+
+    /// Ignores a file. Returns true if it is the first warning about its name.
+    fn ignore(&mut self, name: &str, reason: impl Display) -> bool {
+        self.missing_files.ignore(name.as_ref(), &reason);
+        let is_first = self.warned.should_warn(name.as_ref());
+        if is_first {
+            tracing::warn!(name, "ignored: {reason}");
+        }
+        is_first
     }
 
     fn retry(&mut self, file: &FetcherFile, cause: Cause, delay: Duration, error: &io::Error) {

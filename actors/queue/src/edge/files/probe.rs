@@ -1,23 +1,25 @@
 //! Examines file names without blocking: never opens a FIFO or a device.
 
 use std::{
-    fs::{self, File, Metadata, OpenOptions},
+    fs::{File, Metadata},
     io,
-    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::MetadataExt,
     path::Path,
 };
 
-use rustix::{fs::OFlags, io::Errno};
+use rustix::{fs::FileType, io::Errno};
 
+use super::links::{RefusedLink, Target};
 use crate::tracking::FileId;
 
-/// Kind of file that a name refers to; symbolic links are followed.
+/// Kind of file that a name refers to; symbolic links are followed if they may be.
 #[derive(Debug)]
 pub(super) enum PathKind {
     Absent,
     Regular(FileId),
     /// Not a regular file; the value is its description.
     Irregular(&'static str),
+    Refused(RefusedLink),
 }
 
 pub(super) fn file_id(meta: &Metadata) -> FileId {
@@ -26,43 +28,46 @@ pub(super) fn file_id(meta: &Metadata) -> FileId {
 
 /// Returns the kind of file at `path`.
 pub(super) fn examine(path: &Path) -> io::Result<PathKind> {
-    match fs::metadata(path) {
-        Ok(meta) => Ok(match irregular(&meta) {
-            None => PathKind::Regular(file_id(&meta)),
-            Some(kind) => PathKind::Irregular(kind),
-        }),
-        Err(error) => match Errno::from_io_error(&error) {
-            Some(Errno::NOENT | Errno::NOTDIR) => Ok(PathKind::Absent),
-            Some(Errno::LOOP) => Ok(PathKind::Irregular("a loop of symbolic links")),
-            _ => Err(error),
-        },
-    }
+    Ok(find(path)?.map_or_else(|kind| kind, |(_, id)| PathKind::Regular(id)))
 }
 
 /// Opens a regular file for reading. Returns None if the path is not a regular file any more.
 pub(super) fn open(path: &Path) -> io::Result<Option<(File, Metadata)>> {
-    if !matches!(examine(path)?, PathKind::Regular(_)) {
-        return Ok(None);
-    }
-    // A FIFO may take the name between the check and the opening; do not wait for its writer.
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
-    let file = match opened {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+    let Ok((target, _)) = find(path)? else { return Ok(None) };
+    let file = match target.open() {
+        Ok(Some(file)) => file,
+        // Another kind of file took the name between the check and the opening.
+        Ok(None) | Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(None),
+        Err(error) => return Err(error.into()),
     };
     let meta = file.metadata()?;
-    Ok(irregular(&meta).is_none().then_some((file, meta)))
+    Ok(meta.is_file().then_some((file, meta)))
 }
 
-fn irregular(meta: &Metadata) -> Option<&'static str> {
-    let kind = meta.file_type();
+/// Finds the regular file at `path`, or what is there instead.
+fn find(path: &Path) -> io::Result<Result<(Target, FileId), PathKind>> {
+    let target = match Target::find(path) {
+        Ok(target) => target,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Err(PathKind::Absent)),
+        Err(Errno::LOOP) => return Ok(Err(PathKind::Irregular("a loop of symbolic links"))),
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(kind) = irregular(FileType::from_raw_mode(target.stat.st_mode)) {
+        return Ok(Err(PathKind::Irregular(kind)));
+    }
+    if let Err(refused) = target.check() {
+        return Ok(Err(PathKind::Refused(refused)));
+    }
+    let id = FileId { device: target.stat.st_dev, inode: target.stat.st_ino };
+    Ok(Ok((target, id)))
+}
+
+fn irregular(kind: FileType) -> Option<&'static str> {
     match kind {
-        _ if kind.is_file() => None,
-        _ if kind.is_dir() => Some("a directory"),
-        _ if kind.is_fifo() => Some("a fifo"),
-        _ if kind.is_socket() => Some("a socket"),
+        FileType::RegularFile => None,
+        FileType::Directory => Some("a directory"),
+        FileType::Fifo => Some("a fifo"),
+        FileType::Socket => Some("a socket"),
         _ => Some("a device"),
     }
 }

@@ -17,6 +17,7 @@ use crate::{
     file_name::WarnedNames,
     lines::FeedResult,
     messages::{IngestOp, ReadCommand},
+    refused_links::RefusedLinks,
     storage::Batch,
     tracking::{Cause, Tracking},
 };
@@ -47,6 +48,7 @@ pub(super) struct Reader {
     pub(super) followed: HashMap<Key, FollowedFile>,
     pub(super) schedule: Schedule,
     pub(super) warned: WarnedNames,
+    pub(super) refused_links: RefusedLinks,
     /// Bytes to read before workers are answered; None once they are.
     pub(super) initial_read: Option<InitialRead>,
     pub(super) scanned: bool,
@@ -76,15 +78,25 @@ metrics! {
         pub(super) bytes: counter("bytes") as "read_bytes",
         /// Rows read from fetcher files.
         pub(super) rows: counter("rows") as "read_rows",
+        /// Fetcher files that are symbolic links and are not followed, because neither root nor the program's
+        /// user nor the owner of the file made them.
+        pub(super) refused_links: gauge("links"),
         /// Lines of fetcher files skipped because they are not a job.
         pub(super) skipped: counter("lines"),
     }
 }
 
 impl Reader {
-    pub(super) fn new(input_dir: PathBuf, warned: WarnedNames, ops: Outbox<IngestOp>, cx: &StartCx) -> Self {
+    pub(super) fn new(
+        input_dir: PathBuf,
+        warned: WarnedNames,
+        refused_links: RefusedLinks,
+        ops: Outbox<IngestOp>,
+        cx: &StartCx,
+    ) -> Self {
         Self {
             input_dir,
+            refused_links,
             tracking: Tracking::default(),
             followed: HashMap::new(),
             schedule: Schedule::default(),
@@ -99,8 +111,10 @@ impl Reader {
         }
     }
 
-    /// Reports whether the directory has no fetcher file. Called before the reader waits.
-    pub(super) fn report_missing_files(&mut self) {
+    /// Reports whether the directory has no fetcher file, and the refused links. Called before the reader
+    /// waits.
+    pub(super) fn report_files(&mut self) {
+        self.metrics.refused_links.set(self.refused_links.count());
         let missing = self.scanned && self.tracking.is_empty();
         self.missing_files.report(missing, &self.input_dir, &self.cx.vitals);
     }

@@ -36,6 +36,7 @@ impl Reader {
             self.schedule.at(Instant::now() + RETRY_DELAY, Timer::Rescan);
             return Ok(());
         };
+        self.refused_links.clear();
         let listed = listing::list(&self.input_dir, &self.warned, |name, reason| match reason {
             Some(reason) => self.missing_files.ignore(name, reason),
             None => self.missing_files.ignore_other(name),
@@ -90,7 +91,8 @@ impl Reader {
             for base in &bases {
                 let file = FetcherFile { run: run.clone(), base: base.clone(), kind };
                 match probe::examine(&self.input_dir.join(file.name())) {
-                    Ok(PathKind::Absent) => {}
+                    // A refused link may have been read by an earlier version of this program.
+                    Ok(PathKind::Absent | PathKind::Refused(_)) => {}
                     Ok(PathKind::Irregular(_)) if listed.is_empty() => {}
                     // A failed look is no proof of absence: it is repeated, and the run stays until then.
                     _ => return self.examine_known(&file, is_complete),
@@ -133,8 +135,8 @@ impl Reader {
     /// Records a file as followed without reading it, because the database has its run complete
     /// (CONTRACT QD06).
     fn skip(&mut self, file: &FetcherFile) {
-        if file.kind == FileKind::Complete
-            && let Ok(PathKind::Regular(id)) = probe::examine(&self.input_dir.join(file.name()))
+        if let Ok(Some(id)) = self.regular(&file.run, &file.name())
+            && file.kind == FileKind::Complete
         {
             self.tracking.began(file, id);
             let followed_file = FollowedFile::new(file.clone(), id, Phase::Done, None, Instant::now());
