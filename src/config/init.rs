@@ -2,8 +2,10 @@
 //! configuration or unit file.
 
 mod commented;
+mod directories;
 mod files;
 mod secret_files;
+mod shell;
 mod unit_file;
 
 use std::{
@@ -42,6 +44,9 @@ pub(crate) struct InitArguments {
     /// Take over the values of this file: the program's own configuration, or its systemd unit file
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
+    /// Take over the values of this command line, in place of the `ExecStart` of the unit file, if one is given
+    #[arg(long, value_name = "COMMAND")]
+    command: Option<String>,
     /// Write to this file; addresses with a password are written to files beside it [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -66,10 +71,14 @@ pub(crate) struct Written {
 pub(crate) fn run(arguments: &InitArguments) -> Result<Written> {
     let (subsystem, original) = find(&arguments.program)?;
     let mut context = OriginalContext::default();
-    let section = match &arguments.from {
-        Some(file) => section_of(file, subsystem, original, &mut context)
+    let command = arguments.command.as_deref();
+    let section = match (&arguments.from, command) {
+        (Some(file), _) => section_of(file, command, subsystem, original, &mut context)
             .with_context(|| format!("--from {}", sanitize_to(file.as_os_str().as_encoded_bytes(), 512)))?,
-        None => default_section(subsystem, original)?,
+        (None, Some(_)) => {
+            section_of_unit(UnitFile::default(), command, original, &mut context).context("--command")?
+        }
+        (None, None) => default_section(subsystem, original)?,
     };
     let mut notes = context.take_warnings();
     let schema = Schema::whole();
@@ -125,6 +134,7 @@ fn default_section(subsystem: &dyn AnySubsystem, original: &Original) -> Result<
 /// Translates the program's configuration file, or its unit file.
 fn section_of(
     file: &Path,
+    command: Option<&str>,
     subsystem: &dyn AnySubsystem,
     original: &Original,
     context: &mut OriginalContext,
@@ -132,16 +142,10 @@ fn section_of(
     let text = read(file)?;
     let name = original.name;
     if UnitFile::is_one(file, &text) {
-        let unit = UnitFile::parse(&text)?;
-        if matches!(original.file, OriginalFile::Text(_)) {
-            bail!("{name} is configured in its own code, not in a unit file: name its JSON file instead");
-        }
-        let variables = unit.environment(context)?;
-        let arguments = unit.arguments(original, &variables)?;
-        let warnings = context.take_warnings();
-        *context = OriginalContext::new(variables);
-        warnings.into_iter().for_each(|warning| context.warn(warning));
-        return subsystems::drop_in(name, &arguments)?.section(context);
+        return section_of_unit(UnitFile::parse(&text)?, command, original, context);
+    }
+    if command.is_some() {
+        bail!("it is no unit file: --command goes with a unit file, or without --from");
     }
     let path = fs::canonicalize(file)?.into_os_string();
     match original.file {
@@ -156,6 +160,27 @@ fn section_of(
             subsystem.section(values)?.context("it configures nothing")
         }
     }
+}
+
+/// Translates a unit file, with `command` in place of its own.
+fn section_of_unit(
+    mut unit: UnitFile,
+    command: Option<&str>,
+    original: &Original,
+    context: &mut OriginalContext,
+) -> Result<Section> {
+    let name = original.name;
+    if matches!(original.file, OriginalFile::Text(_)) {
+        bail!("{name} is configured in its own code, not in a unit file: name its JSON file instead");
+    }
+    let variables = unit.environment(context)?;
+    command.into_iter().for_each(|command| unit.set_command(command));
+    unit.follow(original, &variables)?;
+    let arguments = unit.arguments(original, &variables)?;
+    let warnings = context.take_warnings();
+    *context = OriginalContext::new(variables);
+    warnings.into_iter().for_each(|warning| context.warn(warning));
+    subsystems::drop_in(name, &arguments)?.section(context)
 }
 
 /// Returns the directory of `file`.

@@ -63,10 +63,10 @@ fn the_drop_in_command_line_is_the_whole_configuration() {
 }
 
 #[test]
-fn the_drop_in_requires_exactly_three_paths() {
-    for count in [0, 1, 2, 4] {
+fn the_drop_in_requires_three_paths() {
+    for count in [0, 1, 2] {
         let env = env();
-        let paths = ["a.db", "in", "w.sock", "more"];
+        let paths = ["a.db", "in"];
         let output = env.bare_command().args(["as", NAME]).args(&paths[..count]).status().unwrap();
         assert_eq!(output.code(), Some(USAGE), "{count} paths");
         assert!(env.log().contains("Usage: orchestrator as"), "{}", env.log());
@@ -76,6 +76,21 @@ fn the_drop_in_requires_exactly_three_paths() {
         env().bare_command().args(["as", "cron", "a", "b", "c"]).status().unwrap().code(),
         Some(USAGE)
     );
+}
+
+/// As by the original, which reads three arguments only.
+#[test]
+fn arguments_after_the_third_are_ignored_with_a_warning() {
+    let env = env();
+    let mut command = command(&env, &[]);
+    command.args(["--set", "queue.hold_secs=7", "more", "--verbose", "-x"]);
+    let instance = Instance::spawn(command);
+    instance.await_service(&env);
+    assert_eq!(env.worker().ready(), Reply::NoJobs);
+    let is_warning =
+        |line: &str| line.contains("WARN") && line.contains("as by supervisor.py: more --verbose -x;");
+    eventually("the warning", || env.log().lines().any(is_warning));
+    assert!(instance.terminate().success());
 }
 
 #[test]

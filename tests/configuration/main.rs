@@ -7,4 +7,5 @@ mod rejected;
 mod secrets;
 mod shipped;
 mod sources;
+mod units;
 mod version;

@@ -43,8 +43,8 @@ impl Subsystem for Queue {
         command::run(&command, context).await
     }
 
-    fn drop_in_config(original: DropIn, _: &mut OriginalContext) -> Result<QueueConfig, QueueError> {
-        Ok(original.into())
+    fn drop_in_config(original: DropIn, context: &mut OriginalContext) -> Result<QueueConfig, QueueError> {
+        Ok(original.config(context))
     }
 
     fn default_config() -> Result<QueueConfig, String> {

@@ -6,12 +6,18 @@ use anyhow::{Context, Result, bail};
 use orchestrator_subsystem::{Original, OriginalContext};
 use orchestrator_supervise::sanitize_to;
 
-use super::files::read;
+use super::{
+    directories,
+    files::read,
+    shell::{self, Word, file_name},
+};
 
 /// The parts of section `[Service]` that matter.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct UnitFile {
     command: Vec<String>,
+    /// Variables of the unit's directories.
+    directories: BTreeMap<&'static str, String>,
     environment: Vec<(String, String)>,
     environment_files: Vec<String>,
 }
@@ -43,18 +49,24 @@ impl UnitFile {
             let value = value.trim();
             match key.trim() {
                 // An empty value removes the earlier ones.
-                "ExecStart" => unit.command = words(value).context("ExecStart")?,
+                "ExecStart" => {
+                    let words = words(value).context("ExecStart")?;
+                    unit.command = words.iter().map(|word| directories::expand(word)).collect();
+                }
                 "Environment" if value.is_empty() => unit.environment.clear(),
                 "Environment" => {
                     let pairs = words(value).context("Environment")?;
                     let split = |pair: &String| {
-                        pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+                        let (name, value) = pair.split_once('=')?;
+                        Some((name.to_owned(), directories::expand(value).replace("%%", "%")))
                     };
                     unit.environment.extend(pairs.iter().filter_map(split));
                 }
                 "EnvironmentFile" if value.is_empty() => unit.environment_files.clear(),
-                "EnvironmentFile" => unit.environment_files.push(value.to_owned()),
-                _ => {}
+                "EnvironmentFile" => {
+                    unit.environment_files.push(directories::expand(value).replace("%%", "%"));
+                }
+                key => unit.add_directories(key, value),
             }
         }
         if unit.command.is_empty() {
@@ -63,13 +75,60 @@ impl UnitFile {
         Ok(unit)
     }
 
-    /// Returns the variables of `Environment` and of the files, which win.
+    /// Adds the directories of a key such as `StateDirectory`. An empty value removes the earlier ones.
+    fn add_directories(&mut self, key: &str, value: &str) {
+        let Some((variable, paths)) = directories::variable(key, &directories::expand(value)) else { return };
+        if paths.is_empty() {
+            self.directories.remove(variable);
+            return;
+        }
+        let all = self.directories.entry(variable).or_default();
+        *all = if all.is_empty() { paths } else { format!("{all}:{paths}") };
+    }
+
+    /// Replaces the command by one of a shell.
+    pub(super) fn set_command(&mut self, command: &str) {
+        let text = command.replace('%', "%%").replace('$', "$$");
+        self.command = vec!["sh".to_owned(), "-c".to_owned(), text];
+    }
+
+    /// Replaces a command that runs a shell or a shell script by the command in it that starts the program.
+    ///
+    /// # Errors
+    /// The script cannot be read, or an argument of the program is not known without running it.
+    pub(super) fn follow(
+        &mut self,
+        original: &Original,
+        variables: &BTreeMap<OsString, OsString>,
+    ) -> Result<()> {
+        const REMEDY: &str = "give the program's own command line with --command '..'";
+        let words: Vec<Word> = self.command.iter().map(|word| value_of(word, variables)).collect();
+        let is_direct = self.command.iter().any(|word| is_start(word, original));
+        if original.starts.is_empty() || (is_direct && !shell::is_shell_command(&words)) {
+            return Ok(());
+        }
+        let words = words.into_iter().enumerate().map(|(at, word)| match word {
+            // Prefixes of systemd, such as the one that ignores a failure.
+            Ok(word) if at == 0 => Ok(word.trim_start_matches(['@', '-', ':', '+', '!']).to_owned()),
+            word => word,
+        });
+        let words: Vec<_> = words.collect();
+        let found = shell::follow(&words, &|word| is_start(word, original), variables);
+        let Some(command) = found.with_context(|| format!("ExecStart: {REMEDY}"))? else { return Ok(()) };
+        let command: Result<Vec<_>, _> = command.into_iter().collect();
+        let command = command.map_err(|reason| anyhow::anyhow!("ExecStart: {reason}: {REMEDY}"))?;
+        self.command = command.iter().map(|word| word.replace('%', "%%").replace('$', "$$")).collect();
+        Ok(())
+    }
+
+    /// Returns the variables of the unit's directories, of `Environment` and of the files, which win.
     ///
     /// # Errors
     /// A file cannot be read and is not optional.
     pub(super) fn environment(&self, context: &mut OriginalContext) -> Result<BTreeMap<OsString, OsString>> {
         let mut variables: BTreeMap<OsString, OsString> =
-            self.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+            self.directories.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        variables.extend(self.environment.iter().map(|(name, value)| (name.into(), value.into())));
         for file in &self.environment_files {
             let (is_optional, path) =
                 file.strip_prefix('-').map_or((false, file.as_str()), |path| (true, path));
@@ -105,16 +164,15 @@ impl UnitFile {
         variables: &BTreeMap<OsString, OsString>,
     ) -> Result<Vec<OsString>> {
         let Original { name, starts, .. } = original;
-        let is_start = |word: &String| {
-            let last = word.rsplit('/').next().unwrap_or_default();
-            last == *name || starts.contains(&last)
-        };
-        let Some(start) = self.command.iter().position(is_start) else {
+        let Some(start) = self.command.iter().position(|word| is_start(word, original)) else {
             // A program that is configured by variables alone may be started by any command.
             if starts.is_empty() {
                 return Ok(Vec::new());
             }
-            bail!("its ExecStart does not start {name}: none of its words is {}", starts.join(" or "));
+            let known = starts.join(" or ");
+            bail!(
+                "its ExecStart does not start {name}: none of its words is {known}; give the command line with --command '..'"
+            );
         };
         let arguments = &self.command[start + 1..];
         if let Some(word) = arguments.iter().find(|word| word.replace("%%", "").contains('%')) {
@@ -125,13 +183,44 @@ impl UnitFile {
             // Without braces, the value is split into words.
             Some((variable, false)) => {
                 let value = value(variable).to_string_lossy().into_owned();
-                value.split_whitespace().map(OsString::from).collect()
+                value.split_whitespace().map(|word| Ok(OsString::from(word))).collect()
             }
-            Some((variable, true)) => vec![value(variable)],
-            None => vec![OsString::from(word.replace("%%", "%").replace("$$", "$"))],
+            Some((variable, true)) => vec![Ok(value(variable))],
+            None => vec![value_of(word, variables).map(OsString::from)],
         });
-        Ok(replaced.collect())
+        replaced.collect::<Result<_, _>>().map_err(|reason| anyhow::anyhow!("ExecStart: {reason}"))
     }
+}
+
+/// Returns true for a word after which the program's own arguments begin: a name, with the path of its directory, or with the prefix of
+/// the Nix store.
+fn is_start(word: &str, original: &Original) -> bool {
+    let last = file_name(word);
+    let is_hash = |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let name = last.split_once('-').filter(|(hash, _)| is_hash(hash)).map_or(last, |(_, name)| name);
+    name == original.name || original.starts.contains(&name)
+}
+
+/// Returns the value of a word in which `${NAME}` stands for variables.
+fn value_of(word: &str, variables: &BTreeMap<OsString, OsString>) -> Word {
+    let (mut value, mut rest) = (String::new(), word);
+    while let Some((before, behind)) = rest.split_once('$') {
+        value.push_str(before);
+        if let Some(behind) = behind.strip_prefix('$') {
+            value.push('$');
+            rest = behind;
+        } else if let Some((name, behind)) = behind.strip_prefix('{').and_then(|name| name.split_once('}')) {
+            let known = variables.get(&OsString::from(name)).and_then(|value| value.to_str());
+            value.push_str(
+                known.ok_or_else(|| format!("it has ${{{name}}}, which the unit file does not set"))?,
+            );
+            rest = behind;
+        } else {
+            value.push('$');
+            rest = behind;
+        }
+    }
+    Ok((value + rest).replace("%%", "%"))
 }
 
 /// Returns the variable of a word that is `$NAME` or `${NAME}`, and whether it has braces.
