@@ -25,8 +25,6 @@ use serde::Serialize;
 use self::{faults::Faults, instance::Instance, jobs::Jobs, parts::Parts, rows::Rows};
 use crate::cli::exit_code::ExitCode;
 
-/// Longest wait, after the load has ended, for jobs and rows that are still under way.
-const DRAIN_MAX: Duration = Duration::from_secs(30);
 /// Time between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(2);
 
@@ -111,7 +109,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
         stop.store(true, Relaxed);
         // The last file counts, too.
         let _ = fetcher.map(|fetcher| fetcher.join());
-        jobs.iter().for_each(|jobs| jobs.drain(Instant::now() + DRAIN_MAX));
+        jobs.iter().for_each(Jobs::drain);
         waited
     })?;
     let seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;

@@ -9,7 +9,7 @@ use super::report::one_line;
 use orchestrator_subsystem::redaction::redact;
 
 /// Formats `effective`, the configuration from `merged` and the defaults without secrets. Apart from these, the text is a configuration
-/// with the same result.
+/// with the same result; the address of the admin endpoint is then one that is set, and must be free.
 pub(super) fn print(effective: &serde_json::Value, merged: &Value) -> anyhow::Result<String> {
     let mut text = String::new();
     section("", &Table::try_from(effective)?, Some(merged), &mut text);

@@ -24,6 +24,8 @@ const PERIOD: Duration = Duration::from_secs(1);
 const WORK: Duration = Duration::from_millis(8);
 /// Longest wait for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Longest wait for the next of the jobs that are left when the load has ended. A slow machine takes long for all of them.
+const DRAIN_MAX: Duration = Duration::from_secs(30);
 /// Pause after `NOJOBS` or a broken connection.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -129,10 +131,14 @@ impl Jobs {
         }
     }
 
-    /// Waits until every listed job is done, at most until the deadline; then ends the workers.
-    pub(super) fn drain(&self, deadline: Instant) {
-        while self.done() < self.listed() && Instant::now() < deadline {
+    /// Waits until every listed job is done, or none was done for [`DRAIN_MAX`]; then ends the workers.
+    pub(super) fn drain(&self) {
+        let (mut done, mut since) = (self.done(), Instant::now());
+        while self.done() < self.listed() && since.elapsed() < DRAIN_MAX {
             thread::sleep(PAUSE);
+            if self.done() > done {
+                (done, since) = (self.done(), Instant::now());
+            }
         }
         self.over.store(true, Relaxed);
     }
