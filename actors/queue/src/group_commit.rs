@@ -10,7 +10,7 @@ mod slices;
 use std::time::Instant;
 
 use ingest::{Ingest, Progress};
-use slices::{DELETION_SLICE, Slices};
+use slices::Slices;
 
 use crate::{
     messages::{IngestOp, StoreRequest},
@@ -18,6 +18,9 @@ use crate::{
     storage::{Bumped, Deletion, HandoutId, Job, Requeued, RunState, Storage, StorageError},
     store_metrics::{FinishedJob, StoreMetrics},
 };
+
+/// Maximum number of consecutive turns without a sync. A sync takes longer the more was written before it.
+const UNSYNCED_MAX: u32 = 2;
 
 /// Requests and operations that wait for a turn, and state kept between turns.
 pub(crate) struct GroupCommit {
@@ -27,7 +30,10 @@ pub(crate) struct GroupCommit {
     deleting: bool,
     delete_turn: bool,
     reconciled: bool,
-    slices: Slices,
+    ingest_slices: Slices,
+    deletion_slices: Slices,
+    /// Number of turns since the last one with a sync.
+    unsynced: u32,
     /// True if the last turn served requests, so that background work is next.
     background_next: bool,
 }
@@ -45,6 +51,8 @@ struct Turn {
     outcomes: Vec<Outcome>,
     ingest: Progress,
     deleting: bool,
+    /// True if a power failure may undo the turn.
+    is_unsynced: bool,
     finished: Vec<FinishedJob>,
     undone: u64,
     rows: u64,
@@ -61,7 +69,9 @@ impl GroupCommit {
             deleting: true,
             delete_turn: false,
             reconciled: false,
-            slices: Slices::default(),
+            ingest_slices: Slices::ingest(),
+            deletion_slices: Slices::deletion(),
+            unsynced: 0,
             background_next: false,
         }
     }
@@ -176,7 +186,9 @@ impl GroupCommit {
         match self.attempt(store, serves, paused, &now) {
             Ok(mut turn) => {
                 if matches!(turn.ingest, Progress::At(_)) {
-                    self.slices.ingest_took(begun.elapsed());
+                    self.ingest_slices.took(begun.elapsed());
+                } else if turn.is_unsynced && turn.deleting {
+                    self.deletion_slices.took(begun.elapsed());
                 }
                 let finished = std::mem::take(&mut turn.finished);
                 metrics.finished.add(finished.len() as u64);
@@ -197,14 +209,20 @@ impl GroupCommit {
         paused: bool,
         now: &impl Fn() -> i64,
     ) -> Result<Turn, StorageError> {
-        store.begin()?;
-        for handout in &self.delivered {
-            store.delivered(*handout)?;
+        let is_unsynced = !serves && self.is_deletion_next() && self.unsynced < UNSYNCED_MAX;
+        if is_unsynced {
+            store.begin_unsynced()?;
+        } else {
+            store.begin()?;
+            for handout in &self.delivered {
+                store.delivered(*handout)?;
+            }
         }
         let mut turn = Turn {
             outcomes: Vec::new(),
             ingest: Progress::Untouched,
             deleting: self.deleting,
+            is_unsynced,
             finished: Vec::new(),
             undone: 0,
             rows: 0,
@@ -221,22 +239,32 @@ impl GroupCommit {
         Ok(turn)
     }
 
+    /// Returns true if the next background turn only removes rows of deleted runs. It needs no sync: the
+    /// run's mark is durable, and after a power failure the rows are removed again.
+    fn is_deletion_next(&self) -> bool {
+        self.deleting && (self.delete_turn || self.ingest.is_none())
+    }
+
     /// Runs a slice of ingest or deletion, in alternation. A deletion that blocks an ingest goes
     /// first.
     fn background<S: Storage>(&self, store: &mut S, turn: &mut Turn) -> Result<(), StorageError> {
-        let delete_first = self.deleting && self.delete_turn;
-        if let Some(waiting) = self.ingest.as_ref().filter(|_| !delete_first) {
-            turn.ingest = waiting.step(store, self.slices.ingest(), &mut turn.rows)?;
+        if let Some(waiting) = self.ingest.as_ref().filter(|_| !self.is_deletion_next()) {
+            turn.ingest = waiting.step(store, self.ingest_slices.next(), &mut turn.rows)?;
         }
         if self.deleting && matches!(turn.ingest, Progress::Untouched | Progress::Blocked) {
-            turn.deleting = store.delete_slice(DELETION_SLICE)? != Deletion::Idle;
+            turn.deleting = store.delete_slice(self.deletion_slices.next())? != Deletion::Idle;
         }
         Ok(())
     }
 
     /// Applies the committed turn and sends the answers.
     fn apply(&mut self, turn: Turn, metrics: &StoreMetrics) {
-        self.delivered.clear();
+        if turn.is_unsynced {
+            self.unsynced += 1;
+        } else {
+            self.unsynced = 0;
+            self.delivered.clear();
+        }
         self.deleting = turn.deleting;
         if turn.outcomes.is_empty() {
             self.delete_turn = !self.delete_turn;

@@ -117,7 +117,7 @@ pub(crate) enum Bumped {
 
 /// Storage of the queue (CONTRACT QO01 to QO07).
 ///
-/// All operations except [`Storage::begin`] and [`Storage::stage`] need an open transaction. Each may
+/// All operations except those that begin one and [`Storage::stage`] need an open transaction. Each may
 /// return an error of the backend. After an error other than [`StorageError::UnknownRun`] the caller must roll back, and may try the
 /// operations again. `now` is wall-clock time in whole seconds, read after the request arrived.
 pub(crate) trait Storage {
@@ -126,6 +126,15 @@ pub(crate) trait Storage {
     /// # Errors
     /// [`StorageError::Busy`] if another process is writing; try again within milliseconds.
     fn begin(&mut self) -> Result<(), StorageError>;
+
+    /// Begins a transaction that a power failure after its commit may undo. It is durable with the next
+    /// commit of a transaction of [`Storage::begin`].
+    ///
+    /// # Errors
+    /// As [`Storage::begin`].
+    fn begin_unsynced(&mut self) -> Result<(), StorageError> {
+        self.begin()
+    }
 
     /// Commits the transaction. Answers may be sent afterwards.
     ///

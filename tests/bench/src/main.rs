@@ -67,6 +67,9 @@ enum Bench {
     Delete {
         #[arg(long, default_value_t = 333_000)]
         rows: usize,
+        /// Rows of another file, which stay
+        #[arg(long, default_value_t = 100_000)]
+        kept: usize,
     },
     /// Provenance rows through a real broker into a real database; not part of `all`
     Provenance {
@@ -111,7 +114,8 @@ fn main() -> Result<()> {
                 arguments.report(&Bench::Nojobs { rows })?;
             }
             arguments.report(&Bench::Limited { rows: 1_000_000, limited: 100_000 })?;
-            arguments.report(&Bench::Delete { rows: 333_000 })?;
+            arguments.report(&Bench::Delete { rows: 33_333, kept: 66_667 })?;
+            arguments.report(&Bench::Delete { rows: 333_000, kept: 100_000 })?;
             arguments.report(&Bench::Restart { rows: 1_000_000 })
         }
         Bench::Ingester(ref options) => print(&ingester::run(&arguments.binary, options)?),
@@ -188,7 +192,7 @@ impl Arguments {
             Bench::Provenance { rows } => provenance::run(&self.binary, rows),
             Bench::Nojobs { rows } => program.nojobs(rows),
             Bench::Limited { rows, limited } => Program::limited(&self.binary, rows, limited),
-            Bench::Delete { rows } => program.delete(rows),
+            Bench::Delete { rows, kept } => program.delete(rows, kept),
             Bench::Restart { rows } => program.restart(rows),
         }
     }

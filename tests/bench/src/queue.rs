@@ -144,21 +144,23 @@ impl Program {
     }
 
     /// Deleting a file, READY meanwhile.
-    pub(crate) fn delete(&self, rows: usize) -> Result<Value> {
+    pub(crate) fn delete(&self, rows: usize, kept: usize) -> Result<Value> {
         let mut subject = self.prepare()?;
         subject.start()?;
-        subject.publish("keep.1.txt", 100_000)?;
-        subject.await_rows(1, 100_000);
+        subject.publish("keep.1.txt", kept)?;
+        let left = i64::try_from(kept)?;
+        subject.await_rows(1, left);
         subject.publish("bench.2.txt", rows)?;
-        subject.await_rows(2, i64::try_from(rows)? + 100_000);
+        subject.await_rows(2, i64::try_from(rows)? + left);
         let (seconds, waits) = while_asked(&subject, || {
             let begun = Instant::now();
             std::fs::remove_file(subject.path("fetchers/bench.2.txt"))?;
-            subject.await_rows(1, 100_000);
+            subject.await_rows(1, left);
             Ok(begun.elapsed().as_secs_f64())
         })?;
         Ok(json!({
-            "bench": "delete", "rows": rows, "seconds": seconds,
+            "bench": "delete", "rows": rows, "kept": kept, "seconds": seconds,
+            "rows_per_s": (rows as f64 / seconds).round(),
             "ready_p99_ms": waits.p99_ms, "ready_max_ms": waits.max_ms,
             "machine_sync_max_ms": waits.machine.sync_max_ms, "machine_sleep_max_ms": waits.machine.sleep_max_ms,
         }))

@@ -2,41 +2,40 @@
 
 use std::time::Duration;
 
-/// Bounds of an ingest slice, and its initial duration.
-const SLICE_MIN: Duration = Duration::from_millis(2);
-const SLICE_MAX: Duration = Duration::from_millis(12);
-const SLICE_INITIAL: Duration = Duration::from_millis(5);
-/// Target duration of an ingest turn with its commit. Slices are adapted to it, since commits
-/// depend on disk and database size.
-const TURN_TARGET: Duration = Duration::from_millis(15);
-
-/// Duration of a deletion slice. Its commit takes two to three times as long again. Slices of twice
-/// the duration did not delete faster (measured).
-pub(super) const DELETION_SLICE: Duration = Duration::from_millis(1);
-
-/// Adaptive duration of ingest slices.
+/// Adaptive duration of slices of one kind.
 #[derive(Debug)]
 pub(super) struct Slices {
     next: Duration,
-}
-
-impl Default for Slices {
-    fn default() -> Self {
-        Self { next: SLICE_INITIAL }
-    }
+    min: Duration,
+    max: Duration,
+    /// Target duration of a turn with its commit. Slices are adapted to it, since commits depend on disk
+    /// and database size.
+    turn: Duration,
 }
 
 impl Slices {
+    /// Slices of ingest, whose commits wait for the disk.
+    pub(super) fn ingest() -> Self {
+        let [min, next, max, turn] = [2, 5, 12, 15].map(Duration::from_millis);
+        Self { next, min, max, turn }
+    }
+
+    /// Slices of deletion, whose commits do not: the next commit of a request waits for their pages, too.
+    pub(super) fn deletion() -> Self {
+        let [min, next, max, turn] = [1, 2, 6, 8].map(Duration::from_millis);
+        Self { next, min, max, turn }
+    }
+
     /// Returns the duration of the next slice.
-    pub(super) fn ingest(&self) -> Duration {
+    pub(super) fn next(&self) -> Duration {
         self.next
     }
 
     /// Adapts the next slice to the duration of the last turn with its commit, by half of the
     /// difference to the target.
-    pub(super) fn ingest_took(&mut self, took: Duration) {
-        let right = self.next.mul_f64(TURN_TARGET.as_secs_f64() / took.max(self.next).as_secs_f64());
-        self.next = ((self.next + right) / 2).clamp(SLICE_MIN, SLICE_MAX);
+    pub(super) fn took(&mut self, took: Duration) {
+        let right = self.next.mul_f64(self.turn.as_secs_f64() / took.max(self.next).as_secs_f64());
+        self.next = ((self.next + right) / 2).clamp(self.min, self.max);
     }
 }
 
@@ -47,16 +46,19 @@ mod tests {
     #[test]
     fn slices_adapt_to_the_target_duration() {
         let ms = Duration::from_millis;
-        // The commit takes as long as the slice, or four times as long, or as good as nothing.
-        for (of_commit, settled) in [(1, TURN_TARGET / 2), (4, TURN_TARGET / 5), (0, SLICE_MAX)] {
-            let mut slices = Slices::default();
-            for _ in 0..50 {
-                slices.ingest_took(slices.ingest() * (1 + of_commit));
+        for new in [Slices::ingest, Slices::deletion] {
+            let Slices { min, max, turn, .. } = new();
+            // The commit takes as long as the slice, or four times as long, or as good as nothing.
+            for (of_commit, settled) in [(1, turn / 2), (4, turn / 5), (0, max)] {
+                let mut slices = new();
+                for _ in 0..50 {
+                    slices.took(slices.next() * (1 + of_commit));
+                }
+                assert!(slices.next().abs_diff(settled) < ms(1), "{of_commit}: {slices:?}");
             }
-            assert!(slices.ingest().abs_diff(settled) < ms(1), "{of_commit}: {slices:?}");
+            let mut slices = Slices { next: min, ..new() };
+            slices.took(Duration::from_secs(60));
+            assert_eq!(slices.next(), min, "a disk that stands still");
         }
-        let mut slices = Slices { next: SLICE_MIN };
-        slices.ingest_took(Duration::from_secs(60));
-        assert_eq!(slices.ingest(), SLICE_MIN, "a disk that stands still");
     }
 }

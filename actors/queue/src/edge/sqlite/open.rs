@@ -120,6 +120,12 @@ fn check_version(path: &Path, conn: &Connection) -> Result<(), StorageError> {
     Ok(())
 }
 
+/// Sets the durability of commits. No transaction may be open.
+pub(super) fn set_synchronous(conn: &Connection, synchronous: Synchronous) -> rusqlite::Result<()> {
+    let level = if synchronous == Synchronous::Full { "FULL" } else { "NORMAL" };
+    conn.pragma_update(None, "synchronous", level)
+}
+
 fn configure(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
     let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {
@@ -128,11 +134,7 @@ fn configure(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
             "the database does not support a write-ahead log: commits are slower and readers block writers"
         );
     }
-    conn.pragma_update(
-        None,
-        "synchronous",
-        if options.synchronous == Synchronous::Full { "FULL" } else { "NORMAL" },
-    )?;
+    set_synchronous(conn, options.synchronous)?;
     conn.pragma_update(None, "foreign_keys", true)?;
     // A second connection runs the checkpoints.
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;

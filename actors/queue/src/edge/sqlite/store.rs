@@ -7,10 +7,11 @@ use super::bumps::Bumps;
 use super::checkpoint::{self, CheckpointMode, Checkpointed};
 use super::error::storage_error;
 use super::lock::InstanceLock;
-use super::open::{Opened, Options, open};
+use super::open::{Opened, Options, open, set_synchronous};
 use super::other_writers::OtherWriters;
 use super::view::View;
 use super::{attr, bumps, deletion, dequeue, handout, ingest, replaced, staging};
+use crate::config::Synchronous;
 use crate::protocol::ATTR_PATH_BYTES_MAX;
 use crate::storage::{
     Batch, Bumped, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert,
@@ -39,6 +40,8 @@ pub(crate) struct SqliteStore {
     next_handout: i64,
     wal_pages: Arc<AtomicU64>,
     lock: InstanceLock,
+    /// Durability of the next commit.
+    synchronous: Synchronous,
 }
 
 impl SqliteStore {
@@ -64,6 +67,7 @@ impl SqliteStore {
             path: path.to_path_buf(),
             files,
             attempts: Attempts::new(options.attempts),
+            synchronous: options.synchronous,
             options,
             view: None,
             data_version: 0,
@@ -142,9 +146,23 @@ impl SqliteStore {
         Ok(steps)
     }
 
-    fn start(&mut self) -> rusqlite::Result<()> {
+    fn start(&mut self, synchronous: Synchronous) -> rusqlite::Result<()> {
+        if self.synchronous != synchronous {
+            set_synchronous(&self.conn, synchronous)?;
+            self.synchronous = synchronous;
+        }
         self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         self.refresh_view()
+    }
+
+    fn begin_with(&mut self, synchronous: Synchronous) -> Result<(), StorageError> {
+        let started = self
+            .start(synchronous)
+            .map_err(|error| storage_error(&self.path, "beginning a transaction", error));
+        if started.is_err() {
+            self.rollback()?;
+        }
+        started
     }
 
     /// Reads changes that others committed since the last transaction. Needs an open transaction.
@@ -181,12 +199,11 @@ impl SqliteStore {
 
 impl Storage for SqliteStore {
     fn begin(&mut self) -> Result<(), StorageError> {
-        let started =
-            self.start().map_err(|error| storage_error(&self.path, "beginning a transaction", error));
-        if started.is_err() {
-            self.rollback()?;
-        }
-        started
+        self.begin_with(self.options.synchronous)
+    }
+
+    fn begin_unsynced(&mut self) -> Result<(), StorageError> {
+        self.begin_with(Synchronous::Normal)
     }
 
     fn commit(&mut self) -> Result<(), StorageError> {
