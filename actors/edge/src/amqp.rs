@@ -7,15 +7,29 @@ mod frames;
 mod nesting;
 mod socket;
 
-use std::{fmt, path::Path, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    path::Path,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use futures_util::{StreamExt, future::BoxFuture};
-use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPScheme, uri::AMQPUri};
+use futures_util::{Stream, StreamExt, future::BoxFuture};
+use lapin::{
+    Channel, Connection, ConnectionProperties, Consumer, Event, message::Delivery, uri::AMQPScheme,
+    uri::AMQPUri,
+};
 use orchestrator_supervise::sanitize;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use self::{frames::UnreadDeliveries, socket::CONNECT_TIMEOUT};
-use crate::tls::{self, TlsClient};
+use crate::{
+    catch_panic, catch_panic_now,
+    tls::{self, TlsClient},
+};
 
 /// Proposed heartbeat; the broker may require a shorter one. A dead peer is noticed after about twice this time.
 const HEARTBEAT_S: u16 = 10;
@@ -28,6 +42,9 @@ const SMALL_FRAME: u32 = 8_192;
 
 /// Time that the broker may take to answer a request, such as declare, consume or confirm.
 pub const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Time in which lapin reports why it dropped the socket.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time that closing a connection may take; then it is dropped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -161,13 +178,22 @@ impl Broker {
         let mut uri = self.uri.clone();
         let frame_max = *uri.query.frame_max.get_or_insert(FRAME);
         let unread = UnreadDeliveries::new(self.unread_max);
-        let connect = socket::connect(uri, self.tls.clone(), properties, frame_max, unread.clone());
-        let connection = match timeout(CONNECT_TIMEOUT, connect).await {
+        let socket_closed = CancellationToken::new();
+        let connect = socket::connect(
+            uri,
+            self.tls.clone(),
+            properties,
+            frame_max,
+            unread.clone(),
+            socket_closed.clone(),
+        );
+        let connect = catch_panic(timeout(CONNECT_TIMEOUT, connect));
+        let connection = match connect.await.map_err(|panic| failed(self.redact(&panic.to_string())))? {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(failed(self.redact(&sanitize(error.to_string())))),
             Err(_) => return Err(failed(format!("no answer within {CONNECT_TIMEOUT:?}"))),
         };
-        Ok(Session { connection, unread })
+        Ok(Session { connection, unread, socket_closed })
     }
 
     /// Returns `text` with the password masked.
@@ -195,6 +221,8 @@ impl fmt::Debug for Broker {
 pub struct Session {
     connection: Connection,
     unread: Arc<UnreadDeliveries>,
+    /// Cancelled when lapin's thread drops the socket.
+    socket_closed: CancellationToken,
 }
 
 /// Counter of messages read from a connection, see [`Broker::enforce_prefetch`].
@@ -226,12 +254,25 @@ impl Session {
     pub async fn lost(&self) -> AmqpError {
         let mut events = self.connection.events_listener();
         let mut reason = "the connection is closed".to_owned();
+        // After a panic, lapin's thread drops the socket and reports nothing.
+        let silent = async {
+            self.socket_closed.cancelled().await;
+            sleep(REPORT_TIMEOUT).await;
+        };
+        tokio::pin!(silent);
         // The status shows also events from before the listener was created; an error event may be about one channel only.
         while self.connection.status().connected() {
-            match events.next().await {
-                Some(Event::Error(error)) => reason = sanitize(error.to_string()),
-                Some(_) => {}
-                None => break,
+            tokio::select! {
+                biased;
+                event = events.next() => match event {
+                    Some(Event::Error(error)) => reason = sanitize(error.to_string()),
+                    Some(_) => {}
+                    None => break,
+                },
+                () = &mut silent => {
+                    reason = "the client library dropped it without a reason, probably after a panic".to_owned();
+                    break;
+                }
             }
         }
         AmqpError::Lost(reason)
@@ -255,7 +296,7 @@ impl Session {
     /// Closes the connection, at most for 1 s.
     pub async fn close(self) {
         // After the time-out, dropping the connection ends it.
-        let _ = timeout(CLOSE_TIMEOUT, self.connection.close(200, "stopped".into())).await;
+        let _ = catch_panic(timeout(CLOSE_TIMEOUT, self.connection.close(200, "stopped".into()))).await;
     }
 }
 
@@ -273,12 +314,36 @@ pub async fn with_timeout<T>(
     what: &str,
     request: impl Future<Output = lapin::Result<T>>,
 ) -> Result<T, AmqpError> {
-    let reason = match timeout(REPLY_TIMEOUT, request).await {
-        Ok(Ok(value)) => return Ok(value),
-        Ok(Err(error)) => sanitize(error.to_string()),
-        Err(_) => format!("no answer from the broker within {REPLY_TIMEOUT:?}"),
+    let reason = match catch_panic(timeout(REPLY_TIMEOUT, request)).await {
+        Ok(Ok(Ok(value))) => return Ok(value),
+        Ok(Ok(Err(error))) => sanitize(error.to_string()),
+        Ok(Err(_)) => format!("no answer from the broker within {REPLY_TIMEOUT:?}"),
+        Err(panic) => panic.to_string(),
     };
     Err(AmqpError::Request { what: what.to_owned(), reason })
+}
+
+/// Messages of a consumer; it ends when the broker cancels the consumer.
+#[derive(Debug)]
+pub struct Deliveries(Consumer);
+
+impl Deliveries {
+    /// Wraps `consumer`.
+    pub fn new(consumer: Consumer) -> Self {
+        Self(consumer)
+    }
+}
+
+impl Stream for Deliveries {
+    /// A message, or the reason why the channel failed.
+    type Item = Result<Delivery, String>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match catch_panic_now(|| self.0.poll_next_unpin(cx)) {
+            Ok(next) => next.map(|next| next.map(|next| next.map_err(|error| sanitize(error.to_string())))),
+            Err(panic) => Poll::Ready(Some(Err(panic.to_string()))),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Shared parts of edges, the children that talk to peers outside the process. An edge starts without its peer, keeps running while the
 //! peer is down, and reconnects by itself.
 //!
-//! [`Reconnect`] computes retry delays and reports the state of the link. [`LimitedStream`] fails when a peer sends too much.
+//! [`Reconnect`] computes retry delays and reports the state of the link. [`catch_panic`] makes a failed call of a client library's panic.
+//! [`LimitedStream`] fails when a peer sends too much.
 //! [`ConnectionSlots`] accepts connections up to a limit. The features `amqp`, `http`, `mongodb` and `tls` add clients that more than one
 //! edge uses, and `process` adds programs.
 
@@ -15,6 +16,7 @@ mod file_identity;
 mod host_port;
 #[cfg(feature = "http")]
 pub mod http;
+mod library_call;
 mod limited_stream;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
@@ -29,6 +31,7 @@ pub use connection_slots::{ConnectionEvent, ConnectionSlot, ConnectionSlots, Evi
 pub use descriptors::raise_descriptor_limit;
 pub use file_identity::{DatabaseFiles, DatabasePart, FileIdentity, FileReplaced};
 pub use host_port::HostPort;
+pub use library_call::{LibraryPanic, catch_panic, catch_panic_now};
 pub use limited_stream::{FrameLimit, LimitError, LimitedStream, Transport};
 pub use reconnect::{Reconnect, cap_backoff, set_retry_max};
 pub use secrets::{has_password, read_secret, without_credentials};

@@ -11,6 +11,7 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{
+    foreign_panics,
     frames::Frames,
     guard::text,
     mailbox_stats::MailboxStats,
@@ -145,12 +146,16 @@ impl Drop for WaitGuard {
     }
 }
 
-/// Makes panics of children record their position, once for the process. Other panics go to the former panic hook.
+/// Makes panics of children record their position, once for the process. Panics of client libraries are kept by their callers; other
+/// panics go to the former panic hook.
 pub(crate) fn install_hook() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let former = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
+            if foreign_panics::record(info) {
+                return;
+            }
             // A thread that ends has no current child any more.
             match CURRENT.try_with(|_| ()).ok().and_then(|()| current()) {
                 Some(activity) => record(&activity, info),

@@ -15,7 +15,7 @@ use lapin::{
 };
 use orchestrator_edge::{
     Reconnect,
-    amqp::{AmqpError, Broker, with_timeout},
+    amqp::{AmqpError, Broker, Deliveries, with_timeout},
 };
 use orchestrator_supervise::{Backoff, ChildSpec, Factory, StartCx, metrics};
 use tokio::{sync::watch, time::sleep};
@@ -142,7 +142,7 @@ impl NoticeConsumer {
             biased;
             () = self.cx.stop.cancelled() => Ok(()),
             error = session.lost() => Err(error),
-            error = self.consume(consumer, reconnect) => Err(error),
+            error = self.consume(Deliveries::new(consumer), reconnect) => Err(error),
         };
         session.close().await;
         result
@@ -150,14 +150,14 @@ impl NoticeConsumer {
 
     /// Counts notices until the consumer ends. Only a notice resets the backoff: a broker that
     /// cancels each consumer at once is tried less and less often.
-    async fn consume(&self, mut consumer: Consumer, reconnect: &mut Reconnect) -> AmqpError {
+    async fn consume(&self, mut notices: Deliveries, reconnect: &mut Reconnect) -> AmqpError {
         // The state is down however this function ends.
         let _mark_down = MarkDown(&self.state);
         // Changes before the binding were missed, so a poll is due.
         self.count_notice(true);
-        while let Some(notice) = consumer.next().await {
-            if let Err(error) = notice {
-                return AmqpError::Lost(error.to_string());
+        while let Some(notice) = notices.next().await {
+            if let Err(reason) = notice {
+                return AmqpError::Lost(reason);
             }
             self.metrics.notices.add(1);
             self.count_notice(false);

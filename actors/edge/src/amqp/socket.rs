@@ -20,7 +20,10 @@ use async_rs::{Runtime, Tokio, traits::Reactor, util::RuntimeParts};
 use futures_util::{AsyncRead, AsyncWrite, Stream};
 use lapin::{AsyncTcpStream, Connection, ConnectionProperties, uri::AMQPUri};
 use tokio::time::{Sleep, sleep};
-use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
+use tokio_util::{
+    compat::{Compat, TokioAsyncReadCompatExt},
+    sync::{CancellationToken, DropGuard},
+};
 
 use super::frames::{FrameTracker, UnreadDeliveries};
 use crate::{
@@ -31,18 +34,26 @@ use crate::{
 /// Time for connecting and the handshake.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Connects to `uri`, over `tls` if set, with frames of at most `frame_max` bytes. Received messages are counted in `unread`.
+/// Connects to `uri`, over `tls` if set, with frames of at most `frame_max` bytes. Received messages are counted in `unread`, and `closed`
+/// is cancelled when lapin drops the socket, also by a panic of its thread.
 pub(super) async fn connect(
     uri: AMQPUri,
     tls: Option<TlsClient>,
     properties: ConnectionProperties,
     frame_max: u32,
     unread: Arc<UnreadDeliveries>,
+    closed: CancellationToken,
 ) -> lapin::Result<Connection> {
     let tokio = Tokio::current();
     let is_established = Arc::new(AtomicBool::new(false));
-    let sockets =
-        Sockets { tokio: tokio.clone(), tls, frame_max, unread, is_established: is_established.clone() };
+    let sockets = Sockets {
+        tokio: tokio.clone(),
+        tls,
+        frame_max,
+        unread,
+        is_established: is_established.clone(),
+        closed,
+    };
     let runtime = Runtime::new(RuntimeParts::new(tokio, sockets));
     let dial = async |uri: AMQPUri, runtime: Runtime<RuntimeParts<Tokio, Sockets>>| {
         let address = runtime.to_socket_addrs((uri.authority.host, uri.authority.port));
@@ -62,6 +73,7 @@ struct Sockets {
     unread: Arc<UnreadDeliveries>,
     /// Set at the end of the handshake.
     is_established: Arc<AtomicBool>,
+    closed: CancellationToken,
 }
 
 /// Limit on received frames and on the time of the handshake.
@@ -73,6 +85,8 @@ struct BrokerLimit {
     is_established: Arc<AtomicBool>,
     /// Deadline of the handshake.
     deadline: Pin<Box<Sleep>>,
+    /// Reports the end of the socket when dropped.
+    _closed: DropGuard,
 }
 
 impl FrameLimit for BrokerLimit {
@@ -118,7 +132,7 @@ impl Reactor for Sockets {
     ) -> impl Future<Output = io::Result<Self::TcpStream>> + Send + 'static {
         let (connected, tls) = (self.tokio.tcp_connect_addr(addr), self.tls.clone());
         let tracker = FrameTracker::new(self.frame_max, self.unread.clone());
-        let is_established = self.is_established.clone();
+        let (is_established, closed) = (self.is_established.clone(), self.closed.clone());
         async move {
             let stream = connected.await?.into_inner();
             let stream: Box<dyn Transport> = match tls {
@@ -130,7 +144,9 @@ impl Reactor for Sockets {
                 })?),
             };
             let deadline = Box::pin(sleep(CONNECT_TIMEOUT));
-            Ok(LimitedStream::new(stream, BrokerLimit { tracker, is_established, deadline }).compat())
+            let _closed = closed.drop_guard();
+            Ok(LimitedStream::new(stream, BrokerLimit { tracker, is_established, deadline, _closed })
+                .compat())
         }
     }
 }

@@ -20,7 +20,7 @@ use rustix::{
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::{Body, Endpoint, HttpError, Limits, Request, Response, endpoint::Dialed, head_limit::HeadLimit};
-use crate::{LimitedStream, Transport};
+use crate::{LibraryPanic, LimitedStream, Transport, catch_panic, catch_panic_now};
 
 /// Number of chunks of a body that may be small. Each chunk costs time, however small.
 const SMALL_CHUNKS_MAX: usize = 4_096;
@@ -74,7 +74,10 @@ impl Connection {
         let head = HeadLimit::default();
         let stream = TokioIo::new(LimitedStream::new(stream, head.clone()));
         // Sends nothing yet.
-        let (sender, driver) = http1::handshake(stream).await.map_err(|error| unsent(&error))?;
+        let (sender, driver) = catch_panic(http1::handshake(stream))
+            .await
+            .map_err(|panic| HttpError::Unsent(panic.to_string()))?
+            .map_err(|error| unsent(&error))?;
         let idle =
             socket.zip(idle).map(|(socket, span)| IdleState { socket, end: Box::pin(sleep(span)), span });
         Ok(Self { sender, driver: Some(Box::pin(driver)), head, idle, used: false })
@@ -118,7 +121,9 @@ impl Connection {
     }
 
     fn poll_driver(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let ended = self.driver.as_mut().is_none_or(|driver| driver.as_mut().poll(cx).is_ready());
+        let ended = self.driver.as_mut().is_none_or(|driver| {
+            catch_panic_now(|| driver.as_mut().poll(cx)).map_or(true, |polled| polled.is_ready())
+        });
         if ended {
             // A finished future must not be polled again.
             self.driver = None;
@@ -149,7 +154,9 @@ impl Connection {
         self.head.start();
         let Self { sender, driver, .. } = self;
         let sending = sender.try_send_request(request);
-        let response = drive_until(driver, sending).await.map_err(|mut error| {
+        let outcome =
+            drive_until(driver, sending).await.map_err(|panic| HttpError::Unanswered(panic.to_string()))?;
+        let response = outcome.map_err(|mut error| {
             let kept = error.take_message().is_some();
             let error = error.into_error();
             if kept { unsent(&error) } else { broken(&error, HttpError::Unanswered) }
@@ -163,7 +170,10 @@ impl Connection {
     /// # Errors
     /// [`HttpError::Incomplete`], [`HttpError::Malformed`].
     pub async fn next_chunk(&mut self, body: &mut Incoming) -> Result<Option<Bytes>, HttpError> {
-        while let Some(frame) = drive_until(&mut self.driver, body.frame()).await {
+        while let Some(frame) = drive_until(&mut self.driver, body.frame())
+            .await
+            .map_err(|panic| HttpError::Incomplete(panic.to_string()))?
+        {
             // Trailers are skipped.
             if let Ok(chunk) = frame.map_err(|error| broken(&error, HttpError::Incomplete))?.into_data() {
                 return Ok(Some(chunk));
@@ -195,7 +205,13 @@ impl Connection {
 }
 
 /// Waits for `outcome` while driving the connection.
-async fn drive_until<T>(driver: &mut Option<Pin<Box<Driver>>>, outcome: impl Future<Output = T>) -> T {
+///
+/// # Errors
+/// hyper panicked; the connection is unusable.
+async fn drive_until<T>(
+    driver: &mut Option<Pin<Box<Driver>>>,
+    outcome: impl Future<Output = T>,
+) -> Result<T, LibraryPanic> {
     let drive = async {
         if let Some(polled) = driver {
             // The outcome has the error, too.
@@ -204,11 +220,18 @@ async fn drive_until<T>(driver: &mut Option<Pin<Box<Driver>>>, outcome: impl Fut
         *driver = None;
         pending().await
     };
-    tokio::select! {
-        biased;
-        outcome = outcome => outcome,
-        never = drive => never,
+    let driven = catch_panic(async {
+        tokio::select! {
+            biased;
+            outcome = outcome => outcome,
+            never = drive => never,
+        }
+    });
+    let driven = driven.await;
+    if driven.is_err() {
+        *driver = None;
     }
+    driven
 }
 
 fn unsent(error: &hyper::Error) -> HttpError {

@@ -123,3 +123,25 @@ fn a_connection_that_ends_before_a_reply_fails_the_request_at_once() {
         broker.join().expect("no panic").expect("a client that shakes hands");
     }
 }
+
+/// A panic of lapin's thread drops the socket; lapin itself then reports nothing.
+#[test]
+fn a_socket_dropped_without_a_report_is_a_lost_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept()?;
+        stream.read_exact(&mut [0; 8])?;
+        hand_shake(&mut stream)?;
+        stream.read_to_end(&mut Vec::new())
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let lost = runtime.block_on(async {
+        let url = format!("amqp://guest:guest@127.0.0.1:{port}/%2f");
+        let session = Broker::new(&url, "test").expect("a url").connect().await.expect("a connection");
+        session.socket_closed.cancel();
+        let never = std::future::pending::<Result<(), AmqpError>>();
+        session.while_connected(never).await
+    });
+    assert!(matches!(&lost, Err(AmqpError::Lost(reason)) if reason.contains("panic")), "{lost:?}");
+}

@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures_util::future::{Either, Fuse, FutureExt, LocalBoxFuture, select};
-use orchestrator_edge::LimitedStream;
+use orchestrator_edge::{LibraryPanic, LimitedStream, catch_panic};
 use orchestrator_supervise::{TEXT_MAX, sanitize};
 use redis::{
     AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, Pipeline,
@@ -63,6 +63,12 @@ impl From<RedisError> for RequestError {
             ErrorKind::Server(_) | ErrorKind::Extension => Self::Refused(text),
             _ => Self::Failed(text),
         }
+    }
+}
+
+impl From<LibraryPanic> for RequestError {
+    fn from(panic: LibraryPanic) -> Self {
+        Self::Failed(panic.to_string())
     }
 }
 
@@ -125,7 +131,9 @@ impl Connection {
         let too_long = Arc::<AtomicBool>::default();
         let limited = LimitedStream::new(stream, ReplyLimit::new(reply_max, too_long.clone()));
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT + blocking));
-        let opened = MultiplexedConnection::new_with_config(info.redis_settings(), limited, config).await;
+        let opened =
+            catch_panic(MultiplexedConnection::new_with_config(info.redis_settings(), limited, config))
+                .await?;
         let (redis, driver) = match opened {
             Ok(opened) => opened,
             Err(_) if too_long.load(Relaxed) => return Err(RequestError::TooLong(reply_max)),
@@ -156,11 +164,21 @@ impl Connection {
         &mut self,
         request: impl Future<Output = RedisResult<T>>,
     ) -> Result<T, RequestError> {
-        let request = std::pin::pin!(request);
-        let outcome = match select(request, &mut self.driver).await {
-            Either::Left((outcome, _)) => outcome,
-            // The connection has ended; the request returns its error.
-            Either::Right(((), request)) => request.await,
+        let driven = async {
+            let request = std::pin::pin!(request);
+            match select(request, &mut self.driver).await {
+                Either::Left((outcome, _)) => outcome,
+                // The connection has ended; the request returns its error.
+                Either::Right(((), request)) => request.await,
+            }
+        };
+        let outcome = match catch_panic(driven).await {
+            Ok(outcome) => outcome,
+            Err(panic) => {
+                // A future that panicked must not be polled again.
+                self.driver = Fuse::terminated();
+                return Err(panic.into());
+            }
         };
         outcome.map_err(|error| {
             if self.too_long.load(Relaxed) { RequestError::TooLong(self.reply_max) } else { error.into() }

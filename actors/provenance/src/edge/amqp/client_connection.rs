@@ -1,13 +1,13 @@
 //! Connection of a client: its publishing channel and the queue of its responses.
 
 use lapin::{
-    BasicProperties, Channel, Confirmation, Consumer, ExchangeKind,
+    BasicProperties, Channel, Confirmation, ExchangeKind,
     options::{
         BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions, QueueDeclareOptions,
     },
     types::{FieldTable, ShortString},
 };
-use orchestrator_edge::amqp::{AmqpError, Broker, Session, with_timeout};
+use orchestrator_edge::amqp::{AmqpError, Broker, Deliveries, Session, with_timeout};
 
 use super::{call::Outgoing, topology::Topology};
 use crate::method::Exchange;
@@ -18,7 +18,7 @@ const PERSISTENT: u8 = 2;
 pub(super) struct ClientConnection {
     pub(super) session: Session,
     pub(super) channel: Channel,
-    pub(super) responses: Consumer,
+    pub(super) responses: Deliveries,
     pub(super) reply_to: ShortString,
 }
 
@@ -36,7 +36,7 @@ impl ClientConnection {
         session: &Session,
         topology: Topology,
         prefetch: u16,
-    ) -> Result<(Channel, Consumer, ShortString), AmqpError> {
+    ) -> Result<(Channel, Deliveries, ShortString), AmqpError> {
         let channel = session.channel().await?;
         for exchange in Exchange::ALL {
             let options = topology.exchange();
@@ -52,7 +52,7 @@ impl ClientConnection {
         with_timeout("set the prefetch", qos).await?;
         let options = BasicConsumeOptions::default();
         let consume = channel.basic_consume(reply_to.clone(), "".into(), options, FieldTable::default());
-        let responses = with_timeout("consume responses", consume).await?;
+        let responses = Deliveries::new(with_timeout("consume responses", consume).await?);
         with_timeout("select publisher confirms", channel.confirm_select(ConfirmSelectOptions::default()))
             .await?;
         Ok((channel, responses, reply_to))

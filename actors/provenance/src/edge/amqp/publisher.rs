@@ -4,10 +4,10 @@
 use std::{cell::Cell, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
-use lapin::{Channel, Consumer, message::Delivery, options::BasicAckOptions};
+use lapin::{Channel, message::Delivery, options::BasicAckOptions};
 use orchestrator_edge::{
     Reconnect,
-    amqp::{AmqpError, Broker, DeliveryTracker, with_timeout},
+    amqp::{AmqpError, Broker, Deliveries, DeliveryTracker, with_timeout},
 };
 use orchestrator_supervise::{Factory, Inbox, InboxSlot, Outbox, StartCx, metrics, sanitize};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -224,7 +224,7 @@ impl Client {
                         self.gather(first, channel, responses, &taken).await?;
                         reconnect.reset_backoff();
                     }
-                    Some(Err(error)) => return Err(AmqpError::Lost(error.to_string())),
+                    Some(Err(reason)) => return Err(AmqpError::Lost(reason)),
                     None => return Err(AmqpError::Lost("the queue for responses is gone".to_owned())),
                 },
                 () = self.accept_or_expire() => {}
@@ -257,7 +257,7 @@ impl Client {
         &mut self,
         first: Delivery,
         channel: &Channel,
-        more: &mut Consumer,
+        more: &mut Deliveries,
         taken: &DeliveryTracker,
     ) -> Result<(), AmqpError> {
         let (mut response, mut last) = (first, None);
@@ -277,7 +277,7 @@ impl Client {
             last = last.max(Some(response.delivery_tag));
             match more.next().now_or_never().flatten() {
                 Some(Ok(next)) => response = next,
-                Some(Err(error)) => return Err(AmqpError::Lost(error.to_string())),
+                Some(Err(reason)) => return Err(AmqpError::Lost(reason)),
                 None => break,
             }
         }

@@ -25,7 +25,7 @@ use lapin::{
     },
     types::{FieldTable, ShortString},
 };
-use orchestrator_edge::amqp::{AmqpError, Session, with_timeout};
+use orchestrator_edge::amqp::{AmqpError, Deliveries, Session, with_timeout};
 use orchestrator_supervise::{Pending, StopToken, reply, sanitize};
 use tokio::time::sleep;
 
@@ -114,8 +114,7 @@ impl WorkerChannel {
             let consume =
                 channel.basic_consume(queue.as_str().into(), tag.clone(), options, FieldTable::default());
             let consumer = with_timeout(&format!("consume the queue {queue}"), consume).await?;
-            let incoming =
-                consumer.map(move |delivery| (method, delivery.map_err(|error| error.to_string())));
+            let incoming = Deliveries::new(consumer).map(move |delivery| (method, delivery));
             let ended = "it was deleted, or its consumer was cancelled".to_owned();
             let end = stream::once(std::future::ready((method, Err(ended))));
             deliveries.push(incoming.chain(end).boxed());

@@ -2,7 +2,7 @@
 
 use std::{io, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use orchestrator_edge::{LimitedStream, Transport};
+use orchestrator_edge::{LimitedStream, Transport, catch_panic};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_user_timeout};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio_postgres::{
@@ -68,7 +68,10 @@ impl<'a> Connector<'a> {
             let stream = target.connect().await.map_err(|error| unconnected(&error))?;
             self.budget.renew();
             let stream = LimitedStream::new(stream, ServerLimit::new(self.budget.clone()));
-            self.config.connect_raw(stream, NoTls).await.map_err(|error| explain("connecting", &error))
+            catch_panic(self.config.connect_raw(stream, NoTls))
+                .await
+                .map_err(|panic| StoreError::Unavailable(format!("connecting: {panic}")))?
+                .map_err(|error| explain("connecting", &error))
         };
         Some(connected.await)
     }

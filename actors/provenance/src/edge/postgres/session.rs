@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use orchestrator_edge::catch_panic;
 use tokio::time::timeout;
 use tokio_postgres::{
     Client, Error, Row, SimpleQueryMessage, Statement, config::TargetSessionAttrs, types::ToSql,
@@ -203,7 +204,7 @@ impl PolledConnection {
     /// Polls the connection until `future` is ready.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]: no answer came in time. The connection is closed.
+    /// [`StoreError::Unavailable`]: no answer came in time, or the driver panicked. The connection is closed.
     async fn drive<F: Future>(&mut self, action: &str, future: F) -> Result<F::Output, StoreError> {
         self.budget.renew();
         let mut future = pin!(future);
@@ -216,12 +217,15 @@ impl PolledConnection {
             self.poll_connection(cx);
             future.as_mut().poll(cx)
         });
-        if let Ok(output) = timeout(ANSWER_TIMEOUT, driven).await {
-            return Ok(output);
-        }
+        let reason = match catch_panic(timeout(ANSWER_TIMEOUT, driven)).await {
+            Ok(Ok(output)) => return Ok(output),
+            Ok(Err(_)) => {
+                format!("the database did not answer within {} s while {action}", ANSWER_TIMEOUT.as_secs())
+            }
+            Err(panic) => format!("{action}: {panic}"),
+        };
         self.driver = None;
-        let seconds = ANSWER_TIMEOUT.as_secs();
-        Err(StoreError::Unavailable(format!("the database did not answer within {seconds} s while {action}")))
+        Err(StoreError::Unavailable(reason))
     }
 
     fn poll_connection(&mut self, cx: &mut Context<'_>) {
