@@ -1,21 +1,16 @@
-//! MongoDB client that reads from the primary with time-outs. No text contains the password; texts of the server are escaped and
-//! limited.
+//! MongoDB client with a thread of its own, which reads from the primary with time-outs. No text contains the password; texts of the
+//! server are escaped and limited.
 
 mod address;
+mod client;
+mod driver;
 
-use std::time::Duration;
-
-use mongodb::{
-    Client, Database,
-    error::{Error, ErrorKind},
-    options::{ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
-};
+use mongodb::error::{Error, ErrorKind};
 use orchestrator_supervise::sanitize;
 
-use crate::{has_password, without_credentials};
+pub use self::client::{Batch, Batches, CallError, Client};
 
-/// Default time-out of the server selection and of connecting.
-const SELECTION: Duration = Duration::from_secs(5);
+use crate::{has_password, without_credentials};
 
 /// Error code: not authorised.
 const NO_PERMISSION: i32 = 13;
@@ -46,46 +41,6 @@ pub fn contains_password(uri: &str) -> bool {
 /// The address is invalid. The text does not contain it, since it may have a password.
 pub fn check_address(uri: &str) -> Result<(), String> {
     address::parse(uri).map(drop)
-}
-
-/// Creates a client of the database `name` that reads from the primary. It connects later.
-///
-/// `app` is the application name that the server shows, and `concern` the write concern of commands without one. Options in the address
-/// take precedence over `app`.
-///
-/// # Errors
-/// The address is invalid.
-pub async fn open(
-    uri: &str,
-    name: &str,
-    app: &str,
-    concern: Option<WriteConcern>,
-) -> Result<Database, String> {
-    let address = address::parse(uri)?;
-    // The driver's text may repeat the address.
-    let unusable = |_: Error| address::unusable(uri);
-    let mut options = ClientOptions::parse(address).await.map_err(unusable)?;
-    options.server_selection_timeout.get_or_insert(SELECTION);
-    options.connect_timeout.get_or_insert(SELECTION);
-    options.app_name.get_or_insert_with(|| app.to_owned());
-    options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-    options.read_concern = Some(ReadConcern::local());
-    options.write_concern = concern.or(options.write_concern);
-    Ok(Client::with_options(options).map_err(unusable)?.database(name))
-}
-
-/// Waits for `answer`, at most for `span`; a hung server keeps its connections open. `action` describes the request.
-///
-/// # Errors
-/// No answer within `span`.
-pub async fn with_timeout<T>(
-    action: &str,
-    span: Duration,
-    answer: impl Future<Output = T>,
-) -> Result<T, String> {
-    tokio::time::timeout(span, answer)
-        .await
-        .map_err(|_| format!("the database did not answer within {} s while {action}", span.as_secs()))
 }
 
 /// Describes a temporary error and what to do; `action` describes the request.

@@ -28,6 +28,8 @@ pub(crate) struct Group {
     parts: VecDeque<Range<usize>>,
     /// Refused single rows by the time of the next try, with the number of refusals.
     retries: BTreeMap<(Instant, usize), u32>,
+    /// True once the store has refused a part.
+    is_refused: bool,
 }
 
 /// Request with unsettled rows.
@@ -55,7 +57,7 @@ impl Group {
         });
         let requests: Vec<_> = pending.collect();
         let parts = VecDeque::from_iter((end > 0).then_some(0..end));
-        let mut group = Self { requests, parts, retries: BTreeMap::new() };
+        let mut group = Self { requests, parts, retries: BTreeMap::new(), is_refused: false };
         // Answers requests without rows at once.
         group.settle(&(0..0), None);
         group
@@ -98,6 +100,11 @@ impl Group {
         self.next_range().is_none()
     }
 
+    /// Returns true if the store has refused a part.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
     /// Records that the next part is stored.
     pub(crate) fn part_stored(&mut self) {
         if let Some((range, _)) = self.take_part() {
@@ -109,6 +116,7 @@ impl Group {
     /// is tried again after the others, not before `retry_at(refusals)`, and finally refused.
     pub(crate) fn part_refused(&mut self, reason: String, retry_at: impl FnOnce(u32) -> Instant) {
         let Some((range, refusals)) = self.take_part() else { return };
+        self.is_refused = true;
         if range.len() > 1 {
             let middle = range.start + range.len() / 2;
             self.parts.push_front(middle..range.end);

@@ -31,6 +31,7 @@ pub trait Store: StoreReader {
     ///
     /// # Errors
     /// [`StoreError::Refused`]: at least one row is permanently refused, and no row was stored.
+    /// [`StoreError::Undecided`]: the same if it fails again and again; some rows may be stored.
     /// [`StoreError::Unavailable`]: trying again may help.
     fn write(&mut self, groups: &[Rows]) -> impl Future<Output = Result<OmittedRows, StoreError>>;
 }
@@ -52,6 +53,9 @@ pub enum StoreError {
     /// The data is invalid, for example a path too long for an index. Trying again is of no use.
     #[error("{0}")]
     Refused(String),
+    /// The store fails for a reason that may be the data. Trying again a few times shows it.
+    #[error("{0}")]
+    Undecided(String),
     /// The store is unreachable, locked, full or stopping. Trying again may help.
     #[error("{0}")]
     Unavailable(String),

@@ -30,6 +30,9 @@ const GROUP_ROWS: usize = 4_000;
 /// Delays before a refused row is tried again (CONTRACT PE03).
 const ROW_RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
 
+/// Number of times that a group is written again after an error that may be that of a row (CONTRACT PE17).
+const UNDECIDED_RETRIES: u32 = 5;
+
 /// Interval at which a stopped writer checks whether somebody still waits for its answer.
 const ABANDONED_CHECK: Duration = Duration::from_millis(50);
 
@@ -97,6 +100,7 @@ where
     let mut refused = RefusedGroups::default();
     while let Some(mut group) = incarnation.next(&mut refused).await {
         let _work = incarnation.cx.vitals.begin_work("group");
+        let mut undecided = 0;
         while let Some(part) = group.next_part() {
             let started = Instant::now();
             let outcome = tokio::select! {
@@ -112,7 +116,15 @@ where
                     group.part_stored();
                     break;
                 }
-                Err(StoreError::Refused(reason)) => {
+                Err(StoreError::Undecided(reason))
+                    if undecided < UNDECIDED_RETRIES && !group.is_refused() =>
+                {
+                    undecided += 1;
+                    if !incarnation.wait_before_retry(reason).await {
+                        return Ok(());
+                    }
+                }
+                Err(StoreError::Refused(reason) | StoreError::Undecided(reason)) => {
                     group.part_refused(reason, retry_at);
                     break;
                 }
@@ -152,7 +164,11 @@ where
                     self.tries.borrow_mut().connected();
                     return Some(store);
                 }
-                Err(StoreError::Unavailable(reason) | StoreError::Refused(reason)) => {
+                Err(
+                    StoreError::Unavailable(reason)
+                    | StoreError::Undecided(reason)
+                    | StoreError::Refused(reason),
+                ) => {
                     if !self.wait_before_retry(reason).await {
                         return None;
                     }

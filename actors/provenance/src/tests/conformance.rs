@@ -116,7 +116,7 @@ impl<S: Store> Pair<S> {
         let expected = self.model.write(groups);
         let got = match self.store.write(groups).await {
             Ok(omitted) => Some(omitted),
-            Err(StoreError::Refused(_)) => None,
+            Err(StoreError::Refused(_) | StoreError::Undecided(_)) => None,
             Err(StoreError::Unavailable(reason)) => panic!("{}: the store is away: {reason}", self.case),
         };
         assert_eq!(got, expected, "{}: what became of {groups:?}", self.case);

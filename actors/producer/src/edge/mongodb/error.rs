@@ -1,7 +1,7 @@
 //! Translation of MongoDB's errors. All of them are retried, and each text says what to do.
 
 use ::mongodb::error::{Error, ErrorKind, WriteFailure};
-use orchestrator_edge::mongodb;
+use orchestrator_edge::mongodb::{self, CallError};
 
 use crate::store::StoreError;
 
@@ -9,7 +9,11 @@ use crate::store::StoreError;
 pub(super) const NO_COLLECTION: i32 = 26;
 
 /// Translates an error of `action`.
-pub(super) fn explain(action: &str, error: &Error) -> StoreError {
+pub(super) fn explain(action: &str, error: &CallError) -> StoreError {
+    let error = match error {
+        CallError::Lost(reason) => return StoreError::Unavailable(reason.clone()),
+        CallError::Failed(error) => error,
+    };
     StoreError::Unavailable(match &*error.kind {
         ErrorKind::Write(WriteFailure::WriteError(said)) => {
             mongodb::describe_failure(action, &said.message, said.code)

@@ -1,14 +1,14 @@
 //! Client of one database, with a time-out for each request (CONTRACT SE06).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use ::mongodb::{
-    Collection, Database, IndexModel,
+    Database, IndexModel,
     bson::{Bson, Document, RawDocument, RawDocumentBuf, doc},
     error::{Error, ErrorKind},
-    options::{Acknowledgment, WriteConcern},
+    options::{Acknowledgment, FindOptions, WriteConcern},
 };
-use orchestrator_edge::mongodb;
+use orchestrator_edge::mongodb::{CallError, Client};
 use orchestrator_supervise::sanitize;
 use parking_lot::Mutex;
 
@@ -32,73 +32,61 @@ pub(super) struct Session {
     uri: String,
     name: String,
     /// `None` after a broken connection: the driver's other pooled connections may be broken, too.
-    client: Mutex<Option<Database>>,
+    client: Mutex<Option<Arc<Client>>>,
 }
 
-async fn client(uri: &str, name: &str) -> Result<Database, StoreError> {
+async fn open(uri: &str, name: &str) -> Result<Arc<Client>, StoreError> {
     let concern =
         WriteConcern::builder().w(Acknowledgment::Majority).journal(true).w_timeout(WRITE_CONCERN_TIMEOUT);
-    let database = mongodb::open(uri, name, "orchestrator producer", Some(concern.build())).await;
-    database.map_err(StoreError::Unavailable)
+    let client = Client::open(uri, name, "orchestrator producer", Some(concern.build())).await;
+    client.map(Arc::new).map_err(StoreError::Unavailable)
 }
 
 impl Session {
     pub(super) async fn open(uri: &str, name: &str) -> Result<Self, StoreError> {
-        let client = Mutex::new(Some(client(uri, name).await?));
+        let client = Mutex::new(Some(open(uri, name).await?));
         Ok(Self { uri: uri.to_owned(), name: name.to_owned(), client })
     }
 
     /// Returns the client, a new one after a broken connection.
-    async fn database(&self) -> Result<Database, StoreError> {
+    async fn client(&self) -> Result<Arc<Client>, StoreError> {
         let current = self.client.lock().clone();
-        if let Some(database) = current {
-            return Ok(database);
+        if let Some(client) = current {
+            return Ok(client);
         }
-        let database = client(&self.uri, &self.name).await?;
-        *self.client.lock() = Some(database.clone());
-        Ok(database)
+        let client = open(&self.uri, &self.name).await?;
+        *self.client.lock() = Some(client.clone());
+        Ok(client)
     }
 
     /// Translates an error of `action`. Unless the server refused the command, the client is replaced.
-    fn failed(&self, action: &str, error: &Error) -> StoreError {
-        if !matches!(*error.kind, ErrorKind::Command(_) | ErrorKind::Write(_)) {
-            self.disconnect();
+    fn failed(&self, action: &str, error: &CallError) -> StoreError {
+        let is_refused = |error: &Error| matches!(*error.kind, ErrorKind::Command(_) | ErrorKind::Write(_));
+        if !matches!(error, CallError::Failed(error) if is_refused(error)) {
+            *self.client.lock() = None;
         }
         explain(action, error)
     }
 
-    fn disconnect(&self) {
-        *self.client.lock() = None;
-    }
-
-    async fn with_timeout<T>(
+    async fn call<T, F>(
         &self,
         action: &str,
         span: Duration,
-        future: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, StoreError> {
-        self.timed(action, span, future).await?.map_err(|error| self.failed(action, &error))
-    }
-
-    async fn timed<T>(
-        &self,
-        action: &str,
-        span: Duration,
-        answer: impl Future<Output = T>,
-    ) -> Result<T, StoreError> {
-        let answer = mongodb::with_timeout(action, span, answer).await;
-        answer.map_err(|reason| {
-            self.disconnect();
-            StoreError::Unavailable(reason)
-        })
+        call: impl FnOnce(Database) -> F,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let client = self.client().await?;
+        client.call(action, span, call).await.map_err(|error| self.failed(action, &error))
     }
 
     /// Returns the server's clock, in milliseconds since 1970.
     pub(super) async fn clock_ms(&self) -> Result<i64, StoreError> {
         const ACTION: &str = "reading its clock";
-        let database = self.database().await?;
-        let hello = database.run_command(doc! { "hello": 1 }).into_future();
-        let said = self.with_timeout(ACTION, COMMAND_TIMEOUT, hello).await?;
+        let hello = |database: Database| async move { database.run_command(doc! { "hello": 1 }).await };
+        let said = self.call(ACTION, COMMAND_TIMEOUT, hello).await?;
         match said.get("localTime") {
             Some(Bson::DateTime(time)) => Ok(time.timestamp_millis()),
             other => Err(StoreError::Unavailable(format!(
@@ -117,15 +105,20 @@ impl Session {
         order: Option<Document>,
         skip: u64,
     ) -> Result<Option<Document>, StoreError> {
-        let collection = self.database().await?.collection::<RawDocumentBuf>(collection);
-        let mut find = collection.find_one(filter).projection(fields);
-        if let Some(order) = order {
-            find = find.sort(order);
-        }
-        if skip > 0 {
-            find = find.skip(skip);
-        }
-        let found = self.with_timeout(action, SCAN_TIMEOUT, find.into_future()).await?;
+        let find = |database: Database| {
+            let collection = database.collection::<RawDocumentBuf>(collection);
+            async move {
+                let mut find = collection.find_one(filter).projection(fields);
+                if let Some(order) = order {
+                    find = find.sort(order);
+                }
+                if skip > 0 {
+                    find = find.skip(skip);
+                }
+                find.await
+            }
+        };
+        let found = self.call(action, SCAN_TIMEOUT, find).await?;
         let decoded = found.map(|raw| decoded(&raw)).transpose();
         decoded.map_err(|reason| {
             StoreError::Unavailable(format!("{action}: the document is {}", sanitize(reason)))
@@ -141,12 +134,16 @@ impl Session {
         mut each: impl FnMut(&RawDocument),
     ) -> Result<(), StoreError> {
         const ACTION: &str = "reading stencils";
-        let collection = self.collection(collection).await?;
+        let failed = |error: CallError| self.failed(ACTION, &error);
         let fields = doc! { "TCN": 1, "rootstock_tcn": 1, "scion_tcn": 1, "state": 1, "orchestrator": 1 };
-        let find = collection.find(filter).sort(order).projection(fields).into_future();
-        let mut cursor = self.with_timeout(ACTION, COMMAND_TIMEOUT, find).await?;
-        while self.with_timeout(ACTION, COMMAND_TIMEOUT, cursor.advance()).await? {
-            each(cursor.current());
+        let options = FindOptions::builder().sort(order).projection(fields).build();
+        let client = self.client().await?;
+        let found = client.find(ACTION, COMMAND_TIMEOUT, collection, filter, options).await;
+        let mut batches = found.map_err(failed)?;
+        while let Some(batch) = batches.next().await.map_err(failed)? {
+            for document in batch.documents().map_err(failed)? {
+                each(document.map_err(failed)?);
+            }
         }
         Ok(())
     }
@@ -158,8 +155,11 @@ impl Session {
         collection: &str,
         filter: Document,
     ) -> Result<u64, StoreError> {
-        let collection = self.collection(collection).await?;
-        self.with_timeout(action, SCAN_TIMEOUT, collection.count_documents(filter).into_future()).await
+        let count = |database: Database| {
+            let collection = database.collection::<Document>(collection);
+            async move { collection.count_documents(filter).await }
+        };
+        self.call(action, SCAN_TIMEOUT, count).await
     }
 
     /// Sets `fields` of the document that matches `filter`. Returns whether there is one.
@@ -181,42 +181,41 @@ impl Session {
         filter: Document,
         change: Document,
     ) -> Result<bool, StoreError> {
-        let collection = self.collection(collection).await?;
-        let update = collection.update_one(filter, change);
-        Ok(self.with_timeout(action, COMMAND_TIMEOUT, update.into_future()).await?.matched_count > 0)
+        let update = |database: Database| {
+            let collection = database.collection::<Document>(collection);
+            async move { collection.update_one(filter, change).await }
+        };
+        Ok(self.call(action, COMMAND_TIMEOUT, update).await?.matched_count > 0)
     }
 
     /// Returns the keys of all indexes.
     pub(super) async fn index_keys(&self, collection: &str) -> Result<Vec<Document>, StoreError> {
         const ACTION: &str = "reading indexes";
-        let failed = |error: Error| match code(&error) {
-            Some(NO_COLLECTION) => Ok(Vec::new()),
-            _ => Err(self.failed(ACTION, &error)),
+        let list = |database: Database| {
+            let collection = database.collection::<Document>(collection);
+            async move {
+                let mut cursor = match collection.list_indexes().await {
+                    Ok(cursor) => cursor,
+                    Err(error) if code(&error) == Some(NO_COLLECTION) => return Ok(Vec::new()),
+                    Err(error) => return Err(error),
+                };
+                let mut keys = Vec::new();
+                while cursor.advance().await? {
+                    keys.push(cursor.deserialize_current()?.keys);
+                }
+                Ok(keys)
+            }
         };
-        let collection = self.collection(collection).await?;
-        let listing = collection.list_indexes().into_future();
-        let mut cursor = match self.timed(ACTION, COMMAND_TIMEOUT, listing).await? {
-            Ok(cursor) => cursor,
-            Err(error) => return failed(error),
-        };
-        let mut keys = Vec::new();
-        while self.with_timeout(ACTION, COMMAND_TIMEOUT, cursor.advance()).await? {
-            let index: IndexModel =
-                cursor.deserialize_current().map_err(|error| self.failed(ACTION, &error))?;
-            keys.push(index.keys);
-        }
-        Ok(keys)
+        self.call(ACTION, COMMAND_TIMEOUT, list).await
     }
 
     /// Creates an index.
     pub(super) async fn create_index(&self, collection: &str, keys: Document) -> Result<(), StoreError> {
-        let model = IndexModel::builder().keys(keys).build();
-        let collection = self.collection(collection).await?;
-        let creation = collection.create_index(model).into_future();
-        self.with_timeout("creating indexes", INDEX_TIMEOUT, creation).await.map(drop)
-    }
-
-    async fn collection(&self, name: &str) -> Result<Collection<Document>, StoreError> {
-        Ok(self.database().await?.collection(name))
+        let create = |database: Database| {
+            let collection = database.collection::<Document>(collection);
+            let model = IndexModel::builder().keys(keys).build();
+            async move { collection.create_index(model).await }
+        };
+        self.call("creating indexes", INDEX_TIMEOUT, create).await.map(drop)
     }
 }

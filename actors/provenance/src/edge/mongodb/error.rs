@@ -1,40 +1,64 @@
-//! Translation of MongoDB's errors to [`StoreError`].
+//! Translation of MongoDB's errors to [`StoreError`] (CONTRACT PE17).
 
 use ::mongodb::{
-    bson::Document,
+    bson::{Document, RawBsonRef, RawDocument},
     error::{Error, ErrorKind},
 };
-use orchestrator_edge::mongodb;
+use orchestrator_edge::mongodb::{self, CallError};
 use orchestrator_supervise::sanitize;
 
-use crate::store::StoreError;
+use crate::{method::Entity, row::Sha1Git, store::StoreError};
 
 /// Code of a duplicate key in a unique index.
 pub(super) const DUPLICATE_KEY: i32 = 11_000;
 
-/// Codes of one invalid update: too large, a field of an unexpected type, a violated validator.
-const INVALID_UPDATE: &[i32] =
-    &[9, 14, 16, 28, 40, 52, 57, 121, 10_334, 17_280, 17_419, 17_420, DUPLICATE_KEY];
-/// Codes of an invalid command: too large.
-const INVALID_COMMAND: &[i32] = &[10_334, 17_280, 17_419, 17_420];
+/// Codes of errors that pass, or that an operator ends. Every other error of a write may be that of one document.
+const TRANSIENT: &[i32] = &[
+    // Network, time limits, interruptions, shutdown.
+    6, 7, 24, 50, 89, 91, 202, 237, 262, 279, 290, 355, 407, 9_001, 11_600, 11_601, 11_602,
+    // Changes of the primary, of shards and of the write concern.
+    63, 64, 70, 79, 100, 133, 134, 150, 189, 203, 216, 249, 319, 343, 412, 10_058, 10_107, 13_388, 13_435,
+    13_436, // Conflicts and overload.
+    46, 112, 117, 146, 208, 215, 264, 365, 402, 406, 433, 449, 462,
+    // Credentials, permissions, blocked writes, disk space; 8000 is any error of Atlas, such as a full quota.
+    11, 13, 18, 371, 391, 8_000, 14_031,
+];
 /// Codes that prevent a unique index for good: duplicates, a conflicting index, no permission.
 const INDEX_IMPOSSIBLE: &[i32] = &[13, 67, 85, 86, DUPLICATE_KEY];
 
-/// Translates an error; `action` names the failed operation.
-pub(super) fn explain(action: &str, error: &Error) -> StoreError {
-    match &*error.kind {
-        ErrorKind::Command(reply) if INVALID_COMMAND.contains(&reply.code) => {
-            refused(action, &reply.message, reply.code)
-        }
-        _ => StoreError::Unavailable(mongodb::describe_error(action, error)),
+/// Translates an error of a query or an index; `action` names the failed operation.
+pub(super) fn explain(action: &str, error: &CallError) -> StoreError {
+    StoreError::Unavailable(match error {
+        CallError::Lost(reason) => reason.clone(),
+        CallError::Failed(error) => mongodb::describe_error(action, error),
+    })
+}
+
+/// Translates an error of an update command as a whole. `document` names its document, if it has only one.
+pub(super) fn explain_command(action: &str, error: &CallError, document: Option<String>) -> StoreError {
+    match error {
+        CallError::Failed(error) if !error.contains_label("RetryableWriteError") => match &*error.kind {
+            ErrorKind::Command(reply) => {
+                let document = document.unwrap_or_else(|| "some document".to_owned());
+                classify(action, &reply.message, reply.code, &document)
+            }
+            _ => StoreError::Unavailable(mongodb::describe_error(action, error)),
+        },
+        _ => explain(action, error),
     }
 }
 
-/// Translates an entry of `writeErrors` of an update command.
-pub(super) fn explain_update(action: &str, reply: &Document) -> StoreError {
-    let message = reply.get_str("errmsg").unwrap_or("no reason is given");
-    let code = code(reply);
-    if INVALID_UPDATE.contains(&code) { refused(action, message, code) } else { away(action, message, code) }
+/// Translates an entry of `writeErrors` of an update command, which is about `document`.
+pub(super) fn explain_update(action: &str, reply: &Document, document: &str) -> StoreError {
+    classify(action, reply.get_str("errmsg").unwrap_or("no reason is given"), code(reply), document)
+}
+
+fn classify(action: &str, message: &str, code: i32, document: &str) -> StoreError {
+    if TRANSIENT.contains(&code) {
+        return StoreError::Unavailable(mongodb::describe_failure(action, message, code));
+    }
+    let message = sanitize(message);
+    StoreError::Undecided(format!("the database refuses {document} while {action}: {message} (code {code})"))
 }
 
 /// Translates `writeConcernError` of an update command: the updates are done, but not journaled on
@@ -57,11 +81,30 @@ pub(super) fn code(reply: &Document) -> i32 {
     reply.get_i32("code").unwrap_or_default()
 }
 
-fn refused(action: &str, message: &str, code: i32) -> StoreError {
-    let message = sanitize(message);
-    StoreError::Refused(format!("the database refuses the data while {action}: {message} (code {code})"))
+/// Names the document that an update changes.
+pub(super) fn document_of_update(entity: Entity, update: &RawDocument) -> String {
+    let name = update.get_document("q").map_or_else(|_| "a document".to_owned(), document_name);
+    format!("{name} of the collection {}", entity.value())
 }
 
-fn away(action: &str, message: &str, code: i32) -> StoreError {
-    StoreError::Unavailable(mongodb::describe_failure(action, message, code))
+/// Names a document by its `_id`, or by `sha1` if the former is missing.
+pub(super) fn document_name(document: &RawDocument) -> String {
+    let field = |name: &str| document.get(name).ok().flatten();
+    match (field("_id"), field("sha1")) {
+        (Some(RawBsonRef::ObjectId(id)), _) => format!("the document with _id {id}"),
+        (Some(id), _) => format!("the document with _id {}", shortened(&id)),
+        (None, Some(RawBsonRef::Binary(id))) if id.bytes.len() == 20 => {
+            let id = id.bytes.try_into().map(Sha1Git).map_or_else(|_| String::new(), |id| id.to_string());
+            format!("the document with sha1 {id}")
+        }
+        (None, Some(id)) => format!("the document with sha1 {}", shortened(&id)),
+        (None, None) => "a document".to_owned(),
+    }
+}
+
+/// Returns the beginning of a value.
+pub(super) fn shortened(value: &impl std::fmt::Debug) -> String {
+    let mut text = format!("{value:?}");
+    text.truncate(text.floor_char_boundary(200));
+    text
 }

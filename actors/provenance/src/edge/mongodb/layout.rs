@@ -5,6 +5,7 @@ use mongodb::bson::{
     Binary, Bson, Document, RawBsonRef, RawDocument, doc, oid::ObjectId, spec::BinarySubtype,
 };
 
+use super::error::{document_name, shortened};
 use crate::{
     method::{Entity, Relation},
     row::{Date, Sha1Git},
@@ -50,22 +51,24 @@ pub(super) fn binaries<'a>(ids: impl IntoIterator<Item = &'a Sha1Git>) -> Vec<Bs
 
 /// Returns a document's `_id`.
 pub(super) fn key(document: &RawDocument) -> Result<ObjectId, StoreError> {
-    document.get_object_id("_id").map_err(|error| unexpected("_id", &error))
+    document.get_object_id("_id").map_err(|error| unexpected(document, "_id", &error))
 }
 
 /// Returns a document's identifier.
 pub(super) fn sha1(document: &RawDocument) -> Result<Sha1Git, StoreError> {
-    identifier(document, "sha1")?.ok_or_else(|| unexpected("sha1", &"missing"))
+    identifier(document, "sha1")?.ok_or_else(|| unexpected(document, "sha1", &"missing"))
 }
 
 /// Returns an identifier that may be null.
 pub(super) fn identifier(document: &RawDocument, name: &str) -> Result<Option<Sha1Git>, StoreError> {
     match value(document, name)? {
         RawBsonRef::Null => Ok(None),
-        RawBsonRef::Binary(found) => {
-            found.bytes.try_into().map(|id| Some(Sha1Git(id))).map_err(|error| unexpected(name, &error))
-        }
-        other => Err(unexpected(name, &other)),
+        RawBsonRef::Binary(found) => found
+            .bytes
+            .try_into()
+            .map(|id| Some(Sha1Git(id)))
+            .map_err(|error| unexpected(document, name, &error)),
+        other => Err(unexpected(document, name, &other)),
     }
 }
 
@@ -78,16 +81,16 @@ pub(super) fn date(document: &RawDocument) -> Result<Option<Date>, StoreError> {
         // Integers come from manual changes.
         RawBsonRef::Int32(ts) => f64::from(ts),
         RawBsonRef::Int64(ts) => ts as f64,
-        other => return Err(unexpected("ts", &other)),
+        other => return Err(unexpected(document, "ts", &other)),
     };
     if !ts.is_finite() {
-        return Err(unexpected("ts", &ts));
+        return Err(unexpected(document, "ts", &ts));
     }
     // Separate, since the product would lose the microseconds of large values.
     let whole = ts.floor();
     let micros = ((ts - whole) * 1e6).round_ties_even() as i64;
     let micros = (whole as i64).checked_mul(1_000_000).and_then(|seconds| seconds.checked_add(micros));
-    micros.and_then(Date::from_micros).map(Some).ok_or_else(|| unexpected("ts", &ts))
+    micros.and_then(Date::from_micros).map(Some).ok_or_else(|| unexpected(document, "ts", &ts))
 }
 
 /// Calls `each` with the `_id` of each destination of `relation` in `document`, once for each path.
@@ -100,43 +103,43 @@ pub(super) fn each_row(
     match value(document, name)? {
         RawBsonRef::Document(paths) if relation.has_path() => {
             for entry in paths {
-                let (id, found) = entry.map_err(|error| unexpected(name, &error))?;
-                let id = ObjectId::parse_str(id.as_str()).map_err(|error| unexpected(name, &error))?;
-                let found = found.as_array().ok_or_else(|| unexpected(name, &found))?;
+                let (id, found) = entry.map_err(|error| unexpected(document, name, &error))?;
+                let id =
+                    ObjectId::parse_str(id.as_str()).map_err(|error| unexpected(document, name, &error))?;
+                let found = found.as_array().ok_or_else(|| unexpected(document, name, &found))?;
                 for path in found {
-                    match path.map_err(|error| unexpected(name, &error))? {
+                    match path.map_err(|error| unexpected(document, name, &error))? {
                         RawBsonRef::Binary(path) => each(id, Some(Bytes::copy_from_slice(path.bytes))),
-                        other => return Err(unexpected(name, &other)),
+                        other => return Err(unexpected(document, name, &other)),
                     }
                 }
             }
         }
         RawBsonRef::Array(ids) if !relation.has_path() => {
             for id in ids {
-                let id = id.map_err(|error| unexpected(name, &error))?;
-                each(id.as_object_id().ok_or_else(|| unexpected(name, &id))?, None);
+                let id = id.map_err(|error| unexpected(document, name, &error))?;
+                each(id.as_object_id().ok_or_else(|| unexpected(document, name, &id))?, None);
             }
         }
         // A projection omits missing fields.
         RawBsonRef::Null => {}
-        other => return Err(unexpected(name, &other)),
+        other => return Err(unexpected(document, name, &other)),
     }
     Ok(())
 }
 
 /// Returns a field; null if it is missing.
 fn value<'a>(document: &'a RawDocument, name: &str) -> Result<RawBsonRef<'a>, StoreError> {
-    let found = document.get(name).map_err(|error| unexpected(name, &error))?;
+    let found = document.get(name).map_err(|error| unexpected(document, name, &error))?;
     Ok(found.unwrap_or(RawBsonRef::Null))
 }
 
-/// Returns the error of an unexpected field. The pending rows are not at fault, so it is
-/// [`StoreError::Unavailable`].
-fn unexpected(name: &str, found: &impl std::fmt::Debug) -> StoreError {
-    let mut found = format!("{found:?}");
-    found.truncate(found.floor_char_boundary(200));
-    StoreError::Unavailable(format!(
-        "a document's field `{name}` is not as the layout has it ({found}): correct it"
+/// Returns the error of an unexpected field: that of one document, whatever is done.
+fn unexpected(document: &RawDocument, name: &str, found: &impl std::fmt::Debug) -> StoreError {
+    StoreError::Undecided(format!(
+        "the field `{name}` of {} is not as the layout has it ({}): correct it",
+        document_name(document),
+        shortened(found)
     ))
 }
 

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use ::mongodb::{
-    Collection, Database,
+    Database,
     bson::{Document, RawDocument, RawDocumentBuf, doc, rawdoc},
     error::Error,
+    options::FindOptions,
 };
-use orchestrator_edge::mongodb;
+use futures_util::future::BoxFuture;
+use orchestrator_edge::mongodb::{self, CallError, Client};
 
 use super::error::{explain, why_no_index};
 use crate::{method::Entity, store::StoreError};
@@ -24,46 +26,45 @@ const INDEX_TIMEOUT: Duration = Duration::from_secs(24 * 3_600);
 
 #[derive(Debug)]
 pub(super) struct Session {
-    database: Database,
+    client: Client,
+}
+
+/// Returns the call of a command.
+fn command(command: RawDocumentBuf) -> impl FnOnce(Database) -> BoxFuture<'static, Result<Document, Error>> {
+    |database| Box::pin(async move { database.run_raw_command(command).await })
 }
 
 impl Session {
     pub(super) async fn open(uri: &str, name: &str) -> Result<Self, StoreError> {
-        let database = mongodb::open(uri, name, "orchestrator provenance", None).await;
-        let session = Self { database: database.map_err(StoreError::Refused)? };
-        session.command("connecting", rawdoc! { "ping": 1 }).await?;
+        mongodb::check_address(uri).map_err(StoreError::Refused)?;
+        let client = Client::open(uri, name, "orchestrator provenance", None).await;
+        let session = Self { client: client.map_err(StoreError::Unavailable)? };
+        const ACTION: &str = "connecting";
+        let connected = session.command(ACTION, rawdoc! { "ping": 1 }).await;
+        connected.map_err(|error| explain(ACTION, &error))?;
         Ok(session)
     }
 
     /// Runs a command.
-    pub(super) async fn command(
-        &self,
-        action: &str,
-        command: RawDocumentBuf,
-    ) -> Result<Document, StoreError> {
-        let running = self.database.run_raw_command(command);
-        with_timeout(action, COMMAND_TIMEOUT, running.into_future())
-            .await?
-            .map_err(|error| explain(action, &error))
+    pub(super) async fn command(&self, action: &str, text: RawDocumentBuf) -> Result<Document, CallError> {
+        self.client.call(action, COMMAND_TIMEOUT, command(text)).await
     }
 
     /// Creates the unique index on the identifiers of `entity` if it is missing; returns the reason
     /// if it is impossible.
     pub(super) async fn index(&self, entity: Entity) -> Result<Option<String>, StoreError> {
         const ACTION: &str = "making indexes";
-        let command = rawdoc! {
+        let create = rawdoc! {
             "createIndexes": entity.value(),
             "indexes": [{ "key": { "sha1": 1 }, "name": "sha1_1", "unique": true }],
             "writeConcern": { "w": "majority" },
         };
-        let made =
-            with_timeout(ACTION, INDEX_TIMEOUT, self.database.run_raw_command(command).into_future()).await?;
-        match made {
+        match self.client.call(ACTION, INDEX_TIMEOUT, command(create)).await {
             Ok(_) => Ok(None),
-            Err(error) => match why_no_index(&error) {
-                Some(reason) => Ok(Some(reason)),
-                None => Err(explain(ACTION, &error)),
-            },
+            Err(error) => {
+                let reason = if let CallError::Failed(error) = &error { why_no_index(error) } else { None };
+                reason.map_or_else(|| Err(explain(ACTION, &error)), |reason| Ok(Some(reason)))
+            }
         }
     }
 
@@ -76,14 +77,8 @@ impl Session {
         mut each: impl FnMut(&RawDocument) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         const ACTION: &str = "answering a question";
-        let failed = |error: Error| explain(ACTION, &error);
-        let collection = self.collection(entity);
-        let find = collection.find(filter).projection(fields).into_future();
-        let mut cursor = with_timeout(ACTION, DOCUMENTS_TIMEOUT, find).await?.map_err(failed)?;
-        while with_timeout(ACTION, DOCUMENTS_TIMEOUT, cursor.advance()).await?.map_err(failed)? {
-            each(cursor.current())?;
-        }
-        Ok(())
+        let options = FindOptions::builder().projection(fields).build();
+        self.each(ACTION, entity, filter, options, |document| each(document).map(|()| true)).await
     }
 
     /// Calls `each` with `fields` of the documents of `entity` that match `filter`, in the order of
@@ -93,17 +88,30 @@ impl Session {
         entity: Entity,
         filter: Document,
         fields: Document,
-        mut each: impl FnMut(&RawDocument) -> Result<bool, StoreError>,
+        each: impl FnMut(&RawDocument) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
         const ACTION: &str = "reading a page of rows";
-        let failed = |error: Error| explain(ACTION, &error);
-        let collection = self.collection(entity);
-        let find = collection.find(filter).projection(fields).sort(doc! { "_id": 1 });
-        let find = find.batch_size(BATCH).into_future();
-        let mut cursor = with_timeout(ACTION, DOCUMENTS_TIMEOUT, find).await?.map_err(failed)?;
-        while with_timeout(ACTION, DOCUMENTS_TIMEOUT, cursor.advance()).await?.map_err(failed)? {
-            if !each(cursor.current())? {
-                break;
+        let options =
+            FindOptions::builder().projection(fields).sort(doc! { "_id": 1 }).batch_size(BATCH).build();
+        self.each(ACTION, entity, filter, options, each).await
+    }
+
+    async fn each(
+        &self,
+        action: &'static str,
+        entity: Entity,
+        filter: Document,
+        options: FindOptions,
+        mut each: impl FnMut(&RawDocument) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let failed = |error: CallError| explain(action, &error);
+        let found = self.client.find(action, DOCUMENTS_TIMEOUT, entity.value(), filter, options).await;
+        let mut batches = found.map_err(failed)?;
+        while let Some(batch) = batches.next().await.map_err(failed)? {
+            for document in batch.documents().map_err(failed)? {
+                if !each(document.map_err(failed)?)? {
+                    return Ok(());
+                }
             }
         }
         Ok(())
@@ -113,20 +121,11 @@ impl Session {
     /// After a crash of the server it may lack the writes of its last minute.
     pub(super) async fn count(&self, entity: Entity) -> Result<u64, StoreError> {
         const ACTION: &str = "counting";
-        let collection = self.collection(entity);
-        let counting = collection.estimated_document_count().into_future();
-        with_timeout(ACTION, COMMAND_TIMEOUT, counting).await?.map_err(|error| explain(ACTION, &error))
+        let count = |database: Database| {
+            let collection = database.collection::<Document>(entity.value());
+            async move { collection.estimated_document_count().await }
+        };
+        let counted = self.client.call(ACTION, COMMAND_TIMEOUT, count).await;
+        counted.map_err(|error| explain(ACTION, &error))
     }
-
-    fn collection(&self, entity: Entity) -> Collection<Document> {
-        self.database.collection(entity.value())
-    }
-}
-
-async fn with_timeout<T>(
-    action: &str,
-    span: Duration,
-    answer: impl Future<Output = T>,
-) -> Result<T, StoreError> {
-    mongodb::with_timeout(action, span, answer).await.map_err(StoreError::Unavailable)
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, rawdoc};
 
 use super::{
-    error::{DUPLICATE_KEY, code, explain_concern, explain_update},
+    error::{DUPLICATE_KEY, code, document_of_update, explain_command, explain_concern, explain_update},
     session::Session,
 };
 use crate::{method::Entity, store::StoreError};
@@ -42,7 +42,7 @@ impl Session {
         entity: Entity,
         entries: Vec<Document>,
     ) -> Result<HashSet<usize>, StoreError> {
-        let entries = encoded(entries)?;
+        let entries = encoded(entity, entries)?;
         let mut inserted = HashSet::new();
         let mut todo: Vec<usize> = (0..entries.len()).collect();
         for tries in 1.. {
@@ -51,7 +51,9 @@ impl Session {
             inserted.extend(outcome.inserted.into_iter().map(|at| todo[at]));
             match outcome.duplicates.first() {
                 None => break,
-                Some((_, reply)) if tries == TRIES => return Err(explain_update(ACTION, reply)),
+                Some((at, reply)) if tries == TRIES => {
+                    return Err(explain_update(ACTION, reply, &document_of_update(entity, some[*at])));
+                }
                 Some(_) => todo = outcome.duplicates.into_iter().map(|(at, _)| todo[at]).collect(),
             }
         }
@@ -60,10 +62,12 @@ impl Session {
 
     /// Applies updates to documents of `entity`, each by itself, in any order.
     pub(super) async fn change(&self, entity: Entity, entries: Vec<Document>) -> Result<(), StoreError> {
-        let entries = encoded(entries)?;
+        let entries = encoded(entity, entries)?;
         let outcome = self.send(entity, &entries.iter().collect::<Vec<_>>()).await?;
         match outcome.duplicates.first() {
-            Some((_, reply)) => Err(explain_update(ACTION, reply)),
+            Some((at, reply)) => {
+                Err(explain_update(ACTION, reply, &document_of_update(entity, &entries[*at])))
+            }
             None => Ok(()),
         }
     }
@@ -92,8 +96,11 @@ impl Session {
                         "writeConcern": { "w": "majority", "j": true, "wtimeout": MAJORITY_WAIT_MS },
                     },
                 )
-                .await?;
-            outcome.add(&answer, begin)?;
+                .await;
+            let named = |at: usize| entries.get(at).map(|entry| document_of_update(entity, entry));
+            let only = || if end - begin == 1 { named(begin) } else { None };
+            let answer = answer.map_err(|error| explain_command(ACTION, &error, only()))?;
+            outcome.add(&answer, begin, named)?;
             begin = end;
         }
         Ok(outcome)
@@ -101,8 +108,13 @@ impl Session {
 }
 
 impl UpdateOutcome {
-    /// Adds the server's answer about the updates from position `begin` on.
-    fn add(&mut self, answer: &Document, begin: usize) -> Result<(), StoreError> {
+    /// Adds the server's answer about the updates from position `begin` on; `named` names the document of an update.
+    fn add(
+        &mut self,
+        answer: &Document,
+        begin: usize,
+        named: impl Fn(usize) -> Option<String>,
+    ) -> Result<(), StoreError> {
         let at =
             |entry: &Document| begin + entry.get_i32("index").unwrap_or_default().unsigned_abs() as usize;
         self.inserted.extend(documents(answer, "upserted").map(at));
@@ -112,10 +124,11 @@ impl UpdateOutcome {
                 self.duplicates.push((at(error), error.clone()));
                 continue;
             }
-            match explain_update(ACTION, error) {
+            let document = named(at(error)).unwrap_or_else(|| "a document".to_owned());
+            match explain_update(ACTION, error, &document) {
                 // Only a healthy server can tell whether the data is invalid.
                 away @ StoreError::Unavailable(_) => return Err(away),
-                reason @ StoreError::Refused(_) => refused = refused.or(Some(reason)),
+                reason => refused = refused.or(Some(reason)),
             }
         }
         if let Ok(error) = answer.get_document("writeConcernError") {
@@ -129,14 +142,15 @@ fn documents<'a>(answer: &'a Document, name: &str) -> impl Iterator<Item = &'a D
     answer.get_array(name).into_iter().flatten().filter_map(|entry| entry.as_document())
 }
 
-fn encoded(entries: Vec<Document>) -> Result<Vec<RawDocumentBuf>, StoreError> {
+fn encoded(entity: Entity, entries: Vec<Document>) -> Result<Vec<RawDocumentBuf>, StoreError> {
     let encode = |entry: &Document| {
         let entry = RawDocumentBuf::try_from(entry)
             .map_err(|error| StoreError::Refused(format!("a row that cannot be written as BSON: {error}")))?;
         let bytes = entry.as_bytes().len();
         if bytes > UPDATE_BYTES_MAX {
             return Err(StoreError::Refused(format!(
-                "a row of {bytes} bytes: a document of the database takes 16 MiB at the most"
+                "a row of {bytes} bytes for {}: a document of the database takes 16 MiB at the most",
+                document_of_update(entity, &entry)
             )));
         }
         Ok(entry)
@@ -159,7 +173,7 @@ mod tests {
         let mut outcome = UpdateOutcome::default();
         let answer = doc! { "ok": 1, "n": 3, "upserted": [{ "index": 0, "_id": 7 }, { "index": 2, "_id": 8 }],
         "writeErrors": [error(1, DUPLICATE_KEY)] };
-        outcome.add(&answer, 10).unwrap();
+        outcome.add(&answer, 10, |_| None).unwrap();
         assert_eq!(outcome.inserted, [10, 12].into());
         assert_eq!(outcome.duplicates.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [11]);
     }
@@ -168,12 +182,19 @@ mod tests {
     fn a_row_is_refused_only_by_a_healthy_server() {
         let reply = |errors: &[i32]| {
             let errors: Vec<Document> = errors.iter().map(|code| error(0, *code)).collect();
-            UpdateOutcome::default().add(&doc! { "ok": 1, "writeErrors": errors }, 0).unwrap_err()
+            let named = |at| Some(format!("document {at}"));
+            UpdateOutcome::default().add(&doc! { "ok": 1, "writeErrors": errors }, 7, named).unwrap_err()
         };
         const TOO_LARGE: i32 = 17_419;
+        const BAD_VALUE: i32 = 2;
+        const NEW_CODE: i32 = 123_456;
         const NOT_PRIMARY: i32 = 10_107;
-        assert!(matches!(reply(&[TOO_LARGE]), StoreError::Refused(_)));
-        for errors in [&[NOT_PRIMARY][..], &[TOO_LARGE, NOT_PRIMARY], &[8_000]] {
+        for code in [TOO_LARGE, BAD_VALUE, NEW_CODE] {
+            let reason = "the database refuses document 7 while writing rows: because";
+            let expected = StoreError::Undecided(format!("{reason} (code {code})"));
+            assert_eq!(reply(&[code]), expected);
+        }
+        for errors in [&[NOT_PRIMARY][..], &[TOO_LARGE, NOT_PRIMARY], &[8_000], &[13]] {
             assert!(matches!(reply(errors), StoreError::Unavailable(_)), "{errors:?}");
         }
     }
@@ -182,7 +203,7 @@ mod tests {
     #[test]
     fn a_write_without_a_majority_is_unavailable() {
         let answer = doc! { "ok": 1, "n": 1, "writeConcernError": { "code": 64, "errmsg": "waiting for replication timed out" } };
-        let away = UpdateOutcome::default().add(&answer, 0).unwrap_err();
+        let away = UpdateOutcome::default().add(&answer, 0, |_| None).unwrap_err();
         assert!(matches!(&away, StoreError::Unavailable(reason) if reason.contains("durable")), "{away}");
     }
 }

@@ -16,6 +16,8 @@ use crate::{
 
 /// Locations from this number on are stored; smaller ones are refused.
 const GOOD: u32 = 1_000;
+/// Locations below this number may be at fault.
+const UNDECIDED: u32 = 10;
 
 /// Writes with their times.
 type Writes = Arc<parking_lot::Mutex<Vec<(Instant, Vec<u32>)>>>;
@@ -37,7 +39,8 @@ impl Store for RefusingStore {
         let [Rows::Locations(paths)] = groups else { panic!("locations") };
         let numbers: Vec<u32> =
             paths.iter().map(|path| u32::from_be_bytes(path[..].try_into().expect("a number"))).collect();
-        let is_refused = numbers.iter().any(|number| *number < GOOD);
+        let below = |max| numbers.iter().any(|number| *number < max);
+        let (is_refused, is_undecided) = (below(GOOD), below(UNDECIDED));
         let count = {
             let mut writes = self.writes.lock();
             writes.push((Instant::now(), numbers));
@@ -46,7 +49,8 @@ impl Store for RefusingStore {
         if is_refused {
             let (good, _) = request([GOOD + count]);
             self.inbox.send(good).await.expect("it is open");
-            return Err(StoreError::Refused("bad".to_owned()));
+            let error = if is_undecided { StoreError::Undecided } else { StoreError::Refused };
+            return Err(error("bad".to_owned()));
         }
         Ok(OmittedRows::default())
     }
@@ -84,7 +88,7 @@ fn write(numbers: impl IntoIterator<Item = u32>) -> (Vec<Refusal>, Vec<(Instant,
 
 #[test]
 fn other_requests_are_written_between_parts_of_a_refused_group() {
-    let (refusals, writes) = write(0..64);
+    let (refusals, writes) = write(UNDECIDED..UNDECIDED + 64);
     assert_eq!(refusals.len(), 64);
     let is_refused = |numbers: &[u32]| numbers.iter().any(|number| *number < GOOD);
     let refused = writes.iter().filter(|(_, numbers)| is_refused(numbers)).count();
@@ -96,13 +100,26 @@ fn other_requests_are_written_between_parts_of_a_refused_group() {
 
 #[test]
 fn a_refused_row_is_tried_three_times_with_pauses() {
-    let (refusals, writes) = write([1, GOOD]);
+    let (refusals, writes) = write([UNDECIDED, GOOD]);
     assert_eq!(refusals, [Refusal { index: 0, reason: "bad".to_owned() }]);
     let tries: Vec<Instant> =
-        writes.iter().filter(|(_, numbers)| *numbers == [1]).map(|(at, _)| *at).collect();
+        writes.iter().filter(|(_, numbers)| *numbers == [UNDECIDED]).map(|(at, _)| *at).collect();
     let pauses: Vec<Duration> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(pauses.len(), 2);
     for (pause, refusals) in pauses.iter().zip(0..) {
         assert!(*pause >= cap_backoff(ROW_RETRY).delay(refusals, 0.0), "{pauses:?}");
     }
+}
+
+#[test]
+fn a_group_with_an_undecided_error_is_written_again_five_times_and_then_bisected() {
+    let (refusals, writes) = write([0, GOOD, GOOD + 500, GOOD + 501]);
+    assert_eq!(refusals, [Refusal { index: 0, reason: "bad".to_owned() }]);
+    let lengths: Vec<usize> =
+        writes.iter().filter(|(_, numbers)| numbers.contains(&0)).map(|(_, numbers)| numbers.len()).collect();
+    assert_eq!(
+        lengths,
+        [4, 4, 4, 4, 4, 4, 2, 1, 1, 1],
+        "the group six times, its halves, the row three times"
+    );
 }

@@ -7,7 +7,7 @@ use super::{collection, connect, documents_of};
 use crate::{
     method::Relation,
     row::{Rows, Sha1Git},
-    store::{Query, QueryResult, Store, StoreReader},
+    store::{Query, QueryResult, Store, StoreError, StoreReader},
     tests::conformance::{at, content, data, directory, origin, revision, with_path, without_path},
 };
 
@@ -133,4 +133,39 @@ async fn an_unexpected_field_is_named() {
     let mut store = connect(&server, "p").await;
     let error = store.read(&Query::Contents(vec![content(1)])).await.unwrap_err().to_string();
     assert!(error.contains("`ts`") && error.contains("correct it"), "{error}");
+    assert!(error.contains(&format!("sha1 {}", content(1))), "{error}");
+}
+
+/// Such documents come from other programs. The codes are those of MongoDB.
+#[tokio::test]
+async fn a_document_of_another_shape_refuses_its_rows() {
+    let server = MongoDb::start();
+    let contents = collection(&server, "p", "content").await;
+    let revisions = collection(&server, "p", "revision").await;
+    let key = ObjectId::new();
+    contents
+        .insert_one(doc! { "_id": key, "sha1": id(content(1)), "ts": null, "revision": null })
+        .await
+        .unwrap();
+    contents
+        .insert_one(doc! { "_id": "odd", "sha1": id(content(2)), "ts": null, "revision": {} })
+        .await
+        .unwrap();
+    revisions.insert_one(doc! { "_id": key, "sha1": id(revision(1)), "origin": null }).await.unwrap();
+    let mut store = connect(&server, "p").await;
+    store.write(&[Rows::Origins(vec![(origin(1), "https://a".into())])]).await.unwrap();
+    let in_revision = |number| {
+        Rows::Relations(Relation::ContentInRevision, vec![with_path(content(number), revision(1), b"a")])
+    };
+    let in_origin = Rows::Relations(Relation::RevisionInOrigin, vec![without_path(revision(1), origin(1))]);
+    let by_key = format!("the document with _id {key}");
+    for (rows, named, code) in [
+        (in_revision(1), by_key.as_str(), "(code 28)"),
+        (in_revision(2), "the document with _id String(\"odd\")", "correct it"),
+        (in_origin, by_key.as_str(), "(code 2)"),
+    ] {
+        let refused = store.write(&[rows]).await.unwrap_err();
+        let StoreError::Undecided(reason) = refused else { panic!("{refused:?}") };
+        assert!(reason.contains(named) && reason.contains(code), "{reason}");
+    }
 }

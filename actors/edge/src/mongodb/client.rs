@@ -1,0 +1,146 @@
+//! Client of one database, whose calls run on the thread of its driver.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use mongodb::{
+    Database,
+    bson::{Document, RawDocument},
+    error::Error,
+    options::{ClientOptions, FindOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
+    raw_batch_cursor::{RawBatch, RawBatchCursor},
+};
+
+use super::{address, driver::Driver};
+
+/// Default time-out of the server selection and of connecting.
+const SELECTION: Duration = Duration::from_secs(5);
+
+/// Error of a call.
+#[derive(Debug)]
+pub enum CallError {
+    /// No answer, or the driver failed. The client is unusable. The text says why.
+    Lost(String),
+    /// Error of the server or the connection.
+    Failed(Error),
+}
+
+/// Client of one database that reads from the primary. Dropping it ends its connections.
+#[derive(Debug)]
+pub struct Client {
+    // Dropped before the thread that it runs on.
+    database: Database,
+    driver: Driver,
+}
+
+impl Client {
+    /// Opens a client of the database `name`. It connects later.
+    ///
+    /// `app` is the application name that the server shows, and `concern` the write concern of commands without one. Options in the
+    /// address take precedence over `app`.
+    ///
+    /// # Errors
+    /// The address is invalid.
+    pub async fn open(
+        uri: &str,
+        name: &str,
+        app: &str,
+        concern: Option<WriteConcern>,
+    ) -> Result<Self, String> {
+        let address = address::parse(uri)?;
+        let driver = Driver::start().await?;
+        let (name, app) = (name.to_owned(), app.to_owned());
+        let opening = async move {
+            let mut options = ClientOptions::parse(address).await?;
+            options.server_selection_timeout.get_or_insert(SELECTION);
+            options.connect_timeout.get_or_insert(SELECTION);
+            options.app_name.get_or_insert(app);
+            options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+            options.read_concern = Some(ReadConcern::local());
+            options.write_concern = concern.or(options.write_concern);
+            Ok(mongodb::Client::with_options(options)?.database(&name))
+        };
+        let opened = driver.call("reading the address", SELECTION, opening).await?;
+        // The driver's text may repeat the address.
+        let database = opened.map_err(|_: Error| address::unusable(uri))?;
+        Ok(Self { database, driver })
+    }
+
+    /// Makes a call, at most for `span`; a hung server keeps its connections open. `action` describes the call.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn call<T, F>(
+        &self,
+        action: &str,
+        span: Duration,
+        call: impl FnOnce(Database) -> F,
+    ) -> Result<T, CallError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let answer = self.driver.call(action, span, call(self.database.clone())).await;
+        answer.map_err(CallError::Lost)?.map_err(CallError::Failed)
+    }
+
+    /// Finds the documents of `collection` that match `filter`. Each batch may take `span`.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn find(
+        &self,
+        action: &'static str,
+        span: Duration,
+        collection: &str,
+        filter: Document,
+        options: FindOptions,
+    ) -> Result<Batches<'_>, CallError> {
+        let collection = self.database.collection::<Document>(collection);
+        let find = async move { collection.find(filter).with_options(options).batch().await };
+        let cursor = self.call(action, span, |_| find).await?;
+        Ok(Batches { client: self, action, span, cursor: Some(cursor) })
+    }
+}
+
+/// Batches of found documents.
+pub struct Batches<'a> {
+    client: &'a Client,
+    action: &'static str,
+    span: Duration,
+    /// None after the last batch.
+    cursor: Option<RawBatchCursor>,
+}
+
+impl Batches<'_> {
+    /// Returns the next batch; None after the last one.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn next(&mut self) -> Result<Option<Batch>, CallError> {
+        let Some(mut cursor) = self.cursor.take() else { return Ok(None) };
+        let advance = async move {
+            let batch = cursor.next().await.transpose()?;
+            Ok((cursor, batch))
+        };
+        let (cursor, batch) = self.client.call(self.action, self.span, |_| advance).await?;
+        self.cursor = batch.is_some().then_some(cursor);
+        Ok(batch.map(Batch))
+    }
+}
+
+/// Documents of one reply.
+pub struct Batch(RawBatch);
+
+impl Batch {
+    /// Returns the documents, not decoded.
+    ///
+    /// # Errors
+    /// [`CallError`]: the reply is malformed.
+    pub fn documents(&self) -> Result<impl Iterator<Item = Result<&RawDocument, CallError>>, CallError> {
+        let malformed =
+            || CallError::Lost("a reply of the database has other values than documents".to_owned());
+        let values = self.0.doc_slices().map_err(CallError::Failed)?.into_iter();
+        Ok(values.map(move |value| value.ok().and_then(|value| value.as_document()).ok_or_else(malformed)))
+    }
+}
