@@ -1,4 +1,4 @@
-//! The eight behaviours of a hostile peer.
+//! The behaviours of a hostile peer.
 
 use std::fmt;
 
@@ -21,11 +21,13 @@ pub(crate) enum Behaviour {
     SendsInvalidUtf8,
     /// Sends as many small valid messages, or opens as many connections, as it can.
     Floods,
+    /// Answers logins so that the client library fails, see [`Login`](crate::generator::Login). Not at every edge.
+    MisusesLogin,
 }
 
 impl Behaviour {
-    /// All behaviours.
-    pub(crate) const ALL: [Self; 8] = [
+    /// The behaviours at every edge.
+    pub(crate) const COMMON: [Self; 8] = [
         Self::NeverAnswers,
         Self::ClosesAfterEachByte,
         Self::AnnouncesTwoGiB,
@@ -47,6 +49,7 @@ impl Behaviour {
             Self::SendsWrongTypes => "sends_wrong_types",
             Self::SendsInvalidUtf8 => "sends_invalid_utf8",
             Self::Floods => "floods",
+            Self::MisusesLogin => "misuses_login",
         }
     }
 }

@@ -25,6 +25,8 @@ const RETRY_MAX_MS: u64 = 1_000;
 /// Limit of the time from the end of the attack to the next completed work: the longest delay with 20 % jitter,
 /// and 1 s.
 pub(crate) const HEALED_MAX: Duration = Duration::from_millis(RETRY_MAX_MS * 12 / 10 + 1_000);
+/// Limit of the time of a stop while a client library still computes.
+const STOP_MAX: Duration = Duration::from_secs(5);
 /// Part of the attack; the other subsystem must make progress in each.
 const PART: Duration = Duration::from_secs(1);
 /// Maximum length of a log line, bytes; each text of a peer is limited to 512.
@@ -32,9 +34,16 @@ const LINE_MAX: usize = 4_096;
 /// Jobs in the queue.
 const JOBS: u32 = 3_000;
 
-/// Duration of the attack.
-fn attack_time() -> Duration {
-    Duration::from_secs(rounds("ORCHESTRATOR_HOSTILE_SECS", 2))
+/// Duration of an attack by default, in seconds.
+const ATTACK_SECS: u64 = 2;
+
+/// Duration of the attack. One on logins is not extended: each attempt may occupy one of a limited number of threads for an hour.
+fn attack_time(behaviour: Behaviour) -> Duration {
+    let secs = match behaviour {
+        Behaviour::MisusesLogin => ATTACK_SECS,
+        _ => rounds("ORCHESTRATOR_HOSTILE_SECS", ATTACK_SECS),
+    };
+    Duration::from_secs(secs)
 }
 
 /// Runs one cell.
@@ -58,7 +67,7 @@ pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
     });
     reset_peak(&instance);
     let steady = instance.memory("VmRSS");
-    let (begun, end) = (Instant::now(), Instant::now() + attack_time());
+    let (begun, end) = (Instant::now(), Instant::now() + attack_time(behaviour));
     let (connections, before) = attack(&env, &mut *edge, behaviour, end);
     let sane = Instant::now();
     edge.peer_is_sane(&env);
@@ -73,6 +82,7 @@ pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
     assert!(instance.ended().is_none(), "the process ended:\n{}", tail(&env));
     let grown = instance.memory("VmHWM").saturating_sub(steady);
     let seen = watch.end();
+    let crashed = crashed(&env);
     let measured = Measured {
         connections,
         grown,
@@ -86,12 +96,26 @@ pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
         usual_tree: reference::tree(begun, end),
         slowness: reference::slowness(sane, Instant::now()),
         unprintable: unprintable(&env),
+        crashed,
     };
     let unprintable = measured.unprintable.clone().unwrap_or_default();
     check_limits(&measured)
         .map_err(|broken| format!("{broken}\n  {measured}\n{unprintable}{}{}", links(&env), tail(&env)))?;
     edge.finish(&env);
+    if behaviour == Behaviour::MisusesLogin {
+        let began = Instant::now();
+        assert!(instance.terminate().success(), "the stop failed:\n{}", tail(&env));
+        let took = began.elapsed();
+        assert!(took <= STOP_MAX.mul_f64(measured.slowness), "the stop took {took:?}:\n{}", tail(&env));
+    }
     Ok(measured)
+}
+
+/// Paths of children that panicked.
+fn crashed(env: &TestEnv) -> Vec<String> {
+    let Some(tree) = env.snapshot() else { return Vec::new() };
+    let nodes = tree.all().into_iter().filter(|node| node["last_exit"]["kind"] == "panicked");
+    nodes.map(|node| format!("{}: {:.300}", node["path"], node["last_exit"]["reason"].to_string())).collect()
 }
 
 /// Smallest number of worker round trips in a part. Parts in which the reference worker made no progress are skipped.
@@ -159,7 +183,7 @@ fn attack(env: &TestEnv, edge: &mut dyn Edge, behaviour: Behaviour, end: Instant
         }
         Side::Clients(endpoint) => Some(Clients::attack(&endpoint(env), &protocol, behaviour, end)),
     };
-    let mut cut = Some(Instant::now() + attack_time() / 2);
+    let mut cut = Some(Instant::now() + attack_time(behaviour) / 2);
     while Instant::now() < end {
         // Cuts connections once, so that an edge with one long connection is attacked before and after the handshake.
         if let (Some(_), Side::Servers(switch, _)) = (cut.take_if(|cut| *cut <= Instant::now()), edge.side())

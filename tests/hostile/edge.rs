@@ -69,3 +69,6 @@ pub(crate) trait Edge: Send {
 
 /// Creates the edge of a cell.
 pub(crate) type Build = fn(&Plan) -> Box<dyn Edge>;
+
+/// Name of an edge, its constructor, and the behaviours of its peers.
+pub(crate) type Cells = (&'static str, Build, &'static [Behaviour]);

@@ -37,6 +37,20 @@ pub(crate) trait Protocol: Send + Sync {
 
     /// Small valid message.
     fn small(&self, request: &[u8]) -> Vec<u8>;
+
+    /// Answer to a request of a login, or to any other request, for protocols with [`Behaviour::MisusesLogin`].
+    fn login(&self, request: &[u8]) -> Vec<u8> {
+        self.small(request)
+    }
+}
+
+/// Answer to a SCRAM login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Login {
+    /// The server's nonce is shorter than the client's.
+    ShortNonce,
+    /// 2^32 - 1 iterations.
+    Iterations,
 }
 
 /// Carries out `behaviour` on one connection, after the handshake if `greeted`, otherwise in place of it.
@@ -48,6 +62,8 @@ pub(crate) fn carry_out(
     greeted: bool,
     wire: &mut Wire,
 ) -> io::Result<()> {
+    // A login begins before the handshake is over.
+    let greeted = greeted && behaviour != Behaviour::MisusesLogin;
     let request = if greeted { protocol.greet(wire)? } else { Vec::new() };
     match behaviour {
         Behaviour::NeverAnswers => wire.hold(),
@@ -75,6 +91,15 @@ pub(crate) fn carry_out(
             answer(protocol, wire, request, |request| protocol.invalid_utf8(request))
         }
         Behaviour::Floods => wire.stream(&protocol.small(&request)),
+        Behaviour::MisusesLogin => {
+            let mut request = request;
+            loop {
+                if !request.is_empty() {
+                    wire.write(&protocol.login(&request))?;
+                }
+                request = wire.read()?;
+            }
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Hostile peers at every edge of the real binary: eight behaviours, the same limits for all.
+//! Hostile peers at every edge of the real binary: eight behaviours, and another one where passwords are checked by both sides. The same
+//! limits for all.
 //!
 //! Each test is a cell: an edge and a behaviour of its peer. The attack lasts `ORCHESTRATOR_HOSTILE_SECS` (default 2),
 //! while a queue worker continues in the same process. All cells check the same: bounded memory and log, a tree that
@@ -20,11 +21,15 @@ mod wire;
 
 /// Defines a test for each behaviour of each edge.
 macro_rules! cells {
-    ($($edge:ident: $build:path,)*) => {
-        static EDGES: &[(&str, edge::Build)] = &[$((stringify!($edge), $build),)*];
+    ({$($edge:ident: $build:path,)*} logins {$($login:ident: $login_build:path,)*}) => {
+        static EDGES: &[edge::Cells] = &[
+            $((stringify!($edge), $build, &behaviour::Behaviour::COMMON),)*
+            $((stringify!($login), $login_build, &[behaviour::Behaviour::MisusesLogin]),)*
+        ];
         $(cells!(@$edge never_answers NeverAnswers, closes_after_each_byte ClosesAfterEachByte,
             announces_two_gib AnnouncesTwoGiB, streams_without_end StreamsWithoutEnd, sends_error_text SendsErrorText,
             sends_wrong_types SendsWrongTypes, sends_invalid_utf8 SendsInvalidUtf8, floods Floods);)*
+        $(cells!(@$login misuses_login MisusesLogin);)*
     };
     (@$edge:ident $($name:ident $behaviour:ident),*) => {
         mod $edge {
@@ -36,7 +41,7 @@ macro_rules! cells {
     };
 }
 
-cells! {
+cells! {{
     worker_socket: edges::queue::worker_socket,
     admin_tcp: edges::admin::tcp,
     admin_unix: edges::admin::unix,
@@ -54,4 +59,9 @@ cells! {
     provenance_mongodb: edges::provenance::mongodb,
     catalog_amqp: edges::catalog::amqp,
     provenance_amqp: edges::provenance::amqp,
-}
+} logins {
+    producer_mongodb_nonce: edges::producer::mongodb_nonce,
+    producer_mongodb_iterations: edges::producer::mongodb_iterations,
+    provenance_mongodb_nonce: edges::provenance::mongodb_nonce,
+    provenance_mongodb_iterations: edges::provenance::mongodb_iterations,
+}}

@@ -38,6 +38,8 @@ pub(crate) struct Measured {
     pub(crate) slowness: f64,
     /// Log line that is too long or has control characters.
     pub(crate) unprintable: Option<String>,
+    /// Children that panicked, with the reasons.
+    pub(crate) crashed: Vec<String>,
 }
 
 impl fmt::Display for Measured {
@@ -76,5 +78,6 @@ pub(crate) fn check_limits(measured: &Measured) -> Result<(), String> {
     promise(measured.jobs > 0, "the monitored worker made no progress in a second of the attack");
     let in_time = |after: Duration| after <= HEALED_MAX.mul_f64(measured.slowness);
     promise(measured.healed.is_some_and(in_time), "the edge did not recover in time");
+    promise(measured.crashed.is_empty(), &format!("children crashed: {:?}", measured.crashed));
     if broken.is_empty() { Ok(()) } else { Err(broken.join("; ")) }
 }

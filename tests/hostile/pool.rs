@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::{
     behaviour::Behaviour,
     cell,
-    edge::{Build, Plan},
+    edge::{Cells, Plan},
     edges::broker,
     reference,
 };
@@ -34,7 +34,7 @@ struct Results {
 ///
 /// # Panics
 /// If a limit is violated.
-pub(crate) fn result_of(edge: &'static str, behaviour: Behaviour, edges: &'static [(&'static str, Build)]) {
+pub(crate) fn result_of(edge: &'static str, behaviour: Behaviour, edges: &'static [Cells]) {
     static RESULTS: OnceLock<Arc<Results>> = OnceLock::new();
     let results = RESULTS.get_or_init(|| start(edges));
     let mut found = results.found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,14 +50,15 @@ pub(crate) fn result_of(edge: &'static str, behaviour: Behaviour, edges: &'stati
     }
 }
 
-fn start(edges: &'static [(&'static str, Build)]) -> Arc<Results> {
+fn start(edges: &'static [Cells]) -> Arc<Results> {
     // Floods need many descriptors.
     let limit: Rlimit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("up to the hard limit");
     // Cells side by side are of different edges: some of them have much larger trees than others.
-    let all = Behaviour::ALL
-        .into_iter()
-        .flat_map(|behaviour| edges.iter().map(move |(edge, build)| (*edge, behaviour, *build)));
+    let all = Behaviour::COMMON.into_iter().chain([Behaviour::MisusesLogin]).flat_map(|behaviour| {
+        let edges = edges.iter().filter(move |(_, _, behaviours)| behaviours.contains(&behaviour));
+        edges.map(move |(edge, build, _)| (*edge, behaviour, *build))
+    });
     reference::prepare();
     let mut selected: Vec<_> = all.filter(|(edge, behaviour, _)| is_selected(edge, *behaviour)).collect();
     if selected.iter().any(|(edge, ..)| broker::EDGES.contains(edge)) {

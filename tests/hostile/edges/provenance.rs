@@ -1,6 +1,7 @@
 //! Provenance's edges. Completed work: stored rows.
 
 use std::{
+    net::SocketAddr,
     path::PathBuf,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     thread::{self, JoinHandle},
@@ -12,8 +13,11 @@ use serde_json::json;
 
 use crate::{
     edge::{Edge, Plan, Side},
-    edges::broker::broker,
-    generator::Protocol,
+    edges::{
+        broker::broker,
+        producer::{PASSWORD, USER, uri_file},
+    },
+    generator::{Login, Protocol},
     protocols,
 };
 
@@ -112,16 +116,41 @@ pub(crate) fn postgres(plan: &Plan) -> Box<dyn Edge> {
 /// The store in MongoDB.
 pub(crate) fn mongodb(plan: &Plan) -> Box<dyn Edge> {
     static SHARED: OnceLock<MongoDb> = OnceLock::new();
-    let (switch, side) = Side::servers(SHARED.get_or_init(MongoDb::start).port());
+    let uri = |address| format!("uri = \"mongodb://{address}\"");
+    mongodb_of(plan, SHARED.get_or_init(MongoDb::start), Login::ShortNonce, uri)
+}
+
+/// The store in MongoDB with a password, and a nonce that is too short.
+pub(crate) fn mongodb_nonce(plan: &Plan) -> Box<dyn Edge> {
+    mongodb_of(plan, locked_database(), Login::ShortNonce, |address| uri_file(&plan.directory, address))
+}
+
+/// The store in MongoDB with a password, and endless iterations.
+pub(crate) fn mongodb_iterations(plan: &Plan) -> Box<dyn Edge> {
+    mongodb_of(plan, locked_database(), Login::Iterations, |address| uri_file(&plan.directory, address))
+}
+
+fn locked_database() -> &'static MongoDb {
+    static SHARED: OnceLock<MongoDb> = OnceLock::new();
+    SHARED.get_or_init(|| MongoDb::start_with_password(USER, PASSWORD))
+}
+
+fn mongodb_of(
+    plan: &Plan,
+    server: &MongoDb,
+    login: Login,
+    uri: impl FnOnce(SocketAddr) -> String,
+) -> Box<dyn Edge> {
+    let (switch, side) = Side::servers(server.port());
     let sections = format!(
         "[provenance]\ndead_letters = \"{}/letters.db\"\n[provenance.writer]\nkind = \"mongodb\"\n\
-         [provenance.mongodb]\nuri = \"mongodb://{}\"\ndatabase = \"{}\"\n",
+         [provenance.mongodb]\n{}\ndatabase = \"{}\"\n",
         plan.directory.display(),
-        switch.address(),
+        uri(switch.address()),
         plan.name(),
     );
     // A message of 48 MiB, the limit that the server announces (actors/provenance/README.md).
-    Provenance::fixture(sections, protocols::MongoDb, side, 48 << 20, Count::Written)
+    Provenance::fixture(sections, protocols::MongoDb(login), side, 48 << 20, Count::Written)
 }
 
 impl Edge for Provenance {

@@ -3,12 +3,12 @@
 use std::io;
 
 use crate::{
-    generator::{INVALID_UTF8, Protocol},
+    generator::{INVALID_UTF8, Login, Protocol},
     wire::Wire,
 };
 
-/// MongoDB.
-pub(crate) struct MongoDb;
+/// MongoDB, with this answer to logins.
+pub(crate) struct MongoDb(pub(crate) Login);
 
 const OP_REPLY: i32 = 1;
 const OP_QUERY: i32 = 2004;
@@ -23,6 +23,7 @@ enum Bson<'a> {
     Text(&'a [u8]),
     Bool(bool),
     Document(Vec<u8>),
+    Binary(Vec<u8>),
     Array(Vec<u8>),
 }
 
@@ -34,6 +35,7 @@ fn document(fields: &[(&[u8], Bson<'_>)]) -> Vec<u8> {
             Bson::Text(text) => (2, [&(text.len() as u32 + 1).to_le_bytes(), *text, b"\0"].concat()),
             Bson::Document(bytes) => (3, bytes.clone()),
             Bson::Array(bytes) => (4, bytes.clone()),
+            Bson::Binary(bytes) => (5, [&(bytes.len() as u32).to_le_bytes(), &[0][..], bytes].concat()),
             Bson::Bool(value) => (8, vec![u8::from(*value)]),
             Bson::Integer(number) => (16, number.to_le_bytes().to_vec()),
             Bson::Long(number) => (18, number.to_le_bytes().to_vec()),
@@ -98,6 +100,18 @@ fn is_hello(request: &[u8]) -> bool {
     let names = [&b"hello\0"[..], b"isMaster\0", b"ismaster\0"];
     let begin = &request[..request.len().min(64)];
     names.iter().any(|name| begin.windows(name.len()).any(|window| window == *name))
+}
+
+fn contains(request: &[u8], part: &[u8]) -> bool {
+    request.windows(part.len()).any(|window| window == part)
+}
+
+/// Returns the client's nonce in the first message of a SCRAM login.
+fn nonce(request: &[u8]) -> &[u8] {
+    let Some(at) = request.windows(3).position(|window| window == b",r=") else { return b"" };
+    let nonce = &request[at + 3..];
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
+    &nonce[..nonce.iter().position(|byte| !is_part(byte)).unwrap_or(nonce.len())]
 }
 
 impl Protocol for MongoDb {
@@ -173,5 +187,25 @@ impl Protocol for MongoDb {
 
     fn small(&self, request: &[u8]) -> Vec<u8> {
         answer(request, &document(&[(b"ok", Bson::Number(1.0))]))
+    }
+
+    fn login(&self, request: &[u8]) -> Vec<u8> {
+        if is_hello(request) {
+            return answer(request, &hello());
+        }
+        if !contains(request, b"saslStart\0") {
+            return self.small(request);
+        }
+        let payload = match self.0 {
+            Login::ShortNonce => b"r=x,s=c2FsdA==,i=4096".to_vec(),
+            Login::Iterations => [b"r=", nonce(request), b"x,s=c2FsdA==,i=4294967295"].concat(),
+        };
+        let fields: [(&[u8], _); 4] = [
+            (b"ok", Bson::Number(1.0)),
+            (b"conversationId", Bson::Integer(1)),
+            (b"done", Bson::Bool(false)),
+            (b"payload", Bson::Binary(payload)),
+        ];
+        answer(request, &document(&fields))
     }
 }
