@@ -20,13 +20,48 @@ import traceback
 import bson
 import mongomock
 import pymongo
+from bson import json_util
 from mongomock import DuplicateKeyError, OperationFailure
 
 import mongo_indexes
 from mongo_scram import Users
 
 DOCUMENT_MAX = 16 * 1024 * 1024
-CODES = {26: "NamespaceNotFound", 43: "CursorNotFound", 48: "NamespaceExists", 59: "CommandNotFound", 11000: "DuplicateKey"}
+CODES = {1: "InternalError", 2: "BadValue", 26: "NamespaceNotFound", 28: "PathNotViable", 43: "CursorNotFound", 48: "NamespaceExists", 59: "CommandNotFound", 11000: "DuplicateKey"}
+
+
+def code_of(error):
+    """The code of an error; 1 for what mongomock does not expect."""
+    if isinstance(error, DuplicateKeyError):
+        return 11000
+    if isinstance(error, NotImplementedError):
+        return 115
+    if code := getattr(error, "code", None):
+        return code
+    traceback.print_exception(error)
+    return 2 if isinstance(error, OperationFailure) else 1
+
+
+def shown(value):
+    """A value as the server's messages show it."""
+    return "null" if value is None else json_util.dumps(value)
+
+
+def refuse_unviable(document, change):
+    """Refuses what a server refuses: `$addToSet` below a field that is no document, or to one that is no array."""
+    if not isinstance(change, dict):
+        return
+    for path in change.get("$addToSet", {}):
+        *above, last = path.split(".")
+        value, parent = document, None
+        for name in above:
+            value, parent = value.get(name, {}), name
+            if not isinstance(value, dict):
+                raise OperationFailure(f"Cannot create field '{last}' in element {{{parent}: {shown(value)}}}", 28)
+        if last in value and not isinstance(value[last], list):
+            kind = "null" if value[last] is None else type(value[last]).__name__
+            text = f"Cannot apply $addToSet to non-array field. Field named '{last}' has non-array type {kind}"
+            raise OperationFailure(text, 2)
 
 
 class Journal:
@@ -141,6 +176,8 @@ class Server:
                 raise OperationFailure("pipeline updates are not supported here", 115)
             ids = [document["_id"] for document in mongo_indexes.iter_documents(collection, entry["q"])]
             ids = ids if entry.get("multi") else ids[:1]
+            for key in ids:
+                refuse_unviable(collection._store._documents[key], entry["u"])
             undo = self.undo_if_large(collection, ids, entry["u"])
             operators = any(key.startswith("$") for key in entry["u"])
             change = collection.update_one if operators else collection.replace_one
@@ -190,8 +227,7 @@ class Server:
             try:
                 done += act(entry)
             except Exception as error:  # any error is sent to the client
-                code = getattr(error, "code", None) or (11000 if isinstance(error, DuplicateKeyError) else 2)
-                errors.append({"index": at, "code": code, "errmsg": str(error)})
+                errors.append({"index": at, "code": code_of(error), "errmsg": str(error)})
                 if request.get("ordered", True):
                     break
         return {"n": done, **({"writeErrors": errors} if errors else {})}
@@ -318,10 +354,9 @@ class Connection(socketserver.BaseRequestHandler):
         try:
             answer = STATE.answer(request, sections, connection)
         except Exception as error:  # any error is sent to the client
-            code = getattr(error, "code", None) or (115 if isinstance(error, NotImplementedError) else 2)
-            if not isinstance(error, (OperationFailure, NotImplementedError)):
-                traceback.print_exc()
-            answer = {"ok": 0.0, "errmsg": str(error) or type(error).__name__, "code": code, "codeName": CODES.get(code, "BadValue")}
+            code = code_of(error)
+            answer = {"ok": 0.0, "errmsg": str(error) or type(error).__name__, "code": code,
+                      "codeName": CODES.get(code, f"Location{code}")}
         if not flags & 2:  # the client expects a reply
             self.send(number, 2013, b"\0\0\0\0\0" + bson.encode(answer))
 

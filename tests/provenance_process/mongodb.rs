@@ -86,6 +86,41 @@ fn killing_the_database_during_an_import_loses_nothing() {
     assert!(instance.terminate().success(), "{}", env.base().log());
 }
 
+/// Another program has stored `revision: null`, to which no path can be added.
+#[test]
+fn a_document_of_another_shape_costs_only_its_row() {
+    let server = MongoDb::start();
+    let env = env(&server);
+    let (key, revision) = ("64b7f0c0ffee64b7f0c0ffee", sha1_of(2, 1));
+    let base64 = "IDKWh7ucEjGn4Fr+hhYDQ61JtJQ=";
+    let sha1 = json!({"$binary": {"base64": base64, "subType": "00"}});
+    let odd = json!({"_id": {"$oid": key}, "sha1": sha1, "ts": null, "revision": null, "directory": {}});
+    server.insert("provenance", "content", &[odd]);
+    let instance = env.start();
+    let row =
+        |content: &str| json!({"add": "content_in_revision", "src": content, "dst": revision, "path": "a"});
+    let other = sha1_of(0, 1);
+    let lines = [
+        json!({"add": "revision", "id": revision}),
+        json!({"add": "content", "id": other}),
+        json!({"add": "location", "path": "a"}),
+        row(CONTENT),
+        row(&other),
+    ];
+    let rows = env.file(lines.clone());
+    eventually("an import that names the row", || {
+        let (code, _, error) = env.base().cli(&["provenance", "import", &rows, "--json"]);
+        code == 5 && error.contains("line 4: ")
+    });
+    let kept = env.ask(&["dead-letters"]);
+    assert_eq!((kept.as_array().map(Vec::len), &kept[0]["line"]), (Some(1), &lines[3]), "{kept}");
+    let reason = kept[0]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains(&format!("_id {key}")) && reason.contains("(code 28)"), "{kept}");
+    assert_eq!(env.ask(&["find-first", &other])[0]["revision"], revision, "other rows are stored");
+    assert_eq!(env.base().link("provenance/writer").state, "up");
+    assert!(instance.terminate().success(), "{}", env.base().log());
+}
+
 /// The original's environment variable and configuration file start the replacement.
 #[test]
 fn the_original_configuration_file_suffices() {
