@@ -169,7 +169,7 @@ fn ask_tree(env: &TestEnv, side: &Side) -> AskTree {
 }
 
 /// Resets the kernel's peak RSS of the process.
-fn reset_peak(instance: &Instance) {
+pub(crate) fn reset_peak(instance: &Instance) {
     fs::write(format!("/proc/{}/clear_refs", instance.pid()), "5").expect("the process is ours");
 }
 

@@ -40,7 +40,7 @@ pub(crate) enum Endpoint {
 }
 
 impl Endpoint {
-    fn connect(&self) -> io::Result<Socket> {
+    pub(crate) fn connect(&self) -> io::Result<Socket> {
         Ok(match self {
             Self::Tcp(address) => Socket::Tcp(TcpStream::connect_timeout(address, Duration::from_secs(1))?),
             Self::Unix(path) => Socket::Unix(UnixStream::connect(path)?),

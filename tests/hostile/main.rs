@@ -12,6 +12,7 @@ mod edge;
 mod edges;
 mod generator;
 mod measured;
+mod pipelined;
 mod pool;
 mod protocols;
 mod reference;

@@ -17,7 +17,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("orchestrator-supervise", &[]),
     ("orchestrator-subsystem", &["orchestrator-supervise"]),
     ("orchestrator-edge", &["orchestrator-supervise"]),
-    ("orchestrator-admin", &["orchestrator-subsystem", "orchestrator-supervise"]),
+    ("orchestrator-admin", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
     ("orchestrator-queue", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
     ("orchestrator-provenance", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
     ("orchestrator-ingester", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),

@@ -2,20 +2,26 @@
 //! does not affect the unix socket.
 //!
 //! A client cannot hold a connection for long: the headers (128 KiB at most) have [`REQUEST_TIMEOUT`], the body has a time-out in `body.rs`,
-//! and an unread response has [`UNREAD_TIMEOUT`].
+//! and an unread response has [`UNREAD_TIMEOUT`]. A connection serves one request, so that pipelined ones take no memory.
 
-use std::{any::Any, io, net::TcpListener, os::unix::net::UnixListener, time::Duration};
+use std::{any::Any, future::ready, io, net::TcpListener, os::unix::net::UnixListener, time::Duration};
 
+use actix_http::{HttpService, error::DispatchError};
+use actix_service::{IntoServiceFactory, ServiceFactory, ServiceFactoryExt, fn_service, map_config};
 use actix_web::{
-    App, HttpServer,
-    dev::{Extensions, Server, ServerHandle},
+    App,
+    dev::{AppConfig, Extensions, Server, ServerHandle},
     http::KeepAlive,
     web::{Data, PayloadConfig},
 };
 use futures_util::future::{join_all, try_join_all};
+use orchestrator_edge::OneRequest;
 use orchestrator_supervise::{Metric, StopToken};
 use rustix::net::sockopt::set_tcp_user_timeout;
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
 
 use crate::{
     connection_limit::connections_max, handler_context::HandlerContext, listeners::Listeners, peer::Peer,
@@ -95,26 +101,47 @@ impl Handle {
 }
 
 fn server(socket: Socket, context: HandlerContext) -> io::Result<Server> {
-    let malformed = context.metrics.malformed.clone();
     let context = Data::new(context);
-    let payload = PayloadConfig::new(BODY_LIMIT);
-    let app = move || App::new().app_data(context.clone()).app_data(payload.clone()).configure(routes);
-    let server = HttpServer::new(app)
+    let server = Server::build()
         .workers(1)
         .worker_max_blocking_threads(1)
         .disable_signals()
-        .max_connections(connections_max())
+        .max_concurrent_connections(connections_max())
+        .shutdown_timeout(DRAIN_SECS);
+    let stop = server.graceful_shutdown_signal();
+    let stopped = move || {
+        let stop = stop.clone();
+        async move { stop.notified().await }
+    };
+    let server = match socket {
+        Socket::Tcp(listener) => {
+            server.listen("admin", listener, move || service(context.clone(), stopped.clone()))?
+        }
+        Socket::Unix(listener) => {
+            server.listen_uds("admin", listener, move || service(context.clone(), stopped.clone()))?
+        }
+    };
+    Ok(server.run())
+}
+
+/// Returns the service for connections `S`. `stopped` waits for a graceful stop.
+fn service<S: AsyncRead + AsyncWrite + Unpin + 'static, Stopped: Future<Output = ()> + 'static>(
+    context: Data<HandlerContext>,
+    stopped: impl Fn() -> Stopped + 'static,
+) -> impl ServiceFactory<S, Config = (), Response = (), Error = DispatchError, InitError = ()> {
+    let malformed = context.metrics.malformed.clone();
+    let app = App::new().app_data(context).app_data(PayloadConfig::new(BODY_LIMIT)).configure(routes);
+    let http = HttpService::build()
+        .graceful_shutdown_signal(stopped)
         .client_request_timeout(REQUEST_TIMEOUT)
         .client_disconnect_timeout(Duration::from_secs(1))
         // Idle connections would delay a stop.
         .keep_alive(KeepAlive::Disabled)
-        .shutdown_timeout(DRAIN_SECS)
-        .on_connect(move |connection, data| on_connect(connection, data, &malformed));
-    let server = match socket {
-        Socket::Tcp(listener) => server.listen(listener)?,
-        Socket::Unix(listener) => server.listen_uds(listener)?,
-    };
-    Ok(server.run())
+        .on_connect_ext(move |connection: &OneRequest<S>, data: &mut Extensions| {
+            on_connect(connection.get_ref(), data, &malformed);
+        })
+        .h1(map_config(app.into_factory(), |()| AppConfig::default()));
+    fn_service(|connection: S| ready(Ok((OneRequest::new(connection), None)))).and_then(http)
 }
 
 fn on_connect(connection: &dyn Any, data: &mut Extensions, malformed: &Metric) {

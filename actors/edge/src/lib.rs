@@ -2,9 +2,8 @@
 //! peer is down, and reconnects by itself.
 //!
 //! [`Reconnect`] computes retry delays and reports the state of the link. [`catch_panic`] makes a failed call of a client library's panic.
-//! [`LimitedStream`] fails when a peer sends too much.
-//! [`ConnectionSlots`] accepts connections up to a limit. The features `amqp`, `http`, `mongodb` and `tls` add clients that more than one
-//! edge uses, and `process` adds programs.
+//! [`LimitedStream`] fails when a peer sends too much. [`OneRequest`] ends after one HTTP request. [`ConnectionSlots`] accepts connections
+//! up to a limit. The features `amqp`, `http`, `mongodb` and `tls` add clients that more than one edge uses, and `process` adds programs.
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
@@ -20,6 +19,7 @@ mod library_call;
 mod limited_stream;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
+mod one_request;
 #[cfg(feature = "process")]
 pub mod process;
 mod reconnect;
@@ -33,5 +33,6 @@ pub use file_identity::{DatabaseFiles, DatabasePart, FileIdentity, FileReplaced}
 pub use host_port::HostPort;
 pub use library_call::{LibraryPanic, catch_panic, catch_panic_now};
 pub use limited_stream::{FrameLimit, LimitError, LimitedStream, Transport};
+pub use one_request::OneRequest;
 pub use reconnect::{Reconnect, cap_backoff, set_retry_max};
 pub use secrets::{has_password, read_secret, without_credentials};

@@ -220,6 +220,26 @@ fn a_half_closed_client_receives_events() {
 }
 
 #[test]
+fn a_client_that_sends_more_than_its_request_receives_events() {
+    site::run(|site| async move {
+        let mut reader = open(&site, "", "").await;
+        reader.stream().write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        for _ in 0..2 {
+            toggle_link(&site, 1);
+            assert_eq!(reader.next().await.unwrap().event, "link_down");
+            assert_eq!(reader.next().await.unwrap().event, "link_up");
+        }
+        drop(reader);
+        // A failed write shows that the client is gone.
+        let gone = || {
+            toggle_link(&site, 1);
+            readers(&site) == 0
+        };
+        eventually("the slot is free", gone).await;
+    });
+}
+
+#[test]
 fn event_streams_do_not_delay_a_stop() {
     let stopped = std::cell::Cell::new(None);
     site::run(|site| {

@@ -82,3 +82,30 @@ fn pages_of_other_sites_and_rebound_names_are_403() {
         assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
     });
 }
+
+/// A connection serves one request: the others are neither executed nor answered.
+#[test]
+fn only_the_first_of_several_requests_is_executed() {
+    site::run(|site| async move {
+        let echo = site::post("/v1/consoles/demo/store/echo", r#"{"n": 1}"#);
+        let stop = site::post("/v1/actors/demo/source/stop", "");
+        let requests = format!("{echo}{}", stop.repeat(100));
+        for reply in [site.send(&requests).await, site.send_unix(&requests).await] {
+            assert_eq!((reply.status, reply.json()["echo"]["n"].as_i64()), (200, Some(1)), "{reply:?}");
+            assert_eq!(reply.header("connection"), Some("close"));
+        }
+        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+    });
+}
+
+#[test]
+fn a_chunked_body_is_read_to_its_last_chunk() {
+    site::run(|site| async move {
+        let head = "POST /v1/consoles/demo/store/echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunks = "5;name=value\r\n{\"n\":\r\n2\r\n1}\r\n0\r\nTrailer: x\r\n\r\n";
+        let reply =
+            site.send(&format!("{head}{chunks}GET /v1/tree HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
+        assert_eq!((reply.status, reply.json()["echo"]["n"].as_i64()), (200, Some(1)), "{reply:?}");
+        assert_eq!(site.send(&format!("{head}5\r\n{{\"n\":\r\n;\r\n")).await.error().0, 400);
+    });
+}

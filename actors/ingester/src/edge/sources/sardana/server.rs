@@ -1,6 +1,8 @@
-//! HTTP server for Sardana, on a thread that ends when the server is dropped.
+//! HTTP server for Sardana, on a thread that ends when the server is dropped. A connection serves one request, so that pipelined ones
+//! take no memory.
 
 use std::{
+    future::ready,
     io,
     net::{SocketAddr, TcpListener},
     sync::Arc,
@@ -8,16 +10,22 @@ use std::{
     time::Duration,
 };
 
+use actix_http::{HttpService, error::DispatchError};
+use actix_service::{IntoServiceFactory, ServiceFactory, ServiceFactoryExt, fn_service, map_config};
 use actix_web::{
-    App, HttpRequest, HttpResponse, HttpServer,
-    dev::ServerHandle,
+    App, HttpRequest, HttpResponse,
+    dev::{AppConfig, ServerHandle},
     http::{KeepAlive, StatusCode, header},
     rt::System,
     web::{self, Bytes, Data, Payload},
 };
+use orchestrator_edge::OneRequest;
 use orchestrator_supervise::Metric;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::{
+    net::TcpStream,
+    sync::{OwnedSemaphorePermit, mpsc, oneshot},
+};
 
 use super::body::{BodyLimits, Rejection};
 use crate::{
@@ -29,6 +37,8 @@ use crate::{
 const CONNECTIONS_MAX: usize = 256;
 /// Time-out for a request's headers.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time to read the rest of a request that was answered early.
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An accepted post.
 #[derive(Debug)]
@@ -110,22 +120,29 @@ impl Drop for Stop {
 }
 
 fn build(listener: TcpListener, router: Data<PostRouter>) -> io::Result<actix_web::dev::Server> {
-    let app = move || {
-        App::new()
-            .app_data(router.clone())
-            .route("/v1/custom_data", web::post().to(custom_data))
-            .route("/v1/{post}", web::post().to(post))
-    };
-    let server = HttpServer::new(app)
+    let server = actix_web::dev::Server::build()
         .workers(1)
         .worker_max_blocking_threads(1)
         .disable_signals()
-        .max_connections(CONNECTIONS_MAX)
-        .client_request_timeout(REQUEST_TIMEOUT)
-        .keep_alive(KeepAlive::Timeout(Duration::from_secs(30)))
+        .max_concurrent_connections(CONNECTIONS_MAX)
         .shutdown_timeout(0)
-        .listen(listener)?;
+        .listen("sardana", listener, move || service(router.clone()))?;
     Ok(server.run())
+}
+
+fn service(
+    router: Data<PostRouter>,
+) -> impl ServiceFactory<TcpStream, Config = (), Response = (), Error = DispatchError, InitError = ()> {
+    let app = App::new()
+        .app_data(router)
+        .route("/v1/custom_data", web::post().to(custom_data))
+        .route("/v1/{post}", web::post().to(post));
+    let http = HttpService::build()
+        .client_request_timeout(REQUEST_TIMEOUT)
+        .client_disconnect_timeout(DISCONNECT_TIMEOUT)
+        .keep_alive(KeepAlive::Disabled)
+        .h1(map_config(app.into_factory(), |()| AppConfig::default()));
+    fn_service(|connection: TcpStream| ready(Ok((OneRequest::new(connection), None)))).and_then(http)
 }
 
 async fn post(request: HttpRequest, payload: Payload, router: Data<PostRouter>) -> HttpResponse {
