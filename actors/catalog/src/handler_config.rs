@@ -2,13 +2,16 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use orchestrator_edge::http::{Target, Webhook, plain_headers};
+use orchestrator_edge::{
+    http::{Target, Webhook, plain_headers},
+    process::{EnvValue, Environment},
+};
 use orchestrator_supervise::Recipient;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    edge::handlers::{Actor, AnyHandler, Command, EnvValue, Environment, HandleRow, REASON_KEPT},
+    edge::handlers::{Actor, AnyHandler, Command, HandleRow, REASON_KEPT},
     outcome_kind::ExitCodes,
 };
 

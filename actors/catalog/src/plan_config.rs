@@ -2,13 +2,11 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use orchestrator_edge::process::{EnvValue, Environment};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    edge::handlers::{EnvValue, Environment, Planner},
-    handler_config::program_problems,
-};
+use crate::{edge::handlers::Planner, handler_config::program_problems};
 
 /// System columns, which the server writes.
 const SYSTEM: [&str; 5] = ["RID", "RCT", "RMT", "RCB", "RMB"];

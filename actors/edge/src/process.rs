@@ -1,6 +1,8 @@
 //! Programs: a process that leads its own process group. Nothing of the group outlives this value, and no
 //! zombie stays.
 
+mod environment;
+
 use std::{io, os::fd::OwnedFd, pin::pin, process::ExitStatus, time::Duration};
 
 use futures_util::future::{Either, join3, select};
@@ -11,20 +13,12 @@ use tokio::{
     time::timeout,
 };
 
+pub use self::environment::{EnvValue, Environment, PASS_ALL, is_inherited};
 use crate::capture::read;
 
 /// Time for which pipes are read after the end of a program: a process that left the group may hold them
 /// open.
 const LINGER: Duration = Duration::from_secs(1);
-
-/// Variables that every program inherits; `LC_*`, too. All others may hold secrets.
-const INHERITED: [&str; 10] =
-    ["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "TZDIR", "USER"];
-
-/// Returns true for a variable that programs inherit from this process.
-pub fn is_inherited(variable: &str) -> bool {
-    INHERITED.contains(&variable) || variable.starts_with("LC_")
-}
 
 /// A process. Dropped before [`Process::reap`], it is killed with its group.
 #[derive(Debug)]

@@ -3,14 +3,12 @@
 
 mod actor;
 mod command;
-mod environment;
 mod planner;
 mod webhook;
 
 pub(crate) use actor::Actor;
 pub use actor::HandleRow;
 pub(crate) use command::Command;
-pub(crate) use environment::{EnvValue, Environment};
 pub(crate) use planner::{PlanAnswers, Planner};
 pub(crate) use webhook::REASON_KEPT;
 

@@ -5,12 +5,11 @@ use std::{io, path::PathBuf, process::Stdio, time::Duration};
 
 use orchestrator_edge::{
     capture::{Head, Tail},
-    process::{Exit, Process, RunLimits},
+    process::{Environment, Exit, Process, RunLimits},
 };
 use serde_json::Value;
 use tokio::process;
 
-use super::environment::Environment;
 use crate::{
     answer::{fields, quoted},
     handler::{Handler, Outcome, Task},
@@ -82,7 +81,7 @@ impl Command {
         if let Some(cwd) = &self.cwd {
             command.current_dir(cwd);
         }
-        command.env_clear().envs(self.environment.of(std::env::vars_os()));
+        self.environment.apply(&mut command);
         let attempt = task.attempt.map(|attempt| attempt.to_string());
         for (name, value) in [
             ("ORCHESTRATOR_RULE", Some(&task.rule)),

@@ -13,7 +13,7 @@ use std::{
 use futures_util::{FutureExt, future::join};
 use orchestrator_edge::{
     capture::{Tail, read},
-    process::{Pipes, Process},
+    process::{Environment, Pipes, Process},
 };
 use orchestrator_supervise::sanitize_to;
 use tokio::{
@@ -22,7 +22,6 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::environment::Environment;
 use crate::{answer::quoted, handler::Row, state_change::check_weight};
 
 /// Captured part of standard error, in bytes.
@@ -171,7 +170,7 @@ impl Planner {
         if let Some(cwd) = &self.cwd {
             command.current_dir(cwd);
         }
-        command.env_clear().envs(self.environment.of(std::env::vars_os()));
+        self.environment.apply(&mut command);
         command.env("ORCHESTRATOR_RULE", &self.rule);
         let failed = |error: &dyn std::fmt::Display| {
             format!("{} cannot be started: {error}: install it, or change plan.argv", self.name())

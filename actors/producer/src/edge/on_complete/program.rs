@@ -4,7 +4,7 @@ use std::{process::Stdio, time::Duration};
 
 use orchestrator_edge::{
     capture::Tail,
-    process::{Process, RunLimits, is_inherited},
+    process::{Environment, Process, RunLimits},
 };
 use orchestrator_supervise::sanitize_to;
 use tokio::process::Command;
@@ -64,8 +64,7 @@ impl Program {
         let mut command = Command::new(self.name());
         command.args(self.argv.iter().skip(1));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let inherited = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_inherited));
-        command.env_clear().envs(inherited);
+        Environment::default().apply(&mut command);
         command.env("ORCHESTRATOR_COMPLETION_ID", completion.id.to_string());
         command.env("ORCHESTRATOR_TCN", completion.tcn.to_string());
         command
@@ -99,7 +98,10 @@ mod tests {
     async fn the_program_gets_the_json_and_the_variables() {
         let (completion, file) = (completion(), tempfile::NamedTempFile::new().unwrap());
         let path = file.path().display();
-        let script = format!("{{ cat; echo $ORCHESTRATOR_COMPLETION_ID $ORCHESTRATOR_TCN; }} > {path}");
+        // Cargo sets the last variable for this test; the program must not inherit it.
+        let script = format!(
+            "{{ cat; echo $ORCHESTRATOR_COMPLETION_ID $ORCHESTRATOR_TCN $CARGO_MANIFEST_DIR; }} > {path}"
+        );
         shell(&script, Duration::from_secs(60)).deliver(&completion).await.unwrap();
         let wanted = format!("{}\n{} 5\n", completion.to_json(), completion.id);
         assert_eq!(std::fs::read_to_string(file.path()).unwrap(), wanted);

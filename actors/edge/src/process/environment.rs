@@ -1,13 +1,21 @@
-//! Environment of a handler's program: harmless variables of this process, and those that the rule
+//! Environment of a program: harmless variables of this process, and those that the configuration
 //! passes on or sets. All others may hold secrets.
 
-use std::{collections::BTreeMap, ffi::OsString};
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+};
 
-use orchestrator_edge::process::is_inherited;
+use tokio::process::Command;
 
-/// Variables set for each row, and those of systemd's protocols, which the program must not use in
-/// our name.
-const RESERVED: [&str; 8] = [
+/// Variables that every program inherits; `LC_*`, too.
+const INHERITED: [&str; 10] =
+    ["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "TZDIR", "USER"];
+
+/// Variables that are set for each row, and those of systemd's protocols, which a program must not
+/// use in our name.
+const RESERVED: [&str; 9] = [
+    "LISTEN_FDNAMES",
     "LISTEN_FDS",
     "LISTEN_PID",
     "NOTIFY_SOCKET",
@@ -18,15 +26,18 @@ const RESERVED: [&str; 8] = [
     "WATCHDOG_USEC",
 ];
 
-/// Maximum number of variables of a rule, and maximum size of a value. Linux limits a variable to
+/// Name in [`Environment::pass`] for all variables but our own.
+pub const PASS_ALL: &str = "*";
+
+/// Maximum number of configured variables, and maximum size of a value. Linux limits a variable to
 /// 128 KiB.
 const VARIABLES_MAX: usize = 256;
 const VALUE_MAX: usize = 64 * 1024;
 
-/// Additional variables of a rule.
+/// Configured variables of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// Names of inherited variables.
+    /// Names of inherited variables, or [`PASS_ALL`].
     pub pass: Vec<String>,
     /// Variables with their values.
     pub set: BTreeMap<String, EnvValue>,
@@ -66,6 +77,9 @@ impl Environment {
         for (key, name) in
             self.set.keys().map(|name| ("env", name)).chain(self.pass.iter().map(|name| ("env_pass", name)))
         {
+            if key == "env_pass" && name == PASS_ALL {
+                continue;
+            }
             if !is_name(name) {
                 let text = "no name of a variable: write letters, digits and _, not a digit first, 128 bytes at the most";
                 problems.push((key, orchestrator_supervise::sanitize(name), text.to_owned()));
@@ -73,7 +87,7 @@ impl Environment {
                 problems.push((
                     key,
                     name.clone(),
-                    "it is set for each row, or not for programs: leave it out".to_owned(),
+                    "it is set by orchestrator, or not for programs: leave it out".to_owned(),
                 ));
             }
         }
@@ -86,17 +100,38 @@ impl Environment {
         problems
     }
 
+    /// Replaces the environment of `command`.
+    pub fn apply(&self, command: &mut Command) {
+        command.env_clear().envs(self.of(std::env::vars_os()));
+    }
+
     /// Returns the program's variables, given those of this process.
-    pub(super) fn of(
-        &self,
-        ours: impl Iterator<Item = (OsString, OsString)>,
-    ) -> BTreeMap<OsString, OsString> {
-        let passed = |name: &str| is_inherited(name) || self.pass.iter().any(|pass| pass == name);
-        let mut variables: BTreeMap<_, _> =
-            ours.filter(|(name, _)| name.to_str().is_some_and(passed)).collect();
+    fn of(&self, ours: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<OsString, OsString> {
+        let mut variables: BTreeMap<_, _> = ours.filter(|(name, _)| self.passes(name)).collect();
         variables.extend(self.set.iter().map(|(name, EnvValue(value))| (name.into(), value.into())));
         variables
     }
+
+    fn passes(&self, name: &OsStr) -> bool {
+        let is_listed = |list: &[String], name: &str| list.iter().any(|listed| listed == name);
+        match name.to_str() {
+            Some(name) if is_inherited(name) || is_listed(&self.pass, name) => true,
+            _ => is_listed(&self.pass, PASS_ALL) && !is_own(name),
+        }
+    }
+}
+
+/// Returns true for a variable that programs inherit from this process.
+pub fn is_inherited(variable: &str) -> bool {
+    INHERITED.contains(&variable) || variable.starts_with("LC_")
+}
+
+/// Returns true for a variable that is meant for this process only: its configuration and secrets,
+/// and the protocols of systemd.
+fn is_own(variable: &OsStr) -> bool {
+    let bytes = variable.as_encoded_bytes();
+    let is_reserved = RESERVED.iter().any(|reserved| reserved.as_bytes() == bytes);
+    is_reserved || bytes == b"CREDENTIALS_DIRECTORY" || bytes.starts_with(b"ORCHESTRATOR_")
 }
 
 fn is_name(name: &str) -> bool {
@@ -131,6 +166,18 @@ mod tests {
         let made: Vec<_> =
             made.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
         assert_eq!(made, ["HOME=/srv", "KRB5CCNAME=/tmp/cc", "LC_ALL=C", "MODE=fast", "PATH=/bin"]);
+    }
+
+    #[test]
+    fn a_program_that_gets_all_gets_none_of_our_own() {
+        let ours = ["DETECTOR", "ORCHESTRATOR__A__URL", "ORCHESTRATOR_URL", "NOTIFY_SOCKET", "WATCHDOG_USEC"];
+        let ours = ours.into_iter().chain(["LISTEN_FDS", "CREDENTIALS_DIRECTORY", "PYTHONPATH", "a-b%%"]);
+        let ours = ours.map(|name| (name.into(), "x".into()));
+        let all = environment(&[PASS_ALL], &[]);
+        assert_eq!(all.check(), []);
+        let names: Vec<_> = all.of(ours).into_keys().collect();
+        assert_eq!(names, ["DETECTOR", "PYTHONPATH", "a-b%%"]);
+        assert_eq!(environment(&[], &[(PASS_ALL, "x")]).check().len(), 1);
     }
 
     #[test]
