@@ -17,7 +17,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use orchestrator_subsystem::{
-    AnySubsystem, Original, OriginalContext, OriginalFile, Section, redaction::redact,
+    AnySubsystem, Original, OriginalContext, OriginalFile, OriginalUnit, Section, redaction::redact,
 };
 use orchestrator_supervise::sanitize_to;
 use tempfile::NamedTempFile;
@@ -178,7 +178,8 @@ fn section_of_unit(
     unit.follow(original, &variables)?;
     let arguments = unit.arguments(original, &variables)?;
     let warnings = context.take_warnings();
-    *context = OriginalContext::new(variables);
+    let (interpreter, directory) = (unit.interpreter(original), unit.directory());
+    *context = OriginalContext::new(variables).of_unit(OriginalUnit { interpreter, directory });
     warnings.into_iter().for_each(|warning| context.warn(warning));
     subsystems::drop_in(name, &arguments)?.section(context)
 }

@@ -146,7 +146,7 @@ fn the_provenance_servers_file_is_taken_over_directly_and_by_its_unit_file() {
 
 #[test]
 fn unit_files_of_ingesters_are_taken_over() {
-    let unit = "[Service]\nEnvironment=INGESTER_URL=tcp://node7:10010 REDIS_URL=redis://r:6379/2\nExecStart=/opt/bin/dranspose ingester -c ZmqPullSingleIngester -u tcp://detector:9999 -n eiger\n";
+    let unit = "[Service]\nEnvironment=INGESTER_URL=tcp://node7:10010 REDIS_URL=redis://r:6379/2\nExecStart=/opt/bin/dranspose ingester --ingesterclass ZmqPullSingleIngester --upstream_url tcp://detector:9999 --name eiger\n";
     let config = init(&env(), "dranspose-ingester", "i.service", unit);
     let ingester = &config["ingester"][0];
     assert_eq!((&ingester["name"], &ingester["listen"]), (&json!("eiger-ingester"), &json!("0.0.0.0:10010")));
@@ -154,10 +154,26 @@ fn unit_files_of_ingesters_are_taken_over() {
     let wanted =
         json!([{"name": "eiger", "source": "ZmqPullSingleIngester", "upstream_url": "tcp://detector:9999"}]);
     assert_eq!(ingester["stream"], wanted);
-    let unit =
-        "[Service]\nExecStart=dranspose http_ingester -c dranspose.ingesters.http_sardana:app -p 8001 -n s\n";
+    let unit = "[Service]\nExecStart=dranspose http_ingester --ingesterapp dranspose.ingesters.http_sardana:app --name s\n";
     let config = init(&env(), "dranspose-http-ingester", "h.service", unit);
-    assert_eq!(config["ingester"][0]["stream"][0]["listen"], "0.0.0.0:8001");
+    assert_eq!(config["ingester"][0]["stream"][0]["listen"], "0.0.0.0:5000");
+}
+
+/// The interpreter and the search paths of a class of the site become keys; other values may be secret.
+#[test]
+fn the_environment_of_a_class_of_the_site_is_taken_over() {
+    let unit = "[Service]\nEnvironment=PYTHONPATH=/opt/beamline REDIS_URL=redis://r LOG_LEVEL=DEBUG DETECTOR_TOKEN=s3cr3t\nWorkingDirectory=/srv/run\nExecStart=/opt/venv/bin/python -m dranspose.cli ingester --ingesterclass my.module:Mine --upstream_url tcp://d:9 --name eiger\n";
+    let env = env();
+    let config = init(&env, "dranspose-ingester", "i.service", unit);
+    let ingester = &config["ingester"][0];
+    assert_eq!(ingester["python"], "/opt/venv/bin/python");
+    assert_eq!(ingester["env"], json!({"PYTHONPATH": "/opt/beamline"}));
+    assert_eq!(ingester["env_pass"], json!(["DETECTOR_TOKEN", "LOG_LEVEL"]));
+    let text = fs::read_to_string(env.path().join("out.toml")).expect("a configuration");
+    assert!(text.contains("WorkingDirectory=/srv/run: keep it") && !text.contains("s3cr3t"), "{text}");
+    fs::remove_file(env.path().join("out.toml")).expect("it exists");
+    let shipped = init(&env, "dranspose-ingester", "j.service", &unit.replace("my.module:Mine", "stins"));
+    assert!(shipped["ingester"][0].get("env").is_none() && shipped["ingester"][0].get("python").is_none());
 }
 
 #[test]

@@ -31,8 +31,17 @@ fn invalid_arguments_and_lines_are_quoted_without_passwords() {
         &["amqp://u:S3CR3T@h/"],
         &["check", "--only", "amqp://u:S3CR3T@h/"],
         &["tree", "--url", "https://u:S3CR3T@h/"],
-        &["as", "dranspose-ingester", "-c", "x", "-n", "s", "tcp://u:S3CR3T@h:1"],
-        &["as", "dranspose-http-ingester", "-c", "x", "-p", "tcp://u:S3CR3T@h:1", "-n", "s"],
+        &["as", "dranspose-ingester", "--ingesterclass", "x", "--name", "s", "tcp://u:S3CR3T@h:1"],
+        &[
+            "as",
+            "dranspose-http-ingester",
+            "--ingesterapp",
+            "x",
+            "--port",
+            "tcp://u:S3CR3T@h:1",
+            "--name",
+            "s",
+        ],
     ];
     for arguments in lists {
         let (code, wrote) = run(arguments);
@@ -81,11 +90,11 @@ fn a_drop_in_accepts_a_password_and_never_shows_it() {
     ingester.args([
         "as",
         "dranspose-ingester",
-        "-c",
+        "--ingesterclass",
         "ZmqPullSingleIngester",
-        "-u",
+        "--upstream_url",
         "tcp://127.0.0.1:9",
-        "-n",
+        "--name",
         "s",
     ]);
     ingester.env("REDIS_URL", "redis://user:S3CR3T@127.0.0.1:9/0").env("INGESTER_URL", "tcp://localhost:0");

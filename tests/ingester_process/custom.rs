@@ -1,8 +1,12 @@
 //! The Python process of an ingester class is killed in the middle of scans, ends with the program, or cannot start.
 
-use std::{fs, path::Path, sync::Arc, thread, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc, thread, time::Duration};
 
-use orchestrator_harness::{IngesterEnv, Instance, ZmtpPeer, eventually, rounds, wait_for};
+use orchestrator_harness::{
+    IngesterEnv, Instance, TestEnv, ZmtpPeer,
+    dranspose::{programs, python as interpreter},
+    eventually, rounds, wait_for,
+};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 
@@ -153,5 +157,65 @@ fn a_mapping_without_the_class_needs_no_process() {
     eventually("all events", || env.metric("scan/work", "events") == images as i64 + 2);
     assert_eq!(sending.join().expect("it sends"), images);
     assert_eq!(env.base.link("ingester/eiger-ingester/python_0").state, "down");
+    assert!(instance.terminate().success());
+}
+
+/// Variables of the program in both tests of the environment.
+const VARIABLES: [(&str, &str); 5] = [
+    ("BEAMLINE_TOKEN", "s3cr3t"),
+    ("CREDENTIALS_DIRECTORY", "/run/credentials/x"),
+    ("KRB5CCNAME", "/tmp/cc"),
+    ("LC_TIME", "C"),
+    ("ORCHESTRATOR_SECRET", "s3cr3t"),
+];
+
+/// Environment that the class `Environ` wrote into the directory of `env`.
+fn environment(env: &TestEnv) -> BTreeMap<String, String> {
+    let text = wait_for(&format!("the class to run; log:\n{}", env.log()), || {
+        fs::read_to_string(env.path().join("environ.json")).ok()
+    });
+    serde_json::from_str(&text).expect("variables")
+}
+
+/// A class gets a few harmless variables, and those of `env` and `env_pass`.
+#[test]
+fn a_class_inherits_no_secrets() {
+    let keys = format!(
+        "python = \"{}\"\nenv_pass = [\"KRB5CCNAME\"]\nenv = {{ PYTHONPATH = \"{}\", MODE = \"fast\" }}",
+        interpreter().display(),
+        programs().display()
+    );
+    let exports = VARIABLES.map(|(name, value)| format!("export {name}={value}")).join("; ");
+    let base = TestEnv::new(BINARY).shell(&exports);
+    let env = IngesterEnv::with_source(base, "site_ingesters:Environ", "tcp://127.0.0.1:9", &keys);
+    let instance = env.start();
+    let found = environment(&env.base);
+    for (name, value) in [("KRB5CCNAME", "/tmp/cc"), ("LC_TIME", "C"), ("MODE", "fast")] {
+        assert_eq!(found.get(name).map(String::as_str), Some(value), "{found:?}");
+    }
+    assert_eq!(found.get("SERVICE_REDIS_DSN"), Some(&env.redis.url()));
+    for name in ["BEAMLINE_TOKEN", "CREDENTIALS_DIRECTORY", "ORCHESTRATOR_SECRET", "ORCHESTRATOR_SOCKET"] {
+        assert!(!found.contains_key(name), "{name}");
+    }
+    assert!(found.values().all(|value| !value.contains("s3cr3t")), "{found:?}");
+    assert!(instance.terminate().success());
+}
+
+/// In place of the original, a class has all variables but those of this program.
+#[test]
+fn a_class_of_a_drop_in_inherits_all_but_our_own() {
+    let env = TestEnv::new(BINARY);
+    let mut command = env.bare_command();
+    command.args(["as", "dranspose-ingester", "--ingesterclass", "site_ingesters:Environ"]);
+    command.args(["--name", "made", "--upstream_url", "tcp://127.0.0.1:9", "--python"]).arg(interpreter());
+    command.env("PYTHONPATH", programs()).env("INGESTER_URL", "tcp://localhost:0").envs(VARIABLES);
+    command.env("ORCHESTRATOR__QUEUE__DATABASE", "s3cr3t.db").env("REDIS_URL", "redis://127.0.0.1:9/0");
+    let instance = Instance::spawn(command);
+    let found = environment(&env);
+    let ours = |name: &str| name.starts_with("ORCHESTRATOR") || name == "CREDENTIALS_DIRECTORY";
+    for (name, value) in VARIABLES.into_iter().filter(|(name, _)| !ours(name)) {
+        assert_eq!(found.get(name).map(String::as_str), Some(value), "{found:?}");
+    }
+    assert!(found.keys().all(|name| !ours(name)), "{found:?}");
     assert!(instance.terminate().success());
 }

@@ -6,6 +6,7 @@
 //! Some fail there because of faults of that ingester; each such test names the fault.
 
 mod backlog;
+mod command_line;
 mod control;
 mod custom;
 mod dump;
@@ -14,6 +15,7 @@ mod parallel;
 mod protocols;
 mod restarts;
 mod series;
+mod units;
 
 use orchestrator_harness::{
     Redis,

@@ -95,6 +95,16 @@ class NotStarting(Made):
         raise RuntimeError("no licence for this detector")
 
 
+class Environ(Made):
+    """Writes its environment into a file of the working directory."""
+
+    def __init__(self, settings=None):
+        super().__init__(settings=settings)
+        with open("environ.new", "w", encoding="utf-8") as file:
+            json.dump(dict(os.environ), file)
+        os.rename("environ.new", "environ.json")
+
+
 class Numbered(Ingester):
     """Small items with their number."""
 

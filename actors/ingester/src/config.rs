@@ -1,10 +1,12 @@
 //! Sections `[[ingester]]` of the configuration.
 
 use std::{
+    collections::BTreeMap,
     net::{SocketAddr, ToSocketAddrs},
     path::PathBuf,
 };
 
+use orchestrator_edge::process::{EnvValue, Environment};
 use orchestrator_supervise::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,12 +38,15 @@ pub struct IngesterConfig {
     /// `listen`.
     #[schemars(extend("format" = "address"))]
     pub advertise: String,
-    /// URL of Redis. Put a URL with a password into `redis_url_file`.
+    /// URL of Redis, `rediss://` for TLS. Put a URL with a password into `redis_url_file`.
     #[schemars(length(min = 1), extend("format" = "address"))]
     pub redis_url: String,
     /// File with the URL of Redis, in place of `redis_url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redis_url_file: Option<PathBuf>,
+    /// File of certificates (PEM) that are trusted for `rediss://`, in place of the public authorities.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redis_ca_file: Option<PathBuf>,
     /// File to which all events are dumped. Unset: the controller's parameter `dump_prefix`
     /// decides.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,6 +69,16 @@ pub struct IngesterConfig {
     /// in `PATH`.
     #[schemars(length(min = 1))]
     pub python: PathBuf,
+    /// Environment variables of these classes, e.g. PYTHONPATH; their values are not shown. They also
+    /// get HOME, LANG, LANGUAGE, LC_*, LOGNAME, PATH, SHELL, TMPDIR, TZ, TZDIR and USER of this process,
+    /// and the URL of Redis.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("format" = "secret"))]
+    pub env: BTreeMap<String, EnvValue>,
+    /// Names of further variables that these classes inherit from this process. `*`: all but
+    /// `ORCHESTRATOR_*`, `CREDENTIALS_DIRECTORY`, and those of systemd's protocols.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env_pass: Vec<String>,
     /// Streams, in the order in which messages carry them.
     pub stream: Vec<StreamConfig>,
 }
@@ -76,8 +91,8 @@ pub struct StreamConfig {
     /// Name used in mappings.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// Source protocol, e.g. `stins`, the original's class name, or a class of the site in Python as
-    /// `module:Class`.
+    /// Source protocol, e.g. `stins`, the original's class name, a class of the site in Python as
+    /// `module:Class`, or an application of the site that receives posts as `module:app`.
     #[schemars(length(min = 1))]
     pub source: String,
     /// Address of a source that is dialled, e.g. `tcp://detector:9999`.
@@ -116,6 +131,7 @@ impl Default for IngesterConfig {
             advertise: String::new(),
             redis_url: "redis://localhost:6379/0".to_owned(),
             redis_url_file: None,
+            redis_ca_file: None,
             dump_path: None,
             egress_bytes_per_peer: 256 << 20,
             spill_bytes: 8 << 30,
@@ -123,6 +139,8 @@ impl Default for IngesterConfig {
             on_gap: OnGap::default(),
             build_meta_file: "/etc/build_git_meta.json".into(),
             python: "python3".into(),
+            env: BTreeMap::new(),
+            env_pass: Vec::new(),
             stream: Vec::new(),
         }
     }
@@ -200,6 +218,11 @@ impl IngesterConfig {
         }
     }
 
+    /// Environment of the site's classes.
+    pub(crate) fn environment(&self) -> Environment {
+        Environment { pass: self.env_pass.clone(), set: self.env.clone() }
+    }
+
     /// Returns every error that the JSON schema cannot express. Each text begins with `section.key
     /// = value`.
     pub fn check(all: &[Self], registry: &Registry) -> Vec<String> {
@@ -225,11 +248,11 @@ impl IngesterConfig {
                 }
                 Ok(_) => {}
             }
-            // The URL is not repeated, since it may contain a password.
-            if let (None, Err(text)) =
-                (&config.redis_url_file, RedisTarget::new(&config.redis_url, "", Uuid::nil()))
-            {
-                report("redis_url", "this", &text);
+            if let Some((key, value, text)) = config.redis_problem() {
+                report(key, &value, &text);
+            }
+            for (key, name, text) in config.environment().check() {
+                report(key, &name, &text);
             }
             if !config.url().starts_with("tcp://") {
                 report(
@@ -248,6 +271,20 @@ impl IngesterConfig {
             config.check_streams(&mut report, registry);
         }
         wrong
+    }
+
+    /// Problem of the URL of Redis, or of the file with its authorities, as key, value and text.
+    fn redis_problem(&self) -> Option<(&'static str, String, String)> {
+        if self.redis_url_file.is_some() {
+            return None;
+        }
+        let text = RedisTarget::new(&self.redis_url, self.redis_ca_file.as_deref(), "", Uuid::nil()).err()?;
+        let of_file = text.strip_prefix("redis_ca_file = ").and_then(|rest| rest.split_once(": "));
+        Some(match of_file {
+            Some((file, text)) => ("redis_ca_file", file.to_owned(), text.to_owned()),
+            // The URL is not repeated, since it may contain a password.
+            None => ("redis_url", "this".to_owned(), text),
+        })
     }
 
     fn check_streams(&self, report: &mut impl FnMut(&str, &str, &str), registry: &Registry) {
@@ -312,8 +349,10 @@ impl IngesterConfig {
         let class = class?;
         check_class_options(&options).map_err(|error| error.to_string())?;
         let first = self.stream.iter().find(|other| other.source == stream.source);
-        if first.is_some_and(|first| first.upstream_url != stream.upstream_url) {
-            return Err(format!("all streams of {class} have one process: give them the same upstream_url"));
+        let address = |stream: &StreamConfig| (stream.upstream_url.clone(), stream.listen.clone());
+        if first.is_some_and(|first| address(first) != address(stream)) {
+            let text = "have one process: give them the same upstream_url or listen";
+            return Err(format!("all streams of {class} {text}"));
         }
         Ok(())
     }

@@ -1,7 +1,14 @@
 //! `dranspose ingester -c CLASS -u UPSTREAM_URL -n STREAM` and `dranspose http_ingester -c APP -p
-//! PORT -n STREAM`, with the original's environment variables in upper or lower case.
+//! PORT -n STREAM`, with the original's environment variables in upper or lower case. As in the
+//! original, a long option may be shortened.
 
-use std::{collections::BTreeMap, path::PathBuf};
+mod site_class;
+
+use std::{
+    collections::BTreeMap,
+    net::ToSocketAddrs,
+    path::{Path, PathBuf},
+};
 
 use clap::{Args, Subcommand};
 use orchestrator_subsystem::{OriginalContext, redaction::may_hold_secret};
@@ -19,13 +26,20 @@ fn refused(text: impl Into<String>) -> IngesterError {
 
 /// Default of `INGESTER_URL` in the original.
 const URL: &str = "tcp://localhost:10000";
+/// The original's application for Sardana.
+const SARDANA: &str = "dranspose.ingesters.http_sardana:app";
+/// Files with the authorities of the system, which the original trusts.
+const SYSTEM_AUTHORITIES: [&str; 2] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
 /// Programs that can be replaced.
 #[derive(Debug, Clone, Subcommand)]
 pub enum DropIn {
     /// Replace `dranspose ingester`
+    #[command(infer_long_args = true)]
     DransposeIngester(Arguments),
-    /// Replace `dranspose http_ingester`, the ingester for Sardana
+    /// Replace `dranspose http_ingester`
+    #[command(infer_long_args = true)]
     DransposeHttpIngester(HttpArguments),
 }
 
@@ -34,12 +48,13 @@ impl DropIn {
     ///
     /// # Errors
     /// A class, an app or a variable is invalid; the text says what to do.
-    pub(crate) fn config(&self, context: &OriginalContext) -> Result<IngesterConfig> {
+    pub(crate) fn config(&self, context: &mut OriginalContext) -> Result<IngesterConfig> {
         let variables = Variables::new(context);
-        let config = match self {
-            Self::DransposeIngester(arguments) => arguments.config(&variables),
-            Self::DransposeHttpIngester(arguments) => arguments.config(&variables),
-        }?;
+        let (mut config, python) = match self {
+            Self::DransposeIngester(arguments) => (arguments.config(&variables)?, &arguments.python),
+            Self::DransposeHttpIngester(arguments) => (arguments.config(&variables)?, &arguments.python),
+        };
+        site_class::add_environment(&mut config, python.as_deref(), context);
         // `--set ingester.NAME.KEY=VALUE` needs the name.
         Ok(IngesterConfig { name: config.name(), ..config })
     }
@@ -49,13 +64,13 @@ impl DropIn {
 #[derive(Debug, Clone, Args)]
 pub struct Arguments {
     /// Ingester class, e.g. dranspose.ingesters:ZmqPullSingleIngester, or a class of your own as module:Class
-    #[arg(short = 'c', long = "ingesterclass", visible_alias = "class")]
+    #[arg(short = 'c', long = "ingesterclass", alias = "class")]
     class: String,
     /// Python interpreter for a class of your own; default: python3 in PATH
     #[arg(long, value_name = "PROGRAM")]
     python: Option<PathBuf>,
     /// Address of the source, e.g. tcp://detector:9999 [env: UPSTREAM_URL]
-    #[arg(short, long)]
+    #[arg(short, long = "upstream_url", alias = "upstream-url")]
     upstream_url: Option<String>,
     /// Name of the stream; the variable is a JSON list, e.g. '["eiger"]' [env: INGESTER_STREAMS]
     #[arg(short, long)]
@@ -65,14 +80,18 @@ pub struct Arguments {
 /// Command line of `dranspose http_ingester`.
 #[derive(Debug, Clone, Args)]
 pub struct HttpArguments {
-    /// Application that receives the posts, e.g. dranspose.ingesters.http_sardana:app
-    #[arg(short = 'c', long = "ingesterclass", visible_alias = "class")]
+    /// Application that receives the posts: dranspose.ingesters.http_sardana:app, or one of your own as module:app
+    #[arg(short = 'c', long = "ingesterapp", alias = "ingesterclass")]
     app: String,
+    /// Python interpreter for an application of your own; default: python3 in PATH
+    #[arg(long, value_name = "PROGRAM")]
+    python: Option<PathBuf>,
     /// Address to listen on for HTTP posts
     #[arg(long, default_value = "0.0.0.0")]
     host: String,
     /// Port to listen on for HTTP posts
-    #[arg(short, long)]
+    // In the original, `--p` is short for this option alone.
+    #[arg(short, long, alias = "p", default_value_t = 5000)]
     port: u16,
     /// Name of the stream; the variable is a JSON list, e.g. '["eiger"]' [env: INGESTER_STREAMS]
     #[arg(short, long)]
@@ -85,30 +104,35 @@ impl Arguments {
         if let Some(url) = &upstream {
             without_user(url, "the upstream url")?;
         }
-        let mut config = variables.config(self.name.as_deref(), |name| StreamConfig {
+        variables.config(self.name.as_deref(), |name| StreamConfig {
             name,
             source: class_name(&self.class),
             upstream_url: upstream.clone(),
             ..StreamConfig::default()
-        })?;
-        if let Some(python) = &self.python {
-            config.python.clone_from(python);
-        }
-        Ok(config)
+        })
     }
 }
 
 impl HttpArguments {
     fn config(&self, variables: &Variables) -> Result<IngesterConfig> {
-        let app = self.app.split(':').next().unwrap_or_default();
-        if app.rsplit('.').next() != Some("http_sardana") {
-            let text = format!("-c {}: no such app: dranspose.ingesters.http_sardana:app is known", self.app);
-            return Err(refused(text));
-        }
+        let source = match self.app.as_str() {
+            SARDANA => "HttpSardanaIngester",
+            app if app.contains(':') => app,
+            app => {
+                let text =
+                    format!("-c {app}: no application: write {SARDANA}, or one of your own as module:app");
+                return Err(refused(text));
+            }
+        };
+        let addresses = (self.host.as_str(), self.port).to_socket_addrs();
+        let address = addresses.ok().and_then(|mut found| found.next());
+        let address = address.ok_or_else(|| {
+            refused(format!("--host {}: no address of this machine: write e.g. 0.0.0.0", self.host))
+        })?;
         variables.config(self.name.as_deref(), |name| StreamConfig {
             name,
-            source: "HttpSardanaIngester".to_owned(),
-            listen: Some(format!("{}:{}", self.host, self.port)),
+            source: source.to_owned(),
+            listen: Some(address.to_string()),
             ..StreamConfig::default()
         })
     }
@@ -153,19 +177,27 @@ impl Variables {
         let port =
             port(&url).ok_or_else(|| refused(format!("INGESTER_URL = {url}: write tcp://host:port")))?;
         let default = IngesterConfig::default();
+        // In the original, the second name is used only without the first.
+        let redis_url = self.get("SERVICE_REDIS_DSN").or_else(|| self.get("REDIS_URL"));
+        let redis_url = redis_url.unwrap_or_else(|| default.redis_url.clone());
+        let redis_ca_file = redis_url.starts_with("rediss://").then(|| self.authorities()).flatten();
         Ok(IngesterConfig {
             name: self.get("INGESTER_NAME").unwrap_or_default(),
             listen: format!("0.0.0.0:{port}"),
             advertise: url.trim_end_matches('/').to_owned(),
-            redis_url: self
-                .get("REDIS_URL")
-                .or_else(|| self.get("SERVICE_REDIS_DSN"))
-                .unwrap_or(default.redis_url.clone()),
+            redis_url,
+            redis_ca_file,
             dump_path: self.get("DUMP_PATH"),
             build_meta_file: self.get("BUILD_META_FILE").map_or(default.build_meta_file.clone(), Into::into),
             stream: streams.into_iter().map(source).collect(),
             ..default
         })
+    }
+
+    /// File with the authorities that the original trusts.
+    fn authorities(&self) -> Option<PathBuf> {
+        let system = || SYSTEM_AUTHORITIES.iter().map(Path::new).find(|path| path.exists());
+        self.get("SSL_CERT_FILE").map(PathBuf::from).or_else(|| system().map(Path::to_owned))
     }
 }
 
@@ -209,6 +241,7 @@ mod tests {
             ("INGESTER_NAME", "mine"),
             ("INGESTER_STREAMS", "[\"a\", \"b\"]"),
             ("SERVICE_REDIS_DSN", "redis://:S3CR3T@r:1/2"),
+            ("REDIS_URL", "redis://other"),
             ("DUMP_PATH", "/d/x.cbors"),
         ]);
         let config = config.config(None, stream).unwrap();
@@ -219,6 +252,42 @@ mod tests {
             (config.redis_url.as_str(), config.dump_path.as_deref()),
             ("redis://:S3CR3T@r:1/2", Some("/d/x.cbors"))
         );
+    }
+
+    #[test]
+    fn authorities_are_those_of_openssl_and_only_for_tls() {
+        let file = |url: &str, list: &[(&str, &str)]| {
+            let list = [list, &[("REDIS_URL", url)]].concat();
+            variables(&list).config(Some("eiger"), stream).unwrap().redis_ca_file
+        };
+        let given = [("SSL_CERT_FILE", "/site/ca.pem")];
+        assert_eq!(file("rediss://r:1/2", &given).as_deref(), Some(Path::new("/site/ca.pem")));
+        assert_eq!(file("redis://r:1/2", &given), None);
+        let system = SYSTEM_AUTHORITIES.map(Path::new).into_iter().find(|path| path.exists());
+        assert_eq!(file("rediss://r:1/2", &[]).as_deref(), system);
+    }
+
+    #[test]
+    fn an_application_listens_where_the_original_does() {
+        let arguments = |app: &str, host: &str| HttpArguments {
+            app: app.to_owned(),
+            python: None,
+            host: host.to_owned(),
+            port: 5000,
+            name: Some("s".to_owned()),
+        };
+        for (app, host, source, listen) in [
+            (SARDANA, "0.0.0.0", "HttpSardanaIngester", "0.0.0.0:5000"),
+            ("my.http_sardana:app", "::1", "my.http_sardana:app", "[::1]:5000"),
+        ] {
+            let config = arguments(app, host).config(&variables(&[])).unwrap();
+            let stream = &config.stream[0];
+            assert_eq!((stream.source.as_str(), stream.listen.as_deref()), (source, Some(listen)));
+        }
+        let error = arguments("http_sardana", "0.0.0.0").config(&variables(&[])).unwrap_err().to_string();
+        assert!(error.contains("module:app"), "{error}");
+        let error = arguments(SARDANA, "no such host").config(&variables(&[])).unwrap_err().to_string();
+        assert!(error.contains("--host no such host"), "{error}");
     }
 
     #[test]

@@ -155,7 +155,8 @@ pub(crate) fn preflight(all: &[IngesterConfig]) -> Result<(), IngesterError> {
 fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec, String> {
     let name: Arc<str> = config.name().into();
     let service_uuid = Uuid::new_v4();
-    let target = RedisTarget::new(&config.redis()?, &name, service_uuid)?;
+    let ca_file = config.redis_ca_file.as_deref();
+    let target = RedisTarget::new(&config.redis()?, ca_file, &name, service_uuid)?;
     let mappings = Durable::new("mappings", Mappings::default());
     let requests = Durable::new("controller_requests", ControllerRequests::default());
     let Streams { queues, makes, companions, processes } = streams::build(config, registry, &mappings)?;

@@ -8,9 +8,9 @@ use crate::{
     assign::ClassEvents,
     class_path::ClassPath,
     config::{IngesterConfig, StreamConfig},
-    edge::sources::{Launch, PythonInboxes, PythonProcess},
+    edge::sources::{Launch, PythonInboxes, PythonProcess, check_class_options},
     mapping::Mappings,
-    source::{MakeSource, Registry, SourceFactory},
+    source::{MakeSource, Registry, SourceFactory, SourceOptions},
     stream_queue::{StreamQueue, StreamQueues},
 };
 
@@ -34,7 +34,7 @@ struct ClassProcess {
     class: ClassPath,
     process: PythonProcess,
     inboxes: PythonInboxes,
-    upstream_url: Option<String>,
+    options: SourceOptions,
     streams: Vec<(usize, Arc<str>)>,
 }
 
@@ -90,8 +90,8 @@ fn class_factory(
     let class = ClassPath::parse(&stream.source);
     let class = class.ok_or_else(|| format!("unknown source: {}", stream.source))??;
     let at = classes.iter().position(|known| known.class == class).unwrap_or_else(|| {
-        let ((process, inboxes), upstream_url) = (PythonProcess::new(redis_url), stream.upstream_url.clone());
-        classes.push(ClassProcess { class, process, inboxes, upstream_url, streams: Vec::new() });
+        let ((process, inboxes), options) = (PythonProcess::new(redis_url), stream.source_options());
+        classes.push(ClassProcess { class, process, inboxes, options, streams: Vec::new() });
         classes.len() - 1
     });
     classes[at].streams.push((position, stream.name.as_str().into()));
@@ -113,7 +113,9 @@ impl ClassProcess {
             name: config.name(),
             url: config.url(),
             redis_url: config.redis()?,
-            upstream_url: self.upstream_url,
+            listen: check_class_options(&self.options).map_err(|error| error.to_string())?,
+            upstream_url: self.options.upstream_url,
+            environment: config.environment(),
             mappings: mappings.view(),
         };
         Ok(self.inboxes.factory(launch))

@@ -31,7 +31,7 @@ pub mod yaml;
 pub use crate::{
     any_subsystem::AnySubsystem,
     command::{CommandError, ConfigArguments, Context, Instance, NoCommand},
-    original::{Original, OriginalContext, OriginalFile},
+    original::{Original, OriginalContext, OriginalFile, OriginalUnit},
     output::OutputFormat,
     section::{ProgressSource, Section},
     subsystem::{Branch, Subsystem},

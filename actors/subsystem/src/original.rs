@@ -3,14 +3,25 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
+    path::PathBuf,
 };
 
 use serde_json::Value;
+
+/// Unit file whose values `config init` takes over.
+#[derive(Debug, Default)]
+pub struct OriginalUnit {
+    /// Python interpreter that its `ExecStart` runs.
+    pub interpreter: Option<PathBuf>,
+    /// Its `WorkingDirectory`.
+    pub directory: Option<PathBuf>,
+}
 
 /// Environment of a replaced program, and warnings about its configuration.
 #[derive(Debug, Default)]
 pub struct OriginalContext {
     variables: BTreeMap<OsString, OsString>,
+    unit: Option<OriginalUnit>,
     warnings: Vec<String>,
 }
 
@@ -22,7 +33,18 @@ impl OriginalContext {
 
     /// Returns an environment with `variables`.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        Self { variables: variables.into_iter().collect(), warnings: Vec::new() }
+        Self { variables: variables.into_iter().collect(), unit: None, warnings: Vec::new() }
+    }
+
+    /// Adds the unit file that the environment belongs to.
+    #[must_use]
+    pub fn of_unit(self, unit: OriginalUnit) -> Self {
+        Self { unit: Some(unit), ..self }
+    }
+
+    /// Returns the unit file that is taken over; None for the environment of this process.
+    pub fn unit(&self) -> Option<&OriginalUnit> {
+        self.unit.as_ref()
     }
 
     /// Returns the value of a variable.

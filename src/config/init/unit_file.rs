@@ -1,6 +1,10 @@
 //! systemd unit file of a replaced program: its command line and its environment.
 
-use std::{collections::BTreeMap, ffi::OsString, path::Path};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail};
 use orchestrator_subsystem::{Original, OriginalContext};
@@ -16,6 +20,7 @@ use super::{
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct UnitFile {
     command: Vec<String>,
+    directory: String,
     /// Variables of the unit's directories.
     directories: BTreeMap<&'static str, String>,
     environment: Vec<(String, String)>,
@@ -53,6 +58,7 @@ impl UnitFile {
                     let words = words(value).context("ExecStart")?;
                     unit.command = words.iter().map(|word| directories::expand(word)).collect();
                 }
+                "WorkingDirectory" => unit.directory = value.trim_start_matches('-').to_owned(),
                 "Environment" if value.is_empty() => unit.environment.clear(),
                 "Environment" => {
                     let pairs = words(value).context("Environment")?;
@@ -164,7 +170,7 @@ impl UnitFile {
         variables: &BTreeMap<OsString, OsString>,
     ) -> Result<Vec<OsString>> {
         let Original { name, starts, .. } = original;
-        let Some(start) = self.command.iter().position(|word| is_start(word, original)) else {
+        let Some(start) = self.start(original) else {
             // A program that is configured by variables alone may be started by any command.
             if starts.is_empty() {
                 return Ok(Vec::new());
@@ -190,6 +196,40 @@ impl UnitFile {
         });
         replaced.collect::<Result<_, _>>().map_err(|reason| anyhow::anyhow!("ExecStart: {reason}"))
     }
+
+    /// Returns the position of the word after which the program's own arguments begin.
+    fn start(&self, original: &Original) -> Option<usize> {
+        self.command.iter().position(|word| is_start(word, original))
+    }
+
+    /// Returns the Python interpreter that runs the program: that of the command line, that in the first line of the program's script,
+    /// or, if the script is not on this machine, the one beside it.
+    pub(super) fn interpreter(&self, original: &Original) -> Option<PathBuf> {
+        let words = &self.command[..self.start(original)?];
+        // systemd's prefixes stand before the first word.
+        let paths = || words.iter().map(|word| Path::new(word.trim_start_matches(['@', '-', ':', '+', '!'])));
+        if let Some(python) = paths().find(|path| is_python(path)) {
+            return Some(python.to_owned());
+        }
+        let script = paths().rfind(|path| path.is_absolute())?;
+        if let Ok(text) = read(script) {
+            let line = text.lines().next().and_then(|line| line.strip_prefix("#!")).unwrap_or_default();
+            return line.split_whitespace().map(Path::new).find(|path| is_python(path)).map(Path::to_owned);
+        }
+        (!script.exists()).then(|| script.with_file_name("python3"))
+    }
+
+    /// Returns the working directory, if it is an absolute path.
+    pub(super) fn directory(&self) -> Option<PathBuf> {
+        Some(PathBuf::from(&self.directory)).filter(|directory| directory.is_absolute())
+    }
+}
+
+/// Returns true for a name such as `python3.12`.
+fn is_python(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let version = name.strip_prefix("pypy").or_else(|| name.strip_prefix("python"));
+    version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
 }
 
 /// Returns true for a word after which the program's own arguments begin: a name, with the path of its directory, or with the prefix of
@@ -313,6 +353,32 @@ mod tests {
                 "[Unit]\nExecStart=no\n[Service]\n# ExecStart=no\nExecStart=first\nExecStart={command}\nEnvironment=\"FILE=/etc/a b.yaml\" MORE='x y'\n"
             );
             assert_eq!(arguments(&unit).unwrap(), wanted, "{command}");
+        }
+    }
+
+    #[test]
+    fn the_interpreter_is_that_of_the_command_or_of_the_script() {
+        let directory = tempfile::tempdir().unwrap();
+        let script = directory.path().join("runner");
+        std::fs::write(&script, "#!/srv/venv/bin/python3.12 -E\nimport x\n").unwrap();
+        let shell = directory.path().join("wrapper");
+        std::fs::write(&shell, "#!/bin/sh\nexec x\n").unwrap();
+        for (command, wanted) in [
+            ("-/opt/venv/bin/python -m program.cli client a", Some("/opt/venv/bin/python")),
+            ("/usr/bin/env python3 -u /opt/program.py", Some("python3")),
+            ("/opt/venv/bin/runner client a", Some("/opt/venv/bin/python3")),
+            ("runner client a", None),
+            ("/opt/pythonic/runner client /usr/bin/python3", Some("/opt/pythonic/python3")),
+        ] {
+            let unit = UnitFile::parse(&format!("[Service]\nExecStart={command}\n")).unwrap();
+            assert_eq!(unit.interpreter(&PROGRAM).as_deref(), wanted.map(Path::new), "{command}");
+        }
+        for (script, wanted) in [(&script, Some("/srv/venv/bin/python3.12")), (&shell, None)] {
+            let text =
+                format!("[Service]\nWorkingDirectory=-/srv\nExecStart={} client a\n", script.display());
+            let unit = UnitFile::parse(&text).unwrap();
+            assert_eq!(unit.interpreter(&PROGRAM).as_deref(), wanted.map(Path::new), "{}", script.display());
+            assert_eq!(unit.directory().as_deref(), Some(Path::new("/srv")));
         }
     }
 

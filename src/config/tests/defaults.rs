@@ -23,12 +23,14 @@ fn is_unset(section: &str, line: &str) -> bool {
         "dsn_file",
         "uri_file",
         "redis_url_file",
+        "redis_ca_file",
         "dump_path",
         "password_file",
         "ca_file",
     ];
     const EXCHANGES: [&str; 5] = ["content", "directory", "revision", "origin", "location"];
     const LIMIT: [&str; 2] = ["match", "fetcher"];
+    const INGESTER: [&str; 2] = ["env", "env_pass"];
     const CATALOG: [&str; 5] = ["credential_file", "token_file", "token", "amqp", "amqp_file"];
     const RULE: [&str; 7] =
         ["table", "filter", "query", "update", "lease_secs", "attempts_column", "max_attempts"];
@@ -42,6 +44,7 @@ fn is_unset(section: &str, line: &str) -> bool {
         "producer" => &PRODUCER,
         "producer.on_complete" => &ON_COMPLETE,
         "queue.limit" => &LIMIT,
+        "ingester" => &INGESTER,
         "catalog" => &CATALOG,
         "catalog.rule" => &RULE,
         "catalog.rule.handler" => &HANDLER,

@@ -89,9 +89,12 @@ impl IngesterEnv {
     /// Creates an environment whose stream is the class `class` of `tests/interop`, in Python with dranspose.
     pub fn with_class(binary: impl Into<PathBuf>, class: &str) -> Self {
         let modules = crate::dranspose::programs();
-        let exports = format!("export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='{}'", modules.display());
-        let keys = format!("python = \"{}\"", crate::dranspose::python().display());
-        Self::with_source(TestEnv::new(binary).shell(&exports), class, "tcp://127.0.0.1:9", &keys)
+        let keys = format!(
+            "python = \"{}\"\nenv = {{ PYTHONDONTWRITEBYTECODE = \"1\", PYTHONPATH = \"{}\" }}",
+            crate::dranspose::python().display(),
+            modules.display()
+        );
+        Self::with_source(TestEnv::new(binary), class, "tcp://127.0.0.1:9", &keys)
     }
 
     /// Creates an environment in `base` whose stream has the source `source`.

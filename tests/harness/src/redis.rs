@@ -28,6 +28,7 @@ pub struct Redis {
     base: PathBuf,
     port: u16,
     kept: bool,
+    tls_port: Option<u16>,
     server: Option<Child>,
     guard: Child,
 }
@@ -38,7 +39,15 @@ impl Redis {
     /// # Panics
     /// If it is not installed, or does not start.
     pub fn start() -> Self {
-        Self::new(false)
+        Self::new(false, None)
+    }
+
+    /// Starts a server without persistence that speaks TLS on a second port.
+    ///
+    /// # Panics
+    /// As [`Redis::start`].
+    pub fn start_with_tls() -> Self {
+        Self::new(false, Some(crate::free_port()))
     }
 
     /// Starts a server that keeps its data over a stop or a kill (append-only file).
@@ -46,10 +55,10 @@ impl Redis {
     /// # Panics
     /// As [`Redis::start`].
     pub fn start_persistent() -> Self {
-        Self::new(true)
+        Self::new(true, None)
     }
 
-    fn new(kept: bool) -> Self {
+    fn new(kept: bool, tls_port: Option<u16>) -> Self {
         assert!(Path::new(SERVER).exists(), "{SERVER} is missing: install redis-server, as tests/run does");
         // The guard script removes it after the end of the server.
         let base = tempfile::Builder::new().prefix("redis-").tempdir().expect("a directory").keep();
@@ -63,7 +72,7 @@ impl Redis {
             .spawn()
             .expect("sh runs");
         child_logs::note(&base.join("log"));
-        let mut redis = Self { base, port: crate::free_port(), kept, server: None, guard };
+        let mut redis = Self { base, port: crate::free_port(), kept, tls_port, server: None, guard };
         redis.start_again();
         redis
     }
@@ -71,6 +80,19 @@ impl Redis {
     /// Address of database 0.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port)
+    }
+
+    /// Address of database 0 over TLS.
+    ///
+    /// # Panics
+    /// If the server does not speak TLS.
+    pub fn tls_url(&self) -> String {
+        format!("rediss://localhost:{}/0", self.tls_port.expect("a server with TLS"))
+    }
+
+    /// File with the authority of the server's certificate.
+    pub fn ca_file() -> PathBuf {
+        crate::python::peers().join("tls/ca.pem")
     }
 
     /// TCP port on the loopback address.
@@ -104,6 +126,13 @@ impl Redis {
         let mut command = Command::new(SERVER);
         command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
         command.args(["--appendonly", if self.kept { "yes" } else { "no" }]);
+        if let Some(port) = self.tls_port {
+            let certificates = crate::python::peers().join("tls");
+            command.args(["--tls-port", &port.to_string(), "--tls-auth-clients", "no"]);
+            command.arg("--tls-cert-file").arg(certificates.join("server.pem"));
+            command.arg("--tls-key-file").arg(certificates.join("server.key"));
+            command.arg("--tls-ca-cert-file").arg(certificates.join("ca.pem"));
+        }
         command.args(["--pidfile", "pid", "--dir"]).arg(&self.base).current_dir(&self.base);
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("the log")).stderr(log).process_group(0);
         self.server = Some(command.spawn().expect("redis-server runs"));

@@ -2,11 +2,15 @@
 //!
 //! With `ORCHESTRATOR_INTEROP_INGESTER=python`, the tests of one stream run with dranspose's own command line.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    net::{SocketAddr, TcpStream},
+    process::Command,
+};
 
 use orchestrator_harness::{
     dranspose::{Deployment, Ingester, IngesterSpec, Map, Source, check_scan, run_program, series},
-    eventually, wait_for,
+    eventually, free_port, http_tcp, wait_for,
 };
 use serde_json::{Value, json};
 
@@ -16,7 +20,7 @@ use super::{BINARY, pandabox::PandaBox};
 struct Site {
     deployment: Deployment,
     spec: IngesterSpec,
-    _ingester: Ingester,
+    ingester: Ingester,
 }
 
 impl Site {
@@ -25,7 +29,7 @@ impl Site {
         let mut deployment = Deployment::start(BINARY);
         let ingester = deployment.start_ingester(&spec);
         deployment.start_workers(&["w1", "w2"]);
-        Self { deployment, spec, _ingester: ingester }
+        Self { deployment, spec, ingester }
     }
 
     /// Nodes of the tree below the ingester, as text.
@@ -120,6 +124,42 @@ fn a_software_trigger_beside_a_position_capture() {
     }
 }
 
+/// An HTTP application with its own ingester, whose items are posted.
+#[test]
+fn an_application_is_posted_to() {
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let spec = IngesterSpec::site_app("site_http:app", address.port(), "posted");
+    let mut deployment = Deployment::start(BINARY);
+    let ingester = deployment.start_ingester(&spec);
+    deployment.start_workers(&["w1", "w2"]);
+    eventually("the application to listen", || TcpStream::connect(address).is_ok());
+    let site = Site { deployment, spec, ingester };
+    for round in 0..2 {
+        let scan = site.deployment.post_mapping(&Map::of_stream("posted", 10));
+        let posted: Vec<String> = (0..12).map(|number| format!("text {number} of {round}")).collect();
+        for text in &posted {
+            assert_eq!(http_tcp(address, "POST", "/text", &[], text).status, 200);
+        }
+        site.deployment.wait_for_end(&scan);
+        check_scan(&site.deployment, &scan, &[("posted", "POSTED", &texts(&posted))], true);
+    }
+    assert!(site.ingester.terminate(), "an orderly end, with the port open");
+    assert!(TcpStream::connect(address).is_err(), "the application has ended");
+}
+
+/// An application that runs no ingester is a link that is down, with the reason.
+#[test]
+fn an_application_without_an_ingester_is_shown() {
+    let spec = IngesterSpec::site_app("site_http:idle", free_port(), "posted");
+    let mut deployment = Deployment::start(BINARY);
+    let ingester = deployment.start_ingester(&spec);
+    let site = Site { deployment, spec, ingester };
+    let tree = wait_for("the reason in the tree", || {
+        Some(site.tree()).filter(|tree| tree.contains("site_http:idle has started, but runs no ingester"))
+    });
+    assert!(tree.contains("\"down\""), "{tree}");
+}
+
 /// An exception ends its scan with a traceback in the tree; the sources are stopped, and the next scan is whole.
 #[test]
 fn an_exception_is_shown_and_the_next_scan_is_whole() {
@@ -150,13 +190,14 @@ fn a_class_that_cannot_be_created_is_shown() {
     let spec = IngesterSpec::site_class("site_ingesters:NotStarting", "tcp://127.0.0.1:9", &["made"]);
     let mut deployment = Deployment::start(BINARY);
     let ingester = deployment.start_ingester(&spec);
-    let site = Site { deployment, spec, _ingester: ingester };
+    let site = Site { deployment, spec, ingester };
     let tree = wait_for("the exception in the tree", || {
         Some(site.tree()).filter(|tree| tree.contains("no licence for this detector"))
     });
     assert!(tree.contains("RuntimeError") && tree.contains("exit status: 1"), "{tree}");
     let mut command = Command::new(BINARY);
-    command.args(["as", "dranspose-ingester", "-c", "MyIngester", "-u", "tcp://a:1", "-n", "made"]);
+    command.args(["as", "dranspose-ingester", "--ingesterclass", "MyIngester"]);
+    command.args(["--upstream_url", "tcp://a:1", "--name", "made"]);
     let output = command.output().expect("the binary runs");
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && text.contains("ZmqPullSingleIngester"), "{text}");

@@ -70,7 +70,7 @@ mod tests {
     fn no_key_is_published_before_the_position_in_the_updates_is_known() {
         let redis = Redis::start();
         redis.command(&["ACL", "SETUSER", "default", "-xrevrange"]);
-        let target = RedisTarget::new(&redis.url(), "i", Uuid::nil()).expect("a URL");
+        let target = RedisTarget::new(&redis.url(), None, "i", Uuid::nil()).expect("a URL");
         let (outbox, slot) = inbox(4);
         let (ingester, _slot) = mailbox::<Ingester>(8);
         let publish = |reply| RedisCommand { action: RedisAction::Publish(b"{}".to_vec()), reply };

@@ -12,7 +12,7 @@ mod replay;
 mod sardana;
 mod zmq;
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use crate::{
     source::{Registry, Source, SourceError, SourceFactory, SourceOptions},
@@ -130,11 +130,15 @@ fn reject(given: Option<&str>, name: &str, advice: &str) -> Result<(), SourceErr
     }
 }
 
-/// Checks the options of a stream whose items come from an ingester class.
-pub(crate) fn check_class_options(options: &SourceOptions) -> Result<(), SourceError> {
-    reject(options.listen.as_deref(), "listen", "the class opens its sockets itself: leave it out")?;
+/// Checks the options of a stream whose items come from an ingester class. Returns the address of an
+/// HTTP application, which has `listen`.
+pub(crate) fn check_class_options(options: &SourceOptions) -> Result<Option<SocketAddr>, SourceError> {
     reject(options.file.as_deref(), "file", "the class opens its files itself: leave it out")?;
-    reject_pace(options)
+    reject_pace(options)?;
+    let Some(listen) = &options.listen else { return Ok(None) };
+    let advice = "an HTTP application has `listen`, any other class `upstream_url`: leave one of them out";
+    reject(options.upstream_url.as_deref(), "upstream_url", advice)?;
+    sardana::local_address(listen).map(Some)
 }
 
 fn reject_pace(options: &SourceOptions) -> Result<(), SourceError> {

@@ -63,8 +63,13 @@ impl<'a> Ingester<'a> {
         let (url, name) = (redis.url(), "bench-ingester");
         let egress = egress.map(|bytes| format!("egress_bytes_per_peer = {bytes}\n")).unwrap_or_default();
         let (source, mut python) = (upstream.keys(), String::new());
-        if let Upstream::Class(_) = upstream {
-            python = format!("python = \"{}\"\n", dranspose::python().display());
+        if let Upstream::Class(bytes) = upstream {
+            let (python3, programs) = (dranspose::python(), dranspose::programs());
+            python = format!(
+                "python = \"{}\"\nenv = {{ PYTHONPATH = \"{}\", ORCHESTRATOR_BENCH_BYTES = \"{bytes}\" }}\n",
+                python3.display(),
+                programs.display()
+            );
         }
         let config = format!(
             r#"admin.listen = ""
@@ -81,11 +86,6 @@ name = "{STREAM}"
         let mut command = Command::new(fs::canonicalize(binary)?);
         command.args(["run", "--only", "ingester", "--config"]).arg(&file).current_dir(directory.path());
         command.stdout(log.try_clone()?).stderr(log);
-        if let Upstream::Class(bytes) = upstream {
-            command
-                .env("PYTHONPATH", dranspose::programs())
-                .env("ORCHESTRATOR_BENCH_BYTES", bytes.to_string());
-        }
         let begun = Instant::now();
         let process = Process::start(&mut command)?;
         while redis.text(CONFIG).is_none() {

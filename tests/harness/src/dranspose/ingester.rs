@@ -61,13 +61,23 @@ impl IngesterSpec {
 
     /// Ingester of a site's class `class` in `tests/interop`, which runs in the Python environment of dranspose.
     pub fn site_class(class: &str, upstream: &str, streams: &[&str]) -> Self {
-        let python = super::python();
-        let folder = python.parent().expect("a folder").display().to_string();
-        let path = std::env::var("PATH").unwrap_or_default();
         let mut spec = Self::class(class, upstream, streams[0]);
         spec.streams = streams.iter().map(|stream| (*stream).to_owned()).collect();
         spec.name = format!("{}-ingester", streams.join("_"));
-        spec.with("PATH", &format!("{folder}:{path}"))
+        spec.of_site()
+    }
+
+    /// Ingester of a site's HTTP application `app` in `tests/interop`, which is posted to at `port`.
+    pub fn site_app(app: &str, port: u16, stream: &str) -> Self {
+        Self::http(app, port, stream).of_site()
+    }
+
+    /// Adds the Python environment of dranspose.
+    fn of_site(self) -> Self {
+        let python = super::python();
+        let folder = python.parent().expect("a folder").display().to_string();
+        let path = std::env::var("PATH").unwrap_or_default();
+        self.with("PATH", &format!("{folder}:{path}"))
             .with("PYTHONPATH", &super::programs().display().to_string())
             .with("PYTHONDONTWRITEBYTECODE", "1")
     }
@@ -123,14 +133,14 @@ impl IngesterSpec {
         let url = format!("tcp://127.0.0.1:{}", self.port);
         let mut environment = vec![("INGESTER_URL", url.as_str()), ("REDIS_URL", redis)];
         environment.extend(self.environment.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-        let (command, option, upstream) = match &self.upstream {
-            Upstream::Dialled(url) => ("ingester", "-u", url.clone()),
-            Upstream::Posting(port) => ("http_ingester", "-p", port.to_string()),
+        let (command, [class, upstream], address) = match &self.upstream {
+            Upstream::Dialled(url) => ("ingester", ["--ingesterclass", "--upstream_url"], url.clone()),
+            Upstream::Posting(port) => ("http_ingester", ["--ingesterapp", "--port"], port.to_string()),
         };
-        let mut arguments = vec!["-c", &self.class, option, &upstream];
+        let mut arguments = vec![class, &self.class, upstream, &address];
         let list = format!("{:?}", self.streams);
         match &self.streams[..] {
-            [stream] => arguments.extend(["-n", stream]),
+            [stream] => arguments.extend(["--name", stream]),
             _ => environment.push(("INGESTER_STREAMS", &list)),
         }
         let log = directory.join(format!("{}-{}.log", self.name, self.port));

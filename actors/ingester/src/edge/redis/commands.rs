@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_command_whose_sender_no_longer_waits_is_not_executed() {
         let redis = Redis::start();
-        let target = RedisTarget::new(&redis.url(), "i", Uuid::nil()).expect("a URL");
+        let target = RedisTarget::new(&redis.url(), None, "i", Uuid::nil()).expect("a URL");
         let (outbox, slot) = inbox(4);
         let [given_up, awaited] = [1, 2].map(Uuid::from_u128);
         let finished = |mapping, reply| RedisCommand { action: RedisAction::Finished(mapping), reply };

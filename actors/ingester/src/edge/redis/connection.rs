@@ -11,14 +11,13 @@ use std::{
 };
 
 use futures_util::future::{Either, Fuse, FutureExt, LocalBoxFuture, select};
-use orchestrator_edge::{LibraryPanic, LimitedStream, catch_panic};
+use orchestrator_edge::{LibraryPanic, LimitedStream, Transport, catch_panic, tls::TlsClient};
 use orchestrator_supervise::{TEXT_MAX, sanitize};
 use redis::{
     AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, Pipeline,
     RedisError, RedisResult, ScriptInvocation, Value, aio::MultiplexedConnection,
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream},
     time::timeout,
 };
@@ -34,6 +33,9 @@ pub(super) enum RequestError {
     /// The connection failed, or the reply was malformed.
     #[error("{0}")]
     Failed(String),
+    /// The server does not speak TLS, or its certificate is invalid.
+    #[error("TLS: {0}")]
+    Tls(String),
     /// Redis refused the command, e.g. wrong type of key, no permission, or no memory.
     #[error("{0}")]
     Refused(String),
@@ -98,32 +100,41 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects to `info`. A command may block for `blocking`; a reply may have `reply_max` bytes.
+    /// Connects to `info`, over TLS with `tls`. A command may block for `blocking`; a reply may have
+    /// `reply_max` bytes.
     pub(super) async fn open(
         info: &ConnectionInfo,
+        tls: Option<&TlsClient>,
         blocking: Duration,
         reply_max: usize,
     ) -> Result<Self, RequestError> {
         let opening = async {
-            match info.addr() {
-                ConnectionAddr::Tcp(host, port) => {
-                    let stream =
-                        TcpStream::connect((host.as_str(), *port)).await.map_err(RedisError::from)?;
-                    stream.set_nodelay(true).map_err(RedisError::from)?;
-                    Self::too_long(stream, info, blocking, reply_max).await
-                }
-                ConnectionAddr::Unix(path) => {
-                    let stream = UnixStream::connect(path).await.map_err(RedisError::from)?;
-                    Self::too_long(stream, info, blocking, reply_max).await
-                }
-                _ => Err(RequestError::Failed("TLS is not built in".to_owned())),
-            }
+            let stream = Self::dial(info.addr(), tls).await?;
+            Self::greet(stream, info, blocking, reply_max).await
         };
         timeout(TIMEOUT, opening).await.map_err(|_| RequestError::TimedOut(TIMEOUT))?
     }
 
-    async fn too_long(
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    async fn dial(
+        address: &ConnectionAddr,
+        tls: Option<&TlsClient>,
+    ) -> Result<Box<dyn Transport>, RequestError> {
+        let (host, port) = match address {
+            ConnectionAddr::Tcp(host, port) => (host.as_str(), *port),
+            ConnectionAddr::Unix(path) => {
+                return Ok(Box::new(UnixStream::connect(path).await.map_err(RedisError::from)?));
+            }
+            other => return Err(RequestError::Failed(format!("{other} is not supported"))),
+        };
+        let stream = TcpStream::connect((host, port)).await.map_err(RedisError::from)?;
+        stream.set_nodelay(true).map_err(RedisError::from)?;
+        let Some(tls) = tls else { return Ok(Box::new(stream)) };
+        let stream = tls.connect(stream).await;
+        Ok(Box::new(stream.map_err(|error| RequestError::Tls(truncated(&error)))?))
+    }
+
+    async fn greet(
+        stream: Box<dyn Transport>,
         info: &ConnectionInfo,
         blocking: Duration,
         reply_max: usize,

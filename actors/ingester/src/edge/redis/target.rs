@@ -1,7 +1,8 @@
 //! Address of Redis, and connections to it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 
+use orchestrator_edge::tls::{self, TlsClient};
 use orchestrator_supervise::Backoff;
 use redis::{Client, ConnectionAddr};
 use uuid::Uuid;
@@ -15,21 +16,42 @@ pub(super) const BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), 
 #[derive(Clone)]
 pub(crate) struct RedisTarget {
     pub(super) client: Client,
+    /// TLS of `rediss://`, with the options of `redis-cli` for it.
+    tls: Option<(TlsClient, String)>,
     pub(super) endpoint: Arc<str>,
     pub(super) name: Arc<str>,
     pub(super) service_uuid: Uuid,
 }
 
 impl RedisTarget {
-    /// Parses `redis://[user:password@]host[:port][/db]` or `unix:///path`.
+    /// Parses `redis://[user:password@]host[:port][/db]`, `rediss://` for TLS, or `unix:///path`. The
+    /// server's certificate is checked against the authorities in `ca_file` (PEM), or the public ones.
     ///
     /// # Errors
-    /// The URL is invalid. The text does not repeat it, since it may contain a password.
-    pub(crate) fn new(url: &str, name: &str, service_uuid: Uuid) -> Result<Self, String> {
-        let client = Client::open(url)
-            .map_err(|_| "not a URL of Redis: write redis://host:port/0 or unix:///path".to_owned())?;
-        let endpoint = client.get_connection_info().addr().to_string().into();
-        Ok(Self { client, endpoint, name: name.into(), service_uuid })
+    /// The URL is invalid, or the file, whose text begins with `redis_ca_file = file`. The text does
+    /// not repeat the URL, since it may contain a password.
+    pub(crate) fn new(
+        url: &str,
+        ca_file: Option<&Path>,
+        name: &str,
+        service_uuid: Uuid,
+    ) -> Result<Self, String> {
+        let invalid =
+            || "not a URL of Redis: write redis://host:port/0, rediss:// or unix:///path".to_owned();
+        // The client library is built without TLS, which the edge does.
+        let over_tls = url.strip_prefix("rediss://").map(|rest| format!("redis://{rest}"));
+        let client = Client::open(over_tls.as_deref().unwrap_or(url)).map_err(|_| invalid())?;
+        let address = client.get_connection_info().addr();
+        let tls = match (&over_tls, ca_file, address) {
+            (Some(_), _, ConnectionAddr::Tcp(host, _)) => Some(tls_client(host, ca_file)?),
+            (_, Some(file), _) => {
+                let file = file.display();
+                return Err(format!("redis_ca_file = {file}: for rediss:// only: leave it out"));
+            }
+            _ => None,
+        };
+        let endpoint = address.to_string().into();
+        Ok(Self { client, tls, endpoint, name: name.into(), service_uuid })
     }
 
     /// Address without credentials.
@@ -43,7 +65,10 @@ impl RedisTarget {
         let database = info.redis_settings().db();
         match info.addr() {
             ConnectionAddr::Unix(path) => format!("-s {} -n {database}", path.display()),
-            tcp => format!("-u redis://{tcp}/{database}"),
+            tcp => match &self.tls {
+                Some((_, options)) => format!("-u rediss://{tcp}/{database}{options}"),
+                None => format!("-u redis://{tcp}/{database}"),
+            },
         }
     }
 
@@ -53,8 +78,17 @@ impl RedisTarget {
         blocking: Duration,
         reply_max: usize,
     ) -> Result<Connection, RequestError> {
-        Connection::open(self.client.get_connection_info(), blocking, reply_max).await
+        let tls = self.tls.as_ref().map(|(tls, _)| tls);
+        Connection::open(self.client.get_connection_info(), tls, blocking, reply_max).await
     }
+}
+
+/// Creates the TLS client of `host`, and the options of `redis-cli` for it.
+fn tls_client(host: &str, ca_file: Option<&Path>) -> Result<(TlsClient, String), String> {
+    let connector = tls::connector(ca_file).map_err(|text| format!("redis_{text}"))?;
+    let client = TlsClient::new(connector, host);
+    let client = client.ok_or_else(|| "its host is no name that a certificate may have".to_owned())?;
+    Ok((client, ca_file.map_or_else(String::new, |file| format!(" --cacert {}", file.display()))))
 }
 
 impl fmt::Debug for RedisTarget {
@@ -72,9 +106,62 @@ pub(super) fn advice(error: &RequestError, endpoint: &str) -> String {
         RequestError::Refused(_) => {
             format!("{error}: check the type of the keys of Redis at {endpoint} and the user's permissions")
         }
+        RequestError::Tls(_) => {
+            format!(
+                "{error}: check that Redis at {endpoint} speaks TLS, and its certificate: redis_ca_file names its authorities"
+            )
+        }
         RequestError::Failed(_) | RequestError::TimedOut(_) => {
             format!("{error}: check that Redis runs at {endpoint} and that redis_url is correct")
         }
         _ => format!("{error}: the server at {endpoint} does not behave like Redis"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orchestrator_harness::Redis;
+    use redis::cmd;
+
+    use super::*;
+
+    fn target(url: &str, ca_file: Option<&Path>) -> Result<RedisTarget, String> {
+        RedisTarget::new(url, ca_file, "i", Uuid::nil())
+    }
+
+    #[tokio::test]
+    async fn the_certificate_of_redis_is_verified() {
+        let (redis, ca_file) = (Redis::start_with_tls(), Redis::ca_file());
+        let connect = async |url: &str, ca_file| {
+            let target = target(url, ca_file).expect("a URL");
+            target.connect(Duration::ZERO, 1 << 20).await
+        };
+        let mut connection = connect(&redis.tls_url(), Some(&ca_file)).await.expect("a connection");
+        connection.ask(&cmd("PING")).await.expect("an answer");
+        // An authority that is not trusted, and another host than that of the certificate.
+        let other_host = redis.tls_url().replace("localhost", "127.0.0.1");
+        for (url, ca_file) in [(redis.tls_url(), None), (other_host, Some(&*ca_file))] {
+            let error = connect(&url, ca_file).await.err().expect(&url);
+            assert!(matches!(error, RequestError::Tls(_)), "{url}: {error}");
+            assert!(advice(&error, "localhost").contains("redis_ca_file"), "{url}");
+        }
+    }
+
+    #[test]
+    fn tls_is_shown_and_needs_a_readable_file() {
+        let ca_file = Redis::ca_file();
+        let tls = target("rediss://me:S3CR3T@r:1/2", Some(&ca_file)).expect("a URL");
+        assert_eq!(tls.endpoint(), "r:1");
+        assert_eq!(tls.cli_options(), format!("-u rediss://r:1/2 --cacert {}", ca_file.display()));
+        assert_eq!(target("redis://r:1/2", None).expect("a URL").cli_options(), "-u redis://r:1/2");
+        for (url, file, said) in [
+            ("rediss://r", "/none", "redis_ca_file = /none: cannot be read"),
+            ("redis://r", "/none", "redis_ca_file = /none: for rediss:// only"),
+            ("rediss://", "", "not a URL of Redis"),
+        ] {
+            let file = Some(Path::new(file)).filter(|file| !file.as_os_str().is_empty());
+            let text = target(url, file).expect_err(url);
+            assert!(text.starts_with(said), "{text}");
+        }
     }
 }

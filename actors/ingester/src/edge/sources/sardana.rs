@@ -52,13 +52,17 @@ impl SardanaSource {
     /// # Errors
     /// The address is invalid; the text says what to write.
     pub(crate) fn new(listen: &str, idle: &IdleServers) -> Result<Self, SourceError> {
-        let listen = listen.parse().map_err(|_| {
-            SourceError(format!(
-                "listen = {listen}: not a local address: write an IP address and a port, e.g. 0.0.0.0:8000"
-            ))
-        })?;
-        Ok(Self { listen, idle: idle.clone(), server: Rc::default() })
+        Ok(Self { listen: local_address(listen)?, idle: idle.clone(), server: Rc::default() })
     }
+}
+
+/// Parses the address of an HTTP server.
+///
+/// # Errors
+/// The address is invalid; the text says what to write.
+pub(super) fn local_address(listen: &str) -> Result<SocketAddr, SourceError> {
+    let advice = "not a local address: write an IP address and a port, e.g. 0.0.0.0:8000";
+    listen.parse().map_err(|_| SourceError(format!("listen = {listen}: {advice}")))
 }
 
 impl Drop for SardanaSource {

@@ -28,7 +28,7 @@ async fn error_of(first: &[u8], rest: &[u8]) -> RequestError {
     let asking = async {
         let client = Client::open(url).expect("a url");
         let mut connection =
-            Connection::open(client.get_connection_info(), Duration::ZERO, REPLY_MAX).await?;
+            Connection::open(client.get_connection_info(), None, Duration::ZERO, REPLY_MAX).await?;
         connection.ask(cmd("GET").arg("x")).await
     };
     let outcome = tokio::select! {

@@ -2,13 +2,14 @@
 
 use std::{
     io,
+    net::SocketAddr,
     os::{fd::OwnedFd, unix::net::UnixStream as BlockingStream},
     path::PathBuf,
     process::Stdio,
     sync::Arc,
 };
 
-use orchestrator_edge::process::Process;
+use orchestrator_edge::process::{Environment, Process};
 use orchestrator_supervise::DurableView;
 use serde_json::json;
 use tokio::{
@@ -40,6 +41,10 @@ pub(crate) struct Launch {
     pub(crate) redis_url: String,
     /// Address of the source.
     pub(crate) upstream_url: Option<String>,
+    /// Address on which an HTTP application is served; None for a class.
+    pub(crate) listen: Option<SocketAddr>,
+    /// Environment of the process, without the variables that it always gets.
+    pub(crate) environment: Environment,
     /// The current mapping.
     pub(crate) mappings: DurableView<Mappings>,
 }
@@ -62,6 +67,7 @@ impl Launch {
         ours.set_nonblocking(true)?;
         let mut command = Command::new(&self.python);
         command.args(["-c", BOOTSTRAP]).arg(SHIM.len().to_string()).arg(self.class.to_string());
+        self.environment.apply(&mut command);
         // The name that takes precedence in dranspose.
         command.env("SERVICE_REDIS_DSN", &self.redis_url).env("PYTHONUNBUFFERED", "1");
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -77,6 +83,7 @@ impl Launch {
         let settings = json!({
             "class": self.class.to_string(), "streams": streams, "name": self.name, "url": self.url,
             "upstream_url": self.upstream_url, "parent": std::process::id(),
+            "listen": self.listen.map(|address| json!([address.ip(), address.port()])),
         });
         format!("{SHIM}{settings}\n").into_bytes()
     }

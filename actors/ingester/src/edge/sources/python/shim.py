@@ -1,4 +1,5 @@
-"""Runs a dranspose ingester class of a site, and sends its items to the ingester that started this process.
+"""Runs a dranspose ingester class of a site, or an HTTP application with such a class, and sends its items to the
+ingester that started this process.
 
 Standard input is a socket. It brings lines of JSON: first the settings, then
   {"run": STREAM, "mapping": N, "uuid": UUID, "active": [STREAM, ..]}   with the socket of that stream
@@ -12,6 +13,7 @@ A message on the socket of a stream has the frames of ZMTP. Its first part is a 
 
 import asyncio
 import collections
+import contextlib
 import ctypes
 import importlib
 import json
@@ -30,6 +32,8 @@ FLUSH_BYTES = 64 * 1024
 DESCRIPTION_MAX = 4000
 # Time between two attempts to reach a source before the first event, seconds.
 RETRY_SECONDS = 0.2
+# Time for a started HTTP application to run its ingester, seconds.
+ADOPT_SECONDS = 10
 
 
 def describe(error):
@@ -316,12 +320,17 @@ def settings_class(ingester_class):
     return found or ingester.IngesterSettings
 
 
-def create(settings):
-    """Instance of the class, as dranspose's command line creates it."""
+def replace_methods():
+    """Base class of all ingesters, whose methods for Redis and workers are replaced; and the mark of a triggered item."""
     from dranspose.ingester import Ingester, IsSoftwareTriggered
 
     Ingester.open_socket = open_context
     Ingester.finish_work = Ingester.close = Ingester.publish_config = Ingester.register = nothing
+    return Ingester, IsSoftwareTriggered
+
+
+def create(settings):
+    """Instance of the class, as dranspose's command line creates it."""
     ingester_class = import_class(settings["class"])
     chosen = settings_class(ingester_class)
     values = {
@@ -333,7 +342,61 @@ def create(settings):
         values["upstream_url"] = settings["upstream_url"]
     ingester = ingester_class(settings=chosen(**values))
     ingester.open_socket()
-    return ingester, IsSoftwareTriggered
+    return ingester
+
+
+class Application:
+    """An HTTP application (ASGI) and its server. The application creates its ingester itself, and runs it in a task."""
+
+    def __init__(self, settings, base):
+        import uvicorn
+
+        self.name, loop = settings["class"], asyncio.get_running_loop()
+        ingester = self.ingester = loop.create_future()
+
+        async def run(self):
+            if ingester.done():
+                raise RuntimeError("the application runs a second ingester")
+            self.open_socket()
+            ingester.set_result(self)
+            await loop.create_future()
+
+        base.run = run
+        # Its ingester reads its settings from the environment.
+        os.environ["INGESTER_STREAMS"] = json.dumps(list(settings["streams"]))
+        os.environ.update(INGESTER_NAME=settings["name"], INGESTER_URL=settings["url"])
+        host, port = settings["listen"]
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, dualstack_ipv6=host == "::")
+        application = import_class(self.name)
+        self.server = uvicorn.Server(uvicorn.Config(application, host=host, port=port, log_level="info"))
+        # The ingester decides when this process ends, not a signal.
+        self.server.capture_signals = contextlib.nullcontext
+        self.task = loop.create_task(self.server.serve(sockets=[listener]))
+
+    async def adopt(self):
+        """Ingester that the application runs."""
+        left = ADOPT_SECONDS
+        while not self.ingester.done():
+            await asyncio.wait([self.ingester, self.task], timeout=1, return_when=asyncio.FIRST_COMPLETED)
+            if self.task.done():
+                await self.task
+                raise RuntimeError(f"{self.name} has ended before it ran an ingester")
+            left -= self.server.started
+            if left <= 0 and not self.ingester.done():
+                raise RuntimeError(f"{self.name} has started, but runs no ingester")
+        return self.ingester.result()
+
+    async def until(self, end):
+        """Serves until `end` is done."""
+        await asyncio.wait([end, self.task], return_when=asyncio.FIRST_COMPLETED)
+        if self.task.done():
+            await self.task
+            raise RuntimeError(f"the HTTP server of {self.name} has ended")
+
+    async def close(self):
+        self.server.should_exit = True
+        await self.task
 
 
 class Site:
@@ -390,15 +453,17 @@ class Site:
 
 
 async def main(control, settings):
-    ingester, software_triggered = create(settings)
+    base, software_triggered = replace_methods()
+    application = Application(settings, base) if settings["listen"] else None
+    ingester = create(settings) if application is None else await application.adopt()
     loop = asyncio.get_running_loop()
     site = Site(loop, control, settings, ingester, software_triggered)
     loop.add_reader(control.channel, site.readable)
     control.write(ready=True)
-    await site.end
+    await (site.end if application is None else application.until(site.end))
     if site.run is not None:
         await site.run.ended()
-    await ingester.close()
+    await (ingester if application is None else application).close()
 
 
 def begin(channel):

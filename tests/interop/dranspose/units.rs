@@ -1,0 +1,171 @@
+//! Unit files of a site (`tests/interop/units`): our drop-in starts with their command lines, and
+//! `config init` makes configurations of them that start by themselves.
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use orchestrator_harness::{
+    Instance, Redis, TestEnv,
+    dranspose::{programs, python},
+    eventually, free_port, http_tcp, wait_for,
+};
+use serde_json::Value;
+
+use super::BINARY;
+
+/// A unit file, with the addresses of the test in place of its placeholders.
+struct Unit {
+    name: &'static str,
+    text: String,
+    /// Redis of the unit.
+    redis: Redis,
+    port: u16,
+    /// Port of an application.
+    http: u16,
+    env: TestEnv,
+}
+
+impl Unit {
+    fn new(name: &'static str) -> Self {
+        let (redis, port, http) = (Redis::start(), free_port(), free_port());
+        let (env, python) = (TestEnv::new(BINARY), python());
+        let values = [
+            ("@REDIS@", redis.url()),
+            ("@PORT@", port.to_string()),
+            ("@HTTP@", http.to_string()),
+            ("@DIRECTORY@", env.path().display().to_string()),
+            ("@PROGRAMS@", programs().display().to_string()),
+            ("@PYTHON@", python.display().to_string()),
+            ("@BIN@", python.parent().expect("a folder").display().to_string()),
+        ];
+        let unit = fs::read_to_string(programs().join(format!("units/{name}.service"))).expect("a unit file");
+        let text = values.iter().fold(unit, |unit, (placeholder, value)| unit.replace(placeholder, value));
+        fs::write(env.path().join("dranspose.env"), format!("REDIS_URL={}\n", redis.url())).expect("write");
+        fs::write(env.path().join("unit.service"), &text).expect("write");
+        Self { name, text, redis, port, http, env }
+    }
+
+    /// Program that replaces the one of the unit.
+    fn program(&self) -> &'static str {
+        if self.text.contains("http_ingester") { "dranspose-http-ingester" } else { "dranspose-ingester" }
+    }
+
+    /// Our command in an environment as systemd gives it: without that of the test.
+    fn command(&self) -> Command {
+        let log = File::options().create(true).append(true).open(self.env.log_path()).expect("a log file");
+        let mut command = Command::new(BINARY);
+        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command.current_dir(self.env.path()).stdin(Stdio::null());
+        command.stdout(log.try_clone().expect("a second handle")).stderr(log);
+        command
+    }
+
+    /// `orchestrator as PROGRAM` with the unit's arguments and variables.
+    fn drop_in(&self) -> Instance {
+        let mut command = self.command();
+        let joined = self.text.replace("\\\n", " ");
+        let lines = |key: &str| joined.lines().filter_map(|line| line.strip_prefix(key)).collect::<Vec<_>>();
+        let file = fs::read_to_string(self.env.path().join("dranspose.env")).expect("a file");
+        for pair in lines("Environment=").join(" ").split_whitespace().chain(file.split_whitespace()) {
+            let (name, value) = pair.trim_matches('"').split_once('=').expect("a variable");
+            command.env(name, value);
+        }
+        command.env("RUNTIME_DIRECTORY", self.env.admin_socket().parent().expect("a directory"));
+        command.args(["as", self.program()]);
+        let start = lines("ExecStart=").join(" ");
+        let arguments = start.split_once("ingester ").expect("arguments").1;
+        command.args(arguments.split_whitespace());
+        // Only the interpreter of the unit can import dranspose.
+        command.arg("--python").arg(python());
+        Instance::spawn(command)
+    }
+
+    /// `orchestrator run` with the configuration that is made of the unit.
+    fn configured(&self) -> Instance {
+        let (code, _, error) = self.env.cli(&[
+            "config",
+            "init",
+            "--for",
+            self.program(),
+            "--from",
+            "unit.service",
+            "--output",
+            "o.toml",
+        ]);
+        assert_eq!(code, 0, "{}: {error}", self.name);
+        let mut command = self.command();
+        let socket = format!("admin.unix_socket={}", self.env.admin_socket().display());
+        command.args(["run", "--config", "o.toml", "--set", "admin.listen=\"\"", "--set", &socket]);
+        Instance::spawn(command)
+    }
+
+    /// Waits until the ingester is registered.
+    fn await_registration(&self) {
+        let key = format!("dranspose:ingester:{}-ingester:config", self.name);
+        let state = wait_for("the ingester's key", || self.redis.text(&key));
+        let state: Value = serde_json::from_str(&state).expect("JSON");
+        assert_eq!(state["url"], format!("tcp://localhost:{}", self.port), "{}", self.name);
+        assert_eq!(state["streams"], serde_json::json!([self.name]));
+    }
+
+    /// Waits until the Python process runs.
+    fn await_python(&self) {
+        eventually(&format!("Python; log:\n{}", self.env.log()), || {
+            self.env.link(&format!("ingester/{}-ingester/python_0", self.name)).state == "up"
+        });
+    }
+}
+
+/// Starts the unit in both ways and calls `check` on each.
+fn start_both(name: &'static str, check: impl Fn(&Unit)) {
+    for start in [Unit::drop_in, Unit::configured] {
+        let unit = Unit::new(name);
+        let instance = start(&unit);
+        unit.await_registration();
+        check(&unit);
+        assert!(instance.terminate().success(), "{name}: {}", unit.env.log());
+    }
+}
+
+#[test]
+fn a_unit_with_a_shipped_class_starts() {
+    start_both("eiger", |_| {});
+}
+
+#[test]
+fn a_unit_of_sardana_starts() {
+    start_both("sardana", |_| {});
+}
+
+/// The interpreter is that of `ExecStart`, and the class is found by the unit's `PYTHONPATH`.
+#[test]
+fn a_unit_with_a_class_of_the_site_starts() {
+    start_both("made", Unit::await_python);
+}
+
+#[test]
+fn a_unit_with_an_application_of_the_site_starts() {
+    start_both("posted", |unit| {
+        unit.await_python();
+        let address = ([127, 0, 0, 1], unit.http).into();
+        assert_eq!(http_tcp(address, "POST", "/text", &[], "x").status, 200);
+    });
+}
+
+/// The configuration has the unit's interpreter.
+#[test]
+fn the_interpreter_of_the_unit_is_kept() {
+    let unit = Unit::new("made");
+    let from = unit.env.path().join("unit.service");
+    let text = unit.text.replace(&python().display().to_string(), "/opt/venv/bin/python");
+    fs::write(&from, text).expect("write");
+    let (_, text, error) =
+        unit.env.cli(&["config", "init", "--for", unit.program(), "--from", "unit.service"]);
+    let config: Value = toml::from_str(&text).expect("TOML");
+    let ingester = &config["ingester"][0];
+    assert_eq!(ingester["python"], "/opt/venv/bin/python", "{error}");
+    assert_eq!(Path::new(ingester["env"]["PYTHONPATH"].as_str().expect("a path")), programs());
+}
