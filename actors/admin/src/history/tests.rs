@@ -44,6 +44,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
         restarts: tick / 10,
         budget_left: 1,
         last_exit: None,
+        retry_in_ms: None,
         mailboxes: vec![MailboxSnapshot {
             name: "mailbox".to_owned(),
             depth: (noise(seed, tick) % 100) as usize,
