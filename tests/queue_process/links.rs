@@ -15,19 +15,19 @@ use crate::site;
 const ATTRS: &str = "SELECT attr_path FROM queue ORDER BY 1";
 const RUNS: &str = "SELECT name, run_started FROM fetcher_runs JOIN fetchers USING (fetcher_id) ORDER BY 1";
 /// User that is neither root nor the test's.
-const STRANGER: u32 = 4_321;
+const OTHER_USER: u32 = 4_321;
 
-/// Gives a file or a link to the stranger.
+/// Gives a file or a link to the other user.
 fn give(path: &Path) {
     if rustix::process::geteuid().is_root() {
-        lchown(path, Some(STRANGER), None).expect("give it to the stranger");
+        lchown(path, Some(OTHER_USER), None).expect("give it to the other user");
         return;
     }
-    let status = Command::new("sudo").args(["-n", "chown", "-h", &STRANGER.to_string()]).arg(path).status();
+    let status = Command::new("sudo").args(["-n", "chown", "-h", &OTHER_USER.to_string()]).arg(path).status();
     assert!(status.is_ok_and(|status| status.success()), "chown needs root or sudo");
 }
 
-/// Creates a link to `target` under `name` that is the stranger's from its beginning.
+/// Creates a link to `target` under `name` that belongs to the other user from its beginning.
 fn link(site: &TestEnv, target: &Path, name: &str) {
     let staged = site.path().join("staged");
     symlink(target, &staged).expect("a link");
@@ -36,7 +36,7 @@ fn link(site: &TestEnv, target: &Path, name: &str) {
 }
 
 #[test]
-fn r52_a_strangers_link_is_not_followed() {
+fn r52_a_link_to_a_file_of_another_user_is_not_followed() {
     let site = site();
     let (tokens, theirs) = (site.path().join("tokens"), site.path().join("theirs"));
     fs::write(&tokens, "operator bob secret\n").expect("write a file");
@@ -54,10 +54,10 @@ fn r52_a_strangers_link_is_not_followed() {
     for name in ["whole.1.txt", "growing.1.txt.part"] {
         link(&site, &tokens, name);
     }
-    // By way of a link of ours to a link of the stranger.
+    // By way of a link of ours to a link of the other user.
     link(&site, &tokens, "../hop");
     symlink("../hop", site.file("chain.1.txt")).expect("a link");
-    // Followed: a link of ours, and a link of the stranger to a file of the stranger.
+    // Followed: a link of ours, and a link of the other user to a file of the same user.
     link(&site, &theirs, "followed.1.txt");
     fs::write(site.path().join("ours"), "charlie 0 1\n").expect("write a file");
     symlink(site.path().join("ours"), site.file("ours.1.txt")).expect("a link");

@@ -127,9 +127,9 @@ mod tests {
             assert_eq!(checked.err(), refused, "{owners:?} to {file}");
         }
         // The owner of the opened file counts, which may be another one by now.
-        let stranger = geteuid().as_raw() + 1;
-        assert!(target(directory.path(), &[stranger], stranger).open().unwrap().is_none());
-        assert!(target(directory.path(), &[geteuid().as_raw()], stranger).open().unwrap().is_some());
+        let other = geteuid().as_raw() + 1;
+        assert!(target(directory.path(), &[other], other).open().unwrap().is_none());
+        assert!(target(directory.path(), &[geteuid().as_raw()], other).open().unwrap().is_some());
     }
 
     #[test]
