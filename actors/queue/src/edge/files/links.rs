@@ -150,7 +150,7 @@ mod tests {
         symlink("/", path("root")).unwrap();
         for name in ["a/file", "relative", "absolute", "through", "chain", "directory", "root"] {
             let found = Target::find(&path(name)).unwrap();
-            let wanted = rustix::fs::stat(&path(name)).unwrap();
+            let wanted = rustix::fs::stat(path(name)).unwrap();
             assert_eq!((found.stat.st_dev, found.stat.st_ino), (wanted.st_dev, wanted.st_ino), "{name}");
             assert_eq!(found.check(), Ok(()), "{name}");
         }
