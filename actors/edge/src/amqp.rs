@@ -3,31 +3,23 @@
 //! The recovery of lapin is off: it replays channels in an order that fails when queues were lost with the broker. No text contains the
 //! password.
 
+mod deliveries;
 mod frames;
 mod nesting;
 mod socket;
 
-use std::{
-    fmt,
-    path::Path,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 
-use futures_util::{Stream, StreamExt, future::BoxFuture};
-use lapin::{
-    Channel, Connection, ConnectionProperties, Consumer, Event, message::Delivery, uri::AMQPScheme,
-    uri::AMQPUri,
-};
+use futures_util::{StreamExt, future::BoxFuture};
+use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPScheme, uri::AMQPUri};
 use orchestrator_supervise::sanitize;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+pub use self::deliveries::Deliveries;
 use self::{frames::UnreadDeliveries, socket::CONNECT_TIMEOUT};
 use crate::{
-    catch_panic, catch_panic_now,
+    catch_panic,
     tls::{self, TlsClient},
 };
 
@@ -321,29 +313,6 @@ pub async fn with_timeout<T>(
         Err(panic) => panic.to_string(),
     };
     Err(AmqpError::Request { what: what.to_owned(), reason })
-}
-
-/// Messages of a consumer; it ends when the broker cancels the consumer.
-#[derive(Debug)]
-pub struct Deliveries(Consumer);
-
-impl Deliveries {
-    /// Wraps `consumer`.
-    pub fn new(consumer: Consumer) -> Self {
-        Self(consumer)
-    }
-}
-
-impl Stream for Deliveries {
-    /// A message, or the reason why the channel failed.
-    type Item = Result<Delivery, String>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match catch_panic_now(|| self.0.poll_next_unpin(cx)) {
-            Ok(next) => next.map(|next| next.map(|next| next.map_err(|error| sanitize(error.to_string())))),
-            Err(panic) => Poll::Ready(Some(Err(panic.to_string()))),
-        }
-    }
 }
 
 #[cfg(test)]

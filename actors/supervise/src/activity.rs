@@ -11,7 +11,6 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{
-    foreign_panics,
     frames::Frames,
     guard::text,
     mailbox_stats::MailboxStats,
@@ -64,6 +63,11 @@ struct Entered<'a>(&'a Scope);
 impl Scope {
     pub(crate) fn new(activity: &Arc<Activity>) -> Self {
         Self(Cell::new(Some(activity.clone())))
+    }
+
+    /// Returns a scope of no child.
+    pub(crate) fn outside() -> Self {
+        Self(Cell::new(None))
     }
 
     /// Returns a scope of the current child, for another thread.
@@ -146,16 +150,12 @@ impl Drop for WaitGuard {
     }
 }
 
-/// Makes panics of children record their position, once for the process. Panics of client libraries are kept by their callers; other
-/// panics go to the former panic hook.
+/// Makes panics of children record their position, once for the process. Other panics go to the former panic hook.
 pub(crate) fn install_hook() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let former = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            if foreign_panics::record(info) {
-                return;
-            }
             // A thread that ends has no current child any more.
             match CURRENT.try_with(|_| ()).ok().and_then(|()| current()) {
                 Some(activity) => record(&activity, info),

@@ -3,13 +3,13 @@
 use std::{
     cell::RefCell,
     mem,
-    panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind},
-    sync::Arc,
+    panic::{self, AssertUnwindSafe, PanicHookInfo, catch_unwind},
+    sync::{Arc, Once},
 };
 
 use tokio::sync::watch;
 
-use crate::{activity::install_hook, guard::text};
+use crate::{activity::Scope, guard::text};
 
 /// Receiver of the panics of this thread.
 enum Observer {
@@ -32,8 +32,8 @@ thread_local! {
 pub fn catch_foreign_panic<T>(code: impl FnOnce() -> T) -> Result<T, String> {
     install_hook();
     let former = OBSERVER.replace(Observer::Caller(None));
-    // Unwind safe by the condition above.
-    let outcome = catch_unwind(AssertUnwindSafe(code));
+    // Unwind safe by the condition above. Outside of the child, so that its hook passes the panic on, whichever was installed first.
+    let outcome = Scope::outside().run(|| catch_unwind(AssertUnwindSafe(code)));
     let observer = OBSERVER.replace(former);
     outcome.map_err(|payload| match observer {
         Observer::Caller(Some(found)) => found,
@@ -66,8 +66,21 @@ impl ForeignPanics {
     }
 }
 
+/// Makes panics of foreign code known to their observers only, once for the process.
+fn install_hook() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let former = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !record(info) {
+                former(info);
+            }
+        }));
+    });
+}
+
 /// Records a panic of foreign code; returns false if the thread runs code of a child.
-pub(crate) fn record(info: &PanicHookInfo<'_>) -> bool {
+fn record(info: &PanicHookInfo<'_>) -> bool {
     let found = || {
         let position = info.location().map(|location| format!(" at {location}")).unwrap_or_default();
         format!("{}{position}", text(info.payload()))
