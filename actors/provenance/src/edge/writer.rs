@@ -33,6 +33,10 @@ const ROW_RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Dura
 /// Number of times that a group is written again after an error that may be that of a row (CONTRACT PE17).
 const UNDECIDED_RETRIES: u32 = 5;
 
+/// Delays before these tries. A call of the console waits 1.8 s for all tries of its rows.
+const UNDECIDED_RETRY: Backoff =
+    Backoff { first: Duration::from_millis(50), max: Duration::from_millis(100) };
+
 /// Interval at which a stopped writer checks whether somebody still waits for its answer.
 const ABANDONED_CHECK: Duration = Duration::from_millis(50);
 
@@ -119,10 +123,14 @@ where
                 Err(StoreError::Undecided(reason))
                     if undecided < UNDECIDED_RETRIES && !group.is_refused() =>
                 {
-                    undecided += 1;
-                    if !incarnation.wait_before_retry(reason).await {
+                    // The store answers, so its link stays up.
+                    incarnation.metrics.retries.add(1);
+                    incarnation.cx.vitals.note(reason);
+                    let delay = cap_backoff(UNDECIDED_RETRY).delay(undecided, fastrand::f64());
+                    if !pause(incarnation.cx, delay).await {
                         return Ok(());
                     }
+                    undecided += 1;
                 }
                 Err(StoreError::Refused(reason) | StoreError::Undecided(reason)) => {
                     group.part_refused(reason, retry_at);
