@@ -176,22 +176,49 @@ fn an_invalid_tokens_file_is_refused_naming_lines_without_tokens() {
     assert!(text.contains("chmod 600"), "{text}");
 }
 
+/// Refusals of a viewer are limited, and commands have disk space of their own.
 #[test]
-fn commands_are_refused_while_the_audit_log_is_full() {
-    SmallDisk::with(1, "access::commands_are_refused_while_the_audit_log_is_full", |disk| {
+fn operators_are_not_locked_out_by_refusals_or_by_a_full_disk() {
+    SmallDisk::with(1, "access::operators_are_not_locked_out_by_refusals_or_by_a_full_disk", |disk| {
         let audit = disk.path().join("audit.jsonl");
-        let env = env().set(&format!("admin.audit_file={}", audit.display()));
+        let env = env_with_tokens().0.set(&format!("admin.audit_file={}", audit.display()));
         let _instance = env.start();
-        env.actor_command("queue/inotify", "pause");
+        let (address, bearer) = (env.admin_tcp(), format!("Authorization: Bearer {VIEWER}"));
+        let refuse = |times| {
+            for _ in 0..times {
+                let path = "/v1/actors/queue/fetcher_watcher/stop";
+                assert_eq!(http_tcp(address, "POST", path, &[&bearer], "{}").status, 403);
+            }
+        };
+        refuse(30);
+        assert_eq!(lines(&audit).len(), 10, "the others are counted");
         disk.fill();
-        let stop = || http(&env.admin_socket(), "POST", "/v1/actors/queue/fetcher_watcher/stop", &[], "{}");
-        let refused = stop();
+        refuse(2);
+        let reason = format!(r#"{{"reason":"{}"}}"#, "x".repeat(500));
+        let command = |verb: &str| {
+            let path = format!("/v1/actors/queue/inotify/{verb}");
+            http(&env.admin_socket(), "POST", &path, &[], &reason)
+        };
+        // Until the reserve is used up.
+        let mut verbs = ["pause", "resume"].into_iter().cycle();
+        let mut executed = 0;
+        let (refused, verb) = loop {
+            let verb = verbs.next().expect("it is endless");
+            let reply = command(verb);
+            if reply.status != 200 {
+                break (reply, verb);
+            }
+            executed += 1;
+        };
+        eprintln!("{executed} commands on a full disk");
+        assert!(executed > 100, "{executed} commands were executed");
         assert_eq!(refused.status, 503, "{}", refused.body);
         assert!(refused.body.contains("was not executed"), "{}", refused.body);
-        assert_eq!(env.node("queue/fetcher_watcher")["state"], "running");
-        assert_eq!(lines(&audit).len(), 1, "the log has a partial line");
+        let state = if verb == "pause" { "running" } else { "paused" };
+        assert_eq!(env.node("queue/inotify")["state"], state);
+        assert_eq!(lines(&audit).len(), 10 + executed, "the log has a partial line");
         disk.free();
-        assert_eq!(stop().status, 200);
-        assert_eq!(lines(&audit).len(), 2);
+        assert_eq!(command(verb).status, 200);
+        assert_eq!(lines(&audit).len(), 11 + executed);
     });
 }

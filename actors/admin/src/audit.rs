@@ -1,16 +1,22 @@
 //! The audit log: one JSON object a line for each command, with caller, reason and outcome.
 //!
-//! The file is opened for each line, so that it can be rotated by a rename. Lines are not synced to disk, since events and logs have the
-//! same information. The append blocks only the endpoint's own arbiter.
+//! The file is opened for each line, so that others can rotate it by a rename, too. Lines are not synced to disk, since events and logs
+//! have the same information. The append blocks only the endpoint's own arbiter.
+//!
+//! Refused callers cannot keep operators from sending commands: the refusals of a caller are limited, they may fill only a part of a file,
+//! and the space of the next commands is reserved on the disk.
+
+mod refusals;
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
 use orchestrator_supervise::{escape_json, now_ms, sanitize_to};
+use parking_lot::Mutex;
 use rustix::{
     fs::{FallocateFlags, OFlags, fallocate},
     io::Errno,
@@ -18,6 +24,7 @@ use rustix::{
 use serde::Serialize;
 use serde_json::Value;
 
+use self::refusals::Refusals;
 use crate::timestamp::rfc3339;
 
 /// Outcome of an executed command.
@@ -29,6 +36,14 @@ pub const AUDIT_TARGET: &str = "orchestrator_admin::audit::done";
 const LINE_MAX: u64 = 16 * 1024;
 /// Longest arguments that are recorded in full, in bytes of JSON.
 const ARGS_MAX: usize = 8 * 1024;
+/// Length from which a command begins a new file, in bytes.
+const FILE_MAX: u64 = 8 << 20;
+/// Length up to which refusals are written, in bytes. They begin no new file, so that they cannot displace older ones.
+const REFUSALS_MAX: u64 = FILE_MAX / 4 * 3;
+/// Former files that are kept: `audit.jsonl.1` is the latest one of `audit.jsonl`.
+const FORMER_FILES: u32 = 4;
+/// Disk space behind the end of the file that refusals leave to commands, in bytes.
+const RESERVE: u64 = 256 << 10;
 
 /// One line of the audit log.
 #[derive(Debug, Clone, Serialize)]
@@ -54,6 +69,8 @@ pub(crate) struct Record {
 #[derive(Debug)]
 pub(crate) struct Audit {
     path: Option<PathBuf>,
+    /// Locked while a file is opened, because two sockets are served.
+    refusals: Mutex<Refusals>,
 }
 
 /// Reserved space for one line.
@@ -65,7 +82,7 @@ pub(crate) struct ReservedLine {
 impl Audit {
     /// Creates a log that writes to the file at `path`, if any, and to the program's log.
     pub(crate) fn new(path: Option<&Path>) -> Self {
-        Self { path: path.map(Path::to_owned) }
+        Self { path: path.map(Path::to_owned), refusals: Mutex::default() }
     }
 
     /// Returns true if the lines are written to a file.
@@ -73,7 +90,16 @@ impl Audit {
         self.path.is_some()
     }
 
-    /// Reserves space for a line, before the command is executed.
+    /// Creates the file and reserves disk space for the first commands.
+    pub(crate) fn prepare(&self) {
+        if let Some(path) = &self.path
+            && let Err(error) = open_for_command(path)
+        {
+            tracing::warn!("cannot write the audit log {}: {error}: commands are refused", path.display());
+        }
+    }
+
+    /// Reserves space for the line of a permitted command, before it is executed.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -81,10 +107,39 @@ impl Audit {
         let Some(path) = &self.path else {
             return Ok(ReservedLine { file: None });
         };
-        let file = open(path).map_err(|error| {
+        let _files = self.refusals.lock();
+        let file = open_for_command(path).map_err(|error| {
             format!("cannot write the audit log {}: {error}: the command was not executed", path.display())
         })?;
         Ok(ReservedLine { file: Some(file) })
+    }
+
+    /// Records the refusal of a caller, or counts it. Returns the number of lines written to the file.
+    pub(crate) fn refuse(&self, record: Record) -> u64 {
+        let now_ms = now_ms();
+        let mut refusals = self.refusals.lock();
+        let counts = refusals.end_periods(now_ms);
+        let mut lines = counts.iter().filter(|count| self.write_refusal(count).unwrap_or(false)).count();
+        let written =
+            if refusals.admit(&record.who, now_ms) { self.write_refusal(&record).ok() } else { None };
+        lines += usize::from(written == Some(true));
+        if written.is_none() {
+            refusals.omit(record);
+        }
+        lines as u64
+    }
+
+    /// Records the numbers of the refusals that are only counted, at the end of the endpoint.
+    pub(crate) fn record_counts(&self) {
+        for count in self.refusals.lock().end_periods(u64::MAX) {
+            // There may be no room for it.
+            let _ = self.write_refusal(&count);
+        }
+    }
+
+    fn write_refusal(&self, record: &Record) -> io::Result<bool> {
+        let file = self.path.as_deref().map(open_for_refusal).transpose()?;
+        ReservedLine { file }.write(record)
     }
 }
 
@@ -125,7 +180,33 @@ pub(crate) fn now() -> String {
     rfc3339(now_ms())
 }
 
-fn open(path: &Path) -> io::Result<File> {
+/// Opens the file, or a new one if it is long, and reserves space for a line, before the command is executed.
+fn open_for_command(path: &Path) -> io::Result<File> {
+    let (mut file, mut length) = open(path)?;
+    if length >= FILE_MAX {
+        match begin_file(path) {
+            Ok(new) => (file, length) = (new, 0),
+            // A long file is better than no command.
+            Err(error) => tracing::warn!(%error, "the audit log is not rotated"),
+        }
+    }
+    // On a full disk, the space that was reserved earlier is left.
+    allocate(&file, length, LINE_MAX + RESERVE).or_else(|_| allocate(&file, length, LINE_MAX))?;
+    Ok(file)
+}
+
+/// Opens the file if it has room for a refusal besides the reserve.
+fn open_for_refusal(path: &Path) -> io::Result<File> {
+    let (file, length) = open(path)?;
+    if length >= REFUSALS_MAX {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    allocate(&file, length, LINE_MAX + RESERVE)?;
+    Ok(file)
+}
+
+/// Opens the file and returns its length.
+fn open(path: &Path) -> io::Result<(File, u64)> {
     // Non-blocking, since opening a named pipe without a reader would block.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
@@ -133,12 +214,42 @@ fn open(path: &Path) -> io::Result<File> {
     if !metadata.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
-    // On a full disk this fails now, before the command is executed.
-    match fallocate(&file, FallocateFlags::KEEP_SIZE, metadata.len(), LINE_MAX) {
+    Ok((file, metadata.len()))
+}
+
+/// Reserves `space` bytes behind the end of a file. A full disk is reported now.
+fn allocate(file: &File, length: u64, space: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::KEEP_SIZE, length, space) {
         // Some file systems do not support it.
-        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(file),
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Begins a new file, with its reserve, and renames the former ones.
+fn begin_file(path: &Path) -> io::Result<File> {
+    let other = |suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{suffix}"));
+        PathBuf::from(name)
+    };
+    let fresh = other("new");
+    // The file of an earlier attempt.
+    let _ = fs::remove_file(&fresh);
+    let (file, _) = open(&fresh)?;
+    if let Err(error) = allocate(&file, 0, LINE_MAX + RESERVE) {
+        fs::remove_file(&fresh)?;
+        return Err(error);
+    }
+    for number in (1..FORMER_FILES).rev() {
+        match fs::rename(other(&number.to_string()), other(&(number + 1).to_string())) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    fs::rename(path, other("1"))?;
+    fs::rename(&fresh, path)?;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -149,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    fn record(reason: &str, args: Option<Value>) -> Record {
+    pub(super) fn record(reason: &str, args: Option<Value>) -> Record {
         Record {
             at: now(),
             who: "bob".to_owned(),
@@ -180,6 +291,43 @@ mod tests {
         fs::rename(&path, dir.path().join("audit.1")).unwrap();
         assert!(audit.reserve().unwrap().write(&record("third", None)).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1);
+    }
+
+    #[test]
+    fn a_long_file_is_rotated_by_commands_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let audit = Audit::new(Some(&path));
+        let refused =
+            Record { who: "eve".to_owned(), outcome: "forbidden: x".to_owned(), ..record("", None) };
+        let length = |name: &str| fs::metadata(dir.path().join(name)).map(|metadata| metadata.len()).ok();
+        let lengthen = |to| OpenOptions::new().write(true).open(&path).unwrap().set_len(to).unwrap();
+        assert_eq!(audit.refuse(refused.clone()), 1);
+        lengthen(REFUSALS_MAX);
+        assert_eq!(audit.refuse(refused.clone()), 0, "the rest is for commands");
+        audit.reserve().unwrap().write(&record("first", None)).unwrap();
+        for number in 1..=FORMER_FILES + 2 {
+            lengthen(FILE_MAX + u64::from(number));
+            assert_eq!(audit.refuse(refused.clone()), 0);
+            audit.reserve().unwrap().write(&record("next", None)).unwrap();
+            assert!(length("audit.jsonl").unwrap() < 1_000);
+            assert_eq!(length("audit.jsonl.1"), Some(FILE_MAX + u64::from(number)));
+        }
+        assert_eq!(length("audit.jsonl.4"), Some(FILE_MAX + 3));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 5);
+        audit.record_counts();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(": 7, this is the last"), "{text}");
+    }
+
+    #[test]
+    fn a_long_file_that_cannot_be_rotated_is_continued() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        File::create(&path).unwrap().set_len(FILE_MAX).unwrap();
+        fs::create_dir(dir.path().join("audit.jsonl.new")).unwrap();
+        Audit::new(Some(&path)).reserve().unwrap().write(&record("x", None)).unwrap();
+        assert!(fs::metadata(&path).unwrap().len() > FILE_MAX);
     }
 
     #[test]

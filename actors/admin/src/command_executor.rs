@@ -48,13 +48,11 @@ impl HandlerContext {
         entry.close(done)
     }
 
-    /// Authorises the caller, who needs the role operator for every command, and opens the audit entry. Refused
-    /// callers are recorded, too; without an entry nothing is executed. The entry of a permitted command that only
-    /// `reads` writes no line.
+    /// Authorises the caller, who needs the role operator for every command, and opens the audit entry. Refused callers are recorded, too,
+    /// as far as their number and the disk allow; without an entry nothing is executed. The entry of a permitted command that only `reads`
+    /// writes no line.
     fn authorise(&self, caller: &Caller, path: &str, verb: &str, reads: bool) -> Result<Entry<'_>, ApiError> {
-        let is_permitted = caller.role >= Role::Operator;
-        let line = if reads && is_permitted { Ok(None) } else { self.state.audit.reserve().map(Some) };
-        let record = Record {
+        let mut record = Record {
             at: audit::now(),
             who: caller.who.clone(),
             role: caller.role.name(),
@@ -68,17 +66,16 @@ impl HandlerContext {
             before: None,
             after: None,
         };
-        if !is_permitted {
+        if caller.role < Role::Operator {
             self.metrics.forbidden.add(1);
             let role = caller.role.name();
             let message = format!("the role {role} does not allow commands: use an operator's token");
-            let refused = Err(ApiError::new(ErrorKind::Forbidden, message));
-            // A refusal that cannot be recorded is returned all the same.
-            return match line {
-                Ok(line) => Entry { record, line, metrics: &self.metrics }.close(refused),
-                Err(_) => refused,
-            };
+            let refused = ApiError::new(ErrorKind::Forbidden, message);
+            record.outcome = outcome_of(&refused);
+            self.metrics.audit_lines.add(self.state.audit.refuse(record));
+            return Err(refused);
         }
+        let line = if reads { Ok(None) } else { self.state.audit.reserve().map(Some) };
         match line {
             Ok(line) => Ok(Entry { record, line, metrics: &self.metrics }),
             Err(problem) => {
@@ -194,7 +191,7 @@ impl Entry<'_> {
     fn close<T>(mut self, done: Result<T, ApiError>) -> Result<T, ApiError> {
         self.record.outcome = match &done {
             Ok(_) => audit::DONE.to_owned(),
-            Err(ApiError(body)) => sanitize(format!("{}: {}", body.error.name(), body.message)),
+            Err(error) => outcome_of(error),
         };
         match (self.write(), done) {
             (Err(problem), Ok(_)) => {
@@ -224,6 +221,11 @@ impl Drop for Entry<'_> {
         // `write` logs an error.
         let _ = self.write();
     }
+}
+
+/// Returns the outcome of a refused or failed command.
+fn outcome_of(ApiError(body): &ApiError) -> String {
+    sanitize(format!("{}: {}", body.error.name(), body.message))
 }
 
 fn unknown(verb: &str) -> ApiError {

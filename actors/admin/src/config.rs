@@ -28,7 +28,8 @@ pub struct AdminConfig {
     /// File of mode 0600 with lines `ROLE NAME TOKEN` for access over TCP. A `viewer` may read, an `operator` may also send commands. With
     /// "", every client of the loopback address is an operator. A changed file is read again.
     pub tokens_file: PathBuf,
-    /// Audit log: a file to which one line of JSON is appended for each command. With "", commands are only logged.
+    /// Audit log: a file to which one line of JSON is appended for each command. At 8 MiB it is renamed to `NAME.1`; four former files are
+    /// kept. With "", commands are only logged.
     pub audit_file: PathBuf,
     /// Directory of the file that keeps the samples of the history over a planned restart; created at the stop. Unset: the directory of the
     /// subsystem's database, else `var`. With "", they are kept in memory only.

@@ -67,11 +67,13 @@ pub fn child_spec(config: &AdminConfig, binding: Binding, program_info: ProgramI
             }
             if cx.incarnation == 1 {
                 state.load_history();
+                state.audit.prepare();
             }
             let ended = tokio::select! {
                 ended = serve(&state, binding, &cx) => ended,
                 never = sample(&cx.tree, &state.history) => match never {},
             };
+            state.audit.record_counts();
             if ended.is_ok() {
                 state.store_history();
             }

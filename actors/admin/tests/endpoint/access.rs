@@ -170,6 +170,7 @@ fn a_console_verb_that_changes_nothing_is_audited_only_if_it_is_refused() {
 fn a_command_that_cannot_be_audited_is_refused() {
     guarded(|site| async move {
         let path = site.socket.with_file_name("audit.jsonl");
+        fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         for request in ["/v1/actors/demo/source/stop", "/v1/consoles/demo/store/panic"] {
             let (status, message) = site.send_unix(&post(request, "")).await.error();
