@@ -34,10 +34,14 @@ impl Fixture {
     }
 
     fn site(&self) -> ProducerEnv {
+        self.site_with_lease(LEASE)
+    }
+
+    fn site_with_lease(&self, lease: Duration) -> ProducerEnv {
         ProducerEnv::new(BINARY, &self.database, &self.queue)
             .set("producer.page_size=1")
             .set(&format!("producer.chunk={CHUNK}"))
-            .set(&format!("producer.lease_ms={}", LEASE.as_millis()))
+            .set(&format!("producer.lease_ms={}", lease.as_millis()))
             .set("producer.until_done=true")
     }
 
@@ -80,6 +84,24 @@ fn pair(fixture: &Fixture) -> [(ProducerEnv, Instance); 2] {
         "{out}{err}"
     );
     [(first, working), (second, waiting)]
+}
+
+/// The lease is longer than any wait of this test.
+#[test]
+fn a_killed_producer_that_starts_again_takes_its_own_lease_at_once() {
+    let fixture = Fixture::new();
+    let site = fixture.site_with_lease(Duration::from_secs(600));
+    let first = site.start();
+    eventually("the first to push", || fixture.taken() > 0);
+    first.kill_nine();
+    let killed = Instant::now();
+    let second = site.start();
+    let before = fixture.taken();
+    eventually("the second to push", || fixture.taken() > before + CHUNK as usize);
+    eprintln!("pushed again after {:?}", killed.elapsed());
+    let _worker = FaktoryWorker::start(&fixture.queue, "arborescent");
+    assert_exits_with_0(second, &site);
+    assert!(fixture.repeated() <= CHUNK, "{} twice", fixture.repeated());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use crate::{lease::Lease, queue_state::QueueState};
+use crate::{holder::HolderState, lease::Lease, queue_state::QueueState};
 
 /// A stop was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +67,11 @@ pub(crate) trait Environment {
     /// Reports the number of completed TCNs that are not delivered to `on_complete`.
     fn report_undelivered(&self, count: u64);
 
-    /// Reports the lease of another producer, which can end in `left_ms`.
-    fn report_foreign_lease(&self, lease: &Lease, left_ms: u64);
+    /// Returns what is known about the holder of a lease.
+    fn holder_state(&self, holder: &str) -> HolderState;
+
+    /// Reports a lease that is waited for, which can end in `left_ms`.
+    fn report_foreign_lease(&self, lease: &Lease, left_ms: u64, state: HolderState);
 
     /// Reports whether pushing is stopped by `high_water`.
     fn set_held(&self, held: bool);

@@ -30,12 +30,15 @@ pub(crate) enum Claim {
 }
 
 /// Decides what `me` does about the lease `seen`, read at `now_ms` of the database's clock: a free, an
-/// expired or its own lease is taken with the next epoch. The owner pushes while [`HeldLease::holds`].
-pub(crate) fn claim(now_ms: i64, seen: Option<&Lease>, me: &str) -> Claim {
+/// expired or its own lease, and that of a process that `has_ended`, is taken with the next epoch. The owner pushes while
+/// [`HeldLease::holds`].
+pub(crate) fn claim(now_ms: i64, seen: Option<&Lease>, me: &str, has_ended: bool) -> Claim {
     match seen {
         None => Claim::Take { epoch: 1 },
-        // An earlier incarnation of the same holder may still have writes in flight; the new epoch fences them.
-        Some(lease) if lease.holder == me => Claim::Take { epoch: lease.epoch.saturating_add(1) },
+        // The former holder may still have writes in flight; the new epoch fences them.
+        Some(lease) if lease.holder == me || has_ended => {
+            Claim::Take { epoch: lease.epoch.saturating_add(1) }
+        }
         Some(lease) if lease.until_ms <= now_ms => Claim::Take { epoch: lease.epoch.saturating_add(1) },
         Some(lease) => Claim::Wait { ms: lease.until_ms.saturating_sub(now_ms).unsigned_abs() },
     }
@@ -107,8 +110,10 @@ mod tests {
             (0, Some(lease("a", 7, 100)), Claim::Take { epoch: 8 }),
             (0, Some(lease("b", 7, i64::MAX)), Claim::Wait { ms: i64::MAX as u64 }),
         ] {
-            assert_eq!(claim(now, seen.as_ref(), "a"), decision, "{now} {seen:?}");
+            assert_eq!(claim(now, seen.as_ref(), "a", false), decision, "{now} {seen:?}");
         }
+        let ended = claim(99, Some(&lease("b", 7, 100)), "a", true);
+        assert_eq!(ended, Claim::Take { epoch: 8 }, "the end of its process ends a lease");
     }
 
     #[test]
@@ -161,7 +166,7 @@ mod tests {
                         None => held[who] = None,
                     },
                     None => {
-                        if let Claim::Take { epoch } = claim(now as i64, store.as_ref(), &me) {
+                        if let Claim::Take { epoch } = claim(now as i64, store.as_ref(), &me, false) {
                             prop_assert!(store.as_ref().is_none_or(|old| old.epoch < epoch));
                             store = Some(lease(&me, epoch, end));
                             held[who] = Some(HeldLease::new(epoch, asked, TTL));

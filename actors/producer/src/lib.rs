@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `advance` | state machines that decide when a TCN is complete and what happens to stencils |
 //! | `pages`, `pair`, `walk` | jobs of a stencil and their order |
-//! | `cursor`, `lease`, `watermark`, `queue_state` | progress of a stencil, lease, flow control, `INFO` |
+//! | `cursor`, `lease`, `holder`, `watermark`, `queue_state` | progress of a stencil, lease, flow control, `INFO` |
 //! | `job`, `batch` | wire format of jobs |
 //! | `completion` | completed TCNs and their deliveries |
 //! | `executor` | actions of the state machine over a `store`, a `queue` and an `environment` |
@@ -27,6 +27,7 @@ mod edge;
 mod environment;
 mod error;
 mod executor;
+mod holder;
 mod id;
 mod job;
 mod lease;

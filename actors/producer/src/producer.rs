@@ -12,7 +12,6 @@ use orchestrator_supervise::{
 };
 use serde_json::json;
 use tokio::sync::watch;
-use uuid::Uuid;
 
 use crate::{
     advance::{Action, Event, Halt, Machine, Rules},
@@ -21,6 +20,7 @@ use crate::{
     edge::{MongoStore, faktory},
     environment::{Environment, Peer, Stopped},
     executor::{Executor, Settings},
+    holder,
     queue::Queue,
     queue_state::CompletionCriteria,
     status::Status,
@@ -275,13 +275,7 @@ fn settings(config: &ProducerConfig, queues: BTreeSet<String>, incarnation: u64)
         chunk: config.chunk as usize,
         marks: WaterMarks { high, low: config.low_water },
         poll: Duration::from_millis(config.poll_ms.into()),
-        holder: holder(incarnation),
+        holder: holder::name(incarnation),
         lease: Duration::from_millis(config.lease_ms.into()),
     }
-}
-
-/// Returns a name that no other incarnation has, not even one of the same process.
-fn holder(incarnation: u64) -> String {
-    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}:{}:{incarnation}:{}", machine.trim(), std::process::id(), Uuid::new_v4().simple())
 }

@@ -10,6 +10,7 @@ use crate::{
     completion::UNDELIVERED_MAX,
     completion_rate::CompletionRate,
     environment::Progress,
+    holder::HolderState,
     queue_state::QueueState,
 };
 
@@ -62,9 +63,12 @@ pub(crate) struct Status {
     pub held: bool,
     /// Unavailable peers, `database` or `queue`, with the reason.
     pub away: BTreeMap<&'static str, String>,
-    /// Facts about the lease that another producer has, or about the queue whose length stops pushing.
+    /// Facts about the lease that is waited for, or about the queue whose length stops pushing.
     #[serde(skip)]
     pub evidence: Vec<String>,
+    /// Lease that is waited for.
+    #[serde(skip)]
+    pub standby: Option<Standby>,
     /// Jobs that wait in the producer's queues.
     #[serde(skip)]
     pub waiting: u64,
@@ -80,6 +84,35 @@ pub(crate) struct Status {
     outstanding: u64,
 }
 
+/// Lease of a holder that may be running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standby {
+    /// State of the holder.
+    pub state: HolderState,
+    /// End of the lease, by the database's clock, since 1970.
+    pub until_ms: i64,
+}
+
+impl Standby {
+    /// Describes the wait, and names the remedy.
+    fn texts(standby: Option<Self>) -> (String, &'static str) {
+        const STANDBY: &str = "this one is on standby";
+        let Some(Self { state: state @ (HolderState::Former | HolderState::Unknown), until_ms }) = standby
+        else {
+            let help = "orchestrator producer status; stop the other producer";
+            return (format!("another producer has the lease: {STANDBY}"), help);
+        };
+        let of_day = until_ms.div_euclid(1_000).rem_euclid(24 * 3_600);
+        let until = format!("{:02}:{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60, of_day % 60);
+        let former = match state {
+            HolderState::Former => "an earlier incarnation of this producer",
+            _ => "a producer of an earlier boot or of another container of this host",
+        };
+        let text = format!("{former} holds the lease until {until}, and no other is known to run: {STANDBY}");
+        (text, "orchestrator producer status; wait until the lease ends")
+    }
+}
+
 impl Status {
     /// Returns the status before the first action.
     pub(crate) fn starting(now_ms: u64) -> Self {
@@ -88,7 +121,7 @@ impl Status {
 
     /// Updates phase and TCN.
     pub(crate) fn update_phase(&mut self, machine: &Machine, now_ms: u64) {
-        let (phase, stencil, blocked_by) = describe(machine.phase());
+        let (phase, stencil, blocked_by) = describe(machine.phase(), self.standby);
         if (phase, &stencil) != (self.phase, &self.stencil) {
             self.since_ms = now_ms;
             (self.pushed, self.total, self.jobs_per_sec, self.left_secs) = (0, None, 0, None);
@@ -163,12 +196,9 @@ impl Status {
             _ if self.paused => {
                 vitals.set_blocker("paused", "an operator paused pushing", "orchestrator producer resume");
             }
-            "standby" => vitals.set_blocker_with(
-                "lease_held",
-                causes,
-                &self.evidence,
-                "orchestrator producer status; stop the other producer",
-            ),
+            "standby" => {
+                vitals.set_blocker_with("lease_held", causes, &self.evidence, Standby::texts(self.standby).1)
+            }
             _ if self.held => vitals.set_blocker_with(
                 "queue_full",
                 "pushing is stopped by high_water: too many jobs wait in the queues",
@@ -189,12 +219,10 @@ impl Status {
     }
 }
 
-fn describe(phase: &Phase) -> (&'static str, Option<String>, Vec<String>) {
+fn describe(phase: &Phase, standby: Option<Standby>) -> (&'static str, Option<String>, Vec<String>) {
     match phase {
         Phase::Starting => ("starting", None, Vec::new()),
-        Phase::Standby => {
-            ("standby", None, vec!["another producer has the lease: this one is on standby".to_owned()])
-        }
+        Phase::Standby => ("standby", None, vec![Standby::texts(standby).0]),
         Phase::Checking => ("checking", None, Vec::new()),
         Phase::Pushing(stencil) => ("pushing", Some(stencil.clone()), Vec::new()),
         Phase::Blocked { jobs, documents, stencils } => {
@@ -275,6 +303,20 @@ mod tests {
         assert_eq!(status.eta_secs, Some(40));
         status.update_progress(Progress { pushed: 100, fresh: 40, total: Some(100) }, 2);
         assert_eq!((status.jobs_left, status.eta_secs), (40, Some(20)), "as of the last reading");
+    }
+
+    #[test]
+    fn a_former_producer_is_not_called_another_one() {
+        let text = |state| Standby::texts(Some(Standby { state, until_ms: 90_061_999 })).0;
+        assert_eq!(
+            text(HolderState::Unknown),
+            "a producer of an earlier boot or of another container of this host holds the lease until 01:01:01 UTC, and no other is \
+             known to run: this one is on standby"
+        );
+        assert!(text(HolderState::Former).starts_with("an earlier incarnation of this producer holds"));
+        for other in [HolderState::Running, HolderState::Elsewhere] {
+            assert_eq!(text(other), "another producer has the lease: this one is on standby");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::{
     advance::Event,
     completion::Deliveries,
     environment::{Environment, Peer},
+    holder::HolderState,
     lease::{Claim, HeldLease, Lease, claim},
     queue::Queue,
     store::Store,
@@ -39,11 +40,13 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         // Read before the database's clock, so that the lease never seems longer than it is.
         let asked_ms = self.env.now_ms();
         let (now_ms, seen) = self.retry_store(async |store| store.lease().await).await?;
-        let epoch = match claim(now_ms, seen.as_ref(), &self.settings.holder) {
+        let state = seen.as_ref().map(|lease| self.env.holder_state(&lease.holder));
+        let has_ended = state == Some(HolderState::Ended);
+        let epoch = match claim(now_ms, seen.as_ref(), &self.settings.holder, has_ended) {
             Claim::Take { epoch } => epoch,
             Claim::Wait { ms } => {
-                if let Some(lease) = &seen {
-                    self.env.report_foreign_lease(lease, ms);
+                if let (Some(lease), Some(state)) = (&seen, state) {
+                    self.env.report_foreign_lease(lease, ms, state);
                 }
                 return Ok(Event::LeaseHeld);
             }

@@ -16,9 +16,10 @@ use crate::{
     advance::Machine,
     config::ProducerConfig,
     environment::{Environment, Peer, Progress, Stopped},
+    holder::{self, HolderState},
     lease::Lease,
     queue_state::QueueState,
-    status::Status,
+    status::{Standby, Status},
     watermark::WaterMarks,
 };
 
@@ -49,7 +50,7 @@ metrics! {
         retries: counter("retries"),
         /// 1 while everything is pushed and jobs or invalid documents keep the TCN from being complete.
         blocked: gauge(""),
-        /// 1 while another producer has the lease.
+        /// 1 while another or a former producer has the lease.
         standby: gauge(""),
         /// 1 while pushing is stopped because more than `high_water` jobs wait in the queue.
         held: gauge("") as "held_by_high_water",
@@ -261,13 +262,22 @@ impl Environment for LiveEnvironment {
         self.metrics.undelivered.set(count);
     }
 
-    fn report_foreign_lease(&self, lease: &Lease, left_ms: u64) {
+    fn holder_state(&self, holder: &str) -> HolderState {
+        let state = holder::state(holder);
+        if state == HolderState::Ended {
+            tracing::info!(holder = sanitize(holder), "taking the lease of a producer that has ended");
+        }
+        state
+    }
+
+    fn report_foreign_lease(&self, lease: &Lease, left_ms: u64, state: HolderState) {
         let seconds = Duration::from_millis(left_ms).as_secs_f64();
         let evidence = vec![
             format!("{} has the lease, with epoch {}", sanitize(&lease.holder), lease.epoch),
             format!("it ends in {seconds:.1} s unless it is renewed"),
         ];
-        self.status.lock().evidence = evidence;
+        let mut status = self.status.lock();
+        (status.evidence, status.standby) = (evidence, Some(Standby { state, until_ms: lease.until_ms }));
     }
 
     fn set_held(&self, held: bool) {

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
     environment::{Environment, Peer, Progress, Stopped},
+    holder::HolderState,
     lease::Lease,
     queue_state::QueueState,
 };
@@ -52,7 +53,11 @@ impl Environment for SimulatedProcess {
 
     fn report_undelivered(&self, _: u64) {}
 
-    fn report_foreign_lease(&self, _: &Lease, _: u64) {}
+    fn holder_state(&self, _: &str) -> HolderState {
+        HolderState::Elsewhere
+    }
+
+    fn report_foreign_lease(&self, _: &Lease, _: u64, _: HolderState) {}
 
     fn set_held(&self, held: bool) {
         self.simulation.borrow_mut().held = held;
