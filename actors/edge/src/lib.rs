@@ -3,7 +3,8 @@
 //!
 //! [`Reconnect`] computes retry delays and reports the state of the link. [`catch_panic`] makes a failed call of a client library's panic.
 //! [`LimitedStream`] fails when a peer sends too much. [`OneRequest`] ends after one HTTP request. [`ConnectionSlots`] accepts connections
-//! up to a limit. The features `amqp`, `http`, `mongodb` and `tls` add clients that more than one edge uses, and `process` adds programs.
+//! up to a limit. The features `amqp`, `http`, `mongodb`, `postgres` and `tls` add parts of clients that more than one edge uses, and
+//! `process` adds programs.
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
@@ -20,6 +21,8 @@ mod limited_stream;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
 mod one_request;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "process")]
 pub mod process;
 mod reconnect;

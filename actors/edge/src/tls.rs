@@ -1,12 +1,15 @@
 //! TLS client. Certificates are checked against the configured authorities, or those of the public web.
 
-use std::{io, path::Path, sync::Arc};
+use std::{fmt::Display, io, path::Path, sync::Arc};
 
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::{
-    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
     crypto::{self, CryptoProvider, ring},
     pki_types::{CertificateDer, UnixTime, pem::PemObject},
 };
@@ -30,7 +33,7 @@ impl TlsClient {
     ///
     /// # Errors
     /// The host does not speak TLS, or its certificate is invalid.
-    pub async fn connect(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> io::Result<TlsStream<S>> {
         self.connector.connect(self.name.clone(), stream).await
     }
 }
@@ -40,14 +43,47 @@ impl TlsClient {
 /// # Errors
 /// The file cannot be read or has no certificate. The text begins with `ca_file = file`.
 pub fn connector(authorities: Option<&Path>) -> Result<TlsConnector, String> {
-    let roots = match authorities {
-        Some(path) => read(path).map_err(|reason| format!("ca_file = {}: {reason}", path.display()))?,
-        None => RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
-    };
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let roots = roots(authorities).map_err(|reason| {
+        format!("ca_file = {}: {reason}", authorities.unwrap_or(Path::new("")).display())
+    })?;
+    trusting(roots)
+}
+
+/// Reads a file of certificates (PEM); without one, returns the authorities of the public web.
+///
+/// # Errors
+/// The file cannot be read or has no certificate. The text does not name it.
+pub(crate) fn roots(authorities: Option<&Path>) -> Result<RootCertStore, String> {
+    match authorities {
+        Some(path) => read(path),
+        None => Ok(RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() }),
+    }
+}
+
+/// Creates a connector that checks certificates against `roots`.
+pub(crate) fn trusting(roots: RootCertStore) -> Result<TlsConnector, String> {
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());
+    verifying(verifier.build().map_err(unusable)?)
+}
+
+/// As [`trusting`], but whatever host the certificate names.
+#[cfg(feature = "postgres")]
+pub(crate) fn trusting_for_any_host(roots: RootCertStore) -> Result<TlsConnector, String> {
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());
+    let authorities = Some(verifier.build().map_err(unusable)?);
+    verifying(Arc::new(AnyHost { authorities, provider: provider() }))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn verifying(verifier: Arc<dyn ServerCertVerifier>) -> Result<TlsConnector, String> {
+    let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(unusable)?
-        .with_root_certificates(roots)
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
 }
@@ -57,17 +93,10 @@ pub fn connector(authorities: Option<&Path>) -> Result<TlsConnector, String> {
 /// # Errors
 /// TLS is not available; the text says why.
 pub fn unverified() -> Result<TlsConnector, String> {
-    let provider = Arc::new(ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(unusable)?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
+    verifying(Arc::new(AnyHost { authorities: None, provider: provider() }))
 }
 
-fn unusable(error: Error) -> String {
+fn unusable(error: impl Display) -> String {
     format!("TLS cannot be used: {error}")
 }
 
@@ -85,20 +114,31 @@ fn read(path: &Path) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Verifier that accepts any certificate, but checks that the server owns its key.
+/// Verifier that accepts a certificate for any host, but checks that the server owns its key.
 #[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+struct AnyHost {
+    /// Checks who signed the certificate; None: nobody does.
+    authorities: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
+}
 
-impl ServerCertVerifier for AnyCertificate {
+impl ServerCertVerifier for AnyHost {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
+        let Some(authorities) = &self.authorities else { return Ok(ServerCertVerified::assertion()) };
+        // The name is checked last.
+        match authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            verified => verified,
+        }
     }
 
     fn verify_tls12_signature(
@@ -107,7 +147,7 @@ impl ServerCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        crypto::verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        crypto::verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -116,10 +156,10 @@ impl ServerCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        crypto::verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        crypto::verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

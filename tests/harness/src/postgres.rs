@@ -1,8 +1,11 @@
 //! A private PostgreSQL server on a loopback port, in a temporary directory, with the default durability.
 
 use std::{
-    fs::{self, File},
-    os::unix::{fs::chown, process::CommandExt},
+    fs::{self, File, Permissions},
+    os::unix::{
+        fs::{PermissionsExt, chown},
+        process::CommandExt,
+    },
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::OnceLock,
@@ -10,7 +13,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use crate::{child_logs, free_port, wait_for};
+use crate::{child_logs, free_port, python::peers, wait_for};
 
 /// Script that ends the server and removes its directory when its standard input closes, even if the test is killed.
 const WATCH: &str = r#"
@@ -29,6 +32,7 @@ pub struct Postgres {
     programs: PathBuf,
     directory: PathBuf,
     port: u16,
+    tls: bool,
     server: Option<Child>,
     watch: Child,
     watched: Option<ChildStdin>,
@@ -40,6 +44,18 @@ impl Postgres {
     /// # Panics
     /// If PostgreSQL is not installed or does not start.
     pub fn start() -> Self {
+        Self::launch(false)
+    }
+
+    /// As [`Postgres::start`], with a certificate for `localhost`, signed by [`Faktory::ca_file`](crate::Faktory::ca_file).
+    ///
+    /// # Panics
+    /// As [`Postgres::start`].
+    pub fn start_tls() -> Self {
+        Self::launch(true)
+    }
+
+    fn launch(tls: bool) -> Self {
         let programs = programs();
         // The watch script removes it after the end of the server.
         let directory = tempfile::Builder::new().prefix("postgres-").tempdir().expect("a directory").keep();
@@ -53,11 +69,14 @@ impl Postgres {
             .expect("sh runs");
         child_logs::note(&directory.join("log"));
         let watched = watch.stdin.take();
-        let mut made = Self { programs, directory, port: 0, server: None, watch, watched };
+        let mut made = Self { programs, directory, port: 0, tls, server: None, watch, watched };
         if let Some((uid, gid)) = other_user() {
             chown(&made.directory, Some(uid), Some(gid)).expect("give the directory to postgres");
         }
         made.make_cluster();
+        if tls {
+            made.copy_certificate();
+        }
         made.start_again();
         made
     }
@@ -153,12 +172,34 @@ impl Postgres {
         run(&mut initdb);
     }
 
+    /// Copies certificate and key, since the server demands that the key is its own.
+    fn copy_certificate(&self) {
+        for name in ["server.pem", "server.key"] {
+            let copy = self.directory.join(name);
+            fs::copy(peers().join("tls").join(name), &copy).expect("copy the certificate");
+            fs::set_permissions(&copy, Permissions::from_mode(0o600)).expect("protect the key");
+            if let Some((uid, gid)) = other_user() {
+                chown(&copy, Some(uid), Some(gid)).expect("give the key to postgres");
+            }
+        }
+    }
+
     fn spawn(&self) -> Child {
         let log = File::options().create(true).append(true).open(self.directory.join("log")).expect("a log");
         let mut command = self.as_owner("postgres");
         command.args(["-p", &self.port.to_string()]);
         for setting in ["listen_addresses=127.0.0.1", "unix_socket_directories=", "shared_buffers=256MB"] {
             command.args(["-c", setting]);
+        }
+        if self.tls {
+            command.args([
+                "-c",
+                "ssl=on",
+                "-c",
+                "ssl_cert_file=../server.pem",
+                "-c",
+                "ssl_key_file=../server.key",
+            ]);
         }
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("the log")).stderr(log).process_group(0);
         command.spawn().expect("postgres runs")

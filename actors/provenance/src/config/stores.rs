@@ -20,7 +20,8 @@ use crate::store::StoreError;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PostgresConfig {
-    /// Address of the database; one with a password belongs in `dsn_file`.
+    /// Address of the database, with libpq's `sslmode` and `sslrootcert`; one with a password belongs in
+    /// `dsn_file`.
     #[schemars(length(min = 1), extend("format" = "address"))]
     pub dsn: String,
     /// File that contains the DSN; replaces `dsn`.

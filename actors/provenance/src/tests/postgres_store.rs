@@ -1,6 +1,7 @@
 //! PostgreSQL store with a real server: schema, rules in all flavors, concurrent connections.
 
 mod schema;
+mod tls;
 
 use std::cell::Cell;
 

@@ -3,10 +3,8 @@
 
 use std::{fmt, time::Duration};
 
-use tokio_postgres::{
-    Config,
-    config::{Host, SslMode},
-};
+use orchestrator_edge::postgres::{OptionError, PostgresTls};
+use tokio_postgres::{Config, config::Host};
 
 use crate::store::StoreError;
 
@@ -22,16 +20,20 @@ const FORM: &str = "write postgresql://USER@HOST:PORT/DATABASE, or host=.. port=
 #[derive(Clone)]
 pub(crate) struct Address {
     config: Config,
+    tls: PostgresTls,
 }
 
 impl Address {
     /// Parses `dsn` in libpq's format.
     ///
     /// # Errors
-    /// [`StoreError::Refused`]: `dsn` is invalid or requires TLS.
+    /// [`StoreError::Refused`]: `dsn` is invalid, or its options of TLS cannot be met.
     pub(crate) fn parse(dsn: &str) -> Result<Self, StoreError> {
         let refused = |what: &str| StoreError::Refused(format!("the address of the database {what}: {FORM}"));
-        let mut config: Config = dsn.parse().map_err(|_| refused("cannot be read"))?;
+        let (mut config, tls) = PostgresTls::split(dsn).map_err(|error| match error {
+            OptionError::Unreadable => refused("cannot be read"),
+            OptionError::Invalid(text) => StoreError::Refused(format!("the address of the database {text}")),
+        })?;
         // In `user:a/b@host` a part of the password is parsed as the database.
         if let Some((_, rest)) = dsn.split_once("://")
             && rest.split_once(['/', '?']).is_some_and(|(_, behind)| behind.contains('@'))
@@ -50,20 +52,18 @@ impl Address {
         {
             return Err(refused("does not have as many ports or host addresses as hosts"));
         }
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(StoreError::Refused(
-                "the address of the database asks for TLS (sslmode=require), which this program does not speak to PostgreSQL: connect over a socket of this machine or a tunnel"
-                    .to_owned(),
-            ));
-        }
         if config.get_application_name().is_none() {
             config.application_name(APPLICATION);
         }
-        Ok(Self { config })
+        Ok(Self { config, tls })
     }
 
     pub(super) fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(super) fn tls(&self) -> &PostgresTls {
+        &self.tls
     }
 
     /// Returns the time-out of connecting, at most `most`.
@@ -75,7 +75,7 @@ impl Address {
 /// Writes hosts, ports and database only.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { config } = self;
+        let Self { config, .. } = self;
         let hosts = config.get_hosts().iter().map(|host| match host {
             Host::Tcp(host) if host.contains(':') => format!("[{host}]"),
             Host::Tcp(host) => host.clone(),
@@ -118,6 +118,8 @@ mod tests {
             ("host=/run/pg dbname=d", "postgresql:///run/pg/d"),
             ("hostaddr=127.0.0.1", "postgresql://127.0.0.1/"),
             ("dbname=d", "postgresql:///var/run/postgresql/d"),
+            ("postgresql://me@a/d?sslmode=require&application_name=x", "postgresql://a:5432/d"),
+            ("host=a dbname='it\\'s' sslmode=verify-full", "postgresql://a/it's"),
             ("postgresql:///d", "postgresql:///var/run/postgresql/d"),
             ("postgresql://me:S3CR3T@[::1]:1/d", "postgresql://[::1]:1/d"),
         ] {
@@ -141,7 +143,11 @@ mod tests {
             "host=a connect_timeout=S3CR3T",
             "host=a password='S3CR3T",
             "host=a sslmode=S3CR3T",
-            "host=a sslmode=require password=S3CR3T",
+            "host=a sslmode=allow password=S3CR3T",
+            "host=a sslmode=verify-ca sslrootcert=/nowhere/ca.pem password=S3CR3T",
+            "postgresql://me:S3CR3T@host/d?sslcert=me.pem",
+            "postgresql://me:S3CR3T@host/d?%73slmode=S3CR3T",
+            "postgresql://me:S3CR3T@host/d?sslrootcert=system",
             "host=a,b,c port=1,2 password=S3CR3T",
             "S3CR3T",
             "",

@@ -36,6 +36,11 @@ pub(super) fn unconnected(error: &io::Error) -> StoreError {
     StoreError::Unavailable(format!("cannot connect to the database: {error}: check that it runs there"))
 }
 
+/// Translates the error of a connection that cannot be protected.
+pub(super) fn unsecured(error: &io::Error) -> StoreError {
+    StoreError::Unavailable(format!("cannot connect to the database: {error}"))
+}
+
 /// Returns true if the answer to a query exceeds its limit.
 pub(super) fn is_answer_too_long(error: &Error) -> bool {
     excess(error) == Some(&Excess::Answer)

@@ -75,7 +75,7 @@ impl Session {
     /// Connects to the first suitable server of `address`.
     async fn open_first(address: &Address) -> Result<Self, StoreError> {
         let budget = Arc::<Budget>::default();
-        let mut connector = Connector::new(address.config(), budget.clone());
+        let mut connector = Connector::new(address, budget.clone());
         let mut failed = StoreError::Unavailable("the address of the database names no host".to_owned());
         while let Some(connected) = connector.next().await {
             let (client, driver) = match connected {
