@@ -190,10 +190,8 @@ sqlite.path = "provenance.db"
 
 /// Relative paths are below the demo's directory, where the process runs.
 fn configuration(console: SocketAddr, parts: Parts) -> String {
-    let (queue, provenance) = (
-        parts.queue.then_some(QUEUE).unwrap_or_default(),
-        parts.provenance.then_some(PROVENANCE).unwrap_or_default(),
-    );
+    let queue = if parts.queue { QUEUE } else { "" };
+    let provenance = if parts.provenance { PROVENANCE } else { "" };
     format!(
         "{queue}{provenance}[admin]\nlisten = \"{console}\"\nunix_socket = \"admin.sock\"\nchaos = true\n"
     )

@@ -250,19 +250,16 @@ fn default_port() -> MutexGuard<'static, ()> {
 fn one_key_leaves_the_endpoint_on() {
     let _port = default_port();
     let broker = "provenance.amqp.url=amqp://127.0.0.1:9/%2f";
-    let lists: [(&[&str], &[(&str, &str)], &str); 3] = [
-        (&["run", "--only", "queue", "--set", "queue.hold_secs=60"], &[], "queue"),
-        (&["run"], &[("ORCHESTRATOR__QUEUE__HOLD_SECS", "60")], "queue"),
-        (
-            &["run", "--only", "provenance", "--set", "provenance.transport=amqp", "--set", broker],
-            &[],
-            "provenance",
-        ),
+    let amqp = ["run", "--only", "provenance", "--set", "provenance.transport=amqp", "--set", broker];
+    let lists = [
+        (&["run", "--only", "queue", "--set", "queue.hold_secs=60"][..], None, "queue"),
+        (&["run"][..], Some(("ORCHESTRATOR__QUEUE__HOLD_SECS", "60")), "queue"),
+        (&amqp[..], None, "provenance"),
     ];
-    for (arguments, variables, subsystem) in lists {
+    for (arguments, variable, subsystem) in lists {
         let env = env();
         let mut command = env.bare_command();
-        command.args(arguments).envs(variables.iter().copied());
+        command.args(arguments).envs(variable);
         let instance = Instance::spawn(command);
         for client in ["tree", "why"] {
             eventually("the endpoint to answer", || {

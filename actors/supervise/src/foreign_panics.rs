@@ -2,7 +2,6 @@
 
 use std::{
     cell::RefCell,
-    mem,
     panic::{self, AssertUnwindSafe, PanicHookInfo, catch_unwind},
     sync::{Arc, Once},
 };
@@ -93,9 +92,7 @@ fn record(info: &PanicHookInfo<'_>) -> bool {
             true
         }
         Observer::Thread(panics) => {
-            panics
-                .0
-                .send_if_modified(|first| first.is_none() && mem::replace(first, Some(found())).is_none());
+            panics.0.send_if_modified(|first| first.is_none() && first.replace(found()).is_none());
             true
         }
     });

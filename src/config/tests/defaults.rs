@@ -16,7 +16,7 @@ use super::{
 
 /// Returns true if `line`, below the header `section`, is an example: a key without a default, or with one that TOML cannot express.
 fn is_unset(section: &str, line: &str) -> bool {
-    const ANYWHERE: [&str; 9] = [
+    const ANYWHERE: [&str; 10] = [
         "unix_socket",
         "history_dir",
         "url_file",

@@ -74,7 +74,7 @@ impl Fixture {
             (Server::Mongo, local(mongo.port())),
             (Server::Faktory, local(faktory.port())),
         ];
-        let fixture = Self { env, relays, runs: Cell::new(1), servers: servers };
+        let fixture = Self { env, relays, runs: Cell::new(1), servers };
         fs::write(fixture.config(), fixture.text(&dsn, &url)).expect("write the configuration");
         fixture
     }

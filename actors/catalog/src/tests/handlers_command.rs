@@ -7,11 +7,12 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use orchestrator_edge::process::Environment;
 use orchestrator_supervise::testing::eventually;
 use serde_json::{Value, json};
 
 use crate::{
-    edge::handlers::{Command, Environment},
+    edge::handlers::Command,
     handler::{Handler, Outcome, Row, Task},
     outcome_kind::ExitCodes,
 };

@@ -2,11 +2,12 @@
 
 use std::{fs, path::Path, time::Duration};
 
+use orchestrator_edge::process::Environment;
 use orchestrator_supervise::testing::eventually;
 use serde_json::{Value, json};
 
 use crate::{
-    edge::handlers::{Environment, PlanAnswers, Planner},
+    edge::handlers::{PlanAnswers, Planner},
     handler::Row,
 };
 
