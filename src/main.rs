@@ -38,9 +38,6 @@ use crate::{
     topology::ROOT,
 };
 
-/// Hidden command that an instance calls to resolve the stacks of crash reports.
-pub(crate) const SYMBOLS: &str = "symbols";
-
 /// Run a queue, a provenance storage, an ingester, a producer and a catalog agent in one supervised process.
 ///
 /// Without a command, run the configured subsystems. `orchestrator tree` shows the children (supervised parts) of the running
@@ -116,7 +113,7 @@ enum Command {
     #[cfg(any(feature = "queue", feature = "provenance-sqlite"))]
     Demo(demo::DemoArguments),
     /// Resolve addresses of a stack for an instance of this binary
-    #[command(name = SYMBOLS, hide = true)]
+    #[command(name = run::SYMBOLS, hide = true)]
     Symbols,
     #[command(flatten)]
     Client(ClientCommand),

@@ -22,6 +22,9 @@ use crate::{
     topology::{self, ROOT, Topology},
 };
 
+/// Hidden command of this binary that an instance calls to resolve the stacks of crash reports.
+pub(crate) const SYMBOLS: &str = "symbols";
+
 /// Runs the tree of `config` until SIGTERM, SIGINT, the end of finite work, or the exit of the root supervisor. SIGHUP reads
 /// `sources` again; a drop-in has none, and prints no banner, as its original. `warnings` are logged at the start.
 ///
@@ -47,7 +50,7 @@ pub(crate) fn run(config: &Config, sources: Option<Sources>, warnings: &[String]
             root.tree().allow_chaos();
         }
         // The kernel keeps this link to the binary even if the file was replaced.
-        root.tree().crash_log().resolve_by("/proc/self/exe".into(), &[crate::SYMBOLS]);
+        root.tree().crash_log().resolve_by("/proc/self/exe".into(), &[SYMBOLS]);
         tracing::info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), "started");
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let source = topology::progress(config);

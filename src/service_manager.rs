@@ -33,10 +33,10 @@ impl ServiceManager {
         notify(&[NotifyState::Ready]);
     }
 
-    /// Extends the start time-out by `extension`.
-    pub(crate) fn extend_start(&self, extension: Duration) {
+    /// Sets the status and extends the start time-out by `extension`.
+    pub(crate) fn extend_start(&self, status: &str, extension: Duration) {
         let extension = u32::try_from(extension.as_micros()).unwrap_or(u32::MAX);
-        notify(&[NotifyState::ExtendTimeoutUsec(extension)]);
+        notify(&[NotifyState::Status(status), NotifyState::ExtendTimeoutUsec(extension)]);
     }
 
     /// Sets the status, one line; an empty one clears it.

@@ -58,8 +58,7 @@ impl Startup {
             self.checks = None;
         } else if self.started.elapsed() > SLOW_AFTER {
             let waits_for = list(&missing);
-            manager.set_status(&format!("waiting for {waits_for}"));
-            manager.extend_start(4 * SLOW_CHECK_INTERVAL);
+            manager.extend_start(&format!("waiting for {waits_for}"), 4 * SLOW_CHECK_INTERVAL);
             if !self.is_slow {
                 tracing::warn!(waits_for, "not ready yet, still waiting");
                 self.is_slow = true;

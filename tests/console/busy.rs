@@ -93,7 +93,8 @@ impl BusyEnv {
             stencils: vec![(4, 2, 2), (4, 2, 3), (5, 2, 2)],
         };
         many.fill(&database);
-        ermrest.insert_foo(400, "actionable");
+        // More than are done while all tests run.
+        ermrest.insert_foo(2_000, "actionable");
         let env = settings(&database, &faktory);
         write_fetchers(&env);
         let sources = STREAMS.map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"));

@@ -30,7 +30,7 @@ fn a_silent_database_times_out_after_ten_seconds() {
     });
     let env = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
         .set("provenance.writer.kind=postgres")
-        .set(&format!("provenance.postgres.dsn=host=127.0.0.1 port={port} user=me dbname=d"));
+        .set(&format!("provenance.postgres.dsn=host=127.0.0.1 port={port} user=me dbname=d sslmode=disable"));
     let instance = env.start();
     let reason = || env.base().link("provenance/writer").reason;
     eventually("the writer to give it up", || reason().contains("did not answer within 10 s"));

@@ -6,6 +6,7 @@
 //! Refused callers cannot keep operators from sending commands: the refusals of a caller are limited, they may fill only a part of a file,
 //! and the space of the next commands is reserved on the disk.
 
+mod record;
 mod refusals;
 
 use std::{
@@ -21,9 +22,9 @@ use rustix::{
     fs::{FallocateFlags, OFlags, fallocate},
     io::Errno,
 };
-use serde::Serialize;
 use serde_json::Value;
 
+pub(crate) use self::record::Record;
 use self::refusals::Refusals;
 use crate::timestamp::rfc3339;
 
@@ -44,26 +45,6 @@ const REFUSALS_MAX: u64 = FILE_MAX / 4 * 3;
 const FORMER_FILES: u32 = 4;
 /// Disk space behind the end of the file that refusals leave to commands, in bytes.
 const RESERVE: u64 = 256 << 10;
-
-/// One line of the audit log.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Record {
-    pub(crate) at: String,
-    pub(crate) who: String,
-    pub(crate) role: &'static str,
-    pub(crate) path: String,
-    pub(crate) verb: String,
-    pub(crate) reason: String,
-    /// Arguments of a console verb.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) args: Option<Value>,
-    /// `ok`, or the kind and message of the error.
-    pub(crate) outcome: String,
-    /// State of the child before a command.
-    pub(crate) before: Option<String>,
-    /// State of the child after a command.
-    pub(crate) after: Option<String>,
-}
 
 /// The audit log.
 #[derive(Debug)]

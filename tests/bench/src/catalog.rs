@@ -46,7 +46,7 @@ pub(crate) struct Options {
 /// The figures.
 pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
     // Each agent runs in a directory of its own.
-    let binary = &std::fs::canonicalize(binary).context("find the binary: build it with --release")?;
+    let binary = &std::fs::canonicalize(binary).context("find the binary: build it with --profile dist")?;
     let broker = Rabbit::start_at_default_port();
     if options.claims {
         let ours = competing(binary, &broker, options.agents);

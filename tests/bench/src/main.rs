@@ -23,7 +23,7 @@ use crate::queue::Program;
 #[derive(Parser)]
 struct Arguments {
     /// The release binary
-    #[arg(long, global = true, default_value = "target/release/orchestrator")]
+    #[arg(long, global = true, default_value = "target/dist/orchestrator")]
     binary: PathBuf,
     /// Another program with its arguments, to be given the same three paths
     #[arg(long, global = true)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Record;
+use super::record::Record;
 use crate::timestamp::rfc3339;
 
 /// Refusals of a caller that are recorded in a period.

@@ -10,7 +10,9 @@ pub(crate) struct Process(Child);
 
 impl Process {
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
-        Ok(Self(command.stdin(Stdio::null()).spawn().context("start a program: build it with --release")?))
+        Ok(Self(
+            command.stdin(Stdio::null()).spawn().context("start a program: build it with --profile dist")?,
+        ))
     }
 
     /// CPU time used so far, user and system, seconds.
