@@ -179,8 +179,18 @@ impl Broker {
             unread.clone(),
             socket_closed.clone(),
         );
+        // Now and then lapin does not report an error that comes early in the handshake.
+        let silent = async {
+            socket_closed.cancelled().await;
+            sleep(REPORT_TIMEOUT).await;
+        };
         let connect = catch_panic(timeout(CONNECT_TIMEOUT, connect));
-        let connection = match connect.await.map_err(|panic| failed(self.redact(&panic.to_string())))? {
+        let connected = tokio::select! {
+            biased;
+            connected = connect => connected,
+            () = silent => return Err(failed("the connection ended during the handshake".to_owned())),
+        };
+        let connection = match connected.map_err(|panic| failed(self.redact(&panic.to_string())))? {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(failed(self.redact(&sanitize(error.to_string())))),
             Err(_) => return Err(failed(format!("no answer within {CONNECT_TIMEOUT:?}"))),

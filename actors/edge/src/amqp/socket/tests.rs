@@ -57,16 +57,20 @@ fn a_connection_closed_during_the_handshake_fails_at_once() {
     }
 }
 
+/// lapin does not report every error that comes this early, so there are several rounds.
 #[test]
 fn endless_heartbeats_during_the_handshake_fail_the_connection() {
-    let (reason, after) = refusal(|stream| {
-        stream.write_all(&start())?;
-        loop {
-            stream.write_all(&[8, 0, 0, 0, 0, 0, 0, 0xce].repeat(1_000))?;
-        }
-    });
-    assert!(reason.contains("does not end the handshake"), "{reason}");
-    assert!(after < CONNECT_TIMEOUT / 2, "{after:?}");
+    for round in 0..25 {
+        let (reason, after) = refusal(|stream| {
+            stream.write_all(&start())?;
+            loop {
+                stream.write_all(&[8, 0, 0, 0, 0, 0, 0, 0xce].repeat(1_000))?;
+            }
+        });
+        let expected = ["does not end the handshake", "ended during the handshake"];
+        assert!(expected.iter().any(|text| reason.contains(text)), "round {round}: {reason}");
+        assert!(after < CONNECT_TIMEOUT / 2, "round {round}: {after:?}");
+    }
 }
 
 /// Completes a handshake up to `connection.open-ok`.
