@@ -9,4 +9,3 @@ mod quick_starts;
 mod reference;
 mod tidy;
 mod tutorial;
-mod words;
