@@ -167,7 +167,7 @@ impl Registry {
 
 impl fmt::Debug for SourceFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Supply").field("companion", &self.companion).finish_non_exhaustive()
+        f.debug_struct("SourceFactory").field("companion", &self.companion).finish_non_exhaustive()
     }
 }
 

@@ -168,7 +168,7 @@ fn tls_client(host: &str, ca_file: Option<&Path>, unverified_hosts: &[String]) -
 
 impl fmt::Debug for CatalogEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place").field("endpoint", &self.url).finish_non_exhaustive()
+        f.debug_struct("CatalogEndpoint").field("endpoint", &self.url).finish_non_exhaustive()
     }
 }
 

@@ -93,7 +93,7 @@ fn tls_client(host: &str, ca_file: Option<&Path>) -> Result<(TlsClient, String),
 
 impl fmt::Debug for RedisTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place")
+        f.debug_struct("RedisTarget")
             .field("endpoint", &self.endpoint)
             .field("name", &self.name)
             .finish_non_exhaustive()

@@ -242,7 +242,7 @@ impl Drop for ConsumedQueuesGuard<'_> {
 
 impl fmt::Debug for ConsumerOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Consumption")
+        f.debug_struct("ConsumerOptions")
             .field("workers", &self.workers.len())
             .field("topology", &self.topology)
             .field("prefetch", &self.prefetch)
