@@ -1,6 +1,9 @@
 //! Tests of the client commands, parsed by clap, against a real tree and endpoint in this process.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
 
 use clap::Parser;
 use orchestrator_admin::{AdminConfig, Binding, ProgramInfo};
@@ -79,7 +82,7 @@ fn with_tree<T: Send + 'static>(user: impl FnOnce(&str) -> T + Send + 'static) -
     });
     let console = ChildSpec::worker("queue_console", Factory::actor(slot, |_| Ok(Console)));
     let queue = SupervisorSpec::new(Strategy::OneForOne)
-        .child(console.console(store.recipient()).shutdown(Shutdown::Kill))
+        .child(console.console(store.recipient()).shutdown(Shutdown::After(Duration::ZERO)))
         .child(ChildSpec::worker("source", source).pausable());
     let admin =
         AdminConfig { listen: String::new(), unix_socket: Some(socket.clone()), ..AdminConfig::default() };

@@ -93,16 +93,12 @@ fn child(out: &mut Exposition, node: &NodeSnapshot) {
             up,
         );
     }
-    let mut counter = |name: &str, help: &str, value: u64| out.add(Kind::Counter, name, help, &path, value);
-    counter(
+    out.add(
+        Kind::Counter,
         "orchestrator_child_restarts_total",
         "Restarts of the child, including planned ones.",
+        &path,
         node.restarts,
-    );
-    counter(
-        "orchestrator_child_stale_total",
-        "Replies and handles (such as delivery tags) dropped because they belong to an earlier incarnation.",
-        node.stale,
     );
     node.mailboxes.iter().for_each(|one| mailbox(out, node, one));
     node.metrics.iter().for_each(|one| metric(out, node, one));

@@ -3,7 +3,7 @@
 //! | A child is not ready if | except if |
 //! |---|---|
 //! | it is stuck | |
-//! | it does not run | it is paused, or it is transient or temporary and has exited |
+//! | it does not run | it is paused, or it is transient and has exited |
 //! | its link is not up | the link is idle, the child is paused, or the child is the endpoint itself |
 
 use orchestrator_supervise::{NodeSnapshot, Tree, sanitize};

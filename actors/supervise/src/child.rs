@@ -142,7 +142,7 @@ impl<A: Child> ChildCx<'_, A> {
         &self.shared.mailbox
     }
 
-    /// Number of this incarnation, for [`IncarnationBound`](crate::IncarnationBound) handles.
+    /// Number of this incarnation.
     pub fn incarnation(&self) -> u64 {
         self.shared.vitals.incarnation()
     }

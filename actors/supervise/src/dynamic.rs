@@ -50,14 +50,6 @@ impl Children {
         self.change(ChangeKind::Remove(id.into())).await
     }
 
-    /// Stops the child with the same id and adds this one once it has ended. An operator's pause stays.
-    ///
-    /// # Errors
-    /// As for [`remove`](Self::remove) and [`add`](Self::add). An invalid specification leaves the old child alone.
-    pub async fn replace(&self, child: ChildSpec) -> Result<(), ChildrenError> {
-        self.change(ChangeKind::Replace(Box::new(child))).await
-    }
-
     async fn change(&self, kind: ChangeKind) -> Result<(), ChildrenError> {
         let (reply, answer) = oneshot::channel();
         let sent = self.changes.send(Change { kind, reply }).await;

@@ -69,7 +69,6 @@ impl Node {
             in_progress: in_progress
                 .map(|(name, span)| InProgressSnapshot { name: name.to_owned(), for_ms: millis(span) }),
             waits: vitals.activity().waits().current(Instant::now()),
-            stale: vitals.stale(),
             link: vitals.link_state().map(|(kind, endpoint, link)| link_snapshot(kind, endpoint, link)),
             note: vitals.last_note(),
             blocker: vitals.blocker(),

@@ -272,7 +272,7 @@ impl Runner {
                         deadline = Some(Instant::now() + limit);
                     }
                     self.begin_stop(stop);
-                    shutdown == Shutdown::Kill
+                    false
                 }
                 Step::Control(Some(Control::Command(request))) => {
                     let panicked = (request.command == Command::Panic).then(|| self.panic(body)).flatten();

@@ -32,7 +32,7 @@ pub struct NodeSnapshot {
     pub state: String,
     /// True if a work item, or a poll of its arbiter, has lasted over a second.
     pub stuck: bool,
-    /// `permanent`, `transient` or `temporary`.
+    /// `permanent` or `transient`.
     pub restart: String,
     /// For supervisors: `one_for_one`, `one_for_all` or `rest_for_one`.
     pub strategy: Option<String>,
@@ -72,8 +72,6 @@ pub struct NodeSnapshot {
     /// Waits for other children.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<WaitSnapshot>,
-    /// Number of handles of earlier incarnations that were dropped.
-    pub stale: u64,
     /// Connection to a peer, if it has one.
     pub link: Option<LinkSnapshot>,
     /// Last note.

@@ -75,15 +75,12 @@ pub(crate) struct Change {
 
 pub(crate) enum ChangeKind {
     Add(Box<ChildSpec>),
-    Replace(Box<ChildSpec>),
     Remove(String),
 }
 
 /// Deadline of a child's stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shutdown {
-    /// The child is dropped at once (OTP: brutal_kill).
-    Kill,
     /// The child is drained, and dropped when the time is over.
     After(Duration),
     /// No deadline. For supervisors only.

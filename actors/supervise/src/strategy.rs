@@ -42,8 +42,6 @@ pub enum Restart {
     Permanent,
     /// Restarted after an abnormal exit only.
     Transient,
-    /// Never restarted, not even by a sibling's strategy.
-    Temporary,
 }
 
 impl Restart {
@@ -52,7 +50,6 @@ impl Restart {
         match self {
             Restart::Permanent => true,
             Restart::Transient => exit.is_abnormal(),
-            Restart::Temporary => false,
         }
     }
 
@@ -61,7 +58,6 @@ impl Restart {
         match self {
             Restart::Permanent => "permanent",
             Restart::Transient => "transient",
-            Restart::Temporary => "temporary",
         }
     }
 }
@@ -90,7 +86,6 @@ mod tests {
         ] {
             assert_eq!(Restart::Permanent.applies_to(&exit), permanent);
             assert_eq!(Restart::Transient.applies_to(&exit), transient);
-            assert!(!Restart::Temporary.applies_to(&exit));
         }
     }
 }

@@ -50,7 +50,6 @@ pub struct Vitals {
     incarnation: AtomicU64,
     restarts: AtomicU64,
     budget_left: AtomicU32,
-    stale: AtomicU64,
     started_ms: AtomicU64,
     pause_state: watch::Sender<PauseState>,
     panic_next: AtomicBool,
@@ -78,7 +77,6 @@ impl Vitals {
             incarnation: AtomicU64::new(0),
             restarts: AtomicU64::new(0),
             budget_left: AtomicU32::new(0),
-            stale: AtomicU64::new(0),
             started_ms: AtomicU64::new(0),
             pause_state: watch::Sender::default(),
             panic_next: AtomicBool::new(false),
@@ -126,19 +124,9 @@ impl Vitals {
         self.started_ms.load(Relaxed)
     }
 
-    /// Number of handles of earlier incarnations that were dropped.
-    pub fn stale(&self) -> u64 {
-        self.stale.load(Relaxed)
-    }
-
     /// Returns true if the child takes no new messages: it is paused by an operator, and not draining for a stop.
     pub fn is_paused(&self) -> bool {
         self.pause_state.borrow().is_paused()
-    }
-
-    /// Returns true if an operator has paused the child, draining or not.
-    pub(crate) fn is_paused_by_operator(&self) -> bool {
-        self.pause_state.borrow().by_operator
     }
 
     /// Name and start of the oldest work item in progress.
@@ -225,10 +213,6 @@ impl Vitals {
         let guard = self.work.begin(name);
         assert!(!self.panic_next.swap(false, AcqRel), "injected panic");
         guard
-    }
-
-    pub(crate) fn count_stale(&self) {
-        self.stale.fetch_add(1, Relaxed);
     }
 
     /// Waits until the child takes messages: it is not paused, or drains for a stop.
@@ -339,7 +323,7 @@ impl Vitals {
 
     /// Drops all waiting messages instead of handling them, for example those about a lost connection. Inboxes with
     /// [`keep_on_purge`](crate::InboxSlot::keep_on_purge) are left alone.
-    pub fn purge(&self) {
+    pub(crate) fn purge(&self) {
         let depth = self.mailboxes.lock().iter().map(|(_, stats)| stats.purge()).sum();
         if depth > 0 {
             self.event(EventKind::Purged { depth });

@@ -10,7 +10,7 @@ pub(super) fn node(path: &str, state: &str, restarts: u64, mailboxes: &Value) ->
         "stuck": false, "restart": "permanent", "strategy": null, "intensity": null, "period_ms": null,
         "pausable": false, "console": false, "arbiter": null, "incarnation": 1, "started_ms": 0,
         "restarts": restarts, "budget_left": 5, "last_exit": null, "mailboxes": mailboxes, "in_progress": null,
-        "stale": 0, "link": null, "metrics": [], "children": [],
+        "link": null, "metrics": [], "children": [],
     })
 }
 

@@ -67,7 +67,7 @@ fn node(path: &str, id: &str, children: &Value) -> Value {
               "messages": [{ "name": HOSTILE_TEXT, "count": most, "wait_us": [1, 1, most], "handling_us": [1, 2, most] }] },
             { "name": HOSTILE_TEXT, "depth": most, "capacity": 1, "high_water": 1, "refused": 0, "handled": most, "purged": 0, "messages": [] },
         ],
-        "in_progress": { "name": HOSTILE_TEXT, "for_ms": most }, "stale": 0,
+        "in_progress": { "name": HOSTILE_TEXT, "for_ms": most },
         "waits": [{ "on": HOSTILE_TEXT, "kind": HOSTILE_TEXT, "count": most, "blocks": true, "for_ms": most }],
         "link": { "kind": HOSTILE_TEXT, "endpoint": HOSTILE_TEXT, "state": HOSTILE_TEXT, "attempts": 3, "since_ms": most, "reason": HOSTILE_TEXT, "retry_in_ms": most },
         "note": { "text": HOSTILE_TEXT, "at_ms": most },

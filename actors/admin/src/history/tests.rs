@@ -57,7 +57,6 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
         }],
         in_progress: None,
         waits: Vec::new(),
-        stale: 0,
         link: None,
         note: None,
         blocker: None,

@@ -8,7 +8,7 @@ fn node(path: &str, kind: &str, state: &str, more: Value) -> Value {
     let mut node = json!({
         "path": path, "id": path.rsplit('/').next(), "kind": kind, "state": state, "stuck": false,
         "restart": "permanent", "pausable": false, "console": false, "incarnation": 1, "started_ms": 1_000_000,
-        "restarts": 0, "budget_left": 5, "mailboxes": [], "stale": 0, "metrics": [], "children": [],
+        "restarts": 0, "budget_left": 5, "mailboxes": [], "metrics": [], "children": [],
     });
     node.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     node

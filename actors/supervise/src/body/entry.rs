@@ -7,7 +7,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{ChildSpec, ChildrenError, Restart, Shutdown, State, Vitals, runner::Control};
+use crate::{ChildrenError, Restart, Shutdown, State, Vitals, runner::Control};
 
 /// Time that a runner may take to report a child killed at its deadline. After it the arbiter counts as blocked, and the supervisor
 /// no longer waits for the child.
@@ -42,23 +42,16 @@ pub(crate) struct Entry {
     pub(crate) significant: bool,
     pub(crate) up_since: Option<Instant>,
     pub(crate) incarnation: u64,
-    /// Dynamic: reply to the caller of `add` or `replace`, until the child is up for the first time.
+    /// Dynamic: reply to the caller of `add`, until the child is up for the first time.
     pub(crate) added: Option<ChangeReply>,
-    /// Dynamic: set if the child leaves the tree once it has ended.
-    pub(crate) removal: Option<Removal>,
+    /// Dynamic: the child leaves the tree once it has ended.
+    pub(crate) leaves: bool,
+    /// Dynamic: reply to the caller of `remove`.
+    pub(crate) removed: Option<ChangeReply>,
 }
 
 /// Reply to a change of a dynamic supervisor's children.
 pub(crate) type ChangeReply = oneshot::Sender<Result<(), ChildrenError>>;
-
-/// Removal of a child of a dynamic supervisor.
-#[derive(Default)]
-pub(crate) struct Removal {
-    /// Reply to the caller of `remove`.
-    pub(crate) reply: Option<ChangeReply>,
-    /// Child to add in its place, and the reply to the caller of `replace`.
-    pub(crate) replacement: Option<(Box<ChildSpec>, ChangeReply)>,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -94,7 +87,8 @@ impl Entry {
             up_since: None,
             incarnation: 0,
             added: None,
-            removal: None,
+            leaves: false,
+            removed: None,
         }
     }
 
@@ -154,7 +148,6 @@ impl Entry {
             _ => shutdown,
         };
         self.stop_by = match shutdown {
-            Shutdown::Kill => Some(now + KILL_GRACE),
             Shutdown::After(limit) => Some(now + limit + KILL_GRACE),
             Shutdown::Infinity => None,
         };
@@ -191,7 +184,7 @@ impl Entry {
 
     /// Returns true if the child can leave the tree: it has ended, also its thread.
     pub(crate) fn is_removable(&self) -> bool {
-        self.removal.is_some() && self.is_down() && self.vitals.state() != State::Stuck
+        self.leaves && self.is_down() && self.vitals.state() != State::Stuck
     }
 
     /// Returns true if the supervisor gave up waiting for the child, which has not ended yet.

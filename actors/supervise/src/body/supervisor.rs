@@ -141,7 +141,7 @@ impl SupervisorBody {
                 }
                 self.answer(index, Ok(()), |w| w.request.command != Command::Stop && w.incarnation < up);
             }
-            ReportKind::Exited(exit) => self.on_exit(index, &exit),
+            ReportKind::Exited(exit) => self.decide_restart(index, &exit),
             ReportKind::ThreadEnded => {}
         }
     }
@@ -189,7 +189,7 @@ impl SupervisorBody {
             return request.answer(Err(CommandRefusal::Stopping));
         }
         let (now, command) = (Instant::now(), request.command);
-        let there = self.position(request.index).filter(|index| self.children[*index].removal.is_none());
+        let there = self.position(request.index).filter(|index| !self.children[*index].leaves);
         let Some(index) = there else { return request.answer(Err(CommandRefusal::Removed)) };
         let entry = &mut self.children[index];
         match command {
@@ -285,7 +285,7 @@ impl Body for SupervisorBody {
         self.deadline = None;
         self.reset_windows();
         let now = Instant::now();
-        for entry in self.children.iter_mut().filter(|entry| entry.removal.is_none()) {
+        for entry in self.children.iter_mut().filter(|entry| !entry.leaves) {
             entry.attempt = 0;
             entry.give_ups = 0;
             entry.want_start(now);

@@ -5,8 +5,7 @@ use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 use crate::probe::*;
 use futures_util::future::join_all;
 use orchestrator_supervise::{
-    AskError, ChildSpec, Command, EventKind, Fault, OnRestart, Shutdown, Strategy, SupervisorSpec, Tree,
-    mailbox,
+    AskError, ChildSpec, Command, EventKind, Fault, OnRestart, Strategy, SupervisorSpec, Tree, mailbox,
     testing::{TestTree, eventually},
 };
 use tokio::sync::oneshot;
@@ -53,14 +52,6 @@ fn survives_a_panic() {
     let (open, action) = gate(|_| panic!("boom"));
     let open = std::cell::Cell::new(Some(open));
     survives(tree, action, async |_| drop(open.take()));
-}
-
-#[test]
-fn survives_a_kill_at_once() {
-    let (open, action) = gate(|_| ());
-    let child = |spec: ChildSpec| tree(spec.shutdown(Shutdown::Kill));
-    survives(child, action, async |tree| command(tree, "a", Command::Restart).await);
-    drop(open);
 }
 
 #[test]

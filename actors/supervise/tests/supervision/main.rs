@@ -9,7 +9,6 @@ mod dynamic;
 mod giving_up;
 mod hangs;
 mod inboxes;
-mod incarnations;
 mod mailbox;
 mod panics;
 mod pausing;

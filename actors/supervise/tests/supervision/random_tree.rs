@@ -73,8 +73,8 @@ impl Fixture {
             4 => ChildSpec::worker(id, thread()).placement(placement),
             _ => ChildSpec::worker(id, self.actor()).placement(placement),
         };
-        let restarts = [Restart::Permanent, Restart::Permanent, Restart::Transient, Restart::Temporary];
-        let child = child.restart(restarts[self.random.usize(..4)]).shutdown(deadline(20));
+        let restarts = [Restart::Permanent, Restart::Permanent, Restart::Transient];
+        let child = child.restart(restarts[self.random.usize(..3)]).shutdown(deadline(20));
         if self.random.bool() { child.pausable() } else { child }
     }
 
@@ -84,28 +84,24 @@ impl Fixture {
         factory("actor", slot, &ProbeConfig::default())
     }
 
-    /// Adds, removes or replaces a child of a dynamic supervisor.
+    /// Adds or removes a child of a dynamic supervisor.
     fn change(&mut self) -> LocalBoxFuture<'static, ()> {
         let handle = self.dynamic[self.random.usize(..self.dynamic.len())].clone();
         let id = format!("late{}", self.random.u8(..4));
-        let restarts = [Restart::Permanent, Restart::Transient, Restart::Temporary];
+        let restarts = [Restart::Permanent, Restart::Transient];
         let factory = match self.random.u8(..3) {
             0 => thread(),
             1 => idle_task(),
             _ => factory("late", mailbox::<Probe>(4).1, &ProbeConfig::default()),
         };
         let child = ChildSpec::worker(id.clone(), factory)
-            .restart(restarts[self.random.usize(..3)])
+            .restart(restarts[self.random.usize(..2)])
             .shutdown(deadline(20))
             .pausable();
-        let what = self.random.u8(..3);
+        let removes = self.random.u8(..3) == 0;
         Box::pin(async move {
             // May be refused.
-            let _ = match what {
-                0 => handle.remove(id).await,
-                1 => handle.replace(child).await,
-                _ => handle.add(child).await,
-            };
+            let _ = if removes { handle.remove(id).await } else { handle.add(child).await };
         })
     }
 

@@ -2,7 +2,7 @@
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    ChildSpec, Command, CommandError, EventKind, Factory, Fault, Origin, Placement, Restart, Root, StartCx,
+    Backoff, ChildSpec, Command, CommandError, EventKind, Factory, Fault, Origin, Placement, Root, StartCx,
     State, StateChange, Strategy, SupervisorSpec, Tree,
     testing::{TestTree, eventually},
 };
@@ -57,7 +57,7 @@ fn refusals_say_what_to_do() {
     });
 }
 
-/// A temporary child that fails to start is not restarted, so its operator does not wait for it.
+/// A child that fails to start and is given up is tried again much later: its operator does not wait for it.
 #[test]
 fn a_start_that_fails_for_good_is_reported_at_once() {
     let config = ProbeConfig {
@@ -69,7 +69,9 @@ fn a_start_that_fails_for_good_is_reported_at_once() {
         ..ProbeConfig::default()
     };
     let (_mailbox, child) = probe("a", &config);
-    TestTree::run(spec().child(child.restart(Restart::Temporary)), async |tree| {
+    let later = Backoff { first: LONG, max: LONG };
+    let spec = SupervisorSpec::new(Strategy::OneForOne).limits(limits(0, LONG)).give_up_alone(later);
+    TestTree::run(spec.child(child).child(journaling("b", &Journal::default()).1), async |tree| {
         let text = "`test/a` ended before it was up: see its last exit in the tree";
         for _ in 0..2 {
             assert_eq!(refusal(&tree, "a", Command::Restart).await, text);

@@ -55,14 +55,6 @@ fn unhandled_messages_at_the_deadline_are_reported() {
     });
 }
 
-#[test]
-fn a_brutal_kill_does_not_drain() {
-    let journal = Journal::default();
-    let (_mailbox, child) = journaling("a", &journal);
-    TestTree::run(spec().child(child.shutdown(Shutdown::Kill)), async |_| {});
-    assert_eq!(journal.lines(), ["a started", "a dropped"]);
-}
-
 /// The last message of a drain is answered before the end, also by an atomic answer.
 #[test]
 fn a_drain_waits_for_the_answer_in_progress() {

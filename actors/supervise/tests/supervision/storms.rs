@@ -198,15 +198,15 @@ fn a_stop_while_backing_off_ends_stopped() {
     });
 }
 
-/// The same if the supervisor is killed meanwhile and not restarted.
+/// The same if the supervisor is killed meanwhile and backs off itself.
 #[test]
 fn a_killed_supervisor_leaves_no_child_backing_off() {
     let backoff = Backoff { first: Duration::from_secs(10), max: Duration::from_secs(10) };
     let slow = Limits { intensity: 1, period: Duration::from_secs(60), backoff };
     let (mailbox, child) = journaling("a", &Journal::default());
     let inner = SupervisorSpec::new(Strategy::OneForOne).limits(slow).child(child);
-    let group = ChildSpec::supervisor("inner", inner).restart(orchestrator_supervise::Restart::Temporary);
-    TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(group), async |tree| {
+    let group = ChildSpec::supervisor("inner", inner);
+    TestTree::run(SupervisorSpec::new(Strategy::OneForOne).limits(slow).child(group), async |tree| {
         mailbox.tell(boom()).unwrap();
         until_state(&tree, "inner/a", "backing_off").await;
         command(&tree, "inner", Command::Panic).await;

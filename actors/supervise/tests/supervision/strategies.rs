@@ -41,9 +41,7 @@ fn the_restart_table() {
         ("panicked", boom, true, true),
     ];
     for (kind, action, permanent, transient) in exits {
-        for (restart, restarted) in
-            [(Restart::Permanent, permanent), (Restart::Transient, transient), (Restart::Temporary, false)]
-        {
+        for (restart, restarted) in [(Restart::Permanent, permanent), (Restart::Transient, transient)] {
             let (mailbox, child) = journaling("a", &Journal::default());
             let spec = SupervisorSpec::new(Strategy::OneForOne).limits(lenient());
             TestTree::run(spec.child(child.restart(restart)), async |tree| {
@@ -125,12 +123,11 @@ fn a_round_with_two_failures_counts_once() {
 }
 
 #[test]
-fn a_temporary_child_is_stopped_with_its_siblings_and_never_restarted() {
-    let temporary = |child: ChildSpec| {
-        let is_c = format!("{child:?}").contains("\"c\"");
-        if is_c { child.restart(Restart::Temporary) } else { child }
-    };
-    four(Strategy::OneForAll, temporary, async |tree, boxes, _| {
+fn a_round_does_not_start_a_child_that_has_finished() {
+    let transient = |child: ChildSpec| child.restart(Restart::Transient);
+    four(Strategy::OneForAll, transient, async |tree, boxes, _| {
+        boxes[2].tell(act(|_, cx| cx.stop())).unwrap();
+        until_state(&tree, "c", "stopped").await;
         boxes[0].tell(boom()).unwrap();
         until_incarnation(&tree, "d", 2).await;
         assert_eq!(

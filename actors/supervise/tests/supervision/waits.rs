@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    AskError, ChildSpec, DEADLOCK_AFTER_MS, Factory, Mailbox, NodeSnapshot, Shutdown, StartCx, Strategy,
+    AskError, ChildSpec, DEADLOCK_AFTER_MS, Factory, Mailbox, NodeSnapshot, StartCx, Strategy,
     SupervisorSpec, Tree, WaitGraph, inbox,
     testing::{TestTree, eventually},
 };
@@ -203,7 +203,7 @@ fn an_ask_through_an_inbox_is_shown_until_its_child_ends() {
     let spec = SupervisorSpec::new(Strategy::OneForOne)
         .limits(lenient())
         .child(ChildSpec::worker("reader", reader))
-        .child(ChildSpec::worker("asker", asker).shutdown(Shutdown::Kill));
+        .child(ChildSpec::worker("asker", asker).shutdown(deadline(0)));
     TestTree::run(spec, async |tree| {
         let asked = vec![("test/reader".to_owned(), "answer".to_owned(), 1, true)];
         eventually("it waits", || waits(&tree, "asker") == asked).await;

@@ -48,7 +48,7 @@ pub(crate) fn with(endpoint: CatalogEndpoint, source: Source) -> (HttpCatalog, S
 /// As [`to`], but a restart does not wait for requests in flight.
 pub(crate) fn without_drain(base: &str) -> (HttpCatalog, SupervisorSpec) {
     let (catalog, child) = child_spec(endpoint(base), Source::Anonymous);
-    (catalog, SupervisorSpec::new(Strategy::OneForOne).child(child.shutdown(Shutdown::Kill)))
+    (catalog, SupervisorSpec::new(Strategy::OneForOne).child(child.shutdown(Shutdown::After(Duration::ZERO))))
 }
 
 pub(crate) async fn get(catalog: &HttpCatalog, path: &str) -> Result<CatalogResponse, RequestError> {

@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::{Mode, SupervisorBody};
 use crate::{
-    ChildSpec, ChildrenError, Exit, SpecError, Start,
-    body::entry::{ChangeReply, Entry, Removal},
+    ChildSpec, ChildrenError, Exit,
+    body::entry::{ChangeReply, Entry},
     command::CommandRefusal,
     event::EventKind,
     spec::{Change, ChangeKind},
@@ -25,7 +25,6 @@ impl SupervisorBody {
             }
             match kind {
                 ChangeKind::Add(child) => self.add(child, reply),
-                ChangeKind::Replace(child) => self.replace(child, reply),
                 ChangeKind::Remove(id) => self.remove(&id, reply),
             }
         }
@@ -34,50 +33,39 @@ impl SupervisorBody {
     fn add(&mut self, child: Box<ChildSpec>, reply: ChangeReply) {
         let Some(dynamic) = &self.dynamic else { return };
         let refusal = match self.children.iter().find(|entry| entry.id() == child.id) {
-            Some(entry) if entry.removal.is_some() => Some(ChildrenError::Leaving(child.id.clone())),
+            Some(entry) if entry.leaves => Some(ChildrenError::Leaving(child.id.clone())),
             Some(_) => Some(ChildrenError::Present(child.id.clone())),
             None if self.children.len() >= dynamic.max => Some(ChildrenError::Full(dynamic.max)),
-            None => self.invalid(&child).map(ChildrenError::Invalid),
+            None => child.validate_dynamic(self.vitals.path()).err().map(ChildrenError::Invalid),
         };
         match refusal {
             Some(refusal) => drop(reply.send(Err(refusal))),
-            None => self.insert(*child, false, reply),
+            None => self.insert(*child, reply),
         }
     }
 
     fn remove(&mut self, id: &str, reply: ChangeReply) {
         match self.begin_removal(id) {
-            Ok(removal) => removal.reply = Some(reply),
+            Ok(entry) => entry.removed = Some(reply),
             Err(refusal) => drop(reply.send(Err(refusal))),
         }
-    }
-
-    fn replace(&mut self, child: Box<ChildSpec>, reply: ChangeReply) {
-        let refusal = self.invalid(&child).map(ChildrenError::Invalid);
-        match refusal.map_or_else(|| self.begin_removal(&child.id), Err) {
-            Ok(removal) => removal.replacement = Some((child, reply)),
-            Err(refusal) => drop(reply.send(Err(refusal))),
-        }
-    }
-
-    fn invalid(&self, child: &ChildSpec) -> Option<SpecError> {
-        child.validate_dynamic(self.vitals.path()).err()
     }
 
     /// Begins the removal of a child.
-    fn begin_removal(&mut self, id: &str) -> Result<&mut Removal, ChildrenError> {
+    fn begin_removal(&mut self, id: &str) -> Result<&mut Entry, ChildrenError> {
         let index = self.children.iter().position(|entry| entry.id() == id);
         let index = index.ok_or_else(|| ChildrenError::Missing(id.to_owned()))?;
         self.answer(index, Err(CommandRefusal::Removed), |_| true);
         let entry = &mut self.children[index];
-        if entry.removal.is_some() {
+        if entry.leaves {
             return Err(ChildrenError::Leaving(id.to_owned()));
         }
         if let Some(added) = entry.added.take() {
             let _ = added.send(Err(ChildrenError::Removed(id.to_owned())));
         }
         entry.want_end();
-        Ok(entry.removal.insert(Removal::default()))
+        entry.leaves = true;
+        Ok(entry)
     }
 
     /// Removes a new child that ended before it was up; returns whether `index` was one.
@@ -85,18 +73,15 @@ impl SupervisorBody {
         let entry = &mut self.children[index];
         let Some(added) = entry.added.take() else { return false };
         let _ = added.send(Err(ChildrenError::DidNotStart { id: entry.id().to_owned(), exit: exit.clone() }));
-        entry.removal = Some(Removal::default());
+        entry.leaves = true;
         true
     }
 
-    /// Removes ended children from the tree and adds their replacements.
+    /// Removes ended children from the tree.
     pub(super) fn remove_ended(&mut self) {
         for entry in self.children.iter_mut().filter(|entry| entry.is_stuck()) {
-            let id = entry.id().to_owned();
-            let Some(removal) = &mut entry.removal else { continue };
-            let replacement = removal.replacement.take().map(|(_, reply)| reply);
-            for reply in [removal.reply.take(), replacement].into_iter().flatten() {
-                let _ = reply.send(Err(ChildrenError::Stuck(id.clone())));
+            if let Some(removed) = entry.removed.take() {
+                let _ = removed.send(Err(ChildrenError::Stuck(entry.id().to_owned())));
             }
         }
         while let Some(index) = self.children.iter().position(Entry::is_removable) {
@@ -107,25 +92,17 @@ impl SupervisorBody {
                 dynamic.tree.remove_subtree(entry.vitals.path());
             }
             entry.vitals.event(EventKind::Removed);
-            let Some(removal) = entry.removal else { continue };
-            if let Some(reply) = removal.reply {
-                let _ = reply.send(Ok(()));
-            }
-            if let Some((child, reply)) = removal.replacement {
-                let paused = entry.vitals.is_paused_by_operator()
-                    && child.pausable
-                    && matches!(child.start, Start::Worker(_));
-                self.insert(*child, paused, reply);
+            if let Some(removed) = entry.removed {
+                let _ = removed.send(Ok(()));
             }
         }
     }
 
     /// Builds a child, which starts now or with its supervisor.
-    fn insert(&mut self, child: ChildSpec, paused: bool, reply: ChangeReply) {
+    fn insert(&mut self, child: ChildSpec, reply: ChangeReply) {
         let Some(dynamic) = &mut self.dynamic else { return };
         let mut entry = (dynamic.build)(dynamic.next, child);
         dynamic.next += 1;
-        entry.vitals.set_paused(paused);
         entry.vitals.event(EventKind::Added);
         if matches!(self.mode, Mode::Steady | Mode::Booting) {
             entry.want_start(Instant::now());

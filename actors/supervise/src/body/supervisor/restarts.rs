@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::{Mode, SupervisorBody};
 use crate::{
-    Exit, Fault, Restart, State,
+    Exit, Fault, State,
     command::{Command, CommandRefusal},
     event::EventKind,
     limits::RestartWindow,
@@ -16,21 +16,13 @@ use crate::{
 const NO_JITTER: f64 = 0.5;
 
 impl SupervisorBody {
-    pub(super) fn on_exit(&mut self, index: usize, exit: &Exit) {
-        self.decide_restart(index, exit);
-        if self.children[index].is_retired() {
-            self.answer(index, Err(CommandRefusal::Ended), |_| true);
-        }
-    }
-
     /// Decides whether a child that ended is restarted, with which siblings, and whether the supervisor
     /// gives up.
     ///
-    /// A permanent child always restarts, a transient one after a failure, a temporary one never. With
-    /// `one_for_all` all siblings restart, with `rest_for_one` those after it. The delay doubles with each
-    /// attempt. More than `intensity` restarts within the period end the supervisor or give up the child; a
+    /// A permanent child always restarts, a transient one after a failure. With `one_for_all` all siblings
+    /// restart, with `rest_for_one` those after it. The delay doubles with each attempt. More than `intensity` restarts within the period end the supervisor or give up the child; a
     /// static child that fails at the first start ends the supervisor.
-    fn decide_restart(&mut self, index: usize, exit: &Exit) {
+    pub(super) fn decide_restart(&mut self, index: usize, exit: &Exit) {
         let now = Instant::now();
         let booting = matches!(self.mode, Mode::Booting);
         let entry = &mut self.children[index];
@@ -60,9 +52,7 @@ impl SupervisorBody {
             return self.end(Exit::Failed(Fault::new(format!("{id} did not start: {exit}"))));
         }
         if !entry.restart.applies_to(exit) {
-            if self.dynamic.is_some() {
-                entry.removal.get_or_insert_default();
-            }
+            entry.leaves = self.dynamic.is_some();
             return;
         }
         let delay = self.limits.backoff.delay(entry.attempt, fastrand::f64());
@@ -88,9 +78,7 @@ impl SupervisorBody {
             }
             entry.want_stop();
             entry.sibling_failed = failed && entry.must_stop;
-            if entry.restart != Restart::Temporary {
-                entry.want_start(at);
-            }
+            entry.want_start(at);
         }
     }
 

@@ -21,7 +21,7 @@ impl SupervisorBody {
                 for state in [State::Starting, State::Running, State::Paused] {
                     entry.vitals.replace_state(state, State::Stuck);
                 }
-                self.on_exit(index, &Exit::Killed);
+                self.decide_restart(index, &Exit::Killed);
             }
         }
     }
