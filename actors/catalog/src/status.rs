@@ -27,26 +27,8 @@ pub(crate) struct RuleStatus {
     pub deferred: usize,
     /// Finished polls.
     pub polls: u64,
-    /// Claimed rows.
-    pub claimed: u64,
-    /// Of these, rows taken over after another agent's lease had ended.
-    pub taken_over: u64,
-    /// Rows done.
-    pub done: u64,
-    /// Failed attempts.
-    pub failed: u64,
-    /// Rows that failed for good.
-    pub dead: u64,
-    /// Rows released without an attempt.
-    pub released: u64,
-    /// Rows that another agent had claimed before they were settled or renewed.
-    pub lost: u64,
-    /// Claims refused with 412.
-    pub conflicts: u64,
-    /// Candidates that another agent claimed first.
-    pub passed_over: u64,
-    /// Rows claimed again right after they were done or dead.
-    pub recurred: u64,
+    #[serde(flatten)]
+    pub counts: RuleCounts,
     /// Time from the creation of the last claimed row to its claim, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag_ms: Option<u64>,
@@ -75,29 +57,73 @@ impl Status {
     }
 }
 
-/// Counters of a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Count {
-    /// Claimed rows.
-    Claimed,
-    /// Rows taken over.
-    TakenOver,
-    /// Rows done.
-    Done,
-    /// Failed attempts.
-    Failed,
+/// Defines the counters of a rule: their kinds, their values in the status, and their metrics.
+macro_rules! rule_counters {
+    ($( $(#[doc = $help:literal])+ $counter:ident => $field:ident($unit:literal), )+) => {
+        /// Kind of a counter of a rule.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum RuleCounter {
+            $( $(#[doc = $help])+ $counter, )+
+        }
+
+        /// Values of a rule's counters.
+        #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+        pub(crate) struct RuleCounts {
+            $( $(#[doc = $help])+ pub $field: u64, )+
+        }
+
+        metrics! {
+            /// Metrics of one rule.
+            struct RuleMetrics by "rule" {
+                /// Finished polls, after notices or the interval.
+                polls: counter(""),
+                $( $(#[doc = $help])+ $field: counter($unit), )+
+                /// Claimed rows that are not settled.
+                in_progress: gauge("rows"),
+                /// Unix time of the oldest claim that is not settled; 0 if there is none.
+                oldest_claim: gauge("timestamp_seconds"),
+                /// 1 while the rule is parked because the server refuses its requests.
+                parked: gauge(""),
+                /// Time from the creation of the last claimed row to its claim.
+                lag: gauge("milliseconds"),
+                /// Claims with an unknown outcome, and rows that cannot be settled.
+                unsettled: counter(""),
+            }
+        }
+
+        impl RuleCounter {
+            fn add(self, by: u64, counts: &mut RuleCounts, metrics: &RuleMetrics) {
+                let (count, metric) = match self {
+                    $( Self::$counter => (&mut counts.$field, &metrics.$field), )+
+                };
+                *count += by;
+                metric.add(by);
+            }
+        }
+    };
+}
+
+rule_counters! {
+    /// Rows claimed.
+    Claimed => claimed("rows"),
+    /// Rows claimed after another agent's lease had ended.
+    TakenOver => taken_over("rows"),
+    /// Rows written as done.
+    Done => done("rows"),
+    /// Attempts that failed.
+    Failed => failed("attempts"),
     /// Rows that failed for good.
-    Dead,
-    /// Rows released.
-    Released,
-    /// Rows lost to another agent.
-    Lost,
-    /// Claims refused with 412.
-    Conflicts,
+    Dead => dead("rows"),
+    /// Rows released without an attempt.
+    Released => released("rows"),
+    /// Rows that another agent had claimed before they were settled or renewed.
+    Lost => lost("rows"),
+    /// Claims that wrote nothing because the catalog had changed (412).
+    Conflicts => conflicts("claims"),
     /// Candidates that another agent claimed first.
-    PassedOver,
-    /// Rows claimed again right after they were settled.
-    Recurred,
+    PassedOver => passed_over("rows"),
+    /// Rows claimed again right after they were done or dead.
+    Recurred => recurred("rows"),
 }
 
 /// Reporter of a rule's status and metrics.
@@ -109,44 +135,6 @@ pub(crate) struct StatusReporter {
     metrics: Arc<RuleMetrics>,
     /// Durations of handlers.
     handler_time: Timing,
-}
-
-metrics! {
-    /// Metrics of one rule.
-    struct RuleMetrics by "rule" {
-        /// Finished polls, after notices or the interval.
-        polls: counter(""),
-        /// Rows claimed.
-        claimed: counter("rows"),
-        /// Rows claimed after another agent's lease had ended.
-        taken_over: counter("rows"),
-        /// Rows written as done.
-        done: counter("rows"),
-        /// Attempts that failed.
-        failed: counter("attempts"),
-        /// Rows that failed for good.
-        dead: counter("rows"),
-        /// Rows released without an attempt.
-        released: counter("rows"),
-        /// Rows that another agent had claimed before they were settled or renewed.
-        lost: counter("rows"),
-        /// Claims that wrote nothing because the catalog had changed (412).
-        conflicts: counter("claims"),
-        /// Candidates that another agent claimed first.
-        passed_over: counter("rows"),
-        /// Rows claimed again right after they were done or dead.
-        recurred: counter("rows"),
-        /// Claimed rows that are not settled.
-        in_progress: gauge("rows"),
-        /// Unix time of the oldest claim that is not settled; 0 if there is none.
-        oldest_claim: gauge("timestamp_seconds"),
-        /// 1 while the rule is parked because the server refuses its requests.
-        parked: gauge(""),
-        /// Time from the creation of the last claimed row to its claim.
-        lag: gauge("milliseconds"),
-        /// Claims with an unknown outcome, and rows that cannot be settled.
-        unsettled: counter(""),
-    }
 }
 
 impl StatusReporter {
@@ -171,30 +159,14 @@ impl StatusReporter {
     }
 
     /// Adds to a counter.
-    pub(crate) fn count(&self, count: Count, by: usize) {
-        let by = by as u64;
+    pub(crate) fn count(&self, counter: RuleCounter, by: usize) {
         if by == 0 {
             return;
         }
-        if matches!(count, Count::Done | Count::Failed | Count::Dead) {
+        if matches!(counter, RuleCounter::Done | RuleCounter::Failed | RuleCounter::Dead) {
             self.vitals.record_work();
         }
-        self.change(|status| {
-            let (counter, metric) = match count {
-                Count::Claimed => (&mut status.claimed, &self.metrics.claimed),
-                Count::TakenOver => (&mut status.taken_over, &self.metrics.taken_over),
-                Count::Done => (&mut status.done, &self.metrics.done),
-                Count::Failed => (&mut status.failed, &self.metrics.failed),
-                Count::Dead => (&mut status.dead, &self.metrics.dead),
-                Count::Released => (&mut status.released, &self.metrics.released),
-                Count::Lost => (&mut status.lost, &self.metrics.lost),
-                Count::Conflicts => (&mut status.conflicts, &self.metrics.conflicts),
-                Count::PassedOver => (&mut status.passed_over, &self.metrics.passed_over),
-                Count::Recurred => (&mut status.recurred, &self.metrics.recurred),
-            };
-            *counter += by;
-            metric.add(by);
-        });
+        self.change(|status| counter.add(by as u64, &mut status.counts, &self.metrics));
     }
 
     /// Sets phase and reason, and reports a phase without work to `GET /v1/why`.

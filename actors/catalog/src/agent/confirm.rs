@@ -13,7 +13,7 @@ use crate::{
     handler::{Handler, Row},
     service::{CatalogResponse, Get, RequestError, Service},
     state_change::rows,
-    status::Count,
+    status::RuleCounter,
 };
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
@@ -64,9 +64,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 rows = ours.len(),
                 "a claim with a lost answer had been written"
             );
-            self.reporter.count(Count::Claimed, ours.len());
+            self.reporter.count(RuleCounter::Claimed, ours.len());
             if claim.target == Target::HeldRows {
-                self.reporter.count(Count::TakenOver, ours.len());
+                self.reporter.count(RuleCounter::TakenOver, ours.len());
             }
         }
         let until = self.rule.lease().map(|span| claim.started + span);

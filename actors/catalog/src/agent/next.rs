@@ -9,7 +9,7 @@ use super::{
     poll_request::Target,
     request::{HandlerRun, Next, RequestResult},
 };
-use crate::{handler::Handler, outcome_kind::OutcomeKind, service::Service, status::Count};
+use crate::{handler::Handler, outcome_kind::OutcomeKind, service::Service, status::RuleCounter};
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// Applies the input of notices and of operators.
@@ -49,7 +49,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 task.attempt.filter(|attempt| self.rule.max_attempts.is_some_and(|max| *attempt > max))
             {
                 // Every attempt ended without a report, so the agents probably died.
-                self.reporter.count(Count::Dead, 1);
+                self.reporter.count(RuleCounter::Dead, 1);
                 let text = format!("{} attempts began and none of them reported an outcome", attempt - 1);
                 self.settle_row(id, OutcomeKind::Dead, None, &text);
                 continue;

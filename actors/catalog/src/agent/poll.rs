@@ -19,7 +19,7 @@ use crate::{
     path,
     service::{RequestError, Service},
     state_change::{ChangeResult, Planned, key},
-    status::Count,
+    status::RuleCounter,
 };
 
 /// Delay before a parked rule tries again: the table may have been changed.
@@ -112,7 +112,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             }
             ChangeResult::Empty { .. } => {}
             ChangeResult::Changed(change) => {
-                self.reporter.count(Count::PassedOver, change.passed_over.len());
+                self.reporter.count(RuleCounter::PassedOver, change.passed_over.len());
                 // Skipped rows may still be candidates.
                 self.poll_state.wanted = true;
                 if change.changed.is_empty() {
@@ -150,9 +150,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// Adds claimed rows and updates the metrics.
     pub(super) fn handle_claimed(&mut self, rows: Vec<Planned>, request: &PollRequest) {
         let count = rows.len();
-        self.reporter.count(Count::Claimed, count);
+        self.reporter.count(RuleCounter::Claimed, count);
         if request.target == Target::HeldRows {
-            self.reporter.count(Count::TakenOver, count);
+            self.reporter.count(RuleCounter::TakenOver, count);
         }
         if let Some((row, _)) = rows.last()
             && let Some(made) = row.get("RCT").and_then(|made| path::parse_instant(made.as_str()?))
@@ -218,7 +218,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         }
         match error {
             RequestError::PreconditionFailed => {
-                self.reporter.count(Count::Conflicts, 1);
+                self.reporter.count(RuleCounter::Conflicts, 1);
                 self.polling.claim_lost(fastrand::f64());
                 self.read_outage.conflicted(now);
             }

@@ -16,7 +16,7 @@ use crate::{
     outcome_kind::OutcomeKind,
     priority_semaphore::{Purpose, WritePriority},
     service::{CatalogResponse, Put, RequestError, Service},
-    status::Count,
+    status::RuleCounter,
     template::Variables,
 };
 
@@ -41,22 +41,22 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 self.settle_row(id, OutcomeKind::Later, None, &error);
             }
             Outcome::Failed(error) => {
-                self.reporter.count(Count::Failed, 1);
+                self.reporter.count(RuleCounter::Failed, 1);
                 self.reporter.set_last_error(&error);
                 let held = self.rows.get(id);
                 let attempt = held.and_then(|held| held.attempt);
                 let last = attempt.zip(self.rule.max_attempts).is_some_and(|(attempt, max)| attempt >= max);
                 if last {
-                    self.reporter.count(Count::Dead, 1);
+                    self.reporter.count(RuleCounter::Dead, 1);
                 } else {
                     self.defer(id);
                 }
                 self.settle_row(id, if last { OutcomeKind::Dead } else { OutcomeKind::Failed }, None, &error);
             }
             Outcome::Dead(error) => {
-                self.reporter.count(Count::Failed, 1);
+                self.reporter.count(RuleCounter::Failed, 1);
                 self.reporter.set_last_error(&error);
-                self.reporter.count(Count::Dead, 1);
+                self.reporter.count(RuleCounter::Dead, 1);
                 self.settle_row(id, OutcomeKind::Dead, None, &error);
             }
         }
@@ -81,7 +81,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         if repeats == 0 {
             return;
         }
-        self.reporter.count(Count::Recurred, 1);
+        self.reporter.count(RuleCounter::Recurred, 1);
         if !std::mem::replace(&mut self.recurrence_logged, true) {
             let (rule, table) = (&self.rule.name, sanitize(self.rule.table()));
             tracing::warn!(
@@ -122,8 +122,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     fn count_outcome(&mut self, outcome: OutcomeKind) {
         match outcome {
-            OutcomeKind::Done => self.reporter.count(Count::Done, 1),
-            OutcomeKind::Later => self.reporter.count(Count::Released, 1),
+            OutcomeKind::Done => self.reporter.count(RuleCounter::Done, 1),
+            OutcomeKind::Later => self.reporter.count(RuleCounter::Released, 1),
             // Counted when the handler failed.
             OutcomeKind::Failed | OutcomeKind::Dead => {}
         }
@@ -209,7 +209,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             row = sanitize(self.rule.id(&held.row).to_string()),
             "the claim is lost: another agent or a user has changed the row, or it was deleted"
         );
-        self.reporter.count(Count::Lost, 1);
+        self.reporter.count(RuleCounter::Lost, 1);
         if let Some(cancel) = self.cancels.remove(&id) {
             cancel.cancel();
         }

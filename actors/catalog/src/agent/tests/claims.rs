@@ -87,7 +87,7 @@ fn an_expired_lease_is_taken_over_and_no_other() {
         let took = fixture.complete(3, secs(600)).await;
         let ended = fixture.clock.now().duration_since("2026-11-20T12:05:00Z".parse().expect("a time"));
         assert!(ended.as_secs() >= 1 && ended.as_secs() <= 2, "taken over {ended:?} after its end, {took:?}");
-        assert_eq!(fixture.status("agent").taken_over, 1);
+        assert_eq!(fixture.status("agent").counts.taken_over, 1);
         assert_eq!(fixture.table.get_row(2)["attempts"], 2);
     });
 }
@@ -107,7 +107,7 @@ fn a_handler_that_runs_for_an_hour_keeps_its_row() {
         }
         fixture.complete(4, secs(60)).await;
         assert_eq!((slow.begun.borrow().len(), quick.begun.borrow().len()), (4, 0));
-        assert_eq!(fixture.status("slow").lost, 0);
+        assert_eq!(fixture.status("slow").counts.lost, 0);
     });
 }
 
@@ -179,6 +179,6 @@ fn planned_rows_and_those_taken_over_are_renewed_together() {
             |fixture: &Fixture| leases(fixture).iter().zip(&before).all(|(now, before)| now != before);
         fixture.until(secs(20), "both are renewed", renewed).await;
         let status = fixture.status("agent");
-        assert_eq!((status.taken_over, status.lost, status.working), (1, 0, 2));
+        assert_eq!((status.counts.taken_over, status.counts.lost, status.working), (1, 0, 2));
     });
 }

@@ -43,7 +43,7 @@ fn a_completion_with_a_lost_answer_is_not_counted_as_a_lost_claim() {
         fixture.complete(20, secs(20)).await;
         fixture.until(secs(20), "settled", |fixture| fixture.status("agent").in_progress == 0).await;
         let status = fixture.status("agent");
-        assert_eq!((status.done, status.lost), (20, 0));
+        assert_eq!((status.counts.done, status.counts.lost), (20, 0));
         assert_eq!(handler.begun.borrow().len(), 20);
     });
 }
@@ -63,7 +63,7 @@ fn completions_of_rows_with_long_keys_and_a_lost_answer_are_counted() {
         fixture.complete(20, secs(20)).await;
         fixture.until(secs(20), "settled", |fixture| fixture.status("agent").in_progress == 0).await;
         let status = fixture.status("agent");
-        assert_eq!((status.done, status.lost, status.unsettled.len()), (20, 0, 0));
+        assert_eq!((status.counts.done, status.counts.lost, status.unsettled.len()), (20, 0, 0));
     });
 }
 
@@ -79,7 +79,7 @@ fn completions_with_a_lost_answer_are_read_and_not_repeated() {
         fixture.table.inject(Fault::Lost);
         fixture.until(secs(20), "settled", |fixture| fixture.status("agent").in_progress == 0).await;
         let status = fixture.status("agent");
-        assert_eq!((status.done, status.lost), (300, 0));
+        assert_eq!((status.counts.done, status.counts.lost), (300, 0));
         let written: usize = fixture.table.puts().iter().map(|(_, rows)| rows.len()).sum();
         assert_eq!(written, 600, "each row is claimed and completed by one write");
     });
@@ -108,7 +108,7 @@ fn a_row_that_a_user_changes_after_a_lost_answer_keeps_the_change() {
             fixture.agent("agent", &rule_that_keeps_its_token(), &handler);
             fixture.until(secs(5), "at work", |fixture| fixture.status("agent").working == 2).await;
             fixture.table.inject(Fault::Held);
-            fixture.until(secs(60), "lost", |fixture| fixture.status("agent").lost == 1).await;
+            fixture.until(secs(60), "lost", |fixture| fixture.status("agent").counts.lost == 1).await;
             tokio::time::sleep(secs(60)).await;
             assert_eq!(fixture.table.held(), 1);
         });
@@ -148,7 +148,7 @@ fn a_completion_is_not_repeated_after_a_change_that_the_claim_does_not_show() {
         fixture.until(secs(5), "the row was read", |fixture| reads(fixture) == 1).await;
         fixture.table.deliver_late();
         fixture.table.set(0, "doc", json!("the user's"));
-        fixture.until(secs(20), "lost", |fixture| fixture.status("agent").lost == 1).await;
+        fixture.until(secs(20), "lost", |fixture| fixture.status("agent").counts.lost == 1).await;
         assert_eq!(fixture.table.get_row(0)["doc"], "the user's");
     });
 }
@@ -221,7 +221,7 @@ fn a_completion_that_was_not_written_is_not_counted_as_done() {
         fixture.table.inject(Fault::Refused(RequestError::OutcomeUnknown("no answer".to_owned())));
         fixture.until(secs(20), "settled", |fixture| fixture.status("agent").in_progress == 0).await;
         let status = fixture.status("agent");
-        assert_eq!((status.done, status.lost), (0, 1));
+        assert_eq!((status.counts.done, status.counts.lost), (0, 1));
     });
 }
 
@@ -332,7 +332,7 @@ fn a_lease_that_cannot_be_renewed_ends_the_handler() {
         for _ in 0..200 {
             fixture.table.inject(Fault::Refused(RequestError::Unavailable("503".to_owned())));
         }
-        let took = fixture.until(secs(70), "lost", |fixture| fixture.status("agent").lost == 1).await;
+        let took = fixture.until(secs(70), "lost", |fixture| fixture.status("agent").counts.lost == 1).await;
         assert!(took > secs(55) && took < secs(61), "{took:?}");
     });
 }

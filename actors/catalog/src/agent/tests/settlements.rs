@@ -50,7 +50,7 @@ fn a_failed_row_is_retried_and_dead_after_its_last_attempt() {
         let row = fixture.table.get_row(0);
         assert_eq!((row["error"].as_str(), row["attempts"].as_u64()), (Some("broken"), Some(3)));
         let status = fixture.status("agent");
-        assert_eq!((status.failed, status.dead, status.done), (3, 1, 0));
+        assert_eq!((status.counts.failed, status.counts.dead, status.counts.done), (3, 1, 0));
     });
 }
 
@@ -66,7 +66,7 @@ fn the_outcome_later_restores_the_row() {
         fixture.agent("agent", &full_rule(), &TestHandler { outcome: Rc::new(outcome), ..done_handler() });
         fixture.complete(1, secs(120)).await;
         assert_eq!(fixture.table.get_row(0)["attempts"], 1, "what was not tried does not count");
-        assert_eq!(fixture.status("agent").released, 4);
+        assert_eq!(fixture.status("agent").counts.released, 4);
     });
 }
 
@@ -95,7 +95,7 @@ fn a_stop_releases_pending_rows_and_finishes_running_ones() {
         assert_eq!(fixture.table.count("state", &json!("actionable")), 30);
         assert_eq!(fixture.table.count("claimed_by", &Value::Null), 40);
         assert_eq!(fixture.table.count("attempts", &Value::Null), 30);
-        assert_eq!(fixture.status("agent").released, 10, "no more are claimed than are begun soon");
+        assert_eq!(fixture.status("agent").counts.released, 10, "no more are claimed than are begun soon");
     });
 }
 
@@ -154,7 +154,7 @@ fn a_claim_taken_over_is_neither_completed_nor_renewed() {
         fixture.until(secs(5), "at work", |fixture| fixture.status("agent").working == 2).await;
         fixture.table.set(0, "claimed_by", json!("other/1"));
         fixture.complete(1, secs(15)).await;
-        fixture.until(secs(15), "lost", |fixture| fixture.status("agent").lost == 1).await;
+        fixture.until(secs(15), "lost", |fixture| fixture.status("agent").counts.lost == 1).await;
         let row = fixture.table.get_row(0);
         assert_eq!((row["state"].as_str(), row["claimed_by"].as_str()), (Some("claimed"), Some("other/1")));
         // A running handler ends at the next renewal.
@@ -163,7 +163,7 @@ fn a_claim_taken_over_is_neither_completed_nor_renewed() {
         fixture.agent("slow", &full_rule(), &slow);
         fixture.until(secs(5), "at work", |fixture| fixture.status("slow").working == 1).await;
         fixture.table.set(2, "claimed_by", json!("other/2"));
-        fixture.until(secs(60), "lost", |fixture| fixture.status("slow").lost == 1).await;
+        fixture.until(secs(60), "lost", |fixture| fixture.status("slow").counts.lost == 1).await;
         assert_eq!(fixture.status("slow").in_progress, 0);
     });
 }
@@ -187,7 +187,7 @@ fn a_recurring_row_is_claimed_less_and_less_often() {
         assert!((3 * 6..3 * 16).contains(&begun), "{begun} times begun");
         assert!(puts < 2 * begun + 10, "{puts} writes for {begun} rows");
         let status = fixture.status("agent");
-        assert!(status.recurred as usize >= begun - 6 && status.deferred <= 3, "{status:#?}");
+        assert!(status.counts.recurred as usize >= begun - 6 && status.deferred <= 3, "{status:#?}");
         // A new row is not delayed.
         fixture.table.insert(1);
         fixture.poll();
