@@ -102,13 +102,9 @@ impl Ingester {
         self.tree.request_restart(&self.scan_path, &origin)
     }
 
-    /// Returns the events sent since the process started, and the streams' metrics for the member
-    /// `orchestrator`.
-    fn scan_metrics(&self) -> (u64, Value) {
+    /// Returns the streams' metrics for the member `orchestrator`.
+    fn stream_metrics(&self) -> Value {
         let nodes = self.tree.node(&self.scan_path).map(|node| node.children).unwrap_or_default();
-        let work = nodes.iter().find(|node| node.id == "work");
-        let events = work.and_then(|node| node.metrics.iter().find(|metric| metric.name == "events"));
-        let events = events.and_then(|metric| u64::try_from(metric.value).ok()).unwrap_or_default();
         let stream = |node: NodeSnapshot| {
             let name = node.label.filter(|_| node.id.starts_with("stream_"))?;
             let metrics = node.metrics.into_iter().filter(|metric| metric.label.is_none());
@@ -116,11 +112,11 @@ impl Ingester {
             Some((name, Value::from(metrics)))
         };
         let streams: Map<_, _> = nodes.into_iter().filter_map(stream).collect();
-        (events, json!({ "streams": streams }))
+        json!({ "streams": streams })
     }
 
     fn ingester_state(&mut self) -> Vec<u8> {
-        let (events, metrics) = self.scan_metrics();
+        let events = self.handles.sent.get();
         let ingester_state = IngesterState {
             service_uuid: self.identity.service_uuid,
             mapping_uuid: self.mapping,
@@ -133,7 +129,7 @@ impl Ingester {
             url: &self.identity.url,
             connected_workers: self.workers.workers(),
             streams: self.handles.streams.iter().map(|stream| stream.name.clone()).collect(),
-            orchestrator: metrics,
+            orchestrator: self.stream_metrics(),
         };
         // Strings, numbers and UUIDs always serialize.
         serde_json::to_vec(&ingester_state).unwrap_or_default()

@@ -159,6 +159,7 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
     let target = RedisTarget::new(&config.redis()?, ca_file, &name, service_uuid)?;
     let mappings = Durable::new("mappings", Mappings::default());
     let requests = Durable::new("controller_requests", ControllerRequests::default());
+    let sent = Durable::new("sent_events", 0);
     let Streams { queues, makes, companions, processes } = streams::build(config, registry, &mappings)?;
     let egress = Egress::new(EgressLimits {
         bytes_per_peer: usize::try_from(config.egress_bytes_per_peer).unwrap_or(usize::MAX),
@@ -187,6 +188,7 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         streams: queues.clone(),
         mappings: mappings.clone(),
         requests: requests.clone(),
+        sent: sent.view(),
         work: work.recipient(),
         finished_outboxes: finished_outboxes.into(),
         redis: commands,
@@ -206,6 +208,7 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
             streams: queues,
             mappings: mappings.view(),
             begun: Durable::new("begun_mapping", 0),
+            sent,
             ingester: ingester.recipient(),
             egress: egress.clone(),
             dump: dump.clone(),
@@ -257,8 +260,8 @@ impl ScanBranch {
     fn spec(self) -> SupervisorSpec {
         let Self { target, context, ingester, work, work_slot, makes, processes, finished_slots } = self;
         let (_, assign_slot) = mailbox::<Assign>(1);
-        let (streams, mappings, begun) =
-            (context.streams.clone(), context.mappings.clone(), context.begun.clone());
+        let (streams, mappings) = (context.streams.clone(), context.mappings.clone());
+        let (begun, sent) = (context.begun.clone(), context.sent.clone());
         let (queues, followed, assigned) = (streams.clone(), mappings.clone(), work.recipient());
         let assign = Factory::actor(assign_slot, move |cx| {
             let (target, assigned) = (target.clone(), assigned.clone());
@@ -267,7 +270,7 @@ impl ScanBranch {
         });
         let work_factory = Factory::actor(work_slot, move |cx| Ok(Work::new(context.clone(), cx)));
         let mut tree = SupervisorSpec::new(Strategy::OneForAll)
-            .child(scan_child("work", work_factory).durable(&begun))
+            .child(scan_child("work", work_factory).durable(&begun).durable(&sent))
             .child(scan_child("assign", assign));
         for (position, ((config, make), finished)) in makes.into_iter().zip(finished_slots).enumerate() {
             let spec = StreamSpec {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use orchestrator_supervise::{AskError, Durable, Outbox, Recipient, reply, sanitize};
+use orchestrator_supervise::{AskError, Durable, DurableView, Outbox, Recipient, reply, sanitize};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -30,6 +30,8 @@ pub(crate) struct Handles {
     pub(crate) streams: StreamQueues,
     pub(crate) mappings: Durable<Mappings>,
     pub(crate) requests: Durable<ControllerRequests>,
+    /// Events that the scans have sent since the process started.
+    pub(crate) sent: DurableView<u64>,
     pub(crate) work: Recipient<MappingFinished>,
     /// Inboxes of the streams' children, by position.
     pub(crate) finished_outboxes: Arc<[Outbox<MappingFinished>]>,

@@ -17,6 +17,8 @@ pub(crate) struct WorkContext {
     pub(crate) mappings: DurableView<Mappings>,
     /// Number of the mapping of which events were sent.
     pub(crate) begun: Durable<u64>,
+    /// Events sent since the process started.
+    pub(crate) sent: Durable<u64>,
     pub(crate) ingester: Recipient<ScanStarted>,
     pub(crate) egress: Egress,
     pub(crate) dump: Dump,
