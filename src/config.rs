@@ -36,11 +36,7 @@ use self::{
     report::{Diagnostic, InvalidConfig},
     schema::Schema,
 };
-pub(crate) use self::{
-    layers::Sources,
-    program::ProgramConfig,
-    telemetry::{LogFormat, TelemetryConfig},
-};
+pub(crate) use self::{layers::Sources, program::ProgramConfig, telemetry::TelemetryConfig};
 use crate::subsystems::{self, SUBSYSTEMS};
 
 /// The whole configuration of orchestrator.

@@ -225,7 +225,7 @@ fn check(arguments: &RunArguments) -> ExitCode {
 /// Writes a configuration. The notes about it go to standard error.
 fn init(arguments: &InitArguments) -> ExitCode {
     use std::io::Write;
-    print(config::init::run(arguments).map(|written| {
+    print(config::init::run(arguments, topology::check).map(|written| {
         for note in &written.notes {
             let note = escape_lines(&redact(note));
             let _ = writeln!(std::io::stderr().lock(), "orchestrator: {note}");

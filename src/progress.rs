@@ -10,8 +10,6 @@ use orchestrator_subsystem::ProgressSource;
 use orchestrator_supervise::Tree;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
-use crate::topology::ROOT;
-
 /// Time between two updates.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Control sequence that erases the line.
@@ -23,8 +21,7 @@ static IS_SHOWN: AtomicBool = AtomicBool::new(false);
 /// The progress line.
 #[derive(Debug)]
 pub(crate) struct ProgressLine {
-    /// Full path of the child, and the source.
-    source: Option<(String, ProgressSource)>,
+    source: Option<ProgressSource>,
     updates: Option<Interval>,
     /// Time and counter of the last update.
     last: Option<(Instant, i64)>,
@@ -39,7 +36,6 @@ impl ProgressLine {
             updates.set_missed_tick_behavior(MissedTickBehavior::Delay);
             updates
         });
-        let source = source.map(|source| (format!("{ROOT}/{}", source.child), source));
         Self { source, updates, last: None }
     }
 
@@ -53,8 +49,8 @@ impl ProgressLine {
 
     /// Rewrites the line from the metrics of `tree`.
     pub(crate) fn show(&mut self, tree: &Tree) {
-        let Some((path, source)) = &self.source else { return };
-        let Some(node) = tree.node(path) else { return };
+        let Some(source) = &self.source else { return };
+        let Some(node) = tree.node(source.child) else { return };
         let counter = node.metrics.iter().find(|metric| metric.name == source.counter);
         let (now, count) = (Instant::now(), counter.map_or(0, |metric| metric.value));
         let rate = self.last.replace((now, count)).map_or(0, |(then, before)| {

@@ -9,7 +9,7 @@ use crate::{
     banner::Banner,
     cli::exit_code::ExitCode,
     completion,
-    config::{Config, Sources},
+    config::{Config, Sources, TelemetryConfig},
     given_up::GivenUp,
     limits,
     progress::ProgressLine,
@@ -31,7 +31,8 @@ pub(crate) const SYMBOLS: &str = "symbols";
 /// # Errors
 /// The tree cannot start, for example because another process has locked a database.
 pub(crate) fn run(config: &Config, sources: Option<Sources>, warnings: &[String]) -> Result<ExitCode> {
-    let (filter, log_limit) = telemetry::start(&config.program.telemetry)?;
+    let TelemetryConfig { format, filter } = &config.program.telemetry;
+    let (filter, log_limit) = telemetry::start(*format, filter)?;
     orchestrator_edge::set_retry_max(Duration::from_millis(config.program.links.retry_max_ms));
     limits::check(&topology::build(config)?.root)?;
     topology::preflight(config)?;

@@ -8,26 +8,36 @@ mod format;
 mod rate_limit;
 
 use anyhow::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tracing_subscriber::{Layer, fmt::format::JsonFields, layer::SubscriberExt, util::SubscriberInitExt};
 
 pub(crate) use self::{
     filter::{LogFilter, check_filter},
     rate_limit::RateLimit,
 };
-use crate::{
-    config::{LogFormat, TelemetryConfig},
-    progress::StandardError,
-};
+use crate::progress::StandardError;
+
+/// Format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LogFormat {
+    /// Human-readable lines.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
 
 /// Starts logging. The caller has to call [`RateLimit::report`] regularly.
 ///
 /// # Errors
 /// The filter is invalid.
-pub(crate) fn start(config: &TelemetryConfig) -> Result<(LogFilter, RateLimit)> {
-    let (layer, filter) = LogFilter::layer(&config.filter)?;
+pub(crate) fn start(format: LogFormat, filter: &str) -> Result<(LogFilter, RateLimit)> {
+    let (layer, filter) = LogFilter::layer(filter)?;
     let limit = RateLimit::default();
     let logs = tracing_subscriber::fmt::layer().with_writer(|| StandardError).with_ansi(false);
-    let logs = match config.format {
+    let logs = match format {
         LogFormat::Text => logs.fmt_fields(format::text_fields()).boxed(),
         LogFormat::Json => logs.fmt_fields(JsonFields::new()).event_format(format::Json).boxed(),
     };

@@ -29,10 +29,7 @@ use self::{
     unit_file::UnitFile,
 };
 use super::{Config, Sources, schema::Schema};
-use crate::{
-    subsystems::{self, SUBSYSTEMS},
-    topology,
-};
+use crate::subsystems::{self, SUBSYSTEMS};
 
 /// Arguments of `config init`.
 #[derive(Debug, Clone, Args)]
@@ -64,11 +61,14 @@ pub(crate) struct Written {
     pub(crate) notes: Vec<String>,
 }
 
-/// Writes the configuration.
+/// Check of a configuration, as `orchestrator check` does it.
+type Check = fn(&Config) -> Result<()>;
+
+/// Writes the configuration if it passes `verify`.
 ///
 /// # Errors
 /// The program is unknown, its configuration cannot be used, or a file exists already.
-pub(crate) fn run(arguments: &InitArguments) -> Result<Written> {
+pub(crate) fn run(arguments: &InitArguments, verify: Check) -> Result<Written> {
     let (subsystem, original) = find(&arguments.program)?;
     let mut context = OriginalContext::default();
     let command = arguments.command.as_deref();
@@ -96,11 +96,11 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<Written> {
     let text = document.to_toml(schema.root());
     match &arguments.output {
         None => {
-            check(&text, &std::env::temp_dir())?;
+            check(&text, &std::env::temp_dir(), verify)?;
             Ok(Written { text, notes })
         }
         Some(output) => {
-            write_files(output, &text, &secrets, arguments.force)?;
+            write_files(output, &text, &secrets, arguments.force, verify)?;
             notes.push(format!("written: {}", output.display()));
             notes.push(format!("next: orchestrator check --config {}", output.display()));
             Ok(Written { text: String::new(), notes })
@@ -190,25 +190,25 @@ fn parent(file: &Path) -> PathBuf {
     std::path::absolute(parent).unwrap_or_else(|_| parent.to_owned())
 }
 
-/// Checks the text as `orchestrator check` does. Returns the file that has it.
-fn check(text: &str, directory: &Path) -> Result<NamedTempFile> {
+/// Checks the text. Returns the file that has it.
+fn check(text: &str, directory: &Path, verify: Check) -> Result<NamedTempFile> {
     let mut file = NamedTempFile::new_in(directory)
         .with_context(|| format!("cannot write to {}", directory.display()))?;
     file.write_all(text.as_bytes())?;
     let sources = Sources { files: vec![file.path().to_owned()], ..Sources::default() };
     let config = Config::load(&sources).context("the result would be invalid; correct these values first")?;
-    topology::check(&config)?;
+    verify(&config)?;
     Ok(file)
 }
 
 /// Writes the configuration and the secrets; none of them if a file exists and `force` is false.
-fn write_files(output: &Path, text: &str, secrets: &[SecretFile], force: bool) -> Result<()> {
+fn write_files(output: &Path, text: &str, secrets: &[SecretFile], force: bool, verify: Check) -> Result<()> {
     let paths: Vec<_> = secrets.iter().map(|secret| secret.path.as_path()).chain([output]).collect();
     if let Some(path) = paths.iter().find(|path| !force && path.exists()) {
         bail!("{} exists already: remove it, name another one with --output, or add --force", path.display());
     }
     let directory = parent(output);
-    let checked = check(text, &directory)?;
+    let checked = check(text, &directory, verify)?;
     secrets.iter().try_for_each(|secret| secret.write(force))?;
     // Its mode is that of a temporary file, 0600: the values may be private.
     persist(checked, output, force)

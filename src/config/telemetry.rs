@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::telemetry::LogFormat;
+
 /// Section `[telemetry]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -11,17 +13,6 @@ pub(crate) struct TelemetryConfig {
     pub(crate) format: LogFormat,
     /// Log levels as directives of `tracing-subscriber`, e.g. `info,orchestrator_queue=debug`.
     pub(crate) filter: String,
-}
-
-/// Format of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum LogFormat {
-    /// Human-readable lines.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
 }
 
 impl Default for TelemetryConfig {
