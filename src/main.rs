@@ -216,16 +216,14 @@ fn run_drop_in(admin: Option<&str>, sets: &[String], original: &DropIn) -> Resul
 }
 
 fn check(arguments: &RunArguments) -> ExitCode {
-    print(Config::load(&arguments.into()).and_then(|config| {
-        topology::check(&config)?;
-        Ok(topology::build(&config)?.root.outline(ROOT))
-    }))
+    print(Config::load(&arguments.into()).and_then(|config| Ok(topology::build(&config)?.root.outline(ROOT))))
 }
 
 /// Writes a configuration. The notes about it go to standard error.
 fn init(arguments: &InitArguments) -> ExitCode {
     use std::io::Write;
-    print(config::init::run(arguments, topology::check).map(|written| {
+    let verify = |config: &Config| topology::build(config).map(drop);
+    print(config::init::run(arguments, verify).map(|written| {
         for note in &written.notes {
             let note = escape_lines(&redact(note));
             let _ = writeln!(std::io::stderr().lock(), "orchestrator: {note}");

@@ -79,7 +79,7 @@ impl Reload {
 
 fn read(sources: &Sources, filter: &LogFilter) -> Result<Config> {
     let fresh = Config::load(sources)?;
-    topology::check(&fresh)?;
+    topology::build(&fresh)?;
     filter.set(&fresh.program.telemetry.filter).context("the log filter is unchanged")?;
     Ok(fresh)
 }

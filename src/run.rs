@@ -34,12 +34,12 @@ pub(crate) fn run(config: &Config, sources: Option<Sources>, warnings: &[String]
     let TelemetryConfig { format, filter } = &config.program.telemetry;
     let (filter, log_limit) = telemetry::start(*format, filter)?;
     orchestrator_edge::set_retry_max(Duration::from_millis(config.program.links.retry_max_ms));
-    limits::check(&topology::build(config)?.root)?;
+    let Topology { root, admin, sections } = topology::build(config)?;
+    limits::check(&root)?;
     topology::preflight(config)?;
     actix_rt::System::new().block_on(async {
         let mut signals = Signals::new().context("cannot install the signal handlers")?;
         let mut manager = ServiceManager::from_environment();
-        let Topology { root, admin, sections } = topology::build(config)?;
         let mut root = Root::start(ROOT, root).await?;
         let banner = Banner::new(sources.is_some().then_some(config));
         let mut reload = Reload::new(sources, config.clone(), filter, admin, sections);

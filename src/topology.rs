@@ -28,12 +28,21 @@ pub(crate) struct Topology {
     pub(crate) sections: Vec<(&'static str, SectionReload)>,
 }
 
-/// Builds the tree of `config`. The admin endpoint is the first child, so that it starts before the first subsystem and stops after
+/// Builds and checks the tree of `config`, without opening a file or connection. The admin endpoint is the first child, so that it starts before the first subsystem and stops after
 /// the last one. Subsystems stop side by side. The process ends once every subsystem was given up, with or without the endpoint.
 ///
 /// # Errors
 /// The configuration cannot be used. The text says what the operator has to change.
 pub(crate) fn build(config: &Config) -> anyhow::Result<Topology> {
+    let known = subsystems::names();
+    anyhow::ensure!(
+        !config.sections.is_empty() || SUBSYSTEMS.is_empty(),
+        "no subsystem is configured, only the admin endpoint: write the section of one into a file or set one of its keys, or name \
+         one with --only, for example --only {}; this build has: {}",
+        known.first().unwrap_or(&""),
+        known.join(", ")
+    );
+    config.program.admin.check()?;
     let (admin, mut sections) = (orchestrator_admin::Reload::default(), Vec::new());
     let mut endpoint = config.program.admin.clone();
     endpoint.history_dir.get_or_insert_with(|| state_dir(config));
@@ -49,6 +58,7 @@ pub(crate) fn build(config: &Config) -> anyhow::Result<Topology> {
         root = root.child(spec);
         sections.push((section.name(), reload));
     }
+    root.validate(ROOT)?;
     Ok(Topology { root, admin, sections })
 }
 
@@ -75,30 +85,11 @@ fn program_info(config: &Config, reload: &orchestrator_admin::Reload) -> Program
     }
 }
 
-/// Checks the configuration without opening a file or connection.
-///
-/// # Errors
-/// The configuration cannot be used. The text says what the operator has to change.
-pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
-    let known = subsystems::names();
-    anyhow::ensure!(
-        !config.sections.is_empty() || SUBSYSTEMS.is_empty(),
-        "no subsystem is configured, only the admin endpoint: write the section of one into a file or set one of its keys, or name \
-         one with --only, for example --only {}; this build has: {}",
-        known.first().unwrap_or(&""),
-        known.join(", ")
-    );
-    config.program.admin.check()?;
-    build(config)?.root.validate(ROOT)?;
-    Ok(())
-}
-
 /// Checks for faults that a restart cannot repair: a database that another instance has locked, or that a newer version wrote.
 ///
 /// # Errors
 /// Such a fault exists. The text says what the operator has to change.
 pub(crate) fn preflight(config: &Config) -> anyhow::Result<()> {
-    check(config)?;
     config.sections.iter().try_for_each(|section| section.preflight().map_err(anyhow::Error::from_boxed))
 }
 
