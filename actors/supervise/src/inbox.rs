@@ -42,7 +42,7 @@ pub struct Inbox<T> {
 }
 
 /// Creates an inbox for `capacity` items.
-pub fn inbox<T>(capacity: usize) -> (Outbox<T>, InboxSlot<T>) {
+pub fn inbox<T: 'static>(capacity: usize) -> (Outbox<T>, InboxSlot<T>) {
     let stats = MailboxStats::new(capacity);
     let (sender, receiver) = mpsc::channel(stats.capacity());
     let message_stats = stats.stats::<T>();

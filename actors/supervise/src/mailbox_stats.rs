@@ -4,7 +4,7 @@
 //! acquired before a message is sent, and released when the message is dropped, handled or not.
 
 use std::{
-    any::type_name,
+    any::{TypeId, type_name},
     pin::pin,
     sync::{
         Arc, OnceLock,
@@ -13,7 +13,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::RwLock;
 use tokio::sync::Notify;
 
 use crate::histogram::Histogram;
@@ -27,6 +26,23 @@ pub struct MessageStats {
     pub wait: Histogram,
     /// Time in the handler.
     pub handling: Histogram,
+}
+
+/// Durations by message type: a list that only grows, so that it is read without a lock.
+#[derive(Debug, Default)]
+struct StatsIndex(OnceLock<Box<StatsEntry>>);
+
+#[derive(Debug)]
+struct StatsEntry {
+    message: TypeId,
+    stats: Arc<MessageStats>,
+    next: StatsIndex,
+}
+
+impl StatsIndex {
+    fn entries(&self) -> impl Iterator<Item = &StatsEntry> {
+        std::iter::successors(self.0.get(), |entry| entry.next.0.get()).map(|entry| &**entry)
+    }
 }
 
 /// Counters of one mailbox or inbox.
@@ -43,7 +59,7 @@ pub struct MailboxStats {
     /// Number of purges so far.
     epoch: AtomicU64,
     keeps_on_purge: AtomicBool,
-    stats: RwLock<Vec<Arc<MessageStats>>>,
+    stats: StatsIndex,
     /// Senders that wait for a permit.
     waiting: AtomicUsize,
     released: Notify,
@@ -72,7 +88,7 @@ impl MailboxStats {
             purged: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             keeps_on_purge: AtomicBool::new(false),
-            stats: RwLock::new(Vec::new()),
+            stats: StatsIndex::default(),
             waiting: AtomicUsize::new(0),
             released: Notify::new(),
         })
@@ -146,21 +162,28 @@ impl MailboxStats {
         self.keeps_on_purge.store(true, Release);
     }
 
-    /// Returns the durations of message type `M`.
-    pub(crate) fn stats<M>(&self) -> Arc<MessageStats> {
-        let name = short_name::<M>();
-        let read = self.stats.read();
-        if let Some(stats) = read.iter().find(|stats| stats.name == name) {
-            return stats.clone();
+    /// Returns the durations of message type `M`. Types with the same name share them.
+    pub(crate) fn stats<M: 'static>(&self) -> Arc<MessageStats> {
+        let message = TypeId::of::<M>();
+        let mut index = &self.stats;
+        loop {
+            let entry = index.0.get_or_init(|| {
+                let stats = self.stats_by_name(short_name::<M>());
+                Box::new(StatsEntry { message, stats, next: StatsIndex::default() })
+            });
+            if entry.message == message {
+                return entry.stats.clone();
+            }
+            index = &entry.next;
         }
-        drop(read);
-        let mut write = self.stats.write();
-        if let Some(stats) = write.iter().find(|stats| stats.name == name) {
-            return stats.clone();
-        }
-        let new = Arc::new(MessageStats { name, wait: Histogram::default(), handling: Histogram::default() });
-        write.push(new.clone());
-        new
+    }
+
+    fn stats_by_name(&self, name: &'static str) -> Arc<MessageStats> {
+        let known = self.stats.entries().find(|entry| entry.stats.name == name);
+        known.map_or_else(
+            || Arc::new(MessageStats { name, wait: Histogram::default(), handling: Histogram::default() }),
+            |entry| entry.stats.clone(),
+        )
     }
 
     /// Messages waiting now.
@@ -190,7 +213,13 @@ impl MailboxStats {
     }
     /// Durations of each message type received so far.
     pub fn message_stats(&self) -> Vec<Arc<MessageStats>> {
-        self.stats.read().clone()
+        let mut all: Vec<Arc<MessageStats>> = Vec::new();
+        for StatsEntry { stats, .. } in self.stats.entries() {
+            if !all.iter().any(|known| Arc::ptr_eq(known, stats)) {
+                all.push(stats.clone());
+            }
+        }
+        all
     }
 }
 
@@ -283,6 +312,16 @@ mod tests {
         held.pop();
         held.push(senders.remove(0).await);
         assert_eq!((mailbox.depth(), mailbox.refused(), mailbox.waiting.load(SeqCst)), (2, 0, 0));
+    }
+
+    #[test]
+    fn durations_are_kept_by_type_and_shared_by_types_of_one_name() {
+        let mailbox = MailboxStats::new(1);
+        let (vec, string) = (mailbox.stats::<Vec<u8>>(), mailbox.stats::<String>());
+        assert!(Arc::ptr_eq(&vec, &mailbox.stats::<Vec<u8>>()) && !Arc::ptr_eq(&vec, &string));
+        assert!(Arc::ptr_eq(&vec, &mailbox.stats::<Vec<u16>>()), "one name is one series");
+        let names: Vec<_> = mailbox.message_stats().iter().map(|stats| stats.name).collect();
+        assert_eq!(names, ["Vec", "String"]);
     }
 
     #[test]
