@@ -123,6 +123,7 @@ struct RecordedWait {
     activity: Arc<Activity>,
     target: usize,
     blocks: bool,
+    succeeded: bool,
 }
 
 /// Records that the current child waits for another one since a time.
@@ -130,22 +131,22 @@ pub(crate) fn wait(on: &Arc<MailboxStats>, kind: WaitKind, since: Instant) -> Wa
     let Some(activity) = current() else { return WaitGuard(None) };
     let blocks = !BESIDE.get();
     let target = activity.waits.begin(on, kind, since, blocks);
-    WaitGuard(target.map(|target| RecordedWait { activity, target, blocks }))
+    WaitGuard(Some(RecordedWait { activity, target, blocks, succeeded: false }))
 }
 
 impl WaitGuard {
     /// Ends the wait with success.
-    pub(crate) fn succeed(self) {
-        if let Some(RecordedWait { activity, target, .. }) = &self.0 {
-            activity.waits.progress(*target, Instant::now);
+    pub(crate) fn succeed(mut self) {
+        if let Some(wait) = &mut self.0 {
+            wait.succeeded = true;
         }
     }
 }
 
 impl Drop for WaitGuard {
     fn drop(&mut self) {
-        if let Some(RecordedWait { activity, target, blocks }) = &self.0 {
-            activity.waits.end(*target, *blocks);
+        if let Some(RecordedWait { activity, target, blocks, succeeded }) = &self.0 {
+            activity.waits.end(*target, *blocks, succeeded.then_some(Instant::now));
         }
     }
 }

@@ -1,20 +1,14 @@
-//! Waits of one child for others: for answers, and for room in a full mailbox. Written without a lock.
+//! Waits of one child for others: for answers, and for room in a full mailbox.
 
-use std::{
-    sync::{
-        Arc, LazyLock, OnceLock,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
-    },
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
+
+use parking_lot::Mutex;
 
 use crate::{mailbox_stats::MailboxStats, snapshot::WaitSnapshot};
 
-/// Number of mailboxes whose waits a child records; waits for further ones are not shown.
-const TARGETS_MAX: usize = 8;
-
-/// Start of all times in [`Target::since_us`].
-static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// Number of targets from which a further one replaces a target without waits. Fewer are kept, so that a wait for a known target
+/// neither allocates nor counts a reference.
+const TARGETS_KEPT: usize = 8;
 
 /// Reason of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,93 +28,78 @@ impl WaitKind {
     }
 }
 
-/// Waits of one child, by mailbox and kind.
+/// Waits of one child, by mailbox and kind. Only the child's own code and snapshots of it take the lock.
 #[derive(Debug, Default)]
-pub(crate) struct Waits([OnceLock<Target>; TARGETS_MAX]);
+pub(crate) struct Waits(Mutex<Vec<Target>>);
 
 #[derive(Debug)]
 struct Target {
     on: Arc<MailboxStats>,
     kind: WaitKind,
-    waiting: AtomicUsize,
+    waiting: usize,
     /// Those of `waiting` that keep the child from its other messages.
-    blocking: AtomicUsize,
-    /// Start of the first wait, or the last progress since, in microseconds.
-    since_us: AtomicU64,
+    blocking: usize,
+    /// Start of the first wait, or the last progress since.
+    since: Instant,
 }
 
 impl Waits {
-    /// Counts a wait that began at `since`; returns the number of its target, None if there are too many targets.
+    /// Counts a wait that began at `since`; returns the number of its target until the wait ends.
     pub(crate) fn begin(
         &self,
         on: &Arc<MailboxStats>,
         kind: WaitKind,
         since: Instant,
         blocks: bool,
-    ) -> Option<usize> {
-        let is_same = |target: &Target| Arc::ptr_eq(&target.on, on) && target.kind == kind;
-        let number = self.0.iter().position(|slot| is_same(slot.get_or_init(|| Target::new(on, kind))))?;
-        let target = self.0[number].get()?;
-        if target.waiting.load(Relaxed) == 0 {
-            target.since_us.store(micros(since), Relaxed);
-        }
-        target.waiting.fetch_add(1, Relaxed);
-        if blocks {
-            target.blocking.fetch_add(1, Relaxed);
-        }
-        Some(number)
-    }
-
-    /// Records an answer, or room: other waits for the same target count from now on.
-    pub(crate) fn progress(&self, number: usize, now: impl FnOnce() -> Instant) {
-        if let Some(target) = self.0[number].get()
-            && target.waiting.load(Relaxed) > 1
-        {
-            target.since_us.store(micros(now()), Relaxed);
-        }
-    }
-
-    pub(crate) fn end(&self, number: usize, blocks: bool) {
-        if let Some(target) = self.0[number].get() {
-            target.waiting.fetch_sub(1, Relaxed);
-            if blocks {
-                target.blocking.fetch_sub(1, Relaxed);
+    ) -> usize {
+        let mut targets = self.0.lock();
+        let known = targets.iter().position(|target| Arc::ptr_eq(&target.on, on) && target.kind == kind);
+        let number = known.unwrap_or_else(|| {
+            let new = Target { on: on.clone(), kind, waiting: 0, blocking: 0, since };
+            let unused = targets.iter().position(|target| target.waiting == 0);
+            match unused.filter(|_| targets.len() >= TARGETS_KEPT) {
+                Some(unused) => {
+                    targets[unused] = new;
+                    unused
+                }
+                None => {
+                    targets.push(new);
+                    targets.len() - 1
+                }
             }
+        });
+        let target = &mut targets[number];
+        if target.waiting == 0 {
+            target.since = since;
+        }
+        target.waiting += 1;
+        target.blocking += usize::from(blocks);
+        number
+    }
+
+    /// Ends a wait. After an answer, or room, other waits for the same target count from `progress`.
+    pub(crate) fn end(&self, number: usize, blocks: bool, progress: Option<impl FnOnce() -> Instant>) {
+        let target = &mut self.0.lock()[number];
+        target.waiting -= 1;
+        target.blocking -= usize::from(blocks);
+        if let Some(progress) = progress.filter(|_| target.waiting > 0) {
+            target.since = progress();
         }
     }
 
     /// Returns the current waits for mailboxes of the tree.
     pub(crate) fn current(&self, now: Instant) -> Vec<WaitSnapshot> {
-        let now = micros(now);
         let state = |target: &Target| {
-            let count = target.waiting.load(Relaxed);
-            let since = target.since_us.load(Relaxed);
-            (count > 0).then_some(WaitSnapshot {
+            (target.waiting > 0).then_some(WaitSnapshot {
                 on: target.on.owner()?.to_string(),
                 kind: target.kind.name().to_owned(),
-                count,
-                blocks: target.blocking.load(Relaxed) > 0,
-                for_ms: now.saturating_sub(since) / 1_000,
+                count: target.waiting,
+                blocks: target.blocking > 0,
+                for_ms: u64::try_from(now.saturating_duration_since(target.since).as_millis()).ok()?,
             })
         };
-        self.0.iter().map_while(OnceLock::get).filter_map(state).collect()
+        self.0.lock().iter().filter_map(state).collect()
     }
-}
-
-impl Target {
-    fn new(on: &Arc<MailboxStats>, kind: WaitKind) -> Self {
-        Self {
-            on: on.clone(),
-            kind,
-            waiting: AtomicUsize::new(0),
-            blocking: AtomicUsize::new(0),
-            since_us: AtomicU64::new(0),
-        }
-    }
-}
-
-fn micros(at: Instant) -> u64 {
-    u64::try_from(at.saturating_duration_since(*EPOCH).as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -137,10 +116,10 @@ mod tests {
 
     #[test]
     fn waits_are_counted_by_target_and_age_from_the_last_progress() {
-        let (waits, store) = (Waits::default(), owned("o/store"));
-        let at = |seconds| *EPOCH + Duration::from_secs(seconds);
-        let first = waits.begin(&store, WaitKind::Answer, at(10), false).expect("a target");
-        let second = waits.begin(&store, WaitKind::Answer, at(12), true).expect("a target");
+        let (waits, store, begun) = (Waits::default(), owned("o/store"), Instant::now());
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let first = waits.begin(&store, WaitKind::Answer, at(10), false);
+        let second = waits.begin(&store, WaitKind::Answer, at(12), true);
         assert_eq!(first, second);
         let state = |count, blocks, seconds: u64| WaitSnapshot {
             on: "o/store".to_owned(),
@@ -150,25 +129,38 @@ mod tests {
             for_ms: 1_000 * seconds,
         };
         assert_eq!(waits.current(at(15)), [state(2, true, 5)]);
-        waits.progress(second, || at(14));
-        waits.end(second, true);
+        waits.end(second, true, Some(|| at(14)));
         assert_eq!(waits.current(at(15)), [state(1, false, 1)]);
-        waits.end(first, false);
+        waits.end(first, false, Some(|| at(15)));
         assert_eq!(waits.current(at(15)), []);
-        waits.begin(&store, WaitKind::Answer, at(20), true).expect("a target");
+        waits.begin(&store, WaitKind::Answer, at(20), true);
         assert_eq!(waits.current(at(21)), [state(1, true, 1)]);
     }
 
     #[test]
-    fn further_targets_and_mailboxes_outside_of_the_tree_are_not_shown() {
+    fn a_wait_is_shown_whatever_the_child_waited_for_before() {
         let (waits, now) = (Waits::default(), Instant::now());
-        assert!(waits.begin(&MailboxStats::new(1), WaitKind::Answer, now, true).is_some());
+        let stores: Vec<_> = (0..2 * TARGETS_KEPT).map(|i| owned(&format!("o/{i}"))).collect();
+        let shown = || waits.current(now).into_iter().map(|wait| wait.on).collect::<Vec<_>>();
+        for (number, store) in stores.iter().enumerate() {
+            let wait = waits.begin(store, WaitKind::Room, now, true);
+            assert_eq!(shown(), [format!("o/{number}")]);
+            waits.end(wait, true, Some(|| now));
+        }
+        assert_eq!((shown().len(), waits.0.lock().len()), (0, TARGETS_KEPT), "few are kept");
+        let begun: Vec<_> =
+            stores.iter().map(|store| waits.begin(store, WaitKind::Answer, now, true)).collect();
+        assert_eq!(shown().len(), stores.len(), "as many as there are at once");
+        for wait in begun {
+            waits.end(wait, true, Some(|| now));
+        }
+        assert!(shown().is_empty());
+    }
+
+    #[test]
+    fn waits_for_mailboxes_outside_of_the_tree_are_not_shown() {
+        let (waits, now) = (Waits::default(), Instant::now());
+        waits.begin(&MailboxStats::new(1), WaitKind::Answer, now, true);
         assert_eq!(waits.current(now), []);
-        let stores: Vec<_> = (0..TARGETS_MAX).map(|i| owned(&format!("o/{i}"))).collect();
-        let begun = stores.iter().map(|store| waits.begin(store, WaitKind::Room, now, true));
-        assert_eq!(begun.flatten().count(), TARGETS_MAX - 1);
-        assert_eq!(waits.current(now).len(), TARGETS_MAX - 1);
-        assert!(waits.begin(&stores[0], WaitKind::Room, now, true).is_some(), "a known target");
-        assert_eq!(waits.current(now)[0].count, 2);
     }
 }
