@@ -106,7 +106,8 @@ fn describe(branch: &NodeSnapshot, facts: &Facts, now_ms: u64, own: &str) -> Sub
     SubsystemCauses { path: branch.path.clone(), causes, last_work, idle_since_ms, activity: text }
 }
 
-/// Causes in a branch, ranked: first children that were given up, then deadlocks, then those that an operator chose, then those that hide others.
+/// Causes in a branch, in the order of [`cause`]: given up, deadlock, operator command, crash loop, stuck, link down, blocker,
+/// restart, full mailbox.
 fn causes_of(branch: &NodeSnapshot, facts: &Facts) -> Vec<Cause> {
     let mut ranked = Vec::new();
     branch.walk(&mut |node| ranked.extend(cause(node, facts)));

@@ -81,7 +81,7 @@ impl Polling {
                 received.count = received.count.saturating_add(count);
                 received.span = Some(extended(received.span, (now, now)));
             }
-            None => self.sort_out(count, (now, now), now),
+            None => self.attribute_notices(count, (now, now), now),
         }
     }
 
@@ -100,20 +100,20 @@ impl Polling {
             self.own_writes.push_back(now);
         }
         if let Some(Received { count, span: Some(span) }) = self.during_request.take() {
-            self.sort_out(count, span, now);
+            self.attribute_notices(count, span, now);
         }
     }
 
     /// Takes own notices out of `count` notices that arrived in `span`; the others are pending.
-    fn sort_out(&mut self, count: u64, span: (Instant, Instant), now: Instant) {
+    fn attribute_notices(&mut self, count: u64, span: (Instant, Instant), now: Instant) {
         while self.own_writes.front().is_some_and(|answered| *answered + OWN_NOTICE < span.0) {
             self.own_writes.pop_front();
         }
         let own = usize::try_from(count).unwrap_or(usize::MAX).min(self.own_writes.len());
         self.own_writes.drain(..own);
         if own > 0 {
-            // The own notice may be lost and another client's be taken for it, or the write itself may
-            // have made candidates.
+            // Notices carry no sender, so another client's may count as our own. The write itself may
+            // have made candidates, too.
             self.check_at.get_or_insert(now + self.intervals.coalesce_max);
         }
         if count > own as u64 {
@@ -121,8 +121,8 @@ impl Polling {
         }
     }
 
-    /// Records that another agent was faster at a claim: the next notices wait for a random time, so
-    /// that its winner goes first. `unit` is random, 0 to 1.
+    /// Records that another agent was faster at a claim. The next poll after a notice is delayed by a
+    /// random time, so that two agents do not collide again. `unit` is random, 0 to 1.
     pub(crate) fn claim_lost(&mut self, unit: f64) {
         let span = self.intervals.coalesce.clamp(LOST_MIN, LOST_MAX);
         self.lost_delay = Some(span.mul_f64(0.5 + 0.5 * unit));
@@ -135,9 +135,9 @@ impl Polling {
 
     /// Records that notices came up or went down. Some may have been missed, so a change requires a
     /// poll.
-    pub(crate) fn set_notices_up(&mut self, there: bool, now: Instant) {
-        if self.notices_up != there {
-            self.notices_up = there;
+    pub(crate) fn set_notices_up(&mut self, up: bool, now: Instant) {
+        if self.notices_up != up {
+            self.notices_up = up;
             self.own_writes.clear();
             self.at_once = Some(now);
         }

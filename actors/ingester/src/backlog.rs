@@ -40,7 +40,7 @@ impl Backlog {
 
     /// Moves items from the front of `items` while there is room. Returns true if the consumer
     /// waits and must be notified.
-    #[must_use = "the one who takes them waits for ever if it is not told"]
+    #[must_use = "notify the consumer if it waits, or it never wakes"]
     pub(crate) fn offer(&self, items: &mut VecDeque<Item>) -> bool {
         let now = Instant::now();
         let mut waiting = self.waiting.lock();

@@ -53,7 +53,7 @@ impl StreamSpec {
             let spec = self.clone();
             async move { spec.run(&cx).await }
         });
-        factory.with_inbox("ends", &finished)
+        factory.with_inbox("finished", &finished)
     }
 
     async fn run(&self, cx: &StartCx) -> Result<(), Fault> {

@@ -21,7 +21,7 @@ pub enum QueueCommand {
     /// Example: orchestrator queue ls
     Ls {
         #[command(flatten)]
-        form: OutputFormat,
+        format: OutputFormat,
     },
     /// Show the next jobs without handing them out
     ///
@@ -31,14 +31,14 @@ pub enum QueueCommand {
         #[arg(short, default_value_t = 10, value_name = "N")]
         n: u32,
         #[command(flatten)]
-        form: OutputFormat,
+        format: OutputFormat,
     },
     /// Show the numbers of rows and of jobs that are ready, held (their attribute path is in flight) or in flight
     ///
     /// Example: orchestrator queue stats --json
     Stats {
         #[command(flatten)]
-        form: OutputFormat,
+        format: OutputFormat,
     },
     /// Show the waiting job, the running job and the past attempts of an attribute path
     ///
@@ -51,7 +51,7 @@ pub enum QueueCommand {
         #[arg(short, default_value_t = 20, value_name = "N")]
         n: u32,
         #[command(flatten)]
-        form: OutputFormat,
+        format: OutputFormat,
     },
     /// List the jobs in flight, longest first
     ///
@@ -61,7 +61,7 @@ pub enum QueueCommand {
         #[arg(short, default_value_t = 100, value_name = "N")]
         n: u32,
         #[command(flatten)]
-        form: OutputFormat,
+        format: OutputFormat,
     },
     /// List failed attempts, newest first
     ///
@@ -78,7 +78,7 @@ pub enum QueueCommand {
         #[arg(short, default_value_t = 100, value_name = "N")]
         n: u32,
         #[command(flatten)]
-        form: OutputFormat,
+        format: OutputFormat,
     },
     /// List jobs of the fetcher files that were not handed out for some days
     ///
@@ -91,7 +91,7 @@ pub enum QueueCommand {
         #[arg(short, default_value_t = 100, value_name = "N")]
         n: u32,
         #[command(flatten)]
-        form: OutputFormat,
+        format: OutputFormat,
     },
     /// Put a waiting job before all others, for its next hand-out
     ///
@@ -101,7 +101,7 @@ pub enum QueueCommand {
         #[arg(value_name = "ATTR")]
         attr_path: String,
         #[command(flatten)]
-        form: OutputFormat,
+        format: OutputFormat,
     },
     /// Make a job available again, even if a worker has it; the worker is not stopped
     ///
@@ -111,7 +111,7 @@ pub enum QueueCommand {
         #[arg(value_name = "ATTR")]
         attr_path: String,
         #[command(flatten)]
-        form: OutputFormat,
+        format: OutputFormat,
     },
     /// Stop handing out jobs until `resume`; workers get NOJOBS, and their DONE lines still count
     ///
@@ -121,14 +121,14 @@ pub enum QueueCommand {
         #[arg(long, default_value = "", value_name = "TEXT")]
         reason: String,
         #[command(flatten)]
-        form: OutputFormat,
+        format: OutputFormat,
     },
     /// Resume handing out jobs
     ///
     /// Example: orchestrator queue resume
     Resume {
         #[command(flatten)]
-        form: OutputFormat,
+        format: OutputFormat,
     },
 }
 
@@ -144,26 +144,26 @@ struct Requeued {
 
 /// Sends the command to the console and prints the answer.
 pub(crate) async fn run(command: &QueueCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
-    let (verb, args, form) = match command {
-        QueueCommand::Ls { form } => ("ls", json!({}), form),
-        QueueCommand::Peek { n, form } => ("peek", json!({ "n": n }), form),
-        QueueCommand::Stats { form } => ("stats", json!({}), form),
-        QueueCommand::Show { attr_path, n, form } => {
-            ("show", json!({ "attr_path": attr_path, "n": n }), form)
+    let (verb, args, format) = match command {
+        QueueCommand::Ls { format } => ("ls", json!({}), format),
+        QueueCommand::Peek { n, format } => ("peek", json!({ "n": n }), format),
+        QueueCommand::Stats { format } => ("stats", json!({}), format),
+        QueueCommand::Show { attr_path, n, format } => {
+            ("show", json!({ "attr_path": attr_path, "n": n }), format)
         }
-        QueueCommand::InFlight { n, form } => ("in-flight", json!({ "n": n }), form),
-        QueueCommand::Failed { code, since, n, form } => {
-            ("failed", json!({ "code": code, "since": since, "n": n }), form)
+        QueueCommand::InFlight { n, format } => ("in-flight", json!({ "n": n }), format),
+        QueueCommand::Failed { code, since, n, format } => {
+            ("failed", json!({ "code": code, "since": since, "n": n }), format)
         }
-        QueueCommand::Stale { days, n, form } => ("stale", json!({ "days": days, "n": n }), form),
-        QueueCommand::Bump { attr_path, form } => ("bump", json!({ "attr_path": attr_path }), form),
-        QueueCommand::Requeue { attr_path, form } => ("requeue", json!({ "attr_path": attr_path }), form),
-        QueueCommand::Pause { reason, form } => ("pause", json!({ "reason": reason }), form),
-        QueueCommand::Resume { form } => ("resume", json!({}), form),
+        QueueCommand::Stale { days, n, format } => ("stale", json!({ "days": days, "n": n }), format),
+        QueueCommand::Bump { attr_path, format } => ("bump", json!({ "attr_path": attr_path }), format),
+        QueueCommand::Requeue { attr_path, format } => ("requeue", json!({ "attr_path": attr_path }), format),
+        QueueCommand::Pause { reason, format } => ("pause", json!({ "reason": reason }), format),
+        QueueCommand::Resume { format } => ("resume", json!({}), format),
     };
-    let answer = context.ask(CONSOLE, verb, &args, *form).await?;
-    if form.json {
-        return context.print(&form.print(&answer));
+    let answer = context.ask(CONSOLE, verb, &args, *format).await?;
+    if format.json {
+        return context.print(&format.print(&answer));
     }
     let text = match command {
         QueueCommand::Ls { .. } => {

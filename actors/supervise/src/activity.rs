@@ -22,8 +22,8 @@ const PANICS_MAX: usize = 4;
 
 thread_local! {
     static CURRENT: Cell<Option<Arc<Activity>>> = const { Cell::new(None) };
-    /// True while futures run beside which the child handles messages.
-    static BESIDE: Cell<bool> = const { Cell::new(false) };
+    /// False while futures run beside which the child handles messages.
+    static WAITS_BLOCK: Cell<bool> = const { Cell::new(true) };
 }
 
 /// Waits and panics of one child.
@@ -102,15 +102,24 @@ fn current() -> Option<Arc<Activity>> {
     })
 }
 
-/// Runs code whose waits leave the child free for messages (`beside`), or keep it from them.
-pub(crate) fn run_beside<T>(beside: bool, code: impl FnOnce() -> T) -> T {
+/// Runs code whose waits leave the child free for other messages.
+pub(crate) fn non_blocking<T>(code: impl FnOnce() -> T) -> T {
+    run_with(false, code)
+}
+
+/// Runs code whose waits keep the child from other messages.
+pub(crate) fn blocking<T>(code: impl FnOnce() -> T) -> T {
+    run_with(true, code)
+}
+
+fn run_with<T>(blocks: bool, code: impl FnOnce() -> T) -> T {
     struct Restored(bool);
     impl Drop for Restored {
         fn drop(&mut self) {
-            BESIDE.set(self.0);
+            WAITS_BLOCK.set(self.0);
         }
     }
-    let _restored = Restored(BESIDE.replace(beside));
+    let _restored = Restored(WAITS_BLOCK.replace(blocks));
     code()
 }
 
@@ -129,7 +138,7 @@ struct RecordedWait {
 /// Records that the current child waits for another one since a time.
 pub(crate) fn wait(on: &Arc<MailboxStats>, kind: WaitKind, since: Instant) -> WaitGuard {
     let Some(activity) = current() else { return WaitGuard(None) };
-    let blocks = !BESIDE.get();
+    let blocks = WAITS_BLOCK.get();
     let target = activity.waits.begin(on, kind, since, blocks);
     WaitGuard(Some(RecordedWait { activity, target, blocks, succeeded: false }))
 }

@@ -1,4 +1,4 @@
-//! Traits of an actor, and the types around it: context, answer, mailbox and cell.
+//! Traits of an actor, and the types around it: context, answer, mailbox and host.
 
 use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
@@ -40,7 +40,7 @@ pub struct Answer<A: Child, R>(pub(crate) AnswerKind<A, R>);
 
 pub(crate) enum AnswerKind<A: Child, R> {
     Now(R),
-    Atomic(LocalBoxActorFuture<Cell<A>, R>),
+    Atomic(LocalBoxActorFuture<ActorHost<A>, R>),
     Later(Pending<R>),
 }
 
@@ -69,11 +69,11 @@ impl<A: Child> Answer<A, ()> {
 
 /// Sending end of an actor's mailbox. Cheap to clone; stays open until the process ends.
 pub struct Mailbox<A: Child> {
-    pub(crate) addr: Addr<Cell<A>>,
+    pub(crate) addr: Addr<ActorHost<A>>,
     pub(crate) stats: Arc<MailboxStats>,
 }
 
-/// State shared by cell and runner.
+/// State shared by host and runner.
 pub(crate) struct Shared<A: Child> {
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) mailbox: Mailbox<A>,
@@ -104,8 +104,8 @@ impl<A: Child> Shared<A> {
     }
 }
 
-/// Next content of the cell, set by the body before it restarts the cell.
-pub(crate) enum Next<A> {
+/// NextIncarnation content of the host, set by the body before it restarts the host.
+pub(crate) enum NextIncarnation<A> {
     /// No incarnation.
     Empty,
     /// No incarnation; the old one panicked and gets `stopped` with this exit.
@@ -114,10 +114,10 @@ pub(crate) enum Next<A> {
     Incarnation(A),
 }
 
-pub(crate) type NextChild<A> = Rc<RefCell<Next<A>>>;
+pub(crate) type NextChild<A> = Rc<RefCell<NextIncarnation<A>>>;
 
-/// Holder of the current incarnation; None between two.
-pub(crate) struct Cell<A: Child> {
+/// actix actor that holds the current incarnation of a child; empty between two.
+pub(crate) struct ActorHost<A: Child> {
     pub(crate) child: Option<A>,
     pub(crate) next: NextChild<A>,
     pub(crate) shared: Arc<Shared<A>>,
@@ -127,7 +127,7 @@ pub(crate) struct Cell<A: Child> {
 
 /// Context of an actor's incarnation: timers, futures, exit and vitals.
 pub struct ChildCx<'a, A: Child> {
-    pub(crate) ctx: &'a mut Context<Cell<A>>,
+    pub(crate) ctx: &'a mut Context<ActorHost<A>>,
     pub(crate) shared: &'a Arc<Shared<A>>,
 }
 
@@ -164,12 +164,12 @@ impl<A: Child> ChildCx<'_, A> {
 
     /// Calls `tick` every `period` until the incarnation ends.
     pub fn every(&mut self, period: Duration, mut tick: impl FnMut(&mut A, &mut ChildCx<'_, A>) + 'static) {
-        self.ctx.run_interval(period, move |cell, ctx| cell.with(ctx, &mut tick));
+        self.ctx.run_interval(period, move |host, ctx| host.with(ctx, &mut tick));
     }
 
     /// Calls `then` once after `delay`, unless the incarnation ends first.
     pub fn after(&mut self, delay: Duration, then: impl FnOnce(&mut A, &mut ChildCx<'_, A>) + 'static) {
-        self.ctx.run_later(delay, move |cell, ctx| cell.with(ctx, then));
+        self.ctx.run_later(delay, move |host, ctx| host.with(ctx, then));
     }
 
     /// Drives a future beside the messages and passes its output to `then`. It is dropped with the incarnation.
@@ -178,8 +178,8 @@ impl<A: Child> ChildCx<'_, A> {
         future: impl Future<Output = T> + 'static,
         then: impl FnOnce(&mut A, T, &mut ChildCx<'_, A>) + 'static,
     ) {
-        let future = wrap_future::<_, Cell<A>>(future)
-            .map(move |output, cell, ctx| cell.with(ctx, |child, cx| then(child, output, cx)));
+        let future = wrap_future::<_, ActorHost<A>>(future)
+            .map(move |output, host, ctx| host.with(ctx, |child, cx| then(child, output, cx)));
         self.ctx.spawn(future);
     }
 
@@ -189,8 +189,8 @@ impl<A: Child> ChildCx<'_, A> {
         future: impl Future<Output = T> + 'static,
         then: impl FnOnce(&mut A, T, &mut ChildCx<'_, A>) -> R + 'static,
     ) -> Answer<A, R> {
-        let future = wrap_future::<_, Cell<A>>(future)
-            .map(move |output, cell, ctx| cell.with(ctx, |child, cx| then(child, output, cx)));
+        let future = wrap_future::<_, ActorHost<A>>(future)
+            .map(move |output, host, ctx| host.with(ctx, |child, cx| then(child, output, cx)));
         Answer(AnswerKind::Atomic(Box::pin(future)))
     }
 }

@@ -2,13 +2,13 @@
 #![doc = include_str!("../README.md")]
 
 mod activity;
+mod actor_host;
 mod arbiter;
 mod block_on;
 mod blocker;
 mod body;
 mod branch;
 mod build;
-mod cell;
 mod child;
 mod command;
 mod console;

@@ -12,8 +12,8 @@ use futures_util::future::BoxFuture;
 pub use crate::child::Mailbox;
 use crate::{
     activity::wait,
-    cell::Envelope,
-    child::{Cell, Child, Handle},
+    actor_host::Envelope,
+    child::{ActorHost, Child, Handle},
     mailbox_stats::{MailboxStats, Permit},
     refusal::{AskError, Refused},
     waits::WaitKind,
@@ -21,7 +21,7 @@ use crate::{
 
 /// Receiving end of a mailbox, an argument of [`Factory::actor`](crate::Factory::actor).
 pub struct MailboxSlot<A: Child> {
-    pub(crate) receiver: channel::AddressReceiver<Cell<A>>,
+    pub(crate) receiver: channel::AddressReceiver<ActorHost<A>>,
     pub(crate) mailbox: Mailbox<A>,
 }
 

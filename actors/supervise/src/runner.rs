@@ -67,8 +67,8 @@ enum IncarnationEnd {
     Abandoned,
 }
 
-/// Next step of a runner after an incarnation.
-enum Next {
+/// NextStep step of a runner after an incarnation.
+enum NextStep {
     Idle,
     Start(u64),
     End,
@@ -89,11 +89,11 @@ impl Runner {
         mut control: mpsc::UnboundedReceiver<Control>,
     ) {
         let mut body = make(BodyCx { vitals: self.vitals.clone() });
-        let mut next = Next::Idle;
+        let mut next = NextStep::Idle;
         loop {
             let incarnation = match next {
-                Next::Start(incarnation) => incarnation,
-                Next::Idle => match idle(body.as_mut(), &mut control).await {
+                NextStep::Start(incarnation) => incarnation,
+                NextStep::Idle => match idle(body.as_mut(), &mut control).await {
                     Some(Control::Start { incarnation }) => incarnation,
                     Some(request) => {
                         self.execute_idle(request);
@@ -101,7 +101,7 @@ impl Runner {
                     }
                     None => break,
                 },
-                Next::End => break,
+                NextStep::End => break,
             };
             next = self.run_incarnation(body.as_mut(), &mut control, incarnation).await;
         }
@@ -148,7 +148,7 @@ impl Runner {
         body: &mut dyn Body,
         control: &mut mpsc::UnboundedReceiver<Control>,
         incarnation: u64,
-    ) -> Next {
+    ) -> NextStep {
         if incarnation > 1 && self.on_restart == OnRestart::Purge {
             self.vitals.purge();
         }
@@ -170,7 +170,7 @@ impl Runner {
         match end {
             IncarnationEnd::Exited(exit) => {
                 self.finish(incarnation, exit, State::Stopped);
-                Next::Idle
+                NextStep::Idle
             }
             IncarnationEnd::ThreadLeftBehind => {
                 self.finish(incarnation, Exit::Killed, State::Stuck);
@@ -179,7 +179,7 @@ impl Runner {
                 self.send_report(incarnation, ReportKind::ThreadEnded);
                 next
             }
-            IncarnationEnd::Abandoned => Next::End,
+            IncarnationEnd::Abandoned => NextStep::End,
         }
     }
 
@@ -188,22 +188,22 @@ impl Runner {
         &self,
         body: &mut dyn Body,
         control: &mut mpsc::UnboundedReceiver<Control>,
-    ) -> Next {
-        let mut next = Next::Idle;
+    ) -> NextStep {
+        let mut next = NextStep::Idle;
         loop {
             let request = tokio::select! {
                 _ended = poll_fn(|cx| body.poll(cx)) => return next,
                 request = control.recv() => request,
             };
             match request {
-                Some(Control::Start { incarnation }) => next = Next::Start(incarnation),
+                Some(Control::Start { incarnation }) => next = NextStep::Start(incarnation),
                 Some(Control::Stop { .. } | Control::Kill) => {
-                    if let Next::Start(incarnation) = std::mem::replace(&mut next, Next::Idle) {
+                    if let NextStep::Start(incarnation) = std::mem::replace(&mut next, NextStep::Idle) {
                         self.send_report(incarnation, ReportKind::Exited(Exit::Killed));
                     }
                 }
                 Some(request) => self.execute_idle(request),
-                None => return Next::End,
+                None => return NextStep::End,
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Body of an actor: the future of its cell, kept as long as the process runs, so that address and mailbox never close.
+//! Body of an actor: the future of its host, kept as long as the process runs, so that address and mailbox never close.
 
 use std::{
     cell::RefCell,
@@ -12,17 +12,17 @@ use actix::{Context, dev::ContextFut};
 
 use crate::{
     Exit, Fault, StartCx, Vitals,
-    activity::run_beside,
+    activity::non_blocking,
     body::{Body, Kill},
-    child::{Cell, Child, Next, NextChild, Shared},
+    child::{ActorHost, Child, NextChild, NextIncarnation, Shared},
     guard::guard,
     mailbox::MailboxSlot,
 };
 
-type CellFuture<A> = ContextFut<Cell<A>, Context<Cell<A>>>;
+type HostFuture<A> = ContextFut<ActorHost<A>, Context<ActorHost<A>>>;
 
 pub(crate) struct ActorBody<A: Child, F> {
-    future: Pin<Box<CellFuture<A>>>,
+    future: Pin<Box<HostFuture<A>>>,
     next: NextChild<A>,
     shared: Arc<Shared<A>>,
     make: F,
@@ -33,23 +33,23 @@ impl<A: Child, F> ActorBody<A, F> {
     pub(crate) fn new(slot: MailboxSlot<A>, make: F, vitals: &Arc<Vitals>) -> Self {
         vitals.add_mailbox("mailbox", slot.mailbox.stats().clone());
         let shared = Shared::new(vitals.clone(), slot.mailbox);
-        let next: NextChild<A> = Rc::new(RefCell::new(Next::Empty));
+        let next: NextChild<A> = Rc::new(RefCell::new(NextIncarnation::Empty));
         let context = Context::with_receiver(slot.receiver);
-        let future = Box::pin(context.into_future(Cell::empty(shared.clone(), next.clone())));
+        let future = Box::pin(context.into_future(ActorHost::empty(shared.clone(), next.clone())));
         Self { future, next, shared, make, up: false }
     }
 
     fn poll_future(&mut self, cx: &mut TaskContext<'_>) -> Result<Poll<()>, Exit> {
-        guard(|| run_beside(true, || self.future.as_mut().poll(cx)))
+        guard(|| non_blocking(|| self.future.as_mut().poll(cx)))
     }
 
-    /// Replaces the incarnation in the cell by `next`, and drops the old one with its futures.
+    /// Replaces the incarnation in the host by `next`, and drops the old one with its futures.
     fn replace(&mut self) -> Result<(), Exit> {
         guard(|| self.future.as_mut().get_mut().restart()).map(drop)
     }
 
     /// Drops the incarnation. If a destructor panics, a second attempt drops the rest.
-    fn clear(&mut self, next: Next<A>) -> Result<(), Exit> {
+    fn clear(&mut self, next: NextIncarnation<A>) -> Result<(), Exit> {
         *self.next.borrow_mut() = next;
         let first = self.replace();
         if first.is_err() {
@@ -68,7 +68,7 @@ where
         self.up = false;
         self.shared.take_exit();
         let child = guard(|| (self.make)(&cx))?.map_err(Exit::Failed)?;
-        *self.next.borrow_mut() = Next::Incarnation(child);
+        *self.next.borrow_mut() = NextIncarnation::Incarnation(child);
         self.replace()
     }
 
@@ -76,13 +76,13 @@ where
         let mut polled = self.poll_future(cx);
         self.up = true;
         if matches!(polled, Ok(Poll::Pending)) && self.shared.vitals.is_draining() {
-            // The drain watch may have run before the future that finished the last work, so the cell is polled once more.
+            // The drain watch may have run before the future that finished the last work, so the host is polled once more.
             polled = self.poll_future(cx);
         }
         let (exit, next) = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(())) => (self.shared.take_exit().unwrap_or(Exit::Normal), Next::Empty),
-            Err(panicked) => (panicked.clone(), Next::Panicked(panicked)),
+            Ok(Poll::Ready(())) => (self.shared.take_exit().unwrap_or(Exit::Normal), NextIncarnation::Empty),
+            Err(panicked) => (panicked.clone(), NextIncarnation::Panicked(panicked)),
         };
         self.shared.vitals.work().mark_lost();
         match self.clear(next) {
@@ -97,7 +97,7 @@ where
     }
 
     fn kill(&mut self, _exit: Exit) -> Kill {
-        let _ = self.clear(Next::Empty);
+        let _ = self.clear(NextIncarnation::Empty);
         Kill::Done
     }
 

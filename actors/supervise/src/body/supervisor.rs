@@ -181,7 +181,7 @@ impl SupervisorBody {
         added.for_each(|added| drop(added.send(Ok(()))));
     }
 
-    fn on_order(&mut self, request: CommandRequest) {
+    fn on_command(&mut self, request: CommandRequest) {
         if request.is_stale() {
             return;
         }
@@ -299,7 +299,7 @@ impl Body for SupervisorBody {
                 self.on_report(report);
             }
             while let Poll::Ready(Some(request)) = self.commands.poll_recv(cx) {
-                self.on_order(request);
+                self.on_command(request);
             }
             self.poll_changes(cx);
             let stopping = matches!(self.mode, Mode::Stopping(_));

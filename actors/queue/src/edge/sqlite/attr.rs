@@ -73,8 +73,8 @@ pub(super) fn save(
                 .execute(params![new.rowid, new.is_dequeued, new.last_started])?;
         }
     }
-    // A group that was shadowed by a deleted run may have no index entry yet. Removing it does
-    // nothing, and the deletion of the newer row inserts it if its position stays the same.
+    // A group that was shadowed by a deleted run may have no entry yet. That is harmless: the deletion
+    // of the newer row inserts it.
     let (old, new) = (before.positions(), after.positions());
     move_groups(conn, view, attr_path, &old, &new)
 }

@@ -1,8 +1,8 @@
 //! Records of hand-outs, kept until the job is done, so that a hand-out whose reply nobody read can be
 //! undone at any time.
 //!
-//! `delivered` of a record is 0 until the delivery is recorded. Then it is 1 if the job is handed out
-//! again after its hold, and 2 otherwise.
+//! `delivered` of a record is 0 before the delivery, 1 after it if the job is handed out again after
+//! its hold, and 2 after it otherwise.
 
 use super::attempts::Recipient;
 use super::attr;

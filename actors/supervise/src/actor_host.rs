@@ -15,8 +15,8 @@ use actix::{
 
 use crate::{
     Exit,
-    activity::run_beside,
-    child::{Answer, AnswerKind, Cell, Child, ChildCx, Handle, Next, NextChild, Shared},
+    activity::blocking,
+    child::{ActorHost, Answer, AnswerKind, Child, ChildCx, Handle, NextChild, NextIncarnation, Shared},
     guard::guard,
     in_progress::WorkGuard,
     mailbox_stats::{MessageStats, Permit},
@@ -26,7 +26,7 @@ use crate::{
 /// Messages handled in one poll. Then the arbiter runs other futures, so that pause, stop and kill take effect.
 const MESSAGES_PER_POLL: u32 = 64;
 
-impl<A: Child> Cell<A> {
+impl<A: Child> ActorHost<A> {
     pub(crate) fn empty(shared: Arc<Shared<A>>, next: NextChild<A>) -> Self {
         Self { child: None, next, shared, messages: 0 }
     }
@@ -37,7 +37,7 @@ impl<A: Child> Cell<A> {
         ctx: &mut Context<Self>,
         f: impl FnOnce(&mut A, &mut ChildCx<'_, A>) -> R,
     ) -> R {
-        let child = self.child.as_mut().expect("the runner polls a cell only while it is occupied");
+        let child = self.child.as_mut().expect("the runner polls a host only while it is occupied");
         f(child, &mut ChildCx { ctx, shared: &self.shared })
     }
 
@@ -51,7 +51,7 @@ impl<A: Child> Cell<A> {
     }
 }
 
-impl<A: Child> Actor for Cell<A> {
+impl<A: Child> Actor for ActorHost<A> {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
@@ -71,35 +71,35 @@ impl<A: Child> Actor for Cell<A> {
     }
 }
 
-impl<A: Child> Supervised for Cell<A> {
+impl<A: Child> Supervised for ActorHost<A> {
     fn restarting(&mut self, _ctx: &mut Self::Context) {
         self.messages = 0;
-        let next = std::mem::replace(&mut *self.next.borrow_mut(), Next::Empty);
-        if let Next::Panicked(exit) = &next {
+        let next = std::mem::replace(&mut *self.next.borrow_mut(), NextIncarnation::Empty);
+        if let NextIncarnation::Panicked(exit) = &next {
             self.call_stopped(exit);
         }
-        self.child = if let Next::Incarnation(child) = next { Some(child) } else { None };
+        self.child = if let NextIncarnation::Incarnation(child) = next { Some(child) } else { None };
     }
 }
 
-/// Ends a draining cell once no message waits and the child's own work is finished.
+/// Ends a draining host once no message waits and the child's own work is finished.
 struct DrainWatch;
 
-impl<A: Child> ActorFuture<Cell<A>> for DrainWatch {
+impl<A: Child> ActorFuture<ActorHost<A>> for DrainWatch {
     type Output = ();
 
     fn poll(
         self: Pin<&mut Self>,
-        cell: &mut Cell<A>,
-        ctx: &mut Context<Cell<A>>,
+        host: &mut ActorHost<A>,
+        ctx: &mut Context<ActorHost<A>>,
         _task: &mut TaskContext<'_>,
     ) -> Poll<()> {
         // The body polls a draining context again after each progress, so no waker is needed.
-        let vitals = &cell.shared.vitals;
+        let vitals = &host.shared.vitals;
         // A context that waits has an answer in progress.
         let idle = vitals.is_draining() && vitals.depth() == 0 && !ctx.waiting();
-        if idle && cell.child.as_ref().is_none_or(A::drained) {
-            cell.shared.set_exit(Exit::Shutdown);
+        if idle && host.child.as_ref().is_none_or(A::drained) {
+            host.shared.set_exit(Exit::Shutdown);
             ctx.stop();
         }
         Poll::Pending
@@ -123,18 +123,18 @@ impl<A: Actor> ActorFuture<A> for Yield {
 }
 
 /// Future of an answer that keeps the child from other messages.
-struct Atomically<A: Child, R>(LocalBoxActorFuture<Cell<A>, R>);
+struct Atomically<A: Child, R>(LocalBoxActorFuture<ActorHost<A>, R>);
 
-impl<A: Child, R> ActorFuture<Cell<A>> for Atomically<A, R> {
+impl<A: Child, R> ActorFuture<ActorHost<A>> for Atomically<A, R> {
     type Output = R;
 
     fn poll(
         mut self: Pin<&mut Self>,
-        cell: &mut Cell<A>,
-        ctx: &mut Context<Cell<A>>,
+        host: &mut ActorHost<A>,
+        ctx: &mut Context<ActorHost<A>>,
         task: &mut TaskContext<'_>,
     ) -> Poll<R> {
-        run_beside(false, || self.0.as_mut().poll(cell, ctx, task))
+        blocking(|| self.0.as_mut().poll(host, ctx, task))
     }
 }
 
@@ -178,7 +178,7 @@ pub(crate) enum Delivery<A: Child, R> {
     Answered(Answer<A, R>, HandlingTimer),
 }
 
-impl<A, M> Handler<Envelope<M>> for Cell<A>
+impl<A, M> Handler<Envelope<M>> for ActorHost<A>
 where
     A: Handle<M>,
     M: Message + Send + 'static,
@@ -205,12 +205,12 @@ where
     }
 }
 
-impl<A, M> MessageResponse<Cell<A>, Envelope<M>> for Delivery<A, M::Result>
+impl<A, M> MessageResponse<ActorHost<A>, Envelope<M>> for Delivery<A, M::Result>
 where
     A: Child,
     M: Message,
 {
-    fn handle(self, ctx: &mut Context<Cell<A>>, sender: Option<OneshotSender<M::Result>>) {
+    fn handle(self, ctx: &mut Context<ActorHost<A>>, sender: Option<OneshotSender<M::Result>>) {
         let Delivery::Answered(Answer(form), timer) = self else {
             return;
         };
@@ -229,11 +229,11 @@ where
                 answer(value, sender);
             })),
             AnswerKind::Later(pending) => {
-                let forward = move |value: Result<M::Result, AskError>, _: &mut Cell<A>, _: &mut _| {
+                let forward = move |value: Result<M::Result, AskError>, _: &mut ActorHost<A>, _: &mut _| {
                     // Without a value the sender is dropped, and the caller gets `AskError::Lost`.
                     let _ = value.map(|value| answer(value, sender));
                 };
-                ctx.spawn(wrap_future::<_, Cell<A>>(pending).map(forward));
+                ctx.spawn(wrap_future::<_, ActorHost<A>>(pending).map(forward));
             }
         }
     }
