@@ -10,6 +10,7 @@ use crate::{
     history::{self, History, LIMIT_BYTES},
     listeners::ListenAddresses,
     tokens::Tokens,
+    why::EventFacts,
 };
 
 /// State that outlives an incarnation of the endpoint.
@@ -29,6 +30,8 @@ pub(crate) struct EndpointState {
     history_path: Option<PathBuf>,
     /// Operator and reason of each console's `pause` that was not resumed, by path.
     pub(crate) console_pauses: Mutex<BTreeMap<String, String>>,
+    /// Facts that `GET /v1/why` has read from the events.
+    pub(crate) event_facts: Mutex<EventFacts>,
 }
 
 impl EndpointState {
@@ -47,6 +50,7 @@ impl EndpointState {
             history: Mutex::new(History::new(LIMIT_BYTES)),
             history_path: config.history_path(&program_info.subsystems),
             console_pauses: Mutex::default(),
+            event_facts: Mutex::default(),
             program_info,
         })
     }

@@ -1,6 +1,7 @@
 //! `GET /v1/why` and `/v1/why/{path}`: the causes that hold up work now, read from the tree and its events.
 
 mod activity;
+mod event_facts;
 
 use std::collections::BTreeMap;
 
@@ -9,16 +10,17 @@ use actix_web::{
     web::{Data, Path},
 };
 use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
-use orchestrator_supervise::{
-    BlockerSnapshot, CommandError, Event, EventKind, NodeSnapshot, TreeSnapshot, without_root,
-};
+use orchestrator_supervise::{BlockerSnapshot, CommandError, NodeSnapshot, TreeSnapshot, without_root};
 
-use self::activity::{Activity, seconds};
+pub(crate) use self::event_facts::EventFacts;
+use self::{
+    activity::{Activity, seconds},
+    event_facts::is_pause,
+};
 use crate::{api_error::ApiError, handler_context::HandlerContext, readiness, waiting::Waiting};
 
-/// Restarts within [`CRASH_LOOP_MS`] after which a child counts as failing again and again.
+/// Restarts within a minute after which a child counts as failing again and again.
 const CRASH_LOOP: usize = 3;
-const CRASH_LOOP_MS: u64 = 60_000;
 /// Events of a child that are shown as evidence.
 const EVIDENCE_MAX: usize = 3;
 
@@ -39,7 +41,9 @@ fn answer(context: &HandlerContext, snapshot: &TreeSnapshot, branches: &[NodeSna
     let at_ms = snapshot.captured_at_ms;
     let waiting = Waiting::of(&snapshot.root, at_ms);
     let console_pauses = context.state.console_pauses.lock().clone();
-    let facts = Facts { waiting, console_pauses, ..Facts::of(&context.tree.events(0), at_ms) };
+    let mut events = context.state.event_facts.lock();
+    events.update(&context.tree, at_ms);
+    let facts = Facts { events: &events, console_pauses, waiting };
     let own = &context.own_path;
     let mut subsystems: Vec<_> = branches.iter().map(|branch| describe(branch, &facts, at_ms, own)).collect();
     subsystems.sort_by_key(|branch| branch.causes.first().is_none_or(|cause| cause.kind != "given_up"));
@@ -47,56 +51,16 @@ fn answer(context: &HandlerContext, snapshot: &TreeSnapshot, branches: &[NodeSna
 }
 
 /// Facts that the events and the waits add to the tree.
-#[derive(Default)]
-struct Facts {
-    /// The last pause or stop of each child that succeeded and was not undone: time, and operator with reason.
-    commands: BTreeMap<String, (u64, String)>,
+struct Facts<'a> {
+    events: &'a EventFacts,
     /// Operator and reason of each console's pause.
     console_pauses: BTreeMap<String, String>,
-    /// Recent exits of each child, oldest first.
-    exits: BTreeMap<String, Vec<String>>,
     /// Children that wait for each other.
     waiting: Waiting,
 }
 
-impl Facts {
-    fn of(events: &[Event], now_ms: u64) -> Self {
-        let mut facts = Self::default();
-        for event in events {
-            match &event.kind {
-                EventKind::Commanded { verb, by, reason, outcome }
-                    if outcome == "ok" && ["pause", "stop"].contains(&verb.as_str()) =>
-                {
-                    let reason = if reason.is_empty() { "no reason given" } else { reason };
-                    facts
-                        .commands
-                        .insert(event.path.clone(), (event.at_ms, format!("{verb} by {by}: {reason}")));
-                }
-                EventKind::Commanded { verb, outcome, .. }
-                    if outcome == "ok" && ["start", "restart"].contains(&verb.as_str()) =>
-                {
-                    // A pause outlives a restart.
-                    facts.commands.retain(|path, (_, text)| *path != event.path || is_pause(text));
-                }
-                EventKind::Exited { reason, .. }
-                    if reason != "shutdown" && now_ms.saturating_sub(event.at_ms) <= CRASH_LOOP_MS =>
-                {
-                    facts.exits.entry(event.path.clone()).or_default().push(reason.clone());
-                }
-                _ => {}
-            }
-        }
-        facts
-    }
-}
-
-/// Returns true if the text of a command in [`Facts::commands`] is about a pause.
-fn is_pause(command: &str) -> bool {
-    command.starts_with("pause ")
-}
-
 /// Causes and activity of a branch. `own` is the path of the endpoint.
-fn describe(branch: &NodeSnapshot, facts: &Facts, now_ms: u64, own: &str) -> SubsystemCauses {
+fn describe(branch: &NodeSnapshot, facts: &Facts<'_>, now_ms: u64, own: &str) -> SubsystemCauses {
     let mut causes = causes_of(branch, facts);
     if causes.iter().all(|cause| cause.kind == "starting") {
         causes.splice(0..0, not_ready(branch, own));
@@ -108,7 +72,7 @@ fn describe(branch: &NodeSnapshot, facts: &Facts, now_ms: u64, own: &str) -> Sub
 
 /// Causes in a branch, in the order of [`cause`]: given up, deadlock, operator command, crash loop, stuck, link down, blocker,
 /// restart, full mailbox.
-fn causes_of(branch: &NodeSnapshot, facts: &Facts) -> Vec<Cause> {
+fn causes_of(branch: &NodeSnapshot, facts: &Facts<'_>) -> Vec<Cause> {
     let mut ranked = Vec::new();
     branch.walk(&mut |node| ranked.extend(cause(node, facts)));
     ranked.sort_by_key(|(rank, _)| *rank);
@@ -129,8 +93,8 @@ fn not_ready(branch: &NodeSnapshot, own: &str) -> Option<Cause> {
 }
 
 /// The first cause of a child with its rank, smallest first.
-fn cause(node: &NodeSnapshot, facts: &Facts) -> Option<(u8, Cause)> {
-    let found: [fn(&NodeSnapshot, &Facts) -> Option<Cause>; 9] =
+fn cause(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<(u8, Cause)> {
+    let found: [fn(&NodeSnapshot, &Facts<'_>) -> Option<Cause>; 9] =
         [given_up, deadlocked, steered, failing, stuck, unreachable, blocked, restarting, overflowing];
     (0..).zip(found).find_map(|(rank, find)| find(node, facts).map(|cause| (rank, cause)))
 }
@@ -141,7 +105,7 @@ fn at(node: &NodeSnapshot, kind: &str, text: String, help: String) -> Cause {
 }
 
 /// The child exceeded its restart intensity.
-fn given_up(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
+fn given_up(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
     let exit = node.last_exit.as_ref().filter(|_| node.state == "given_up")?;
     let text = format!("given up: {}", exit.reason);
     let evidence = node.retry_in_ms.map(|ms| format!("tried again in {:.1} s", seconds(ms)));
@@ -152,18 +116,18 @@ fn given_up(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
 }
 
 /// The child waits for a child that waits for it.
-fn deadlocked(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
+fn deadlocked(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
     facts.waiting.deadlock_of(&node.path)
 }
 
 /// An operator paused or stopped the child, or what it hands out.
-fn steered(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
+fn steered(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
     if let Some(blocker) = node.blocker.as_ref().filter(|blocker| blocker.kind == "paused") {
         let cause = reported(node, blocker);
         let by = facts.console_pauses.get(&node.path).cloned();
         return Some(Cause { evidence: by.into_iter().chain(cause.evidence).collect(), ..cause });
     }
-    let command = facts.commands.get(&node.path);
+    let command = facts.events.commands.get(&node.path);
     let cause = match node.state.as_str() {
         "paused" => at(
             node,
@@ -183,16 +147,16 @@ fn steered(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
     Some(Cause { since_ms: command.map(|(at_ms, _)| *at_ms), evidence, ..cause })
 }
 
-fn failing(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
-    let exits = facts.exits.get(&node.path).filter(|exits| exits.len() >= CRASH_LOOP)?;
-    let text = format!("failed {} times within a minute: {}", exits.len(), exits.last()?);
-    let evidence = exits.iter().rev().take(EVIDENCE_MAX).cloned().collect();
+fn failing(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
+    let exits = facts.events.exits.get(&node.path).filter(|exits| exits.len() >= CRASH_LOOP)?;
+    let text = format!("failed {} times within a minute: {}", exits.len(), exits.last()?.1);
+    let evidence = exits.iter().rev().take(EVIDENCE_MAX).map(|(_, reason)| reason.clone()).collect();
     let since_ms = node.last_exit.as_ref().map(|exit| exit.at_ms);
     let help = format!("orchestrator crashes {}", without_root(&node.path));
     Some(Cause { since_ms, evidence, ..at(node, "crash_loop", text, help) })
 }
 
-fn stuck(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
+fn stuck(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
     let text = node.stuck.then(|| match &node.in_progress {
         Some(work) => format!("works on `{}` for {:.1} s", work.name, seconds(work.for_ms)),
         None => format!("its arbiter {} does not run", node.arbiter.as_deref().unwrap_or("?")),
@@ -205,7 +169,7 @@ fn stuck(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
     Some(Cause { evidence, ..at(node, "stuck", text, help) })
 }
 
-fn unreachable(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
+fn unreachable(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
     let link = node.link.as_ref().filter(|link| link.state == "down")?;
     // A child that reports a cause knows more about its peer than the link does.
     if let Some(blocker) = &node.blocker {
@@ -227,7 +191,7 @@ fn unreachable(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
     Some(Cause { since_ms: link.since_ms, evidence, ..at(node, "link_down", text, help) })
 }
 
-fn blocked(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
+fn blocked(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
     node.blocker.as_ref().map(|blocker| reported(node, blocker))
 }
 
@@ -237,7 +201,7 @@ fn reported(node: &NodeSnapshot, blocker: &BlockerSnapshot) -> Cause {
 }
 
 /// A child that starts, stops or waits for its next start.
-fn restarting(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
+fn restarting(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
     let waits = ["backing_off", "starting", "stopping"].contains(&node.state.as_str());
     // A supervisor waits for the children below it.
     if !waits || !node.children.is_empty() && node.state != "backing_off" {
@@ -252,7 +216,7 @@ fn restarting(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
     Some(Cause { since_ms: exit.map(|exit| exit.at_ms), ..cause })
 }
 
-fn overflowing(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
+fn overflowing(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
     let full = node.mailboxes.iter().find(|one| one.capacity > 0 && one.depth >= one.capacity)?;
     let text = format!("`{}` is full: {} messages wait", full.name, full.depth);
     let most = full.messages.iter().max_by_key(|kind| kind.count);

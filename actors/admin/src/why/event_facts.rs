@@ -1,0 +1,95 @@
+//! Facts about the children that are read from the event log: commands in effect, and recent exits.
+
+use std::collections::BTreeMap;
+
+use orchestrator_supervise::{Event, EventKind, Tree, is_in_branch};
+
+/// Age up to which exits are kept, in milliseconds.
+const EXITS_KEPT_MS: u64 = 60_000;
+
+/// Facts of all events so far. Each event is read once.
+#[derive(Debug, Default)]
+pub(crate) struct EventFacts {
+    /// Number of the last event read.
+    seq: u64,
+    /// The last pause or stop of each child that succeeded and was not undone: time, and operator with reason.
+    pub(super) commands: BTreeMap<String, (u64, String)>,
+    /// Exits of each child within the last minute, with their times, oldest first.
+    pub(super) exits: BTreeMap<String, Vec<(u64, String)>>,
+}
+
+impl EventFacts {
+    /// Reads the new events of `tree`.
+    pub(super) fn update(&mut self, tree: &Tree, now_ms: u64) {
+        tree.events(self.seq).into_iter().for_each(|event| self.add(event));
+        self.forget_exits(now_ms);
+    }
+
+    fn add(&mut self, event: Event) {
+        let Event { seq, at_ms, path, kind } = event;
+        self.seq = seq;
+        match kind {
+            EventKind::Commanded { verb, by, reason, outcome } if outcome == "ok" => match verb.as_str() {
+                "pause" | "stop" => {
+                    let reason = if reason.is_empty() { "no reason given" } else { &reason };
+                    self.commands.insert(path, (at_ms, format!("{verb} by {by}: {reason}")));
+                }
+                // A pause outlives a restart.
+                "start" | "restart" => self.commands.retain(|of, (_, text)| *of != path || is_pause(text)),
+                _ => {}
+            },
+            EventKind::Exited { reason, .. } if reason != "shutdown" => {
+                self.exits.entry(path).or_default().push((at_ms, reason));
+            }
+            EventKind::Removed => {
+                self.commands.retain(|of, _| !is_in_branch(of, &path));
+                self.exits.retain(|of, _| !is_in_branch(of, &path));
+            }
+            _ => {}
+        }
+    }
+
+    fn forget_exits(&mut self, now_ms: u64) {
+        self.exits.retain(|_, exits| {
+            exits.retain(|(at_ms, _)| now_ms.saturating_sub(*at_ms) <= EXITS_KEPT_MS);
+            !exits.is_empty()
+        });
+    }
+}
+
+/// Returns true if the text of a command in [`EventFacts::commands`] is about a pause.
+pub(super) fn is_pause(command: &str) -> bool {
+    command.starts_with("pause ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_last_until_they_are_undone_and_exits_for_a_minute() {
+        let mut facts = EventFacts::default();
+        let mut add = |at_ms, path: &str, kind| {
+            facts.add(Event { seq: facts.seq + 1, at_ms, path: path.to_owned(), kind });
+            facts.forget_exits(at_ms);
+            (facts.commands.keys().cloned().collect::<String>(), facts.exits.get("a").map_or(0, Vec::len))
+        };
+        let command = |verb: &str, outcome: &str| EventKind::Commanded {
+            verb: verb.to_owned(),
+            by: "uid 0".to_owned(),
+            reason: String::new(),
+            outcome: outcome.to_owned(),
+        };
+        let exited =
+            || EventKind::Exited { incarnation: 1, reason: "failed: x".to_owned(), in_progress: None };
+        assert_eq!(add(0, "a", command("pause", "ok")), ("a".to_owned(), 0));
+        assert_eq!(add(1, "b", command("stop", "it does not run")), ("a".to_owned(), 0));
+        assert_eq!(add(2, "b", command("stop", "ok")), ("ab".to_owned(), 0));
+        assert_eq!(add(3, "a", command("restart", "ok")), ("ab".to_owned(), 0), "a pause outlives a restart");
+        assert_eq!(add(4, "b", command("start", "ok")), ("a".to_owned(), 0));
+        assert_eq!(add(5, "a", exited()), ("a".to_owned(), 1));
+        assert_eq!(add(60_000, "a", exited()), ("a".to_owned(), 2));
+        assert_eq!(add(60_006, "b", exited()), ("a".to_owned(), 1));
+        assert_eq!(add(60_007, "a", EventKind::Removed), (String::new(), 0));
+    }
+}
