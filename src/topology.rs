@@ -51,6 +51,7 @@ pub(crate) fn build(config: &Config) -> anyhow::Result<Topology> {
     let mut root = SupervisorSpec::new(Strategy::OneForOne)
         .limits(Limits::ROOT)
         .independent_branches()
+        .link_retry_max(Duration::from_millis(config.program.links.retry_max_ms))
         .give_up_alone(RETRY)
         .child(endpoint.insignificant());
     for section in &config.sections {

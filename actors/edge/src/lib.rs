@@ -1,7 +1,8 @@
 //! Shared parts of edges, the children that talk to peers outside the process. An edge starts without its peer, keeps running while the
 //! peer is down, and reconnects by itself.
 //!
-//! [`Reconnect`] computes retry delays and reports the state of the link. [`catch_panic`] makes a failed call of a client library's panic.
+//! [`LinkState`] counts failures, reports the link and waits for the next attempt, by a [`RetryPolicy`]. An [`Edge`] uses
+//! it to stay connected. [`catch_panic`] makes a failed call of a client library's panic.
 //! [`LimitedStream`] fails when a peer sends too much. [`OneRequest`] ends after one HTTP request. [`ConnectionSlots`] accepts connections
 //! up to a limit. The features `amqp`, `http`, `mongodb`, `postgres` and `tls` add parts of clients that more than one edge uses, and
 //! `process` adds programs.
@@ -12,12 +13,14 @@ pub mod amqp;
 pub mod capture;
 mod connection_slots;
 mod descriptors;
+mod edge;
 mod file_identity;
 mod host_port;
 #[cfg(feature = "http")]
 pub mod http;
 mod library_call;
 mod limited_stream;
+mod link_state;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
 mod one_request;
@@ -26,16 +29,20 @@ pub mod postgres;
 #[cfg(feature = "process")]
 pub mod process;
 mod reconnect;
+mod retry_policy;
 mod secrets;
 #[cfg(feature = "tls")]
 pub mod tls;
 
 pub use connection_slots::{ConnectionEvent, ConnectionSlot, ConnectionSlots, EvictionPolicy};
 pub use descriptors::raise_descriptor_limit;
+pub use edge::Edge;
 pub use file_identity::{DatabaseFiles, DatabasePart, FileIdentity, FileReplaced};
 pub use host_port::HostPort;
 pub use library_call::{LibraryPanic, catch_panic, catch_panic_now};
 pub use limited_stream::{FrameLimit, LimitError, LimitedStream, Transport};
+pub use link_state::LinkState;
 pub use one_request::OneRequest;
 pub use reconnect::{Reconnect, cap_backoff, set_retry_max};
+pub use retry_policy::{Retries, RetryPolicy};
 pub use secrets::{has_password, read_secret, without_credentials};

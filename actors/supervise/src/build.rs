@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use crate::{
-    Backoff, ChildSpec, Factory, Limits, Placement, Shutdown, Start, Strategy, Tree, Vitals,
+    Backoff, ChildSpec, Factory, Limits, Placement, Shutdown, Start, Strategy, Tree,
     activity::Scope,
     arbiter::MonitoredArbiter,
     body::{
@@ -44,7 +44,7 @@ impl Builder {
     }
 
     pub(crate) fn build(&mut self, spec: ChildSpec, cx: ChildContext) -> Entry {
-        let vitals = Vitals::new(&cx.path, self.tree.event_log().clone(), self.tree.crash_log().clone());
+        let vitals = self.tree.new_vitals(&cx.path);
         let arbiter = match spec.placement {
             Placement::Dedicated => self.tree.arbiters().spawn(&cx.path),
             Placement::Inherit | Placement::Spread(_) => cx.arbiter.clone(),

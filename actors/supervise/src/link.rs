@@ -68,6 +68,8 @@ pub struct LinkReporter {
     pub(crate) entry: Arc<LinkEntry>,
     pub(crate) path: Arc<str>,
     pub(crate) events: EventLog,
+    /// Longest delay between two attempts, from the root's specification.
+    pub retry_max: Duration,
 }
 
 impl LinkReporter {

@@ -117,6 +117,7 @@ pub struct SupervisorSpec {
     pub(crate) independent_branches: bool,
     /// Delays between the tries of a child that was given up; None if the supervisor gives up instead.
     pub(crate) retry: Option<Backoff>,
+    pub(crate) link_retry_max: Duration,
     pub(crate) children: Vec<ChildSpec>,
 }
 
@@ -303,6 +304,7 @@ impl SupervisorSpec {
             limits: Limits::LEAF,
             independent_branches: false,
             retry: None,
+            link_retry_max: Duration::MAX,
             children: Vec::new(),
         }
     }
@@ -325,6 +327,11 @@ impl SupervisorSpec {
     #[must_use]
     pub fn give_up_alone(self, retry: Backoff) -> Self {
         Self { retry: Some(retry), ..self }
+    }
+    /// Sets the longest delay between two attempts of every link in the tree; only that of the root counts.
+    #[must_use]
+    pub fn link_retry_max(self, max: Duration) -> Self {
+        Self { link_retry_max: max, ..self }
     }
     /// Adds a child, which is started after and stopped before the children added earlier.
     #[must_use]

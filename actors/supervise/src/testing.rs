@@ -70,7 +70,7 @@ impl TestTree {
 
 /// Creates vitals without a child, for code that only needs metrics.
 pub fn vitals(path: &str) -> Arc<Vitals> {
-    Vitals::new(path, EventLog::default(), CrashLog::default())
+    Vitals::new(path, EventLog::default(), CrashLog::default(), Duration::MAX)
 }
 
 /// Waits until `condition` holds.

@@ -45,6 +45,7 @@ struct Inner {
     since: Instant,
     arbiters: Arbiters,
     chaos: AtomicBool,
+    link_retry_max: Duration,
 }
 
 /// Origin of a command.
@@ -88,7 +89,7 @@ impl std::fmt::Debug for Tree {
 }
 
 impl Tree {
-    pub(crate) fn new(root: &str) -> Self {
+    pub(crate) fn new(root: &str, link_retry_max: Duration) -> Self {
         Self {
             inner: Arc::new(Inner {
                 root: root.to_owned(),
@@ -98,8 +99,15 @@ impl Tree {
                 since: Instant::now(),
                 arbiters: Arbiters::default(),
                 chaos: AtomicBool::new(false),
+                link_retry_max,
             }),
         }
+    }
+
+    /// Creates the state of the child at `path`.
+    pub(crate) fn new_vitals(&self, path: &str) -> Arc<Vitals> {
+        let Inner { events, crashes, link_retry_max, .. } = &*self.inner;
+        Vitals::new(path, events.clone(), crashes.clone(), *link_retry_max)
     }
 
     pub(crate) fn arbiters(&self) -> &Arbiters {

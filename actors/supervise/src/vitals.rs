@@ -9,7 +9,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::*},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -58,6 +58,7 @@ pub struct Vitals {
     retry_at: Mutex<Option<tokio::time::Instant>>,
     mailboxes: Mutex<Vec<(&'static str, Arc<MailboxStats>)>>,
     link: Mutex<Option<Arc<LinkEntry>>>,
+    link_retry_max: Duration,
     metrics: Mutex<Vec<Metric>>,
     note: Mutex<Option<NoteSnapshot>>,
     blocker: CurrentBlocker,
@@ -67,7 +68,7 @@ pub struct Vitals {
 }
 
 impl Vitals {
-    pub(crate) fn new(path: &str, events: EventLog, crashes: CrashLog) -> Arc<Self> {
+    pub(crate) fn new(path: &str, events: EventLog, crashes: CrashLog, retry_max: Duration) -> Arc<Self> {
         Arc::new(Self {
             path: path.into(),
             events,
@@ -85,6 +86,7 @@ impl Vitals {
             retry_at: Mutex::new(None),
             mailboxes: Mutex::new(Vec::new()),
             link: Mutex::new(None),
+            link_retry_max: retry_max,
             metrics: Mutex::new(Vec::new()),
             note: Mutex::new(None),
             blocker: CurrentBlocker::default(),
@@ -149,7 +151,7 @@ impl Vitals {
     }
 
     /// Time until the child is tried again, while it is given up.
-    pub fn retry_in(&self) -> Option<std::time::Duration> {
+    pub fn retry_in(&self) -> Option<Duration> {
         let retry_at = (*self.retry_at.lock()).filter(|_| self.state() == State::GivenUp)?;
         Some(retry_at.saturating_duration_since(tokio::time::Instant::now()))
     }
@@ -182,7 +184,7 @@ impl Vitals {
     }
 
     /// Duration of the current poll of the child's arbiter, or delay of its heartbeat, whichever is longer.
-    pub fn arbiter_silence(&self) -> std::time::Duration {
+    pub fn arbiter_silence(&self) -> Duration {
         self.heartbeat.get().map(|heartbeat| heartbeat.silence()).unwrap_or_default()
     }
 
@@ -195,7 +197,13 @@ impl Vitals {
     pub fn link(&self, kind: &'static str, endpoint: impl Into<String>) -> LinkReporter {
         let mut slot = self.link.lock();
         let entry = slot.get_or_insert_with(|| LinkEntry::new(kind, endpoint.into()));
-        LinkReporter { entry: entry.clone(), path: self.path.clone(), events: self.events.clone() }
+        let (path, events) = (self.path.clone(), self.events.clone());
+        LinkReporter { entry: entry.clone(), path, events, retry_max: self.link_retry_max }
+    }
+
+    /// Longest delay between two attempts of any link in the tree.
+    pub fn link_retry_max(&self) -> Duration {
+        self.link_retry_max
     }
 
     /// Records a note: an item that the child set aside, and the reason. The tree shows the last note, also after restarts; count the

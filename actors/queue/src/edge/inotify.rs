@@ -15,8 +15,9 @@ use std::{
 
 use futures_util::{StreamExt, stream::ReadyChunks};
 use inotify::{EventMask, EventOwned, EventStream, Inotify, WatchMask};
-use orchestrator_supervise::{Factory, LinkReporter, Mailbox, StartCx, Vitals};
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use orchestrator_edge::{LinkState, RetryPolicy};
+use orchestrator_supervise::{Factory, Mailbox, StartCx, Vitals};
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::error::EdgeError;
 use crate::{
@@ -24,8 +25,8 @@ use crate::{
     messages::{Change, DirectoryEvent, DirectoryNotice},
 };
 
-/// Interval of tries to watch a missing directory.
-const RETRY_DELAY: Duration = Duration::from_millis(250);
+/// Tries to watch a missing directory. They stay frequent, because its files wait meanwhile and a try costs one system call.
+const RETRY: RetryPolicy = RetryPolicy::exception(Duration::from_millis(250), Duration::from_millis(250));
 
 /// Interval of checks that the path still refers to the watched directory.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -46,7 +47,7 @@ pub(crate) fn create_input_dir(input_dir: &Path) -> Result<(), EdgeError> {
 pub(crate) fn factory(input_dir: PathBuf, watcher: Mailbox<FetcherWatcher>) -> Factory {
     Factory::task(move |cx: StartCx| {
         let edge = Edge {
-            link: cx.vitals.link("inotify", input_dir.display().to_string()),
+            link: LinkState::new(&cx, "inotify", input_dir.display().to_string(), RETRY),
             input_dir: input_dir.clone(),
             watcher: watcher.clone(),
             vitals: cx.vitals.clone(),
@@ -54,9 +55,10 @@ pub(crate) fn factory(input_dir: PathBuf, watcher: Mailbox<FetcherWatcher>) -> F
         async move {
             tokio::select! {
                 biased;
-                () = cx.stop.cancelled() => Ok(()),
-                never = edge.run() => match never {},
+                () = cx.stop.cancelled() => {}
+                () = edge.run() => {}
             }
+            Ok(())
         }
     })
 }
@@ -64,27 +66,25 @@ pub(crate) fn factory(input_dir: PathBuf, watcher: Mailbox<FetcherWatcher>) -> F
 struct Edge {
     input_dir: PathBuf,
     watcher: Mailbox<FetcherWatcher>,
-    link: LinkReporter,
+    link: LinkState,
     vitals: Arc<Vitals>,
 }
 
 impl Edge {
-    async fn run(self) -> std::convert::Infallible {
-        let mut attempt = 0;
+    /// Watches the directory; returns if a stop ends the delay before a try.
+    async fn run(self) {
         loop {
-            attempt += 1;
-            self.link.connecting(attempt);
             let reason = match Watch::set(&self.input_dir) {
                 Ok(watch) => {
-                    attempt = 0;
                     self.send(DirectoryNotice::Rescan).await;
-                    self.link.up();
+                    self.link.succeeded();
                     self.follow(watch).await
                 }
                 Err(error) => reason(&error),
             };
-            self.link.down(reason, RETRY_DELAY);
-            sleep(RETRY_DELAY).await;
+            if !self.link.retry(reason).await {
+                return;
+            }
         }
     }
 

@@ -24,10 +24,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_edge::{FileReplaced, Reconnect};
-use orchestrator_supervise::{
-    Backoff, DurableView, Fault, Inbox, InboxSlot, Outbox, StartCx, StopToken, block_on,
-};
+use orchestrator_edge::{FileReplaced, LinkState, RetryPolicy};
+use orchestrator_supervise::{DurableView, Fault, Inbox, InboxSlot, Outbox, StartCx, block_on};
 
 use self::stopped::{Stopped, request_restart};
 use crate::{
@@ -45,8 +43,6 @@ use crate::{
 
 /// Maximum number of requests in one transaction.
 const GROUP_MAX: usize = 512;
-/// Delays before a failed operation is tried again.
-const RETRY: Backoff = Backoff { first: Duration::from_millis(5), max: Duration::from_millis(500) };
 /// Consecutive failures that are not reported as an outage, such as another process's short
 /// transaction.
 const UNREPORTED_FAILURES: u32 = 3;
@@ -78,7 +74,7 @@ pub(crate) struct QueueStore {
 struct Incarnation<'a> {
     spec: &'a QueueStore,
     cx: &'a StartCx,
-    reconnect: Reconnect,
+    link: LinkState,
     metrics: StoreMetrics,
     finished: FinishedMetrics,
     store: SqliteStore,
@@ -106,11 +102,10 @@ impl QueueStore {
         self.wal_state.set_files(None);
         release_replaced(&self.config.database);
         cx.vitals.set_work_unit("job");
-        let link = cx.vitals.link("sqlite", self.config.database.display().to_string());
-        let mut reconnect = Reconnect::new(link, RETRY).report_after_failures(UNREPORTED_FAILURES);
-        let Some(store) = self.open(cx, &mut reconnect)? else {
-            return Ok(());
-        };
+        let link =
+            LinkState::new(cx, "sqlite", self.config.database.display().to_string(), RetryPolicy::LOCAL_LOCK)
+                .report_after_failures(UNREPORTED_FAILURES);
+        let Some(store) = self.open(cx, &link)? else { return Ok(()) };
         self.wal_state.set_files(Some(store.files().clone()));
         let incarnation = Incarnation {
             spec: self,
@@ -118,7 +113,7 @@ impl QueueStore {
             finished: FinishedMetrics::register(&cx.vitals),
             wal_pages: store.wal_pages(),
             cx,
-            reconnect,
+            link,
             store,
             group: GroupCommit::new(),
             requests,
@@ -137,17 +132,17 @@ impl QueueStore {
     }
 
     /// Opens the database and waits as long as it is unavailable. Returns None when asked to stop.
-    fn open(&self, cx: &StartCx, reconnect: &mut Reconnect) -> Result<Option<SqliteStore>, Fault> {
+    fn open(&self, cx: &StartCx, link: &LinkState) -> Result<Option<SqliteStore>, Fault> {
         loop {
             match SqliteStore::open(&self.config.database, (&self.config).into()) {
                 Ok(store) => {
-                    reconnect.connected();
+                    link.connected();
                     return Ok(Some(store));
                 }
                 Err(error @ StorageError::Corrupt { .. }) => self.set_aside(&error)?,
                 Err(error) if error.is_retryable() => {
                     blockers::report_full(&cx.vitals, &error);
-                    if pause(&cx.stop, reconnect.failed(Fault::from_error(&error).to_string())) {
+                    if !link.retry_blocking(Fault::from_error(&error).to_string()) {
                         return Ok(None);
                     }
                 }
@@ -197,7 +192,7 @@ impl Incarnation<'_> {
             match self.group.turn(&mut self.store, paused, &self.metrics, unix_time) {
                 Ok(finished) => {
                     finished.into_iter().for_each(|job| self.finished.record(job));
-                    self.reconnect.succeeded();
+                    self.link.succeeded();
                     if self.metrics.worked() != jobs {
                         self.cx.vitals.record_work();
                     }
@@ -243,8 +238,8 @@ impl Incarnation<'_> {
                 let _ = self.store.checkpoint_final();
                 self.report_full(error);
             }
-            let delay = self.reconnect.failed(Fault::from_error(error).to_string());
-            return if pause(&self.cx.stop, delay) { Err(Stopped::StopRequested) } else { Ok(()) };
+            let goes_on = self.link.retry_blocking(Fault::from_error(error).to_string());
+            return if goes_on { Ok(()) } else { Err(Stopped::StopRequested) };
         }
         Err(Fault::from_error(error).into())
     }
@@ -327,7 +322,7 @@ impl Incarnation<'_> {
             }
         }
         if refused {
-            self.reconnect.connected();
+            self.link.connected();
         }
         Ok(())
     }
@@ -357,9 +352,4 @@ enum Event {
     Request(StoreRequest),
     Ingest(IngestOp),
     Stop,
-}
-
-/// Waits for `span`. Returns true when asked to stop.
-fn pause(stop: &StopToken, span: Duration) -> bool {
-    block_on(Some(Instant::now() + span), stop.cancelled()).is_some()
 }

@@ -14,11 +14,11 @@ use std::{
     time::Duration,
 };
 
-use orchestrator_edge::{ConnectionEvent, ConnectionSlots, Reconnect};
-use orchestrator_supervise::{Backoff, Factory, Fault, Outbox, StartCx, StopToken, Vitals, metrics};
+use orchestrator_edge::{ConnectionEvent, ConnectionSlots, LinkState, RetryPolicy};
+use orchestrator_supervise::{Factory, Fault, Outbox, StartCx, StopToken, Vitals, metrics};
 use tokio::{
     net::UnixStream,
-    time::{MissedTickBehavior, interval, sleep},
+    time::{MissedTickBehavior, interval},
 };
 
 pub(crate) use listener::{WorkerListener, check};
@@ -28,9 +28,6 @@ use self::{
     slots::{connection_limit, longest_idle},
 };
 use crate::{edge::error::EdgeError, messages::StoreRequest};
-
-/// Delays before a failed bind is tried again.
-const RETRY: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_secs(5) };
 
 /// Interval of checks that the socket file was not replaced.
 const CHECK: Duration = Duration::from_secs(1);
@@ -43,35 +40,28 @@ pub(crate) fn factory(path: PathBuf, requests: Outbox<StoreRequest>) -> Factory 
     Factory::task(move |cx: StartCx| {
         let (path, requests) = (path.clone(), requests.clone());
         async move {
-            let link = cx.vitals.link("unix socket", path.display().to_string());
-            let mut reconnect = Reconnect::new(link, RETRY);
-            let Some(listener) = bind(&path, &mut reconnect, &cx.stop).await? else { return Ok(()) };
-            serve(listener, reconnect, requests, &cx.vitals, cx.stop).await;
+            let link = LinkState::new(&cx, "unix socket", path.display().to_string(), RetryPolicy::LOCAL);
+            let Some(listener) = bind(&path, &link).await? else { return Ok(()) };
+            serve(listener, link, requests, &cx.vitals, cx.stop).await;
             Ok(())
         }
     })
 }
 
 /// Binds `path` and repeats failed tries. Returns None when asked to stop.
-async fn bind(
-    path: &Path,
-    reconnect: &mut Reconnect,
-    stop: &StopToken,
-) -> Result<Option<WorkerListener>, Fault> {
+async fn bind(path: &Path, link: &LinkState) -> Result<Option<WorkerListener>, Fault> {
     loop {
-        let fault = match WorkerListener::bind(path).await {
+        match WorkerListener::bind(path).await {
             Ok(listener) => {
-                reconnect.succeeded();
+                link.succeeded();
                 return Ok(Some(listener));
             }
-            Err(error @ EdgeError::Refused { .. }) => Fault::from_error(&error),
+            Err(error @ EdgeError::Refused { .. }) => {
+                if !link.retry(Fault::from_error(&error).to_string()).await {
+                    return Ok(None);
+                }
+            }
             Err(error) => return Err(Fault::from_error(&error)),
-        };
-        let delay = reconnect.failed(fault.to_string());
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return Ok(None),
-            () = sleep(delay) => {}
         }
     }
 }
@@ -79,7 +69,7 @@ async fn bind(
 /// Serves `listener` until `stop`, then finishes requests in progress.
 async fn serve(
     listener: WorkerListener,
-    reconnect: Reconnect,
+    link: LinkState,
     requests: Outbox<StoreRequest>,
     vitals: &Arc<Vitals>,
     stop: StopToken,
@@ -87,7 +77,7 @@ async fn serve(
     let metrics = SocketMetrics::register(vitals);
     let slots = ConnectionSlots::new(connection_limit(), longest_idle, metrics.connected, metrics.evicted);
     let shared = Arc::new(Shared::new(requests, vitals.clone()));
-    let server = WorkerServer { listener, reconnect, shared };
+    let server = WorkerServer { listener, link, shared };
     // Connections take turns already; tokio's budget would only cause needless wake-ups.
     tokio::task::unconstrained(server.run(slots, stop)).await;
 }
@@ -113,7 +103,7 @@ metrics! {
 
 struct WorkerServer {
     listener: WorkerListener,
-    reconnect: Reconnect,
+    link: LinkState,
     shared: Arc<Shared>,
 }
 
@@ -165,12 +155,12 @@ impl WorkerServer {
             Ok(listener) => {
                 tracing::warn!(?path, "the worker socket was deleted or replaced: bound it again");
                 self.listener = listener;
-                self.reconnect.succeeded();
+                self.link.succeeded();
             }
             Err(error) => {
                 let why = Fault::from_error(&error);
                 let reason = format!("worker socket {} was deleted or replaced: {why}", path.display());
-                self.reconnect.not_ready(reason, CHECK);
+                self.link.not_ready(reason, CHECK);
             }
         }
     }

@@ -195,6 +195,16 @@ fn an_idle_link_is_neither_up_nor_down() {
 }
 
 #[test]
+fn links_know_the_longest_delay_of_the_root() {
+    let (mailbox, child) = journaling("a", &Journal::default());
+    let root = spec(ChildSpec::supervisor("branch", spec(child))).link_retry_max(LONG);
+    TestTree::run(root, async |_tree| {
+        let read = act(|_, cx| assert_eq!(cx.vitals().link("amqp", "broker:5672").retry_max, LONG));
+        mailbox.ask(read, LONG).await.unwrap();
+    });
+}
+
+#[test]
 fn a_link_event_is_recorded_only_for_a_change() {
     let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(spec(child), async |tree| {

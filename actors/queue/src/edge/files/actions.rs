@@ -1,10 +1,8 @@
 //! Executes the actions that [`Tracking`](crate::tracking) decides on.
 
-use std::{
-    fmt::Display,
-    io,
-    time::{Duration, Instant},
-};
+use std::{fmt::Display, io, time::Instant};
+
+use orchestrator_edge::RetryPolicy;
 
 use super::{
     followed_file::{FollowedFile, Phase},
@@ -19,27 +17,19 @@ use crate::{
     tracking::{Action, Cause, CurrentFiles, FileId},
 };
 
-/// Maximum delay between tries to examine a file; delays double up to it.
-const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
-
 impl Reader {
-    /// Examines the files behind the names of `file` and executes the resulting actions. `delay` is
-    /// the delay before a retry.
-    pub(super) fn examine(
-        &mut self,
-        file: &FetcherFile,
-        cause: Cause,
-        delay: Duration,
-    ) -> Result<(), Stopped> {
+    /// Examines the files behind the names of `file` and executes the resulting actions. `failures`
+    /// is the number of failed tries before.
+    pub(super) fn examine(&mut self, file: &FetcherFile, cause: Cause, failures: u32) -> Result<(), Stopped> {
         let current = match self.current_files(file, cause) {
             Ok(current) => current,
             Err(error) => {
-                self.retry(file, cause, delay, &error);
+                self.retry(file, cause, failures, &error);
                 return Ok(());
             }
         };
         for action in self.tracking.decide(file, cause, &current) {
-            self.act(file, cause, delay, &current, action)?;
+            self.act(file, cause, failures, &current, action)?;
         }
         self.metrics.followed.set(self.followed.len() as u64);
         Ok(())
@@ -94,22 +84,23 @@ impl Reader {
         is_first
     }
 
-    fn retry(&mut self, file: &FetcherFile, cause: Cause, delay: Duration, error: &io::Error) {
+    fn retry(&mut self, file: &FetcherFile, cause: Cause, failures: u32, error: &io::Error) {
         self.metrics.failed.add(1);
         let name = file.name();
         self.missing_files.ignore(name.as_ref(), format_args!("it cannot be opened: {error}"));
         if self.warned.should_warn(name.as_ref()) {
             tracing::warn!(name, %error, "cannot open the file: trying again");
         }
-        let next = (delay * 2).min(RETRY_DELAY_MAX);
-        self.schedule.at(Instant::now() + delay, Timer::Retry { file: file.clone(), cause, delay: next });
+        let failures = failures.saturating_add(1);
+        let next_try = Instant::now() + RetryPolicy::LOCAL.delay(failures);
+        self.schedule.at(next_try, Timer::Retry { file: file.clone(), cause, failures });
     }
 
     fn act(
         &mut self,
         looked_at: &FetcherFile,
         cause: Cause,
-        delay: Duration,
+        failures: u32,
         current: &CurrentFiles,
         action: Action,
     ) -> Result<(), Stopped> {
@@ -118,7 +109,7 @@ impl Reader {
             Action::Begin { file, settle } => match self.begin(&file, settle, current) {
                 Ok(true) => self.send(IngestOp::UpsertRun { run: run.clone(), complete: false })?,
                 Ok(false) => {}
-                Err(error) => self.retry(&file, cause, delay, &error),
+                Err(error) => self.retry(&file, cause, failures, &error),
             },
             Action::Check(kind) => self.check(&(run.clone(), kind), cause),
             Action::Settled => {

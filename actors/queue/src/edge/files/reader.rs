@@ -29,7 +29,7 @@ const QUIET_PERIOD: Duration = Duration::from_secs(1);
 /// Interval of checks for growth of files that inotify may not report under their name.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Delay before the first retry after a failure.
+/// Delay before the directory is listed or a file is read again after a failure.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// Size of a slice before workers are answered for the first time, in bytes.
@@ -121,7 +121,7 @@ impl Reader {
 
     pub(super) fn execute(&mut self, command: ReadCommand) -> Result<(), Stopped> {
         match command {
-            ReadCommand::Examine { file, change } => self.examine(&file, Cause::Changed(change), RETRY_DELAY),
+            ReadCommand::Examine { file, change } => self.examine(&file, Cause::Changed(change), 0),
             ReadCommand::Rescan => self.rescan(),
             ReadCommand::Ignored { name, error } => {
                 self.missing_files.ignore(&name, error);
@@ -183,7 +183,7 @@ impl Reader {
                     self.schedule.at(now + POLL_INTERVAL, Timer::Poll(key, id));
                 }
             }
-            Timer::Retry { file, cause, delay } => self.examine(&file, cause, delay)?,
+            Timer::Retry { file, cause, failures } => self.examine(&file, cause, failures)?,
             Timer::Reread(key) => self.enqueue(&key),
             Timer::Rescan => self.rescan()?,
         }
@@ -225,7 +225,7 @@ impl Reader {
             }
             Ok(Slice::Gone) => {
                 let file = followed_file.file.clone();
-                self.examine(&file, Cause::Listed, RETRY_DELAY)
+                self.examine(&file, Cause::Listed, 0)
             }
             Err(error) => {
                 let name = followed_file.file.name();

@@ -129,7 +129,7 @@ impl Reader {
             self.skip(file);
             return Ok(());
         }
-        self.examine(file, Cause::Listed, RETRY_DELAY)
+        self.examine(file, Cause::Listed, 0)
     }
 
     /// Records a file as followed without reading it, because the database has its run complete
@@ -149,13 +149,13 @@ impl Reader {
         let mut departed = HashSet::new();
         for file in self.tracking.files() {
             if !listed.contains(&file) {
-                self.examine(&file, Cause::Listed, RETRY_DELAY)?;
+                self.examine(&file, Cause::Listed, 0)?;
                 departed.insert(file.run);
             }
         }
         // A run that lost one of its two files is read again from the other.
         for file in files.iter().filter(|file| departed.contains(&file.run)) {
-            self.examine(file, Cause::Listed, RETRY_DELAY)?;
+            self.examine(file, Cause::Listed, 0)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use crate::{
@@ -25,7 +25,7 @@ pub(super) enum Timer {
     /// Check a file for growth that inotify does not report.
     Poll(Key, FileId),
     /// Examine a file again after an error.
-    Retry { file: FetcherFile, cause: Cause, delay: Duration },
+    Retry { file: FetcherFile, cause: Cause, failures: u32 },
     /// Read a file again after an error.
     Reread(Key),
     /// List the directory again.

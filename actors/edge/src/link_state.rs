@@ -1,0 +1,109 @@
+//! State of an edge's link: failures, the delay before the next attempt, and the wait for it.
+
+use std::time::{Duration, Instant};
+
+use orchestrator_supervise::{LinkReporter, StartCx, StopToken, block_on};
+use tokio::time::sleep;
+
+use crate::retry_policy::{Retries, RetryPolicy};
+
+/// Consecutive failures of an edge, and its link.
+///
+/// The delay grows until a message of the peer is processed ([`LinkState::succeeded`]). A peer that accepts connections and drops them is
+/// therefore retried less and less often.
+#[derive(Debug)]
+pub struct LinkState {
+    link: LinkReporter,
+    retries: Retries,
+    unreported: u32,
+    stop: StopToken,
+}
+
+impl LinkState {
+    /// Declares the child's connection to `endpoint`, which must not contain credentials. It is tried again by `policy`.
+    pub fn new(cx: &StartCx, kind: &'static str, endpoint: impl Into<String>, policy: RetryPolicy) -> Self {
+        Self { stop: cx.stop.clone(), ..Self::of_link(cx.vitals.link(kind, endpoint), policy) }
+    }
+
+    /// Creates the state of `link`, for code that is dropped at a stop: its waits do not end early.
+    pub fn of_link(link: LinkReporter, policy: RetryPolicy) -> Self {
+        let retries = Retries::new(policy, link.retry_max);
+        Self { link, retries, unreported: 0, stop: StopToken::new() }
+    }
+
+    /// Does not report the first `failures` consecutive failures, for example of a short lock.
+    #[must_use]
+    pub fn report_after_failures(self, failures: u32) -> Self {
+        Self { unreported: failures, ..self }
+    }
+
+    /// Reports the link as up. Delays keep growing until [`LinkState::succeeded`], unless the connection lasts longer than the longest
+    /// delay.
+    pub fn connected(&self) {
+        self.retries.connected();
+        self.link.up();
+    }
+
+    /// Reports the link as up and resets the delays, after a message of the peer was processed.
+    pub fn succeeded(&self) {
+        self.retries.reset();
+        self.connected();
+    }
+
+    /// Reports a failed attempt or a lost connection; `reason` says what to do. Returns the delay before the next attempt, for a caller
+    /// that works meanwhile.
+    pub fn failed(&self, reason: impl AsRef<str>) -> Duration {
+        let delay = self.retries.failed();
+        if self.retries.failures() > self.unreported {
+            self.link.down(reason, delay);
+        }
+        delay
+    }
+
+    /// Reports a failure as [`LinkState::failed`] and waits for the next attempt. Returns false if the child is stopped meanwhile.
+    pub async fn retry(&self, reason: impl AsRef<str>) -> bool {
+        let delay = self.failed(reason);
+        self.wait(delay).await
+    }
+
+    /// Does the same as [`LinkState::retry`] on a thread without a runtime.
+    pub fn retry_blocking(&self, reason: impl AsRef<str>) -> bool {
+        self.wait_blocking(self.failed(reason))
+    }
+
+    /// Waits for `span`. Returns false if the child is stopped meanwhile.
+    pub async fn wait(&self, span: Duration) -> bool {
+        self.stop.run_until_cancelled(sleep(span)).await.is_some()
+    }
+
+    /// Waits until the child is stopped.
+    pub async fn stopped(&self) {
+        self.stop.cancelled().await;
+    }
+
+    /// Does the same as [`LinkState::wait`] on a thread without a runtime.
+    pub fn wait_blocking(&self, span: Duration) -> bool {
+        block_on(Some(Instant::now() + span), self.stop.cancelled()).is_none()
+    }
+
+    /// Returns true if the link is up.
+    pub fn is_up(&self) -> bool {
+        self.link.is_up()
+    }
+
+    /// Reports a connection that is not needed at present.
+    pub fn idle(&self) {
+        self.link.idle();
+    }
+
+    /// Reports a connection that has not been tried yet.
+    pub fn clear(&self) {
+        self.link.connecting(0);
+    }
+
+    /// Reports a peer that is connected but not ready, as a link that is down; `reason` says what is missing and what to do. The next check
+    /// is after `retry_in`.
+    pub fn not_ready(&self, reason: impl AsRef<str>, retry_in: Duration) {
+        self.link.down(reason, retry_in);
+    }
+}
