@@ -17,17 +17,7 @@ pub(crate) mod statsd;
 pub(crate) mod stores;
 mod writer;
 
-use std::time::Duration;
-
-use orchestrator_supervise::{Backoff, Fault, StartCx};
-
-/// Delays before a store or broker is tried again (CONTRACT PE11, PX06).
-const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
-
-/// Waits for `span`; returns false if the child is stopped meanwhile.
-async fn pause(cx: &StartCx, span: Duration) -> bool {
-    tokio::time::timeout(span, cx.stop.cancelled()).await.is_err()
-}
+use orchestrator_supervise::{Fault, StartCx};
 
 /// Waits for `future`; None if the child is stopped first. A blocking future is never interrupted.
 async fn unless_stopped<T>(cx: &StartCx, future: impl Future<Output = T>) -> Option<T> {

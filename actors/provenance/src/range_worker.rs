@@ -6,9 +6,9 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use orchestrator_edge::cap_backoff;
+use orchestrator_edge::{Retries, RetryPolicy};
 use orchestrator_supervise::{
-    Answer, Backoff, Child, ChildCx, Handle, Message, Outbox, StartCx, Vitals, metrics, reply,
+    Answer, Child, ChildCx, Handle, Message, Outbox, StartCx, Vitals, metrics, reply,
 };
 
 use crate::{
@@ -17,8 +17,9 @@ use crate::{
     method::Method,
 };
 
-/// Delays before a request is sent again to a writer that was restarted.
-const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
+/// Delays before a request is sent again to a writer that was restarted: shorter than those of a server, since the supervisor
+/// starts the writer again soon.
+const RETRY: RetryPolicy = RetryPolicy::exception(Duration::from_millis(50), Duration::from_secs(1));
 
 impl Message for Request {
     type Result = ();
@@ -35,7 +36,7 @@ pub(crate) struct RangeWorker {
     current_batch: Option<Batch>,
     /// Rows of the queued messages and of the current batch.
     rows: usize,
-    failures: u32,
+    retries: Retries,
     vitals: Arc<Vitals>,
     metrics: WorkerMetrics,
 }
@@ -66,7 +67,7 @@ impl RangeWorker {
             last_queue: 0,
             current_batch: None,
             rows: 0,
-            failures: 0,
+            retries: Retries::new(RETRY, cx.vitals.link_retry_max()),
             vitals,
             metrics,
         }
@@ -116,11 +117,9 @@ impl RangeWorker {
 
     fn written(&mut self, refused: Option<Vec<Refusal>>, cx: &mut ChildCx<'_, Self>) {
         let Some(refused) = refused else {
-            let delay = cap_backoff(RETRY).delay(self.failures, fastrand::f64());
-            self.failures = self.failures.saturating_add(1);
-            return cx.after(delay, |worker, cx| worker.advance(cx));
+            return cx.after(self.retries.failed(), |worker, cx| worker.advance(cx));
         };
-        self.failures = 0;
+        self.retries.reset();
         self.settle(refused);
         self.advance(cx);
     }

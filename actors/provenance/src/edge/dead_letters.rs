@@ -3,13 +3,11 @@
 
 use std::{path::Path, time::SystemTime};
 
-use orchestrator_edge::{DatabaseFiles, Reconnect};
+use orchestrator_edge::{DatabaseFiles, Edge, LinkState, RetryPolicy};
 use orchestrator_supervise::{Factory, Fault, Inbox, InboxSlot, Metric, MetricKind, StartCx};
 use rusqlite::Connection;
-use tokio::time::{Instant, timeout_at};
 
 use super::{
-    RETRY,
     sqlite::{explain, identity_error},
     timed,
 };
@@ -38,27 +36,16 @@ pub(crate) fn factory(path: &Path, slot: &InboxSlot<DeadLetterRequest>) -> Facto
 }
 
 async fn run(cx: &StartCx, slot: &InboxSlot<DeadLetterRequest>, path: &Path) -> Result<(), Fault> {
-    let mut tries = Reconnect::new(cx.vitals.link("sqlite", path.display().to_string()), RETRY);
     let stored = cx.vitals.register(
         "dead_lettered",
         "rows",
         MetricKind::Counter,
         "Refused rows stored in the dead letter file, including repeated rows.",
     );
-    let mut server = LetterServer { cx, inbox: slot.open(), stored, failed_request: None };
-    loop {
-        let served = match File::open(path) {
-            Ok(file) => {
-                tries.connected();
-                server.serve(&file, &mut tries).await
-            }
-            Err(error) => Err(error),
-        };
-        let Err(error) = served else { return Ok(()) };
-        if server.refuse_until(Instant::now() + tries.failed(error.to_string()), &error).await.is_none() {
-            return Ok(());
-        }
-    }
+    let link = LinkState::new(cx, "sqlite", path.display().to_string(), RetryPolicy::LOCAL);
+    let mut server = LetterServer { cx, path, inbox: slot.open(), stored, failed_request: None };
+    server.run(&link).await;
+    Ok(())
 }
 
 /// The open file.
@@ -98,15 +85,22 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 /// Inbox of requests.
 struct LetterServer<'a> {
     cx: &'a StartCx,
+    path: &'a Path,
     inbox: Inbox<DeadLetterRequest>,
     stored: Metric,
     /// Request that failed while the file was unavailable.
     failed_request: Option<DeadLetterRequest>,
 }
 
-impl LetterServer<'_> {
-    /// Carries out requests until the child is stopped or the file fails.
-    async fn serve(&mut self, file: &File<'_>, tries: &mut Reconnect) -> Result<(), StoreError> {
+impl<'a> Edge for LetterServer<'a> {
+    type Connection = File<'a>;
+    type Error = StoreError;
+
+    async fn connect(&mut self) -> Result<File<'a>, StoreError> {
+        File::open(self.path)
+    }
+
+    async fn serve(&mut self, file: File<'a>, link: &LinkState) -> Result<(), StoreError> {
         loop {
             let request = match self.failed_request.take() {
                 Some(request) => request,
@@ -120,7 +114,7 @@ impl LetterServer<'_> {
             match request {
                 DeadLetterRequest::Keep { letters, reply } => match file.keep(&letters) {
                     Ok(()) => {
-                        tries.succeeded();
+                        link.succeeded();
                         self.stored.add(letters.len() as u64);
                         let _ = reply.send(());
                     }
@@ -131,7 +125,7 @@ impl LetterServer<'_> {
                 },
                 DeadLetterRequest::List { limit, reply } => match file.list(limit) {
                     Ok(letters) => {
-                        tries.succeeded();
+                        link.succeeded();
                         drop(reply.send(Ok(letters)));
                     }
                     Err(error) => {
@@ -143,18 +137,16 @@ impl LetterServer<'_> {
         }
     }
 
-    /// Waits until `retry_at`. Answers list requests with `error` meanwhile; letters to store wait.
-    /// None when the child is stopped.
-    async fn refuse_until(&mut self, retry_at: Instant, error: &StoreError) -> Option<()> {
+    /// Answers list requests; letters to store wait.
+    async fn refuse(&mut self, error: &StoreError, link: &LinkState) {
         while self.failed_request.is_none() {
-            match timeout_at(retry_at, self.inbox.next(self.cx)).await {
-                Err(_elapsed) => return Some(()),
-                Ok(None) => return None,
-                Ok(Some(DeadLetterRequest::List { reply, .. })) => drop(reply.send(Err(error.clone()))),
-                Ok(keep) => self.failed_request = keep,
+            match self.inbox.next(self.cx).await {
+                None => return,
+                Some(DeadLetterRequest::List { reply, .. }) => drop(reply.send(Err(error.clone()))),
+                keep => self.failed_request = keep,
             }
         }
-        timeout_at(retry_at, self.cx.stop.cancelled()).await.is_err().then_some(())
+        link.stopped().await;
     }
 }
 

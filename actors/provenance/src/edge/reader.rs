@@ -1,9 +1,7 @@
 //! The reader: answers queries through a store of its own.
 
-use orchestrator_edge::Reconnect;
+use orchestrator_edge::{Edge, LinkState};
 use orchestrator_supervise::{Fault, Inbox, InboxSlot, Metric, MetricKind, StartCx};
-
-use tokio::time::{Instant, timeout_at};
 
 use crate::{
     edge::unless_stopped,
@@ -22,60 +20,41 @@ const QUIET_TRIES: u32 = 3;
 pub(crate) async fn run<S: StoreReader>(
     cx: &StartCx,
     slot: &InboxSlot<ReadRequest>,
-    tries: Reconnect,
+    link: LinkState,
     connect: impl AsyncFn() -> Result<S, StoreError>,
 ) -> Result<(), Fault> {
     let answered = cx.vitals.register("answered", "queries", MetricKind::Counter, "Queries answered.");
-    let mut server = QueryServer { cx, inbox: slot.open(), answered, unanswered: None };
-    let mut tries = tries.report_after_failures(QUIET_TRIES);
-    loop {
-        let Some(connected) = unless_stopped(cx, connect()).await else { return Ok(()) };
-        let failed = match connected {
-            Ok(store) => {
-                tries.connected();
-                match server.serve(store, &mut tries).await {
-                    Served::Stopped => return Ok(()),
-                    Served::Stale => continue,
-                    Served::Unavailable(error) => error,
-                }
-            }
-            Err(error) => error,
-        };
-        let delay = tries.failed(failed.to_string());
-        if server.refuse_until(&failed, Instant::now() + delay).await.is_none() {
-            return Ok(());
-        }
-    }
-}
-
-/// Reason why [`QueryServer::serve`] returned.
-enum Served {
-    /// The child was stopped.
-    Stopped,
-    /// A connection that may have been broken for long: try a new one.
-    Stale,
-    /// The store is unavailable.
-    Unavailable(StoreError),
+    let link = link.report_after_failures(QUIET_TRIES);
+    let mut server = QueryServer { cx, inbox: slot.open(), connect, answered, unanswered: None };
+    server.run(&link).await;
+    Ok(())
 }
 
 /// Inbox of queries.
-struct QueryServer<'a> {
+struct QueryServer<'a, C> {
     cx: &'a StartCx,
     inbox: Inbox<ReadRequest>,
+    connect: C,
     answered: Metric,
     /// Query that a lost connection left unanswered.
     unanswered: Option<ReadRequest>,
 }
 
-impl QueryServer<'_> {
-    /// Answers queries until the store is unavailable or the child is stopped.
-    async fn serve<S: StoreReader>(&mut self, mut store: S, tries: &mut Reconnect) -> Served {
+impl<S: StoreReader, C: AsyncFn() -> Result<S, StoreError>> Edge for QueryServer<'_, C> {
+    type Connection = S;
+    type Error = StoreError;
+
+    async fn connect(&mut self) -> Result<S, StoreError> {
+        (self.connect)().await
+    }
+
+    async fn serve(&mut self, mut store: S, link: &LinkState) -> Result<(), StoreError> {
         loop {
             let (request, is_retry) = match self.unanswered.take() {
                 Some(request) => (request, true),
                 None => match self.inbox.next(self.cx).await {
                     Some(request) => (request, false),
-                    None => return Served::Stopped,
+                    None => return Ok(()),
                 },
             };
             if request.reply.is_closed() {
@@ -89,29 +68,27 @@ impl QueryServer<'_> {
             if away.is_some() && !is_retry {
                 // The connection may have been broken for long; a new one decides.
                 self.unanswered = Some(request);
-                return Served::Stale;
+                drop(store);
+                let Some(connected) = unless_stopped(self.cx, self.connect()).await else { return Ok(()) };
+                store = connected?;
+                link.connected();
+                continue;
             }
             // The caller may have given up.
             let _ = request.reply.send(answer);
             if let Some(error) = away {
-                return Served::Unavailable(error);
+                return Err(error);
             }
-            tries.succeeded();
+            link.succeeded();
             self.answered.add(1);
         }
     }
 
-    /// Answers queries with `error` until `retry_at`; None when the child is stopped.
-    async fn refuse_until(&mut self, error: &StoreError, retry_at: Instant) -> Option<()> {
-        let mut next = self.unanswered.take();
-        loop {
-            if let Some(request) = next {
-                let _ = request.reply.send(Err(error.clone()));
-            }
-            next = match timeout_at(retry_at, self.inbox.next(self.cx)).await {
-                Err(_elapsed) => return Some(()),
-                Ok(request) => Some(request?),
-            };
+    async fn refuse(&mut self, error: &StoreError, _link: &LinkState) {
+        let refuse = |request: ReadRequest| drop(request.reply.send(Err(error.clone())));
+        self.unanswered.take().map(refuse);
+        while let Some(request) = self.inbox.next(self.cx).await {
+            refuse(request);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Selection of the configured store, shared by writer and reader.
 
-use orchestrator_edge::Reconnect;
+use orchestrator_edge::{LinkState, RetryPolicy};
 use orchestrator_supervise::{Factory, Fault, InboxSlot, StartCx};
 
 #[cfg(feature = "mongodb")]
@@ -9,7 +9,7 @@ use super::mongodb::MongoStore;
 use super::postgres::PostgresStore;
 #[cfg(feature = "sqlite")]
 use super::sqlite::{SqliteReader, SqliteStore};
-use super::{RETRY, reader, timed, writer};
+use super::{reader, timed, writer};
 #[cfg(feature = "mongodb")]
 use crate::config::MongoConfig;
 #[cfg(feature = "postgres")]
@@ -187,16 +187,15 @@ pub(crate) fn endpoint(config: &ProvenanceConfig) -> String {
 
 fn writer_of<K: Kind>(kind: &K, slot: &InboxSlot<WriteRequest>) -> Factory {
     let writer = factory(kind, slot, async |kind: K, requests, cx| {
-        let (tries, lanes) = (tries(&kind, &cx), kind.lanes());
-        writer::run(&cx, &requests, tries, lanes, async || kind.writer().await).await
+        let (link, lanes) = (link(&kind, &cx), kind.lanes());
+        writer::run(&cx, &requests, link, lanes, async || kind.writer().await).await
     });
     writer.with_inbox("writes", slot)
 }
 
 fn reader_of<K: Kind>(kind: &K, slot: &InboxSlot<ReadRequest>) -> Factory {
     let reader = factory(kind, slot, async |kind: K, requests, cx| {
-        let tries = tries(&kind, &cx);
-        reader::run(&cx, &requests, tries, async || kind.reader().await).await
+        reader::run(&cx, &requests, link(&kind, &cx), async || kind.reader().await).await
     });
     reader.with_inbox("queries", slot)
 }
@@ -217,6 +216,8 @@ where
     if K::BLOCKS { Factory::thread(move |cx| timed(run(cx))) } else { Factory::task(run) }
 }
 
-fn tries<K: Kind>(kind: &K, cx: &StartCx) -> Reconnect {
-    Reconnect::new(cx.vitals.link(K::NAME, kind.endpoint()), RETRY)
+/// State of the link to the store, which is tried again as CONTRACT PE11 says.
+fn link<K: Kind>(kind: &K, cx: &StartCx) -> LinkState {
+    let policy = if K::BLOCKS { RetryPolicy::LOCAL } else { RetryPolicy::REMOTE };
+    LinkState::new(cx, K::NAME, kind.endpoint(), policy)
 }

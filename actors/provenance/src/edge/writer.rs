@@ -7,8 +7,8 @@
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use futures_util::{FutureExt, future::try_join_all};
-use orchestrator_edge::{Reconnect, cap_backoff};
-use orchestrator_supervise::{Backoff, Fault, Inbox, InboxSlot, StartCx, metrics};
+use orchestrator_edge::{LinkState, RetryPolicy};
+use orchestrator_supervise::{Fault, Inbox, InboxSlot, StartCx, metrics};
 use tokio::{
     sync::Mutex,
     task::yield_now,
@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::{
-    edge::{omissions::OmissionLog, pause, unless_stopped},
+    edge::{omissions::OmissionLog, unless_stopped},
     group::Group,
     messages::WriteRequest,
     refused_groups::RefusedGroups,
@@ -27,15 +27,15 @@ use crate::{
 /// Maximum number of rows in a transaction, except for one larger request.
 const GROUP_ROWS: usize = 4_000;
 
-/// Delays before a refused row is tried again (CONTRACT PE03).
-const ROW_RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
+/// Delays before a refused row is tried again (CONTRACT PE03), which are no attempts to reach the store.
+const ROW_RETRY: RetryPolicy = RetryPolicy::exception(Duration::from_millis(50), Duration::from_secs(1));
 
 /// Number of times that a group is written again after an error that may be that of a row (CONTRACT PE17).
 const UNDECIDED_RETRIES: u32 = 5;
 
 /// Delays before these tries. A call of the console waits 1.8 s for all tries of its rows.
-const UNDECIDED_RETRY: Backoff =
-    Backoff { first: Duration::from_millis(50), max: Duration::from_millis(100) };
+const UNDECIDED_RETRY: RetryPolicy =
+    RetryPolicy::exception(Duration::from_millis(50), Duration::from_millis(100));
 
 /// Interval at which a stopped writer checks whether somebody still waits for its answer.
 const ABANDONED_CHECK: Duration = Duration::from_millis(50);
@@ -44,7 +44,7 @@ const ABANDONED_CHECK: Duration = Duration::from_millis(50);
 struct Incarnation<'a, C> {
     cx: &'a StartCx,
     inbox: Mutex<Inbox<WriteRequest>>,
-    tries: RefCell<Reconnect>,
+    link: LinkState,
     connect: C,
     metrics: WriterMetrics,
     omissions: RefCell<OmissionLog>,
@@ -77,21 +77,15 @@ metrics! {
 pub(crate) async fn run<S: Store>(
     cx: &StartCx,
     slot: &InboxSlot<WriteRequest>,
-    tries: Reconnect,
+    link: LinkState,
     lanes: usize,
     connect: impl AsyncFn() -> Result<S, StoreError>,
 ) -> Result<(), Fault> {
     cx.vitals.set_work_unit("row");
     let metrics = WriterMetrics::register(&cx.vitals);
     let inbox = Mutex::new(slot.open());
-    let incarnation = Rc::new(Incarnation {
-        cx,
-        inbox,
-        tries: RefCell::new(tries),
-        connect,
-        metrics,
-        omissions: RefCell::default(),
-    });
+    let incarnation =
+        Rc::new(Incarnation { cx, inbox, link, connect, metrics, omissions: RefCell::default() });
     try_join_all((0..lanes).map(|_| lane(incarnation.clone()))).await.map(drop)
 }
 
@@ -100,7 +94,7 @@ where
     S: Store,
     C: AsyncFn() -> Result<S, StoreError>,
 {
-    let Some(mut store) = incarnation.connect().await else { return Ok(()) };
+    let Some(mut store) = incarnation.connect(None).await else { return Ok(()) };
     let mut refused = RefusedGroups::default();
     while let Some(mut group) = incarnation.next(&mut refused).await {
         let _work = incarnation.cx.vitals.begin_work("group");
@@ -126,26 +120,20 @@ where
                     // The store answers, so its link stays up.
                     incarnation.metrics.retries.add(1);
                     incarnation.cx.vitals.note(reason);
-                    let delay = cap_backoff(UNDECIDED_RETRY).delay(undecided, fastrand::f64());
-                    if !pause(incarnation.cx, delay).await {
+                    undecided += 1;
+                    if !incarnation.link.wait(UNDECIDED_RETRY.delay(undecided)).await {
                         return Ok(());
                     }
-                    undecided += 1;
                 }
                 Err(StoreError::Refused(reason) | StoreError::Undecided(reason)) => {
-                    group.part_refused(reason, retry_at);
+                    group.part_refused(reason, |refusals| Instant::now() + ROW_RETRY.delay(refusals));
                     break;
                 }
                 Err(StoreError::Unavailable(reason)) => {
                     // An open connection may hold locks that the next one needs.
                     drop(store);
-                    if !incarnation.wait_before_retry(reason).await {
-                        return Ok(());
-                    }
-                    match incarnation.connect().await {
-                        Some(fresh) => store = fresh,
-                        None => return Ok(()),
-                    }
+                    let Some(fresh) = incarnation.connect(Some(reason)).await else { return Ok(()) };
+                    store = fresh;
                 }
             }
         }
@@ -154,33 +142,27 @@ where
     Ok(())
 }
 
-/// Returns the time of the next try after `refusals` refusals.
-fn retry_at(refusals: u32) -> Instant {
-    Instant::now() + cap_backoff(ROW_RETRY).delay(refusals - 1, fastrand::f64())
-}
-
 impl<S, C> Incarnation<'_, C>
 where
     S: Store,
     C: AsyncFn() -> Result<S, StoreError>,
 {
-    /// Opens a store, however long it takes; None when the child is stopped.
-    async fn connect(&self) -> Option<S> {
+    /// Opens a store, however long it takes, first after a delay if one has just `failed`; None when
+    /// the child is stopped.
+    async fn connect(&self, mut failed: Option<String>) -> Option<S> {
         loop {
+            if let Some(reason) = failed {
+                self.metrics.retries.add(1);
+                if !self.link.retry(reason).await {
+                    return None;
+                }
+            }
             match unless_stopped(self.cx, (self.connect)()).await? {
                 Ok(store) => {
-                    self.tries.borrow_mut().connected();
+                    self.link.connected();
                     return Some(store);
                 }
-                Err(
-                    StoreError::Unavailable(reason)
-                    | StoreError::Undecided(reason)
-                    | StoreError::Refused(reason),
-                ) => {
-                    if !self.wait_before_retry(reason).await {
-                        return None;
-                    }
-                }
+                Err(error) => failed = Some(error.to_string()),
             }
         }
     }
@@ -235,15 +217,8 @@ impl<C> Incarnation<'_, C> {
         }
     }
 
-    /// Waits before the next try; returns false if the child is stopped meanwhile.
-    async fn wait_before_retry(&self, reason: String) -> bool {
-        self.metrics.retries.add(1);
-        let delay = self.tries.borrow_mut().failed(reason);
-        pause(self.cx, delay).await
-    }
-
     fn count(&self, part: &[Rows], omitted: OmittedRows) {
-        self.tries.borrow_mut().succeeded();
+        self.link.succeeded();
         let OmittedRows { unregistered, url_taken, origin_unknown } = omitted;
         self.cx.vitals.record_work();
         self.metrics.commits.add(1);

@@ -8,9 +8,8 @@ use std::{
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use orchestrator_edge::{
-    Reconnect,
+    LinkState, Retries, RetryPolicy,
     amqp::{AmqpError, Broker, Session},
-    cap_backoff,
 };
 use orchestrator_supervise::{Factory, Link, StartCx, StopToken};
 use parking_lot::Mutex;
@@ -26,7 +25,7 @@ use super::{
     topology::Topology,
     worker_channel::WorkerChannel,
 };
-use crate::{edge::RETRY, policy::Worker};
+use crate::policy::Worker;
 
 /// Maximum number of channels opened concurrently.
 const OPENING_MAX: usize = 16;
@@ -65,22 +64,19 @@ pub(crate) fn factory(broker: Broker, options: ConsumerOptions) -> Factory {
     Factory::task(move |cx: StartCx| {
         let (broker, options) = (broker.clone(), options.clone());
         async move {
-            let mut reconnect = Reconnect::new(cx.vitals.link("amqp", broker.endpoint()), RETRY);
+            let link = LinkState::new(&cx, "amqp", broker.endpoint(), RetryPolicy::REMOTE);
             let metrics = ConsumerMetrics::register(&cx.vitals);
             let mut down_since = Instant::now();
-            while let Err(error) = serve(&broker, &options, &metrics, &mut reconnect, &cx).await {
-                if reconnect.is_up() {
+            while let Err(error) = serve(&broker, &options, &metrics, &link, &cx).await {
+                if link.is_up() {
                     down_since = Instant::now();
                 }
                 let mut reason = error.to_string();
                 if down_since.elapsed() > MISSING_REPORT_DELAY {
                     reason = format!("{reason}; {}", options.readiness.describe_missing());
                 }
-                let delay = reconnect.failed(reason);
-                tokio::select! {
-                    biased;
-                    () = cx.stop.cancelled() => break,
-                    () = sleep(delay) => {}
+                if !link.retry(reason).await {
+                    break;
                 }
             }
             Ok(())
@@ -94,15 +90,12 @@ async fn serve(
     broker: &Broker,
     options: &ConsumerOptions,
     metrics: &ConsumerMetrics,
-    reconnect: &mut Reconnect,
+    link: &LinkState,
     cx: &StartCx,
 ) -> Result<(), AmqpError> {
     let _guard = ConsumedQueuesGuard { options, metrics };
-    let opened = tokio::select! {
-        biased;
-        () = cx.stop.cancelled() => return Ok(()),
-        opened = open(broker, options, metrics, cx) => opened,
-    };
+    let opening = cx.stop.run_until_cancelled(open(broker, options, metrics, cx));
+    let Some(opened) = opening.await else { return Ok(()) };
     let (session, context) = opened?;
     let opening = Semaphore::new(OPENING_MAX);
     let workers = options.workers.iter();
@@ -122,7 +115,7 @@ async fn serve(
         biased;
         error = session.lost() => Err(error),
         error = context.failed() => Err(error),
-        () = context.report(reconnect) => Ok(()),
+        () = context.report(link) => Ok(()),
         // The futures inside are polled fairly; tokio's budget would only cause needless wake-ups.
         () = tokio::task::unconstrained(all) => Ok(()),
         () = drain_timeout => {
@@ -184,44 +177,31 @@ async fn run_worker(
     worker: Worker,
     stop: &StopToken,
 ) {
-    let mut failures = 0;
+    let retries = Retries::new(RetryPolicy::REMOTE, context.vitals.link_retry_max());
     loop {
         let open = async {
             // The semaphore is never closed.
             let _turn = opening.acquire().await;
             WorkerChannel::open(session, context, worker).await
         };
-        let opened = tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            opened = open => opened,
-        };
-        let started = Instant::now();
+        let Some(opened) = stop.run_until_cancelled(open).await else { return };
         let ended = match opened {
             Ok(mut channel) => {
+                retries.connected();
                 context.channel_errors.lock().remove(&worker);
                 let ended = channel.run(context, stop).await;
                 if channel.has_acknowledged() {
-                    failures = 0;
+                    retries.reset();
                 }
                 ended
             }
             Err(error) => Err(error),
         };
         let Err(error) = ended else { return };
-        let backoff = cap_backoff(RETRY);
-        // A channel that was open for longer than the backoff resets it.
-        if started.elapsed() > backoff.max {
-            failures = 0;
-        }
         context.channel_errors.lock().insert(worker, error.to_string());
         context.readiness.consumers_ended(worker);
-        let delay = backoff.delay(failures, fastrand::f64());
-        failures = failures.saturating_add(1);
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            () = sleep(delay) => {}
+        if stop.run_until_cancelled(sleep(retries.failed())).await.is_none() {
+            return;
         }
     }
 }

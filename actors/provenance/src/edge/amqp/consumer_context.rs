@@ -7,7 +7,7 @@ use std::{
 };
 
 use orchestrator_edge::{
-    Reconnect,
+    LinkState,
     amqp::{AmqpError, DeliveryTracker},
 };
 use orchestrator_supervise::{Vitals, metrics};
@@ -58,7 +58,7 @@ impl ConsumerContext {
 
     /// Reports on the link whether all queues are consumed, or which are not and why. Never
     /// returns.
-    pub(super) async fn report(&self, reconnect: &mut Reconnect) {
+    pub(super) async fn report(&self, link: &LinkState) {
         let mut incomplete_since = Instant::now();
         // Only the first acknowledged message counts as progress of the connection.
         let mut progressed = false;
@@ -66,12 +66,12 @@ impl ConsumerContext {
             let consumed = self.readiness.consumed();
             self.metrics.queues_consumed.set(consumed as u64);
             if self.readiness.missing() == 0 {
-                reconnect.connected();
+                link.connected();
                 tokio::select! {
                     () = self.readiness.changed() => incomplete_since = Instant::now(),
                     () = self.progress.notified(), if !progressed => {
                         progressed = true;
-                        reconnect.succeeded();
+                        link.succeeded();
                     }
                 }
                 continue;
@@ -89,7 +89,7 @@ impl ConsumerContext {
                 continue;
             }
             let missing = self.readiness.describe_missing();
-            reconnect.not_ready(format!("{}{missing}", error.unwrap_or_default()), MISSING_REPORT_DELAY);
+            link.not_ready(format!("{}{missing}", error.unwrap_or_default()), MISSING_REPORT_DELAY);
             let _ = tokio::time::timeout(MISSING_REPORT_DELAY, self.readiness.changed()).await;
         }
     }

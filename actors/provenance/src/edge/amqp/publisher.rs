@@ -6,7 +6,7 @@ use std::{cell::Cell, time::Duration};
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use lapin::{Channel, message::Delivery, options::BasicAckOptions};
 use orchestrator_edge::{
-    Reconnect,
+    LinkState, RetryPolicy,
     amqp::{AmqpError, Broker, Deliveries, DeliveryTracker, with_timeout},
 };
 use orchestrator_supervise::{Factory, Inbox, InboxSlot, Outbox, StartCx, metrics, sanitize};
@@ -21,7 +21,6 @@ use super::{
 use crate::{
     call::CallError,
     call_timers::{CallTimers, Sample},
-    edge::RETRY,
     wire,
 };
 
@@ -74,8 +73,10 @@ pub fn client(broker: Broker, options: PublisherOptions, calls: &InboxSlot<Call>
             let metrics = PublisherMetrics::register(&cx.vitals);
             let pending_calls = PendingCalls::new(options.timeouts);
             let call_timers = CallTimers::new(&cx.vitals, options.statsd.clone(), [OPEN, CLOSE]);
+            let link = LinkState::new(&cx, "amqp", broker.endpoint(), RetryPolicy::REMOTE);
             let mut client = Client {
                 broker,
+                link,
                 options,
                 calls,
                 cx,
@@ -84,8 +85,7 @@ pub fn client(broker: Broker, options: PublisherOptions, calls: &InboxSlot<Call>
                 call_timers,
                 is_stopping: false,
             };
-            let link = client.cx.vitals.link("amqp", client.broker.endpoint());
-            client.run(Reconnect::new(link, RETRY)).await;
+            client.run().await;
             Ok(())
         }
     });
@@ -94,6 +94,7 @@ pub fn client(broker: Broker, options: PublisherOptions, calls: &InboxSlot<Call>
 
 struct Client {
     broker: Broker,
+    link: LinkState,
     options: PublisherOptions,
     calls: Inbox<Call>,
     cx: StartCx,
@@ -105,7 +106,7 @@ struct Client {
 }
 
 impl Client {
-    async fn run(&mut self, mut reconnect: Reconnect) {
+    async fn run(&mut self) {
         let stop = self.cx.stop.clone();
         let drain = self.options.drain;
         let (call_timers, closing) = (self.call_timers.clone(), Cell::new(None));
@@ -116,7 +117,7 @@ impl Client {
         };
         tokio::select! {
             biased;
-            () = self.serve(&mut reconnect) => {}
+            () = self.serve() => {}
             () = drain_timeout => {}
         }
         self.pending_calls.fail_all(&CallError::Stopping);
@@ -125,7 +126,7 @@ impl Client {
     }
 
     /// Reconnects and serves until no call is left after a stop.
-    async fn serve(&mut self, reconnect: &mut Reconnect) {
+    async fn serve(&mut self) {
         let mut since = std::time::Instant::now();
         loop {
             let open =
@@ -136,8 +137,8 @@ impl Client {
             let error = match opened {
                 Ok(mut connection) => {
                     drop(self.call_timers.start_at(OPEN, since));
-                    reconnect.connected();
-                    match self.run_connection(&mut connection, reconnect).await {
+                    self.link.connected();
+                    match self.run_connection(&mut connection).await {
                         Ok(()) => return connection.session.close().await,
                         Err(error) => {
                             since = std::time::Instant::now();
@@ -148,7 +149,7 @@ impl Client {
                 Err(error) => error,
             };
             self.metrics.resent.add(self.pending_calls.restart_all() as u64);
-            let delay = reconnect.failed(error.to_string());
+            let delay = self.link.failed(error.to_string());
             if self.accept_until(sleep(delay)).await.is_none() {
                 return;
             }
@@ -197,11 +198,7 @@ impl Client {
 
     /// Publishes calls and collects responses over one connection, until no call is left after a
     /// stop.
-    async fn run_connection(
-        &mut self,
-        connection: &mut ClientConnection,
-        reconnect: &mut Reconnect,
-    ) -> Result<(), AmqpError> {
+    async fn run_connection(&mut self, connection: &mut ClientConnection) -> Result<(), AmqpError> {
         let ClientConnection { session, channel, responses, reply_to } = connection;
         let (lost, taken) = (session.lost(), session.delivery_tracker());
         tokio::pin!(lost);
@@ -222,7 +219,7 @@ impl Client {
                 response = responses.next() => match response {
                     Some(Ok(first)) => {
                         self.gather(first, channel, responses, &taken).await?;
-                        reconnect.reset_backoff();
+                        self.link.succeeded();
                     }
                     Some(Err(reason)) => return Err(AmqpError::Lost(reason)),
                     None => return Err(AmqpError::Lost("the queue for responses is gone".to_owned())),
