@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
-use orchestrator_edge::Reconnect;
+use orchestrator_edge::LinkState;
 use orchestrator_supervise::{LinkReporter, Metric, Recipient, Vitals};
 use uuid::Uuid;
 
@@ -10,7 +10,7 @@ use super::{
     connection::{RequestError, truncated},
     entry::{Id, excerpt},
     reader::StreamReader,
-    target::{BACKOFF, RedisTarget, advice},
+    target::{RETRY, RedisTarget, advice},
 };
 use crate::messages::{EntriesRead, InvalidEntry};
 
@@ -35,14 +35,14 @@ pub(crate) async fn follow(
     (vitals, skipped): (Arc<Vitals>, Metric),
     assign: &Recipient<EntriesRead>,
 ) {
-    let mut reconnect = Reconnect::new(link, BACKOFF);
+    let link = LinkState::of_link(link, RETRY);
     let key = format!("dranspose:assigned:{mapping}");
     let mut reader = StreamReader::new(key, COUNT, BLOCK, &vitals, skipped);
     let mut last = Id::default();
     loop {
-        let Err(error) = connection(target, &mut reader, &mut last, &mut reconnect, assign).await;
+        let Err(error) = connection(target, &mut reader, &mut last, &link, assign).await;
         if !reader.reduced_request() {
-            tokio::time::sleep(reconnect.failed(advice(&error, target.endpoint()))).await;
+            link.retry(advice(&error, target.endpoint())).await;
         }
     }
 }
@@ -51,7 +51,7 @@ async fn connection(
     target: &RedisTarget,
     reader: &mut StreamReader,
     last: &mut Id,
-    reconnect: &mut Reconnect,
+    link: &LinkState,
     assign: &Recipient<EntriesRead>,
 ) -> Result<Infallible, RequestError> {
     let mut redis = target.connect(BLOCK, REPLY_MAX).await?;
@@ -60,7 +60,7 @@ async fn connection(
         // The first read returns at once and shows that the key can be read.
         let entries = reader.read(&mut redis, *last, wait).await?;
         if !std::mem::replace(&mut wait, true) {
-            reconnect.connected();
+            link.connected();
         }
         let mut entries = VecDeque::from(entries);
         while let Some((newest, _)) = entries.front() {
@@ -80,7 +80,7 @@ async fn connection(
                 reader.skip(ids.get(at).copied(), &why);
             }
             *last = newest;
-            reconnect.succeeded();
+            link.succeeded();
         }
     }
 }

@@ -2,15 +2,19 @@
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
-use orchestrator_edge::tls::{self, TlsClient};
-use orchestrator_supervise::Backoff;
+use orchestrator_edge::{
+    RetryPolicy,
+    tls::{self, TlsClient},
+};
 use redis::{Client, ConnectionAddr};
 use uuid::Uuid;
 
 use super::connection::{Connection, RequestError};
 
-/// Delays between two attempts to connect.
-pub(super) const BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(2) };
+/// Delays between two attempts to connect (CONTRACT IE02): shorter than those of other servers, since each mapping waits for
+/// Redis.
+pub(super) const RETRY: RetryPolicy =
+    RetryPolicy::exception(Duration::from_millis(50), Duration::from_secs(2));
 
 /// Address of Redis and the identity of this ingester there.
 #[derive(Clone)]

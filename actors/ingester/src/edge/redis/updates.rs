@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use orchestrator_edge::Reconnect;
+use orchestrator_edge::LinkState;
 use orchestrator_supervise::{ChildSpec, Durable, MetricKind, Recipient, StartCx};
 use tokio::sync::Notify;
 
@@ -10,7 +10,7 @@ use super::{
     connection::{Connection, RequestError, truncated},
     entry::{Id, excerpt},
     reader::StreamReader,
-    target::{BACKOFF, RedisTarget, advice},
+    target::{RETRY, RedisTarget, advice},
 };
 use crate::{messages::UpdatesArrived, updates::ControllerUpdate};
 
@@ -26,6 +26,8 @@ const REPLY_MAX: usize = 16 << 20;
 const UPDATE_MAX: usize = 1 << 20;
 /// No time-out: a batch may start many mappings, and one that is delivered again is handled twice.
 const HANDLING_TIMEOUT: Duration = Duration::MAX;
+/// Delay before updates are delivered again to an ingester that restarts.
+const DELIVERY_DELAY: Duration = Duration::from_millis(50);
 
 /// Id of the last handled update. None before the first read, which starts at the newest entry.
 #[derive(Debug, Clone)]
@@ -61,7 +63,7 @@ pub(super) async fn follow(
     position: &Position,
     cx: &StartCx,
 ) {
-    let mut reconnect = Reconnect::new(cx.vitals.link("redis", target.endpoint()), BACKOFF);
+    let link = LinkState::new(cx, "redis", target.endpoint(), RETRY);
     let skipped = cx.vitals.register(
         "invalid_updates",
         "",
@@ -71,16 +73,13 @@ pub(super) async fn follow(
     let mut reader = StreamReader::new(KEY, COUNT, BLOCK, &cx.vitals, skipped);
     let following = async {
         loop {
-            let Err(error) = read_connection(target, ingester, position, &mut reader, &mut reconnect).await;
-            if !reader.reduced_request() {
-                tokio::time::sleep(reconnect.failed(advice(&error, target.endpoint()))).await;
+            let Err(error) = read_connection(target, ingester, position, &mut reader, &link).await;
+            if !reader.reduced_request() && !link.retry(advice(&error, target.endpoint())).await {
+                return;
             }
         }
     };
-    tokio::select! {
-        () = cx.stop.cancelled() => {}
-        () = following => {}
-    }
+    cx.stop.run_until_cancelled(following).await;
 }
 
 /// Reads on one connection until it fails.
@@ -89,11 +88,11 @@ async fn read_connection(
     ingester: &Recipient<UpdatesArrived>,
     position: &Position,
     reader: &mut StreamReader,
-    reconnect: &mut Reconnect,
+    link: &LinkState,
 ) -> Result<Infallible, RequestError> {
     let mut redis = target.connect(BLOCK, REPLY_MAX).await?;
     let mut last = start_position(&mut redis, reader, position).await?;
-    reconnect.connected();
+    link.connected();
     loop {
         let entries = reader.read(&mut redis, last, true).await?;
         let Some((newest, _)) = entries.last() else {
@@ -105,7 +104,7 @@ async fn read_connection(
         deliver(updates, ingester).await;
         position.last.update(|position| *position = Some(newest));
         last = newest;
-        reconnect.succeeded();
+        link.succeeded();
     }
 }
 
@@ -137,7 +136,7 @@ async fn deliver(updates: Vec<ControllerUpdate>, ingester: &Recipient<UpdatesArr
     }
     while ingester.ask(UpdatesArrived(updates.clone()), HANDLING_TIMEOUT).await != Ok(true) {
         tracing::warn!("updates of the controller were not handled: delivering them again");
-        tokio::time::sleep(BACKOFF.first).await;
+        tokio::time::sleep(DELIVERY_DELAY).await;
     }
 }
 

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use orchestrator_edge::Reconnect;
-use orchestrator_supervise::{Backoff, LinkReporter};
+use orchestrator_edge::{LinkState, RetryPolicy};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
-use tokio::{
-    net::TcpStream,
-    time::{sleep, timeout},
-};
+use tokio::{net::TcpStream, time::timeout};
 
 use crate::{
     edge::sources::address::Address,
@@ -17,8 +13,10 @@ use crate::{
 
 /// Time-out for name lookup and connecting, and for a greeting.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Delays between two attempts, short since a source without backpressure loses frames meanwhile.
-const BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
+/// Delays before a source is dialled, or its server started, again (CONTRACT IE06). Shorter than those of other servers: a source
+/// without backpressure loses frames meanwhile.
+pub(super) const RETRY: RetryPolicy =
+    RetryPolicy::exception(Duration::from_millis(50), Duration::from_secs(1));
 /// Idle time before keep-alive probes. An idle source sends nothing, so a vanished peer is detected
 /// after about two minutes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
@@ -28,8 +26,7 @@ const KEEPALIVE_PROBES: (Duration, u32) = (Duration::from_secs(15), 4);
 #[derive(Debug)]
 pub(super) struct Dialler {
     address: Address,
-    link: LinkReporter,
-    reconnect: Reconnect,
+    link: LinkState,
     counts: SourceCounts,
     was_up: bool,
     /// A message of this connection was processed.
@@ -38,11 +35,10 @@ pub(super) struct Dialler {
 
 impl Dialler {
     pub(super) fn new(address: Address, cx: &SourceCx) -> Self {
+        let link = LinkState::of_link(cx.link.clone(), RETRY);
         // Clears the former run's state of the link.
-        cx.link.connecting(0);
-        let reconnect = Reconnect::new(cx.link.clone(), BACKOFF);
-        let (link, counts) = (cx.link.clone(), cx.counts.clone());
-        Self { address, link, reconnect, counts, was_up: false, progressed: false }
+        link.clear();
+        Self { address, link, counts: cx.counts.clone(), was_up: false, progressed: false }
     }
 
     /// Retries until `open` accepts a connection. Its error says what to do.
@@ -50,14 +46,14 @@ impl Dialler {
         loop {
             match self.try_once(&open).await {
                 Ok(connection) => {
-                    self.reconnect.connected();
+                    self.link.connected();
                     self.progressed = false;
                     if std::mem::replace(&mut self.was_up, true) {
                         self.counts.reconnects.add(1);
                     }
                     return connection;
                 }
-                Err(reason) => self.back_off(&reason).await,
+                Err(reason) => _ = self.link.retry(format!("{}: {reason}", self.address)).await,
             }
         }
     }
@@ -65,18 +61,13 @@ impl Dialler {
     /// Resets the delays after a message was processed. Cheap enough for every message.
     pub(super) fn progressed(&mut self) {
         if !std::mem::replace(&mut self.progressed, true) {
-            self.reconnect.succeeded();
+            self.link.succeeded();
         }
     }
 
     /// Reports a lost connection and waits before the next attempt.
     pub(super) async fn connection_lost(&mut self, reason: &str) {
-        self.back_off(&format!("{reason}: check that the source runs")).await;
-    }
-
-    async fn back_off(&mut self, reason: &str) {
-        let delay = self.reconnect.failed(format!("{}: {reason}", self.address));
-        sleep(delay).await;
+        self.link.retry(format!("{}: {reason}: check that the source runs", self.address)).await;
     }
 
     async fn try_once<C>(&self, open: &impl AsyncFn(TcpStream) -> Result<C, String>) -> Result<C, String> {
@@ -97,7 +88,7 @@ impl Dialler {
 /// Clears the link's state with the end of the run.
 impl Drop for Dialler {
     fn drop(&mut self) {
-        self.link.connecting(0);
+        self.link.clear();
     }
 }
 

@@ -10,17 +10,16 @@ use std::{
     net::SocketAddr,
     rc::Rc,
     sync::Arc,
-    time::Duration,
 };
 
 use futures_util::stream::{StreamExt, unfold};
-use orchestrator_edge::Reconnect;
-use orchestrator_supervise::Backoff;
+use orchestrator_edge::LinkState;
 use parking_lot::Mutex;
-use tokio::{sync::mpsc, time::sleep};
+use tokio::sync::mpsc;
 
 use crate::{
     edge::sources::{
+        dial::RETRY,
         outcome_counter::OutcomeCounter,
         sardana::server::{AcceptedPost, Server},
     },
@@ -31,7 +30,6 @@ use crate::{
 
 /// Posts that wait for the run; further ones wait in their requests.
 const POSTS_MAX: usize = 64;
-const BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
 
 /// Servers without a source. Each mapping has a new source, but the port must stay open in between.
 #[derive(Debug, Clone, Default)]
@@ -88,7 +86,7 @@ impl Source for SardanaSource {
         let run = Run {
             listen: self.listen,
             server: self.server.clone(),
-            reconnect: Reconnect::new(cx.link.clone(), BACKOFF),
+            link: LinkState::of_link(cx.link.clone(), RETRY),
             progressed: false,
             sender,
             posts,
@@ -104,7 +102,7 @@ impl Source for SardanaSource {
 struct Run {
     listen: SocketAddr,
     server: Rc<RefCell<Option<Server>>>,
-    reconnect: Reconnect,
+    link: LinkState,
     /// A post was processed.
     progressed: bool,
     /// Sender for the server started in this run.
@@ -124,7 +122,7 @@ impl Run {
             let outcome = self.machine.feed(post, frame, &mut self.items);
             self.outcome_counter.count(outcome);
             if !std::mem::replace(&mut self.progressed, true) {
-                self.reconnect.succeeded();
+                self.link.succeeded();
             }
         }
         self.items.pop_front()
@@ -135,11 +133,11 @@ impl Run {
             match Server::start(self.listen, &self.cx, self.sender.clone()).await {
                 Ok(server) => {
                     self.server.replace(Some(server));
-                    self.reconnect.connected();
+                    self.link.connected();
                 }
                 Err(error) => {
                     let reason = format!("{}: {error}: free the port, or change listen", self.listen);
-                    sleep(self.reconnect.failed(reason)).await;
+                    self.link.retry(reason).await;
                 }
             }
         }

@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_edge::Reconnect;
-use orchestrator_supervise::{Backoff, Fault, Inbox, InboxSlot, StartCx, metrics, sanitize};
+use orchestrator_edge::{LinkState, RetryPolicy};
+use orchestrator_supervise::{Fault, Inbox, InboxSlot, StartCx, metrics, sanitize};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, sendmsg, shutdown};
 use serde_json::{Value, json};
 use tokio::{
@@ -29,7 +29,8 @@ use super::{
 };
 use crate::messages::StreamsAssigned;
 
-const BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(10) };
+/// Delays before the next process. Longer than those of a file: each start of Python takes processor time from the scans.
+const RETRY: RetryPolicy = RetryPolicy::exception(Duration::from_millis(50), Duration::from_secs(10));
 /// Longest line of the process on its control socket, bytes.
 const LINE_MAX: usize = 64 << 10;
 /// Time-out for the class to stop the former run. A process that exceeds it is killed.
@@ -53,6 +54,7 @@ metrics! {
 struct Host {
     launch: Arc<Launch>,
     redaction: Redaction,
+    link: LinkState,
     /// Newest mapping that a process has taken part in. The next process cannot resume it.
     newest: Cell<u64>,
     /// Newest mapping that an ended process has taken part in.
@@ -89,24 +91,22 @@ pub(super) async fn serve(
     cx: StartCx,
 ) -> Result<(), Fault> {
     let metrics = ProcessMetrics::register(&cx.vitals);
-    let mut reconnect = Reconnect::new(cx.vitals.link("python", launch.class.to_string()), BACKOFF);
+    let link = LinkState::new(&cx, "python", launch.class.to_string(), RETRY);
     let (mut requests, mut events) = (requests.open(), events.open());
     // After a restart of this child the runs of the current mapping are over, too.
     let current = if cx.incarnation > 1 { launch.mappings.get().current.number } else { 0 };
     let redaction = Redaction::of(&launch.redis_url);
-    let host = Host { launch, redaction, newest: Cell::new(current), lost: Cell::new(current) };
+    let host = Host { launch, redaction, link, newest: Cell::new(current), lost: Cell::new(current) };
     loop {
         let reason = match host.launch.start() {
-            Ok(running) => host.run(running, (&mut requests, &mut events), &mut reconnect, &cx).await,
+            Ok(running) => host.run(running, (&mut requests, &mut events), &cx).await,
             Err(error) => Some(host.not_started(&error)),
         };
         let Some(reason) = reason else { return Ok(()) };
         metrics.exits.add(1);
         host.lost.set(host.newest.get());
-        let delay = reconnect.failed(reason);
-        tokio::select! {
-            () = cx.stop.cancelled() => return Ok(()),
-            () = sleep(delay) => {}
+        if !host.link.retry(reason).await {
+            return Ok(());
         }
     }
 }
@@ -122,7 +122,6 @@ impl Host {
         &self,
         mut running: Running,
         (requests, events): (&mut Inbox<Request>, &mut Inbox<StreamsAssigned>),
-        reconnect: &mut Reconnect,
         cx: &StartCx,
     ) -> Option<String> {
         let (progress, last, errors) = (Progress::default(), LastLine::default(), running.stderr.take());
@@ -137,7 +136,7 @@ impl Host {
             biased;
             () = cx.stop.cancelled() => End::Stopped,
             _ = running.process.ended() => End::Exited,
-            reason = self.serve_process(&running.control, &progress, requests, events, reconnect) => End::Killed(reason),
+            reason = self.serve_process(&running.control, &progress, requests, events) => End::Killed(reason),
             end = &mut logging => end,
         };
         if matches!(end, End::Stopped) {
@@ -188,13 +187,12 @@ impl Host {
         progress: &Progress,
         requests: &mut Inbox<Request>,
         events: &mut Inbox<StreamsAssigned>,
-        reconnect: &mut Reconnect,
     ) -> String {
         let preamble = self.launch.preamble();
         let ready = async {
             write_all(control, &preamble).await?;
             progress.ready.notified().await;
-            reconnect.succeeded();
+            self.link.succeeded();
             self.feed(control, progress, requests, events).await
         };
         tokio::select! {
