@@ -7,11 +7,10 @@ mod webhook;
 
 use std::time::Duration;
 
-use orchestrator_edge::Reconnect;
+use orchestrator_edge::{LinkState, RetryPolicy};
 use orchestrator_supervise::{
-    Backoff, ChildSpec, Factory, Inbox, InboxSlot, Outbox, Shutdown, StartCx, inbox, metrics,
+    ChildSpec, Factory, Inbox, InboxSlot, Outbox, Shutdown, StartCx, inbox, metrics,
 };
-use tokio::time::sleep;
 
 use self::{program::Program, webhook::Webhook};
 use crate::{
@@ -22,8 +21,9 @@ use crate::{
 /// Tree id of the child.
 pub(crate) const ON_COMPLETE: &str = "on_complete";
 
-/// Delay between attempts.
-const RETRY: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(60) };
+/// Delays between attempts (CONTRACT SS08): longer than those of a server, since a program that fails usually needs somebody to
+/// repair it.
+const RETRY: RetryPolicy = RetryPolicy::exception(Duration::from_secs(1), Duration::from_secs(60));
 /// Time for which a stop waits for the attempt in progress. A delivery without a record is repeated with the same id.
 const DRAIN: Duration = Duration::from_secs(3);
 
@@ -48,6 +48,7 @@ struct DeliveryTask {
     receiver: Receiver,
     inbox: Inbox<Delivery>,
     metrics: DeliveryMetrics,
+    link: LinkState,
     cx: StartCx,
 }
 
@@ -69,6 +70,7 @@ fn factory(receiver: Receiver, slot: &InboxSlot<Delivery>) -> Factory {
             receiver: receiver.clone(),
             inbox: requests.open(),
             metrics: DeliveryMetrics::register(&cx.vitals),
+            link: LinkState::new(&cx, receiver.kind(), receiver.name(), RETRY),
             cx,
         };
         async move {
@@ -81,26 +83,24 @@ fn factory(receiver: Receiver, slot: &InboxSlot<Delivery>) -> Factory {
 
 impl DeliveryTask {
     async fn run(mut self) {
-        let link = self.cx.vitals.link(self.receiver.kind(), self.receiver.name());
-        link.idle();
-        let mut reconnect = Reconnect::new(link, RETRY);
+        self.link.idle();
         while let Some(delivery) = self.inbox.next(&self.cx).await {
             if self.cx.stop.is_cancelled() {
                 return;
             }
-            self.deliver(delivery, &mut reconnect).await;
+            self.deliver(delivery).await;
         }
     }
 
     /// Delivers a completion. Returns early on a stop, or once the caller has given it up.
-    async fn deliver(&self, Delivery { completion, reply }: Delivery, reconnect: &mut Reconnect) {
+    async fn deliver(&self, Delivery { completion, reply }: Delivery) {
         while !reply.is_closed() {
             let attempt = {
                 let _in_progress = self.cx.vitals.begin_work("deliver");
                 self.receiver.deliver(&completion).await
             };
             let Err(reason) = attempt else {
-                reconnect.succeeded();
+                self.link.succeeded();
                 self.metrics.delivered.add(1);
                 tracing::info!(tcn = completion.tcn, id = %completion.id, "on_complete: delivered");
                 // Without the caller, the completion stays recorded and is delivered again.
@@ -108,12 +108,10 @@ impl DeliveryTask {
                 return;
             };
             self.metrics.failed.add(1);
-            let delay = reconnect.failed(&reason);
+            let delay = self.link.failed(&reason);
             tracing::warn!(tcn = completion.tcn, id = %completion.id, ?delay, "on_complete: {reason}");
-            tokio::select! {
-                biased;
-                () = self.cx.stop.cancelled() => return,
-                () = sleep(delay) => {}
+            if !self.link.wait(delay).await {
+                return;
             }
         }
     }

@@ -1,14 +1,14 @@
 //! Environment of the real process: clock, stop, pause switch, database link, status and metrics.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::Cell,
     collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use orchestrator_edge::{Reconnect, cap_backoff};
-use orchestrator_supervise::{Backoff, Durable, StartCx, StopToken, Vitals, metrics, sanitize};
+use orchestrator_edge::{LinkState, Retries, RetryPolicy};
+use orchestrator_supervise::{Durable, StartCx, StopToken, Vitals, metrics, sanitize};
 
 use tokio::sync::watch;
 
@@ -22,9 +22,6 @@ use crate::{
     status::{Standby, Status},
     watermark::WaterMarks,
 };
-
-/// Delay between attempts to reach an unavailable peer.
-const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
 
 /// Time for which a stop waits for the reply of Faktory.
 const DRAIN: Duration = Duration::from_secs(4);
@@ -77,9 +74,9 @@ pub(super) struct LiveEnvironment {
     stop: StopToken,
     status: Durable<Status>,
     paused: watch::Receiver<bool>,
-    store: RefCell<Reconnect>,
-    /// Consecutive failures of the queue, whose link belongs to the Faktory edge.
-    queue_failures: Cell<u32>,
+    store: LinkState,
+    /// Failures of the queue, whose link belongs to the Faktory edge.
+    queue: Retries,
     metrics: ProducerMetrics,
     marks: WaterMarks,
     vitals: Arc<Vitals>,
@@ -97,14 +94,13 @@ impl LiveEnvironment {
     ) -> Self {
         let vitals = &cx.vitals;
         vitals.set_work_unit("job");
-        let link = vitals.link("mongodb", config.mongodb.endpoint());
         Self {
             started: Instant::now(),
             stop: cx.stop.clone(),
             status,
             paused,
-            store: RefCell::new(Reconnect::new(link, RETRY)),
-            queue_failures: Cell::new(0),
+            store: LinkState::new(cx, "mongodb", config.mongodb.endpoint(), RetryPolicy::REMOTE),
+            queue: Retries::new(RetryPolicy::REMOTE, vitals.link_retry_max()),
             metrics: ProducerMetrics::register(vitals),
             marks,
             vitals: vitals.clone(),
@@ -123,7 +119,7 @@ impl LiveEnvironment {
 
     /// Returns true if the database answered the last request.
     pub(super) fn is_store_up(&self) -> bool {
-        self.store.borrow().is_up()
+        self.store.is_up()
     }
 
     /// Waits for a stop.
@@ -204,12 +200,11 @@ impl Environment for LiveEnvironment {
         match peer {
             Peer::Store => {
                 self.status.lock().away.insert("database", reason.clone());
-                self.store.borrow_mut().failed(reason)
+                self.store.failed(reason)
             }
             Peer::Queue => {
                 self.status.lock().away.insert("queue", reason);
-                let failures = self.queue_failures.replace(self.queue_failures.get().saturating_add(1));
-                cap_backoff(RETRY).delay(failures, fastrand::f64())
+                self.queue.failed()
             }
         }
     }
@@ -217,11 +212,11 @@ impl Environment for LiveEnvironment {
     fn report_success(&self, peer: Peer) {
         let name = match peer {
             Peer::Store => {
-                self.store.borrow_mut().succeeded();
+                self.store.succeeded();
                 "database"
             }
             Peer::Queue => {
-                self.queue_failures.set(0);
+                self.queue.reset();
                 "queue"
             }
         };

@@ -2,17 +2,13 @@
 //!
 //! While the server is unavailable, batches wait and `INFO` requests fail at once.
 
-use std::{
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::AcqRel},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::AcqRel},
 };
 
-use orchestrator_edge::Reconnect;
-use orchestrator_supervise::{Backoff, Factory, Inbox, InboxSlot, Reply, StartCx, metrics};
+use orchestrator_edge::{Edge, LinkState, RetryPolicy};
+use orchestrator_supervise::{Factory, Inbox, InboxSlot, Reply, StartCx, metrics};
 use tokio::{
     sync::OwnedSemaphorePermit,
     time::{Instant, sleep},
@@ -24,9 +20,6 @@ use super::{
     server::Server,
 };
 use crate::{batch::Command, queue_state::QueueState};
-
-/// Delay between connection attempts.
-const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
 
 /// A batch to push.
 #[derive(Debug)]
@@ -55,6 +48,7 @@ pub(super) fn factory(
             batches: slots.0.open(),
             infos: slots.1.open(),
             metrics: ConnectionMetrics::register(&cx.vitals),
+            was_up: false,
             cx,
         };
         async move {
@@ -70,6 +64,7 @@ struct ConnectionTask {
     batches: Inbox<BatchRequest>,
     infos: Inbox<InfoRequest>,
     metrics: ConnectionMetrics,
+    was_up: bool,
     cx: StartCx,
 }
 
@@ -95,71 +90,24 @@ metrics! {
 
 impl ConnectionTask {
     async fn run(mut self) {
-        let mut reconnect = Reconnect::new(self.cx.vitals.link("faktory", self.server.endpoint()), RETRY);
-        let mut was_up = false;
-        loop {
-            let opened = tokio::select! {
-                biased;
-                opened = Connection::open(&self.server) => opened,
-                () = self.cx.stop.cancelled() => break,
-            };
-            let error = match opened {
-                Ok(mut connection) => {
-                    reconnect.connected();
-                    if std::mem::replace(&mut was_up, true) {
-                        self.metrics.reconnects.add(1);
-                    }
-                    match self.serve(&mut connection, &mut reconnect).await {
-                        Ok(()) => return connection.end().await,
-                        Err(error) => error,
-                    }
-                }
-                Err(error) => error,
-            };
-            let delay = reconnect.failed(error.to_string());
-            if !self.wait(delay, &error).await {
-                break;
-            }
-        }
+        let link = LinkState::new(&self.cx, "faktory", self.server.endpoint(), RetryPolicy::REMOTE);
+        Edge::run(&mut self, &link).await;
         while let Some(request) = self.batches.try_recv() {
             let _ = request.reply.send(Err(PushError::NotSent("the process stops".to_owned())));
-        }
-    }
-
-    /// Serves requests until the connection is lost, or until a stop with empty inboxes.
-    async fn serve(
-        &mut self,
-        connection: &mut Connection,
-        reconnect: &mut Reconnect,
-    ) -> Result<(), FaktoryError> {
-        loop {
-            tokio::select! {
-                biased;
-                // First, so that no batch is sent over a connection that the server has closed.
-                error = connection.lost() => return Err(error),
-                Some(request) = self.infos.recv() => {
-                    self.info(connection, reconnect, Some(request)).await?;
-                }
-                request = self.batches.next(&self.cx) => match request {
-                    Some(request) => self.push(connection, request, reconnect).await?,
-                    None => return Ok(()),
-                },
-                () = sleep(self.server.timeouts.idle) => self.info(connection, reconnect, None).await?,
-            }
         }
     }
 
     async fn info(
         &self,
         connection: &mut Connection,
-        reconnect: &mut Reconnect,
+        link: &LinkState,
         request: Option<InfoRequest>,
     ) -> Result<(), FaktoryError> {
         let _in_progress = self.cx.vitals.begin_work("info");
         let info = connection.info().await;
         let lost = match &info {
             Ok(_) => {
-                reconnect.succeeded();
+                link.succeeded();
                 None
             }
             Err(FaktoryError::Refused(_)) => None,
@@ -174,8 +122,8 @@ impl ConnectionTask {
     async fn push(
         &self,
         connection: &mut Connection,
+        link: &LinkState,
         request: BatchRequest,
-        reconnect: &mut Reconnect,
     ) -> Result<(), FaktoryError> {
         let BatchRequest { command, reply, claimed, _permit } = request;
         // A caller that is gone could not push the batch again after an error.
@@ -189,7 +137,7 @@ impl ConnectionTask {
         self.metrics.count(&command, &outcome);
         let lost = match &outcome {
             Ok(_) => {
-                reconnect.succeeded();
+                link.succeeded();
                 None
             }
             Err(PushError::Refused(_)) => None,
@@ -198,15 +146,44 @@ impl ConnectionTask {
         let _ = reply.send(outcome);
         lost.map_or(Ok(()), Err)
     }
+}
 
-    /// Waits for `delay` and answers `INFO` requests with `error`. Returns false on a stop.
-    async fn wait(&mut self, delay: Duration, error: &FaktoryError) -> bool {
-        let mut delay = pin!(sleep(delay));
+impl Edge for ConnectionTask {
+    type Connection = Connection;
+    type Error = FaktoryError;
+
+    async fn connect(&mut self) -> Result<Connection, FaktoryError> {
+        Connection::open(&self.server).await
+    }
+
+    /// Serves requests until the connection is lost, or until a stop with empty inboxes.
+    async fn serve(&mut self, mut connection: Connection, link: &LinkState) -> Result<(), FaktoryError> {
+        if std::mem::replace(&mut self.was_up, true) {
+            self.metrics.reconnects.add(1);
+        }
         loop {
             tokio::select! {
                 biased;
-                () = self.cx.stop.cancelled() => return false,
-                () = &mut delay => return true,
+                // First, so that no batch is sent over a connection that the server has closed.
+                error = connection.lost() => return Err(error),
+                Some(request) = self.infos.recv() => self.info(&mut connection, link, Some(request)).await?,
+                request = self.batches.next(&self.cx) => match request {
+                    Some(request) => self.push(&mut connection, link, request).await?,
+                    None => break,
+                },
+                () = sleep(self.server.timeouts.idle) => self.info(&mut connection, link, None).await?,
+            }
+        }
+        connection.end().await;
+        Ok(())
+    }
+
+    /// Answers `INFO` requests; batches wait.
+    async fn refuse(&mut self, error: &FaktoryError, link: &LinkState) {
+        loop {
+            tokio::select! {
+                biased;
+                () = link.stopped() => return,
                 Some(request) = self.infos.recv() => drop(request.send(Err(error.clone()))),
             }
         }

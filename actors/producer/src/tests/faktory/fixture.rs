@@ -2,7 +2,6 @@
 
 use std::{ops::Range, time::Duration};
 
-use orchestrator_edge::set_retry_max;
 pub(crate) use orchestrator_supervise::testing::{TestTree, eventually};
 use orchestrator_supervise::{LinkSnapshot, NodeSnapshot, Strategy, SupervisorSpec, Tree};
 use serde_json::{Value, json};
@@ -38,9 +37,9 @@ pub(crate) fn to(url: &str) -> (Faktory, SupervisorSpec) {
 
 /// Returns a pool of connections to `server`, with short delays between attempts.
 pub(crate) fn with(server: Server, options: PoolOptions) -> (Faktory, SupervisorSpec) {
-    set_retry_max(Duration::from_millis(200));
     let (faktory, connections) = child_spec(server, options);
-    (faktory, SupervisorSpec::new(Strategy::OneForOne).child(connections))
+    let tree = SupervisorSpec::new(Strategy::OneForOne).link_retry_max(Duration::from_millis(200));
+    (faktory, tree.child(connections))
 }
 
 /// Returns job `number`. Its jid is different for each attempt.
