@@ -93,6 +93,8 @@ pub(crate) struct Triggers {
 pub(crate) struct Agent<S, H> {
     rule: Rc<Rule>,
     context: AgentContext<S>,
+    /// Longest delay between two attempts, as configured for all links.
+    retry_max: Duration,
     handler: Rc<H>,
     planner: Option<Rc<Planner>>,
     reporter: StatusReporter,
@@ -134,6 +136,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         context: AgentContext<S>,
         handler: Rc<H>,
         reporter: StatusReporter,
+        retry_max: Duration,
     ) -> Self {
         let changes = |query: String, update: String, guarded| {
             let change = StateChange::new(query, update, guarded);
@@ -150,6 +153,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             recurrence_logged: false,
             rule,
             context,
+            retry_max,
             handler,
             planner: None,
             reporter,
@@ -160,9 +164,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             batch_max: batch,
             last_was_write: false,
             handler_time: None,
-            read_outage: Outage::new(backoff_factor),
-            write_outage: Outage::new(backoff_factor),
-            plan_outage: Outage::default(),
+            read_outage: Outage::new(backoff_factor, retry_max),
+            write_outage: Outage::new(backoff_factor, retry_max),
+            plan_outage: Outage::new(1.0, retry_max),
             parked: None,
             paused: false,
             retiring: false,

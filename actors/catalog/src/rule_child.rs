@@ -142,7 +142,8 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
         }
         let handler = Rc::new(config.handler.handler(&self.factory.actors)?);
         let planner = config.plan.planner(&config.name)?;
-        let context = self.factory.context.clone();
-        Ok(Agent::new(Rc::new(rule), context, handler, self.reporter.clone()).planner(planner))
+        let (context, reporter) = (self.factory.context.clone(), self.reporter.clone());
+        let retry_max = self.cx.vitals.link_retry_max();
+        Ok(Agent::new(Rc::new(rule), context, handler, reporter, retry_max).planner(planner))
     }
 }

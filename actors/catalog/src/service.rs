@@ -1,15 +1,17 @@
 //! Interface to a catalog's server. A trait, so that tests can return responses that a real server
 //! gives rarely.
 
-use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::priority_semaphore::WritePriority;
 
-/// Delay after an aborted transaction, in milliseconds. Random, so that competitors do not collide
-/// again.
-pub(crate) const ABORTED_MS: RangeInclusive<u64> = 20..=200;
+/// Returns a delay after an aborted transaction, 20 to 200 ms. Random, so that competitors do not
+/// collide again.
+pub(crate) fn aborted_delay() -> Duration {
+    Duration::from_millis(fastrand::u64(20..=200))
+}
 
 /// A read (CONTRACT CP01, CP05).
 #[derive(Debug, Clone, PartialEq, Eq)]

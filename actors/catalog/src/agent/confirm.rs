@@ -5,10 +5,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use tokio::time::Instant;
 
-use super::{
-    Agent, outage::limited_delay, poll_request::Target, request::RequestResult,
-    unconfirmed_claim::UnconfirmedClaim,
-};
+use super::{Agent, poll_request::Target, request::RequestResult, unconfirmed_claim::UnconfirmedClaim};
 use crate::{
     handler::{Handler, Row},
     service::{CatalogResponse, Get, RequestError, Service},
@@ -74,7 +71,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             self.add_claimed(row, claimed, claim.token.clone(), until);
         }
         claim.attempts += 1;
-        claim.next = now + limited_delay(confirmation_delay(claim.attempts));
+        claim.next = now + confirmation_delay(claim.attempts).min(self.retry_max);
         claim.plan = rest;
         let given_up = match until {
             Some(until) => now >= until,

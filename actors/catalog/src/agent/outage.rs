@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use orchestrator_edge::cap_backoff;
-use orchestrator_supervise::{Backoff, sanitize};
+use orchestrator_supervise::sanitize;
 use tokio::time::Instant;
 
-use crate::service::ABORTED_MS;
+use crate::service::aborted_delay;
 
 const FIRST: Duration = Duration::from_millis(50);
 /// Refused credentials need an operator.
@@ -19,36 +18,30 @@ const MAX: Duration = Duration::from_secs(1);
 pub(super) struct Outage {
     /// Factor of the delays after failures.
     factor: f64,
+    /// Longest delay, as configured for all links.
+    retry_max: Duration,
     since: Option<Instant>,
     until: Option<Instant>,
     reason: Option<String>,
 }
 
-impl Default for Outage {
-    fn default() -> Self {
-        Self::new(1.0)
-    }
-}
-
 impl Outage {
     /// Creates the state without an outage. The delays after failures are multiplied by `factor`.
-    pub(super) fn new(factor: f64) -> Self {
-        Self { factor, since: None, until: None, reason: None }
+    pub(super) fn new(factor: f64, retry_max: Duration) -> Self {
+        Self { factor, retry_max, since: None, until: None, reason: None }
     }
 
     /// Records a failure.
     pub(super) fn failed(&mut self, reason: String, now: Instant) {
         let so_far = now - *self.since.get_or_insert(now);
-        let Backoff { first, max } =
-            cap_backoff(Backoff { first: FIRST.mul_f64(self.factor), max: MAX.mul_f64(self.factor) });
-        self.wait((so_far / 4).clamp(first, max), now);
+        self.wait((so_far / 4).clamp(FIRST.mul_f64(self.factor), MAX.mul_f64(self.factor)), now);
         self.reason = Some(sanitize(reason));
     }
 
     /// Records refused credentials.
     pub(super) fn denied(&mut self, reason: String, now: Instant) {
         self.since.get_or_insert(now);
-        self.wait(limited_delay(DENIED), now);
+        self.wait(DENIED, now);
         self.reason = Some(sanitize(reason));
     }
 
@@ -63,16 +56,16 @@ impl Outage {
     /// Records a claim whose transaction the server aborted, because another write came first.
     pub(super) fn aborted(&mut self, now: Instant) {
         self.since.get_or_insert(now);
-        self.until = Some(now + Duration::from_millis(fastrand::u64(ABORTED_MS)));
+        self.until = Some(now + aborted_delay());
     }
 
     fn wait(&mut self, span: Duration, now: Instant) {
-        self.until = Some(now + span.mul_f64(0.8 + 0.4 * fastrand::f64()));
+        self.until = Some(now + span.min(self.retry_max).mul_f64(0.8 + 0.4 * fastrand::f64()));
     }
 
     /// Ends the outage.
     pub(super) fn reset(&mut self) {
-        *self = Self::new(self.factor);
+        *self = Self::new(self.factor, self.retry_max);
     }
 
     /// Returns the end of the delay, if it is in the future.
@@ -86,18 +79,13 @@ impl Outage {
     }
 }
 
-/// Returns `span`, capped by `links.retry_max_ms`.
-pub(super) fn limited_delay(span: Duration) -> Duration {
-    cap_backoff(Backoff { first: span, max: span }).max
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_reason_is_limited_and_escaped() {
-        let mut outage = Outage::default();
+        let mut outage = Outage::new(1.0, Duration::MAX);
         for tell in [Outage::failed, Outage::denied] {
             tell(&mut outage, format!("\u{1b}[2J{}", "x".repeat(3_000_000)), Instant::now());
             let reason = outage.reason().expect("a reason");
@@ -108,7 +96,7 @@ mod tests {
     #[test]
     fn delays_grow_with_the_outage_up_to_the_maximum() {
         let begun = Instant::now();
-        let mut outage = Outage::default();
+        let mut outage = Outage::new(1.0, Duration::MAX);
         let (mut now, mut tries) = (begun, 0);
         while now < begun + Duration::from_secs(3_600) {
             outage.failed("away".to_owned(), now);

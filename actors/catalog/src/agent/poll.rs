@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::{
     Agent,
-    outage::limited_delay,
     poll_request::{MARGIN, PollRequest, PollResult, Target, Unclaimed},
     request::RequestResult,
     unconfirmed_claim::UnconfirmedClaim,
@@ -234,7 +233,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             RequestError::Rejected(reason) | RequestError::NotFound(reason) => {
                 let reason = sanitize(reason);
                 tracing::error!(rule = self.rule.name, reason, "the rule is parked");
-                self.parked = Some((reason, now + limited_delay(PARK_DELAY)));
+                self.parked = Some((reason, now + PARK_DELAY.min(self.retry_max)));
             }
         }
     }

@@ -90,7 +90,8 @@ impl Fixture {
         };
         let status = self.statuses.borrow_mut().entry(name.to_owned()).or_default().clone();
         let reporter = StatusReporter::new(name, &status, &testing::vitals("catalog/test"));
-        let agent = Agent::new(Rc::new(rule), context, Rc::new(handler.clone()), reporter).planner(planner);
+        let agent = Agent::new(Rc::new(rule), context, Rc::new(handler.clone()), reporter, Duration::MAX);
+        let agent = agent.planner(planner);
         let run = agent.run(self.triggers.subscribe(), self.stop.clone(), self.retire.clone());
         #[expect(clippy::disallowed_methods, reason = "the test's own task")]
         tokio::task::spawn_local(run)

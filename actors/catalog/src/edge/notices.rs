@@ -2,10 +2,7 @@
 //! publishes a message without content. Notices may be lost, so they only advance a poll; polling
 //! goes on without them.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use futures_util::StreamExt;
 use lapin::{
@@ -14,16 +11,14 @@ use lapin::{
     types::FieldTable,
 };
 use orchestrator_edge::{
-    Reconnect,
-    amqp::{AmqpError, Broker, Deliveries, with_timeout},
+    Edge, LinkState, RetryPolicy,
+    amqp::{AmqpError, Broker, Deliveries, Session, with_timeout},
 };
-use orchestrator_supervise::{Backoff, ChildSpec, Factory, StartCx, metrics};
-use tokio::{sync::watch, time::sleep};
+use orchestrator_supervise::{ChildSpec, Factory, StartCx, metrics};
+use tokio::sync::watch;
 
 /// Exchange that the server publishes to.
 const EXCHANGE: &str = "ermrest_changes";
-/// Delays between connection attempts (CONTRACT CE10).
-const RETRY: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_secs(5) };
 
 /// State of the notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,14 +70,14 @@ pub(crate) fn child_spec(broker: Broker) -> (Notices, ChildSpec) {
     let (sender, state) = watch::channel(NoticeState { count: 0, is_up: false, since: Instant::now() });
     let sender = Arc::new(sender);
     let factory = Factory::task(move |cx: StartCx| {
-        let consumer = NoticeConsumer {
+        let link = LinkState::new(&cx, "rabbitmq", broker.endpoint(), RetryPolicy::REMOTE);
+        let mut consumer = NoticeConsumer {
             broker: broker.clone(),
             state: sender.clone(),
             metrics: NoticeMetrics::register(&cx.vitals),
-            cx,
         };
         async move {
-            consumer.run().await;
+            consumer.run(&link).await;
             Ok(())
         }
     });
@@ -103,54 +98,44 @@ struct NoticeConsumer {
     broker: Broker,
     state: Arc<watch::Sender<NoticeState>>,
     metrics: NoticeMetrics,
-    cx: StartCx,
 }
 
-impl NoticeConsumer {
-    async fn run(self) {
-        let mut reconnect = Reconnect::new(self.cx.vitals.link("rabbitmq", self.broker.endpoint()), RETRY);
-        while let Err(error) = self.run_session(&mut reconnect).await {
-            let delay = reconnect.failed(error.to_string());
-            tokio::select! {
-                biased;
-                () = self.cx.stop.cancelled() => return,
-                () = sleep(delay) => {}
-            }
-        }
+impl Edge for NoticeConsumer {
+    type Connection = (Session, Channel, Consumer);
+    type Error = AmqpError;
+
+    async fn connect(&mut self) -> Result<Self::Connection, AmqpError> {
+        let session = self.broker.connect().await?;
+        let bind = async {
+            let channel = session.channel().await?;
+            let consumer = bind(&channel).await?;
+            Ok((channel, consumer))
+        };
+        let (channel, consumer) = session.while_connected(bind).await?;
+        Ok((session, channel, consumer))
     }
 
-    /// Consumes until a stop or a failure.
-    async fn run_session(&self, reconnect: &mut Reconnect) -> Result<(), AmqpError> {
-        let bound = async {
-            let session = self.broker.connect().await?;
-            let bind = async {
-                let channel = session.channel().await?;
-                let consumer = bind(&channel).await?;
-                Ok((channel, consumer))
-            };
-            let (channel, consumer) = session.while_connected(bind).await?;
-            Ok::<_, AmqpError>((session, channel, consumer))
-        };
-        let (session, _channel, consumer) = tokio::select! {
-            biased;
-            () = self.cx.stop.cancelled() => return Ok(()),
-            bound = bound => bound?,
-        };
+    async fn serve(
+        &mut self,
+        (session, _channel, consumer): Self::Connection,
+        link: &LinkState,
+    ) -> Result<(), AmqpError> {
         self.metrics.bindings.add(1);
-        reconnect.connected();
         let result = tokio::select! {
             biased;
-            () = self.cx.stop.cancelled() => Ok(()),
+            () = link.stopped() => Ok(()),
             error = session.lost() => Err(error),
-            error = self.consume(Deliveries::new(consumer), reconnect) => Err(error),
+            error = self.consume(Deliveries::new(consumer), link) => Err(error),
         };
         session.close().await;
         result
     }
+}
 
-    /// Counts notices until the consumer ends. Only a notice resets the backoff: a broker that
+impl NoticeConsumer {
+    /// Counts notices until the consumer ends. Only a notice resets the delays: a broker that
     /// cancels each consumer at once is tried less and less often.
-    async fn consume(&self, mut notices: Deliveries, reconnect: &mut Reconnect) -> AmqpError {
+    async fn consume(&self, mut notices: Deliveries, link: &LinkState) -> AmqpError {
         // The state is down however this function ends.
         let _mark_down = MarkDown(&self.state);
         // Changes before the binding were missed, so a poll is due.
@@ -161,7 +146,7 @@ impl NoticeConsumer {
             }
             self.metrics.notices.add(1);
             self.count_notice(false);
-            reconnect.succeeded();
+            link.succeeded();
         }
         // The broker cancelled the consumer (CONTRACT CX09).
         AmqpError::Lost("the queue was deleted, or its channel closed".to_owned())

@@ -16,7 +16,7 @@ use crate::{
     handler::Row,
     path,
     priority_semaphore::{Purpose, WritePriority},
-    service::{ABORTED_MS, CatalogResponse, Get, Put, RequestError, Service},
+    service::{CatalogResponse, Get, Put, RequestError, Service, aborted_delay},
     state_change::{body_of, keys_of, rows},
     wall_clock::WallClock,
 };
@@ -281,7 +281,7 @@ impl Service for Table {
             if priority.purpose == Purpose::Claim {
                 return Err(RequestError::Aborted);
             }
-            tokio::time::sleep(Duration::from_millis(fastrand::u64(ABORTED_MS))).await;
+            tokio::time::sleep(aborted_delay()).await;
         }
         self.arrive(|at| at <= tokio::time::Instant::now());
         let inject = self.inner.borrow_mut().faults.pop_front();

@@ -1,21 +1,17 @@
 //! Execution of one request: connection, credentials, retries and classification of the answer.
 
-use std::{
-    cell::{Cell, RefCell},
-    convert::Infallible,
-    time::Duration,
-};
+use std::{cell::Cell, convert::Infallible, time::Duration};
 
 use hyper::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use orchestrator_edge::{
-    Reconnect, cap_backoff,
+    LinkState, RetryPolicy,
     http::{Connection, HttpError, Pool, Request, Response},
 };
-use orchestrator_supervise::{Backoff, StartCx};
+use orchestrator_supervise::StartCx;
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep_until},
 };
 
 use super::{
@@ -30,11 +26,8 @@ use crate::{
         credentials::{Secret, Source},
         session::{Attempts, Failure},
     },
-    service::{ABORTED_MS, CatalogResponse, Get, RequestError},
+    service::{CatalogResponse, Get, RequestError, aborted_delay},
 };
-
-/// Backoff between probes of an unavailable server, which keep its link up to date.
-const PROBE_BACKOFF: Backoff = Backoff { first: Duration::from_millis(250), max: Duration::from_secs(5) };
 
 const SERVER_HINT: &str = "check that it runs there, and that base is right";
 
@@ -44,8 +37,8 @@ pub(super) struct CatalogClient {
     identity: Identity,
     pool: Pool,
     metrics: HttpMetrics,
-    link: RefCell<Reconnect>,
-    /// Time of the next probe of an unavailable server.
+    link: LinkState,
+    /// Time of the next probe of an unavailable server, which keeps its link up to date.
     next_probe: Cell<Option<Instant>>,
     became_unavailable: Notify,
     /// End of the server's `Retry-After`.
@@ -55,13 +48,12 @@ pub(super) struct CatalogClient {
 
 impl CatalogClient {
     pub(super) fn new(endpoint: CatalogEndpoint, source: Source, cx: StartCx) -> Self {
-        let link = cx.vitals.link("ermrest", endpoint.url());
         Self {
             identity: Identity::new(source, endpoint.host()),
+            link: LinkState::new(&cx, "ermrest", endpoint.url(), RetryPolicy::REMOTE),
             endpoint,
             pool: Pool::default(),
             metrics: HttpMetrics::register(&cx.vitals),
-            link: RefCell::new(Reconnect::new(link, PROBE_BACKOFF)),
             next_probe: Cell::default(),
             became_unavailable: Notify::new(),
             retry_after_until: Cell::default(),
@@ -131,7 +123,7 @@ impl CatalogClient {
         } else {
             unavailable_max
         };
-        let span = cap_backoff(Backoff { first: span, max: span.min(max) }).max;
+        let span = span.min(max).min(self.cx.vitals.link_retry_max());
         self.retry_after_until.set(Some(Instant::now() + span));
         let text = describe_answer(answer, &request.describe());
         let text = format!("{text}: no request is sent for {} ms", span.as_millis());
@@ -142,13 +134,13 @@ impl CatalogClient {
     /// Waits for the end of `Retry-After`.
     async fn wait_for_retry_after(&self) -> Result<(), RequestError> {
         while let Some(until) = self.retry_after_until.get().filter(|until| *until > Instant::now()) {
-            tokio::select! {
-                biased;
-                () = self.cx.stop.cancelled() => return Err(stopping()),
-                () = sleep_until(until) => {}
-            }
+            self.wait(until - Instant::now()).await?;
         }
         Ok(())
+    }
+
+    async fn wait(&self, span: Duration) -> Result<(), RequestError> {
+        if self.link.wait(span).await { Ok(()) } else { Err(stopping()) }
     }
 
     async fn pause_after_abort(&self, begun: Instant, request: &CatalogRequest) -> Result<(), RequestError> {
@@ -159,11 +151,7 @@ impl CatalogClient {
                 "the server has aborted {what} for {limit:?}: too many concurrent writes"
             )));
         }
-        tokio::select! {
-            biased;
-            () = self.cx.stop.cancelled() => Err(stopping()),
-            () = sleep(Duration::from_millis(fastrand::u64(ABORTED_MS))) => Ok(()),
-        }
+        self.wait(aborted_delay()).await
     }
 
     /// Waits before another attempt.
@@ -180,11 +168,7 @@ impl CatalogClient {
         let retries = &self.endpoint.retries;
         let delay = failure.and_then(|failure| attempts.failed(failure, retries, begun.elapsed()));
         let Some(delay) = delay else { return Err(error) };
-        tokio::select! {
-            biased;
-            () = self.cx.stop.cancelled() => Err(stopping()),
-            () = sleep(delay) => Ok(()),
-        }
+        self.wait(delay).await
     }
 
     /// Sends the request once. An error comes with the kind of failure if the request may be repeated.
@@ -284,16 +268,15 @@ impl CatalogClient {
     /// everything is probed less and less often.
     fn report_available(&self, answer: &Response) {
         self.next_probe.set(None);
-        let mut link = self.link.borrow_mut();
         if answer.status.is_success() || answer.status == StatusCode::NOT_MODIFIED {
-            link.succeeded();
+            self.link.succeeded();
         } else {
-            link.connected();
+            self.link.connected();
         }
     }
 
     fn report_unavailable(&self, reason: &str) {
-        let delay = self.link.borrow_mut().failed(reason);
+        let delay = self.link.failed(reason);
         self.next_probe.set(Some(Instant::now() + delay));
         self.became_unavailable.notify_one();
     }
