@@ -3,9 +3,8 @@
 
 use std::{future::pending, io, pin::pin, sync::Arc, time::Duration};
 
-use orchestrator_supervise::{
-    Backoff, ChildSpec, Factory, Fault, LinkReporter, Placement, Shutdown, StartCx,
-};
+use orchestrator_edge::{LinkState, RetryPolicy};
+use orchestrator_supervise::{ChildSpec, Factory, Fault, Placement, Shutdown, StartCx};
 use rustix::process::setpriority_process;
 
 use crate::{
@@ -21,8 +20,9 @@ use crate::{
     server::Servers,
 };
 
-/// Delays between attempts to open a socket whose address is in use.
-const RETRY: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(30) };
+/// Delays between attempts to open a socket whose address is in use: longer than those of other sockets, since the program that has
+/// the address usually keeps it.
+const RETRY: RetryPolicy = RetryPolicy::exception(Duration::from_secs(1), Duration::from_secs(30));
 
 /// Niceness of the endpoint's threads. On a busy core they get about a tenth of the time.
 const NICENESS: i32 = 10;
@@ -93,9 +93,8 @@ async fn serve(state: &Arc<EndpointState>, binding: Binding, cx: &StartCx) -> Re
     if let Some(error) = opened.errors.iter().find(|error| binding.is_fatal(error)) {
         return Err(Fault::new(error.to_string()));
     }
-    let link = cx.vitals.link("http", addresses.names());
+    let link = LinkState::new(cx, "http", addresses.names(), RETRY);
     let metrics = AdminMetrics::register(&cx.vitals);
-    let mut attempt = 0;
     loop {
         let contexts = contexts(state, &metrics, cx);
         let servers = Servers::build(&listeners, contexts)
@@ -103,13 +102,12 @@ async fn serve(state: &Arc<EndpointState>, binding: Binding, cx: &StartCx) -> Re
         let handle = servers.handle();
         let mut running = pin!(servers.run());
         let more = loop {
-            let retry = report(&link, &opened, attempt);
             tokio::select! {
+                biased;
                 ended = &mut running => return Err(ended_early(ended)),
                 () = cx.stop.cancelled() => break false,
-                () = sleep(retry) => {}
+                () = next_attempt(&link, &opened) => {}
             }
-            attempt += 1;
             opened = listeners.open_missing(addresses);
             if opened.any {
                 break true;
@@ -153,24 +151,15 @@ fn contexts(state: &Arc<EndpointState>, metrics: &AdminMetrics, cx: &StartCx) ->
     })
 }
 
-/// Reports the state of the sockets on the link. Returns the delay until the next attempt if a socket is missing.
-fn report(link: &LinkReporter, opened: &Opened, attempt: u32) -> Option<Duration> {
+/// Reports the state of the sockets on the link and waits for the next attempt to open those that are missing.
+async fn next_attempt(link: &LinkState, opened: &Opened) {
     if opened.errors.is_empty() {
-        link.up();
-        return None;
+        link.succeeded();
+        return pending().await;
     }
-    let delay = RETRY.delay(attempt, fastrand::f64());
     let texts: Vec<_> = opened.errors.iter().map(ToString::to_string).collect();
     // The link logs the warning once for each new reason.
-    link.down(texts.join("; "), delay);
-    Some(delay)
-}
-
-async fn sleep(delay: Option<Duration>) {
-    match delay {
-        Some(delay) => tokio::time::sleep(delay).await,
-        None => pending().await,
-    }
+    link.retry(texts.join("; ")).await;
 }
 
 fn ended_early(ended: io::Result<()>) -> Fault {
