@@ -33,7 +33,6 @@ pub(crate) const SYMBOLS: &str = "symbols";
 pub(crate) fn run(config: &Config, sources: Option<Sources>, warnings: &[String]) -> Result<ExitCode> {
     let TelemetryConfig { format, filter } = &config.program.telemetry;
     let (filter, log_limit) = telemetry::start(*format, filter)?;
-    orchestrator_edge::set_retry_max(Duration::from_millis(config.program.links.retry_max_ms));
     let Topology { root, admin, sections } = topology::build(config)?;
     limits::check(&root)?;
     topology::preflight(config)?;

@@ -28,7 +28,6 @@ mod one_request;
 pub mod postgres;
 #[cfg(feature = "process")]
 pub mod process;
-mod reconnect;
 mod retry_policy;
 mod secrets;
 #[cfg(feature = "tls")]
@@ -43,6 +42,5 @@ pub use library_call::{LibraryPanic, catch_panic, catch_panic_now};
 pub use limited_stream::{FrameLimit, LimitError, LimitedStream, Transport};
 pub use link_state::LinkState;
 pub use one_request::OneRequest;
-pub use reconnect::{Reconnect, cap_backoff, set_retry_max};
 pub use retry_policy::{Retries, RetryPolicy};
 pub use secrets::{has_password, read_secret, without_credentials};
