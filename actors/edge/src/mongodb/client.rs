@@ -1,8 +1,10 @@
 //! Client of one database, whose calls run on the thread of its driver.
+//!
+//! Boxed futures are compiled here; those of an `async fn` would be compiled in each crate that awaits them, with the driver's.
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, future::BoxFuture};
 use mongodb::{
     Database,
     bson::{Document, RawDocument},
@@ -41,29 +43,31 @@ impl Client {
     ///
     /// # Errors
     /// The address is invalid.
-    pub async fn open(
-        uri: &str,
-        name: &str,
-        app: &str,
+    pub fn open<'a>(
+        uri: &'a str,
+        name: &'a str,
+        app: &'a str,
         concern: Option<WriteConcern>,
-    ) -> Result<Self, String> {
-        let address = address::parse(uri)?;
-        let driver = Driver::start().await?;
-        let (name, app) = (name.to_owned(), app.to_owned());
-        let opening = async move {
-            let mut options = ClientOptions::parse(address).await?;
-            options.server_selection_timeout.get_or_insert(SELECTION);
-            options.connect_timeout.get_or_insert(SELECTION);
-            options.app_name.get_or_insert(app);
-            options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-            options.read_concern = Some(ReadConcern::local());
-            options.write_concern = concern.or(options.write_concern);
-            Ok(mongodb::Client::with_options(options)?.database(&name))
-        };
-        let opened = driver.call("reading the address", SELECTION, opening).await?;
-        // The driver's text may repeat the address.
-        let database = opened.map_err(|_: Error| address::unusable(uri))?;
-        Ok(Self { database, driver })
+    ) -> BoxFuture<'a, Result<Self, String>> {
+        Box::pin(async move {
+            let address = address::parse(uri)?;
+            let driver = Driver::start().await?;
+            let (name, app) = (name.to_owned(), app.to_owned());
+            let opening = async move {
+                let mut options = ClientOptions::parse(address).await?;
+                options.server_selection_timeout.get_or_insert(SELECTION);
+                options.connect_timeout.get_or_insert(SELECTION);
+                options.app_name.get_or_insert(app);
+                options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+                options.read_concern = Some(ReadConcern::local());
+                options.write_concern = concern.or(options.write_concern);
+                Ok(mongodb::Client::with_options(options)?.database(&name))
+            };
+            let opened = driver.call("reading the address", SELECTION, opening).await?;
+            // The driver's text may repeat the address.
+            let database = opened.map_err(|_: Error| address::unusable(uri))?;
+            Ok(Self { database, driver })
+        })
     }
 
     /// Makes a call, at most for `span`; a hung server keeps its connections open. `action` describes the call.
@@ -88,18 +92,20 @@ impl Client {
     ///
     /// # Errors
     /// [`CallError`].
-    pub async fn find(
+    pub fn find(
         &self,
         action: &'static str,
         span: Duration,
         collection: &str,
         filter: Document,
         options: FindOptions,
-    ) -> Result<Batches<'_>, CallError> {
+    ) -> BoxFuture<'_, Result<Batches<'_>, CallError>> {
         let collection = self.database.collection::<Document>(collection);
         let find = async move { collection.find(filter).with_options(options).batch().await };
-        let cursor = self.call(action, span, |_| find).await?;
-        Ok(Batches { client: self, action, span, cursor: Some(cursor) })
+        Box::pin(async move {
+            let cursor = self.call(action, span, |_| find).await?;
+            Ok(Batches { client: self, action, span, cursor: Some(cursor) })
+        })
     }
 }
 
@@ -117,15 +123,17 @@ impl Batches<'_> {
     ///
     /// # Errors
     /// [`CallError`].
-    pub async fn next(&mut self) -> Result<Option<Batch>, CallError> {
-        let Some(mut cursor) = self.cursor.take() else { return Ok(None) };
-        let advance = async move {
-            let batch = cursor.next().await.transpose()?;
-            Ok((cursor, batch))
-        };
-        let (cursor, batch) = self.client.call(self.action, self.span, |_| advance).await?;
-        self.cursor = batch.is_some().then_some(cursor);
-        Ok(batch.map(Batch))
+    pub fn next_batch(&mut self) -> BoxFuture<'_, Result<Option<Batch>, CallError>> {
+        Box::pin(async move {
+            let Some(mut cursor) = self.cursor.take() else { return Ok(None) };
+            let advance = async move {
+                let batch = cursor.next().await.transpose()?;
+                Ok((cursor, batch))
+            };
+            let (cursor, batch) = self.client.call(self.action, self.span, |_| advance).await?;
+            self.cursor = batch.is_some().then_some(cursor);
+            Ok(batch.map(Batch))
+        })
     }
 }
 

@@ -5,6 +5,7 @@
 //! that opened the client, ends with the client, and nobody waits for its end.
 
 use std::{
+    any::Any,
     fs, io,
     sync::{
         Arc, OnceLock,
@@ -17,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use orchestrator_supervise::{ForeignPanics, sanitize};
 use rustix::process::{Pid, setpriority_process};
 use tokio::{
@@ -43,6 +45,9 @@ static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 const RUNNING: u8 = 0;
 const IS_ABANDONED: u8 = 1;
 const ENDED: u8 = 2;
+
+type Answer = Box<dyn Any + Send>;
+type Call = BoxFuture<'static, Answer>;
 
 /// The running thread. It ends when this is dropped, or as soon as the driver returns.
 #[derive(Debug)]
@@ -108,22 +113,35 @@ impl Driver {
         span: Duration,
         call: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, String> {
-        let task = AbortOnDropHandle::new(self.runtime.spawn(call));
-        tokio::select! {
-            biased;
-            panic = self.panics.wait() => Err(format!("{action}: {}", LibraryPanic(panic))),
-            answer = task => {
-                answer.map_err(|error| format!("the MongoDB driver ended while {action}: {}", sanitize(error.to_string())))
+        let call: Call = Box::pin(async move { Box::new(call.await) as Answer });
+        let answer = self.run(action, span, call).await?;
+        Ok(*answer.downcast().expect("the answer of this call"))
+    }
+
+    fn run<'a>(
+        &'a self,
+        action: &'a str,
+        span: Duration,
+        call: Call,
+    ) -> BoxFuture<'a, Result<Answer, String>> {
+        Box::pin(async move {
+            let task = AbortOnDropHandle::new(self.runtime.spawn(call));
+            tokio::select! {
+                biased;
+                panic = self.panics.wait() => Err(format!("{action}: {}", LibraryPanic(panic))),
+                answer = task => {
+                    answer.map_err(|error| format!("the MongoDB driver ended while {action}: {}", sanitize(error.to_string())))
+                }
+                () = self.until_busy() => Err(format!(
+                    "the MongoDB driver computes for more than {} s while {action}, so the connection is given up: check that the server is \
+                     the intended one, and the iteration count of the user's credentials (15,000 by default)",
+                    BUSY_MAX.as_secs()
+                )),
+                () = sleep(span) => {
+                    Err(format!("the database did not answer within {} s while {action}", span.as_secs()))
+                }
             }
-            () = self.until_busy() => Err(format!(
-                "the MongoDB driver computes for more than {} s while {action}, so the connection is given up: check that the server is \
-                 the intended one, and the iteration count of the user's credentials (15,000 by default)",
-                BUSY_MAX.as_secs()
-            )),
-            () = sleep(span) => {
-                Err(format!("the database did not answer within {} s while {action}", span.as_secs()))
-            }
-        }
+        })
     }
 
     /// Waits until the thread runs no tasks for too long.

@@ -140,7 +140,7 @@ impl Session {
         let client = self.client().await?;
         let found = client.find(ACTION, COMMAND_TIMEOUT, collection, filter, options).await;
         let mut batches = found.map_err(failed)?;
-        while let Some(batch) = batches.next().await.map_err(failed)? {
+        while let Some(batch) = batches.next_batch().await.map_err(failed)? {
             for document in batch.documents().map_err(failed)? {
                 each(document.map_err(failed)?);
             }

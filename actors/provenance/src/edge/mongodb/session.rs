@@ -107,7 +107,7 @@ impl Session {
         let failed = |error: CallError| explain(action, &error);
         let found = self.client.find(action, DOCUMENTS_TIMEOUT, entity.value(), filter, options).await;
         let mut batches = found.map_err(failed)?;
-        while let Some(batch) = batches.next().await.map_err(failed)? {
+        while let Some(batch) = batches.next_batch().await.map_err(failed)? {
             for document in batch.documents().map_err(failed)? {
                 if !each(document.map_err(failed)?)? {
                     return Ok(());
