@@ -97,7 +97,7 @@ pub(super) fn date(document: &RawDocument) -> Result<Option<Date>, StoreError> {
 pub(super) fn each_row(
     document: &RawDocument,
     relation: Relation,
-    mut each: impl FnMut(ObjectId, Option<Bytes>),
+    each: &mut dyn FnMut(ObjectId, Option<Bytes>),
 ) -> Result<(), StoreError> {
     let name = field(relation);
     match value(document, name)? {

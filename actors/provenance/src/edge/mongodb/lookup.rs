@@ -24,7 +24,7 @@ pub(super) async fn keys(
     for ids in ids.chunks(IDS_MAX) {
         let filter = doc! { "sha1": { "$in": binaries(ids.iter().copied()) } };
         session
-            .find(entity, filter, doc! { "sha1": 1 }, |document| {
+            .find(entity, filter, doc! { "sha1": 1 }, &mut |document| {
                 found.insert(sha1(document)?, key(document)?);
                 Ok(())
             })
@@ -39,12 +39,12 @@ pub(super) async fn by_key(
     entity: Entity,
     keys: impl IntoIterator<Item = ObjectId>,
     fields: Document,
-    mut each: impl FnMut(&RawDocument) -> Result<(), StoreError>,
+    each: &mut dyn FnMut(&RawDocument) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let keys: Vec<Bson> = keys.into_iter().collect::<BTreeSet<_>>().into_iter().map(Bson::ObjectId).collect();
     for keys in keys.chunks(IDS_MAX) {
         let filter = doc! { "_id": { "$in": keys } };
-        session.find(entity, filter, fields.clone(), &mut each).await?;
+        session.find(entity, filter, fields.clone(), each).await?;
     }
     Ok(())
 }
@@ -58,7 +58,7 @@ pub(super) async fn urls(
     for ids in ids.chunks(IDS_MAX) {
         let filter = doc! { "sha1": { "$in": binaries(ids) } };
         session
-            .find(Entity::Origin, filter, doc! { "_id": 0, "sha1": 1, "url": 1 }, |found| {
+            .find(Entity::Origin, filter, doc! { "_id": 0, "sha1": 1, "url": 1 }, &mut |found| {
                 if let Ok(url) = found.get_str("url") {
                     urls.insert(sha1(found)?, url.to_owned());
                 }

@@ -37,7 +37,7 @@ pub(super) async fn all(
         paths.entry(*directory).or_default().push(path);
     }
     let fields = doc! { field(Relation::DirectoryInRevision): 1 };
-    by_key(session, Entity::Directory, paths.keys().copied(), fields, |document| {
+    by_key(session, Entity::Directory, paths.keys().copied(), fields, &mut |document| {
         let suffixes = &paths[&key(document)?];
         let mut above = EntryPaths::new();
         take(document, Relation::DirectoryInRevision, &mut above)?;
@@ -62,7 +62,7 @@ async fn entries(session: &Session, content: Sha1Git) -> Result<(EntryPaths, Ent
     let (mut revisions, mut directories) = (EntryPaths::new(), EntryPaths::new());
     let fields = doc! { field(Relation::ContentInRevision): 1, field(Relation::ContentInDirectory): 1 };
     session
-        .find(Entity::Content, doc! { "sha1": binary(&content.0) }, fields, |document| {
+        .find(Entity::Content, doc! { "sha1": binary(&content.0) }, fields, &mut |document| {
             take(document, Relation::ContentInRevision, &mut revisions)?;
             take(document, Relation::ContentInDirectory, &mut directories)
         })
@@ -71,7 +71,7 @@ async fn entries(session: &Session, content: Sha1Git) -> Result<(EntryPaths, Ent
 }
 
 fn take(document: &RawDocument, relation: Relation, entries: &mut EntryPaths) -> Result<(), StoreError> {
-    each_row(document, relation, |id, path| entries.extend(path.map(|path| (id, path))))
+    each_row(document, relation, &mut |id, path| entries.extend(path.map(|path| (id, path))))
 }
 
 async fn sorted(
@@ -82,7 +82,7 @@ async fn sorted(
 ) -> Result<Vec<Occurrence>, StoreError> {
     let mut revisions: HashMap<ObjectId, (Sha1Git, RevisionData)> = HashMap::new();
     let fields = doc! { "sha1": 1, "ts": 1, "preferred": 1 };
-    by_key(session, Entity::Revision, entries.iter().map(|entry| entry.0), fields, |found| {
+    by_key(session, Entity::Revision, entries.iter().map(|entry| entry.0), fields, &mut |found| {
         let data = RevisionData { date: date(found)?, origin: identifier(found, "preferred")? };
         revisions.insert(key(found)?, (sha1(found)?, data));
         Ok(())

@@ -51,7 +51,7 @@ async fn entities(
     let filter = after.map_or_else(|| Ok(doc! {}), |after| Ok(doc! { "_id": { "$gt": id(&after.0)? } }))?;
     let (mut ids, mut last) = (BTreeSet::new(), None);
     session
-        .find_in_order(entity, filter, doc! { "sha1": 1 }, |found| {
+        .find_in_order(entity, filter, doc! { "sha1": 1 }, &mut |found| {
             ids.insert(sha1(found)?);
             last = Some(Position(Bytes::copy_from_slice(&key(found)?.bytes())));
             Ok(ids.len() < limit)
@@ -103,12 +103,12 @@ async fn locations(session: &Session, after: Option<&Position>, limit: usize) ->
         let mut fields = doc! { "_id": 1 };
         fields.extend(relations_of(entity).map(|relation| (field(relation).to_owned(), Bson::from(1))));
         session
-            .find_in_order(entity, filter, fields, |found| {
+            .find_in_order(entity, filter, fields, &mut |found| {
                 let document = key(found)?.bytes();
                 let done = begin.as_ref().and_then(|begin| begin.strip_prefix(&document[..]));
                 let mut paths = BTreeSet::new();
                 for relation in relations_of(entity) {
-                    each_row(found, relation, |_, path| {
+                    each_row(found, relation, &mut |_, path| {
                         let path = path.filter(|path| done.is_none_or(|done| &path[..] > done));
                         paths.extend(path);
                     })?;
@@ -155,7 +155,7 @@ async fn relations(
     }
     let mut page = PageRows::new(limit);
     session
-        .find_in_order(relation.source(), filter, fields, |found| {
+        .find_in_order(relation.source(), filter, fields, &mut |found| {
             let rows = document_rows(found, relation, wanted, after)?;
             Ok(page.add(rows))
         })
@@ -176,7 +176,7 @@ fn document_rows(
     let (src, document) = (sha1(found)?, key(found)?.bytes());
     let done = after.and_then(|after| after.0.strip_prefix(&document[..]));
     let mut rows = BTreeSet::new();
-    each_row(found, relation, |dst, path| {
+    each_row(found, relation, &mut |dst, path| {
         let end = [&dst.bytes()[..], path.as_deref().unwrap_or_default()].concat();
         if wanted.is_none_or(|wanted| wanted == dst) && done.is_none_or(|done| &end[..] > done) {
             rows.insert((end, dst, path));
@@ -196,7 +196,7 @@ async fn resolved(
 ) -> Result<ListedRows, StoreError> {
     let mut ids: HashMap<ObjectId, Sha1Git> = HashMap::new();
     let keys = rows.iter().map(|(_, dst, _)| *dst);
-    by_key(session, relation.destination(), keys, doc! { "sha1": 1 }, |found| {
+    by_key(session, relation.destination(), keys, doc! { "sha1": 1 }, &mut |found| {
         ids.insert(key(found)?, sha1(found)?);
         Ok(())
     })

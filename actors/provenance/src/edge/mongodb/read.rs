@@ -46,7 +46,7 @@ async fn dates(session: &Session, entity: Entity, ids: &[Sha1Git]) -> Result<Que
     for ids in ids.chunks(IDS_MAX) {
         let filter = doc! { "sha1": { "$in": binaries(ids) }, "ts": { "$ne": null } };
         session
-            .find(entity, filter, doc! { "_id": 0, "sha1": 1, "ts": 1 }, |found| {
+            .find(entity, filter, doc! { "_id": 0, "sha1": 1, "ts": 1 }, &mut |found| {
                 if let Some(date) = date(found)? {
                     dates.insert(sha1(found)?, date);
                 }
@@ -62,11 +62,16 @@ async fn revisions(session: &Session, ids: &[Sha1Git]) -> Result<QueryResult, St
     for ids in ids.chunks(IDS_MAX) {
         let filter = doc! { "sha1": { "$in": binaries(ids) }, "$or": [{ "ts": { "$ne": null } }, { "preferred": { "$ne": null } }] };
         session
-            .find(Entity::Revision, filter, doc! { "_id": 0, "sha1": 1, "ts": 1, "preferred": 1 }, |found| {
-                let data = RevisionData { date: date(found)?, origin: identifier(found, "preferred")? };
-                revisions.insert(sha1(found)?, data);
-                Ok(())
-            })
+            .find(
+                Entity::Revision,
+                filter,
+                doc! { "_id": 0, "sha1": 1, "ts": 1, "preferred": 1 },
+                &mut |found| {
+                    let data = RevisionData { date: date(found)?, origin: identifier(found, "preferred")? };
+                    revisions.insert(sha1(found)?, data);
+                    Ok(())
+                },
+            )
             .await?;
     }
     Ok(QueryResult::Revisions(revisions))

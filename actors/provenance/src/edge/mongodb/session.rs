@@ -74,11 +74,12 @@ impl Session {
         entity: Entity,
         filter: Document,
         fields: Document,
-        mut each: impl FnMut(&RawDocument) -> Result<(), StoreError>,
+        each: &mut dyn FnMut(&RawDocument) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         const ACTION: &str = "answering a question";
-        let options = FindOptions::builder().projection(fields).build();
-        self.each(ACTION, entity, filter, options, |document| each(document).map(|()| true)).await
+        let mut options = FindOptions::default();
+        options.projection = Some(fields);
+        self.each(ACTION, entity, filter, options, &mut |document| each(document).map(|()| true)).await
     }
 
     /// Calls `each` with `fields` of the documents of `entity` that match `filter`, in the order of
@@ -88,11 +89,13 @@ impl Session {
         entity: Entity,
         filter: Document,
         fields: Document,
-        each: impl FnMut(&RawDocument) -> Result<bool, StoreError>,
+        each: &mut dyn FnMut(&RawDocument) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
         const ACTION: &str = "reading a page of rows";
-        let options =
-            FindOptions::builder().projection(fields).sort(doc! { "_id": 1 }).batch_size(BATCH).build();
+        let mut options = FindOptions::default();
+        options.projection = Some(fields);
+        options.sort = Some(doc! { "_id": 1 });
+        options.batch_size = Some(BATCH);
         self.each(ACTION, entity, filter, options, each).await
     }
 
@@ -102,7 +105,7 @@ impl Session {
         entity: Entity,
         filter: Document,
         options: FindOptions,
-        mut each: impl FnMut(&RawDocument) -> Result<bool, StoreError>,
+        each: &mut dyn FnMut(&RawDocument) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
         let failed = |error: CallError| explain(action, &error);
         let found = self.client.find(action, DOCUMENTS_TIMEOUT, entity.value(), filter, options).await;
