@@ -125,7 +125,7 @@ impl Workers {
             }
         }
         // Messages settle in any order.
-        outcome.refused.sort_by_key(|refusal| refusal.index);
+        Refusal::sort(&mut outcome.refused);
         outcome
     }
 

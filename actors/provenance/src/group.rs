@@ -156,7 +156,7 @@ impl Group {
                 && let Some(reply) = request.reply.take()
             {
                 let mut refused = std::mem::take(&mut request.refused);
-                refused.sort_by_key(|refusal| refusal.index);
+                Refusal::sort(&mut refused);
                 // A worker that was restarted sends its rows again.
                 let _ = reply.send(refused);
             }

@@ -38,6 +38,13 @@ pub(crate) struct Refusal {
     pub reason: String,
 }
 
+impl Refusal {
+    /// Sorts refusals by position.
+    pub(crate) fn sort(refused: &mut [Self]) {
+        refused.sort_unstable_by_key(|refusal| refusal.index);
+    }
+}
+
 /// Request of a worker to the writer.
 #[derive(Debug)]
 pub(crate) struct WriteRequest {

@@ -172,7 +172,7 @@ impl RmqClient {
             client.count(outcome.as_ref().map(|(stored, _)| *stored));
             let (stored, refused) = outcome.map_err(|error| ConsoleError::Refused(error.to_string()))?;
             bad.extend(refused);
-            bad.sort_by_key(|bad| bad.index);
+            Refusal::sort(&mut bad);
             Ok(json!({ "stored": stored, "bad": bad }))
         })
     }

@@ -96,7 +96,7 @@ pub(super) fn opening(groups: &[Rows], flavor: Flavor) -> String {
 /// deadlocking, and index pages are written in order.
 fn sorted<T, K: Ord>(rows: &[T], key: impl Fn(&T) -> K) -> Vec<&T> {
     let mut rows: Vec<&T> = rows.iter().collect();
-    rows.sort_by_key(|row| key(row));
+    rows.sort_unstable_by_key(|row| key(row));
     rows
 }
 
