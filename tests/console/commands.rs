@@ -113,6 +113,42 @@ async fn a_child_console_shows_its_answer() {
 }
 
 #[tokio::test]
+async fn each_verb_of_a_child_has_a_form() {
+    let env = env();
+    let _instance = env.start();
+    let browser = Browser::open(&env).await;
+    browser.go("#/tree/orchestrator%2Fqueue%2Fqueue_console?tab=console").await;
+    browser.until("the verbs", "document.querySelectorAll('#console-verb option').length === 11").await;
+    let choose = |verb: &str| {
+        format!(
+            "const list = document.querySelector('#console-verb'); list.value = '{verb}'; list.dispatchEvent(new Event('change'));"
+        )
+    };
+    browser.run(&choose("peek")).await;
+    browser.until("the default", "document.querySelector('#argument-n')?.value === '10'").await;
+    browser.click(".console button.main").await;
+    browser
+        .until("the answer", "document.querySelector('.console [role=status]').textContent === '[]'")
+        .await;
+    browser.run(&choose("bump")).await;
+    browser.click("#argument-attr_path").await;
+    browser.type_text("alpha").await;
+    browser.click(".console button.main").await;
+    // A change is confirmed, and takes no reason if the verb has none.
+    browser
+        .until("the dialog", "document.querySelector('dialog[open]') && !document.querySelector('#reason')")
+        .await;
+    browser.press(Key::Enter).await;
+    browser
+        .until(
+            "the refusal",
+            "document.querySelector('dialog[open] .problem').textContent.includes('no job of alpha waits')",
+        )
+        .await;
+    browser.close().await;
+}
+
+#[tokio::test]
 async fn the_timeline_shows_a_crash_and_the_tree_before_it() {
     let env = env();
     let _instance = env.start();

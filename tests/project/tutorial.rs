@@ -121,12 +121,17 @@ fn the_tutorial_subsystem_builds_and_runs() {
     let count = || {
         let reply = http(&socket, "POST", "/v1/consoles/pulse/heart/count", &[], "{}");
         assert_eq!(reply.status, 200, "{}", reply.body);
-        reply.json()["beats"].as_u64().expect("a count")
+        reply.json().as_u64().expect("a count")
     };
     eventually("it to beat", || count() > 3);
     let before = count();
     let (code, out, err) = env.cli(&["pulse", "count"]);
-    assert!(code == 0 && out.ends_with(" beats\n"), "{out}{err}");
+    assert!(code == 0 && out.trim().parse::<u64>().is_ok(), "{out}{err}");
+    let (_, help, _) = env.cli(&["pulse", "count", "--help"]);
+    assert!(help.contains("Show the number of beats") && help.contains("--json"), "{help}");
+    let document = http(&socket, "GET", "/openapi.json", &[], "").json();
+    let verb = &document["paths"]["/v1/consoles/orchestrator%2Fpulse%2Fheart/count"]["post"];
+    assert_eq!((&verb["summary"], &verb["x-effect"]), (&"Show the number of beats".into(), &"reads".into()));
     let (code, out, err) = env.cli(&["restart", "pulse/heart", "--reason", "the tutorial says so"]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(count() >= before, "the metric outlives the incarnation");

@@ -46,13 +46,15 @@ impl From<CommandError> for ApiError {
 
 impl From<ConsoleCallError> for ApiError {
     fn from(error: ConsoleCallError) -> Self {
-        let kind = match &error {
+        let text = error.to_string();
+        let kind = match error {
+            ConsoleCallError::Verb(error) => return error.into(),
             ConsoleCallError::NoConsole(_) => ErrorKind::NotFound,
             ConsoleCallError::Ask(AskError::Full(_)) => ErrorKind::Refused,
             // A lost request is like a time-out: it may have been executed.
             ConsoleCallError::Ask(AskError::TimedOut(_) | AskError::Lost) => ErrorKind::TimedOut,
         };
-        Self::new(kind, error.to_string())
+        Self::new(kind, text)
     }
 }
 

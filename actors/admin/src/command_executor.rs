@@ -2,7 +2,9 @@
 //! that cannot be recorded is refused. A console's verb that changes nothing is recorded only if its caller is refused.
 
 use actix_web::http::StatusCode;
-use orchestrator_supervise::{Command, ConsoleRequest, Origin, State, is_in_branch, sanitize};
+use orchestrator_supervise::{
+    Command, ConsoleCallError, ConsoleVerb, Effect, Origin, State, is_in_branch, sanitize,
+};
 use serde_json::Value;
 
 use crate::{
@@ -43,12 +45,20 @@ impl HandlerContext {
         args: impl Future<Output = Result<Value, ApiError>>,
     ) -> Result<Value, ApiError> {
         let path = self.tree.resolve(path).unwrap_or_else(|| path.to_owned());
-        let mut entry = self.authorise(caller, &path, verb, self.tree.console_reads(&path, verb))?;
-        let done = self.execute_console(&mut entry, &path, verb, args).await;
+        let verb = self.tree.console_verb(&path, verb).map_err(|error| (error, verb));
+        let (name, effect) = match &verb {
+            Ok(verb) => (verb.name(), verb.effect()),
+            Err((_, name)) => (*name, Effect::Changes),
+        };
+        let mut entry = self.authorise(caller, &path, name, effect == Effect::Reads)?;
+        let done = match verb {
+            Ok(verb) => self.execute_console(&mut entry, &path, &verb, args).await,
+            Err((error, name)) => Err(of_console(error, &path, name)),
+        };
         entry.close(done)
     }
 
-    /// Authorises the caller, who needs the role operator for every command, and opens the audit entry. Refused callers are recorded, too,
+    /// Authorises the caller, who needs the role operator for every command that does more than it `reads`, and opens the audit entry. Refused callers are recorded, too,
     /// as far as their number and the disk allow; without an entry nothing is executed. The entry of a permitted command that only `reads`
     /// writes no line.
     fn authorise(&self, caller: &Caller, path: &str, verb: &str, reads: bool) -> Result<Entry<'_>, ApiError> {
@@ -66,10 +76,10 @@ impl HandlerContext {
             before: None,
             after: None,
         };
-        if caller.role < Role::Operator {
+        if !reads && caller.role < Role::Operator {
             self.metrics.forbidden.add(1);
             let role = caller.role.name();
-            let message = format!("the role {role} does not allow commands: use an operator's token");
+            let message = format!("the role {role} allows verbs that only read: use an operator's token");
             let refused = ApiError::new(ErrorKind::Forbidden, message);
             record.outcome = outcome_of(&refused);
             self.metrics.audit_lines.add(self.state.audit.refuse(record));
@@ -141,7 +151,7 @@ impl HandlerContext {
         &self,
         entry: &mut Entry<'_>,
         path: &str,
-        verb: &str,
+        verb: &ConsoleVerb,
         args: impl Future<Output = Result<Value, ApiError>>,
     ) -> Result<Value, ApiError> {
         let args = args.await?;
@@ -149,28 +159,18 @@ impl HandlerContext {
             entry.record.reason = sanitize(reason.trim());
         }
         entry.record.args = Some(audit::bounded(&args));
-        let request = ConsoleRequest { verb: verb.to_owned(), args };
-        let reply = self.tree.console(path, request).await.map_err(|error| {
-            let mut answer = ApiError::from(error);
-            answer.0.message = format!("`{verb}` of `{path}`: {}", answer.0.message);
-            answer
-        })?;
-        let answer = reply?;
-        self.record_pause(&entry.record);
-        Ok(answer)
-    }
-
-    /// Records who paused a child by its console, which gives no event.
-    fn record_pause(&self, record: &Record) {
-        let mut pauses = self.state.console_pauses.lock();
-        match record.verb.as_str() {
-            "pause" => {
+        let answer = verb.call(args).await.map_err(|error| of_console(error, path, verb.name()))??;
+        // Such a pause gives no event.
+        let (record, mut pauses) = (&entry.record, self.state.console_pauses.lock());
+        match verb.effect() {
+            Effect::Pauses => {
                 let reason = if record.reason.is_empty() { "no reason given" } else { &record.reason };
                 pauses.insert(record.path.clone(), format!("pause by {}: {reason}", record.who));
             }
-            "resume" => _ = pauses.remove(&record.path),
-            _ => {}
+            Effect::Resumes => _ = pauses.remove(&record.path),
+            Effect::Reads | Effect::Changes => {}
         }
+        Ok(answer)
     }
 
     /// Returns true if the child at `path` is the endpoint or a supervisor above it.
@@ -226,6 +226,16 @@ impl Drop for Entry<'_> {
 /// Returns the outcome of a refused or failed command.
 fn outcome_of(ApiError(body): &ApiError) -> String {
     sanitize(format!("{}: {}", body.error.name(), body.message))
+}
+
+/// Converts the error of a verb `name` of the console at `path`.
+fn of_console(error: ConsoleCallError, path: &str, name: &str) -> ApiError {
+    if let ConsoleCallError::Verb(error) = error {
+        return error.into();
+    }
+    let ApiError(mut body) = error.into();
+    body.message = format!("`{}` of `{path}`: {}", sanitize(name), body.message);
+    ApiError(body)
 }
 
 fn unknown(verb: &str) -> ApiError {

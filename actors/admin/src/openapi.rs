@@ -1,11 +1,44 @@
-//! `GET /openapi.json`: the OpenAPI document. It is written by hand, and a test compares it with the routes in `router.rs`.
+//! `GET /openapi.json`: the OpenAPI document. Its routes are written by hand, and a test compares them with `router.rs`. The verbs of the
+//! consoles come from their declarations.
 
-use actix_web::HttpResponse;
+use actix_web::{HttpResponse, web::Data};
+use orchestrator_subsystem::wire::console_url;
+use orchestrator_supervise::{ConsoleVerb, VerbSchemas};
+use serde_json::{Value, json};
+
+use crate::handler_context::HandlerContext;
 
 const DOCUMENT: &str = include_str!("../openapi.json");
+/// Route of all verbs, whose responses each verb has.
+const CONSOLE: &str = "/v1/consoles/{path}/{verb}";
 
-pub(crate) async fn document() -> HttpResponse {
-    HttpResponse::Ok().content_type("application/json").body(DOCUMENT)
+pub(crate) async fn document(context: Data<HandlerContext>) -> HttpResponse {
+    let verbs = context.tree.console_verbs();
+    match serde_json::from_str(DOCUMENT) {
+        Ok(document) => HttpResponse::Ok().json(with_verbs(document, &verbs)),
+        Err(error) => HttpResponse::InternalServerError().body(error.to_string()),
+    }
+}
+
+/// Adds a path for each verb of each console.
+fn with_verbs(mut document: Value, verbs: &[(String, ConsoleVerb)]) -> Value {
+    let responses = document["paths"][CONSOLE]["post"]["responses"].clone();
+    for (path, verb) in verbs {
+        let (url, VerbSchemas { arguments, answer }) = (console_url(path, verb.name()), verb.schemas());
+        let description = arguments["description"].as_str().unwrap_or_default();
+        let mut responses = responses.clone();
+        responses["200"]["content"]["application/json"]["schema"] = answer;
+        let operation = json!({
+            "operationId": format!("console_{path}_{}", verb.name()),
+            "summary": description.lines().next().unwrap_or_default(),
+            "description": description,
+            "x-effect": verb.effect(),
+            "requestBody": { "content": { "application/json": { "schema": arguments } } },
+            "responses": responses,
+        });
+        document["paths"][url] = json!({ "post": operation });
+    }
+    document
 }
 
 #[cfg(test)]

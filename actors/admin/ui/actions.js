@@ -54,8 +54,9 @@ export function confirmAction({ path, verb, body = {}, console = false, done }) 
   const reason = el("input", { id: "reason", maxlength: "500", autocomplete: "off", placeholder: "disk was full" });
   const problem = el("p", { class: "problem", role: "alert", hidden: true });
   const lines = el("div");
-  // Other console verbs refuse an unknown argument `reason`.
-  const takesReason = !console || verb === "pause" || verb === "resume";
+  // `console` is true, or the declaration of the verb.
+  const declared = console.requestBody?.content["application/json"].schema.properties;
+  const takesReason = !declared || "reason" in declared;
   const go = el("button", { class: "main", text: `${verb[0].toUpperCase()}${verb.slice(1)}` });
   const fullBody = () => (reason.value.trim() ? { ...body, reason: reason.value.trim() } : body);
   const updateLines = () => lines.replaceChildren(commandLines({ path, verb, body: fullBody(), console }));

@@ -1,12 +1,9 @@
-// The console tab of a child: a form for the verbs that the child defines.
+// The console tab of a child: a form for each verb that the child declares.
 
-import { consoleUrl, post } from "./api.js";
+import { consoleUrl, get, post } from "./api.js";
 import { commandLines, confirmAction } from "./actions.js";
 import { el, setText, table } from "./dom.js";
 import { count, words } from "./format.js";
-
-/** Verbs that change nothing. Other verbs open the confirmation dialog. */
-const READ_ONLY = new Set(["status", "stats", "ls", "peek", "get", "find-first", "find-all", "dead-letters", "help"]);
 
 /** Formats a response: a list of objects or an object with plain values as a table, else as JSON. */
 export function answerView(answer) {
@@ -22,21 +19,69 @@ export function answerView(answer) {
   return el("pre", { class: "reason", text: JSON.stringify(answer, null, 2) });
 }
 
+/** Returns the declarations of the verbs of the child at `path`, by their names. */
+async function verbsOf(path) {
+  const before = consoleUrl(path, "");
+  const paths = Object.entries((await get("/openapi.json")).paths).filter(([url]) => url.startsWith(before));
+  return new Map(paths.map(([url, item]) => [decodeURIComponent(url.slice(before.length)), item.post]));
+}
+
+/** Creates a field for an argument. `read()` returns its value, undefined if it is empty. */
+function field(name, schema, required) {
+  const id = `argument-${name}`;
+  const type = [schema.type].flat().find((one) => one !== "null");
+  const initial = schema.default ?? "";
+  let input;
+  let read = () => input.value || undefined;
+  if (schema.enum) {
+    input = el("select", { id, required }, [required ? [] : [""], schema.enum].flat(2).map((one) => el("option", { value: one, text: one })));
+  } else if (type === "boolean") {
+    input = el("input", { id, type: "checkbox", checked: initial === true });
+    read = () => input.checked;
+  } else if (type === "integer" || type === "number") {
+    input = el("input", { id, type: "number", step: type === "integer" ? "1" : "any", value: String(initial), required });
+    read = () => (input.value === "" ? undefined : Number(input.value));
+  } else if (type === "string") {
+    input = el("input", { id, type: "text", value: String(initial), required, autocomplete: "off", spellcheck: "false" });
+  } else {
+    input = el("textarea", { id, rows: "2", required, spellcheck: "false", placeholder: "JSON" });
+    read = () => (input.value.trim() === "" ? undefined : JSON.parse(input.value));
+  }
+  return { name, read, nodes: [el("label", { for: id, text: `${words(name)}: ${schema.description ?? ""}` }), input] };
+}
+
 export function consolePanel(child) {
   const path = child.path;
-  const verb = el("input", { id: "console-verb", required: true, placeholder: "status", autocomplete: "off", spellcheck: "false" });
-  const args = el("textarea", { id: "console-args", rows: "2", spellcheck: "false", value: "{}" });
+  const verb = el("select", { id: "console-verb" });
+  const summary = el("p", { class: "quiet" });
+  const form = el("div");
   const problem = el("p", { class: "problem", role: "alert", hidden: true });
   const answer = el("div", { role: "status" });
   const lines = el("div");
+  let verbs = new Map();
+  let fields = [];
+
+  function fail(text) {
+    problem.hidden = false;
+    setText(problem, text);
+  }
+
+  function choose() {
+    const declared = verbs.get(verb.value);
+    const { properties = {}, required = [] } = declared.requestBody.content["application/json"].schema;
+    setText(summary, declared.summary);
+    // The dialog of a change asks for the reason.
+    const named = Object.entries(properties).filter(([name]) => name !== "reason");
+    fields = named.map(([name, schema]) => field(name, schema, required.includes(name)));
+    form.replaceChildren(...fields.flatMap((one) => one.nodes));
+  }
 
   async function send(name, given) {
     problem.hidden = true;
     try {
       answer.replaceChildren(answerView(await post(consoleUrl(path, name), given)));
     } catch (error) {
-      problem.hidden = false;
-      setText(problem, error.message);
+      fail(error.message);
     }
     lines.replaceChildren(commandLines({ path, verb: name, body: given, console: true }));
   }
@@ -45,23 +90,26 @@ export function consolePanel(child) {
     event.preventDefault();
     let given;
     try {
-      given = JSON.parse(args.value || "{}");
+      given = Object.fromEntries(fields.map((one) => [one.name, one.read()]).filter(([, value]) => value !== undefined));
     } catch (error) {
-      problem.hidden = false;
-      setText(problem, `The arguments are not JSON: ${error.message}`);
+      fail(`An argument is not JSON: ${error.message}`);
       return;
     }
-    const name = verb.value.trim();
-    if (READ_ONLY.has(name)) send(name, given);
-    else confirmAction({ path, verb: name, body: given, console: true, done: (got) => answer.replaceChildren(answerView(got)) });
+    const declared = verbs.get(verb.value);
+    if (declared["x-effect"] === "reads") send(verb.value, given);
+    else confirmAction({ path, verb: verb.value, body: given, console: declared, done: (got) => answer.replaceChildren(answerView(got)) });
   }
 
-  const list = el("button", { type: "button", text: "List verbs", on: { click: () => send("help", {}) } });
+  verb.addEventListener("change", choose);
+  verbsOf(path).then((found) => {
+    verbs = found;
+    verb.replaceChildren(...[...verbs.keys()].map((name) => el("option", { value: name, text: name })));
+    choose();
+  }, (error) => fail(error.message));
   return {
     node: el("form", { class: "console", on: { submit } },
-      el("label", { for: "console-verb", text: "Verb" }), verb,
-      el("label", { for: "console-args", text: "Arguments, JSON" }), args,
-      el("p", { class: "buttons" }, el("button", { class: "main", text: "Send" }), list),
+      el("label", { for: "console-verb", text: "Verb" }), verb, summary, form,
+      el("p", { class: "buttons" }, el("button", { class: "main", text: "Send" })),
       el("p", { class: "quiet", text: "Requests that change something are recorded in the audit log." }),
       problem, answer, lines),
     update() {},

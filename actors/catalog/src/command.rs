@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use orchestrator_subsystem::{CommandError, Context, OutputFormat, Subsystem, columns::align};
+use orchestrator_subsystem::{CommandError, Context, OutputFormat, Subsystem, Verb};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::config::CatalogConfig;
+use crate::{
+    config::CatalogConfig,
+    status::RuleStatus,
+    verbs::{CatalogStatus, Pause, PausedRules, Resume, RunOnce, Status},
+};
 
 mod check;
 
@@ -37,7 +41,7 @@ pub enum CatalogCommand {
         /// Show only this catalog
         name: Option<String>,
         #[command(flatten)]
-        form: OutputFormat,
+        format: OutputFormat,
     },
     /// Stop claiming rows until `resume`; rows already claimed are finished
     ///
@@ -57,7 +61,7 @@ pub enum CatalogCommand {
         #[arg(long, value_name = "NAME")]
         catalog: Option<String>,
         #[command(flatten)]
-        form: OutputFormat,
+        format: OutputFormat,
     },
 }
 
@@ -71,7 +75,7 @@ pub struct SwitchArguments {
     #[arg(long, value_name = "NAME")]
     catalog: Option<String>,
     #[command(flatten)]
-    form: OutputFormat,
+    format: OutputFormat,
 }
 
 /// Runs a command and prints its result.
@@ -81,73 +85,84 @@ pub(crate) async fn run<S: Subsystem<Config = Vec<CatalogConfig>>>(
     command: &CatalogCommand,
     context: &mut Context<'_>,
 ) -> Result<(), CommandError> {
-    let text = match command {
-        CatalogCommand::Check(arguments) => return check::run::<S>(arguments, context).await,
-        CatalogCommand::Status { name, form } => {
-            let statuses = statuses(context, name.as_deref(), *form).await?;
-            if form.json {
-                form.print(&statuses)
-            } else if statuses.is_empty() {
+    match command {
+        CatalogCommand::Check(arguments) => check::run::<S>(arguments, context).await,
+        CatalogCommand::Status { name, format } => {
+            let answers = answers(context, name.as_deref()).await?;
+            let text = if format.json {
+                format.print(&answers)
+            } else if answers.is_empty() {
                 "no such catalog\n".to_owned()
             } else {
-                statuses.iter().map(|(_, status)| page(status)).collect::<Vec<_>>().join("\n")
-            }
+                let page = |(_, answer)| Ok(Status {}.text(&context.read::<Status>(answer)?));
+                let pages: Result<Vec<_>, CommandError> = answers.into_iter().map(page).collect();
+                pages?.join("\n")
+            };
+            context.print(&text)
         }
-        CatalogCommand::Pause(arguments) => switch(context, arguments, "pause").await?,
-        CatalogCommand::Resume(arguments) => switch(context, arguments, "resume").await?,
-        CatalogCommand::RunOnce { rule, catalog, form } => {
-            let after = run_once(context, rule, catalog.as_deref(), *form).await?;
-            if form.json { form.print(&after) } else { outcome(rule, &after) }
+        CatalogCommand::Pause(arguments) => {
+            let verb = Pause { rule: arguments.rule.clone(), reason: String::new() };
+            switch(context, arguments, &verb).await
         }
-    };
-    context.print(&text)
+        CatalogCommand::Resume(arguments) => {
+            let verb = Resume { rule: arguments.rule.clone(), reason: String::new() };
+            switch(context, arguments, &verb).await
+        }
+        CatalogCommand::RunOnce { rule, catalog, format } => {
+            let (before, after) = run_once(context, rule, catalog.as_deref()).await?;
+            let text = match format.json {
+                true => format.print(&json!({ "before": before, "after": after })),
+                false => outcome(rule, &before, &after),
+            };
+            context.print(&text)
+        }
+    }
 }
 
-/// Pauses or resumes rules, and reports which rules are paused then.
-async fn switch(
-    context: &Context<'_>,
+/// Pauses or resumes rules, and prints which rules are paused then.
+async fn switch<V: Verb<Answer = PausedRules>>(
+    context: &mut Context<'_>,
     arguments: &SwitchArguments,
-    verb: &str,
-) -> Result<String, CommandError> {
-    let SwitchArguments { rule, catalog, form } = arguments;
-    let mut results = Vec::new();
-    for (console, status) in statuses(context, catalog.as_deref(), *form).await? {
-        if rule.as_ref().is_some_and(|rule| status["rules"].get(rule).is_none()) {
+    verb: &V,
+) -> Result<(), CommandError> {
+    let SwitchArguments { rule, catalog, format } = arguments;
+    let (mut results, mut text) = (Vec::new(), String::new());
+    for (console, status) in statuses(context, catalog.as_deref()).await? {
+        if rule.as_ref().is_some_and(|rule| !status.rules.contains_key(rule)) {
             continue;
         }
-        let args = rule.as_ref().map_or_else(|| json!({}), |rule| json!({ "rule": rule }));
-        let answer = context.ask(&console, verb, &args, *form).await?;
-        results.push(json!({ "catalog": status["catalog"], "paused": answer["paused"] }));
+        let answer = context.ask(&console, verb).await?;
+        results.push(json!({ "catalog": status.catalog, "paused": answer["paused"] }));
+        let paused = context.read::<V>(answer)?.paused;
+        let paused = if paused.is_empty() { "none".to_owned() } else { paused.join(", ") };
+        text.push_str(&format!("{}: paused: {paused}\n", status.catalog));
     }
     if results.is_empty() {
         return Err(CommandError::Local("there is no such catalog, or rule".to_owned()));
     }
-    if form.json {
-        return Ok(form.print(&results));
+    context.print(&if format.json { format.print(&results) } else { text })
+}
+
+/// Returns path and status of each catalog's console, as JSON.
+async fn answers(context: &Context<'_>, name: Option<&str>) -> Result<Vec<(String, Value)>, CommandError> {
+    let mut answers = Vec::new();
+    for node in &context.tree(BRANCH).await?.root.children {
+        let console = format!("{BRANCH}/{}/{CONSOLE}", node.id);
+        let status = context.ask(&console, &Status {}).await?;
+        if name.is_none_or(|name| status["catalog"] == name) {
+            answers.push((console, status));
+        }
     }
-    let line = |one: &Value| {
-        let paused: Vec<_> = one["paused"].as_array().into_iter().flatten().map(text).collect();
-        let paused = if paused.is_empty() { "none".to_owned() } else { paused.join(", ") };
-        format!("{}: paused: {paused}\n", text(&one["catalog"]))
-    };
-    Ok(results.iter().map(line).collect())
+    Ok(answers)
 }
 
 /// Returns path and status of each catalog's console.
 async fn statuses(
     context: &Context<'_>,
     name: Option<&str>,
-    form: OutputFormat,
-) -> Result<Vec<(String, Value)>, CommandError> {
-    let mut statuses = Vec::new();
-    for node in &context.tree(BRANCH).await?.root.children {
-        let console = format!("{BRANCH}/{}/{CONSOLE}", node.id);
-        let status = context.ask(&console, "status", &json!({}), form).await?;
-        if name.is_none_or(|name| status["catalog"] == name) {
-            statuses.push((console, status));
-        }
-    }
-    Ok(statuses)
+) -> Result<Vec<(String, CatalogStatus)>, CommandError> {
+    let answers = answers(context, name).await?.into_iter();
+    answers.map(|(console, answer)| Ok((console, context.read::<Status>(answer)?))).collect()
 }
 
 /// Requests a poll and waits for its end; returns the rule's status before and after.
@@ -155,121 +170,50 @@ async fn run_once(
     context: &Context<'_>,
     rule: &str,
     catalog: Option<&str>,
-    form: OutputFormat,
-) -> Result<Value, CommandError> {
-    let all = statuses(context, catalog, form).await?;
-    let having: Vec<_> = all.iter().filter(|(_, status)| status["rules"].get(rule).is_some()).collect();
+) -> Result<(RuleStatus, RuleStatus), CommandError> {
+    let all = statuses(context, catalog).await?;
+    let having: Vec<_> = all.iter().filter(|(_, status)| status.rules.contains_key(rule)).collect();
     let console = match having.as_slice() {
         [(console, _)] => console,
         [] => {
-            let known: Vec<_> = all.iter().flat_map(|(_, status)| names(&status["rules"])).collect();
+            let known: Vec<_> = all.iter().flat_map(|(_, status)| status.rules.keys().cloned()).collect();
             return Err(CommandError::Local(format!(
                 "there is no rule {rule}; there is {}",
                 known.join(", ")
             )));
         }
         several => {
-            let names: Vec<_> = several.iter().map(|(_, status)| text(&status["catalog"])).collect();
+            let names: Vec<_> = several.iter().map(|(_, status)| status.catalog.as_str()).collect();
             let names = names.join(", ");
             return Err(CommandError::Local(format!(
                 "several catalogs have a rule {rule}: give --catalog, one of {names}"
             )));
         }
     };
-    let before = context.ask(console, "run-once", &json!({ "rule": rule }), form).await?["before"].clone();
+    let poll = context.ask(console, &RunOnce { rule: rule.to_owned() }).await?;
+    let before = context.read::<RunOnce>(poll)?.before;
     let deadline = Instant::now() + TIMEOUT;
     loop {
-        let status = context.ask(console, "status", &json!({}), form).await?;
-        let after = &status["rules"][rule];
-        let polled = after["polls"].as_u64() > before["polls"].as_u64();
-        let stuck = after["phase"] == "parked" || after["phase"] == "waiting" && after["reason"].is_string();
+        let mut status = context.read::<Status>(context.ask(console, &Status {}).await?)?;
+        let after = status.rules.remove(rule).unwrap_or_default();
+        let polled = after.polls > before.polls;
+        let stuck = after.phase == "parked" || after.phase == "waiting" && after.reason.is_some();
         if polled || stuck || Instant::now() > deadline {
-            return Ok(json!({ "before": before, "after": after }));
+            return Ok((before, after));
         }
         sleep(AGAIN).await;
     }
 }
 
 /// Describes the result of a poll.
-fn outcome(rule: &str, results: &Value) -> String {
-    let (before, after) = (&results["before"], &results["after"]);
-    let more =
-        |name: &str| after[name].as_u64().unwrap_or(0).saturating_sub(before[name].as_u64().unwrap_or(0));
-    if more("polls") == 0 {
-        return format!("{rule} is {}: {}\n", text(&after["phase"]), text(&after["reason"]));
+fn outcome(rule: &str, before: &RuleStatus, after: &RuleStatus) -> String {
+    if after.polls <= before.polls {
+        let reason = after.reason.as_deref().unwrap_or("-");
+        return format!("{rule} is {}: {reason}\n", after.phase);
     }
-    format!("{rule} has polled: {} claimed, {} done so far\n", more("claimed"), more("done"))
-}
-
-/// Formats one catalog: a line on itself, a table of its rules, and what an operator has to look
-/// at.
-fn page(status: &Value) -> String {
-    let notices = if status["notices"]["up"] == true { "notices arrive" } else { "no notices: polling only" };
-    let mut page = format!(
-        "{} at {} as {}: {notices}\n",
-        text(&status["catalog"]),
-        text(&status["base"]),
-        text(&status["agent"])
-    );
-    let head = [
-        "RULE",
-        "PHASE",
-        "IN PROGRESS",
-        "WORKING",
-        "CLAIMED",
-        "DONE",
-        "FAILED",
-        "DEAD",
-        "LOST",
-        "DEFERRED",
-        "412",
-        "LAG MS",
-        "LAST POLL",
-    ];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    let rules = status["rules"].as_object().cloned().unwrap_or_default();
-    for (name, rule) in &rules {
-        let keys = [
-            "phase",
-            "in_progress",
-            "working",
-            "claimed",
-            "done",
-            "failed",
-            "dead",
-            "lost",
-            "deferred",
-            "conflicts",
-            "lag_ms",
-            "last_poll",
-        ];
-        let cells = keys.map(|key| text(&rule[key]));
-        rows.push(std::iter::once(name.clone()).chain(cells).collect());
-    }
-    page.push_str(&align(&rows, &[2, 3, 4, 5, 6, 7, 8, 9, 10, 11]));
-    for (name, rule) in &rules {
-        if rule["reason"].is_string() {
-            page.push_str(&format!("{name}: {}: {}\n", text(&rule["phase"]), text(&rule["reason"])));
-        }
-        for (key, what) in [("unsettled", "needs attention"), ("would_claim", "would claim")] {
-            for line in rule[key].as_array().into_iter().flatten() {
-                page.push_str(&format!("{name}: {what}: {}\n", text(line)));
-            }
-        }
-    }
-    page
-}
-
-fn names(rules: &Value) -> Vec<String> {
-    rules.as_object().into_iter().flat_map(|rules| rules.keys().cloned()).collect()
-}
-
-fn text(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+    let claimed = after.counts.claimed.saturating_sub(before.counts.claimed);
+    let done = after.counts.done.saturating_sub(before.counts.done);
+    format!("{rule} has polled: {claimed} claimed, {done} done so far\n")
 }
 
 #[cfg(test)]
@@ -277,33 +221,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_status_has_a_line_for_each_rule_and_each_problem() {
-        let status = json!({
-            "catalog": "lab", "base": "https://h/ermrest/catalog/1", "agent": "me:1", "paused": [],
-            "notices": { "up": false, "count": 0 },
-            "rules": {
-                "convert": { "phase": "idle", "in_progress": 0, "working": 0, "claimed": 7, "done": 6, "failed": 1, "dead": 0, "lost": 0,
-                    "deferred": 1, "conflicts": 0, "lag_ms": 12, "unsettled": ["RID = 1 cannot be written"] },
-                "gone": { "phase": "parked", "reason": "409 Table not found", "claimed": 0 },
-            },
-        });
-        let page = page(&status);
-        assert!(
-            page.starts_with("lab at https://h/ermrest/catalog/1 as me:1: no notices: polling only\n"),
-            "{page}"
-        );
-        let lines: Vec<_> = page.lines().collect();
-        assert!(lines[2].starts_with("convert") && lines[2].contains(" 7 "), "{page}");
-        assert_eq!(lines[4], "convert: needs attention: RID = 1 cannot be written");
-        assert_eq!(lines[5], "gone: parked: 409 Table not found");
-    }
-
-    #[test]
     fn run_once_reports_claims_or_the_reason_for_none() {
-        let results = json!({ "before": { "polls": 1, "claimed": 2, "done": 2 }, "after": { "polls": 2, "claimed": 5, "done": 3 } });
-        assert_eq!(outcome("r", &results), "r has polled: 3 claimed, 1 done so far\n");
-        let results =
-            json!({ "before": { "polls": 1 }, "after": { "polls": 1, "phase": "parked", "reason": "409" } });
-        assert_eq!(outcome("r", &results), "r is parked: 409\n");
+        let status = |json| serde_json::from_value::<RuleStatus>(json).expect("a status");
+        let before = status(json!({ "polls": 1, "claimed": 2, "done": 2 }));
+        let after = status(json!({ "polls": 2, "claimed": 5, "done": 3 }));
+        assert_eq!(outcome("r", &before, &after), "r has polled: 3 claimed, 1 done so far\n");
+        let after = status(json!({ "polls": 1, "phase": "parked", "reason": "409" }));
+        assert_eq!(outcome("r", &before, &after), "r is parked: 409\n");
     }
 }

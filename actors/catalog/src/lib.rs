@@ -43,6 +43,7 @@ mod subsystem;
 mod template;
 #[cfg(test)]
 mod tests;
+mod verbs;
 mod wall_clock;
 
 use std::time::Duration;
@@ -137,7 +138,7 @@ fn catalog(
     let active = first.into_iter().fold(active, SupervisorSpec::child);
     let poller = poller::factory(config, slot, notices, rules);
     let poller =
-        ChildSpec::worker("catalog_poller", poller).console(mailbox.recipient()).console_reads(&["status"]);
+        ChildSpec::worker("catalog_poller", poller).console(CatalogPoller::verbs().console(&mailbox));
     let tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(http);
     let tree = listening.into_iter().fold(tree, SupervisorSpec::child);
     let tree = tree.child(ChildSpec::dynamic("rules", active, vacancies)).child(poller);

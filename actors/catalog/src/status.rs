@@ -1,21 +1,23 @@
 //! Status and metrics of a rule. The status outlives restarts.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use orchestrator_supervise::{Timing, Vitals, metrics, sanitize};
 use parking_lot::Mutex;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Number of texts for operators that are kept.
 const TEXTS_KEPT: usize = 20;
 
 /// Status of a rule, as the console shows it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct RuleStatus {
     /// `idle`, `working`, `waiting`, `plan_failed`, `parked`, `paused` or `stopping`; `stopped` or
     /// `backing_off` for a child that does not run.
-    pub phase: &'static str,
+    pub phase: Cow<'static, str>,
     /// Reason of `waiting`, `plan_failed` and `parked`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -67,7 +69,8 @@ macro_rules! rule_counters {
         }
 
         /// Values of a rule's counters.
-        #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(default)]
         pub(crate) struct RuleCounts {
             $( $(#[doc = $help])+ pub $field: u64, )+
         }
@@ -197,7 +200,7 @@ impl StatusReporter {
             _ => self.vitals.clear_blocker(),
         }
         self.metrics.parked.set((phase == "parked").into());
-        self.change(|status| (status.phase, status.reason) = (phase, reason));
+        self.change(|status| (status.phase, status.reason) = (phase.into(), reason));
     }
 
     /// Sets the numbers of rows.

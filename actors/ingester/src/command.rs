@@ -4,8 +4,9 @@
 mod tools;
 
 use clap::Subcommand;
-use orchestrator_subsystem::{CommandError, Context, OutputFormat, columns::align};
-use serde_json::{Value, json};
+use orchestrator_subsystem::{CommandError, Context, OutputFormat, Verb};
+
+use crate::verbs::Status;
 
 /// Path of the subsystem in the tree.
 const BRANCH: &str = "ingester";
@@ -45,109 +46,23 @@ pub(crate) async fn run(command: &IngesterCommand, context: &mut Context<'_>) ->
 
 async fn status(
     name: Option<&String>,
-    form: OutputFormat,
+    format: OutputFormat,
     context: &mut Context<'_>,
 ) -> Result<(), CommandError> {
-    let mut statuses = Vec::new();
+    let mut answers = Vec::new();
     for node in &context.tree(BRANCH).await?.root.children {
         if name.is_none_or(|name| node.label.as_ref() == Some(name)) {
             let console = format!("{BRANCH}/{}/ingester", node.id);
-            statuses.push(context.ask(&console, "status", &json!({}), form).await?);
+            answers.push(context.ask(&console, &Status {}).await?);
         }
     }
-    if form.json {
-        return context.print(&form.print(&statuses));
+    if format.json {
+        return context.print(&format.print(&answers));
     }
-    if statuses.is_empty() {
+    if answers.is_empty() {
         return context.print("no such ingester\n");
     }
-    context.print(&statuses.iter().map(page).collect::<Vec<_>>().join("\n"))
-}
-
-/// Text of one ingester: a summary line, a table of streams, a table of workers.
-fn page(status: &Value) -> String {
-    let state = &status["state"];
-    let head = [
-        ("ingester", &state["name"]),
-        ("url", &state["url"]),
-        ("mapping", &state["mapping_uuid"]),
-        ("events", &state["processed_events"]),
-        ("events/s", &state["event_rate"]),
-    ];
-    let head: Vec<_> = head.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect();
-    let streams = state["orchestrator"]["streams"].as_object().into_iter().flatten();
-    let streams = table(
-        ["STREAM", "ITEMS", "WAITING", "OLDEST MS", "GAPS", "MISSING", "INVALID", "LOST"],
-        streams.map(|(name, metrics)| {
-            let metric = |key: &str| plain(&metrics[key]);
-            let keys = [
-                "items",
-                "waiting_items",
-                "oldest_item",
-                "gaps",
-                "missing_frames",
-                "invalid_messages",
-                "lost_items",
-            ];
-            std::iter::once(name.clone()).chain(keys.map(metric)).collect()
-        }),
-    );
-    let workers = table(
-        ["WORKER", "CONNECTED", "EVENTS", "QUEUED", "BYTES", "ON DISK", "OLDEST MS"],
-        status["workers"].as_array().into_iter().flatten().map(|worker| {
-            let keys = [
-                "worker",
-                "connected",
-                "events",
-                "queued_messages",
-                "queued_bytes",
-                "spilled_bytes",
-                "oldest_ms",
-            ];
-            keys.map(|key| plain(&worker[key])).to_vec()
-        }),
-    );
-    format!("{}\n{streams}{workers}", head.join(", "))
-}
-
-fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut cells = vec![head.map(str::to_owned).to_vec()];
-    cells.extend(rows);
-    align(&cells, &(1..N).collect::<Vec<_>>())
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Number(number) if number.is_f64() => format!("{:.1}", number.as_f64().unwrap_or_default()),
-        other => other.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_shows_streams_and_workers() {
-        let status = json!({
-            "state": {
-                "name": "eiger-ingester", "url": "tcp://node7:10010", "mapping_uuid": null,
-                "processed_events": 7, "event_rate": 3.25,
-                "orchestrator": {"streams": {"eiger": {"items": 9, "waiting_items": 2, "oldest_item": 31, "gaps": 1,
-                    "missing_frames": 4, "invalid_messages": 0, "lost_items": 0}}},
-            },
-            "workers": [{"worker": "w1", "connected": true, "events": 5, "queued_messages": 0, "queued_bytes": 0,
-                "spilled_bytes": 0, "oldest_ms": null}],
-        });
-        let expected = "\
-ingester eiger-ingester, url tcp://node7:10010, mapping -, events 7, events/s 3.2
-STREAM  ITEMS  WAITING  OLDEST MS  GAPS  MISSING  INVALID  LOST
-eiger       9        2         31     1        4        0     0
-WORKER  CONNECTED  EVENTS  QUEUED  BYTES  ON DISK  OLDEST MS
-w1           true       5       0      0        0          -
-";
-        assert_eq!(page(&status), expected);
-    }
+    let page = |answer| context.read::<Status>(answer).map(|answer| Status {}.text(&answer));
+    let pages = answers.into_iter().map(page).collect::<Result<Vec<_>, _>>()?;
+    context.print(&pages.join("\n"))
 }

@@ -15,9 +15,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use orchestrator_subsystem::{Answered, Verbs};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, CommandError, ConsoleError, ConsoleReply, ConsoleRequest, Handle, NodeSnapshot,
-    Origin, StartCx, Tree, metrics, sanitize,
+    Answer, Child, ChildCx, CommandError, ConsoleError, Handle, NodeSnapshot, Origin, StartCx, Tree, metrics,
+    sanitize,
 };
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -31,6 +32,7 @@ use crate::{
     ingester_state::{BuildMeta, DRANSPOSE_VERSION, IngesterState, Rate},
     messages::{RedisAction, RedisCommand, ScanStarted, SourceReady, UpdatesArrived, WorkersSeen},
     roster::Roster,
+    verbs::{IngesterStatus, PublishedState, Status},
 };
 
 /// Interval between two publications of the configuration key; 1.3 s at most (CONTRACT ID01).
@@ -169,13 +171,18 @@ impl Ingester {
         });
     }
 
-    fn status(&mut self) -> Value {
-        let mut ingester_state: Value = serde_json::from_slice(&self.ingester_state()).unwrap_or_default();
+    /// Returns the verbs of the console.
+    pub(crate) fn verbs() -> Verbs<Self> {
+        Verbs::default().with::<Status>()
+    }
+
+    fn status(&mut self) -> Answered<Status> {
+        let refused = |error: serde_json::Error| ConsoleError::Refused(error.to_string());
+        let mut state: PublishedState = serde_json::from_slice(&self.ingester_state()).map_err(refused)?;
         // Worker names come from the network: they are escaped for the console only.
-        for worker in ingester_state["connected_workers"].as_object_mut().into_iter().flatten() {
-            worker.1["name"] = worker.1["name"].as_str().map(sanitize).into();
-        }
-        json!({ "state": ingester_state, "pending_requests": self.controller.has_pending_requests(), "workers": self.handles.peers() })
+        state.connected_workers.values_mut().for_each(|worker| worker.name = sanitize(&worker.name));
+        let pending_requests = self.controller.has_pending_requests();
+        Ok(IngesterStatus { state, pending_requests, workers: self.handles.peers() })
     }
 }
 
@@ -229,11 +236,8 @@ impl Handle<WorkersSeen> for Ingester {
 }
 
 /// Console of the ingester: `POST /v1/consoles/ingester/<name>/ingester/status`.
-impl Handle<ConsoleRequest> for Ingester {
-    fn handle(&mut self, request: ConsoleRequest, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
-        Answer::now(match request.verb.as_str() {
-            "status" => Ok(self.status()),
-            _ => Err(ConsoleError::UnknownVerb("status".to_owned())),
-        })
+impl Handle<Status> for Ingester {
+    fn handle(&mut self, _: Status, _: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Status>> {
+        Answer::now(self.status())
     }
 }

@@ -7,7 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -46,7 +47,7 @@ pub(crate) struct IngesterState<'a> {
 }
 
 /// Origin of the user's code (`BUILD_META_FILE`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct BuildMeta {
     /// Commit of the build.
     pub commit_hash: String,

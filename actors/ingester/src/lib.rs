@@ -65,6 +65,7 @@ mod subsystem;
 #[cfg(test)]
 mod tests;
 mod updates;
+mod verbs;
 mod work;
 mod zmtp;
 
@@ -231,8 +232,7 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         .child(workers)
         .child(
             ChildSpec::worker("ingester", ingester_factory)
-                .console(ingester.recipient())
-                .console_reads(&["status"])
+                .console(Ingester::verbs().console(&ingester))
                 .durable(&mappings)
                 .durable(&requests),
         )

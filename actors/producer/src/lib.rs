@@ -44,6 +44,7 @@ mod store;
 mod subsystem;
 #[cfg(test)]
 mod tests;
+mod verbs;
 mod walk;
 mod watermark;
 
@@ -110,8 +111,7 @@ pub(crate) fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, ProducerE
         // A normal end means that `until_done` is reached.
         .restart(Restart::Transient)
         .shutdown(STOP_TIMEOUT)
-        .console(mailbox.recipient())
-        .console_reads(&["status"])
+        .console(StencilProducer::verbs().console(&mailbox))
         .durable(&status);
     let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(connections);
     let tree = deliveries.into_iter().fold(tree, SupervisorSpec::child).child(actor);

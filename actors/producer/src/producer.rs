@@ -6,11 +6,10 @@ mod environment;
 
 use std::{collections::BTreeSet, time::Duration};
 
+use orchestrator_subsystem::{Answered, Verbs};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Durable, Factory, Handle,
-    MailboxSlot, Outbox, StartCx,
+    Answer, Child, ChildCx, Durable, Factory, Handle, MailboxSlot, Outbox, StartCx,
 };
-use serde_json::json;
 use tokio::sync::watch;
 
 use crate::{
@@ -24,11 +23,10 @@ use crate::{
     queue::Queue,
     queue_state::CompletionCriteria,
     status::Status,
+    verbs::{self, Pause, Paused, Resume, ShowStatus, StatusAnswer},
     watermark::WaterMarks,
 };
 use environment::{LiveEnvironment, wall_ms};
-
-const VERBS: &str = "status, pause, resume";
 
 /// Time-out of the release of the lease at a stop.
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -113,23 +111,29 @@ impl<Q: Queue + Unpin + 'static> Child for StencilProducer<Q> {
     }
 }
 
-impl<Q: Queue + Unpin + 'static> Handle<ConsoleRequest> for StencilProducer<Q> {
-    fn handle(&mut self, request: ConsoleRequest, _: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
-        let switch = |paused: bool| {
-            self.paused.send_replace(paused);
-            let mut status = self.status.lock();
-            status.paused = paused;
-            status.report_blocker(&self.cx.vitals);
-            tracing::info!(paused, "an operator switched pushing");
-            Ok(json!({ "paused": paused }))
-        };
-        Answer::now(match request.verb.as_str() {
-            "status" => serde_json::to_value(self.current_status())
-                .map_err(|error| ConsoleError::Refused(format!("the status cannot be encoded: {error}"))),
-            "pause" => switch(true),
-            "resume" => switch(false),
-            _ => Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
-        })
+impl<Q: Queue + Unpin + 'static> Handle<ShowStatus> for StencilProducer<Q> {
+    fn handle(&mut self, _: ShowStatus, _: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<ShowStatus>> {
+        let links = self.cx.tree.node(self.branch()).as_ref().map(verbs::links).unwrap_or_default();
+        Answer::now(Ok(StatusAnswer { status: self.current_status(), links }))
+    }
+}
+
+impl<Q: Queue + Unpin + 'static> Handle<Pause> for StencilProducer<Q> {
+    fn handle(&mut self, _: Pause, _: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Pause>> {
+        Answer::now(Ok(self.set_paused(true)))
+    }
+}
+
+impl<Q: Queue + Unpin + 'static> Handle<Resume> for StencilProducer<Q> {
+    fn handle(&mut self, _: Resume, _: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Resume>> {
+        Answer::now(Ok(self.set_paused(false)))
+    }
+}
+
+impl<Q: Queue + Unpin + 'static> StencilProducer<Q> {
+    /// Returns the verbs of the console.
+    pub(crate) fn verbs() -> Verbs<Self> {
+        Verbs::default().with::<ShowStatus>().with::<Pause>().with::<Resume>()
     }
 }
 
@@ -137,11 +141,25 @@ impl<Q> StencilProducer<Q> {
     /// Returns the answer to `status`. The queue is unavailable, too, while a connection is down without a pending request.
     fn current_status(&self) -> Status {
         let mut status = self.status.get();
-        let branch = self.cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch);
-        if let Some(reason) = faktory::outage(&self.cx.tree, &format!("{branch}/{}", faktory::POOL)) {
-            status.away.entry("queue").or_insert(reason);
+        let pool = format!("{}/{}", self.branch(), faktory::POOL);
+        if let Some(reason) = faktory::outage(&self.cx.tree, &pool) {
+            status.away.entry("queue".into()).or_insert(reason);
         }
         status
+    }
+
+    /// Returns the path of the producer's branch.
+    fn branch(&self) -> &str {
+        self.cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch)
+    }
+
+    fn set_paused(&self, paused: bool) -> Paused {
+        self.paused.send_replace(paused);
+        let mut status = self.status.lock();
+        status.paused = paused;
+        status.report_blocker(&self.cx.vitals);
+        tracing::info!(paused, "an operator switched pushing");
+        Paused { paused }
     }
 }
 

@@ -1,9 +1,13 @@
 //! Status of a producer: phase, progress, speed, and what it waits for. Times are milliseconds since 1970.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use orchestrator_supervise::Vitals;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     advance::{Machine, Notice, Phase},
@@ -18,10 +22,11 @@ use crate::{
 const SPEED_WINDOW_MS: u64 = 10_000;
 
 /// Answer to `orchestrator producer status`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct Status {
     /// `starting`, `standby`, `checking`, `pushing`, `blocked` or `finished`.
-    pub phase: &'static str,
+    pub phase: Cow<'static, str>,
     /// Start of the phase.
     pub since_ms: u64,
     /// TCN whose stencils are processed, once it is known.
@@ -62,7 +67,7 @@ pub(crate) struct Status {
     /// True while pushing is stopped until the queue length falls to `low_water`.
     pub held: bool,
     /// Unavailable peers, `database` or `queue`, with the reason.
-    pub away: BTreeMap<&'static str, String>,
+    pub away: BTreeMap<Cow<'static, str>, String>,
     /// Facts about the lease that is waited for, or about the queue whose length stops pushing.
     #[serde(skip)]
     pub evidence: Vec<String>,
@@ -116,18 +121,18 @@ impl Standby {
 impl Status {
     /// Returns the status before the first action.
     pub(crate) fn starting(now_ms: u64) -> Self {
-        Self { phase: "starting", since_ms: now_ms, ..Self::default() }
+        Self { phase: "starting".into(), since_ms: now_ms, ..Self::default() }
     }
 
     /// Updates phase and TCN.
     pub(crate) fn update_phase(&mut self, machine: &Machine, now_ms: u64) {
         let (phase, stencil, blocked_by) = describe(machine.phase(), self.standby);
-        if (phase, &stencil) != (self.phase, &self.stencil) {
+        if phase != self.phase || stencil != self.stencil {
             self.since_ms = now_ms;
             (self.pushed, self.total, self.jobs_per_sec, self.left_secs) = (0, None, 0, None);
             self.window = (now_ms, 0);
         }
-        (self.phase, self.stencil, self.blocked_by) = (phase, stencil, blocked_by);
+        (self.phase, self.stencil, self.blocked_by) = (phase.into(), stencil, blocked_by);
         if self.tcn != machine.target() {
             self.tcn = machine.target();
             self.started_stencils.clear();
@@ -192,7 +197,7 @@ impl Status {
     /// Reports the reason for not pushing to `GET /v1/why`.
     pub(crate) fn report_blocker(&self, vitals: &Vitals) {
         let causes = self.blocked_by.join("; ");
-        match self.phase {
+        match &*self.phase {
             _ if self.paused => {
                 vitals.set_blocker("paused", "an operator paused pushing", "orchestrator producer resume");
             }
@@ -349,7 +354,7 @@ mod tests {
             machine.on(event);
             status.update_phase(&machine, now_ms);
         }
-        assert_eq!((status.phase, status.since_ms, status.tcn), ("blocked", 5, Some(4)));
+        assert_eq!((&*status.phase, status.since_ms, status.tcn), ("blocked", 5, Some(4)));
         assert_eq!(status.blocked_by, ["7 jobs of any type will be retried: check why they fail"]);
     }
 }

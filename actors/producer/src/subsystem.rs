@@ -2,6 +2,7 @@
 
 use orchestrator_subsystem::{
     Branch, CommandError, Context, Original, OriginalContext, OriginalFile, ProgressSource, Subsystem,
+    VerbCommand,
 };
 
 use crate::{
@@ -9,8 +10,11 @@ use crate::{
     command::{self, ProducerCommand},
     config::ProducerConfig,
     drop_in::DropIn,
+    edge::faktory::FaktoryQueue,
     error::ProducerError,
-    preflight, progress,
+    preflight,
+    producer::StencilProducer,
+    progress,
 };
 
 /// The producer subsystem.
@@ -31,6 +35,10 @@ impl Subsystem for Producer {
 
     fn branch(config: &ProducerConfig) -> Result<Branch<ProducerConfig>, ProducerError> {
         child_spec(config).map(Branch::from)
+    }
+
+    fn verbs() -> Vec<VerbCommand> {
+        StencilProducer::<FaktoryQueue>::verbs().commands(ACTOR)
     }
 
     async fn run(command: ProducerCommand, context: &mut Context<'_>) -> Result<(), CommandError> {

@@ -5,8 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use orchestrator_edge::amqp::Broker;
 use orchestrator_supervise::{
-    ChildSpec, ConsoleRequest, Exports, Factory, Limits, Mailbox, Outbox, Placement, Recipient, Strategy,
-    SupervisorSpec, inbox, mailbox,
+    ChildSpec, Exports, Factory, Limits, Mailbox, Outbox, Placement, Strategy, SupervisorSpec, inbox, mailbox,
 };
 
 use crate::{
@@ -21,7 +20,7 @@ use crate::{
     error::ProvenanceError,
     export,
     messages::ReadRequest,
-    rmq_client::{self, RmqClient},
+    rmq_client::RmqClient,
 };
 
 /// Capacity of the reader's inbox.
@@ -31,21 +30,21 @@ const CALL_CAPACITY: usize = 1_024;
 /// Time-out of a client whose calls end by their own response time-outs.
 const UNLIMITED: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// Returns the console, the exports and the tree of a client without workers: rows go to the broker, queries to
+/// Returns the mailbox, the exports and the tree of a client without workers: rows go to the broker, queries to
 /// the store. Its calls take as long as the configured response time-outs allow.
 ///
 /// # Errors
 /// The broker's url or a statsd variable is invalid.
 pub(crate) fn client_spec(
     config: &ProvenanceConfig,
-) -> Result<(Recipient<ConsoleRequest>, Exports, ChildSpec), ProvenanceError> {
+) -> Result<(Mailbox<RmqClient>, Exports, ChildSpec), ProvenanceError> {
     let (reads, reads_slot) = inbox(QUERY_CAPACITY);
     let reader = ChildSpec::worker("reader", stores::reader(config, &reads_slot)?);
     let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(reader);
     let exports = export::exports(reads.clone());
     let (client, tree) = attach(tree, config, None, reads, UNLIMITED)?;
     let tree = ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated);
-    Ok((client.recipient(), exports, tree))
+    Ok((client, exports, tree))
 }
 
 /// Adds the client to `tree`, with the given workers or else the broker as its transport. `limit`
@@ -80,8 +79,7 @@ pub(crate) fn attach(
     let client = Factory::actor(slot, move |cx| {
         Ok(RmqClient::new(route.clone(), reads.clone(), limit, statsd.clone(), cx))
     });
-    let child =
-        ChildSpec::worker("rmq_client", client).console(mailbox.recipient()).console_reads(rmq_client::READS);
+    let child = ChildSpec::worker("rmq_client", client).console(RmqClient::verbs().console(&mailbox));
     Ok((mailbox, tree.child(child)))
 }
 

@@ -6,16 +6,20 @@ mod import;
 mod rows;
 
 use clap::Subcommand;
-use orchestrator_subsystem::{CommandError, Context, OutputFormat, columns::align, output::escape_strings};
-use serde_json::{Value, json};
+use orchestrator_subsystem::{CommandError, Context, OutputFormat, Verb};
+use orchestrator_supervise::Handle;
 
 use self::{
     backend::{Backend, ClientOptions, SwhConfig},
     import::ImportArguments,
 };
-use crate::method::{Entity, Relation};
 #[cfg(feature = "postgres")]
 use crate::{edge::postgres, flavor::Flavor};
+use crate::{
+    method::{Entity, Relation},
+    rmq_client::RmqClient,
+    verbs::{FindAll, FindFirst, Get, ListDeadLetters, Stats},
+};
 
 /// Add and query provenance rows.
 #[derive(Debug, Clone, Subcommand)]
@@ -37,14 +41,10 @@ pub enum ProvenanceCommand {
     ///
     /// Example: orchestrator provenance get origin 3acef14580ea7fd42840ee905c5ce2b0ef9e8175
     Get {
-        /// Kind of entity
-        #[arg(value_parser = ["content", "directory", "revision", "origin"])]
-        kind: String,
-        /// Identifiers, 40 hex digits
-        #[arg(required = true, value_name = "ID")]
-        ids: Vec<String>,
         #[command(flatten)]
-        form: OutputFormat,
+        verb: Get,
+        #[command(flatten)]
+        format: OutputFormat,
         #[command(flatten)]
         swh: SwhConfig,
     },
@@ -52,11 +52,10 @@ pub enum ProvenanceCommand {
     ///
     /// Example: orchestrator provenance find-first 20329687bb9c1231a7e05afe86160343ad49b494
     FindFirst {
-        /// Identifier of the content, 40 hex digits
-        #[arg(value_name = "ID")]
-        id: String,
         #[command(flatten)]
-        form: OutputFormat,
+        verb: FindFirst,
+        #[command(flatten)]
+        format: OutputFormat,
         #[command(flatten)]
         swh: SwhConfig,
     },
@@ -64,14 +63,10 @@ pub enum ProvenanceCommand {
     ///
     /// Example: orchestrator provenance find-all 20329687bb9c1231a7e05afe86160343ad49b494 --limit 10
     FindAll {
-        /// Identifier of the content, 40 hex digits
-        #[arg(value_name = "ID")]
-        id: String,
-        /// Maximum number of occurrences
-        #[arg(long, value_name = "N")]
-        limit: Option<u64>,
         #[command(flatten)]
-        form: OutputFormat,
+        verb: FindAll,
+        #[command(flatten)]
+        format: OutputFormat,
         #[command(flatten)]
         swh: SwhConfig,
     },
@@ -120,18 +115,17 @@ pub enum ProvenanceCommand {
     ///
     /// Example: orchestrator provenance dead-letters --limit 10
     DeadLetters {
-        /// Maximum number of rows [default: 200]
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
-        limit: Option<u32>,
         #[command(flatten)]
-        form: OutputFormat,
+        verb: ListDeadLetters,
+        #[command(flatten)]
+        format: OutputFormat,
     },
     /// Show the number of rows of each table
     ///
     /// Example: orchestrator provenance stats
     Stats {
         #[command(flatten)]
-        form: OutputFormat,
+        format: OutputFormat,
         #[command(flatten)]
         swh: SwhConfig,
     },
@@ -172,37 +166,46 @@ async fn init(arguments: &InitArguments) -> Result<String, CommandError> {
 
 /// Runs a command and prints its result.
 pub(crate) async fn run(command: &ProvenanceCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
-    let (verb, args, form, swh) = match command {
-        ProvenanceCommand::Import(arguments) => return import::run(arguments, context).await,
+    match command {
+        ProvenanceCommand::Import(arguments) => import::run(arguments, context).await,
         #[cfg(feature = "postgres")]
         ProvenanceCommand::Init(arguments) => {
             let text = init(arguments).await?;
-            return context.print(&text);
+            context.print(&text)
         }
-        ProvenanceCommand::Get { kind, ids, form, swh } => {
-            ("get", json!({ "kind": kind, "ids": ids }), form, swh)
+        ProvenanceCommand::Get { verb, format, swh } => show(verb, *format, swh, context).await,
+        ProvenanceCommand::FindFirst { verb, format, swh } => show(verb, *format, swh, context).await,
+        ProvenanceCommand::FindAll { verb, format, swh } => show(verb, *format, swh, context).await,
+        ProvenanceCommand::DeadLetters { verb, format } => {
+            show(verb, *format, &SwhConfig::default(), context).await
         }
-        ProvenanceCommand::FindFirst { id, form, swh } => ("find-first", json!({ "id": id }), form, swh),
-        ProvenanceCommand::FindAll { id, limit, form, swh } => {
-            ("find-all", json!({ "id": id, "limit": limit }), form, swh)
-        }
-        ProvenanceCommand::DeadLetters { limit, form } => {
-            ("dead-letters", json!({ "limit": limit }), form, &SwhConfig::default())
-        }
-        ProvenanceCommand::Stats { form, swh } => ("stats", json!({}), form, swh),
+        ProvenanceCommand::Stats { format, swh } => show(&Stats {}, *format, swh, context).await,
         ProvenanceCommand::Relations { relation, ids, reverse, swh } => {
-            return list("relations", &relation_args(relation, ids, *reverse), swh, context).await;
+            list("relations", &relation_args(relation, ids, *reverse), swh, context).await
         }
         ProvenanceCommand::Entities { kind, swh } => {
-            return list("entities", &[argument("kind", kind)], swh, context).await;
+            list("entities", &[argument("kind", kind)], swh, context).await
         }
-        ProvenanceCommand::Locations { swh } => return list("locations", &[], swh, context).await,
-    };
+        ProvenanceCommand::Locations { swh } => list("locations", &[], swh, context).await,
+    }
+}
+
+/// Sends a verb and prints the answer.
+async fn show<V: Verb + Clone>(
+    verb: &V,
+    format: OutputFormat,
+    swh: &SwhConfig,
+    context: &mut Context<'_>,
+) -> Result<(), CommandError>
+where
+    RmqClient: Handle<V>,
+{
     let backend = Backend::open(context.instance, swh, &ClientOptions::default()).await?;
-    let answer = backend.ask(verb, &args).await;
+    let answer = backend.ask(verb).await;
     backend.close().await;
     let answer = answer?;
-    context.print(&if form.json { form.print(&answer) } else { table(&escape_strings(answer)) })
+    let text = if format.json { format.print(&answer) } else { verb.text(&context.read::<V>(answer)?) };
+    context.print(&text)
 }
 
 /// Prints the rows of the export `name`.
@@ -228,39 +231,4 @@ fn relation_args(relation: &str, ids: &[String], is_reverse: bool) -> Vec<(Strin
     args.extend(ids.iter().map(|id| argument("id", id)));
     args.extend(is_reverse.then(|| argument("reverse", "true")));
     args
-}
-
-/// Formats an answer as a table with a line for each entry.
-fn table(answer: &Value) -> String {
-    let rows: Vec<Vec<String>> = match answer {
-        Value::Object(entries) => entries.iter().map(|(key, value)| line(Some(key), value)).collect(),
-        Value::Array(entries) => entries.iter().map(|value| line(None, value)).collect(),
-        other => vec![line(None, other)],
-    };
-    if rows.is_empty() { "nothing is stored about it\n".to_owned() } else { align(&rows, &[]) }
-}
-
-/// Returns the columns of an entry; those of an occurrence are ordered for reading.
-fn line(key: Option<&String>, value: &Value) -> Vec<String> {
-    let plain = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        Value::Null => "-".to_owned(),
-        other => other.to_string(),
-    };
-    let mut cells: Vec<String> = key.into_iter().cloned().collect();
-    match value {
-        Value::Object(fields) if fields.contains_key("revision") => {
-            let path = fields.get("path").or_else(|| fields.get("path_hex"));
-            let known = ["date", "revision", "origin"].iter().map(|name| fields.get(*name));
-            cells.extend(known.chain([path]).map(|value| value.map_or_else(|| "-".to_owned(), plain)));
-        }
-        Value::Object(fields) if fields.contains_key("reason") => {
-            cells.extend(
-                ["times", "line", "reason"].map(|name| fields.get(name).map_or_else(String::new, plain)),
-            );
-        }
-        Value::Object(fields) => cells.extend(fields.values().map(plain)),
-        other => cells.push(plain(other)),
-    }
-    cells
 }

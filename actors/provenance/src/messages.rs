@@ -1,7 +1,8 @@
 //! Messages between the parts of the subsystem.
 
 use orchestrator_supervise::Reply;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
@@ -30,7 +31,7 @@ pub(crate) struct Outcome {
 }
 
 /// A row that is malformed or that the store permanently refuses.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Refusal {
     /// Position of the row in the request.
     pub index: u32,

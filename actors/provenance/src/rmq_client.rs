@@ -3,9 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use orchestrator_subsystem::{Answered, Verbs};
 use orchestrator_supervise::{
-    Answer, AskError, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Exit, Handle, Message,
-    Outbox, Reply, StartCx, StopToken, Vitals, metrics,
+    Answer, AskError, Child, ChildCx, ConsoleError, ConsoleReply, Exit, Handle, Message, Outbox, Reply,
+    StartCx, StopToken, Vitals, metrics,
 };
 use serde_json::json;
 
@@ -17,12 +18,9 @@ use crate::{
     messages::{DeadLetterRequest, Outcome, ReadRequest, Refusal},
     row::Rows,
     store::{Query, StoreError},
-    verbs::{self, AddArguments, MethodRows},
+    verbs::{self, Add, AddArguments, Added, FindAll, FindFirst, Get, ListDeadLetters, MethodRows, Stats},
 };
 
-const VERBS: &str = "add, get, find-first, find-all, stats, dead-letters";
-/// Verbs that change nothing.
-pub(crate) const READS: &[&str] = &["get", "find-first", "find-all", "stats", "dead-letters"];
 /// Time-out of a console call; the admin endpoint waits slightly longer.
 pub(crate) const CONSOLE_LIMIT: Duration = Duration::from_millis(1_800);
 /// Time for which a stop waits for the answer to a console call.
@@ -93,6 +91,17 @@ impl Child for RmqClient {
 }
 
 impl RmqClient {
+    /// Returns the verbs of the console.
+    pub(crate) fn verbs() -> Verbs<Self> {
+        Verbs::default()
+            .with::<Add>()
+            .with::<Get>()
+            .with::<FindFirst>()
+            .with::<FindAll>()
+            .with::<Stats>()
+            .with::<ListDeadLetters>()
+    }
+
     pub(crate) fn new(
         route: Arc<Route>,
         reads: Outbox<ReadRequest>,
@@ -151,7 +160,7 @@ impl RmqClient {
     }
 
     /// Adds the rows of the console verb `add`.
-    fn add(&self, cx: &mut ChildCx<'_, Self>, arguments: AddArguments) -> Answer<Self, ConsoleReply> {
+    fn add(&self, cx: &mut ChildCx<'_, Self>, arguments: AddArguments) -> Answer<Self, Answered<Add>> {
         let AddArguments { groups, mut bad, batch } = arguments;
         let (route, call_timers) = (self.route.clone(), self.call_timers.clone());
         let call = async move {
@@ -173,7 +182,7 @@ impl RmqClient {
             let (stored, refused) = outcome.map_err(|error| ConsoleError::Refused(error.to_string()))?;
             bad.extend(refused);
             Refusal::sort(&mut bad);
-            Ok(json!({ "stored": stored, "bad": bad }))
+            Ok(Added { stored, bad })
         })
     }
 
@@ -191,7 +200,11 @@ impl RmqClient {
         })
     }
 
-    fn ask(&self, cx: &mut ChildCx<'_, Self>, query: Query) -> Answer<Self, ConsoleReply> {
+    fn ask(&self, cx: &mut ChildCx<'_, Self>, query: ConsoleReply<Query>) -> Answer<Self, ConsoleReply> {
+        let query = match query {
+            Ok(query) => query,
+            Err(error) => return Answer::now(Err(error)),
+        };
         let timer = self.call_timers.start(query.method());
         let (reads, timeout) = (self.reads.clone(), self.limit);
         let asked = async move { reads.ask(|reply| ReadRequest { query, reply }, timeout).await };
@@ -235,30 +248,47 @@ impl Handle<AddRows> for RmqClient {
     }
 }
 
-impl Handle<ConsoleRequest> for RmqClient {
-    fn handle(&mut self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
-        let args = request.args;
-        let asked = match request.verb.as_str() {
-            "add" => {
-                return match verbs::add(args) {
-                    Ok(arguments) => self.add(cx, arguments),
-                    Err(error) => Answer::now(Err(error)),
-                };
-            }
-            "get" => verbs::get(args),
-            "find-first" => verbs::find(args).map(|(id, _)| Query::FindFirst(id)),
-            "find-all" => verbs::find(args).map(|(id, limit)| Query::FindAll { id, limit }),
-            "stats" => Ok(Query::Counts),
-            "dead-letters" => {
-                return match verbs::dead_letters(args) {
-                    Ok(limit) => self.list_dead_letters(cx, limit),
-                    Err(error) => Answer::now(Err(error)),
-                };
-            }
-            _ => Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
-        };
-        match asked {
-            Ok(query) => self.ask(cx, query),
+impl Handle<Add> for RmqClient {
+    fn handle(&mut self, add: Add, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Add>> {
+        match verbs::add(add) {
+            Ok(arguments) => self.add(cx, arguments),
+            Err(error) => Answer::now(Err(error)),
+        }
+    }
+}
+
+impl Handle<Get> for RmqClient {
+    fn handle(&mut self, get: Get, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Get>> {
+        self.ask(cx, verbs::get(get))
+    }
+}
+
+impl Handle<FindFirst> for RmqClient {
+    fn handle(&mut self, find: FindFirst, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<FindFirst>> {
+        self.ask(cx, verbs::content(&find.id).map(Query::FindFirst))
+    }
+}
+
+impl Handle<FindAll> for RmqClient {
+    fn handle(&mut self, find: FindAll, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<FindAll>> {
+        self.ask(cx, verbs::content(&find.id).map(|id| Query::FindAll { id, limit: find.limit }))
+    }
+}
+
+impl Handle<Stats> for RmqClient {
+    fn handle(&mut self, _: Stats, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Stats>> {
+        self.ask(cx, Ok(Query::Counts))
+    }
+}
+
+impl Handle<ListDeadLetters> for RmqClient {
+    fn handle(
+        &mut self,
+        list: ListDeadLetters,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Answer<Self, Answered<ListDeadLetters>> {
+        match verbs::letters(list.limit) {
+            Ok(limit) => self.list_dead_letters(cx, limit),
             Err(error) => Answer::now(Err(error)),
         }
     }

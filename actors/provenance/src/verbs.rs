@@ -1,7 +1,10 @@
-//! Arguments of the console's verbs. Pure.
+//! Verbs of the console, their arguments, and the text of their answers. Pure.
 
-use orchestrator_supervise::{ConsoleError, sanitize};
-use serde::{Deserialize, de::DeserializeOwned};
+use clap::Args;
+use orchestrator_subsystem::{Verb, columns::align, verb::messages};
+use orchestrator_supervise::{ConsoleError, Effect, sanitize};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
@@ -19,31 +22,148 @@ const LETTERS_MAX: u32 = 200;
 /// Maximum number of rows in a message, as in the configuration.
 const BATCH_MAX: usize = 10_000;
 
-#[derive(Deserialize)]
+messages!(Add, Get, FindFirst, FindAll, Stats, ListDeadLetters);
+
+/// Add rows; rows that are already stored stay as they are
+#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct AddArgs {
-    rows: Vec<Value>,
-    batch: Option<usize>,
+pub(crate) struct Add {
+    /// Rows, as in the lines of an import
+    #[arg(skip)]
+    pub(crate) rows: Vec<Value>,
+    /// Maximum number of rows in a message, if not as configured
+    #[arg(skip)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) batch: Option<u32>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GetArgs {
-    kind: String,
-    ids: Vec<String>,
+impl Verb for Add {
+    const NAME: &'static str = "add";
+    const EFFECT: Effect = Effect::Changes;
+    type Answer = Added;
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FindArgs {
-    id: String,
-    limit: Option<u64>,
+/// Answer to [`Add`].
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Added {
+    /// Number of rows that are stored.
+    pub(crate) stored: u64,
+    /// Rows that are malformed or refused.
+    pub(crate) bad: Vec<Refusal>,
 }
 
-#[derive(Deserialize)]
+/// Show the stored attributes of contents, directories, revisions or origins
+///
+/// Example: orchestrator provenance get origin 3acef14580ea7fd42840ee905c5ce2b0ef9e8175
+#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct LimitArgs {
-    limit: Option<u32>,
+#[group(skip)]
+pub struct Get {
+    /// Kind of entity
+    #[arg(value_parser = ["content", "directory", "revision", "origin"])]
+    pub(crate) kind: String,
+    /// Identifiers, 40 hex digits
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+}
+
+impl Verb for Get {
+    const NAME: &'static str = "get";
+    type Answer = Value;
+
+    fn text(&self, answer: &Value) -> String {
+        table(answer)
+    }
+}
+
+/// Show the earliest occurrence of a content
+///
+/// Example: orchestrator provenance find-first 20329687bb9c1231a7e05afe86160343ad49b494
+#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[group(skip)]
+pub struct FindFirst {
+    /// Identifier of the content, 40 hex digits
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// Not used; clients of former versions send it
+    #[arg(skip)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) limit: Option<u64>,
+}
+
+impl Verb for FindFirst {
+    const NAME: &'static str = "find-first";
+    type Answer = Value;
+
+    fn text(&self, answer: &Value) -> String {
+        table(answer)
+    }
+}
+
+/// Show all occurrences of a content, earliest first
+///
+/// Example: orchestrator provenance find-all 20329687bb9c1231a7e05afe86160343ad49b494 --limit 10
+#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[group(skip)]
+pub struct FindAll {
+    /// Identifier of the content, 40 hex digits
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// Maximum number of occurrences
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+}
+
+impl Verb for FindAll {
+    const NAME: &'static str = "find-all";
+    type Answer = Value;
+
+    fn text(&self, answer: &Value) -> String {
+        table(answer)
+    }
+}
+
+/// Show the number of rows of each table
+///
+/// Example: orchestrator provenance stats
+#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[group(skip)]
+pub(crate) struct Stats {}
+
+impl Verb for Stats {
+    const NAME: &'static str = "stats";
+    type Answer = Value;
+
+    fn text(&self, answer: &Value) -> String {
+        table(answer)
+    }
+}
+
+/// Show the dead letters: permanently refused rows with the reason, latest first
+///
+/// Works with provenance.transport = "embedded". With RabbitMQ, read them from the queue
+/// orchestrator.provenance.dead_letter. Corrected rows can be imported again.
+///
+/// Example: orchestrator provenance dead-letters --limit 10
+#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[group(skip)]
+pub struct ListDeadLetters {
+    /// Maximum number of rows [default: 200]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
+    pub(crate) limit: Option<u32>,
+}
+
+impl Verb for ListDeadLetters {
+    const NAME: &'static str = "dead-letters";
+    type Answer = Value;
+
+    fn text(&self, answer: &Value) -> String {
+        table(answer)
+    }
 }
 
 /// Parsed arguments of `add`.
@@ -66,8 +186,8 @@ pub(crate) struct MethodRows {
 }
 
 /// Parses the arguments of `add`.
-pub(crate) fn add(args: Value) -> Result<AddArguments, ConsoleError> {
-    let AddArgs { rows, batch } = arguments(args)?;
+pub(crate) fn add(Add { rows, batch }: Add) -> Result<AddArguments, ConsoleError> {
+    let batch = batch.map(|batch| batch as usize);
     if batch.is_some_and(|batch| !(1..=BATCH_MAX).contains(&batch)) {
         return Err(bad(format!("batch: give 1 to {BATCH_MAX} rows")));
     }
@@ -95,8 +215,7 @@ pub(crate) fn add(args: Value) -> Result<AddArguments, ConsoleError> {
 }
 
 /// Parses the arguments of `get`.
-pub(crate) fn get(args: Value) -> Result<Query, ConsoleError> {
-    let GetArgs { kind, ids } = arguments(args)?;
+pub(crate) fn get(Get { kind, ids }: Get) -> Result<Query, ConsoleError> {
     if ids.len() > IDS_MAX {
         return Err(bad(format!("{} identifiers: ask for {IDS_MAX} at most", ids.len())));
     }
@@ -113,16 +232,13 @@ pub(crate) fn get(args: Value) -> Result<Query, ConsoleError> {
     }
 }
 
-/// Parses the arguments of `find-first` and `find-all`: a content and a maximum number of
-/// occurrences.
-pub(crate) fn find(args: Value) -> Result<(Sha1Git, Option<u64>), ConsoleError> {
-    let FindArgs { id, limit } = arguments(args)?;
-    Ok((id.parse().map_err(|error| bad(format!("{id}: {error}")))?, limit))
+/// Parses the identifier of a content.
+pub(crate) fn content(id: &str) -> Result<Sha1Git, ConsoleError> {
+    id.parse().map_err(|error| bad(format!("{id}: {error}")))
 }
 
-/// Parses the arguments of `dead-letters`: a maximum number of letters.
-pub(crate) fn dead_letters(args: Value) -> Result<u32, ConsoleError> {
-    let LimitArgs { limit } = arguments(args)?;
+/// Checks the maximum number of letters of `dead-letters`.
+pub(crate) fn letters(limit: Option<u32>) -> Result<u32, ConsoleError> {
     match limit.unwrap_or(LETTERS_MAX) {
         limit @ 1..=LETTERS_MAX => Ok(limit),
         limit => Err(bad(format!("{limit} dead letters: ask for 1 to {LETTERS_MAX}"))),
@@ -133,8 +249,39 @@ fn bad(text: impl ToString) -> ConsoleError {
     ConsoleError::BadArguments(sanitize(text.to_string()))
 }
 
-fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, ConsoleError> {
-    serde_json::from_value(args).map_err(bad)
+/// Formats an answer as a table with a line for each entry.
+fn table(answer: &Value) -> String {
+    let rows: Vec<Vec<String>> = match answer {
+        Value::Object(entries) => entries.iter().map(|(key, value)| line(Some(key), value)).collect(),
+        Value::Array(entries) => entries.iter().map(|value| line(None, value)).collect(),
+        other => vec![line(None, other)],
+    };
+    if rows.is_empty() { "nothing is stored about it\n".to_owned() } else { align(&rows, &[]) }
+}
+
+/// Returns the columns of an entry; those of an occurrence are ordered for reading.
+fn line(key: Option<&String>, value: &Value) -> Vec<String> {
+    let plain = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".to_owned(),
+        other => other.to_string(),
+    };
+    let mut cells: Vec<String> = key.into_iter().cloned().collect();
+    match value {
+        Value::Object(fields) if fields.contains_key("revision") => {
+            let path = fields.get("path").or_else(|| fields.get("path_hex"));
+            let known = ["date", "revision", "origin"].iter().map(|name| fields.get(*name));
+            cells.extend(known.chain([path]).map(|value| value.map_or_else(|| "-".to_owned(), plain)));
+        }
+        Value::Object(fields) if fields.contains_key("reason") => {
+            cells.extend(
+                ["times", "line", "reason"].map(|name| fields.get(name).map_or_else(String::new, plain)),
+            );
+        }
+        Value::Object(fields) => cells.extend(fields.values().map(plain)),
+        other => cells.push(plain(other)),
+    }
+    cells
 }
 
 #[cfg(test)]

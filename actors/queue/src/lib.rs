@@ -8,7 +8,6 @@
 //! `fetcher_watcher` and `queue_console`. The queue store is a thread,
 //! because a commit blocks. Files, sockets and SQLite are only used under `edge`.
 
-mod command;
 mod config;
 mod drop_in;
 mod edge;
@@ -27,6 +26,7 @@ mod subsystem;
 #[cfg(test)]
 mod tests;
 mod tracking;
+mod verbs;
 
 use std::{sync::Arc, time::Duration};
 
@@ -122,8 +122,7 @@ pub(crate) fn child_spec(config: &QueueConfig) -> ChildSpec {
         .limits(Limits::LEAF)
         .child(
             ChildSpec::worker("queue_console", queue_console)
-                .console(console.recipient())
-                .console_reads(queue_console::READS)
+                .console(queue_console::verbs().console(&console))
                 .durable(&paused),
         )
         // A restarted reader sends every operation again, so operations of its predecessor are

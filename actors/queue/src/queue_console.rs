@@ -1,37 +1,27 @@
 //! The actor that answers operators and pauses hand-outs. Jobs go from the store to the worker
 //! socket without it.
 
-mod answers;
-
 use std::fmt::Display;
 
+use orchestrator_subsystem::{Answered, Verbs};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Durable, Fault, Handle, Outbox,
-    Reply, sanitize,
+    Answer, Child, ChildCx, ConsoleError, ConsoleReply, Durable, Fault, Handle, Outbox, Pending, Reply,
+    sanitize,
 };
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
 
 use crate::{
     edge::unix_time::unix_time,
     messages::{self, Chore, StoreRequest},
     refused_links::RefusedLinks,
-    storage::{Bumped, FailedAttempts},
+    storage::{self, FailedAttempts},
+    verbs::{
+        AttemptRow, Bump, Bumped, Failed, InFlight, Ls, PathReport, Pause, Paused, Peek, Requeue, Requeued,
+        Resume, RunRow, RunningRow, Show, Stale, Stats, Totals,
+    },
 };
 
-const VERBS: &str = "ls, peek, stats, show, in-flight, failed, stale, bump, requeue, pause, resume";
-/// Verbs that change nothing.
-pub(crate) const READS: &[&str] = &["ls", "peek", "stats", "show", "in-flight", "failed", "stale"];
-/// Default number of jobs shown by `peek`.
-const PEEK_DEFAULT: usize = 10;
-/// Default number of rows of other lists.
-const LIST_DEFAULT: usize = 100;
-/// Default number of attempts shown by `show`.
-const SHOW_DEFAULT: usize = 20;
 /// Maximum number of rows of an answer.
-const ROWS_MAX: usize = 1_000;
-/// Default number of days of `stale`.
-const STALE_DAYS: u32 = 30;
+const ROWS_MAX: u32 = 1_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 
 /// State of the actor: its outboxes and the pause switch.
@@ -43,8 +33,21 @@ pub(crate) struct QueueConsole {
     pub(crate) refused_links: RefusedLinks,
 }
 
-/// Answer to a verb, or the reason why it is refused.
-type Answered = Result<Answer<QueueConsole, ConsoleReply>, ConsoleError>;
+/// Returns the verbs, which are the commands of the queue, too.
+pub(crate) fn verbs() -> Verbs<QueueConsole> {
+    Verbs::default()
+        .with::<Ls>()
+        .with::<Peek>()
+        .with::<Stats>()
+        .with::<Show>()
+        .with::<InFlight>()
+        .with::<Failed>()
+        .with::<Stale>()
+        .with::<Bump>()
+        .with::<Requeue>()
+        .with::<Pause>()
+        .with::<Resume>()
+}
 
 impl Child for QueueConsole {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
@@ -52,108 +55,147 @@ impl Child for QueueConsole {
     }
 }
 
-/// Arguments of a list.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ListArgs {
-    n: Option<usize>,
+impl Handle<Ls> for QueueConsole {
+    fn handle(&mut self, _: Ls, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Ls>> {
+        let refused = self.refused_links.rows();
+        self.ask(cx, Chore::Runs, |runs| {
+            runs.into_iter().map(|run| RunRow { run, refused: None }).chain(refused).collect()
+        })
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ShowArgs {
-    attr_path: String,
-    n: Option<usize>,
+impl Handle<Peek> for QueueConsole {
+    fn handle(&mut self, Peek { n }: Peek, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Peek>> {
+        self.ask(cx, |reply| Chore::Peek(rows(n), reply), |jobs| jobs)
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FailedArgs {
-    code: Option<i64>,
-    /// Unix time, in seconds.
-    since: Option<i64>,
-    n: Option<usize>,
+impl Handle<Stats> for QueueConsole {
+    fn handle(&mut self, _: Stats, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Stats>> {
+        let paused = self.paused.get();
+        self.ask(cx, Chore::Counts, move |storage::Counts { rows, ready, held, logged, in_flight }| Totals {
+            held,
+            in_flight,
+            logged,
+            paused,
+            ready,
+            rows,
+        })
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StaleArgs {
-    days: Option<u32>,
-    n: Option<usize>,
+impl Handle<Show> for QueueConsole {
+    fn handle(
+        &mut self,
+        Show { attr_path, n }: Show,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Answer<Self, Answered<Show>> {
+        let asked = attr_path.clone();
+        self.ask(cx, |reply| Chore::Attr(asked, rows(n), reply), |found| PathReport::new(attr_path, found))
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AttrArgs {
-    attr_path: String,
+impl Handle<InFlight> for QueueConsole {
+    fn handle(
+        &mut self,
+        InFlight { n }: InFlight,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Answer<Self, Answered<InFlight>> {
+        self.ask(
+            cx,
+            |reply| Chore::InFlight(rows(n), reply),
+            |jobs| {
+                let now = unix_time();
+                jobs.into_iter().map(|job| RunningRow::new(job, now)).collect()
+            },
+        )
+    }
 }
 
-impl Handle<ConsoleRequest> for QueueConsole {
-    fn handle(&mut self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
-        self.execute(request, cx).unwrap_or_else(|error| Answer::now(Err(error)))
+impl Handle<Failed> for QueueConsole {
+    fn handle(
+        &mut self,
+        Failed { code, since, n }: Failed,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Answer<Self, Answered<Failed>> {
+        let which = FailedAttempts { exit_code: code, since, limit: rows(n) };
+        self.ask(
+            cx,
+            |reply| Chore::Failed(which, reply),
+            |attempts| attempts.into_iter().map(AttemptRow::from).collect(),
+        )
+    }
+}
+
+impl Handle<Stale> for QueueConsole {
+    fn handle(
+        &mut self,
+        Stale { days, n }: Stale,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Answer<Self, Answered<Stale>> {
+        let before = unix_time() - i64::from(days) * SECONDS_PER_DAY;
+        self.ask(cx, |reply| Chore::Stale(before, rows(n), reply), |groups| groups)
+    }
+}
+
+impl Handle<Bump> for QueueConsole {
+    fn handle(
+        &mut self,
+        Bump { attr_path }: Bump,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Answer<Self, Answered<Bump>> {
+        let asked = attr_path.clone();
+        let answer = self.requests.request(|reply| StoreRequest::Bump { attr_path: asked, reply });
+        after(answer, cx, "store", move |_, done, _| match done {
+            storage::Bumped::Done => Ok(Bumped { bumped: true }),
+            storage::Bumped::NothingWaits => Err(refused(format_args!(
+                "no job of {} waits: see orchestrator queue show, or requeue it",
+                sanitize(&attr_path)
+            ))),
+            storage::Bumped::TooMany => {
+                Err(refused("too many jobs are bumped: wait until they are handed out"))
+            }
+        })
+    }
+}
+
+impl Handle<Requeue> for QueueConsole {
+    fn handle(
+        &mut self,
+        Requeue { attr_path }: Requeue,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Answer<Self, Answered<Requeue>> {
+        let answer = self.requests.request(|reply| StoreRequest::Requeue { attr_path, reply });
+        after(answer, cx, "store", |_, done, _| {
+            Ok(Requeued { requeued: done.rows as u64, was_in_flight: done.was_in_flight })
+        })
+    }
+}
+
+impl Handle<Pause> for QueueConsole {
+    fn handle(&mut self, _: Pause, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Pause>> {
+        self.set_paused(true, cx)
+    }
+}
+
+impl Handle<Resume> for QueueConsole {
+    fn handle(&mut self, _: Resume, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Resume>> {
+        self.set_paused(false, cx)
     }
 }
 
 impl QueueConsole {
-    fn execute(&self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answered {
-        let args = request.args;
-        match request.verb.as_str() {
-            "ls" => {
-                let refused = self.refused_links.rows();
-                self.ask(cx, Chore::Runs, |runs| runs.iter().map(|run| json!(run)).chain(refused).collect())
-            }
-            "peek" => {
-                let n = rows(arguments::<ListArgs>(args)?.n, PEEK_DEFAULT);
-                self.ask(cx, |reply| Chore::Peek(n, reply), |jobs| json!(jobs))
-            }
-            "stats" => {
-                let paused = self.paused.get();
-                self.ask(cx, Chore::Counts, move |counts| answers::counts(&counts, paused))
-            }
-            "show" => {
-                let ShowArgs { attr_path, n } = arguments(args)?;
-                let (asked, n) = (attr_path.clone(), rows(n, SHOW_DEFAULT));
-                self.ask(
-                    cx,
-                    |reply| Chore::Attr(asked, n, reply),
-                    move |found| answers::attr(&attr_path, found),
-                )
-            }
-            "in-flight" => {
-                let n = rows(arguments::<ListArgs>(args)?.n, LIST_DEFAULT);
-                self.ask(cx, |reply| Chore::InFlight(n, reply), |jobs| answers::in_flight(jobs, unix_time()))
-            }
-            "failed" => {
-                let FailedArgs { code, since, n } = arguments(args)?;
-                let which = FailedAttempts { exit_code: code, since, limit: rows(n, LIST_DEFAULT) };
-                self.ask(cx, |reply| Chore::Failed(which, reply), answers::attempts)
-            }
-            "stale" => {
-                let StaleArgs { days, n } = arguments(args)?;
-                let age = i64::from(days.unwrap_or(STALE_DAYS)) * SECONDS_PER_DAY;
-                let (before, n) = (unix_time() - age, rows(n, LIST_DEFAULT));
-                self.ask(cx, |reply| Chore::Stale(before, n, reply), |groups| json!(groups))
-            }
-            "bump" => self.bump(cx, arguments::<AttrArgs>(args)?.attr_path),
-            "requeue" => self.requeue(cx, arguments::<AttrArgs>(args)?.attr_path),
-            "pause" => self.set_paused(true, cx),
-            "resume" => self.set_paused(false, cx),
-            _ => Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
-        }
-    }
-
     /// Pauses or resumes hand-outs, also for later starts. While paused, workers get `NOJOBS`, and
     /// their DONE lines still count.
-    fn set_paused(&self, paused: bool, cx: &mut ChildCx<'_, Self>) -> Answered {
-        let recorded = self.chores.request(|reply| Chore::RecordPause(paused, reply)).map_err(refused)?;
-        Ok(cx.atomically(recorded, move |console, recorded, cx| {
-            let recorded = recorded.map_err(|_| restarted("housekeeper"))?;
+    fn set_paused(&self, paused: bool, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply<Paused>> {
+        let recorded = self.chores.request(|reply| Chore::RecordPause(paused, reply));
+        after(recorded, cx, "housekeeper", move |console, recorded, cx| {
             recorded.map_err(|error| refused(Fault::from_error(&error)))?;
             console.paused.update(|value| *value = paused);
             console.report_pause(cx);
             tracing::info!(paused, "hand-outs paused or resumed");
-            Ok(json!({ "paused": paused }))
-        }))
+            Ok(Paused { paused })
+        })
     }
 
     fn report_pause(&self, cx: &ChildCx<'_, Self>) {
@@ -164,40 +206,31 @@ impl QueueConsole {
         }
     }
 
-    fn requeue(&self, cx: &mut ChildCx<'_, Self>, attr_path: String) -> Answered {
-        let answer =
-            self.requests.request(|reply| StoreRequest::Requeue { attr_path, reply }).map_err(refused)?;
-        Ok(cx.atomically(answer, |_, done, _| {
-            let done = done.map_err(|_| restarted("store"))?;
-            Ok(json!({ "requeued": done.rows, "was_in_flight": done.was_in_flight }))
-        }))
-    }
-
-    fn bump(&self, cx: &mut ChildCx<'_, Self>, attr_path: String) -> Answered {
-        let asked = attr_path.clone();
-        let answer =
-            self.requests.request(|reply| StoreRequest::Bump { attr_path: asked, reply }).map_err(refused)?;
-        Ok(cx.atomically(answer, move |_, done, _| match done.map_err(|_| restarted("store"))? {
-            Bumped::Done => Ok(json!({ "bumped": true })),
-            Bumped::NothingWaits => Err(refused(format_args!(
-                "no job of {} waits: see orchestrator queue show, or requeue it",
-                sanitize(&attr_path)
-            ))),
-            Bumped::TooMany => Err(refused("too many jobs are bumped: wait until they are handed out")),
-        }))
-    }
-
-    /// Sends a question to the housekeeper and formats its answer.
-    fn ask<T: 'static>(
+    /// Sends a question to the housekeeper and converts its answer.
+    fn ask<T: 'static, R: Send + 'static>(
         &self,
         cx: &mut ChildCx<'_, Self>,
         chore: impl FnOnce(Reply<messages::Answer<T>>) -> Chore,
-        show: impl FnOnce(T) -> Value + 'static,
-    ) -> Answered {
-        let answer = self.chores.request(chore).map_err(refused)?;
-        Ok(cx.atomically(answer, |_, answer, _| {
-            answer.map_err(|_| restarted("housekeeper"))?.map(show).map_err(refused)
-        }))
+        convert: impl FnOnce(T) -> R + 'static,
+    ) -> Answer<Self, ConsoleReply<R>> {
+        let answer = self.chores.request(chore);
+        after(answer, cx, "housekeeper", |_, answer, _| answer.map(convert).map_err(refused))
+    }
+}
+
+/// Answers with the result of `done` once `child` has answered.
+fn after<T: 'static, R: Send + 'static>(
+    answer: Result<Pending<T>, impl Display>,
+    cx: &mut ChildCx<'_, QueueConsole>,
+    child: &'static str,
+    done: impl FnOnce(&mut QueueConsole, T, &mut ChildCx<'_, QueueConsole>) -> ConsoleReply<R> + 'static,
+) -> Answer<QueueConsole, ConsoleReply<R>> {
+    match answer {
+        Ok(answer) => cx.atomically(answer, move |console, answer, cx| match answer {
+            Ok(answer) => done(console, answer, cx),
+            Err(_) => Err(refused(format_args!("the {child} was restarted before it answered: ask again"))),
+        }),
+        Err(full) => Answer::now(Err(refused(full))),
     }
 }
 
@@ -205,17 +238,7 @@ fn refused(reason: impl Display) -> ConsoleError {
     ConsoleError::Refused(reason.to_string())
 }
 
-fn restarted(child: &str) -> ConsoleError {
-    refused(format_args!("the {child} was restarted before it answered: ask again"))
-}
-
 /// Returns the number of rows asked for, within the limit.
-fn rows(asked: Option<usize>, default: usize) -> usize {
-    asked.unwrap_or(default).min(ROWS_MAX)
-}
-
-/// Parses the arguments, an object; null stands for no arguments.
-fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, ConsoleError> {
-    let args = if args.is_null() { json!({}) } else { args };
-    serde_json::from_value(args).map_err(|error| ConsoleError::BadArguments(error.to_string()))
+fn rows(asked: u32) -> usize {
+    asked.min(ROWS_MAX) as usize
 }

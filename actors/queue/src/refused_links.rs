@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use orchestrator_supervise::{ChildSpec, Durable};
-use serde_json::{Value, json};
 
-use crate::storage::RunId;
+use crate::{
+    storage::{RunCount, RunId, RunState},
+    verbs::RunRow,
+};
 
 /// Refused links by their names, each with its run and the reason. Clones share them.
 #[derive(Debug, Clone)]
@@ -48,13 +50,11 @@ impl RefusedLinks {
     }
 
     /// Returns a row of `queue ls` for each name.
-    pub(crate) fn rows(&self) -> Vec<Value> {
+    pub(crate) fn rows(&self) -> Vec<RunRow> {
         let links = self.0.lock();
-        let row = |(name, (run, reason)): (&String, &(RunId, String))| {
-            json!({
-                "fetcher": run.fetcher, "run_started": run.started, "complete": false, "deleted": false, "rows": 0,
-                "refused": format!("{name}: {reason}"),
-            })
+        let row = |(name, (run, reason)): (&String, &(RunId, String))| RunRow {
+            run: RunCount { state: RunState { run: run.clone(), complete: false }, rows: 0, deleted: false },
+            refused: Some(format!("{name}: {reason}")),
         };
         links.iter().map(row).collect()
     }

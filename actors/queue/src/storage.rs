@@ -26,10 +26,11 @@ pub(crate) use order::GroupKey;
 
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Identity of a run, the lines of one fetcher file: stem and number of its name (CONTRACT QF04).
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct RunId {
     /// Stem of the file name; any text without `.` and `/`.
     pub fetcher: String,
@@ -47,7 +48,7 @@ impl RunId {
 }
 
 /// State of a run (CONTRACT QF06).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct RunState {
     /// The run.
     #[serde(flatten)]

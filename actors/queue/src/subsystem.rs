@@ -3,16 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Original, OriginalContext, OriginalFile, Subsystem,
+    Branch, CommandError, Context, NoCommand, Original, OriginalContext, OriginalFile, Subsystem, VerbCommand,
 };
 
-use crate::{
-    QueueError, child_spec,
-    command::{self, QueueCommand},
-    config::QueueConfig,
-    drop_in::DropIn,
-    preflight,
-};
+use crate::{QueueError, child_spec, config::QueueConfig, drop_in::DropIn, preflight, queue_console};
 
 /// The queue subsystem.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +15,7 @@ pub struct Queue;
 impl Subsystem for Queue {
     type Config = QueueConfig;
     type Error = QueueError;
-    type Command = QueueCommand;
+    type Command = NoCommand;
     type DropIn = DropIn;
 
     const ORIGINALS: &'static [Original] = &[Original {
@@ -39,8 +33,12 @@ impl Subsystem for Queue {
         Ok(child_spec(config).into())
     }
 
-    async fn run(command: QueueCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
-        command::run(&command, context).await
+    fn verbs() -> Vec<VerbCommand> {
+        queue_console::verbs().commands("queue/queue_console")
+    }
+
+    async fn run(command: NoCommand, _: &mut Context<'_>) -> Result<(), CommandError> {
+        match command {}
     }
 
     fn drop_in_config(original: DropIn, context: &mut OriginalContext) -> Result<QueueConfig, QueueError> {

@@ -12,6 +12,7 @@ use crate::{
     original::{Original, OriginalContext},
     section::{BoxError, ErasedConfig, ProgressSource, Section, SectionReload},
     subsystem::Subsystem,
+    verb::VerbCommand,
 };
 
 /// The object-safe form of [`Subsystem`], implemented for every subsystem.
@@ -85,7 +86,8 @@ impl<S: Subsystem> AnySubsystem for S {
     }
 
     fn add_commands(&self, program: Command) -> Command {
-        let commands = S::Command::augment_subcommands(Command::new(S::NAME));
+        let commands = S::Command::augment_subcommands(Command::new(S::NAME))
+            .subcommands(S::verbs().iter().map(VerbCommand::command));
         if commands.get_subcommands().next().is_none() {
             return program;
         }
@@ -100,6 +102,11 @@ impl<S: Subsystem> AnySubsystem for S {
         context: &'a mut Context<'_>,
     ) -> Pin<Box<dyn Future<Output = Result<(), CommandError>> + 'a>> {
         Box::pin(async move {
+            if let Some((name, matches)) = matches.subcommand()
+                && let Some(verb) = S::verbs().iter().find(|verb| verb.name() == name)
+            {
+                return verb.run(matches, context).await;
+            }
             let command = S::Command::from_arg_matches(matches);
             S::run(command.map_err(|error| CommandError::Usage(error.to_string()))?, context).await
         })

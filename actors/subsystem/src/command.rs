@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::{
     output::{OutputFormat, escape_lines, escape_strings},
     section::Section,
+    verb::Verb,
     wire::{ErrorBody, console_url, tree_url},
 };
 
@@ -49,19 +50,37 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Sends `verb` to the console of the child at `path`. The strings of the response are escaped, unless it is printed as JSON.
+    /// Sends `verb` to the console of the child at `path` and returns the answer as JSON.
     ///
     /// # Errors
     /// The instance cannot be reached, or refuses the request.
-    pub async fn ask(
-        &self,
+    pub async fn ask<V: Verb>(&self, path: &str, verb: &V) -> Result<Value, CommandError> {
+        let arguments = serde_json::to_value(verb).map_err(|error| CommandError::Local(error.to_string()))?;
+        self.instance.post(&console_url(path, V::NAME), &arguments).await
+    }
+
+    /// Reads the answer to a verb, with its strings escaped.
+    ///
+    /// # Errors
+    /// The instance has another version of the verb.
+    pub fn read<V: Verb>(&self, answer: Value) -> Result<V::Answer, CommandError> {
+        let unexpected = |error| self.instance.unexpected_response(format!("unexpected answer: {error}"));
+        serde_json::from_value(escape_strings(answer)).map_err(unexpected)
+    }
+
+    /// Sends `verb` to the console of the child at `path` and prints the answer.
+    ///
+    /// # Errors
+    /// Those of [`Context::ask`], [`Context::read`] and [`Context::print`].
+    pub async fn show<V: Verb>(
+        &mut self,
         path: &str,
-        verb: &str,
-        arguments: &Value,
+        verb: &V,
         format: OutputFormat,
-    ) -> Result<Value, CommandError> {
-        let response = self.instance.post(&console_url(path, verb), arguments).await?;
-        Ok(if format.json { response } else { escape_strings(response) })
+    ) -> Result<(), CommandError> {
+        let answer = self.ask(path, verb).await?;
+        let text = if format.json { format.print(&answer) } else { verb.text(&self.read::<V>(answer)?) };
+        self.print(&text)
     }
 
     /// Fetches the tree below `path`, with its strings escaped.

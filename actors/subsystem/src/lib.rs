@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`mod@subsystem`] | the trait that a crate implements |
 //! | [`any_subsystem`], [`section`] | type-erased forms of a subsystem and of its section |
+//! | [`verb`], [`text`] | verbs of consoles, and the text of their answers |
 //! | [`command`] | context and errors of a command |
 //! | [`wire`] | JSON types and URLs of the admin endpoint |
 //! | [`original`] | replaced programs |
@@ -24,6 +25,8 @@ pub mod percent;
 pub mod redaction;
 pub mod section;
 pub mod subsystem;
+pub mod text;
+pub mod verb;
 pub mod wire;
 #[cfg(feature = "yaml")]
 pub mod yaml;
@@ -35,4 +38,5 @@ pub use crate::{
     output::OutputFormat,
     section::{ProgressSource, Section},
     subsystem::{Branch, Subsystem},
+    verb::{Answered, Verb, VerbCommand, Verbs},
 };

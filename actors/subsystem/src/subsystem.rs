@@ -11,6 +11,7 @@ use crate::{
     command::{CommandError, Context},
     original::{Original, OriginalContext},
     section::ProgressSource,
+    verb::VerbCommand,
 };
 
 /// A part of the program with its own configuration, branch of the tree and commands.
@@ -52,7 +53,12 @@ pub trait Subsystem: Send + Sync + 'static {
     /// The configuration cannot be used. The text begins with the key to change.
     fn branch(config: &Self::Config) -> Result<Branch<Self::Config>, Self::Error>;
 
-    /// Runs a command.
+    /// Returns the verbs of a console that are commands below `orchestrator NAME`, too.
+    fn verbs() -> Vec<VerbCommand> {
+        Vec::new()
+    }
+
+    /// Runs a command other than those of [`Subsystem::verbs`].
     ///
     /// # Errors
     /// The command failed. The binary turns the error into an exit code.

@@ -65,7 +65,6 @@ impl Builder {
             supervisor: supervisor.map(|(strategy, limits)| (strategy.name(), limits)),
             pausable: spec.pausable,
             console: spec.console,
-            console_reads: spec.console_reads,
             exports: spec.exports,
             durable: spec.durable,
             parent: cx.commands.clone().map(|commands| (commands, cx.index)),

@@ -1,19 +1,33 @@
-//! Console of a child: operator verbs that the child answers itself.
+//! Console of a child: verbs for operators that the child's actor handles as typed messages.
+
+use std::{fmt, sync::Arc};
 
 use actix::Message;
-use serde::{Deserialize, Serialize};
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
 
-/// Request to a child's console.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ConsoleRequest {
-    /// Verb, for example `peek`.
-    pub verb: String,
-    /// Arguments of the verb.
-    pub args: serde_json::Value,
+use crate::{
+    console_call::{CONSOLE_TIMEOUT, ConsoleCallError},
+    mailbox::Recipient,
+};
+
+/// What a verb does to its child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Changes nothing. Every role may use it, and the audit log does not record it.
+    Reads,
+    /// Changes something.
+    Changes,
+    /// Pauses the child's work until a verb that [`Self::Resumes`].
+    Pauses,
+    /// Resumes the child's work.
+    Resumes,
 }
 
-/// Answer of a child's console.
-pub type ConsoleReply = Result<serde_json::Value, ConsoleError>;
+/// Result of a verb.
+pub type ConsoleReply<T = Value> = Result<T, ConsoleError>;
 
 /// Error of a child's console.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -30,6 +44,87 @@ pub enum ConsoleError {
     Refused(String),
 }
 
-impl Message for ConsoleRequest {
-    type Result = ConsoleReply;
+/// Sends the arguments of a verb to its actor.
+type Call = dyn Fn(Value) -> BoxFuture<'static, Result<ConsoleReply, ConsoleCallError>> + Send + Sync;
+
+/// Verb of a console: its name and effect, its JSON schemas, and the way to the actor.
+#[derive(Clone)]
+pub struct ConsoleVerb {
+    pub(crate) name: &'static str,
+    pub(crate) effect: Effect,
+    pub(crate) schemas: fn() -> VerbSchemas,
+    call: Arc<Call>,
+}
+
+/// JSON schemas of a verb.
+#[derive(Debug, Clone, Default)]
+pub struct VerbSchemas {
+    /// Of the arguments, an object.
+    pub arguments: Value,
+    /// Of the answer.
+    pub answer: Value,
+}
+
+impl ConsoleVerb {
+    /// Creates the verb `name`, whose arguments are the fields of the message `V`.
+    pub fn new<V, T>(
+        name: &'static str,
+        effect: Effect,
+        schemas: fn() -> VerbSchemas,
+        actor: Recipient<V>,
+    ) -> Self
+    where
+        V: Message<Result = ConsoleReply<T>> + DeserializeOwned + Send + 'static,
+        T: Serialize + Send + 'static,
+    {
+        let call = move |arguments: Value| -> BoxFuture<'static, _> {
+            let actor = actor.clone();
+            Box::pin(async move {
+                // Null stands for no arguments.
+                let arguments = if arguments.is_null() { Map::new().into() } else { arguments };
+                let message = match serde_json::from_value::<V>(arguments) {
+                    Ok(message) => message,
+                    Err(error) => return Ok(Err(ConsoleError::BadArguments(error.to_string()))),
+                };
+                let answer = actor.ask(message, CONSOLE_TIMEOUT).await?;
+                let json = |answer| {
+                    serde_json::to_value(answer).map_err(|error| ConsoleError::Refused(error.to_string()))
+                };
+                Ok(answer.and_then(json))
+            })
+        };
+        Self { name, effect, schemas, call: Arc::new(call) }
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns what the verb does.
+    pub fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    /// Returns the JSON schemas.
+    pub fn schemas(&self) -> VerbSchemas {
+        (self.schemas)()
+    }
+
+    /// Sends `arguments`, an object or null, to the actor and waits for its answer.
+    ///
+    /// # Errors
+    /// The actor gives no answer within [`CONSOLE_TIMEOUT`].
+    pub async fn call(&self, arguments: Value) -> Result<ConsoleReply, ConsoleCallError> {
+        (self.call)(arguments).await
+    }
+}
+
+impl fmt::Debug for ConsoleVerb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConsoleVerb")
+            .field("name", &self.name)
+            .field("effect", &self.effect)
+            .finish_non_exhaustive()
+    }
 }

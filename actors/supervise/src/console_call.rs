@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Tree,
-    console::{ConsoleReply, ConsoleRequest},
+    console::{ConsoleError, ConsoleVerb},
     refusal::AskError,
 };
 
@@ -17,33 +17,37 @@ pub enum ConsoleCallError {
     /// The path names no child with a console.
     #[error("{0}")]
     NoConsole(String),
+    /// The child has no such verb.
+    #[error("{0}")]
+    Verb(#[from] ConsoleError),
     /// The request was refused, lost or timed out.
     #[error("{0}")]
     Ask(#[from] AskError),
 }
 
 impl Tree {
-    /// Sends a request to the console of the child at `path`.
+    /// Finds the verb `name` of the console of the child at `path`.
     ///
     /// # Errors
-    /// The child has no console, or gives no answer within [`CONSOLE_TIMEOUT`].
-    pub async fn console(
-        &self,
-        path: &str,
-        request: ConsoleRequest,
-    ) -> Result<ConsoleReply, ConsoleCallError> {
-        let console = self.resolve(path).and_then(|full| self.find(&full)?.console.clone());
-        let console = console.ok_or_else(|| {
-            let with = self.paths_of(|_, node| node.console.is_some()).join(", ");
+    /// The child has no console, or not this verb.
+    pub fn console_verb(&self, path: &str, name: &str) -> Result<ConsoleVerb, ConsoleCallError> {
+        let verbs = self.resolve(path).and_then(|full| Some(self.find(&full)?.console.clone()));
+        let verbs = verbs.filter(|verbs| !verbs.is_empty()).ok_or_else(|| {
+            let with = self.paths_of(|_, node| !node.console.is_empty()).join(", ");
             ConsoleCallError::NoConsole(format!("`{path}` has no console; these have: {with}"))
         })?;
-        Ok(console.ask(request, CONSOLE_TIMEOUT).await?)
+        let names = || verbs.iter().map(|verb| verb.name).collect::<Vec<_>>().join(", ");
+        let verb = verbs.iter().find(|verb| verb.name == name).cloned();
+        verb.ok_or_else(|| ConsoleError::UnknownVerb(names()).into())
     }
 
-    /// Returns true if a verb of the console of the child at `path` changes nothing, see
-    /// [`ChildSpec::console_reads`](crate::ChildSpec::console_reads).
-    pub fn console_reads(&self, path: &str, verb: &str) -> bool {
-        let node = self.resolve(path).and_then(|full| self.find(&full));
-        node.is_some_and(|node| node.console_reads.contains(&verb))
+    /// Returns the verbs of every console, with the path of its child.
+    pub fn console_verbs(&self) -> Vec<(String, ConsoleVerb)> {
+        let paths = self.paths_of(|_, node| !node.console.is_empty());
+        let of = |path: String| {
+            let verbs = self.find(&path).map(|node| node.console.clone()).unwrap_or_default();
+            verbs.iter().cloned().map(|verb| (path.clone(), verb)).collect::<Vec<_>>()
+        };
+        paths.into_iter().flat_map(of).collect()
     }
 }

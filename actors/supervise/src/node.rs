@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::{
-    Link, State, Timing, Vitals, command::CommandRequest, console::ConsoleRequest, export::Exports,
-    histogram::Histogram, mailbox::Recipient, snapshot::*,
+    Link, State, Timing, Vitals, command::CommandRequest, console::ConsoleVerb, export::Exports,
+    histogram::Histogram, snapshot::*,
 };
 
 /// Duration after which a work item, or a poll of the arbiter, counts as stuck.
@@ -24,9 +24,8 @@ pub(crate) struct Node {
     pub(crate) restart: &'static str,
     pub(crate) supervisor: Option<(&'static str, crate::Limits)>,
     pub(crate) pausable: bool,
-    pub(crate) console: Option<Recipient<ConsoleRequest>>,
-    /// Verbs of the console that change nothing.
-    pub(crate) console_reads: &'static [&'static str],
+    /// Verbs of the console, if the child has one.
+    pub(crate) console: Arc<[ConsoleVerb]>,
     pub(crate) exports: Option<Exports>,
     /// Names of the durable state.
     pub(crate) durable: Box<[&'static str]>,
@@ -55,7 +54,7 @@ impl Node {
             intensity: self.supervisor.map(|(_, limits)| limits.intensity),
             period_ms: self.supervisor.map(|(_, limits)| millis(limits.period)),
             pausable: self.pausable,
-            console: self.console.is_some(),
+            console: !self.console.is_empty(),
             durable: self.durable.iter().map(|name| (*name).to_owned()).collect(),
             arbiter: vitals.arbiter_name().map(str::to_owned),
             arbiter_silent_ms: (silence > STUCK_AFTER).then(|| millis(silence)),

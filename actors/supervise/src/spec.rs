@@ -8,10 +8,10 @@ use crate::{
     Backoff, ChildrenError, Durable, Fault, Limits, Restart, StartCx, Strategy,
     body::{Body, BodyCx, actor::ActorBody, task::TaskBody, thread::ThreadBody},
     child::Child,
-    console::ConsoleRequest,
+    console::ConsoleVerb,
     export::Exports,
     inbox::InboxSlot,
-    mailbox::{MailboxSlot, Recipient},
+    mailbox::MailboxSlot,
 };
 
 /// Specification of a child: id, kind and policies.
@@ -24,8 +24,7 @@ pub struct ChildSpec {
     pub(crate) placement: Placement,
     pub(crate) on_restart: OnRestart,
     pub(crate) pausable: bool,
-    pub(crate) console: Option<Recipient<ConsoleRequest>>,
-    pub(crate) console_reads: &'static [&'static str],
+    pub(crate) console: Arc<[ConsoleVerb]>,
     pub(crate) exports: Option<Exports>,
     pub(crate) durable: Box<[&'static str]>,
     pub(crate) significant: bool,
@@ -214,8 +213,7 @@ impl ChildSpec {
             placement: Placement::Inherit,
             on_restart: OnRestart::Keep,
             pausable: false,
-            console: None,
-            console_reads: &[],
+            console: Arc::default(),
             exports: None,
             durable: Box::default(),
             significant: true,
@@ -252,15 +250,10 @@ impl ChildSpec {
     pub fn pausable(self) -> Self {
         Self { pausable: true, ..self }
     }
-    /// Sets the recipient of operator verbs under the child's path.
+    /// Sets the operators' verbs under the child's path.
     #[must_use]
-    pub fn console(self, console: Recipient<ConsoleRequest>) -> Self {
-        Self { console: Some(console), ..self }
-    }
-    /// Declares the operator verbs that change nothing, for an audit log that records only changes.
-    #[must_use]
-    pub fn console_reads(self, console_reads: &'static [&'static str]) -> Self {
-        Self { console_reads, ..self }
+    pub fn console(self, verbs: impl IntoIterator<Item = ConsoleVerb>) -> Self {
+        Self { console: verbs.into_iter().collect(), ..self }
     }
     /// Sets the exports under the child's path.
     #[must_use]

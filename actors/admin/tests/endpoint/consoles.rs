@@ -12,7 +12,23 @@ fn arguments_and_responses_are_passed_on() {
         let reply = site.post("/v1/consoles/demo/store/echo", r#"{"n": [1, null, "é"]}"#).await;
         assert_eq!((reply.status, reply.json()), (200, json!({ "echo": { "n": [1, null, "é"] } })));
         let reply = site.post("/v1/consoles/test/demo/store/echo", "").await;
-        assert_eq!((reply.status, reply.json()), (200, json!({ "echo": null })));
+        assert_eq!((reply.status, reply.json()), (200, json!({ "echo": {} })));
+    });
+}
+
+#[test]
+fn each_verb_has_its_schemas_in_the_openapi_document() {
+    site::run(|site| async move {
+        let document = site.get("/openapi.json").await.json();
+        let verb = |name: &str| {
+            document["paths"][format!("/v1/consoles/test%2Fdemo%2Fstore/{name}")]["post"].clone()
+        };
+        for (name, effect) in [("look", "reads"), ("echo", "changes")] {
+            let verb = verb(name);
+            assert_eq!(verb["x-effect"], effect, "{verb}");
+            assert_eq!(verb["requestBody"]["content"]["application/json"]["schema"]["type"], "object");
+            assert_eq!(verb["responses"]["200"]["content"]["application/json"]["schema"], json!({}));
+        }
     });
 }
 

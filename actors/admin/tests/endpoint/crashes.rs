@@ -1,9 +1,7 @@
 //! `GET /v1/crashes`: reports of panics with the events and samples before them.
 
-use std::time::Duration;
-
 use orchestrator_subsystem::wire::{CrashReport, Crashes};
-use orchestrator_supervise::{AskError, ConsoleRequest, testing::eventually};
+use orchestrator_supervise::{AskError, ConsoleCallError, testing::eventually};
 use serde_json::json;
 
 use crate::site::{self, Site};
@@ -20,9 +18,9 @@ async fn crashes(site: &Site, path: &str) -> Vec<CrashReport> {
 /// Makes the store panic in its handler, and waits for its next incarnation.
 async fn panic_in_handler(site: &Site) {
     let before = site.tree.node("demo/store").unwrap().incarnation;
-    let request = ConsoleRequest { verb: "panic".to_owned(), args: json!({ "secret": "content" }) };
-    let asked = site.store.ask(request, Duration::from_secs(20)).await;
-    assert_eq!(asked.err(), Some(AskError::Lost));
+    let verb = site.tree.console_verb("demo/store", "panic").unwrap();
+    let asked = verb.call(json!({ "secret": "content" })).await;
+    assert!(matches!(asked, Err(ConsoleCallError::Ask(AskError::Lost))), "{asked:?}");
     eventually("the store runs again", || {
         let store = site.tree.node("demo/store").unwrap();
         store.incarnation > before && store.state == "running"
@@ -45,7 +43,7 @@ fn a_panic_is_reported_with_position_message_type_events_and_samples() {
         let [report] = &all[..] else { panic!("{all:#?}") };
         assert_eq!((report.path.as_str(), report.incarnation), ("test/demo/store", 1));
         assert_eq!((report.kind.as_str(), report.message.as_str()), ("panicked", "requested by the test"));
-        assert_eq!(report.in_progress.as_deref(), Some("ConsoleRequest"));
+        assert_eq!(report.in_progress.as_deref(), Some("Verb<5>"));
         assert!(report.location.as_ref().is_some_and(|at| at.contains("site.rs:")), "{report:#?}");
         assert!(report.backtrace[0].contains("site.rs:"), "{:#?}", report.backtrace);
         let kinds: Vec<_> = report.events.iter().map(|event| event.kind.name()).collect();

@@ -5,9 +5,9 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use orchestrator_admin::{AdminConfig, Binding, ProgramInfo, child_spec};
 use orchestrator_subsystem::wire::{ErrorBody, TreeSnapshot};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleRequest, Factory, Handle,
-    LinkReporter, Mailbox, Message, MetricKind, Placement, Strategy, SupervisorSpec, Tree, mailbox,
-    testing::TestTree,
+    Answer, Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleVerb, Effect, Factory, Handle,
+    LinkReporter, Mailbox, Message, MetricKind, Placement, Strategy, SupervisorSpec, Tree, VerbSchemas,
+    mailbox, testing::TestTree,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -62,18 +62,45 @@ impl Handle<Block> for Store {
     }
 }
 
-impl Handle<ConsoleRequest> for Store {
-    fn handle(&mut self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
-        match request.verb.as_str() {
+/// Verb of the store with any arguments, by its position in [`VERBS`].
+#[derive(serde::Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Verb<const N: usize>(Value);
+
+const VERBS: [&str; 6] = ["echo", "look", "picky", "busy", "hang", "panic"];
+
+impl<const N: usize> Message for Verb<N> {
+    type Result = ConsoleReply;
+}
+
+impl<const N: usize> Handle<Verb<N>> for Store {
+    fn handle(&mut self, Verb(args): Verb<N>, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
+        match VERBS[N] {
+            "echo" => Answer::now(Ok(json!({ "echo": args }))),
             "look" => Answer::now(Ok(json!({ "seen": true }))),
-            "echo" => Answer::now(Ok(json!({ "echo": request.args }))),
             "picky" => Answer::now(Err(ConsoleError::BadArguments("`n` is missing".to_owned()))),
             "busy" => Answer::now(Err(ConsoleError::Refused("the store is draining".to_owned()))),
             "hang" => cx.atomically(std::future::pending::<()>(), |_, (), _| Ok(Value::Null)),
-            "panic" => panic!("requested by the test"),
-            _ => Answer::now(Err(ConsoleError::UnknownVerb("echo".to_owned()))),
+            _ => panic!("requested by the test"),
         }
     }
+}
+
+fn verb<const N: usize>(store: &Mailbox<Store>) -> ConsoleVerb {
+    let effect = if VERBS[N] == "look" { Effect::Reads } else { Effect::Changes };
+    let schemas = || VerbSchemas { arguments: json!({ "type": "object" }), answer: json!({}) };
+    ConsoleVerb::new::<Verb<N>, _>(VERBS[N], effect, schemas, store.recipient())
+}
+
+fn verbs(store: &Mailbox<Store>) -> [ConsoleVerb; 6] {
+    [
+        verb::<0>(store),
+        verb::<1>(store),
+        verb::<2>(store),
+        verb::<3>(store),
+        verb::<4>(store),
+        verb::<5>(store),
+    ]
 }
 
 /// A running tree with its endpoint.
@@ -180,12 +207,7 @@ pub(crate) fn subtree() -> (Mailbox<Store>, ChildSpec) {
     });
     let brief = Factory::task(|_cx| async { Ok(()) });
     let demo = SupervisorSpec::new(Strategy::OneForOne)
-        .child(
-            ChildSpec::worker("store", worker)
-                .placement(Placement::Dedicated)
-                .console(store.recipient())
-                .console_reads(&["look"]),
-        )
+        .child(ChildSpec::worker("store", worker).placement(Placement::Dedicated).console(verbs(&store)))
         .child(ChildSpec::worker("source", source).label("the \"tap\"").pausable())
         .child(ChildSpec::worker("brief", brief).restart(orchestrator_supervise::Restart::Transient));
     (store, ChildSpec::supervisor("demo", demo).exports(numbers::exports()))

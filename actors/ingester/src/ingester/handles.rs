@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use orchestrator_supervise::{AskError, Durable, DurableView, Outbox, Recipient, reply, sanitize};
-use serde_json::{Value, json};
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -17,6 +16,7 @@ use crate::{
     mapping::Mappings,
     messages::{MappingFinished, RedisAction, RedisCommand, RedisFailure},
     stream_queue::StreamQueues,
+    verbs::WorkerRow,
 };
 
 /// Time-out of a command to Redis.
@@ -83,18 +83,20 @@ impl Handles {
     }
 
     /// State of each known worker, by name.
-    pub(super) fn peers(&self) -> Vec<Value> {
+    pub(super) fn peers(&self) -> Vec<WorkerRow> {
         let mut peers = self.egress.peers();
         peers.sort_by(|a, b| a.worker.cmp(&b.worker));
-        let reason = |peer: PeerState| {
-            json!({
-                "worker": sanitize(&*peer.worker), "connected": peer.connected, "queued_bytes": peer.queued_bytes,
-                "queued_messages": peer.queued_messages, "spilled_bytes": peer.spilled_bytes,
-                "events": peer.events_out, "bytes": peer.bytes_out,
-                "oldest_ms": peer.oldest_age.map(millis),
-            })
+        let row = |peer: PeerState| WorkerRow {
+            worker: sanitize(&*peer.worker),
+            connected: peer.connected,
+            events: peer.events_out,
+            bytes: peer.bytes_out,
+            queued_messages: peer.queued_messages as u64,
+            queued_bytes: peer.queued_bytes as u64,
+            spilled_bytes: peer.spilled_bytes,
+            oldest_ms: peer.oldest_age.map(millis),
         };
-        peers.into_iter().map(reason).collect()
+        peers.into_iter().map(row).collect()
     }
 }
 

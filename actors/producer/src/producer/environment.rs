@@ -199,11 +199,11 @@ impl Environment for LiveEnvironment {
         let reason = sanitize(reason);
         match peer {
             Peer::Store => {
-                self.status.lock().away.insert("database", reason.clone());
+                self.status.lock().away.insert("database".into(), reason.clone());
                 self.store.failed(reason)
             }
             Peer::Queue => {
-                self.status.lock().away.insert("queue", reason);
+                self.status.lock().away.insert("queue".into(), reason);
                 self.queue.failed()
             }
         }

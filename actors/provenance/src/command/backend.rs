@@ -9,10 +9,13 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use orchestrator_subsystem::{
-    CommandError, Instance,
+    CommandError, Instance, Verb,
     wire::{console_url, export_url},
 };
+use orchestrator_supervise::Handle;
 use serde_json::Value;
+
+use crate::rmq_client::RmqClient;
 
 pub(super) use self::client_options::{ChunkTimeout, ClientOptions};
 
@@ -82,10 +85,19 @@ impl<'a> Backend<'a> {
     ///
     /// # Errors
     /// The verb was refused, or there is no answer.
-    pub(super) async fn ask(&self, verb: &str, args: &Value) -> Result<Value, CommandError> {
+    pub(super) async fn ask<V: Verb + Clone>(&self, verb: &V) -> Result<Value, CommandError>
+    where
+        RmqClient: Handle<V>,
+    {
+        let json = |error: serde_json::Error| CommandError::Local(error.to_string());
         match self {
-            Self::Instance(instance, _) => instance.post(&console_url(CONSOLE, verb), args).await,
-            Self::InProcess(in_process, _) => in_process.ask(verb, args).await,
+            Self::Instance(instance, _) => {
+                let arguments = serde_json::to_value(verb).map_err(json)?;
+                instance.post(&console_url(CONSOLE, V::NAME), &arguments).await
+            }
+            Self::InProcess(in_process, _) => {
+                serde_json::to_value(in_process.ask(verb.clone()).await?).map_err(json)
+            }
         }
     }
 

@@ -22,11 +22,9 @@ use orchestrator_subsystem::{
 use orchestrator_supervise::sanitize;
 use serde_json::json;
 
-use self::{
-    chunk::{BadRow, Chunk},
-    position::Position,
-};
+use self::{chunk::Chunk, position::Position};
 use super::backend::{Backend, ClientOptions, SwhConfig};
+use crate::messages::Refusal;
 
 /// Maximum size of the lines in a chunk, in bytes; the request's body is slightly longer.
 const CHUNK_BYTES: usize = BODY_LIMIT - 8_192;
@@ -193,8 +191,8 @@ impl<'a> Import<'a> {
         let (file, batch) = (self.arguments.file.display().to_string(), self.arguments.client_options.batch);
         let added = chunk.send_until_confirmed(self.backend, &file, batch, self.stored > 0).await?;
         self.stored += added.stored;
-        for BadRow { index, reason } in added.bad {
-            self.report_bad_row(index.and_then(|index| chunk.lines.get(index).copied()), &reason);
+        for Refusal { index, reason } in added.bad {
+            self.report_bad_row(chunk.lines.get(index as usize).copied(), &reason);
         }
         Ok(())
     }

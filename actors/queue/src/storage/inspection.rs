@@ -1,23 +1,25 @@
 //! Answers to questions of operators.
 
-use serde::Serialize;
+use orchestrator_subsystem::text::TIME;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{Limit, RunId, RunState};
 
 /// A run with the number of its rows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct RunCount {
     /// The run.
     #[serde(flatten)]
     pub state: RunState,
-    /// True while the run is being deleted.
-    pub deleted: bool,
     /// Number of its rows.
     pub rows: u64,
+    /// True while the run is being deleted.
+    pub deleted: bool,
 }
 
 /// A job that is handed out next.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Peeked {
     /// The attribute path.
     pub attr_path: String,
@@ -27,6 +29,7 @@ pub(crate) struct Peeked {
     #[serde(flatten)]
     pub run: RunId,
     /// Time of the path's last hand-out, in unix seconds.
+    #[schemars(extend("format" = TIME))]
     pub last_started: Option<i64>,
 }
 
@@ -135,16 +138,18 @@ pub(crate) struct AttrReport {
 }
 
 /// A group of the queue that was not tried for long.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct StaleGroup {
     /// The attribute path.
     pub attr_path: String,
+    /// Time of the path's last hand-out, in unix seconds.
+    #[schemars(extend("format" = TIME))]
+    pub last_started: Option<i64>,
     /// Run that lists it.
     #[serde(flatten)]
     pub run: RunId,
-    /// Time of the path's last hand-out, in unix seconds.
-    pub last_started: Option<i64>,
     /// Time at which the run was added, in unix seconds.
+    #[schemars(extend("format" = TIME))]
     pub listed: Option<i64>,
 }
 

@@ -4,16 +4,15 @@ use std::{path::Path, time::Duration};
 
 use futures_util::StreamExt;
 use orchestrator_subsystem::{
-    CommandError,
+    CommandError, Verb,
     wire::{ErrorBody, ErrorKind},
 };
 use orchestrator_supervise::{
-    ConsoleError, ConsoleRequest, Exports, Limits, Recipient, Root, Strategy, SupervisorSpec, Tree,
+    ConsoleError, Exports, Handle, Limits, Mailbox, Root, Strategy, SupervisorSpec, Tree,
 };
-use serde_json::Value;
 
 use super::client_options::{ChunkTimeout, ClientOptions};
-use crate::{client_side::client_spec, drop_in};
+use crate::{client_side::client_spec, drop_in, rmq_client::RmqClient};
 
 /// Practically infinite: the client's own time-outs are shorter.
 const UNLIMITED: Duration = Duration::from_secs(366 * 24 * 3_600);
@@ -21,7 +20,7 @@ const UNLIMITED: Duration = Duration::from_secs(366 * 24 * 3_600);
 /// Client with its supervision tree.
 pub(crate) struct InProcessClient {
     root: Root,
-    console: Recipient<ConsoleRequest>,
+    client: Mailbox<RmqClient>,
     exports: Exports,
 }
 
@@ -42,17 +41,19 @@ pub(super) async fn open(
         per_batch: Duration::from_secs(client.wait_per_batch_secs.into()),
     };
     config.routing = client_options.routing.unwrap_or(config.routing);
-    let (console, exports, spec) =
+    let (client, exports, spec) =
         client_spec(&config).map_err(|error| CommandError::Config(error.to_string()))?;
     let spec = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::ROOT).child(spec);
     let root = Root::start("client", spec).await.map_err(|error| CommandError::Local(error.to_string()))?;
-    Ok((InProcessClient { root, console, exports }, timeout))
+    Ok((InProcessClient { root, client, exports }, timeout))
 }
 
 impl InProcessClient {
-    pub(super) async fn ask(&self, verb: &str, args: &Value) -> Result<Value, CommandError> {
-        let request = ConsoleRequest { verb: verb.to_owned(), args: args.clone() };
-        let answer = self.console.ask(request, UNLIMITED).await;
+    pub(super) async fn ask<V: Verb>(&self, verb: V) -> Result<V::Answer, CommandError>
+    where
+        RmqClient: Handle<V>,
+    {
+        let answer = self.client.ask(verb, UNLIMITED).await;
         let answer = answer.map_err(|error| CommandError::Local(error.to_string()))?;
         answer.map_err(|error| self.explain(&error))
     }

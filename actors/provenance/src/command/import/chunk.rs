@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use orchestrator_subsystem::{CommandError, wire::ErrorKind};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::command::backend::Backend;
+use crate::{
+    command::backend::Backend,
+    verbs::{Add, Added},
+};
 
 /// First and longest pause before a chunk is sent again.
 const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
@@ -16,21 +18,6 @@ const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_
 pub(super) struct Chunk {
     pub(super) rows: Vec<Value>,
     pub(super) lines: Vec<u64>,
-}
-
-/// Answer of the console.
-#[derive(Debug, Deserialize)]
-pub(super) struct AddAnswer {
-    pub(super) stored: u64,
-    /// Rows that are malformed or refused.
-    pub(super) bad: Vec<BadRow>,
-}
-
-#[derive(Debug, Deserialize)]
-pub(super) struct BadRow {
-    /// Position in the chunk; None from older instances.
-    pub(super) index: Option<usize>,
-    pub(super) reason: String,
 }
 
 impl Chunk {
@@ -43,15 +30,12 @@ impl Chunk {
         file: &str,
         batch: Option<u32>,
         known: bool,
-    ) -> Result<AddAnswer, CommandError> {
-        let mut args = json!({ "rows": self.rows });
-        if let Some(batch) = batch {
-            args["batch"] = batch.into();
-        }
+    ) -> Result<Added, CommandError> {
+        let add = Add { rows: self.rows.clone(), batch };
         let (started, [mut pause, longest]) = (Instant::now(), RETRY_PAUSES);
         let wait = backend.timeout().map(|timeout| timeout.of(self.rows.len()));
         loop {
-            let error = match backend.ask("add", &args).await.and_then(parse_answer) {
+            let error = match backend.ask(&add).await.and_then(parse_answer) {
                 Ok(added) => return Ok(added),
                 Err(error) => error,
             };
@@ -81,7 +65,7 @@ impl Chunk {
     }
 }
 
-fn parse_answer(answer: Value) -> Result<AddAnswer, CommandError> {
+fn parse_answer(answer: Value) -> Result<Added, CommandError> {
     serde_json::from_value(answer)
         .map_err(|error| CommandError::Local(format!("cannot read the answer to `add`: {error}")))
 }
