@@ -117,7 +117,7 @@ async fn each_verb_of_a_child_has_a_form() {
     let env = env();
     let _instance = env.start();
     let browser = Browser::open(&env).await;
-    browser.go("#/tree/orchestrator%2Fqueue%2Fqueue_console?tab=console").await;
+    browser.go("#/tree/orchestrator/queue/queue_console?tab=console").await;
     browser.until("the verbs", "document.querySelectorAll('#console-verb option').length === 11").await;
     let choose = |verb: &str| {
         format!(

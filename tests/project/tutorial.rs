@@ -130,7 +130,7 @@ fn the_tutorial_subsystem_builds_and_runs() {
     let (_, help, _) = env.cli(&["pulse", "count", "--help"]);
     assert!(help.contains("Show the number of beats") && help.contains("--json"), "{help}");
     let document = http(&socket, "GET", "/openapi.json", &[], "").json();
-    let verb = &document["paths"]["/v1/consoles/orchestrator%2Fpulse%2Fheart/count"]["post"];
+    let verb = &document["paths"]["/v1/consoles/orchestrator/pulse/heart/count"]["post"];
     assert_eq!((&verb["summary"], &verb["x-effect"]), (&"Show the number of beats".into(), &"reads".into()));
     let (code, out, err) = env.cli(&["restart", "pulse/heart", "--reason", "the tutorial says so"]);
     assert_eq!(code, 0, "{out}{err}");

@@ -23,7 +23,8 @@ export function answerView(answer) {
 async function verbsOf(path) {
   const before = consoleUrl(path, "");
   const paths = Object.entries((await get("/openapi.json")).paths).filter(([url]) => url.startsWith(before));
-  return new Map(paths.map(([url, item]) => [decodeURIComponent(url.slice(before.length)), item.post]));
+  const verbs = paths.map(([url, item]) => [decodeURIComponent(url.slice(before.length)), item.post]);
+  return new Map(verbs.filter(([name]) => !name.includes("/")));
 }
 
 /** Creates a field for an argument. `read()` returns its value, undefined if it is empty. */

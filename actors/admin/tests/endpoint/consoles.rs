@@ -20,9 +20,8 @@ fn arguments_and_responses_are_passed_on() {
 fn each_verb_has_its_schemas_in_the_openapi_document() {
     site::run(|site| async move {
         let document = site.get("/openapi.json").await.json();
-        let verb = |name: &str| {
-            document["paths"][format!("/v1/consoles/test%2Fdemo%2Fstore/{name}")]["post"].clone()
-        };
+        let verb =
+            |name: &str| document["paths"][format!("/v1/consoles/test/demo/store/{name}")]["post"].clone();
         for (name, effect) in [("look", "reads"), ("echo", "changes")] {
             let verb = verb(name);
             assert_eq!(verb["x-effect"], effect, "{verb}");
