@@ -177,7 +177,7 @@ mod tests {
     fn the_status_has_a_line_for_each_rule_and_each_problem() {
         let status = json!({
             "catalog": "lab", "base": "https://h/ermrest/catalog/1", "agent": "me:1", "paused": [],
-            "notices": { "up": false, "count": 0 },
+            "notices": { "up": false, "count": 0, "since_secs": 0 },
             "rules": {
                 "convert": { "phase": "idle", "in_progress": 0, "working": 0, "claimed": 7, "done": 6, "failed": 1, "dead": 0, "lost": 0,
                     "deferred": 1, "conflicts": 0, "lag_ms": 12, "unsettled": ["RID = 1 cannot be written"] },
