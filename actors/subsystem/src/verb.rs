@@ -14,6 +14,9 @@ use crate::{
     text,
 };
 
+/// Position of the format in a help text, behind the arguments of the verb.
+const LAST: usize = 500;
+
 /// Message of a verb: its arguments. The actor's `Handle` of it carries the verb out.
 pub trait Verb:
     Message<Result = Answered<Self>> + Args + Serialize + DeserializeOwned + JsonSchema + Send + 'static
@@ -110,7 +113,8 @@ impl VerbCommand {
     pub(crate) fn command(&self) -> Command {
         // Not added to the command itself, since their description would replace that of the verb.
         let format = OutputFormat::augment_args(Command::new(""));
-        (self.arguments)(Command::new(self.name)).args(format.get_arguments())
+        let format = format.get_arguments().map(|argument| argument.clone().display_order(LAST));
+        (self.arguments)(Command::new(self.name)).args(format)
     }
 
     pub(crate) fn run<'a>(
