@@ -143,12 +143,12 @@ mod tests {
     #[test]
     fn a_list_is_a_table_with_columns_in_the_order_of_the_fields() {
         let rows = [row("a", 1, Some(0)), row(&"é".repeat(70), 20, None)];
-        let expected = format!(
-            "PATH{0}  COUNT  STARTED AT            DONE\na{0}       1  1970-01-01T00:00:00Z  no\n{1}…     20                        yes\n",
-            " ".repeat(56),
-            "é".repeat(59),
-        )
-        .replacen("a  ", "a     ", 1);
+        let line = |path: &str, count: &str, at: &str, done: &str| {
+            format!("{path:<60}  {count:>5}  {at:<20}  {done}\n")
+        };
+        let expected = line("PATH", "COUNT", "STARTED AT", "DONE")
+            + &line("a", "1", "1970-01-01T00:00:00Z", "no")
+            + &line(&format!("{}…", "é".repeat(59)), "20", "", "yes");
         assert_eq!(of(&rows, "none\n"), expected);
         assert_eq!(of::<[Row; 0]>(&[], "none\n"), "none\n");
     }
