@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::storage::{Attempt, AttrReport, RunCount, WaitingGroup};
 
-/// A run in the answer to [`Ls`].
+/// A run in the answer to [`Ls`](super::Ls).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct RunRow {
     #[serde(flatten)]
@@ -147,13 +147,13 @@ impl RunningRow {
     }
 }
 
-/// Answer to [`Bump`].
+/// Answer to [`Bump`](super::Bump).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Bumped {
     pub(crate) bumped: bool,
 }
 
-/// Answer to [`Requeue`].
+/// Answer to [`Requeue`](super::Requeue).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Requeued {
     /// Number of rows that are available again.
@@ -163,7 +163,7 @@ pub(crate) struct Requeued {
     pub(crate) was_in_flight: bool,
 }
 
-/// Answer to [`Pause`] and [`Resume`].
+/// Answer to [`Pause`](super::Pause) and [`Resume`](super::Resume).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Paused {
     /// True while no job is handed out.
