@@ -12,7 +12,7 @@ use crate::{
     original::{Original, OriginalContext},
     section::{BoxError, ErasedConfig, ProgressSource, Section, SectionReload},
     subsystem::Subsystem,
-    verb::VerbCommand,
+    verbs::VerbCommand,
 };
 
 /// The object-safe form of [`Subsystem`], implemented for every subsystem.

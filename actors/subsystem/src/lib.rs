@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`mod@subsystem`] | the trait that a crate implements |
 //! | [`any_subsystem`], [`section`] | type-erased forms of a subsystem and of its section |
-//! | [`verb`], [`text`] | verbs of consoles, and the text of their answers |
+//! | [`verb`], [`mod@verbs`], [`text`] | verbs of consoles, and the text of their answers |
 //! | [`command`] | context and errors of a command |
 //! | [`wire`] | JSON types and URLs of the admin endpoint |
 //! | [`original`] | replaced programs |
@@ -27,6 +27,7 @@ pub mod section;
 pub mod subsystem;
 pub mod text;
 pub mod verb;
+pub mod verbs;
 pub mod wire;
 #[cfg(feature = "yaml")]
 pub mod yaml;
@@ -38,5 +39,6 @@ pub use crate::{
     output::OutputFormat,
     section::{ProgressSource, Section},
     subsystem::{Branch, Subsystem},
-    verb::{Answered, Verb, VerbCommand, Verbs},
+    verb::{Answered, Verb},
+    verbs::{VerbCommand, Verbs},
 };

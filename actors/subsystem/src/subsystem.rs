@@ -11,7 +11,7 @@ use crate::{
     command::{CommandError, Context},
     original::{Original, OriginalContext},
     section::ProgressSource,
-    verb::VerbCommand,
+    verbs::VerbCommand,
 };
 
 /// A part of the program with its own configuration, branch of the tree and commands.

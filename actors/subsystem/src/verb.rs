@@ -1,21 +1,12 @@
 //! Verbs of consoles: each is declared once, as a struct. Its fields are the arguments on the command line, in HTTP requests and in the
 //! message to the actor; its doc comment is the help text.
 
-use clap::{ArgMatches, Args, Command, FromArgMatches};
-use orchestrator_supervise::{
-    Child, ConsoleReply, ConsoleVerb, Effect, Handle, Mailbox, Message, VerbSchemas,
-};
+use clap::Args;
+use orchestrator_supervise::{ConsoleReply, Effect, Message, VerbSchemas};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{
-    command::{CommandError, CommandFuture, Context},
-    output::OutputFormat,
-    text,
-};
-
-/// Position of the format in a help text, behind the arguments of the verb.
-const LAST: usize = 500;
+use crate::text;
 
 /// Message of a verb: its arguments. The actor's `Handle` of it carries the verb out.
 pub trait Verb:
@@ -57,89 +48,8 @@ pub fn number<const N: u32>() -> u32 {
     N
 }
 
-/// Verbs of the actor `A`, each named once, for its console and for the commands below `orchestrator NAME`.
-pub struct Verbs<A: Child> {
-    console: Vec<fn(&Mailbox<A>) -> ConsoleVerb>,
-    commands: Vec<fn(&'static str) -> VerbCommand>,
-}
-
-impl<A: Child> Default for Verbs<A> {
-    fn default() -> Self {
-        Self { console: Vec::new(), commands: Vec::new() }
-    }
-}
-
-impl<A: Child> Verbs<A> {
-    /// Adds a verb.
-    #[must_use]
-    pub fn with<V: Verb>(mut self) -> Self
-    where
-        A: Handle<V>,
-    {
-        self.console
-            .push(|mailbox| ConsoleVerb::new::<V, _>(V::NAME, V::EFFECT, schemas::<V>, mailbox.recipient()));
-        self.commands.push(VerbCommand::new::<V>);
-        self
-    }
-
-    /// Returns the verbs of the child with this mailbox, for [`ChildSpec::console`](orchestrator_supervise::ChildSpec::console).
-    pub fn console(self, mailbox: &Mailbox<A>) -> Vec<ConsoleVerb> {
-        self.console.into_iter().map(|verb| verb(mailbox)).collect()
-    }
-
-    /// Returns the commands that ask the child at `path`, for [`Subsystem::verbs`](crate::Subsystem::verbs).
-    pub fn commands(self, path: &'static str) -> Vec<VerbCommand> {
-        self.commands.into_iter().map(|command| command(path)).collect()
-    }
-}
-
-/// Command that sends a verb to the console at a fixed path.
-pub struct VerbCommand {
-    name: &'static str,
-    path: &'static str,
-    arguments: fn(Command) -> Command,
-    run: for<'a> fn(&'static str, &'a ArgMatches, &'a mut Context<'_>) -> CommandFuture<'a, ()>,
-}
-
-impl VerbCommand {
-    fn new<V: Verb>(path: &'static str) -> Self {
-        Self { name: V::NAME, path, arguments: V::augment_args, run: run::<V> }
-    }
-
-    pub(crate) fn name(&self) -> &'static str {
-        self.name
-    }
-
-    pub(crate) fn command(&self) -> Command {
-        // Not added to the command itself, since their description would replace that of the verb.
-        let format = OutputFormat::augment_args(Command::new(""));
-        let format = format.get_arguments().map(|argument| argument.clone().display_order(LAST));
-        (self.arguments)(Command::new(self.name)).args(format)
-    }
-
-    pub(crate) fn run<'a>(
-        &self,
-        matches: &'a ArgMatches,
-        context: &'a mut Context<'_>,
-    ) -> CommandFuture<'a, ()> {
-        (self.run)(self.path, matches, context)
-    }
-}
-
-fn run<'a, V: Verb>(
-    path: &'static str,
-    matches: &'a ArgMatches,
-    context: &'a mut Context<'_>,
-) -> CommandFuture<'a, ()> {
-    Box::pin(async move {
-        let usage = |error: clap::Error| CommandError::Usage(error.to_string());
-        let verb = V::from_arg_matches(matches).map_err(usage)?;
-        let format = OutputFormat::from_arg_matches(matches).map_err(usage)?;
-        context.show(path, &verb, format).await
-    })
-}
-
-fn schemas<V: Verb>() -> VerbSchemas {
+/// Returns the JSON schemas of `V`.
+pub(crate) fn schemas<V: Verb>() -> VerbSchemas {
     let schema = |generate: fn(&mut schemars::SchemaGenerator) -> schemars::Schema| {
         let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
         let mut schema = generate(&mut settings.into_generator());

@@ -1,16 +1,30 @@
 //! Console of a child: verbs for operators that the child's actor handles as typed messages.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use actix::Message;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::{
-    console_call::{CONSOLE_TIMEOUT, ConsoleCallError},
-    mailbox::Recipient,
-};
+use crate::{mailbox::Recipient, refusal::AskError};
+
+/// Time that a console may take to answer.
+pub const CONSOLE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Reason why a console request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ConsoleCallError {
+    /// The path names no child with a console.
+    #[error("{0}")]
+    NoConsole(String),
+    /// The child has no such verb.
+    #[error("{0}")]
+    Verb(#[from] ConsoleError),
+    /// The request was refused, lost or timed out.
+    #[error("{0}")]
+    Ask(#[from] AskError),
+}
 
 /// What a verb does to its child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,29 +1,9 @@
 //! Requests to the console of a child.
 
-use std::time::Duration;
-
 use crate::{
     Tree,
-    console::{ConsoleError, ConsoleVerb},
-    refusal::AskError,
+    console::{ConsoleCallError, ConsoleError, ConsoleVerb},
 };
-
-/// Time that a console may take to answer.
-pub const CONSOLE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Reason why a console request has no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum ConsoleCallError {
-    /// The path names no child with a console.
-    #[error("{0}")]
-    NoConsole(String),
-    /// The child has no such verb.
-    #[error("{0}")]
-    Verb(#[from] ConsoleError),
-    /// The request was refused, lost or timed out.
-    #[error("{0}")]
-    Ask(#[from] AskError),
-}
 
 impl Tree {
     /// Finds the verb `name` of the console of the child at `path`.

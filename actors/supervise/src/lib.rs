@@ -63,8 +63,9 @@ pub use block_on::block_on;
 pub use branch::{is_in_branch, without_root};
 pub use child::{Answer, Child, ChildCx, Handle};
 pub use command::Command;
-pub use console::{ConsoleError, ConsoleReply, ConsoleVerb, Effect, VerbSchemas};
-pub use console_call::{CONSOLE_TIMEOUT, ConsoleCallError};
+pub use console::{
+    CONSOLE_TIMEOUT, ConsoleCallError, ConsoleError, ConsoleReply, ConsoleVerb, Effect, VerbSchemas,
+};
 pub use crash_log::CrashLog;
 pub use crash_report::{CrashReport, SampledMetric, Samples};
 pub use durable::{Durable, DurableGuard, DurableView};

@@ -101,15 +101,37 @@ fn crashes() -> Value {
     json!({ "crashes": [report], "left_out": u64::MAX })
 }
 
-/// Answer of any console.
-fn status() -> Value {
-    json!({
-        HOSTILE_TEXT: HOSTILE_TEXT, "catalog": HOSTILE_TEXT, "base": HOSTILE_TEXT, "agent": HOSTILE_TEXT, "paused": HOSTILE_TEXT, "phase": HOSTILE_TEXT, "stencil": HOSTILE_TEXT, "blocked_by": [HOSTILE_TEXT],
-        "no_headroom": { HOSTILE_TEXT: HOSTILE_TEXT }, "away": { HOSTILE_TEXT: HOSTILE_TEXT }, "tcn": 1, "requeued": 1,
-        "rules": { HOSTILE_TEXT: { "phase": HOSTILE_TEXT, "reason": HOSTILE_TEXT, "unsettled": [HOSTILE_TEXT], "would_claim": [HOSTILE_TEXT] } },
-        "state": { "name": HOSTILE_TEXT, "url": HOSTILE_TEXT, "mapping_uuid": HOSTILE_TEXT, "orchestrator": { "streams": { HOSTILE_TEXT: { "items": HOSTILE_TEXT } } } },
-        "workers": [{ "worker": HOSTILE_TEXT, "connected": HOSTILE_TEXT }],
-    })
+/// Answer of the console at the request's `path`.
+fn console(path: &str) -> Value {
+    const H: &str = HOSTILE_TEXT;
+    if path.contains("/producer/") {
+        return json!({
+            H: H, "phase": H, "stencil": H, "blocked_by": [H], "no_headroom": { H: H }, "away": { H: H }, "tcn": 1, "links": [H],
+        });
+    }
+    if path.contains("/catalog/") {
+        let rule = json!({ "phase": H, "reason": H, "unsettled": [H], "would_claim": [H] });
+        return json!({
+            "catalog": H, "base": H, "agent": H, "paused": [H], "notices": { "up": true, "count": 1, "since_secs": 1 },
+            "rules": { H: rule },
+        });
+    }
+    if path.contains("/ingester/") {
+        let state = json!({
+            "service_uuid": H, "mapping_uuid": H, "dranspose_version": H, "mapreduce_version": null, "parameters_hash": H,
+            "processed_events": 1, "event_rate": 0.5, "name": H, "url": H, "connected_workers": {}, "streams": [H],
+            "orchestrator": { "streams": { H: { "items": 1 } } },
+        });
+        let worker = json!({
+            "worker": H, "connected": true, "events": 1, "bytes": 1, "queued_messages": 1, "queued_bytes": 1,
+            "spilled_bytes": 1, "oldest_ms": null,
+        });
+        return json!({ "state": state, "pending_requests": false, "workers": [worker] });
+    }
+    let waiting = json!({
+        "fetcher": H, "run_started": 1, "payload": H, "position": 1, "held_until": null, "limited": false,
+    });
+    json!({ "attr_path": H, "waiting": [waiting], "in_flight": null, "attempts": [] })
 }
 
 fn answer(_: &str, path: &str) -> String {
@@ -124,14 +146,16 @@ fn answer(_: &str, path: &str) -> String {
         };
         return reply("200 OK", "text/event-stream", &[event(1), event(2), event(3)].concat());
     }
-    let rows = json!([{ "fetcher": HOSTILE_TEXT, HOSTILE_TEXT: HOSTILE_TEXT }]);
+    let rows = json!([{
+        "fetcher": HOSTILE_TEXT, "run_started": 1, "complete": true, "rows": 1, "deleted": false, HOSTILE_TEXT: HOSTILE_TEXT,
+    }]);
     let body = match path {
         path if path.starts_with("/v1/tree") => tree(),
         path if path.starts_with("/v1/why") => causes(),
         path if path.starts_with("/v1/crashes") => crashes(),
         path if path.starts_with("/v1/history") => json!({ "at_ms": [], "series": [] }),
         path if path.ends_with("/ls") || path.ends_with("/peek") => rows,
-        path if path.contains("/consoles/") => status(),
+        path if path.contains("/consoles/") => console(path),
         _ => {
             json!({ "path": HOSTILE_TEXT, "verb": HOSTILE_TEXT, "before": HOSTILE_TEXT, "after": HOSTILE_TEXT })
         }
@@ -154,7 +178,7 @@ const COMMANDS: [&[&str]; 21] = [
     &["restart", "o"],
     &["restart", "o", "--json"],
     &["queue", "ls"],
-    &["queue", "stats"],
+    &["queue", "show", "a"],
     &["queue", "peek", "--json"],
     &["producer", "status"],
     &["producer", "status", "--json"],
