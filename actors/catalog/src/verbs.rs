@@ -19,6 +19,7 @@ pub(crate) struct Status {}
 
 impl Verb for Status {
     const NAME: &'static str = "status";
+    const EFFECT: Effect = Effect::Reads;
     type Answer = CatalogStatus;
 
     fn text(&self, answer: &CatalogStatus) -> String {
@@ -62,7 +63,6 @@ pub(crate) struct RunOnce {
 
 impl Verb for RunOnce {
     const NAME: &'static str = "run-once";
-    const EFFECT: Effect = Effect::Changes;
     type Answer = PollRequested;
 }
 

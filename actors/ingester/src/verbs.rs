@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use orchestrator_subsystem::{Verb, columns::align, verb::messages};
+use orchestrator_supervise::Effect;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,7 @@ pub(crate) struct Status {}
 
 impl Verb for Status {
     const NAME: &'static str = "status";
+    const EFFECT: Effect = Effect::Reads;
     type Answer = IngesterStatus;
 
     fn text(&self, answer: &IngesterStatus) -> String {

@@ -19,6 +19,7 @@ pub(crate) struct ShowStatus {}
 
 impl Verb for ShowStatus {
     const NAME: &'static str = "status";
+    const EFFECT: Effect = Effect::Reads;
     type Answer = StatusAnswer;
 
     fn text(&self, answer: &StatusAnswer) -> String {

@@ -39,7 +39,6 @@ pub(crate) struct Add {
 
 impl Verb for Add {
     const NAME: &'static str = "add";
-    const EFFECT: Effect = Effect::Changes;
     type Answer = Added;
 }
 
@@ -69,6 +68,7 @@ pub struct Get {
 
 impl Verb for Get {
     const NAME: &'static str = "get";
+    const EFFECT: Effect = Effect::Reads;
     type Answer = Value;
 
     fn text(&self, answer: &Value) -> String {
@@ -94,6 +94,7 @@ pub struct FindFirst {
 
 impl Verb for FindFirst {
     const NAME: &'static str = "find-first";
+    const EFFECT: Effect = Effect::Reads;
     type Answer = Value;
 
     fn text(&self, answer: &Value) -> String {
@@ -118,6 +119,7 @@ pub struct FindAll {
 
 impl Verb for FindAll {
     const NAME: &'static str = "find-all";
+    const EFFECT: Effect = Effect::Reads;
     type Answer = Value;
 
     fn text(&self, answer: &Value) -> String {
@@ -135,6 +137,7 @@ pub(crate) struct Stats {}
 
 impl Verb for Stats {
     const NAME: &'static str = "stats";
+    const EFFECT: Effect = Effect::Reads;
     type Answer = Value;
 
     fn text(&self, answer: &Value) -> String {
@@ -159,6 +162,7 @@ pub struct ListDeadLetters {
 
 impl Verb for ListDeadLetters {
     const NAME: &'static str = "dead-letters";
+    const EFFECT: Effect = Effect::Reads;
     type Answer = Value;
 
     fn text(&self, answer: &Value) -> String {

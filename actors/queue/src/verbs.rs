@@ -26,6 +26,7 @@ pub(crate) struct Ls {}
 
 impl Verb for Ls {
     const NAME: &'static str = "ls";
+    const EFFECT: Effect = Effect::Reads;
     const EMPTY: &'static str = "no fetcher file in the queue\n";
     type Answer = Vec<RunRow>;
 }
@@ -44,6 +45,7 @@ pub(crate) struct Peek {
 
 impl Verb for Peek {
     const NAME: &'static str = "peek";
+    const EFFECT: Effect = Effect::Reads;
     const EMPTY: &'static str = "no job is waiting\n";
     type Answer = Vec<Peeked>;
 }
@@ -57,6 +59,7 @@ pub(crate) struct Stats {}
 
 impl Verb for Stats {
     const NAME: &'static str = "stats";
+    const EFFECT: Effect = Effect::Reads;
     type Answer = Totals;
 }
 
@@ -77,6 +80,7 @@ pub(crate) struct Show {
 
 impl Verb for Show {
     const NAME: &'static str = "show";
+    const EFFECT: Effect = Effect::Reads;
     type Answer = PathReport;
 
     fn text(&self, answer: &PathReport) -> String {
@@ -98,6 +102,7 @@ pub(crate) struct InFlight {
 
 impl Verb for InFlight {
     const NAME: &'static str = "in-flight";
+    const EFFECT: Effect = Effect::Reads;
     const EMPTY: &'static str = "no job is in flight\n";
     type Answer = Vec<RunningRow>;
 }
@@ -122,6 +127,7 @@ pub(crate) struct Failed {
 
 impl Verb for Failed {
     const NAME: &'static str = "failed";
+    const EFFECT: Effect = Effect::Reads;
     const EMPTY: &'static str = "no failed attempt\n";
     type Answer = Vec<AttemptRow>;
 }
@@ -144,6 +150,7 @@ pub(crate) struct Stale {
 
 impl Verb for Stale {
     const NAME: &'static str = "stale";
+    const EFFECT: Effect = Effect::Reads;
     const EMPTY: &'static str = "every listed job was tried\n";
     type Answer = Vec<StaleGroup>;
 }
@@ -161,7 +168,6 @@ pub(crate) struct Bump {
 
 impl Verb for Bump {
     const NAME: &'static str = "bump";
-    const EFFECT: Effect = Effect::Changes;
     type Answer = Bumped;
 
     fn text(&self, _: &Bumped) -> String {
@@ -182,7 +188,6 @@ pub(crate) struct Requeue {
 
 impl Verb for Requeue {
     const NAME: &'static str = "requeue";
-    const EFFECT: Effect = Effect::Changes;
     type Answer = Requeued;
 
     fn text(&self, answer: &Requeued) -> String {
