@@ -14,7 +14,7 @@ pub trait Verb:
 {
     /// Name on the command line and in the path of the HTTP request.
     const NAME: &'static str;
-    /// What the verb does. Every role may use a verb that only reads, and the audit log does not record it.
+    /// Effect on the child. Every role may use a verb that only reads, and the audit log does not record it.
     const EFFECT: Effect = Effect::Changes;
     /// Text for an empty list, with its line end.
     const EMPTY: &'static str = "nothing\n";

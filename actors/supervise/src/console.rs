@@ -26,7 +26,7 @@ pub enum ConsoleCallError {
     Ask(#[from] AskError),
 }
 
-/// What a verb does to its child.
+/// Effect of a verb on its child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
@@ -115,7 +115,7 @@ impl ConsoleVerb {
         self.name
     }
 
-    /// Returns what the verb does.
+    /// Returns the effect.
     pub fn effect(&self) -> Effect {
         self.effect
     }
