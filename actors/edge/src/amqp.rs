@@ -180,10 +180,7 @@ impl Broker {
             socket_closed.clone(),
         );
         // Now and then lapin does not report an error that comes early in the handshake.
-        let silent = async {
-            socket_closed.cancelled().await;
-            sleep(REPORT_TIMEOUT).await;
-        };
+        let silent = dropped(&socket_closed);
         let connect = catch_panic(timeout(CONNECT_TIMEOUT, connect));
         let connected = tokio::select! {
             biased;
@@ -257,10 +254,7 @@ impl Session {
         let mut events = self.connection.events_listener();
         let mut reason = "the connection is closed".to_owned();
         // After a panic, lapin's thread drops the socket and reports nothing.
-        let silent = async {
-            self.socket_closed.cancelled().await;
-            sleep(REPORT_TIMEOUT).await;
-        };
+        let silent = dropped(&self.socket_closed);
         tokio::pin!(silent);
         // The status shows also events from before the listener was created; an error event may be about one channel only.
         while self.connection.status().connected() {
@@ -300,6 +294,12 @@ impl Session {
         // After the time-out, dropping the connection ends it.
         let _ = catch_panic(timeout(CLOSE_TIMEOUT, self.connection.close(200, "stopped".into()))).await;
     }
+}
+
+/// Waits until lapin has dropped the socket and had [`REPORT_TIMEOUT`] to report why.
+async fn dropped(socket_closed: &CancellationToken) {
+    socket_closed.cancelled().await;
+    sleep(REPORT_TIMEOUT).await;
 }
 
 impl fmt::Debug for Session {
