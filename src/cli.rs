@@ -15,13 +15,13 @@ mod why;
 
 use std::io::Write;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use orchestrator_admin::ascii::render;
 use orchestrator_subsystem::{
-    CommandError, ConfigArguments, Context, OutputFormat, Section,
+    ActorCommand, CommandError, ConfigArguments, Context, OutputFormat, Section,
     output::escape_lines,
     redaction::redact,
-    wire::{CommandArgs, CommandResponse, actor_url, crashes_url, tree_url, why_url},
+    wire::{crashes_url, tree_url, why_url},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -93,26 +93,9 @@ pub(crate) enum ClientCommand {
         /// Show only this child and its descendants; a leading `orchestrator/` is optional
         path: Option<String>,
     },
-    /// Restart a child; this does not count towards the restart intensity of its supervisor
-    ///
-    /// Example: orchestrator restart queue/fetcher_watcher --reason "new input directory"
-    Restart(ActorCommand),
-    /// Stop a child until it is started again
-    ///
-    /// Example: orchestrator stop queue/fetcher_watcher --reason "disk is being moved"
-    Stop(ActorCommand),
-    /// Start a stopped child
-    ///
-    /// Example: orchestrator start queue/fetcher_watcher
-    Start(ActorCommand),
-    /// Pause a child that takes in work: it accepts no new work and finishes queued work
-    ///
-    /// Example: orchestrator pause queue/inotify --reason "too much at once"
-    Pause(ActorCommand),
-    /// Resume a paused child
-    ///
-    /// Example: orchestrator resume queue/inotify
-    Resume(ActorCommand),
+    /// A command to a child
+    #[command(flatten)]
+    Actor(ActorCommand),
     /// A command of a subsystem
     #[command(flatten)]
     Subsystem(SubsystemCommand),
@@ -127,29 +110,12 @@ impl ClientCommand {
             | Self::Crashes { format, .. }
             | Self::Open { format } => format,
             Self::Top(arguments) => &arguments.format,
-            Self::Restart(args)
-            | Self::Stop(args)
-            | Self::Start(args)
-            | Self::Pause(args)
-            | Self::Resume(args) => &args.format,
-            // `tail` escapes each event, and a subsystem's command escapes its texts.
+            // `tail` escapes each event, and the others escape their texts.
             Self::Tail(_) | Self::Graph { .. } => return false,
-            Self::Subsystem(_) => return true,
+            Self::Actor(_) | Self::Subsystem(_) => return true,
         };
         format.json
     }
-}
-
-/// Arguments of a command to one child.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct ActorCommand {
-    /// Path of the child in `orchestrator tree`; a leading `orchestrator/` is optional
-    path: String,
-    /// Record this reason in the events and the audit log; at most 512 bytes
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
-    reason: String,
-    #[command(flatten)]
-    format: OutputFormat,
 }
 
 /// Runs `command`, prints its result to `out` and an error to standard error. Blocks, so it must not be called on an arbiter.
@@ -182,12 +148,15 @@ fn execute(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Res
         if let ClientCommand::Tail(arguments) = command {
             return tail::run(arguments, &client, out).await;
         }
-        if let ClientCommand::Subsystem(command) = command {
-            return command.run(&mut Context { instance: &client, out, load: &load }).await;
+        let mut context = Context { instance: &client, out, load: &load };
+        match command {
+            ClientCommand::Subsystem(command) => command.run(&mut context).await,
+            ClientCommand::Actor(command) => command.run(&mut context).await,
+            _ => {
+                let text = request(command, &client).await?;
+                context.print(&text)
+            }
         }
-        let text = request(command, &client).await?;
-        out.write_all(escape_lines(&text).as_bytes())?;
-        Ok(out.flush()?)
     })
 }
 
@@ -208,13 +177,11 @@ async fn request(command: &ClientCommand, client: &Client) -> Result<String, Com
         ClientCommand::Graph { path } => {
             client.fetch(&tree_url(path.as_deref()), "tree").await.map(|tree| graph::dot(&tree))
         }
-        ClientCommand::Restart(args) => control("restart", args, client).await,
-        ClientCommand::Stop(args) => control("stop", args, client).await,
-        ClientCommand::Start(args) => control("start", args, client).await,
-        ClientCommand::Pause(args) => control("pause", args, client).await,
-        ClientCommand::Resume(args) => control("resume", args, client).await,
         // `execute` runs these.
-        ClientCommand::Top(_) | ClientCommand::Tail(_) | ClientCommand::Subsystem(_) => Ok(String::new()),
+        ClientCommand::Top(_)
+        | ClientCommand::Tail(_)
+        | ClientCommand::Actor(_)
+        | ClientCommand::Subsystem(_) => Ok(String::new()),
     }
 }
 
@@ -248,11 +215,4 @@ fn present<T: DeserializeOwned>(
         return Ok(format.print(&response));
     }
     client.read(response, name).map(|response| render(&response))
-}
-
-async fn control(verb: &str, args: &ActorCommand, client: &Client) -> Result<String, CommandError> {
-    let body = CommandArgs { reason: args.reason.clone() };
-    let response = client.post(&actor_url(&args.path, verb), &body).await?;
-    let change = |done: &CommandResponse| format!("{}: {} -> {}\n", done.path, done.before, done.after);
-    present(client, response, "response", args.format, change)
 }

@@ -1,16 +1,16 @@
 //! Commands `orchestrator catalog ..`.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use clap::{Args, Subcommand};
-use orchestrator_subsystem::{CommandError, Context, OutputFormat, Subsystem, Verb};
-use serde_json::{Value, json};
+use orchestrator_subsystem::{CommandError, Context, OutputFormat, Subsystem, Verb, route::Route};
+use orchestrator_supervise::Child;
 use tokio::time::{Instant, sleep};
 
 use crate::{
     config::CatalogConfig,
     status::RuleStatus,
-    verbs::{CatalogStatus, Pause, PausedRules, Resume, RunOnce, Status},
+    verbs::{CatalogStatus, RunOnce, Status},
 };
 
 mod check;
@@ -34,23 +34,6 @@ pub enum CatalogCommand {
     ///
     /// Example: orchestrator catalog check --config /etc/orchestrator/orchestrator.toml
     Check(check::CheckArguments),
-    /// Show each rule's phase, counters and problems
-    ///
-    /// Example: orchestrator catalog status
-    Status {
-        /// Show only this catalog
-        name: Option<String>,
-        #[command(flatten)]
-        format: OutputFormat,
-    },
-    /// Stop claiming rows until `resume`; rows already claimed are finished
-    ///
-    /// Example: orchestrator catalog pause convert
-    Pause(SwitchArguments),
-    /// Resume claiming rows
-    ///
-    /// Example: orchestrator catalog resume
-    Resume(SwitchArguments),
     /// Make a rule poll now, even if it is parked, and show the claimed rows
     ///
     /// Example: orchestrator catalog run-once convert
@@ -65,17 +48,25 @@ pub enum CatalogCommand {
     },
 }
 
-/// Rules to pause or resume.
+/// Route to the consoles of all catalogs, or of one.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
-pub struct SwitchArguments {
-    /// Apply to this rule only
-    rule: Option<String>,
+pub(crate) struct InCatalog {
     /// Apply to the rules of this catalog only
     #[arg(long, value_name = "NAME")]
     catalog: Option<String>,
-    #[command(flatten)]
-    format: OutputFormat,
+}
+
+impl<A: Child> Route<A> for InCatalog {
+    async fn show<V: Verb>(
+        self,
+        path: &'static str,
+        verb: V,
+        format: OutputFormat,
+        context: &mut Context<'_>,
+    ) -> Result<(), CommandError> {
+        context.show_each(path, self.catalog.as_deref(), &verb, format).await
+    }
 }
 
 /// Runs a command and prints its result.
@@ -87,31 +78,10 @@ pub(crate) async fn run<S: Subsystem<Config = Vec<CatalogConfig>>>(
 ) -> Result<(), CommandError> {
     match command {
         CatalogCommand::Check(arguments) => check::run::<S>(arguments, context).await,
-        CatalogCommand::Status { name, format } => {
-            let answers = answers(context, name.as_deref()).await?;
-            let text = if format.json {
-                format.print(&answers)
-            } else if answers.is_empty() {
-                "no such catalog\n".to_owned()
-            } else {
-                let page = |(_, answer)| Ok(Status {}.text(&context.read::<Status>(answer)?));
-                let pages: Result<Vec<_>, CommandError> = answers.into_iter().map(page).collect();
-                pages?.join("\n")
-            };
-            context.print(&text)
-        }
-        CatalogCommand::Pause(arguments) => {
-            let verb = Pause { rule: arguments.rule.clone(), reason: String::new() };
-            switch(context, arguments, &verb).await
-        }
-        CatalogCommand::Resume(arguments) => {
-            let verb = Resume { rule: arguments.rule.clone(), reason: String::new() };
-            switch(context, arguments, &verb).await
-        }
         CatalogCommand::RunOnce { rule, catalog, format } => {
             let (before, after) = run_once(context, rule, catalog.as_deref()).await?;
             let text = match format.json {
-                true => format.print(&json!({ "before": before, "after": after })),
+                true => format.print(&BTreeMap::from([("before", &before), ("after", &after)])),
                 false => outcome(rule, &before, &after),
             };
             context.print(&text)
@@ -119,50 +89,20 @@ pub(crate) async fn run<S: Subsystem<Config = Vec<CatalogConfig>>>(
     }
 }
 
-/// Pauses or resumes rules, and prints which rules are paused then.
-async fn switch<V: Verb<Answer = PausedRules>>(
-    context: &mut Context<'_>,
-    arguments: &SwitchArguments,
-    verb: &V,
-) -> Result<(), CommandError> {
-    let SwitchArguments { rule, catalog, format } = arguments;
-    let (mut results, mut text) = (Vec::new(), String::new());
-    for (console, status) in statuses(context, catalog.as_deref()).await? {
-        if rule.as_ref().is_some_and(|rule| !status.rules.contains_key(rule)) {
-            continue;
-        }
-        let answer = context.ask(&console, verb).await?;
-        results.push(json!({ "catalog": status.catalog, "paused": answer["paused"] }));
-        let paused = context.read::<V>(answer)?.paused;
-        let paused = if paused.is_empty() { "none".to_owned() } else { paused.join(", ") };
-        text.push_str(&format!("{}: paused: {paused}\n", status.catalog));
-    }
-    if results.is_empty() {
-        return Err(CommandError::Local("there is no such catalog, or rule".to_owned()));
-    }
-    context.print(&if format.json { format.print(&results) } else { text })
-}
-
-/// Returns path and status of each catalog's console, as JSON.
-async fn answers(context: &Context<'_>, name: Option<&str>) -> Result<Vec<(String, Value)>, CommandError> {
-    let mut answers = Vec::new();
-    for node in &context.tree(BRANCH).await?.root.children {
-        let console = format!("{BRANCH}/{}/{CONSOLE}", node.id);
-        let status = context.ask(&console, &Status {}).await?;
-        if name.is_none_or(|name| status["catalog"] == name) {
-            answers.push((console, status));
-        }
-    }
-    Ok(answers)
-}
-
 /// Returns path and status of each catalog's console.
 async fn statuses(
     context: &Context<'_>,
     name: Option<&str>,
 ) -> Result<Vec<(String, CatalogStatus)>, CommandError> {
-    let answers = answers(context, name).await?.into_iter();
-    answers.map(|(console, answer)| Ok((console, context.read::<Status>(answer)?))).collect()
+    let mut statuses = Vec::new();
+    for node in &context.tree(BRANCH).await?.root.children {
+        if name.is_none() || node.label.as_deref() == name {
+            let console = format!("{BRANCH}/{}/{CONSOLE}", node.id);
+            let status = context.read::<Status>(context.ask(&console, &Status {}).await?)?;
+            statuses.push((console, status));
+        }
+    }
+    Ok(statuses)
 }
 
 /// Requests a poll and waits for its end; returns the rule's status before and after.
@@ -222,11 +162,11 @@ mod tests {
 
     #[test]
     fn run_once_reports_claims_or_the_reason_for_none() {
-        let status = |json| serde_json::from_value::<RuleStatus>(json).expect("a status");
-        let before = status(json!({ "polls": 1, "claimed": 2, "done": 2 }));
-        let after = status(json!({ "polls": 2, "claimed": 5, "done": 3 }));
+        let status = |json| serde_json::from_str::<RuleStatus>(json).expect("a status");
+        let before = status(r#"{ "polls": 1, "claimed": 2, "done": 2 }"#);
+        let after = status(r#"{ "polls": 2, "claimed": 5, "done": 3 }"#);
         assert_eq!(outcome("r", &before, &after), "r has polled: 3 claimed, 1 done so far\n");
-        let after = status(json!({ "polls": 1, "phase": "parked", "reason": "409" }));
+        let after = status(r#"{ "polls": 1, "phase": "parked", "reason": "409" }"#);
         assert_eq!(outcome("r", &before, &after), "r is parked: 409\n");
     }
 }

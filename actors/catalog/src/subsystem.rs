@@ -1,7 +1,7 @@
 //! Entry of this crate in the list of subsystems.
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, NoCommand, Original, OriginalContext, OriginalFile, Subsystem,
+    Branch, CommandError, Context, NoCommand, Original, OriginalContext, OriginalFile, Subsystem, VerbCommand,
 };
 
 use crate::{
@@ -9,8 +9,10 @@ use crate::{
     command::{self, CatalogCommand},
     config::CatalogConfig,
     deriva_config,
+    edge::http::HttpCatalog,
     error::CatalogError,
     handler_config::Actors,
+    poller::CatalogPoller,
     rule_reloader::RuleReloader,
 };
 
@@ -40,6 +42,10 @@ impl Subsystem for Catalogs {
         Ok(Branch::reloadable(spec, move |running: &mut Self::Config, fresh: &Self::Config| {
             reloader.reload(running, fresh)
         }))
+    }
+
+    fn verbs() -> Vec<VerbCommand> {
+        CatalogPoller::<HttpCatalog>::verbs().commands("catalog/*/catalog_poller")
     }
 
     async fn run(command: CatalogCommand, context: &mut Context<'_>) -> Result<(), CommandError> {

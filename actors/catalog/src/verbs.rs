@@ -2,29 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use clap::Args;
-use orchestrator_subsystem::{Verb, columns::align, verb::messages};
-use orchestrator_supervise::Effect;
+use orchestrator_subsystem::{columns::align, verb};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::status::RuleStatus;
 
-messages!(Status, RunOnce, Pause, Resume);
-
-/// State of a catalog and its rules
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Status {}
-
-impl Verb for Status {
-    const NAME: &'static str = "status";
-    const EFFECT: Effect = Effect::Reads;
-    type Answer = CatalogStatus;
-
-    fn text(&self, answer: &CatalogStatus) -> String {
-        page(answer)
-    }
+verb! {
+    "status", Reads -> CatalogStatus, text |_, answer| page(answer);
+    /// Show each rule's phase, counters and problems
+    ///
+    /// Example: orchestrator catalog status
+    pub(crate) struct Status {}
 }
 
 /// Answer to [`Status`].
@@ -52,18 +41,13 @@ pub(crate) struct NoticeStatus {
     pub(crate) since_secs: u64,
 }
 
-/// Make a rule poll now, even if it is parked
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[group(skip)]
-pub(crate) struct RunOnce {
-    /// Name of the rule
-    pub(crate) rule: String,
-}
-
-impl Verb for RunOnce {
-    const NAME: &'static str = "run-once";
-    type Answer = PollRequested;
+verb! {
+    "run-once", Changes -> PollRequested;
+    /// Make a rule poll now, even if it is parked
+    pub(crate) struct RunOnce {
+        /// Name of the rule
+        pub(crate) rule: String,
+    }
 }
 
 /// Answer to [`RunOnce`].
@@ -74,49 +58,49 @@ pub(crate) struct PollRequested {
     pub(crate) before: RuleStatus,
 }
 
-/// Stop claiming rows until `resume`; rows already claimed are finished
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[group(skip)]
-pub(crate) struct Pause {
-    /// Apply to this rule only
-    pub(crate) rule: Option<String>,
-    /// Reason, recorded in the audit log and shown by `orchestrator why`
-    #[arg(skip)]
-    #[serde(default)]
-    pub(crate) reason: String,
+verb! {
+    "pause", Pauses -> PausedRules, text |_, answer| answer.line();
+    /// Stop claiming rows until `resume`; rows already claimed are finished
+    ///
+    /// Example: orchestrator catalog pause convert
+    pub(crate) struct Pause {
+        /// Apply to this rule only
+        pub(crate) rule: Option<String>,
+        /// Reason, recorded in the audit log and shown by `orchestrator why`
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        #[serde(default)]
+        pub(crate) reason: String,
+    }
 }
 
-impl Verb for Pause {
-    const NAME: &'static str = "pause";
-    const EFFECT: Effect = Effect::Pauses;
-    type Answer = PausedRules;
-}
-
-/// Resume claiming rows
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[group(skip)]
-pub(crate) struct Resume {
-    /// Apply to this rule only
-    pub(crate) rule: Option<String>,
-    /// Reason, recorded in the audit log
-    #[arg(skip)]
-    #[serde(default)]
-    pub(crate) reason: String,
-}
-
-impl Verb for Resume {
-    const NAME: &'static str = "resume";
-    const EFFECT: Effect = Effect::Resumes;
-    type Answer = PausedRules;
+verb! {
+    "resume", Resumes -> PausedRules, text |_, answer| answer.line();
+    /// Resume claiming rows
+    ///
+    /// Example: orchestrator catalog resume
+    pub(crate) struct Resume {
+        /// Apply to this rule only
+        pub(crate) rule: Option<String>,
+        /// Reason, recorded in the audit log
+        #[arg(skip)]
+        #[serde(default)]
+        pub(crate) reason: String,
+    }
 }
 
 /// Answer to [`Pause`] and [`Resume`].
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct PausedRules {
+    pub(crate) catalog: String,
     /// Rules that are paused now.
     pub(crate) paused: Vec<String>,
+}
+
+impl PausedRules {
+    fn line(&self) -> String {
+        let paused = if self.paused.is_empty() { "none".to_owned() } else { self.paused.join(", ") };
+        format!("{}: paused: {paused}\n", self.catalog)
+    }
 }
 
 /// Formats one catalog: a line on itself, a table of its rules, and what an operator has to look

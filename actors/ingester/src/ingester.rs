@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_subsystem::{Answered, Verbs};
+use orchestrator_subsystem::{Answered, Verbs, route::Each};
 use orchestrator_supervise::{
     Answer, Child, ChildCx, CommandError, ConsoleError, Handle, NodeSnapshot, Origin, StartCx, Tree, metrics,
     sanitize,
@@ -173,7 +173,7 @@ impl Ingester {
 
     /// Returns the verbs of the console.
     pub(crate) fn verbs() -> Verbs<Self> {
-        Verbs::default().with::<Status>()
+        Verbs::default().by::<Each, Status>()
     }
 
     fn status(&mut self) -> Answered<Status> {

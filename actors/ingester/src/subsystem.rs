@@ -1,7 +1,7 @@
 //! Entry of this crate in the list of subsystems.
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Original, OriginalContext, OriginalFile, Subsystem,
+    Branch, CommandError, Context, Original, OriginalContext, OriginalFile, Subsystem, VerbCommand,
 };
 
 use crate::{
@@ -10,6 +10,7 @@ use crate::{
     config::IngesterConfig,
     drop_in::DropIn,
     error::IngesterError,
+    ingester::Ingester,
     preflight,
 };
 
@@ -45,6 +46,10 @@ impl Subsystem for Ingesters {
 
     fn branch(all: &Self::Config) -> Result<Branch<Self::Config>, IngesterError> {
         child_spec(all).map(Branch::from)
+    }
+
+    fn verbs() -> Vec<VerbCommand> {
+        Ingester::verbs().commands("ingester/*/ingester")
     }
 
     async fn run(command: IngesterCommand, context: &mut Context<'_>) -> Result<(), CommandError> {

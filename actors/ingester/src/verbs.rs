@@ -2,29 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use clap::Args;
-use orchestrator_subsystem::{Verb, columns::align, verb::messages};
-use orchestrator_supervise::Effect;
+use orchestrator_subsystem::{columns::align, text, verb};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ingester_state::BuildMeta;
 
-messages!(Status);
-
-/// State of one ingester.
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Status {}
-
-impl Verb for Status {
-    const NAME: &'static str = "status";
-    const EFFECT: Effect = Effect::Reads;
-    type Answer = IngesterStatus;
-
-    fn text(&self, answer: &IngesterStatus) -> String {
-        page(answer)
-    }
+verb! {
+    "status", Reads -> IngesterStatus, text |_, answer| page(answer);
+    /// Show the mapping, the streams and the workers of each ingester
+    ///
+    /// Example: orchestrator ingester status
+    pub(crate) struct Status {}
 }
 
 /// Answer to [`Status`].
@@ -111,20 +100,7 @@ fn page(status: &IngesterStatus) -> String {
             std::iter::once(name.clone()).chain(keys.map(number)).collect()
         }),
     );
-    let workers = table(
-        ["WORKER", "CONNECTED", "EVENTS", "QUEUED", "BYTES", "ON DISK", "OLDEST MS"],
-        status.workers.iter().map(|row| {
-            vec![
-                row.worker.clone(),
-                row.connected.to_string(),
-                row.events.to_string(),
-                row.queued_messages.to_string(),
-                row.queued_bytes.to_string(),
-                row.spilled_bytes.to_string(),
-                row.oldest_ms.map_or_else(|| "-".to_owned(), |ms| ms.to_string()),
-            ]
-        }),
-    );
+    let workers = text::of(&status.workers, "no worker\n");
     head + &streams + &workers
 }
 
@@ -174,8 +150,8 @@ mod tests {
 ingester eiger-ingester, url tcp://node7:10010, mapping -, events 7, events/s 3.2
 STREAM  ITEMS  WAITING  OLDEST MS  GAPS  MISSING  INVALID  LOST
 eiger       9        2         31     1        4        0     0
-WORKER  CONNECTED  EVENTS  QUEUED  BYTES  ON DISK  OLDEST MS
-w1           true       5       0      0        0          -
+WORKER  CONNECTED  EVENTS  BYTES  QUEUED MESSAGES  QUEUED BYTES  SPILLED BYTES  OLDEST MS
+w1      yes             5      0                0             0              0  -
 ";
         assert_eq!(page(&status), expected);
     }

@@ -41,8 +41,8 @@ impl Work {
         // After a restart within a mapping, queued messages belong to this mapping.
         self.context.egress.purge(if begun { mapping.finished } else { mapping.former_finished });
         self.context.streams.iter().for_each(|stream| stream.backlog.clear());
-        // The sent events are unknown after a restart, and one extra frame would shift all later
-        // ones.
+        // After a restart it is unknown which events were sent. Sending one again would shift all later
+        // frames, so the scan is dropped.
         if begun && !mapping.finished {
             self.counts.interrupted.add(1);
             let text = "the scan was interrupted: its remaining events are not sent; set a new mapping";

@@ -1,31 +1,21 @@
 //! Verbs of the console, and the text of their answers.
 
-use clap::Args;
-use orchestrator_subsystem::{Verb, columns::align, verb::messages};
-use orchestrator_supervise::{Effect, NodeSnapshot};
+use orchestrator_subsystem::{columns::align, verb};
+use orchestrator_supervise::NodeSnapshot;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::status::Status;
 
-messages!(ShowStatus, Pause, Resume);
-
-/// Show the producer's phase, progress, rate and estimated time, and the reason if it waits
-///
-/// Example: orchestrator producer status
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ShowStatus {}
-
-impl Verb for ShowStatus {
-    const NAME: &'static str = "status";
-    const EFFECT: Effect = Effect::Reads;
-    type Answer = StatusAnswer;
-
-    fn text(&self, answer: &StatusAnswer) -> String {
+verb! {
+    "status", Reads -> StatusAnswer, text |_, answer| {
         let links: String = answer.links.iter().map(|link| format!("{link}\n")).collect();
         table(&answer.status, now_ms()) + &links
-    }
+    };
+    /// Show the producer's phase, progress, rate and estimated time, and the reason if it waits
+    ///
+    /// Example: orchestrator producer status
+    pub(crate) struct ShowStatus {}
 }
 
 /// Answer to [`ShowStatus`].
@@ -38,47 +28,29 @@ pub(crate) struct StatusAnswer {
     pub(crate) links: Vec<String>,
 }
 
-/// Stop pushing jobs until `resume`; the chunk in flight is completed
-///
-/// Example: orchestrator producer pause
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Pause {
-    /// Reason, recorded in the audit log and shown by `orchestrator why`
-    #[arg(long, default_value = "", value_name = "TEXT")]
-    #[serde(default)]
-    pub(crate) reason: String,
-}
-
-impl Verb for Pause {
-    const NAME: &'static str = "pause";
-    const EFFECT: Effect = Effect::Pauses;
-    type Answer = Paused;
-
-    fn text(&self, _: &Paused) -> String {
-        "pushing is paused until `orchestrator producer resume`\n".to_owned()
+verb! {
+    "pause", Pauses -> Paused, text |_, _| "pushing is paused until `orchestrator producer resume`\n".to_owned();
+    /// Stop pushing jobs until `resume`; the chunk in flight is completed
+    ///
+    /// Example: orchestrator producer pause
+    pub(crate) struct Pause {
+        /// Reason, recorded in the audit log and shown by `orchestrator why`
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        #[serde(default)]
+        pub(crate) reason: String,
     }
 }
 
-/// Resume pushing jobs
-///
-/// Example: orchestrator producer resume
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Resume {
-    /// Reason, recorded in the audit log
-    #[arg(skip)]
-    #[serde(default)]
-    pub(crate) reason: String,
-}
-
-impl Verb for Resume {
-    const NAME: &'static str = "resume";
-    const EFFECT: Effect = Effect::Resumes;
-    type Answer = Paused;
-
-    fn text(&self, _: &Paused) -> String {
-        "pushing is resumed\n".to_owned()
+verb! {
+    "resume", Resumes -> Paused, text |_, _| "pushing is resumed\n".to_owned();
+    /// Resume pushing jobs
+    ///
+    /// Example: orchestrator producer resume
+    pub(crate) struct Resume {
+        /// Reason, recorded in the audit log
+        #[arg(skip)]
+        #[serde(default)]
+        pub(crate) reason: String,
     }
 }
 

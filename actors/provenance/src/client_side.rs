@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use orchestrator_edge::amqp::Broker;
+use orchestrator_subsystem::Verbs;
 use orchestrator_supervise::{
     ChildSpec, Exports, Factory, Limits, Mailbox, Outbox, Placement, Strategy, SupervisorSpec, inbox, mailbox,
 };
@@ -42,7 +43,7 @@ pub(crate) fn client_spec(
     let reader = ChildSpec::worker("reader", stores::reader(config, &reads_slot)?);
     let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(reader);
     let exports = export::exports(reads.clone());
-    let (client, tree) = attach(tree, config, None, reads, UNLIMITED)?;
+    let (client, tree) = attach(tree, config, None, reads, UNLIMITED, Verbs::default())?;
     let tree = ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated);
     Ok((client, exports, tree))
 }
@@ -55,6 +56,7 @@ pub(crate) fn attach(
     workers: Option<Workers>,
     reads: Outbox<ReadRequest>,
     limit: Duration,
+    verbs: Verbs<RmqClient>,
 ) -> Result<(Mailbox<RmqClient>, SupervisorSpec), ProvenanceError> {
     let mut statsd = None;
     if let Some(target) =
@@ -79,7 +81,7 @@ pub(crate) fn attach(
     let client = Factory::actor(slot, move |cx| {
         Ok(RmqClient::new(route.clone(), reads.clone(), limit, statsd.clone(), cx))
     });
-    let child = ChildSpec::worker("rmq_client", client).console(RmqClient::verbs().console(&mailbox));
+    let child = ChildSpec::worker("rmq_client", client).console(verbs.console(&mailbox));
     Ok((mailbox, tree.child(child)))
 }
 

@@ -1,14 +1,15 @@
-//! Commands `orchestrator provenance ..`: verbs of the client's console, an import, and the tables
-//! of a new database.
+//! Commands `orchestrator provenance ..` beside the verbs: exports, an import, and the tables of a new
+//! database.
 
 mod backend;
 mod import;
 mod rows;
 
 use clap::Subcommand;
-use orchestrator_subsystem::{CommandError, Context, OutputFormat, Verb};
+use orchestrator_subsystem::{CommandError, Context, OutputFormat, Verb, Verbs, route::Route};
 use orchestrator_supervise::Handle;
 
+pub(crate) use self::backend::CONSOLE;
 use self::{
     backend::{Backend, ClientOptions, SwhConfig},
     import::ImportArguments,
@@ -18,7 +19,7 @@ use crate::{edge::postgres, flavor::Flavor};
 use crate::{
     method::{Entity, Relation},
     rmq_client::RmqClient,
-    verbs::{FindAll, FindFirst, Get, ListDeadLetters, Stats},
+    verbs::{Add, FindAll, FindFirst, Get, ListDeadLetters, Stats},
 };
 
 /// Add and query provenance rows.
@@ -37,39 +38,6 @@ pub enum ProvenanceCommand {
     ///
     /// Example: orchestrator provenance init --dsn postgresql://postgres@localhost/provenance
     Init(InitArguments),
-    /// Show the stored attributes of contents, directories, revisions or origins
-    ///
-    /// Example: orchestrator provenance get origin 3acef14580ea7fd42840ee905c5ce2b0ef9e8175
-    Get {
-        #[command(flatten)]
-        verb: Get,
-        #[command(flatten)]
-        format: OutputFormat,
-        #[command(flatten)]
-        swh: SwhConfig,
-    },
-    /// Show the earliest occurrence of a content
-    ///
-    /// Example: orchestrator provenance find-first 20329687bb9c1231a7e05afe86160343ad49b494
-    FindFirst {
-        #[command(flatten)]
-        verb: FindFirst,
-        #[command(flatten)]
-        format: OutputFormat,
-        #[command(flatten)]
-        swh: SwhConfig,
-    },
-    /// Show all occurrences of a content, earliest first
-    ///
-    /// Example: orchestrator provenance find-all 20329687bb9c1231a7e05afe86160343ad49b494 --limit 10
-    FindAll {
-        #[command(flatten)]
-        verb: FindAll,
-        #[command(flatten)]
-        format: OutputFormat,
-        #[command(flatten)]
-        swh: SwhConfig,
-    },
     /// Print the rows of a relation, one JSON object per line
     ///
     /// Without identifiers all rows are printed. The order is not defined.
@@ -105,27 +73,6 @@ pub enum ProvenanceCommand {
     ///
     /// Example: orchestrator provenance locations
     Locations {
-        #[command(flatten)]
-        swh: SwhConfig,
-    },
-    /// Show the dead letters: permanently refused rows with the reason, latest first
-    ///
-    /// Works with provenance.transport = "embedded". With RabbitMQ, read them from the queue
-    /// orchestrator.provenance.dead_letter. Corrected rows can be imported again.
-    ///
-    /// Example: orchestrator provenance dead-letters --limit 10
-    DeadLetters {
-        #[command(flatten)]
-        verb: ListDeadLetters,
-        #[command(flatten)]
-        format: OutputFormat,
-    },
-    /// Show the number of rows of each table
-    ///
-    /// Example: orchestrator provenance stats
-    Stats {
-        #[command(flatten)]
-        format: OutputFormat,
         #[command(flatten)]
         swh: SwhConfig,
     },
@@ -173,13 +120,6 @@ pub(crate) async fn run(command: &ProvenanceCommand, context: &mut Context<'_>) 
             let text = init(arguments).await?;
             context.print(&text)
         }
-        ProvenanceCommand::Get { verb, format, swh } => show(verb, *format, swh, context).await,
-        ProvenanceCommand::FindFirst { verb, format, swh } => show(verb, *format, swh, context).await,
-        ProvenanceCommand::FindAll { verb, format, swh } => show(verb, *format, swh, context).await,
-        ProvenanceCommand::DeadLetters { verb, format } => {
-            show(verb, *format, &SwhConfig::default(), context).await
-        }
-        ProvenanceCommand::Stats { format, swh } => show(&Stats {}, *format, swh, context).await,
         ProvenanceCommand::Relations { relation, ids, reverse, swh } => {
             list("relations", &relation_args(relation, ids, *reverse), swh, context).await
         }
@@ -190,22 +130,33 @@ pub(crate) async fn run(command: &ProvenanceCommand, context: &mut Context<'_>) 
     }
 }
 
-/// Sends a verb and prints the answer.
-async fn show<V: Verb + Clone>(
-    verb: &V,
-    format: OutputFormat,
-    swh: &SwhConfig,
-    context: &mut Context<'_>,
-) -> Result<(), CommandError>
-where
-    RmqClient: Handle<V>,
-{
-    let backend = Backend::open(context.instance, swh, &ClientOptions::default()).await?;
-    let answer = backend.ask(verb).await;
-    backend.close().await;
-    let answer = answer?;
-    let text = if format.json { format.print(&answer) } else { verb.text(&context.read::<V>(answer)?) };
-    context.print(&text)
+/// Returns the verbs of the client's console.
+pub(crate) fn verbs() -> Verbs<RmqClient> {
+    Verbs::default()
+        .without_command::<Add>()
+        .by::<SwhConfig, Get>()
+        .by::<SwhConfig, FindFirst>()
+        .by::<SwhConfig, FindAll>()
+        .by::<SwhConfig, Stats>()
+        .with::<ListDeadLetters>()
+}
+
+impl Route<RmqClient> for SwhConfig {
+    async fn show<V: Verb>(
+        self,
+        path: &'static str,
+        verb: V,
+        format: OutputFormat,
+        context: &mut Context<'_>,
+    ) -> Result<(), CommandError>
+    where
+        RmqClient: Handle<V>,
+    {
+        let backend = Backend::open(context.instance, &self, &ClientOptions::default()).await?;
+        let answer = backend.ask(path, &verb).await;
+        backend.close().await;
+        context.show(&verb, answer?, format)
+    }
 }
 
 /// Prints the rows of the export `name`.

@@ -1,4 +1,4 @@
-//! JSON formats: import lines (CONTRACT PF11, PF12) and query results. Pure.
+//! JSON formats: import lines (CONTRACT PF11, PF12), exports and answers. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,102 +8,146 @@ use jiff::{
     civil::{self, DateTime},
 };
 use orchestrator_subsystem::output;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     method::Relation,
-    row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
+    row::{Date, InvalidSha1, RelationRow, RevisionData, Rows, Sha1Git},
     store::{ListedRows, Occurrence, QueryResult},
 };
 
 const EPOCH: DateTime = civil::datetime(1970, 1, 1, 0, 0, 0, 0);
 
 /// Line of an import, for example `{"add": "content", "id": "..", "date": ".."}`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "add", rename_all = "snake_case", deny_unknown_fields)]
 enum JsonRow {
-    /// A content.
     Content {
-        /// 40 hex digits.
-        id: Id,
-        /// RFC 3339.
-        date: Option<JsonDate>,
+        id: Sha1Git,
+        date: Option<Date>,
     },
-    /// A directory.
     Directory {
-        /// 40 hex digits.
-        id: Id,
-        /// RFC 3339.
-        date: Option<JsonDate>,
+        id: Sha1Git,
+        date: Option<Date>,
     },
-    /// A revision.
     Revision {
-        /// 40 hex digits.
-        id: Id,
-        /// RFC 3339.
-        date: Option<JsonDate>,
+        id: Sha1Git,
+        date: Option<Date>,
         /// The preferred origin.
-        origin: Option<Id>,
+        origin: Option<Sha1Git>,
     },
-    /// An origin.
     Origin {
-        /// Identifier; default: SHA1 of the url.
-        id: Option<Id>,
-        /// Url of the origin.
+        /// Default: SHA1 of the url.
+        id: Option<Sha1Git>,
         url: String,
     },
-    /// A path.
     Location(Path),
     /// A content early in a revision.
     ContentInRevision(RelationEnds),
-    /// A content in a directory.
     ContentInDirectory(RelationEnds),
-    /// A directory in a revision.
     DirectoryInRevision(RelationEnds),
-    /// A revision in an origin.
     RevisionInOrigin(RelationEnds),
     /// A revision and its parent.
     RevisionBeforeRevision(RelationEnds),
 }
 
 /// Path as text, or in hex digits if it is not UTF-8.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Path {
+pub(crate) struct Path {
+    #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     path_hex: Option<String>,
 }
 
-/// A row of a relation.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// A row of a relation. An export has the fields in this order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RelationEnds {
-    src: Id,
-    dst: Id,
+    dst: Sha1Git,
+    #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     path_hex: Option<String>,
+    src: Sha1Git,
 }
 
-/// Identifier in hex digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-struct Id(Sha1Git);
+/// Identifier of an entity in an export.
+#[derive(Debug, Serialize)]
+struct Identifier {
+    id: Sha1Git,
+}
 
-impl TryFrom<String> for Id {
-    type Error = crate::row::InvalidSha1;
+/// Stored attributes by identifier, the answer to the verb `get`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Attributes {
+    /// Of contents and directories, RFC 3339.
+    Dates(BTreeMap<Sha1Git, Date>),
+    Revisions(BTreeMap<Sha1Git, RevisionData>),
+    /// Of origins.
+    Urls(BTreeMap<Sha1Git, String>),
+}
 
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse().map(Self)
+/// Occurrence of a content in the answers to the verbs `find-first` and `find-all`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct OccurrenceRow {
+    /// Date of the revision, RFC 3339.
+    date: Option<Date>,
+    revision: Sha1Git,
+    /// Url of the revision's preferred origin.
+    origin: Option<String>,
+    #[serde(flatten)]
+    path: Path,
+    content: Sha1Git,
+}
+
+impl Attributes {
+    /// Returns the attributes in the result of a query for them.
+    pub(crate) fn of(found: QueryResult) -> Option<Self> {
+        match found {
+            QueryResult::Dates(dates) => Some(Self::Dates(dates)),
+            QueryResult::Revisions(revisions) => Some(Self::Revisions(revisions)),
+            QueryResult::Urls(urls) => Some(Self::Urls(urls)),
+            _ => None,
+        }
     }
 }
 
-/// Date in RFC 3339.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-struct JsonDate(Date);
+impl OccurrenceRow {
+    /// Returns the rows in the result of a query for them.
+    pub(crate) fn all_of(found: QueryResult) -> Option<Vec<Self>> {
+        match found {
+            QueryResult::Occurrences(found) => Some(found.into_iter().map(Self::from).collect()),
+            _ => None,
+        }
+    }
+}
 
-impl TryFrom<String> for JsonDate {
+impl From<Occurrence> for OccurrenceRow {
+    fn from(Occurrence { content, revision, date, origin, path }: Occurrence) -> Self {
+        Self { date, revision, origin, path: Path::from(&path), content }
+    }
+}
+
+impl TryFrom<String> for Sha1Git {
+    type Error = InvalidSha1;
+
+    fn try_from(text: String) -> Result<Self, InvalidSha1> {
+        text.parse()
+    }
+}
+
+impl From<Sha1Git> for String {
+    fn from(id: Sha1Git) -> Self {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for Date {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -116,8 +160,16 @@ impl TryFrom<String> for JsonDate {
         });
         let micros =
             micros.ok_or_else(|| format!("{text} is not a date: write it like 2005-03-18T01:58:31Z"))?;
-        let date = Date::from_micros(micros);
-        date.map(Self).ok_or_else(|| format!("{text} is out of range: dates are in the years 1 to 9999"))
+        Self::from_micros(micros)
+            .ok_or_else(|| format!("{text} is out of range: dates are in the years 1 to 9999"))
+    }
+}
+
+impl From<Date> for String {
+    fn from(date: Date) -> Self {
+        // Every [`Date`] is in the range of the type.
+        let wall = EPOCH.checked_add(SignedDuration::from_micros(date.micros()));
+        wall.map(|wall| format!("{wall}Z")).unwrap_or_default()
     }
 }
 
@@ -127,19 +179,15 @@ impl TryFrom<String> for JsonDate {
 /// Text of the error.
 pub(crate) fn read(line: Value) -> Result<Rows, String> {
     let row: JsonRow = serde_json::from_value(line).map_err(|error| error.to_string())?;
-    let known = |date: Option<JsonDate>| date.map(|date| date.0);
     Ok(match row {
-        JsonRow::Content { id, date } => Rows::Contents(vec![(id.0, known(date))]),
-        JsonRow::Directory { id, date } => Rows::Directories(vec![(id.0, known(date))]),
-        JsonRow::Revision { id, date, origin } => {
-            let origin = origin.map(|origin| origin.0);
-            Rows::Revisions(vec![(id.0, RevisionData { date: known(date), origin })])
-        }
+        JsonRow::Content { id, date } => Rows::Contents(vec![(id, date)]),
+        JsonRow::Directory { id, date } => Rows::Directories(vec![(id, date)]),
+        JsonRow::Revision { id, date, origin } => Rows::Revisions(vec![(id, RevisionData { date, origin })]),
         JsonRow::Origin { id, url } => {
-            Rows::Origins(vec![(id.map_or_else(|| Sha1Git::of(url.as_bytes()), |id| id.0), url)])
+            Rows::Origins(vec![(id.unwrap_or_else(|| Sha1Git::of(url.as_bytes())), url)])
         }
-        JsonRow::Location(Path { path: text, path_hex }) => {
-            Rows::Locations(vec![path(text, path_hex)?.ok_or("a location needs a path")?])
+        JsonRow::Location(path) => {
+            Rows::Locations(vec![path.into_bytes()?.ok_or("a location needs a path")?])
         }
         JsonRow::ContentInRevision(ends) => ends.into_rows(Relation::ContentInRevision)?,
         JsonRow::ContentInDirectory(ends) => ends.into_rows(Relation::ContentInDirectory)?,
@@ -151,23 +199,44 @@ pub(crate) fn read(line: Value) -> Result<Rows, String> {
 
 impl RelationEnds {
     fn into_rows(self, relation: Relation) -> Result<Rows, String> {
-        let path = path(self.path, self.path_hex)?;
+        let Self { src, dst, path, path_hex } = self;
+        let path = Path { path, path_hex }.into_bytes()?;
         if path.is_some() != relation.has_path() {
             let word = if relation.has_path() { "a" } else { "no" };
             return Err(format!("a row of {} has {word} path", relation.value()));
         }
-        Ok(Rows::Relations(relation, vec![RelationRow { src: self.src.0, dst: self.dst.0, path }]))
+        Ok(Rows::Relations(relation, vec![RelationRow { src, dst, path }]))
     }
 }
 
-fn path(text: Option<String>, hex: Option<String>) -> Result<Option<Bytes>, String> {
-    match (text, hex) {
-        (Some(_), Some(_)) => Err("path and path_hex exclude each other".to_owned()),
-        (Some(text), None) => Ok(Some(text.into())),
-        (None, Some(hex)) => {
-            unhex(&hex).map(Some).ok_or_else(|| "path_hex must be pairs of hex digits".to_owned())
+impl From<&RelationRow> for RelationEnds {
+    fn from(RelationRow { src, dst, path }: &RelationRow) -> Self {
+        let Path { path, path_hex } = path.as_ref().map(Path::from).unwrap_or_default();
+        Self { src: *src, dst: *dst, path, path_hex }
+    }
+}
+
+impl Path {
+    fn into_bytes(self) -> Result<Option<Bytes>, String> {
+        match (self.path, self.path_hex) {
+            (Some(_), Some(_)) => Err("path and path_hex exclude each other".to_owned()),
+            (Some(text), None) => Ok(Some(text.into())),
+            (None, Some(hex)) => {
+                unhex(&hex).map(Some).ok_or_else(|| "path_hex must be pairs of hex digits".to_owned())
+            }
+            (None, None) => Ok(None),
         }
-        (None, None) => Ok(None),
+    }
+}
+
+impl From<&Bytes> for Path {
+    fn from(path: &Bytes) -> Self {
+        match std::str::from_utf8(path) {
+            Ok(text) => Self { path: Some(text.to_owned()), path_hex: None },
+            Err(_) => {
+                Self { path: None, path_hex: Some(path.iter().map(|byte| format!("{byte:02x}")).collect()) }
+            }
+        }
     }
 }
 
@@ -180,98 +249,41 @@ fn unhex(hex: &str) -> Option<Bytes> {
 
 /// Returns the import line of each row; the inverse of [`read`].
 pub(crate) fn import_lines(rows: &Rows) -> Vec<Value> {
-    let dated = |add: &str, rows: &[(Sha1Git, Option<Date>)]| -> Vec<Value> {
-        let line = |(id, date): &(Sha1Git, Option<Date>)| json!({ "add": add, "id": id.to_string(), "date": date.map(date_text) });
-        rows.iter().map(line).collect()
+    let lines: Vec<JsonRow> = match rows {
+        Rows::Contents(rows) => rows.iter().map(|&(id, date)| JsonRow::Content { id, date }).collect(),
+        Rows::Directories(rows) => rows.iter().map(|&(id, date)| JsonRow::Directory { id, date }).collect(),
+        Rows::Revisions(rows) => {
+            let line = |&(id, RevisionData { date, origin })| JsonRow::Revision { id, date, origin };
+            rows.iter().map(line).collect()
+        }
+        Rows::Origins(rows) => {
+            rows.iter().map(|(id, url)| JsonRow::Origin { id: Some(*id), url: url.clone() }).collect()
+        }
+        Rows::Locations(paths) => paths.iter().map(|path| JsonRow::Location(path.into())).collect(),
+        Rows::Relations(relation, rows) => {
+            let line = match relation {
+                Relation::ContentInRevision => JsonRow::ContentInRevision,
+                Relation::ContentInDirectory => JsonRow::ContentInDirectory,
+                Relation::DirectoryInRevision => JsonRow::DirectoryInRevision,
+                Relation::RevisionInOrigin => JsonRow::RevisionInOrigin,
+                Relation::RevisionBeforeRevision => JsonRow::RevisionBeforeRevision,
+            };
+            rows.iter().map(|row| line(row.into())).collect()
+        }
     };
-    match rows {
-        Rows::Contents(rows) => dated("content", rows),
-        Rows::Directories(rows) => dated("directory", rows),
-        Rows::Revisions(rows) => rows
-            .iter()
-            .map(|(id, RevisionData { date, origin })| {
-                let origin = origin.map(|origin| origin.to_string());
-                json!({ "add": "revision", "id": id.to_string(), "date": date.map(date_text), "origin": origin })
-            })
-            .collect(),
-        Rows::Origins(rows) => rows
-            .iter()
-            .map(|(id, url)| json!({ "add": "origin", "id": id.to_string(), "url": url }))
-            .collect(),
-        Rows::Locations(paths) => paths.iter().map(|path| added("location", shown_path(path))).collect(),
-        Rows::Relations(of, rows) => rows.iter().map(|row| added(of.value(), relation(row))).collect(),
-    }
-}
-
-fn added(add: &str, mut line: Map<String, Value>) -> Value {
-    line.insert("add".to_owned(), json!(add));
-    Value::Object(line)
-}
-
-/// Returns a query result as JSON.
-pub(crate) fn to_json(found: QueryResult) -> Value {
-    match found {
-        QueryResult::Dates(dates) => object(dates, |date| json!(date_text(date))),
-        QueryResult::Revisions(revisions) => object(
-            revisions,
-            |data| json!({ "date": data.date.map(date_text), "origin": data.origin.map(|id| id.to_string()) }),
-        ),
-        QueryResult::Urls(urls) => object(urls, Value::String),
-        QueryResult::Occurrences(occurrences) => occurrences.iter().map(occurrence).collect(),
-        QueryResult::Counts(counts) => json!(counts),
-        QueryResult::Page(page) => listed(&page.rows).into_iter().map(Value::Object).collect(),
-    }
+    lines.iter().map(|line| serde_json::to_value(line).unwrap_or_default()).collect()
 }
 
 /// Returns the rows of a page as lines of JSON objects, each with a line end.
 pub(crate) fn lines(rows: &ListedRows) -> String {
-    listed(rows).iter().map(|line| output::json(line) + "\n").collect()
-}
-
-fn listed(rows: &ListedRows) -> Vec<Map<String, Value>> {
-    match rows {
-        ListedRows::Ids(ids) => ids.iter().map(identifier).collect(),
-        ListedRows::Paths(paths) => paths.iter().map(shown_path).collect(),
-        ListedRows::Relations(rows) => rows.iter().map(relation).collect(),
+    fn all<T: Serialize>(rows: impl Iterator<Item = T>) -> String {
+        rows.map(|row| output::json(&row) + "\n").collect()
     }
-}
-
-fn identifier(id: &Sha1Git) -> Map<String, Value> {
-    Map::from_iter([("id".to_owned(), Value::String(id.to_string()))])
-}
-
-fn object<T>(map: BTreeMap<Sha1Git, T>, to_json: impl Fn(T) -> Value) -> Value {
-    Value::Object(map.into_iter().map(|(id, value)| (id.to_string(), to_json(value))).collect())
-}
-
-fn relation(row: &RelationRow) -> Map<String, Value> {
-    let mut shown = row.path.as_ref().map(shown_path).unwrap_or_default();
-    shown.insert("src".to_owned(), json!(row.src.to_string()));
-    shown.insert("dst".to_owned(), json!(row.dst.to_string()));
-    shown
-}
-
-fn occurrence(found: &Occurrence) -> Value {
-    let mut shown = shown_path(&found.path);
-    shown.insert("content".to_owned(), json!(found.content.to_string()));
-    shown.insert("revision".to_owned(), json!(found.revision.to_string()));
-    shown.insert("date".to_owned(), json!(found.date.map(date_text)));
-    shown.insert("origin".to_owned(), json!(found.origin));
-    Value::Object(shown)
-}
-
-fn shown_path(path: &Bytes) -> Map<String, Value> {
-    let (name, text) = match std::str::from_utf8(path) {
-        Ok(text) => ("path", text.to_owned()),
-        Err(_) => ("path_hex", path.iter().map(|byte| format!("{byte:02x}")).collect()),
-    };
-    Map::from_iter([(name.to_owned(), Value::String(text))])
-}
-
-fn date_text(date: Date) -> String {
-    // Every [`Date`] is in the range of the type.
-    let wall = EPOCH.checked_add(SignedDuration::from_micros(date.micros()));
-    wall.map(|wall| format!("{wall}Z")).unwrap_or_default()
+    match rows {
+        ListedRows::Ids(ids) => all(ids.iter().map(|id| Identifier { id: *id })),
+        ListedRows::Paths(paths) => all(paths.iter().map(Path::from)),
+        ListedRows::Relations(rows) => all(rows.iter().map(RelationEnds::from)),
+    }
 }
 
 #[cfg(test)]

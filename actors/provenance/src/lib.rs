@@ -146,7 +146,8 @@ pub(crate) fn child_spec(
             None
         }
     };
-    let (client, tree) = client_side::attach(tree, config, workers, reads.clone(), CONSOLE_LIMIT)?;
+    let (client, tree) =
+        client_side::attach(tree, config, workers, reads.clone(), CONSOLE_LIMIT, command::verbs())?;
     let handle = ProvenanceHandle { add: client.recipient(), ask: reads };
     let exports = export::exports(handle.ask.clone());
     let tree = ChildSpec::supervisor("provenance", tree).exports(exports);

@@ -1,5 +1,6 @@
 //! Messages between the parts of the subsystem.
 
+use orchestrator_subsystem::text::TIME;
 use orchestrator_supervise::Reply;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,16 +68,17 @@ pub(crate) struct ReadRequest {
 }
 
 /// A permanently refused row, as stored where there is no broker (CONTRACT PD15).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct DeadLetter {
-    /// The row in the format of an import: see [`json`](crate::json).
-    pub line: Value,
-    /// Reason of the last refusal.
-    pub reason: String,
-    /// Time of the last refusal, in seconds since 1970.
-    pub last_at: i64,
     /// Number of refusals.
     pub times: u32,
+    /// Time of the last refusal, in seconds since 1970.
+    #[schemars(extend("format" = TIME))]
+    pub last_at: i64,
+    /// Reason of the last refusal.
+    pub reason: String,
+    /// The row in the format of an import: see [`json`](crate::json).
+    pub line: Value,
 }
 
 impl DeadLetter {

@@ -3,22 +3,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use orchestrator_subsystem::{Answered, Verbs};
-use orchestrator_supervise::{
-    Answer, AskError, Child, ChildCx, ConsoleError, ConsoleReply, Exit, Handle, Message, Outbox, Reply,
-    StartCx, StopToken, Vitals, metrics,
-};
-use serde_json::json;
-
 use crate::{
     call::{CallError, Route},
     call_timers::{CallTimers, Sample},
     edge::amqp::DEAD_LETTER,
-    json::to_json,
+    json::{Attributes, OccurrenceRow},
     messages::{DeadLetterRequest, Outcome, ReadRequest, Refusal},
     row::Rows,
-    store::{Query, StoreError},
+    store::{Query, QueryResult, StoreError},
     verbs::{self, Add, AddArguments, Added, FindAll, FindFirst, Get, ListDeadLetters, MethodRows, Stats},
+};
+use orchestrator_subsystem::Answered;
+use orchestrator_supervise::{
+    Answer, AskError, Child, ChildCx, ConsoleError, ConsoleReply, Exit, Handle, Message, Outbox, Reply,
+    StartCx, StopToken, Vitals, metrics,
 };
 
 /// Time-out of a console call; the admin endpoint waits slightly longer.
@@ -91,17 +89,6 @@ impl Child for RmqClient {
 }
 
 impl RmqClient {
-    /// Returns the verbs of the console.
-    pub(crate) fn verbs() -> Verbs<Self> {
-        Verbs::default()
-            .with::<Add>()
-            .with::<Get>()
-            .with::<FindFirst>()
-            .with::<FindAll>()
-            .with::<Stats>()
-            .with::<ListDeadLetters>()
-    }
-
     pub(crate) fn new(
         route: Arc<Route>,
         reads: Outbox<ReadRequest>,
@@ -186,7 +173,11 @@ impl RmqClient {
         })
     }
 
-    fn list_dead_letters(&self, cx: &mut ChildCx<'_, Self>, limit: u32) -> Answer<Self, ConsoleReply> {
+    fn list_dead_letters(
+        &self,
+        cx: &mut ChildCx<'_, Self>,
+        limit: u32,
+    ) -> Answer<Self, Answered<ListDeadLetters>> {
         let Some(letters) = self.route.letters() else {
             let text = format!("dead letters are in the broker's queue {DEAD_LETTER}");
             return Answer::now(Err(ConsoleError::Refused(text)));
@@ -196,11 +187,17 @@ impl RmqClient {
             async move { letters.ask(|reply| DeadLetterRequest::List { limit, reply }, timeout).await };
         cx.atomically(self.unless_stopped(asked), |_, answer, _| {
             let answer = answer.unwrap_or(Err(AskError::Lost));
-            answered(answer, "the file of dead letters", "child `dead_letters`").map(|letters| json!(letters))
+            answered(answer, "the file of dead letters", "child `dead_letters`")
         })
     }
 
-    fn ask(&self, cx: &mut ChildCx<'_, Self>, query: ConsoleReply<Query>) -> Answer<Self, ConsoleReply> {
+    /// Asks the reader; `read` takes the answer out of the result, which fits the query.
+    fn ask<T: Send + 'static>(
+        &self,
+        cx: &mut ChildCx<'_, Self>,
+        query: ConsoleReply<Query>,
+        read: fn(QueryResult) -> Option<T>,
+    ) -> Answer<Self, ConsoleReply<T>> {
         let query = match query {
             Ok(query) => query,
             Err(error) => return Answer::now(Err(error)),
@@ -208,10 +205,11 @@ impl RmqClient {
         let timer = self.call_timers.start(query.method());
         let (reads, timeout) = (self.reads.clone(), self.limit);
         let asked = async move { reads.ask(|reply| ReadRequest { query, reply }, timeout).await };
-        cx.atomically(self.unless_stopped(asked), |_, answer, _| {
+        cx.atomically(self.unless_stopped(asked), move |_, answer, _| {
             drop(timer);
             let answer = answer.unwrap_or(Err(AskError::Lost));
-            answered(answer, "the store", "reader").map(to_json)
+            let unexpected = || ConsoleError::Refused("the store answered another query".to_owned());
+            read(answered(answer, "the store", "reader")?).ok_or_else(unexpected)
         })
     }
 }
@@ -259,25 +257,29 @@ impl Handle<Add> for RmqClient {
 
 impl Handle<Get> for RmqClient {
     fn handle(&mut self, get: Get, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Get>> {
-        self.ask(cx, verbs::get(get))
+        self.ask(cx, verbs::get(get), Attributes::of)
     }
 }
 
 impl Handle<FindFirst> for RmqClient {
     fn handle(&mut self, find: FindFirst, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<FindFirst>> {
-        self.ask(cx, verbs::content(&find.id).map(Query::FindFirst))
+        self.ask(cx, verbs::content(&find.id).map(Query::FindFirst), OccurrenceRow::all_of)
     }
 }
 
 impl Handle<FindAll> for RmqClient {
     fn handle(&mut self, find: FindAll, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<FindAll>> {
-        self.ask(cx, verbs::content(&find.id).map(|id| Query::FindAll { id, limit: find.limit }))
+        let query = verbs::content(&find.id).map(|id| Query::FindAll { id, limit: find.limit });
+        self.ask(cx, query, OccurrenceRow::all_of)
     }
 }
 
 impl Handle<Stats> for RmqClient {
     fn handle(&mut self, _: Stats, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Stats>> {
-        self.ask(cx, Ok(Query::Counts))
+        self.ask(cx, Ok(Query::Counts), |found| match found {
+            QueryResult::Counts(counts) => Some(counts),
+            _ => None,
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Original, OriginalContext, OriginalFile, Subsystem,
+    Branch, CommandError, Context, Original, OriginalContext, OriginalFile, Subsystem, VerbCommand,
 };
 
 use crate::{
@@ -38,6 +38,10 @@ impl Subsystem for Provenance {
 
     fn branch(config: &ProvenanceConfig) -> Result<Branch<ProvenanceConfig>, ProvenanceError> {
         child_spec(config).map(|(tree, _)| Branch::from(tree))
+    }
+
+    fn verbs() -> Vec<VerbCommand> {
+        command::verbs().commands(command::CONSOLE)
     }
 
     async fn run(command: ProvenanceCommand, context: &mut Context<'_>) -> Result<(), CommandError> {

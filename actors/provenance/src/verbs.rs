@@ -1,15 +1,16 @@
 //! Verbs of the console, their arguments, and the text of their answers. Pure.
 
-use clap::Args;
-use orchestrator_subsystem::{Verb, columns::align, verb::messages};
-use orchestrator_supervise::{ConsoleError, Effect, sanitize};
+use std::collections::BTreeMap;
+
+use orchestrator_subsystem::verb;
+use orchestrator_supervise::{ConsoleError, sanitize};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    json,
-    messages::Refusal,
+    json::{self, Attributes, OccurrenceRow},
+    messages::{DeadLetter, Refusal},
     method::Entity,
     row::{Rows, Sha1Git},
     store::{Query, check},
@@ -22,24 +23,18 @@ const LETTERS_MAX: u32 = 200;
 /// Maximum number of rows in a message, as in the configuration.
 const BATCH_MAX: usize = 10_000;
 
-messages!(Add, Get, FindFirst, FindAll, Stats, ListDeadLetters);
-
-/// Add rows; rows that are already stored stay as they are
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Add {
-    /// Rows, as in the lines of an import
-    #[arg(skip)]
-    pub(crate) rows: Vec<Value>,
-    /// Maximum number of rows in a message, if not as configured
-    #[arg(skip)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) batch: Option<u32>,
-}
-
-impl Verb for Add {
-    const NAME: &'static str = "add";
-    type Answer = Added;
+verb! {
+    "add", Changes -> Added;
+    /// Add rows; rows that are already stored stay as they are
+    pub(crate) struct Add {
+        /// Rows, as in the lines of an import
+        #[arg(skip)]
+        pub(crate) rows: Vec<Value>,
+        /// Maximum number of rows in a message, if not as configured
+        #[arg(skip)]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub(crate) batch: Option<u32>,
+    }
 }
 
 /// Answer to [`Add`].
@@ -51,122 +46,72 @@ pub(crate) struct Added {
     pub(crate) bad: Vec<Refusal>,
 }
 
-/// Show the stored attributes of contents, directories, revisions or origins
-///
-/// Example: orchestrator provenance get origin 3acef14580ea7fd42840ee905c5ce2b0ef9e8175
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[group(skip)]
-pub struct Get {
-    /// Kind of entity
-    #[arg(value_parser = ["content", "directory", "revision", "origin"])]
-    pub(crate) kind: String,
-    /// Identifiers, 40 hex digits
-    #[arg(required = true, value_name = "ID")]
-    pub(crate) ids: Vec<String>,
-}
-
-impl Verb for Get {
-    const NAME: &'static str = "get";
-    const EFFECT: Effect = Effect::Reads;
-    type Answer = Value;
-
-    fn text(&self, answer: &Value) -> String {
-        table(answer)
+verb! {
+    "get", Reads -> Attributes, empty "nothing is stored about it\n";
+    /// Show the stored attributes of contents, directories, revisions or origins
+    ///
+    /// Example: orchestrator provenance get origin 3acef14580ea7fd42840ee905c5ce2b0ef9e8175
+    pub(crate) struct Get {
+        /// Kind of entity
+        #[arg(value_parser = ["content", "directory", "revision", "origin"])]
+        pub(crate) kind: String,
+        /// Identifiers, 40 hex digits
+        #[arg(required = true, value_name = "ID")]
+        pub(crate) ids: Vec<String>,
     }
 }
 
-/// Show the earliest occurrence of a content
-///
-/// Example: orchestrator provenance find-first 20329687bb9c1231a7e05afe86160343ad49b494
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[group(skip)]
-pub struct FindFirst {
-    /// Identifier of the content, 40 hex digits
-    #[arg(value_name = "ID")]
-    pub(crate) id: String,
-    /// Not used; clients of former versions send it
-    #[arg(skip)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) limit: Option<u64>,
-}
-
-impl Verb for FindFirst {
-    const NAME: &'static str = "find-first";
-    const EFFECT: Effect = Effect::Reads;
-    type Answer = Value;
-
-    fn text(&self, answer: &Value) -> String {
-        table(answer)
+verb! {
+    "find-first", Reads -> Vec<OccurrenceRow>, empty "nothing is stored about it\n";
+    /// Show the earliest occurrence of a content
+    ///
+    /// Example: orchestrator provenance find-first 20329687bb9c1231a7e05afe86160343ad49b494
+    pub(crate) struct FindFirst {
+        /// Identifier of the content, 40 hex digits
+        #[arg(value_name = "ID")]
+        pub(crate) id: String,
+        /// Not used; clients of former versions send it
+        #[arg(skip)]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub(crate) limit: Option<u64>,
     }
 }
 
-/// Show all occurrences of a content, earliest first
-///
-/// Example: orchestrator provenance find-all 20329687bb9c1231a7e05afe86160343ad49b494 --limit 10
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[group(skip)]
-pub struct FindAll {
-    /// Identifier of the content, 40 hex digits
-    #[arg(value_name = "ID")]
-    pub(crate) id: String,
-    /// Maximum number of occurrences
-    #[arg(long, value_name = "N")]
-    pub(crate) limit: Option<u64>,
-}
-
-impl Verb for FindAll {
-    const NAME: &'static str = "find-all";
-    const EFFECT: Effect = Effect::Reads;
-    type Answer = Value;
-
-    fn text(&self, answer: &Value) -> String {
-        table(answer)
+verb! {
+    "find-all", Reads -> Vec<OccurrenceRow>, empty "nothing is stored about it\n";
+    /// Show all occurrences of a content, earliest first
+    ///
+    /// Example: orchestrator provenance find-all 20329687bb9c1231a7e05afe86160343ad49b494 --limit 10
+    pub(crate) struct FindAll {
+        /// Identifier of the content, 40 hex digits
+        #[arg(value_name = "ID")]
+        pub(crate) id: String,
+        /// Maximum number of occurrences
+        #[arg(long, value_name = "N")]
+        pub(crate) limit: Option<u64>,
     }
 }
 
-/// Show the number of rows of each table
-///
-/// Example: orchestrator provenance stats
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[group(skip)]
-pub(crate) struct Stats {}
-
-impl Verb for Stats {
-    const NAME: &'static str = "stats";
-    const EFFECT: Effect = Effect::Reads;
-    type Answer = Value;
-
-    fn text(&self, answer: &Value) -> String {
-        table(answer)
-    }
+verb! {
+    "stats", Reads -> BTreeMap<String, u64>;
+    /// Show the number of rows of each table
+    ///
+    /// Example: orchestrator provenance stats
+    pub(crate) struct Stats {}
 }
 
-/// Show the dead letters: permanently refused rows with the reason, latest first
-///
-/// Works with provenance.transport = "embedded". With RabbitMQ, read them from the queue
-/// orchestrator.provenance.dead_letter. Corrected rows can be imported again.
-///
-/// Example: orchestrator provenance dead-letters --limit 10
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[group(skip)]
-pub struct ListDeadLetters {
-    /// Maximum number of rows [default: 200]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
-    pub(crate) limit: Option<u32>,
-}
-
-impl Verb for ListDeadLetters {
-    const NAME: &'static str = "dead-letters";
-    const EFFECT: Effect = Effect::Reads;
-    type Answer = Value;
-
-    fn text(&self, answer: &Value) -> String {
-        table(answer)
+verb! {
+    "dead-letters", Reads -> Vec<DeadLetter>;
+    /// Show the dead letters: permanently refused rows with the reason, latest first
+    ///
+    /// Works with provenance.transport = "embedded". With RabbitMQ, read them from the queue
+    /// orchestrator.provenance.dead_letter. Corrected rows can be imported again.
+    ///
+    /// Example: orchestrator provenance dead-letters --limit 10
+    pub(crate) struct ListDeadLetters {
+        /// Maximum number of rows [default: 200]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
+        pub(crate) limit: Option<u32>,
     }
 }
 
@@ -251,41 +196,6 @@ pub(crate) fn letters(limit: Option<u32>) -> Result<u32, ConsoleError> {
 
 fn bad(text: impl ToString) -> ConsoleError {
     ConsoleError::BadArguments(sanitize(text.to_string()))
-}
-
-/// Formats an answer as a table with a line for each entry.
-fn table(answer: &Value) -> String {
-    let rows: Vec<Vec<String>> = match answer {
-        Value::Object(entries) => entries.iter().map(|(key, value)| line(Some(key), value)).collect(),
-        Value::Array(entries) => entries.iter().map(|value| line(None, value)).collect(),
-        other => vec![line(None, other)],
-    };
-    if rows.is_empty() { "nothing is stored about it\n".to_owned() } else { align(&rows, &[]) }
-}
-
-/// Returns the columns of an entry; those of an occurrence are ordered for reading.
-fn line(key: Option<&String>, value: &Value) -> Vec<String> {
-    let plain = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        Value::Null => "-".to_owned(),
-        other => other.to_string(),
-    };
-    let mut cells: Vec<String> = key.into_iter().cloned().collect();
-    match value {
-        Value::Object(fields) if fields.contains_key("revision") => {
-            let path = fields.get("path").or_else(|| fields.get("path_hex"));
-            let known = ["date", "revision", "origin"].iter().map(|name| fields.get(*name));
-            cells.extend(known.chain([path]).map(|value| value.map_or_else(|| "-".to_owned(), plain)));
-        }
-        Value::Object(fields) if fields.contains_key("reason") => {
-            cells.extend(
-                ["times", "line", "reason"].map(|name| fields.get(name).map_or_else(String::new, plain)),
-            );
-        }
-        Value::Object(fields) => cells.extend(fields.values().map(plain)),
-        other => cells.push(plain(other)),
-    }
-    cells
 }
 
 #[cfg(test)]

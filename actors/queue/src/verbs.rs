@@ -3,241 +3,156 @@
 mod answers;
 mod report;
 
-use clap::Args;
-use orchestrator_subsystem::{
-    Verb,
-    verb::{messages, number},
-};
-use orchestrator_supervise::Effect;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use orchestrator_subsystem::{verb, verb::number};
 
 pub(crate) use self::answers::*;
 use crate::storage::{Peeked, StaleGroup};
 
-messages!(Ls, Peek, Stats, Show, InFlight, Failed, Stale, Bump, Requeue, Pause, Resume);
-
-/// List the runs of all fetchers (a run is a fetcher file), with the number of rows of each
-///
-/// Example: orchestrator queue ls
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Ls {}
-
-impl Verb for Ls {
-    const NAME: &'static str = "ls";
-    const EFFECT: Effect = Effect::Reads;
-    const EMPTY: &'static str = "no fetcher file in the queue\n";
-    type Answer = Vec<RunRow>;
+verb! {
+    "ls", Reads -> Vec<RunRow>, empty "no fetcher file in the queue\n";
+    /// List the runs of all fetchers (a run is a fetcher file), with the number of rows of each
+    ///
+    /// Example: orchestrator queue ls
+    pub(crate) struct Ls {}
 }
 
-/// Show the next jobs without handing them out
-///
-/// Example: orchestrator queue peek -n 3
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Peek {
-    /// Number of jobs, at most 1000
-    #[arg(short, default_value_t = 10, value_name = "N")]
-    #[serde(default = "number::<10>")]
-    pub(crate) n: u32,
-}
-
-impl Verb for Peek {
-    const NAME: &'static str = "peek";
-    const EFFECT: Effect = Effect::Reads;
-    const EMPTY: &'static str = "no job is waiting\n";
-    type Answer = Vec<Peeked>;
-}
-
-/// Show the numbers of rows and of jobs that are ready, held (their attribute path is in flight) or in flight
-///
-/// Example: orchestrator queue stats --json
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Stats {}
-
-impl Verb for Stats {
-    const NAME: &'static str = "stats";
-    const EFFECT: Effect = Effect::Reads;
-    type Answer = Totals;
-}
-
-/// Show the waiting job, the running job and the past attempts of an attribute path
-///
-/// Example: orchestrator queue show python3Packages.requests
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Show {
-    /// Attribute path of the job
-    #[arg(value_name = "ATTR")]
-    pub(crate) attr_path: String,
-    /// Number of attempts, at most 1000
-    #[arg(short, default_value_t = 20, value_name = "N")]
-    #[serde(default = "number::<20>")]
-    pub(crate) n: u32,
-}
-
-impl Verb for Show {
-    const NAME: &'static str = "show";
-    const EFFECT: Effect = Effect::Reads;
-    type Answer = PathReport;
-
-    fn text(&self, answer: &PathReport) -> String {
-        report::show(answer)
+verb! {
+    "peek", Reads -> Vec<Peeked>, empty "no job is waiting\n";
+    /// Show the next jobs without handing them out
+    ///
+    /// Example: orchestrator queue peek -n 3
+    pub(crate) struct Peek {
+        /// Number of jobs, at most 1000
+        #[arg(short, default_value_t = 10, value_name = "N")]
+        #[serde(default = "number::<10>")]
+        pub(crate) n: u32,
     }
 }
 
-/// List the jobs in flight, longest first
-///
-/// Example: orchestrator queue in-flight -n 10
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct InFlight {
-    /// Number of jobs, at most 1000
-    #[arg(short, default_value_t = 100, value_name = "N")]
-    #[serde(default = "number::<100>")]
-    pub(crate) n: u32,
+verb! {
+    "stats", Reads -> Totals;
+    /// Show the numbers of rows and of jobs that are ready, held (their attribute path is in flight) or in flight
+    ///
+    /// Example: orchestrator queue stats --json
+    pub(crate) struct Stats {}
 }
 
-impl Verb for InFlight {
-    const NAME: &'static str = "in-flight";
-    const EFFECT: Effect = Effect::Reads;
-    const EMPTY: &'static str = "no job is in flight\n";
-    type Answer = Vec<RunningRow>;
-}
-
-/// List failed attempts, newest first
-///
-/// Example: orchestrator queue failed --code 124 --since 24h
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Failed {
-    /// List only attempts with this exit code
-    #[arg(long, allow_negative_numbers = true)]
-    pub(crate) code: Option<i64>,
-    /// List only attempts handed out since then: a duration like 24h, a time like 2026-11-23T08:00:00Z, or unix seconds
-    #[arg(long, value_name = "TIME", value_parser = report::time)]
-    pub(crate) since: Option<i64>,
-    /// Number of attempts, at most 1000
-    #[arg(short, default_value_t = 100, value_name = "N")]
-    #[serde(default = "number::<100>")]
-    pub(crate) n: u32,
-}
-
-impl Verb for Failed {
-    const NAME: &'static str = "failed";
-    const EFFECT: Effect = Effect::Reads;
-    const EMPTY: &'static str = "no failed attempt\n";
-    type Answer = Vec<AttemptRow>;
-}
-
-/// List jobs of the fetcher files that were not handed out for some days
-///
-/// Example: orchestrator queue stale --days 30
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Stale {
-    /// Minimum number of days since the last hand-out
-    #[arg(long, default_value_t = 30)]
-    #[serde(default = "number::<30>")]
-    pub(crate) days: u32,
-    /// Number of jobs, at most 1000
-    #[arg(short, default_value_t = 100, value_name = "N")]
-    #[serde(default = "number::<100>")]
-    pub(crate) n: u32,
-}
-
-impl Verb for Stale {
-    const NAME: &'static str = "stale";
-    const EFFECT: Effect = Effect::Reads;
-    const EMPTY: &'static str = "every listed job was tried\n";
-    type Answer = Vec<StaleGroup>;
-}
-
-/// Put a waiting job before all others, for its next hand-out
-///
-/// Example: orchestrator queue bump python3Packages.requests
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Bump {
-    /// Attribute path of the job
-    #[arg(value_name = "ATTR")]
-    pub(crate) attr_path: String,
-}
-
-impl Verb for Bump {
-    const NAME: &'static str = "bump";
-    type Answer = Bumped;
-
-    fn text(&self, _: &Bumped) -> String {
-        format!("{} is next\n", self.attr_path)
+verb! {
+    "show", Reads -> PathReport, text |_, answer| report::show(answer);
+    /// Show the waiting job, the running job and the past attempts of an attribute path
+    ///
+    /// Example: orchestrator queue show python3Packages.requests
+    pub(crate) struct Show {
+        /// Attribute path of the job
+        #[arg(value_name = "ATTR")]
+        pub(crate) attr_path: String,
+        /// Number of attempts, at most 1000
+        #[arg(short, default_value_t = 20, value_name = "N")]
+        #[serde(default = "number::<20>")]
+        pub(crate) n: u32,
     }
 }
 
-/// Make a job available again, even if a worker has it; the worker is not stopped
-///
-/// Example: orchestrator queue requeue python3Packages.requests
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Requeue {
-    /// Attribute path of the job
-    #[arg(value_name = "ATTR")]
-    pub(crate) attr_path: String,
+verb! {
+    "in-flight", Reads -> Vec<RunningRow>, empty "no job is in flight\n";
+    /// List the jobs in flight, longest first
+    ///
+    /// Example: orchestrator queue in-flight -n 10
+    pub(crate) struct InFlight {
+        /// Number of jobs, at most 1000
+        #[arg(short, default_value_t = 100, value_name = "N")]
+        #[serde(default = "number::<100>")]
+        pub(crate) n: u32,
+    }
 }
 
-impl Verb for Requeue {
-    const NAME: &'static str = "requeue";
-    type Answer = Requeued;
+verb! {
+    "failed", Reads -> Vec<AttemptRow>, empty "no failed attempt\n";
+    /// List failed attempts, newest first
+    ///
+    /// Example: orchestrator queue failed --code 124 --since 24h
+    pub(crate) struct Failed {
+        /// List only attempts with this exit code
+        #[arg(long, allow_negative_numbers = true)]
+        pub(crate) code: Option<i64>,
+        /// List only attempts handed out since then: a duration like 24h, a time like 2026-11-23T08:00:00Z, or unix seconds
+        #[arg(long, value_name = "TIME", value_parser = report::time)]
+        pub(crate) since: Option<i64>,
+        /// Number of attempts, at most 1000
+        #[arg(short, default_value_t = 100, value_name = "N")]
+        #[serde(default = "number::<100>")]
+        pub(crate) n: u32,
+    }
+}
 
-    fn text(&self, answer: &Requeued) -> String {
+verb! {
+    "stale", Reads -> Vec<StaleGroup>, empty "every listed job was tried\n";
+    /// List jobs of the fetcher files that were not handed out for some days
+    ///
+    /// Example: orchestrator queue stale --days 30
+    pub(crate) struct Stale {
+        /// Minimum number of days since the last hand-out
+        #[arg(long, default_value_t = 30)]
+        #[serde(default = "number::<30>")]
+        pub(crate) days: u32,
+        /// Number of jobs, at most 1000
+        #[arg(short, default_value_t = 100, value_name = "N")]
+        #[serde(default = "number::<100>")]
+        pub(crate) n: u32,
+    }
+}
+
+verb! {
+    "bump", Changes -> Bumped, text |verb, _| format!("{} is next\n", verb.attr_path);
+    /// Put a waiting job before all others, for its next hand-out
+    ///
+    /// Example: orchestrator queue bump python3Packages.requests
+    pub(crate) struct Bump {
+        /// Attribute path of the job
+        #[arg(value_name = "ATTR")]
+        pub(crate) attr_path: String,
+    }
+}
+
+verb! {
+    "requeue", Changes -> Requeued, text |verb, answer| {
         match answer.requeued {
-            0 => format!("nothing to requeue: no worker has {}\n", self.attr_path),
+            0 => format!("nothing to requeue: no worker has {}\n", verb.attr_path),
             n => format!("{n} requeued\n"),
         }
+    };
+    /// Make a job available again, even if a worker has it; the worker is not stopped
+    ///
+    /// Example: orchestrator queue requeue python3Packages.requests
+    pub(crate) struct Requeue {
+        /// Attribute path of the job
+        #[arg(value_name = "ATTR")]
+        pub(crate) attr_path: String,
     }
 }
 
-/// Stop handing out jobs until `resume`; workers get NOJOBS, and their DONE lines still count
-///
-/// Example: orchestrator queue pause --reason "new disk"
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Pause {
-    /// Reason, recorded in the audit log and shown by `orchestrator why`
-    #[arg(long, default_value = "", value_name = "TEXT")]
-    #[serde(default)]
-    pub(crate) reason: String,
-}
-
-impl Verb for Pause {
-    const NAME: &'static str = "pause";
-    const EFFECT: Effect = Effect::Pauses;
-    type Answer = Paused;
-
-    fn text(&self, _: &Paused) -> String {
-        "paused: no job is handed out\n".to_owned()
+verb! {
+    "pause", Pauses -> Paused, text |_, _| "paused: no job is handed out\n".to_owned();
+    /// Stop handing out jobs until `resume`; workers get NOJOBS, and their DONE lines still count
+    ///
+    /// Example: orchestrator queue pause --reason "new disk"
+    pub(crate) struct Pause {
+        /// Reason, recorded in the audit log and shown by `orchestrator why`
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        #[serde(default)]
+        pub(crate) reason: String,
     }
 }
 
-/// Resume handing out jobs
-///
-/// Example: orchestrator queue resume
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Resume {
-    /// Reason, recorded in the audit log
-    #[arg(skip)]
-    #[serde(default)]
-    pub(crate) reason: String,
-}
-
-impl Verb for Resume {
-    const NAME: &'static str = "resume";
-    const EFFECT: Effect = Effect::Resumes;
-    type Answer = Paused;
-
-    fn text(&self, _: &Paused) -> String {
-        "resumed: jobs are handed out\n".to_owned()
+verb! {
+    "resume", Resumes -> Paused, text |_, _| "resumed: jobs are handed out\n".to_owned();
+    /// Resume handing out jobs
+    ///
+    /// Example: orchestrator queue resume
+    pub(crate) struct Resume {
+        /// Reason, recorded in the audit log
+        #[arg(skip)]
+        #[serde(default)]
+        pub(crate) reason: String,
     }
 }

@@ -4,6 +4,7 @@ use std::{future::Future, io::Write, path::PathBuf, pin::Pin};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, error::ErrorKind as ClapErrorKind};
 use orchestrator_supervise::TreeSnapshot;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
@@ -55,8 +56,13 @@ impl Context<'_> {
     /// # Errors
     /// The instance cannot be reached, or refuses the request.
     pub async fn ask<V: Verb>(&self, path: &str, verb: &V) -> Result<Value, CommandError> {
-        let arguments = serde_json::to_value(verb).map_err(|error| CommandError::Local(error.to_string()))?;
-        self.instance.post(&console_url(path, V::NAME), &arguments).await
+        self.send(&console_url(path, V::NAME), verb).await
+    }
+
+    /// Sends a POST request with `body` and returns the response as JSON.
+    pub(crate) async fn send(&self, route: &str, body: &impl Serialize) -> Result<Value, CommandError> {
+        let body = serde_json::to_value(body).map_err(|error| CommandError::Local(error.to_string()))?;
+        self.instance.post(route, &body).await
     }
 
     /// Reads the answer to a verb, with its strings escaped.
@@ -64,21 +70,25 @@ impl Context<'_> {
     /// # Errors
     /// The instance has another version of the verb.
     pub fn read<V: Verb>(&self, answer: Value) -> Result<V::Answer, CommandError> {
-        let unexpected = |error| self.instance.unexpected_response(format!("unexpected answer: {error}"));
-        serde_json::from_value(escape_strings(answer)).map_err(unexpected)
+        self.parse(answer)
     }
 
-    /// Sends `verb` to the console of the child at `path` and prints the answer.
+    /// Reads a response, with its strings escaped.
+    pub(crate) fn parse<T: DeserializeOwned>(&self, response: Value) -> Result<T, CommandError> {
+        let invalid = |error| self.instance.unexpected_response(format!("invalid response: {error}"));
+        serde_json::from_value(escape_strings(response)).map_err(invalid)
+    }
+
+    /// Prints the answer to `verb`.
     ///
     /// # Errors
-    /// Those of [`Context::ask`], [`Context::read`] and [`Context::print`].
-    pub async fn show<V: Verb>(
+    /// Those of [`Context::read`] and [`Context::print`].
+    pub fn show<V: Verb>(
         &mut self,
-        path: &str,
         verb: &V,
+        answer: Value,
         format: OutputFormat,
     ) -> Result<(), CommandError> {
-        let answer = self.ask(path, verb).await?;
         let text = if format.json { format.print(&answer) } else { verb.text(&self.read::<V>(answer)?) };
         self.print(&text)
     }
@@ -88,9 +98,7 @@ impl Context<'_> {
     /// # Errors
     /// The instance cannot be reached, or refuses the request.
     pub async fn tree(&self, path: &str) -> Result<TreeSnapshot, CommandError> {
-        let response = escape_strings(self.instance.get(&tree_url(Some(path))).await?);
-        serde_json::from_value(response)
-            .map_err(|error| self.instance.unexpected_response(format!("invalid tree: {error}")))
+        self.parse(self.instance.get(&tree_url(Some(path))).await?)
     }
 
     /// Prints a result, with control characters escaped.

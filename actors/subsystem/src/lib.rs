@@ -16,6 +16,7 @@
 //! | [`redaction`] | removal of secrets from texts |
 //! | [`yaml`], [`percent`] | configuration files and addresses of the replaced programs |
 
+pub mod actor_command;
 pub mod any_subsystem;
 pub mod columns;
 pub mod command;
@@ -23,6 +24,7 @@ pub mod original;
 pub mod output;
 pub mod percent;
 pub mod redaction;
+pub mod route;
 pub mod section;
 pub mod subsystem;
 pub mod text;
@@ -33,6 +35,7 @@ pub mod wire;
 pub mod yaml;
 
 pub use crate::{
+    actor_command::ActorCommand,
     any_subsystem::AnySubsystem,
     command::{CommandError, ConfigArguments, Context, Instance, NoCommand},
     original::{Original, OriginalContext, OriginalFile, OriginalUnit},

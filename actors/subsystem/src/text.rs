@@ -1,7 +1,7 @@
-//! Text of an answer for a terminal: a list of structs is a table with columns in the order of the fields, one struct is a list of names
-//! and values.
+//! Text of an answer for a terminal: a list or a map of structs is a table with columns in the order of the fields, one struct is a list of
+//! names and values.
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, fmt, marker::PhantomData};
 
 use jiff::Timestamp;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -19,13 +19,19 @@ pub const TIME: &str = "unix-time";
 const CELL_MAX: usize = 60;
 
 /// Fields of a struct in their order.
-struct Fields(Vec<(String, Value)>);
+struct Fields<T = Value>(Vec<(String, T)>);
 
-/// Formats `answer`, or returns `empty` for an empty list. Its strings have no line ends.
+/// Formats `answer`, or returns `empty` for an empty list or map. Its strings have no line ends.
 pub fn of<T: Serialize + JsonSchema>(answer: &T, empty: &str) -> String {
     let json = serde_json::to_string(answer).unwrap_or_default();
     let times = times(&SchemaGenerator::default().into_root_schema_for::<T>().to_value());
     if let Ok(rows) = serde_json::from_str::<Vec<Fields>>(&json) {
+        return if rows.is_empty() { empty.to_owned() } else { table(&rows, &times) };
+    }
+    if let Ok(Fields(rows)) = serde_json::from_str::<Fields<Fields>>(&json) {
+        let row =
+            |(name, row): (String, Fields)| Fields([vec![("name".to_owned(), name.into())], row.0].concat());
+        let rows: Vec<_> = rows.into_iter().map(row).collect();
         return if rows.is_empty() { empty.to_owned() } else { table(&rows, &times) };
     }
     match serde_json::from_str::<Fields>(&json) {
@@ -98,18 +104,18 @@ impl Fields {
     }
 }
 
-impl<'de> Deserialize<'de> for Fields {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Fields<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
+        struct InOrder<T>(PhantomData<T>);
 
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Fields;
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for InOrder<T> {
+            type Value = Fields<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<T>, A::Error> {
                 let mut fields = Vec::new();
                 while let Some(field) = map.next_entry()? {
                     fields.push(field);
@@ -118,12 +124,14 @@ impl<'de> Deserialize<'de> for Fields {
             }
         }
 
-        deserializer.deserialize_map(InOrder)
+        deserializer.deserialize_map(InOrder(PhantomData))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[derive(Serialize, JsonSchema)]
@@ -151,6 +159,16 @@ mod tests {
             + &line(&format!("{}…", "é".repeat(59)), "20", "", "yes");
         assert_eq!(of(&rows, "none\n"), expected);
         assert_eq!(of::<[Row; 0]>(&[], "none\n"), "none\n");
+    }
+
+    #[test]
+    fn a_map_of_structs_is_a_table_with_a_column_of_names() {
+        let rows = BTreeMap::from([("x", row("a", 1, None)), ("y", row("b", 10, Some(0)))]);
+        let expected = "NAME  PATH  COUNT  DONE  STARTED AT\n\
+                        x     a         1  no\n\
+                        y     b        10  yes   1970-01-01T00:00:00Z\n";
+        assert_eq!(of(&rows, "none\n"), expected);
+        assert_eq!(of(&BTreeMap::<String, Row>::new(), "none\n"), "none\n");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Verbs of consoles: each is declared once, as a struct. Its fields are the arguments on the command line, in HTTP requests and in the
+//! Verbs of consoles: each is declared once, by [`verb!`](crate::verb!). The fields of its struct are the arguments on the command line, in HTTP requests and in the
 //! message to the actor; its doc comment is the help text.
 
 use clap::Args;
@@ -10,12 +10,12 @@ use crate::text;
 
 /// Message of a verb: its arguments. The actor's `Handle` of it carries the verb out.
 pub trait Verb:
-    Message<Result = Answered<Self>> + Args + Serialize + DeserializeOwned + JsonSchema + Send + 'static
+    Message<Result = Answered<Self>> + Args + Clone + Serialize + DeserializeOwned + JsonSchema + Send + 'static
 {
     /// Name on the command line and in the path of the HTTP request.
     const NAME: &'static str;
-    /// Effect on the child. Every role may use a verb that only reads, and the audit log does not record it.
-    const EFFECT: Effect = Effect::Changes;
+    /// Effect on the child.
+    const EFFECT: Effect;
     /// Text for an empty list, with its line end.
     const EMPTY: &'static str = "nothing\n";
 
@@ -31,17 +31,49 @@ pub trait Verb:
 /// Result of the verb `V`.
 pub type Answered<V> = ConsoleReply<<V as Verb>::Answer>;
 
-/// Declares verbs as messages with their answers.
+/// Declares a verb: its name, [`Effect`] and answer, and the struct of its arguments, whose doc comment is the help text. `empty` is the
+/// text for an empty list. `text` is a closure that formats the answer.
+///
+/// ```ignore
+/// verb! {
+///     "peek", Reads -> Vec<Job>, empty "no job is waiting\n";
+///     /// Show the next jobs
+///     pub(crate) struct Peek {
+///         /// Number of jobs
+///         pub(crate) n: u32,
+///     }
+/// }
+/// ```
 #[macro_export]
-macro_rules! messages {
-    ($($verb:ty),* $(,)?) => {$(
+macro_rules! verb {
+    (
+        $name:literal, $effect:ident -> $answer:ty $(, empty $empty:literal)? $(, text $text:expr)?;
+        $(#[$meta:meta])*
+        $vis:vis struct $verb:ident $fields:tt
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, ::clap::Args, ::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        #[group(skip)]
+        $vis struct $verb $fields
+
         impl ::orchestrator_supervise::Message for $verb {
             type Result = $crate::Answered<Self>;
         }
-    )*};
-}
 
-pub use crate::messages;
+        impl $crate::Verb for $verb {
+            const NAME: &'static str = $name;
+            const EFFECT: ::orchestrator_supervise::Effect = ::orchestrator_supervise::Effect::$effect;
+            $(const EMPTY: &'static str = $empty;)?
+            type Answer = $answer;
+
+            $(fn text(&self, answer: &$answer) -> String {
+                let text: fn(&Self, &$answer) -> String = $text;
+                text(self, answer)
+            })?
+        }
+    };
+}
 
 /// Default of a number, for `#[serde(default = "number::<10>")]` beside the same `default_value_t` of the command line.
 pub fn number<const N: u32>() -> u32 {

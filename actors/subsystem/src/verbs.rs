@@ -1,11 +1,12 @@
 //! The verbs of an actor as a list, for its console and for the command line.
 
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use orchestrator_supervise::{Child, ConsoleVerb, Handle, Mailbox};
 
 use crate::{
     command::{CommandError, CommandFuture, Context},
     output::OutputFormat,
+    route::{One, Route},
     verb::{Verb, schemas},
 };
 
@@ -25,15 +26,34 @@ impl<A: Child> Default for Verbs<A> {
 }
 
 impl<A: Child> Verbs<A> {
-    /// Adds a verb.
+    /// Adds a verb with a command to one child.
     #[must_use]
-    pub fn with<V: Verb>(mut self) -> Self
+    pub fn with<V: Verb>(self) -> Self
+    where
+        A: Handle<V>,
+    {
+        self.by::<One, V>()
+    }
+
+    /// Adds a verb with a command by the route `R`.
+    #[must_use]
+    pub fn by<R: Route<A>, V: Verb>(self) -> Self
+    where
+        A: Handle<V>,
+    {
+        let mut verbs = self.without_command::<V>();
+        verbs.commands.push(VerbCommand::new::<A, R, V>);
+        verbs
+    }
+
+    /// Adds a verb without a command.
+    #[must_use]
+    pub fn without_command<V: Verb>(mut self) -> Self
     where
         A: Handle<V>,
     {
         self.console
             .push(|mailbox| ConsoleVerb::new::<V, _>(V::NAME, V::EFFECT, schemas::<V>, mailbox.recipient()));
-        self.commands.push(VerbCommand::new::<V>);
         self
     }
 
@@ -42,13 +62,13 @@ impl<A: Child> Verbs<A> {
         self.console.into_iter().map(|verb| verb(mailbox)).collect()
     }
 
-    /// Returns the commands that ask the child at `path`, for [`Subsystem::verbs`](crate::Subsystem::verbs).
+    /// Returns the commands that ask the child at `path`, or those at a path for [`Each`](crate::route::Each), for [`Subsystem::verbs`](crate::Subsystem::verbs).
     pub fn commands(self, path: &'static str) -> Vec<VerbCommand> {
         self.commands.into_iter().map(|command| command(path)).collect()
     }
 }
 
-/// Command that sends a verb to the console at a fixed path.
+/// Command that sends a verb to consoles.
 pub struct VerbCommand {
     name: &'static str,
     path: &'static str,
@@ -57,8 +77,9 @@ pub struct VerbCommand {
 }
 
 impl VerbCommand {
-    fn new<V: Verb>(path: &'static str) -> Self {
-        Self { name: V::NAME, path, arguments: V::augment_args, run: run::<V> }
+    fn new<A: Child + Handle<V>, R: Route<A>, V: Verb>(path: &'static str) -> Self {
+        let arguments = |command| V::augment_args(command).args(arguments_of::<R>());
+        Self { name: V::NAME, path, arguments, run: run::<A, R, V> }
     }
 
     pub(crate) fn name(&self) -> &'static str {
@@ -66,9 +87,7 @@ impl VerbCommand {
     }
 
     pub(crate) fn command(&self) -> Command {
-        // Not added to the command itself, since their description would replace that of the verb.
-        let format = OutputFormat::augment_args(Command::new(""));
-        let format = format.get_arguments().map(|argument| argument.clone().display_order(LAST));
+        let format = arguments_of::<OutputFormat>().into_iter().map(|argument| argument.display_order(LAST));
         (self.arguments)(Command::new(self.name)).args(format)
     }
 
@@ -81,7 +100,12 @@ impl VerbCommand {
     }
 }
 
-fn run<'a, V: Verb>(
+/// Returns the arguments of `T` without its description, which would replace that of the verb.
+fn arguments_of<T: Args>() -> Vec<Arg> {
+    T::augment_args(Command::new("")).get_arguments().cloned().collect()
+}
+
+fn run<'a, A: Child + Handle<V>, R: Route<A>, V: Verb>(
     path: &'static str,
     matches: &'a ArgMatches,
     context: &'a mut Context<'_>,
@@ -89,7 +113,8 @@ fn run<'a, V: Verb>(
     Box::pin(async move {
         let usage = |error: clap::Error| CommandError::Usage(error.to_string());
         let verb = V::from_arg_matches(matches).map_err(usage)?;
+        let route = R::from_arg_matches(matches).map_err(usage)?;
         let format = OutputFormat::from_arg_matches(matches).map_err(usage)?;
-        context.show(path, &verb, format).await
+        route.show(path, verb, format, context).await
     })
 }

@@ -1,6 +1,7 @@
 //! JSON types and URLs of the admin endpoint, shared with the CLI. The tree is sent as the kernel's [`TreeSnapshot`]. Readers must
 //! ignore unknown fields.
 
+pub use crate::actor_command::CommandArgs;
 pub use orchestrator_supervise::{
     BlockerSnapshot, CrashReport, Event, EventKind, ExitSnapshot, InProgressSnapshot, LabelSnapshot,
     LinkSnapshot, MailboxSnapshot, MessageSnapshot, MetricKind, MetricSnapshot, NodeSnapshot, NoteSnapshot,
@@ -14,14 +15,6 @@ use crate::percent;
 pub const BODY_LIMIT: usize = 64 * 1024;
 /// Longest `reason` of a command, in bytes.
 pub const REASON_LIMIT: usize = 512;
-
-/// Body of `POST /v1/actors/{path}/{verb}`; an empty body is `{}`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct CommandArgs {
-    /// The operator's reason, recorded in the event and the audit log.
-    pub reason: String,
-}
 
 /// Response to a command: 200 once the child has its new state, 202 if the command stops the endpoint itself before that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
-use orchestrator_subsystem::{Answered, Verbs};
+use orchestrator_subsystem::{Answered, Verbs, route::Each};
 use orchestrator_supervise::{
-    Answer, ChildCx, ChildSpec, Command, ConsoleError, ConsoleReply, Handle, Origin, State, Vitals,
+    Answer, ChildCx, ChildSpec, Command, ConsoleError, ConsoleReply, Handle, Origin, State, Vitals, sanitize,
 };
 
 use super::CatalogPoller;
 use crate::{
+    command::InCatalog,
     service::Service,
     status::RuleStatus,
     verbs::{CatalogStatus, NoticeStatus, Pause, PausedRules, PollRequested, Resume, RunOnce, Status},
@@ -18,7 +19,11 @@ use crate::{
 impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
     /// Returns the verbs of the console.
     pub(crate) fn verbs() -> Verbs<Self> {
-        Verbs::default().with::<Status>().with::<RunOnce>().with::<Pause>().with::<Resume>()
+        Verbs::default()
+            .by::<Each, Status>()
+            .without_command::<RunOnce>()
+            .by::<InCatalog, Pause>()
+            .by::<InCatalog, Resume>()
     }
 
     /// Returns the status of each rule. For a child that does not run, state and reason come from
@@ -59,7 +64,7 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
     /// Pauses or resumes one rule or all of them, like the same command at the path of each child.
     fn set_paused(
         &self,
-        rule: Option<String>,
+        (rule, reason): (Option<String>, String),
         command: Command,
         cx: &mut ChildCx<'_, Self>,
     ) -> Answer<Self, ConsoleReply<PausedRules>> {
@@ -69,14 +74,13 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
         let rules = rule.map_or_else(|| self.rules.names(), |rule| vec![rule]);
         let paths: Vec<_> = rules.iter().map(|rule| self.path(&ChildSpec::id_of(rule))).collect();
         let tree = self.cx.tree.clone();
-        let origin =
-            Origin { by: self.cx.vitals.path().to_owned(), reason: "asked at the console".to_owned() };
+        let origin = Origin { by: self.cx.vitals.path().to_owned(), reason: sanitize(reason.trim()) };
         let commands = async move {
             let commands = paths.iter().map(|path| tree.command(path, command, &origin));
             join_all(commands).await.into_iter().find_map(Result::err)
         };
         cx.atomically(commands, |poller, error, _| match error {
-            None => Ok(PausedRules { paused: poller.paused() }),
+            None => Ok(PausedRules { catalog: poller.config.name.clone(), paused: poller.paused() }),
             Some(error) => Err(ConsoleError::Refused(error.to_string())),
         })
     }
@@ -124,12 +128,12 @@ impl<S: Service + Clone + Unpin + Send + 'static> Handle<RunOnce> for CatalogPol
 
 impl<S: Service + Clone + Unpin + Send + 'static> Handle<Pause> for CatalogPoller<S> {
     fn handle(&mut self, verb: Pause, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Pause>> {
-        self.set_paused(verb.rule, Command::Pause, cx)
+        self.set_paused((verb.rule, verb.reason), Command::Pause, cx)
     }
 }
 
 impl<S: Service + Clone + Unpin + Send + 'static> Handle<Resume> for CatalogPoller<S> {
     fn handle(&mut self, verb: Resume, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Resume>> {
-        self.set_paused(verb.rule, Command::Resume, cx)
+        self.set_paused((verb.rule, verb.reason), Command::Resume, cx)
     }
 }

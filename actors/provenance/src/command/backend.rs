@@ -22,7 +22,7 @@ pub(super) use self::client_options::{ChunkTimeout, ClientOptions};
 /// Tree id of the branch with the exports.
 const BRANCH: &str = "provenance";
 /// Tree id of the child that answers.
-const CONSOLE: &str = "provenance/rmq_client";
+pub(crate) const CONSOLE: &str = "provenance/rmq_client";
 
 /// Arguments that select a client in this process.
 #[derive(Debug, Clone, Default, Args)]
@@ -85,7 +85,7 @@ impl<'a> Backend<'a> {
     ///
     /// # Errors
     /// The verb was refused, or there is no answer.
-    pub(super) async fn ask<V: Verb + Clone>(&self, verb: &V) -> Result<Value, CommandError>
+    pub(super) async fn ask<V: Verb>(&self, path: &str, verb: &V) -> Result<Value, CommandError>
     where
         RmqClient: Handle<V>,
     {
@@ -93,7 +93,7 @@ impl<'a> Backend<'a> {
         match self {
             Self::Instance(instance, _) => {
                 let arguments = serde_json::to_value(verb).map_err(json)?;
-                instance.post(&console_url(CONSOLE, V::NAME), &arguments).await
+                instance.post(&console_url(path, V::NAME), &arguments).await
             }
             Self::InProcess(in_process, _) => {
                 serde_json::to_value(in_process.ask(verb.clone()).await?).map_err(json)

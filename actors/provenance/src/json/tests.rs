@@ -86,11 +86,13 @@ fn query_results_are_shown_as_json() {
     let date = Date::from_micros(1_000_000_000_123_456);
     let found =
         Occurrence { content: id(), revision: id(), date, origin: None, path: Bytes::from_static(b"a\xff") };
-    let shown = to_json(QueryResult::Occurrences(vec![found]));
+    let shown = json!(OccurrenceRow::all_of(QueryResult::Occurrences(vec![found])).unwrap());
     let expected = json!([{"content": ID, "revision": ID, "date": "2001-09-09T01:46:40.123456Z", "origin": null, "path_hex": "61ff"}]);
     assert_eq!(shown, expected);
     for (date, written) in [(Date::MIN, "0001-01-01T00:00:00Z"), (Date::MAX, "9999-12-31T23:59:59.999999Z")] {
-        assert_eq!(to_json(QueryResult::Dates(BTreeMap::from([(id(), date)]))), json!({ ID: written }));
-        assert_eq!(JsonDate::try_from(written.to_owned()), Ok(JsonDate(date)));
+        let shown = Attributes::of(QueryResult::Dates(BTreeMap::from([(id(), date)]))).unwrap();
+        assert_eq!(json!(shown), json!({ ID: written }));
+        assert_eq!(serde_json::from_value::<Attributes>(json!({ ID: written })).unwrap(), shown);
+        assert_eq!(Date::try_from(written.to_owned()), Ok(date));
     }
 }

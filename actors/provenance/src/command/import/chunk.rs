@@ -6,7 +6,7 @@ use orchestrator_subsystem::{CommandError, wire::ErrorKind};
 use serde_json::Value;
 
 use crate::{
-    command::backend::Backend,
+    command::{CONSOLE, backend::Backend},
     verbs::{Add, Added},
 };
 
@@ -35,7 +35,7 @@ impl Chunk {
         let (started, [mut pause, longest]) = (Instant::now(), RETRY_PAUSES);
         let wait = backend.timeout().map(|timeout| timeout.of(self.rows.len()));
         loop {
-            let error = match backend.ask(&add).await.and_then(parse_answer) {
+            let error = match backend.ask(CONSOLE, &add).await.and_then(parse_answer) {
                 Ok(added) => return Ok(added),
                 Err(error) => error,
             };

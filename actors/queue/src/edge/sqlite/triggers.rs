@@ -1,8 +1,7 @@
 //! Tables of our own, and the triggers that update the table of groups when other programs write.
 //!
-//! Our connection runs with triggers off and updates that table itself. In other connections,
-//! SQLite fires the original's triggers and ours in no defined order. So each of ours computes its
-//! result from the current tables and removes every possible former position of the group. No
+//! Our connection runs with triggers off and updates that table itself. In other connections the
+//! order of triggers is undefined, so each trigger recomputes the group from the current rows. No
 //! statement has a conflict clause, because the clause of the outer statement would replace it.
 
 use super::schema::has_table;

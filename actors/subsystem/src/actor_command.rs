@@ -1,0 +1,84 @@
+//! Commands of the kernel to one child, on the command line and in requests.
+
+use clap::{Args, Subcommand};
+use orchestrator_supervise::Command;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    command::{CommandError, Context},
+    output::OutputFormat,
+    wire::{CommandResponse, actor_url},
+};
+
+/// Command to one child.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ActorCommand {
+    /// Restart a child; this does not count towards the restart intensity of its supervisor
+    ///
+    /// Example: orchestrator restart queue/fetcher_watcher --reason "new input directory"
+    Restart(ActorArguments),
+    /// Stop a child until it is started again
+    ///
+    /// Example: orchestrator stop queue/fetcher_watcher --reason "disk is being moved"
+    Stop(ActorArguments),
+    /// Start a stopped child
+    ///
+    /// Example: orchestrator start queue/fetcher_watcher
+    Start(ActorArguments),
+    /// Pause a child that takes in work: it accepts no new work and finishes queued work
+    ///
+    /// Example: orchestrator pause queue/inotify --reason "too much at once"
+    Pause(ActorArguments),
+    /// Resume a paused child
+    ///
+    /// Example: orchestrator resume queue/inotify
+    Resume(ActorArguments),
+}
+
+/// Arguments of a command to one child.
+#[derive(Debug, Clone, Args)]
+pub struct ActorArguments {
+    /// Path of the child in `orchestrator tree`; a leading `orchestrator/` is optional
+    path: String,
+    #[command(flatten)]
+    body: CommandArgs,
+    #[command(flatten)]
+    format: OutputFormat,
+}
+
+/// Body of `POST /v1/actors/{path}/{verb}`; an empty body is `{}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[group(skip)]
+#[serde(deny_unknown_fields, default)]
+pub struct CommandArgs {
+    /// Record this reason in the events and the audit log; at most 512 bytes
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
+    pub reason: String,
+}
+
+impl ActorCommand {
+    /// Returns the kernel's command and its arguments.
+    fn parts(&self) -> (Command, &ActorArguments) {
+        match self {
+            Self::Restart(arguments) => (Command::Restart, arguments),
+            Self::Stop(arguments) => (Command::Stop, arguments),
+            Self::Start(arguments) => (Command::Start, arguments),
+            Self::Pause(arguments) => (Command::Pause, arguments),
+            Self::Resume(arguments) => (Command::Resume, arguments),
+        }
+    }
+
+    /// Sends the command and prints the response.
+    ///
+    /// # Errors
+    /// The instance cannot be reached, or refuses the command.
+    pub async fn run(&self, context: &mut Context<'_>) -> Result<(), CommandError> {
+        let (command, ActorArguments { path, body, format }) = self.parts();
+        let response = context.send(&actor_url(path, command.name()), body).await?;
+        if format.json {
+            return context.print(&format.print(&response));
+        }
+        let CommandResponse { path, before, after, .. } = context.parse(response)?;
+        context.print(&format!("{path}: {before} -> {after}\n"))
+    }
+}
