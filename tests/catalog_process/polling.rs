@@ -200,8 +200,18 @@ fn a_pause_claims_nothing_and_a_check_writes_nothing() {
     let server = Ermrest::start(&[]);
     let site = CatalogEnv::new(BINARY, &server).rule(FULL_RULE);
     let _instance = site.start();
-    let (code, _, error) = site.base().cli(&["catalog", "pause", "work"]);
-    assert_eq!(code, 0, "{error}");
+    for (wrong, words) in [
+        (&["pause", "nonsense"][..], "there is no rule nonsense; there is work"),
+        (&["pause", "--catalog", "moon"], "catalog has no `moon`; it has lab"),
+        (&["status", "moon"], "catalog has no `moon`; it has lab"),
+    ] {
+        let (code, _, error) = site.base().cli(&[&["catalog"], wrong].concat());
+        assert!(code != 0 && error.contains(words), "{wrong:?}: {error}");
+    }
+    let (code, out, error) = site.base().cli(&["catalog", "pause", "work", "--reason", "new column"]);
+    assert_eq!((code, out.as_str()), (0, "lab: paused: work\n"), "{error}");
+    let (_, why, _) = site.base().cli(&["why", "catalog"]);
+    assert!(why.contains("new column"), "{why}");
     server.insert_foo(2, "actionable");
     let config = site.write().display().to_string();
     let (code, page, error) = site.base().cli(&["catalog", "check", "--config", &config]);

@@ -10,13 +10,12 @@ use actix_web::{
     web::{Data, Path},
 };
 use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
-use orchestrator_supervise::{BlockerSnapshot, CommandError, NodeSnapshot, TreeSnapshot, without_root};
-
-pub(crate) use self::event_facts::EventFacts;
-use self::{
-    activity::{Activity, seconds},
-    event_facts::is_pause,
+use orchestrator_supervise::{
+    BlockerSnapshot, Command, CommandError, NodeSnapshot, TreeSnapshot, without_root,
 };
+
+use self::activity::{Activity, seconds};
+pub(crate) use self::event_facts::EventFacts;
 use crate::{api_error::ApiError, handler_context::HandlerContext, readiness, waiting::Waiting};
 
 /// Restarts within a minute after which a child counts as failing again and again.
@@ -122,12 +121,12 @@ fn deadlocked(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
 
 /// An operator paused or stopped the child, or what it hands out.
 fn steered(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
+    let command = facts.events.commands.get(&node.path);
     if let Some(blocker) = node.blocker.as_ref().filter(|blocker| blocker.kind == "paused") {
         let cause = reported(node, blocker);
-        let by = facts.console_pauses.get(&node.path).cloned();
+        let by = facts.console_pauses.get(&node.path).or(command.map(|known| &known.text)).cloned();
         return Some(Cause { evidence: by.into_iter().chain(cause.evidence).collect(), ..cause });
     }
-    let command = facts.events.commands.get(&node.path);
     let cause = match node.state.as_str() {
         "paused" => at(
             node,
@@ -135,7 +134,7 @@ fn steered(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
             "paused by an operator".to_owned(),
             format!("orchestrator resume {}", without_root(&node.path)),
         ),
-        "stopped" if command.is_some_and(|(_, text)| !is_pause(text)) => at(
+        "stopped" if command.is_some_and(|known| known.command == Command::Stop) => at(
             node,
             "stopped",
             "stopped by an operator".to_owned(),
@@ -143,8 +142,8 @@ fn steered(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
         ),
         _ => return None,
     };
-    let evidence = command.map(|(_, text)| text.clone()).into_iter().collect();
-    Some(Cause { since_ms: command.map(|(at_ms, _)| *at_ms), evidence, ..cause })
+    let evidence = command.map(|known| known.text.clone()).into_iter().collect();
+    Some(Cause { since_ms: command.map(|known| known.at_ms), evidence, ..cause })
 }
 
 fn failing(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {

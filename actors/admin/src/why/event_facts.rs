@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator_supervise::{Event, EventKind, Tree, is_in_branch};
+use orchestrator_supervise::{Command, Event, EventKind, Tree, is_in_branch};
 
 /// Age up to which exits are kept, in milliseconds.
 const EXITS_KEPT_MS: u64 = 60_000;
@@ -12,10 +12,20 @@ const EXITS_KEPT_MS: u64 = 60_000;
 pub(crate) struct EventFacts {
     /// Number of the last event read.
     seq: u64,
-    /// The last pause or stop of each child that succeeded and was not undone: time, and operator with reason.
-    pub(super) commands: BTreeMap<String, (u64, String)>,
+    /// The last pause or stop of each child that succeeded and was not undone.
+    pub(super) commands: BTreeMap<String, InEffect>,
     /// Exits of each child within the last minute, with their times, oldest first.
     pub(super) exits: BTreeMap<String, Vec<(u64, String)>>,
+}
+
+/// Command of an operator that is in effect.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct InEffect {
+    pub(super) command: Command,
+    /// Time, milliseconds since 1970.
+    pub(super) at_ms: u64,
+    /// Command, operator and reason.
+    pub(super) text: String,
 }
 
 impl EventFacts {
@@ -29,15 +39,20 @@ impl EventFacts {
         let Event { seq, at_ms, path, kind } = event;
         self.seq = seq;
         match kind {
-            EventKind::Commanded { verb, by, reason, outcome } if outcome == "ok" => match verb.as_str() {
-                "pause" | "stop" => {
-                    let reason = if reason.is_empty() { "no reason given" } else { &reason };
-                    self.commands.insert(path, (at_ms, format!("{verb} by {by}: {reason}")));
+            EventKind::Commanded { verb, by, reason, outcome } if outcome == "ok" => {
+                match Command::parse(&verb) {
+                    Some(command @ (Command::Pause | Command::Stop)) => {
+                        let reason = if reason.is_empty() { "no reason given" } else { &reason };
+                        let text = format!("{verb} by {by}: {reason}");
+                        self.commands.insert(path, InEffect { command, at_ms, text });
+                    }
+                    // A pause outlives a restart.
+                    Some(Command::Start | Command::Restart) => {
+                        self.commands.retain(|of, known| *of != path || known.command == Command::Pause);
+                    }
+                    _ => {}
                 }
-                // A pause outlives a restart.
-                "start" | "restart" => self.commands.retain(|of, (_, text)| *of != path || is_pause(text)),
-                _ => {}
-            },
+            }
             EventKind::Exited { reason, .. } if reason != "shutdown" => {
                 self.exits.entry(path).or_default().push((at_ms, reason));
             }
@@ -55,11 +70,6 @@ impl EventFacts {
             !exits.is_empty()
         });
     }
-}
-
-/// Returns true if the text of a command in [`EventFacts::commands`] is about a pause.
-pub(super) fn is_pause(command: &str) -> bool {
-    command.starts_with("pause ")
 }
 
 #[cfg(test)]
