@@ -35,7 +35,7 @@ pub(crate) struct Put {
     pub body: Bytes,
 }
 
-/// A successful response.
+/// Successful response to a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CatalogResponse {
     /// 304: the cached response is current.
@@ -87,10 +87,6 @@ pub(crate) trait Service {
     /// Reads rows.
     fn get(&self, get: Get) -> impl Future<Output = Result<CatalogResponse, RequestError>>;
 
-    /// Writes rows, in the order of `priority` among waiting writes.
-    fn put(
-        &self,
-        put: Put,
-        priority: WritePriority,
-    ) -> impl Future<Output = Result<CatalogResponse, RequestError>>;
+    /// Writes rows, in the order of `priority` among waiting writes. Returns the body of the response.
+    fn put(&self, put: Put, priority: WritePriority) -> impl Future<Output = Result<Bytes, RequestError>>;
 }

@@ -1,6 +1,5 @@
 //! Conditional state change (CONTRACT CO01 to CO03): read candidates, plan, and write the plan
-//! unless another agent was faster. A pure state machine: the caller performs each [`Step`] and
-//! returns its result.
+//! unless another agent was faster. Pure: the caller sends the requests.
 
 use bytes::Bytes;
 use orchestrator_supervise::sanitize_to;
@@ -14,19 +13,6 @@ use crate::{
 
 /// A candidate and its update.
 pub(crate) type Planned = (Row, Row);
-
-/// Next step of the caller.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Step {
-    /// Send this, and pass the response to [`StateChange::handle_response`].
-    Get(Get),
-    /// Plan the updates of these rows, and pass them to [`StateChange::handle_plan`].
-    Plan(Vec<Row>),
-    /// Send this, and pass the response to [`StateChange::handle_response`].
-    Put(Put),
-    /// The change has ended.
-    Done(ChangeResult),
-}
 
 /// Result of a state change.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,16 +58,6 @@ struct CachedResponse {
     body: Bytes,
 }
 
-/// Expected input.
-#[derive(Debug, Clone, PartialEq)]
-enum Phase {
-    Idle,
-    Reading,
-    /// A plan for the rows that were read under this ETag.
-    Planning(Option<String>),
-    Writing(Vec<Planned>),
-}
-
 /// One query with its update, run repeatedly. Caches the last response to the query.
 #[derive(Debug, Clone)]
 pub(crate) struct StateChange {
@@ -91,11 +67,9 @@ pub(crate) struct StateChange {
     keys: Vec<String>,
     /// The write carries `If-Match`.
     guarded: bool,
-    idle: Option<String>,
     cache: bool,
     cached: Option<CachedResponse>,
     last_etag: Option<String>,
-    phase: Phase,
 }
 
 impl StateChange {
@@ -107,11 +81,9 @@ impl StateChange {
             keys: keys_of(&update),
             update,
             guarded,
-            idle: None,
             cache: true,
             cached: None,
             last_etag: None,
-            phase: Phase::Idle,
         }
     }
 
@@ -131,38 +103,27 @@ impl StateChange {
         self.last_etag.as_deref()
     }
 
-    /// Starts a run with a read. With `idle`, it ends without a plan if the catalog still has that ETag. The read
-    /// is conditional (`If-None-Match`) only for the query that the ETag belongs to; writes use `If-Match` only for
-    /// guarded rules.
-    pub(crate) fn start(&mut self, idle: Option<String>) -> Step {
-        self.idle = idle;
-        self.phase = Phase::Reading;
+    /// Returns the read. It is conditional (`If-None-Match`) only for the query that the ETag belongs to.
+    pub(crate) fn read(&self) -> Get {
         let cached = self.cached.as_ref().filter(|cached| self.cache && cached.path == self.query);
-        Step::Get(Get { path: self.query.clone(), if_none_match: cached.map(|cached| cached.etag.clone()) })
+        Get { path: self.query.clone(), if_none_match: cached.map(|cached| cached.etag.clone()) }
     }
 
-    /// Handles the response to the last request.
-    pub(crate) fn handle_response(&mut self, answer: Result<CatalogResponse, RequestError>) -> Step {
-        match std::mem::replace(&mut self.phase, Phase::Idle) {
-            Phase::Reading => match answer {
-                Ok(reply) => self.handle_rows(reply),
-                Err(error) => Step::Done(ChangeResult::Failed(error)),
-            },
-            Phase::Writing(plan) => Step::Done(self.handle_write(plan, answer)),
-            // No response is expected.
-            phase @ (Phase::Idle | Phase::Planning(_)) => {
-                self.phase = phase;
-                Step::Done(ChangeResult::Empty { etag: None })
-            }
-        }
-    }
-
-    fn handle_rows(&mut self, reply: CatalogResponse) -> Step {
+    /// Handles the response to the read and returns the rows whose updates are to be planned.
+    ///
+    /// # Errors
+    /// The change ends: the read failed, there are no rows, or the catalog still has the ETag `idle`.
+    pub(crate) fn handle_read(
+        &mut self,
+        answer: Result<CatalogResponse, RequestError>,
+        idle: Option<&str>,
+    ) -> Result<Vec<Row>, ChangeResult> {
+        let reply = answer.map_err(ChangeResult::Failed)?;
         let (etag, body) = match reply {
             CatalogResponse::NotModified { etag } => {
                 let Some(cached) = self.cached.as_ref().filter(|cached| cached.path == self.query) else {
                     let text = "the server answered 304 to an unconditional request";
-                    return Step::Done(ChangeResult::Failed(RequestError::Unavailable(text.to_owned())));
+                    return Err(ChangeResult::Failed(RequestError::Unavailable(text.to_owned())));
                 };
                 // The ETag in the 304 is the newer one.
                 (etag.or_else(|| Some(cached.etag.clone())), cached.body.clone())
@@ -176,53 +137,45 @@ impl StateChange {
             }
             _ => None,
         };
-        if let Some(idle) = &self.idle
-            && etag.as_ref() == Some(idle)
+        if let Some(idle) = idle
+            && etag.as_deref() == Some(idle)
         {
-            return Step::Done(ChangeResult::Unmodified { etag: idle.clone() });
+            return Err(ChangeResult::Unmodified { etag: idle.to_owned() });
         }
         match rows(&body) {
-            Ok(rows) if rows.is_empty() => Step::Done(ChangeResult::Empty { etag }),
-            Ok(rows) => {
-                self.phase = Phase::Planning(etag);
-                Step::Plan(rows)
-            }
-            Err(reason) => Step::Done(ChangeResult::Failed(RequestError::Rejected(reason))),
+            Ok(rows) if rows.is_empty() => Err(ChangeResult::Empty { etag }),
+            Ok(rows) => Ok(rows),
+            Err(reason) => Err(ChangeResult::Failed(RequestError::Rejected(reason))),
         }
     }
 
-    /// Handles the plan: candidates with their updates.
-    pub(crate) fn handle_plan(&mut self, plan: Vec<Planned>) -> Step {
-        let Phase::Planning(etag) = std::mem::replace(&mut self.phase, Phase::Idle) else {
-            return Step::Done(ChangeResult::Empty { etag: None });
-        };
+    /// Returns the write of a plan: candidates with their updates. It uses `If-Match` only for guarded rules.
+    ///
+    /// # Errors
+    /// The plan is empty: such a write would change the catalog and wake all agents (CONTRACT CX03).
+    pub(crate) fn write(&self, plan: &[Planned]) -> Result<Put, ChangeResult> {
         if plan.is_empty() {
-            // An empty write would change the catalog and wake all agents (CONTRACT CX03).
-            return Step::Done(ChangeResult::Empty { etag });
+            return Err(ChangeResult::Empty { etag: self.last_etag.clone() });
         }
         let updates: Vec<_> = plan.iter().map(|(_, update)| update).collect();
-        let body = body_of(&updates);
-        let if_match = etag.filter(|_| self.guarded);
-        self.phase = Phase::Writing(plan);
-        Step::Put(Put { path: self.update.clone(), if_match, body })
+        let if_match = self.last_etag.clone().filter(|_| self.guarded);
+        Ok(Put { path: self.update.clone(), if_match, body: body_of(&updates) })
     }
 
-    fn handle_write(
+    /// Handles the response to the write of `plan`.
+    pub(crate) fn handle_write(
         &self,
         plan: Vec<Planned>,
-        answer: Result<CatalogResponse, RequestError>,
+        answer: Result<Bytes, RequestError>,
     ) -> ChangeResult {
         match answer {
-            Ok(CatalogResponse::Rows { body, .. }) => match rows(&body) {
+            Ok(body) => match rows(&body) {
                 Ok(returned) => {
                     let (changed, passed_over) = self.split_by_response(plan, &returned);
                     ChangeResult::Changed(Change { changed, passed_over })
                 }
                 Err(reason) => ChangeResult::Unknown { plan, reason },
             },
-            Ok(CatalogResponse::NotModified { .. }) => {
-                ChangeResult::Unknown { plan, reason: "the server answered a write with 304".to_owned() }
-            }
             Err(RequestError::OutcomeUnknown(reason)) => ChangeResult::Unknown { plan, reason },
             Err(error) => ChangeResult::Failed(error),
         }

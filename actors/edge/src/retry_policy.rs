@@ -1,11 +1,12 @@
 //! Delays between attempts, by the kind of peer.
 
 use std::{
-    cell::Cell,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
 use orchestrator_supervise::Backoff;
+use parking_lot::Mutex;
 
 /// Delays between attempts: they double with each failure, with a jitter of 20 %.
 #[derive(Debug, Clone, Copy)]
@@ -35,39 +36,39 @@ impl RetryPolicy {
 #[derive(Debug)]
 pub struct Retries {
     policy: RetryPolicy,
-    failures: Cell<u32>,
-    connected_at: Cell<Option<Instant>>,
+    failures: AtomicU32,
+    connected_at: Mutex<Option<Instant>>,
 }
 
 impl Retries {
     /// Counts failures, with the delays of `policy` up to `longest`, before jitter.
     pub fn new(RetryPolicy(Backoff { first, max }): RetryPolicy, longest: Duration) -> Self {
         let policy = RetryPolicy::exception(first.min(longest), max.min(longest));
-        Self { policy, failures: Cell::new(0), connected_at: Cell::new(None) }
+        Self { policy, failures: AtomicU32::new(0), connected_at: Mutex::new(None) }
     }
 
     /// Records a connection. The delays keep growing, unless it lasts longer than the longest of them.
     pub fn connected(&self) {
-        self.connected_at.set(self.connected_at.get().or_else(|| Some(Instant::now())));
+        self.connected_at.lock().get_or_insert_with(Instant::now);
     }
 
     /// Resets the delays.
     pub fn reset(&self) {
-        self.failures.set(0);
+        self.failures.store(0, Relaxed);
     }
 
     /// Records a failure and returns the delay before the next attempt.
     pub fn failed(&self) -> Duration {
-        if self.connected_at.take().is_some_and(|since| since.elapsed() >= self.policy.0.max) {
+        if self.connected_at.lock().take().is_some_and(|since| since.elapsed() >= self.policy.0.max) {
             self.reset();
         }
-        self.failures.set(self.failures().saturating_add(1));
+        self.failures.store(self.failures().saturating_add(1), Relaxed);
         self.policy.delay(self.failures())
     }
 
     /// Consecutive failures so far.
     pub fn failures(&self) -> u32 {
-        self.failures.get()
+        self.failures.load(Relaxed)
     }
 }
 
@@ -88,10 +89,10 @@ mod tests {
             }
         };
         grow();
-        retries.connected_at.set(None);
+        *retries.connected_at.lock() = None;
         retries.reset();
         grow();
-        retries.connected_at.set(Instant::now().checked_sub(ms(4)));
+        *retries.connected_at.lock() = Instant::now().checked_sub(ms(4));
         grow();
     }
 }

@@ -223,9 +223,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     pub(super) fn handle_result(&mut self, result: RequestResult) {
         self.polling.request_ended(result.wrote(), Instant::now());
         match result {
-            RequestResult::Polled(poll) => self.handle_poll(*poll),
-            RequestResult::Settled(settled) => self.handle_settled(settled),
-            RequestResult::Renewed(settled, until) => self.handle_renewal(settled, until),
+            RequestResult::Polled(poll, result) => self.handle_poll(*poll, result),
+            RequestResult::Settled(batch, answer) => self.handle_settled(&batch, answer),
+            RequestResult::Renewed(batch, answer, until) => self.handle_renewal(&batch, answer, until),
             RequestResult::Confirmed(claim, answer) => self.handle_confirmation(claim, answer),
             RequestResult::Checked(ids, answer) => self.handle_checked(ids, answer),
         }

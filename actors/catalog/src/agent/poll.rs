@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     Agent,
-    poll_request::{MARGIN, PollRequest, PollResult, Target, Unclaimed},
+    poll_request::{MARGIN, Poll, Target, Unclaimed},
     request::RequestResult,
     unconfirmed_claim::UnconfirmedClaim,
 };
@@ -53,7 +53,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             }
         }
         let deferred = self.deferred.keys().map(str::to_owned);
-        let request = PollRequest {
+        let mut poll = Poll {
             target,
             idle,
             token: if self.rule.has_token() { self.token() } else { "".into() },
@@ -64,11 +64,15 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             dry_run: self.rule.dry_run,
             planner: self.planner.clone(),
             stop: self.stop.clone(),
+            change,
+            unclaimed: Unclaimed::default(),
         };
         let (service, rule) = (self.context.service.clone(), self.rule.clone());
-        let poll =
-            async move { RequestResult::Polled(Box::new(request.execute(&service, &rule, change).await)) };
-        Some(poll.boxed_local())
+        let request = async move {
+            let result = poll.execute(&service, &rule).await;
+            RequestResult::Polled(Box::new(poll), result)
+        };
+        Some(request.boxed_local())
     }
 
     fn token(&self) -> Rc<str> {
@@ -76,17 +80,12 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     }
 
     /// Handles the result of a poll.
-    pub(super) fn handle_poll(&mut self, poll: PollResult) {
-        let PollResult { request, change, result, unclaimed } = poll;
-        let (target, now) = (request.target, Instant::now());
-        self.poll_state.last_etags[target as usize] = change.last_etag().map(str::to_owned);
-        match target {
-            Target::Candidates => self.poll_state.candidates = Some(change),
-            Target::HeldRows => {
-                self.poll_state.held_rows = Some(change);
-                let wait = |at| now + self.context.clock.until(path::saturating_add(at, MARGIN));
-                self.poll_state.next_lease_end = unclaimed.next_lease_end.map(wait);
-            }
+    pub(super) fn handle_poll(&mut self, poll: Poll, result: ChangeResult) {
+        let (target, now, unclaimed) = (poll.target, Instant::now(), &poll.unclaimed);
+        self.poll_state.last_etags[target as usize] = poll.change.last_etag().map(str::to_owned);
+        if target == Target::HeldRows {
+            let wait = |at| now + self.context.clock.until(path::saturating_add(at, MARGIN));
+            self.poll_state.next_lease_end = unclaimed.next_lease_end.map(wait);
         }
         for text in &unclaimed.errors {
             self.reporter.report_unsettled(text.clone());
@@ -94,7 +93,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         for key in unclaimed.faulty.iter().chain(&unclaimed.left) {
             self.deferred.failed(key, now, fastrand::f64());
         }
-        if request.dry_run && target == Target::Candidates && matches!(result, ChangeResult::Empty { .. }) {
+        if poll.dry_run && target == Target::Candidates && matches!(result, ChangeResult::Empty { .. }) {
             self.reporter.set_would_claim(unclaimed.would_claim.clone());
         }
         if !matches!(result, ChangeResult::Failed(_)) {
@@ -107,7 +106,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 self.poll_state.idle = self.rule.is_timeless().then_some(etag)
             }
             ChangeResult::Empty { etag } if target == Target::Candidates => {
-                self.handle_empty(etag, &unclaimed)
+                self.handle_empty(etag, unclaimed)
             }
             ChangeResult::Empty { .. } => {}
             ChangeResult::Changed(change) => {
@@ -120,12 +119,16 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 } else {
                     self.polling.claimed();
                 }
-                self.handle_claimed(change.changed, &request);
+                self.handle_claimed(change.changed, &poll);
             }
-            ChangeResult::Unknown { plan, reason } => self.handle_unknown_claim(plan, &reason, &request, now),
+            ChangeResult::Unknown { plan, reason } => self.handle_unknown_claim(plan, &reason, &poll, now),
             ChangeResult::Failed(error) => self.handle_poll_error(error, target, now),
         }
-        match unclaimed.failure {
+        match target {
+            Target::Candidates => self.poll_state.candidates = Some(poll.change),
+            Target::HeldRows => self.poll_state.held_rows = Some(poll.change),
+        }
+        match poll.unclaimed.failure {
             Some(reason) => {
                 self.poll_state.poll_unconditionally();
                 self.plan_outage.failed(reason, now);
@@ -147,10 +150,10 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     }
 
     /// Adds claimed rows and updates the metrics.
-    pub(super) fn handle_claimed(&mut self, rows: Vec<Planned>, request: &PollRequest) {
+    pub(super) fn handle_claimed(&mut self, rows: Vec<Planned>, poll: &Poll) {
         let count = rows.len();
         self.reporter.count(RuleCounter::Claimed, count);
-        if request.target == Target::HeldRows {
+        if poll.target == Target::HeldRows {
             self.reporter.count(RuleCounter::TakenOver, count);
         }
         if let Some((row, _)) = rows.last()
@@ -159,9 +162,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             let lag = self.context.clock.now().duration_since(made);
             self.reporter.set_lag(Duration::try_from(lag).unwrap_or_default());
         }
-        let until = self.rule.lease().map(|span| request.started + span);
+        let until = self.rule.lease().map(|span| poll.started + span);
         for (row, claimed) in rows {
-            self.add_claimed(row, claimed, request.token.clone(), until);
+            self.add_claimed(row, claimed, poll.token.clone(), until);
         }
     }
 
@@ -179,21 +182,15 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         key(row, &[self.rule.key().to_owned()])
     }
 
-    fn handle_unknown_claim(
-        &mut self,
-        plan: Vec<Planned>,
-        reason: &str,
-        request: &PollRequest,
-        now: Instant,
-    ) {
+    fn handle_unknown_claim(&mut self, plan: Vec<Planned>, reason: &str, poll: &Poll, now: Instant) {
         self.write_outage.failed(reason.to_owned(), now);
         self.poll_state.poll_unconditionally();
         if self.rule.has_token() {
             self.unconfirmed.push_back(UnconfirmedClaim::new(
-                request.token.clone(),
+                poll.token.clone(),
                 plan,
-                request.started,
-                request.target,
+                poll.started,
+                poll.target,
                 now,
             ));
             return;

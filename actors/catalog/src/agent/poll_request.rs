@@ -17,7 +17,7 @@ use crate::{
     priority_semaphore::{Purpose, WritePriority},
     rule::Rule,
     service::{RequestError, Service},
-    state_change::{ChangeResult, Planned, StateChange, Step, body_of, key},
+    state_change::{ChangeResult, Planned, StateChange, body_of, key},
 };
 
 /// Margin for clocks that differ: another agent's lease counts as ended this long after its end
@@ -34,8 +34,8 @@ pub(super) enum Target {
     HeldRows,
 }
 
-/// Parameters of one poll.
-pub(super) struct PollRequest {
+/// One poll: its parameters, and what it found.
+pub(super) struct Poll {
     pub(super) target: Target,
     /// ETag at which there was nothing to do.
     pub(super) idle: Option<String>,
@@ -55,13 +55,7 @@ pub(super) struct PollRequest {
     pub(super) planner: Option<Rc<Planner>>,
     /// Cancels the poll, unless its write has begun.
     pub(super) stop: StopToken,
-}
-
-/// Result of one poll.
-pub(super) struct PollResult {
-    pub(super) request: PollRequest,
     pub(super) change: StateChange,
-    pub(super) result: ChangeResult,
     pub(super) unclaimed: Unclaimed,
 }
 
@@ -93,41 +87,28 @@ fn left_key(key: &str, row: &Row) -> String {
     format!("{key} {:016x}", hasher.finish())
 }
 
-impl PollRequest {
+impl Poll {
     /// Reads candidates, plans and claims.
-    pub(super) async fn execute<S: Service>(
-        self,
-        service: &S,
-        rule: &Rule,
-        mut change: StateChange,
-    ) -> PollResult {
+    pub(super) async fn execute<S: Service>(&mut self, service: &S, rule: &Rule) -> ChangeResult {
+        self.claim(service, rule).await.unwrap_or_else(|ended| ended)
+    }
+
+    /// # Errors
+    /// The poll ends before its write.
+    async fn claim<S: Service>(&mut self, service: &S, rule: &Rule) -> Result<ChangeResult, ChangeResult> {
+        // An unresponsive server must not delay the stop.
+        let answer = self.stop.run_until_cancelled(service.get(self.change.read())).await;
+        let answer =
+            answer.unwrap_or_else(|| Err(RequestError::Unavailable("the process is stopping".to_owned())));
+        let rows = self.change.handle_read(answer, self.idle.as_deref())?;
         let mut unclaimed = Unclaimed::default();
-        let mut step = change.start(self.idle.clone());
-        let result = loop {
-            step = match step {
-                // An unresponsive server must not delay the stop.
-                Step::Get(get) => match self.stop.run_until_cancelled(service.get(get)).await {
-                    Some(answer) => change.handle_response(answer),
-                    None => {
-                        break ChangeResult::Failed(RequestError::Unavailable(
-                            "the process is stopping".to_owned(),
-                        ));
-                    }
-                },
-                Step::Plan(rows) => {
-                    let plan = self.plan(rule, rows, &mut unclaimed);
-                    // Dropped, the program is killed.
-                    let plan = self.stop.run_until_cancelled(plan).await;
-                    change.handle_plan(plan.unwrap_or_default())
-                }
-                Step::Put(put) => {
-                    let priority = WritePriority { purpose: Purpose::Claim, priority: rule.priority };
-                    change.handle_response(service.put(put, priority).await)
-                }
-                Step::Done(result) => break result,
-            };
-        };
-        PollResult { request: self, change, result, unclaimed }
+        // Dropped, the program is killed.
+        let plan = self.stop.run_until_cancelled(self.plan(rule, rows, &mut unclaimed)).await;
+        self.unclaimed = unclaimed;
+        let plan = plan.unwrap_or_default();
+        let put = self.change.write(&plan)?;
+        let priority = WritePriority { purpose: Purpose::Claim, priority: rule.priority };
+        Ok(self.change.handle_write(plan, service.put(put, priority).await))
     }
 
     /// Plans the claims, and records in `unclaimed` the candidates that are not claimed.

@@ -1,19 +1,17 @@
 //! Renewal of leases, and release of rows at a stop.
 
+use bytes::Bytes;
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use tokio::time::Instant;
 
-use super::{
-    Agent,
-    request::{BatchResult, RequestResult},
-};
+use super::{Agent, request::RequestResult};
 use crate::{
     claimed_rows::Batch,
     handler::Handler,
     outcome_kind::OutcomeKind,
     priority_semaphore::Purpose,
     rule::Settlement,
-    service::{CatalogResponse, RequestError, Service},
+    service::{RequestError, Service},
 };
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
@@ -24,11 +22,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let renewals: Vec<_> = ids.into_iter().filter_map(|id| Some((id, self.renewal(id)?))).collect();
         // Rows that were taken over were claimed without the columns of a plan, so their path differs.
         let batch = Batch::new(renewals.iter().map(|(id, renewal)| (*id, renewal)), self.batch)?;
-        Some(
-            self.write_batch(batch, Purpose::Renewal)
-                .map(move |result| RequestResult::Renewed(result, now + span))
-                .boxed_local(),
-        )
+        let write = self.write_batch(&batch, Purpose::Renewal);
+        Some(write.map(move |answer| RequestResult::Renewed(batch, answer, now + span)).boxed_local())
     }
 
     fn renewal(&self, id: u64) -> Option<Settlement> {
@@ -37,11 +32,15 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     }
 
     /// Handles the result of a renewal; the new leases end at `until`.
-    pub(super) fn handle_renewal(&mut self, result: BatchResult, until: Instant) {
-        let BatchResult { batch, answer } = result;
+    pub(super) fn handle_renewal(
+        &mut self,
+        batch: &Batch,
+        answer: Result<Bytes, RequestError>,
+        until: Instant,
+    ) {
         let now = Instant::now();
         match answer {
-            Ok(CatalogResponse::Rows { body, .. }) => {
+            Ok(body) => {
                 self.write_outage.reset();
                 match batch.split_by_response(&body) {
                     Ok((renewed, lost)) => {
@@ -53,7 +52,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                     Err(reason) => self.write_outage.failed(reason, now),
                 }
             }
-            Ok(CatalogResponse::NotModified { .. }) => {}
             Err(RequestError::Unauthorized(reason)) => self.write_outage.denied(reason, now),
             Err(RequestError::PayloadTooLarge) => self.reduce_batch(now),
             Err(error) => self.write_outage.failed(error.to_string(), now),

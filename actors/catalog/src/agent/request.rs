@@ -2,22 +2,23 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::LocalBoxFuture;
 use tokio::time::Instant;
 
-use super::{poll_request::PollResult, unconfirmed_claim::UnconfirmedClaim};
+use super::{poll_request::Poll, unconfirmed_claim::UnconfirmedClaim};
 use crate::{
     claimed_rows::Batch,
     handler::{Outcome, Row},
-    service::{CatalogResponse, RequestError},
+    service::RequestError,
     state_change::ChangeResult,
 };
 
 /// Result of a request to the server.
 pub(super) enum RequestResult {
-    Polled(Box<PollResult>),
-    Settled(BatchResult),
-    Renewed(BatchResult, Instant),
+    Polled(Box<Poll>, ChangeResult),
+    Settled(Batch, Result<Bytes, RequestError>),
+    Renewed(Batch, Result<Bytes, RequestError>, Instant),
     Confirmed(UnconfirmedClaim, Result<Vec<Row>, RequestError>),
     Checked(Vec<u64>, Result<Vec<Row>, RequestError>),
 }
@@ -26,19 +27,11 @@ impl RequestResult {
     /// Returns true if the server has carried out a write.
     pub(super) fn wrote(&self) -> bool {
         match self {
-            Self::Polled(poll) => matches!(poll.result, ChangeResult::Changed(_)),
-            Self::Settled(settled) | Self::Renewed(settled, _) => {
-                matches!(settled.answer, Ok(CatalogResponse::Rows { .. }))
-            }
+            Self::Polled(_, result) => matches!(result, ChangeResult::Changed(_)),
+            Self::Settled(_, answer) | Self::Renewed(_, answer, _) => answer.is_ok(),
             Self::Confirmed(..) | Self::Checked(..) => false,
         }
     }
-}
-
-/// A written batch with its response.
-pub(super) struct BatchResult {
-    pub(super) batch: Batch,
-    pub(super) answer: Result<CatalogResponse, RequestError>,
 }
 
 /// Next step of an agent.

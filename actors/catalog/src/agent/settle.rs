@@ -2,20 +2,18 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use orchestrator_supervise::sanitize;
 use tokio::time::Instant;
 
-use super::{
-    Agent,
-    request::{BatchResult, RequestResult},
-};
+use super::{Agent, request::RequestResult};
 use crate::{
     claimed_rows::Batch,
     handler::{Handler, Outcome, Row},
     outcome_kind::OutcomeKind,
     priority_semaphore::{Purpose, WritePriority},
-    service::{CatalogResponse, Put, RequestError, Service},
+    service::{Put, RequestError, Service},
     status::RuleCounter,
     template::Variables,
 };
@@ -129,29 +127,29 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         }
     }
 
-    pub(super) fn write_batch(&self, batch: Batch, purpose: Purpose) -> LocalBoxFuture<'static, BatchResult> {
+    pub(super) fn write_batch(
+        &self,
+        batch: &Batch,
+        purpose: Purpose,
+    ) -> impl Future<Output = Result<Bytes, RequestError>> + 'static + use<S, H> {
         let (service, priority) =
             (self.context.service.clone(), WritePriority { purpose, priority: self.rule.priority });
         let put = Put { path: batch.path.clone(), if_match: None, body: batch.body.clone() };
-        let write = async move {
-            let answer = service.put(put, priority).await;
-            BatchResult { batch, answer }
-        };
-        write.boxed_local()
+        async move { service.put(put, priority).await }
     }
 
     /// Writes the next batch of settlements.
     pub(super) fn settle_batch(&mut self) -> Option<LocalBoxFuture<'static, RequestResult>> {
         let batch = self.rows.batch(self.batch)?;
-        Some(self.write_batch(batch, Purpose::Settlement).map(RequestResult::Settled).boxed_local())
+        let write = self.write_batch(&batch, Purpose::Settlement);
+        Some(write.map(|answer| RequestResult::Settled(batch, answer)).boxed_local())
     }
 
     /// Handles the response to a batch of settlements.
-    pub(super) fn handle_settled(&mut self, result: BatchResult) {
-        let BatchResult { batch, answer } = result;
+    pub(super) fn handle_settled(&mut self, batch: &Batch, answer: Result<Bytes, RequestError>) {
         let now = Instant::now();
         match answer {
-            Ok(CatalogResponse::Rows { body, .. }) => {
+            Ok(body) => {
                 self.write_outage.reset();
                 self.batch = (self.batch * 2).min(self.batch_max);
                 match batch.split_by_response(&body) {
@@ -165,13 +163,10 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                             }
                         }
                     }
-                    Err(reason) => self.outcome_unknown(&batch, reason, now),
+                    Err(reason) => self.outcome_unknown(batch, reason, now),
                 }
             }
-            Ok(CatalogResponse::NotModified { .. }) => {
-                self.outcome_unknown(&batch, "the server answered a write with 304".to_owned(), now);
-            }
-            Err(RequestError::OutcomeUnknown(reason)) => self.outcome_unknown(&batch, reason, now),
+            Err(RequestError::OutcomeUnknown(reason)) => self.outcome_unknown(batch, reason, now),
             Err(RequestError::Unavailable(reason)) => self.write_outage.failed(reason, now),
             Err(RequestError::PreconditionFailed | RequestError::Aborted) => {
                 self.write_outage.conflicted(now)
@@ -179,7 +174,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             Err(RequestError::Unauthorized(reason)) => self.write_outage.denied(reason, now),
             Err(RequestError::PayloadTooLarge) => self.reduce_batch(now),
             Err(RequestError::Rejected(reason) | RequestError::NotFound(reason)) => {
-                self.handle_rejected(&batch, &reason)
+                self.handle_rejected(batch, &reason)
             }
         }
     }

@@ -12,18 +12,15 @@ mod identity;
 mod metrics;
 mod request;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Acquire},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use orchestrator_supervise::{ChildSpec, Outbox, Shutdown, inbox, reply};
+use bytes::Bytes;
+use futures_util::FutureExt;
+use orchestrator_supervise::{ChildSpec, Shutdown};
+use tokio::sync::watch;
 
 pub(crate) use self::endpoint::{CatalogEndpoint, Timeouts};
-use self::{child::Call, request::CatalogRequest};
+use self::{child::Write, client::CatalogClient, request::describe};
 use crate::{
     edge::credentials::Source,
     priority_semaphore::{PrioritySemaphore, Purpose, WritePriority},
@@ -41,7 +38,7 @@ const STOP_TIMEOUT: Shutdown = Shutdown::After(Duration::from_secs(1));
 /// Handle of a catalog's connections. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpCatalog {
-    calls: Outbox<Call>,
+    running: watch::Receiver<Option<Arc<CatalogClient>>>,
     reads: PrioritySemaphore,
     writes: PrioritySemaphore,
 }
@@ -49,59 +46,50 @@ pub(crate) struct HttpCatalog {
 /// Specification of the child `http` that talks to the catalog at `endpoint`, and its handle. List
 /// it before its users, so that it stops after them, when nobody waits for the requests in flight any more.
 pub(crate) fn child_spec(endpoint: CatalogEndpoint, source: Source) -> (HttpCatalog, ChildSpec) {
-    let (calls, slot) = inbox(READS + WRITES);
-    let factory = child::factory(endpoint, source, &slot);
-    let catalog =
-        HttpCatalog { calls, reads: PrioritySemaphore::new(READS), writes: PrioritySemaphore::new(WRITES) };
-    (catalog, ChildSpec::worker("http", factory).shutdown(STOP_TIMEOUT))
+    let (started, running) = watch::channel(None);
+    let (reads, writes) = (PrioritySemaphore::new(READS), PrioritySemaphore::new(WRITES));
+    let child = ChildSpec::worker("http", child::factory(endpoint, source, started)).shutdown(STOP_TIMEOUT);
+    (HttpCatalog { running, reads, writes }, child)
 }
 
 impl Service for HttpCatalog {
+    /// Dropped, it closes its connection.
     async fn get(&self, get: Get) -> Result<CatalogResponse, RequestError> {
         // Reads have no priorities: they go in the order of their arrival.
-        self.call(
-            CatalogRequest::Get(get),
-            &self.reads,
-            WritePriority { purpose: Purpose::Claim, priority: 0 },
-        )
-        .await
+        let priority = WritePriority { purpose: Purpose::Claim, priority: 0 };
+        let _permit = self.reads.acquire(priority).await;
+        let what = describe("GET", &get.path);
+        let client = self.client(&what).await?;
+        let answer = client.carry_out(client.get(&get, &what)).await;
+        answer.unwrap_or_else(|| {
+            Err(RequestError::Unavailable(format!("{what}: the connection's child ended")))
+        })
     }
 
-    async fn put(&self, put: Put, priority: WritePriority) -> Result<CatalogResponse, RequestError> {
-        let request = match priority.purpose {
-            Purpose::Claim => CatalogRequest::Claim(put),
-            Purpose::Renewal | Purpose::Settlement => CatalogRequest::Put(put),
+    /// Dropped before it has a permit, nothing is sent; later, the write is carried out all the same.
+    async fn put(&self, put: Put, priority: WritePriority) -> Result<Bytes, RequestError> {
+        let permit = self.writes.acquire(priority).await;
+        let what = describe("PUT", &put.path);
+        let client = self.client(&what).await?;
+        let unknown = format!(
+            "whether {what} was carried out is not known: the connection's child ended before the answer"
+        );
+        let left = client.left.clone();
+        let write = async move {
+            let _permit = permit;
+            client.carry_out(client.put(&put, &what, priority.purpose == Purpose::Claim)).await
         };
-        self.call(request, &self.writes, priority).await
+        let answer = Write::new(write.boxed(), left).await;
+        answer.unwrap_or(Err(RequestError::OutcomeUnknown(unknown)))
     }
 }
 
 impl HttpCatalog {
-    /// Waits for a permit, sends `request` to the child and waits for the result. Dropped before it
-    /// has a permit, nothing is sent; later, the request is carried out all the same.
-    async fn call(
-        &self,
-        request: CatalogRequest,
-        semaphore: &PrioritySemaphore,
-        priority: WritePriority,
-    ) -> Result<CatalogResponse, RequestError> {
-        let permit = semaphore.acquire(priority).await;
-        let (reply, response) = reply();
-        let may_be_sent = Arc::new(AtomicBool::new(false));
-        let (what, is_get) = (request.describe(), request.is_get());
-        let call = Call { request, reply, may_be_sent: may_be_sent.clone(), _permit: permit };
-        if self.calls.send(call).await.is_err() {
-            return Err(RequestError::Unavailable(format!("{what} was not sent: the process ends")));
-        }
-        // The child ended, and with it the knowledge of the request.
-        response.await.unwrap_or_else(|_lost| {
-            if may_be_sent.load(Acquire) && !is_get {
-                let reason = "the connection's child ended before the answer";
-                return Err(RequestError::OutcomeUnknown(format!(
-                    "whether {what} was carried out is not known: {reason}"
-                )));
-            }
-            Err(RequestError::Unavailable(format!("{what}: the connection's child ended")))
-        })
+    /// Returns the client of an incarnation that takes requests, and waits for one.
+    async fn client(&self, what: &str) -> Result<Arc<CatalogClient>, RequestError> {
+        let mut running = self.running.clone();
+        let client = running.wait_for(|client| client.as_ref().is_some_and(|client| client.is_open())).await;
+        let client = client.ok().and_then(|client| client.clone());
+        client.ok_or_else(|| RequestError::Unavailable(format!("{what} was not sent: the process ends")))
     }
 }

@@ -11,8 +11,12 @@ fn fresh() -> StateChange {
     StateChange::new(QUERY, UPDATE, true)
 }
 
-fn found(etag: &str, rows: &Value) -> Result<CatalogResponse, RequestError> {
-    Ok(CatalogResponse::Rows { etag: Some(etag.to_owned()), body: rows.to_string().into() })
+fn found(etag: Option<&str>, rows: &str) -> Result<CatalogResponse, RequestError> {
+    Ok(CatalogResponse::Rows { etag: etag.map(str::to_owned), body: rows.to_owned().into() })
+}
+
+fn unchanged(etag: Option<&str>) -> Result<CatalogResponse, RequestError> {
+    Ok(CatalogResponse::NotModified { etag: etag.map(str::to_owned) })
 }
 
 fn claim(rows: &[Row]) -> Vec<Planned> {
@@ -21,119 +25,95 @@ fn claim(rows: &[Row]) -> Vec<Planned> {
     rows.iter().map(|row| (row.clone(), update(row))).collect()
 }
 
-/// Runs up to the write of a plan for `rows`, and returns the write.
-fn up_to_the_write(change: &mut StateChange, etag: &str, rows: &Value) -> Put {
-    assert!(matches!(change.start(None), Step::Get(_)));
-    let Step::Plan(rows) = change.handle_response(found(etag, rows)) else { panic!("no plan is asked for") };
-    let Step::Put(put) = change.handle_plan(claim(&rows)) else { panic!("nothing is written") };
-    put
-}
-
-fn done(step: Step) -> ChangeResult {
-    let Step::Done(outcome) = step else { panic!("it is not over: {step:?}") };
-    outcome
+/// Reads `rows` and returns a plan for them with its write.
+fn planned(change: &mut StateChange, etag: Option<&str>, rows: &str) -> (Vec<Planned>, Put) {
+    let rows = change.handle_read(found(etag, rows), None).expect("rows to plan");
+    let plan = claim(&rows);
+    let put = change.write(&plan).expect("a write");
+    (plan, put)
 }
 
 #[test]
 fn a_claim_carries_the_etag_of_its_read() {
     let mut change = fresh();
-    let get = Get { path: QUERY.to_owned(), if_none_match: None };
-    assert_eq!(change.start(None), Step::Get(get));
-    let two = json!([{ "id": 1, "state": "actionable" }, { "id": 2, "state": "actionable" }]);
-    let Step::Plan(rows) = change.handle_response(found("\"a;*/*;1\"", &two)) else { panic!("no plan") };
-    let put = Put {
+    assert_eq!(change.read(), Get { path: QUERY.to_owned(), if_none_match: None });
+    let two = r#"[{ "id": 1, "state": "actionable" }, { "id": 2, "state": "actionable" }]"#;
+    let (plan, put) = planned(&mut change, Some("\"a;*/*;1\""), two);
+    let wanted = Put {
         path: UPDATE.to_owned(),
         if_match: Some("\"a;*/*;1\"".to_owned()),
         body: r#"[{"id":1,"state":"claimed"},{"id":2,"state":"claimed"}]"#.into(),
     };
-    assert_eq!(change.handle_plan(claim(&rows)), Step::Put(put));
-    let returned = json!([{ "id": 2, "state": "claimed" }]);
-    let ChangeResult::Changed(done) = done(change.handle_response(found("\"2\"", &returned))) else {
+    assert_eq!(put, wanted);
+    let returned = r#"[{ "id": 2, "state": "claimed" }]"#;
+    let ChangeResult::Changed(done) = change.handle_write(plan.clone(), Ok(returned.into())) else {
         panic!("no change")
     };
-    assert_eq!(done.changed, claim(&rows[1..]), "what the server does not tell of was not changed");
-    assert_eq!(done.passed_over, claim(&rows[..1]));
+    assert_eq!(done.changed, &plan[1..], "what the server does not tell of was not changed");
+    assert_eq!(done.passed_over, &plan[..1]);
 }
 
 #[test]
 fn a_cached_response_is_revalidated_and_used() {
     let mut change = fresh();
-    let one = json!([{ "id": 1 }]);
-    up_to_the_write(&mut change, "\"1\"", &one);
+    let (plan, _) = planned(&mut change, Some("\"1\""), r#"[{ "id": 1 }]"#);
     assert_eq!(
-        done(change.handle_response(Err(RequestError::PreconditionFailed))),
+        change.handle_write(plan, Err(RequestError::PreconditionFailed)),
         ChangeResult::Failed(RequestError::PreconditionFailed)
     );
-    let Step::Get(get) = change.start(None) else { panic!("no look") };
-    assert_eq!(get.if_none_match.as_deref(), Some("\"1\""));
+    assert_eq!(change.read().if_none_match.as_deref(), Some("\"1\""));
     // A failed write is planned again from the cached response.
-    let unchanged = || Ok(CatalogResponse::NotModified { etag: Some("\"1\"".to_owned()) });
-    assert!(matches!(change.handle_response(unchanged()), Step::Plan(rows) if rows.len() == 1));
-    assert!(
-        matches!(change.handle_plan(Vec::new()), Step::Done(ChangeResult::Empty { etag: Some(etag) }) if etag == "\"1\"")
-    );
+    assert!(change.handle_read(unchanged(Some("\"1\"")), None).is_ok_and(|rows| rows.len() == 1));
+    assert_eq!(change.write(&[]), Err(ChangeResult::Empty { etag: Some("\"1\"".to_owned()) }));
     // With the same ETag no plan is made.
-    change.start(Some("\"1\"".to_owned()));
-    assert_eq!(
-        done(change.handle_response(unchanged())),
-        ChangeResult::Unmodified { etag: "\"1\"".to_owned() }
-    );
+    let outcome = change.handle_read(unchanged(Some("\"1\"")), Some("\"1\""));
+    assert_eq!(outcome, Err(ChangeResult::Unmodified { etag: "\"1\"".to_owned() }));
     // Another query does not use the cached response.
     change.set_query("/entity/Bar".to_owned());
-    let Step::Get(get) = change.start(None) else { panic!("no look") };
-    assert_eq!(get.if_none_match, None);
+    assert_eq!(change.read().if_none_match, None);
 }
 
 #[test]
 fn any_change_of_the_catalog_ends_idleness() {
     let mut change = fresh();
-    change.start(Some("\"1\"".to_owned()));
-    assert!(matches!(change.handle_response(found("\"2\"", &json!([{ "id": 1 }]))), Step::Plan(_)));
-    let mut change = fresh();
-    change.start(Some("\"1\"".to_owned()));
-    let outcome = done(change.handle_response(found("\"2\"", &json!([]))));
-    assert_eq!(outcome, ChangeResult::Empty { etag: Some("\"2\"".to_owned()) });
+    assert!(change.handle_read(found(Some("\"2\""), r#"[{ "id": 1 }]"#), Some("\"1\"")).is_ok());
+    let outcome = fresh().handle_read(found(Some("\"2\""), "[]"), Some("\"1\""));
+    assert_eq!(outcome, Err(ChangeResult::Empty { etag: Some("\"2\"".to_owned()) }));
 }
 
 #[test]
 fn an_empty_plan_is_not_written() {
     let mut change = fresh();
-    change.start(None);
-    assert!(matches!(change.handle_response(found("\"1\"", &json!([{ "id": 1 }]))), Step::Plan(_)));
-    assert_eq!(done(change.handle_plan(Vec::new())), ChangeResult::Empty { etag: Some("\"1\"".to_owned()) });
+    assert!(change.handle_read(found(Some("\"1\""), r#"[{ "id": 1 }]"#), None).is_ok());
+    assert_eq!(change.write(&[]), Err(ChangeResult::Empty { etag: Some("\"1\"".to_owned()) }));
 }
 
 #[test]
 fn without_an_etag_there_is_no_condition_and_no_idleness() {
     let mut change = fresh();
-    change.start(Some("\"1\"".to_owned()));
-    let answer = Ok(CatalogResponse::Rows { etag: None, body: r#"[{"id":1}]"#.into() });
-    let Step::Plan(rows) = change.handle_response(answer) else { panic!("no plan") };
-    let Step::Put(put) = change.handle_plan(claim(&rows)) else { panic!("no write") };
-    assert_eq!(put.if_match, None);
-    let Step::Get(get) = change.start(None) else { panic!("no look") };
-    assert_eq!(get.if_none_match, None);
+    assert!(change.handle_read(found(None, r#"[{"id":1}]"#), Some("\"1\"")).is_ok());
+    let (_, put) = planned(&mut change, None, r#"[{"id":1}]"#);
+    assert_eq!((put.if_match, change.read().if_none_match), (None, None));
 }
 
 #[test]
 fn a_row_compare_and_set_carries_no_if_match() {
     let mut change = StateChange::new(QUERY, "/attributegroup/Foo/RID,RMT;state", false);
-    assert_eq!(up_to_the_write(&mut change, "\"1\"", &json!([{ "id": 1 }])).if_match, None);
+    assert_eq!(planned(&mut change, Some("\"1\""), r#"[{ "id": 1 }]"#).1.if_match, None);
 }
 
 #[test]
 fn a_lost_answer_has_an_unknown_result_and_other_errors_do_not() {
     for (answer, unsettled) in [
         (Err(RequestError::OutcomeUnknown("reset".to_owned())), true),
-        (Ok(CatalogResponse::Rows { etag: None, body: "[{".into() }), true),
-        (Ok(CatalogResponse::NotModified { etag: None }), true),
+        (Ok("[{".into()), true),
         (Err(RequestError::Unavailable("aborted".to_owned())), false),
         (Err(RequestError::PreconditionFailed), false),
         (Err(RequestError::PayloadTooLarge), false),
     ] {
         let mut change = fresh();
-        up_to_the_write(&mut change, "\"1\"", &json!([{ "id": 1 }]));
-        match done(change.handle_response(answer.clone())) {
+        let (plan, _) = planned(&mut change, Some("\"1\""), r#"[{ "id": 1 }]"#);
+        match change.handle_write(plan, answer.clone()) {
             ChangeResult::Unknown { plan, .. } => assert!(unsettled && plan.len() == 1, "{answer:?}"),
             ChangeResult::Failed(_) => assert!(!unsettled, "{answer:?}"),
             other => panic!("{other:?}"),
@@ -143,15 +123,10 @@ fn a_lost_answer_has_an_unknown_result_and_other_errors_do_not() {
 
 #[test]
 fn a_body_without_rows_is_rejected() {
-    let mut change = fresh();
-    change.start(None);
-    let answer = Ok(CatalogResponse::Rows { etag: None, body: r#"{"id":1}"#.into() });
-    assert!(matches!(done(change.handle_response(answer)), ChangeResult::Failed(RequestError::Rejected(_))));
-    change.start(None);
-    assert!(matches!(
-        done(change.handle_response(Ok(CatalogResponse::NotModified { etag: None }))),
-        ChangeResult::Failed(RequestError::Unavailable(_))
-    ));
+    let outcome = fresh().handle_read(found(None, r#"{"id":1}"#), None);
+    assert!(matches!(outcome, Err(ChangeResult::Failed(RequestError::Rejected(_)))));
+    let outcome = fresh().handle_read(unchanged(None), None);
+    assert!(matches!(outcome, Err(ChangeResult::Failed(RequestError::Unavailable(_)))));
 }
 
 #[test]
@@ -176,8 +151,8 @@ fn the_last_of_repeated_members_counts() {
 #[test]
 fn without_keys_all_rows_count_as_changed() {
     let mut change = StateChange::new(QUERY, "/entity/Foo", true);
-    up_to_the_write(&mut change, "\"1\"", &json!([{ "id": 1 }]));
-    let ChangeResult::Changed(change) = done(change.handle_response(found("\"2\"", &json!([])))) else {
+    let (plan, _) = planned(&mut change, Some("\"1\""), r#"[{ "id": 1 }]"#);
+    let ChangeResult::Changed(change) = change.handle_write(plan, Ok("[]".into())) else {
         panic!("no change")
     };
     assert_eq!(change.changed.len(), 1);

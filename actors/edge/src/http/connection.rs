@@ -71,7 +71,7 @@ impl Connection {
 
     async fn over(dialled: Dialed, idle: Option<Duration>) -> Result<Self, HttpError> {
         let Dialed { stream, socket } = dialled;
-        let head = HeadLimit::default();
+        let head = HeadLimit::unlimited();
         let stream = TokioIo::new(LimitedStream::new(stream, head.clone()));
         // Sends nothing yet.
         let (sender, driver) = catch_panic(http1::handshake(stream))

@@ -1,25 +1,26 @@
 //! Pool of idle connections. The most recently used one is used next, so that surplus connections reach their idle time-out.
 
 use std::{
-    cell::RefCell,
     convert::Infallible,
     future::poll_fn,
     task::{Context, Poll, Waker},
 };
+
+use parking_lot::Mutex;
 
 use super::connection::Connection;
 
 /// Idle connections to one server.
 #[derive(Default)]
 pub struct Pool {
-    idle: RefCell<Vec<Connection>>,
-    waker: RefCell<Option<Waker>>,
+    idle: Mutex<Vec<Connection>>,
+    waker: Mutex<Option<Waker>>,
 }
 
 impl Pool {
     /// Takes a connection that is ready for a request.
     pub fn take(&self) -> Option<Connection> {
-        let mut idle = self.idle.borrow_mut();
+        let mut idle = self.idle.lock();
         while let Some(mut connection) = idle.pop() {
             if connection.is_ready() {
                 return Some(connection);
@@ -31,8 +32,8 @@ impl Pool {
     /// Returns `connection` for later requests.
     pub fn put(&self, mut connection: Connection) {
         connection.start_idle();
-        self.idle.borrow_mut().push(connection);
-        if let Some(waker) = self.waker.borrow().as_ref() {
+        self.idle.lock().push(connection);
+        if let Some(waker) = self.waker.lock().as_ref() {
             waker.wake_by_ref();
         }
     }
@@ -43,8 +44,8 @@ impl Pool {
     }
 
     fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<Infallible> {
-        self.waker.replace(Some(cx.waker().clone()));
-        self.idle.borrow_mut().retain_mut(|connection| connection.poll_idle(cx).is_pending());
+        *self.waker.lock() = Some(cx.waker().clone());
+        self.idle.lock().retain_mut(|connection| connection.poll_idle(cx).is_pending());
         Poll::Pending
     }
 }

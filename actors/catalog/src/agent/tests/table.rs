@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -196,7 +197,7 @@ impl Table {
         self.inner.borrow().puts.clone()
     }
 
-    fn write(&self, put: &Put) -> Result<CatalogResponse, RequestError> {
+    fn write(&self, put: &Put) -> Result<Bytes, RequestError> {
         let now = path::instant(self.clock.now());
         let mut inner = self.inner.borrow_mut();
         let updates = rows(&put.body).expect("rows");
@@ -229,10 +230,7 @@ impl Table {
             }
         }
         Self::wrote(&mut inner);
-        Ok(CatalogResponse::Rows {
-            etag: Some(format!("\"{}\"", inner.version)),
-            body: body_of(&split_by_response),
-        })
+        Ok(body_of(&split_by_response))
     }
 
     /// Carries out all delayed writes now.
@@ -271,7 +269,7 @@ impl Service for Table {
         Ok(CatalogResponse::Rows { etag: Some(etag), body: body_of(&select(&inner.rows, &get.path)) })
     }
 
-    async fn put(&self, put: Put, priority: WritePriority) -> Result<CatalogResponse, RequestError> {
+    async fn put(&self, put: Put, priority: WritePriority) -> Result<Bytes, RequestError> {
         loop {
             let before = self.inner.borrow().version;
             tokio::time::sleep(self.write).await;

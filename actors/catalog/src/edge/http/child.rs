@@ -1,66 +1,84 @@
-//! The child that carries out requests concurrently. The callers' semaphores limit their number.
+//! The child that owns the connections. Callers carry out requests over them; the child maintains idle ones, probes an unavailable
+//! server, and carries out the writes of callers that have gone.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Release},
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
-use orchestrator_supervise::{Factory, InboxSlot, Reply, StartCx};
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
+use orchestrator_supervise::{Factory, StartCx};
+use tokio::sync::{mpsc, watch};
 
-use super::{client::CatalogClient, endpoint::CatalogEndpoint, request::CatalogRequest};
-use crate::{
-    edge::credentials::Source,
-    priority_semaphore::Permit,
-    service::{CatalogResponse, RequestError},
-};
+use super::{WRITES, client::CatalogClient, endpoint::CatalogEndpoint};
+use crate::{edge::credentials::Source, service::RequestError};
 
-/// A request and the receiver of its result.
-#[derive(Debug)]
-pub(super) struct Call {
-    pub(super) request: CatalogRequest,
-    pub(super) reply: Reply<Result<CatalogResponse, RequestError>>,
-    /// Set before the first byte may be sent.
-    pub(super) may_be_sent: Arc<AtomicBool>,
-    /// Held until the request is carried out, even if its caller has gone.
-    pub(super) _permit: Permit,
+/// Client of the running incarnation, if there is one.
+pub(super) type Running = watch::Sender<Option<Arc<CatalogClient>>>;
+
+/// A write that no caller need wait for. It returns None if the incarnation ends first.
+pub(super) type AnyWrite = BoxFuture<'static, Option<Result<Bytes, RequestError>>>;
+
+/// A write in progress. Dropped before its end, it is left to the child, and keeps its permit until its outcome.
+pub(super) struct Write {
+    carried: Option<AnyWrite>,
+    left: mpsc::UnboundedSender<AnyWrite>,
 }
 
-pub(super) fn factory(endpoint: CatalogEndpoint, source: Source, slot: &InboxSlot<Call>) -> Factory {
-    let slot_of_task = slot.clone();
-    let task = Factory::task(move |cx: StartCx| {
-        let client = CatalogClient::new(endpoint.clone(), source.clone(), cx.clone());
-        let mut calls = slot_of_task.open();
+/// The only incarnation with connections; its end is that of the requests in progress.
+struct Incarnation(Running);
+
+pub(super) fn factory(endpoint: CatalogEndpoint, source: Source, running: Running) -> Factory {
+    Factory::task(move |cx: StartCx| {
+        let (left, mut abandoned) = mpsc::unbounded_channel();
+        let client = Arc::new(CatalogClient::new(endpoint.clone(), source.clone(), cx.clone(), left));
+        running.send_replace(Some(client.clone()));
+        let incarnation = Incarnation(running.clone());
         async move {
-            let mut in_flight = FuturesUnordered::new();
-            let mut more = true;
-            let served = async {
-                while more || !in_flight.is_empty() {
-                    tokio::select! {
-                        Some(()) = in_flight.next() => {}
-                        call = calls.next(&cx), if more => match call {
-                            Some(call) => in_flight.push(serve(&client, call)),
-                            None => more = false,
-                        },
-                    }
-                }
-            };
+            let _incarnation = incarnation;
+            let abandoned = stream::poll_fn(|cx| abandoned.poll_recv(cx));
             tokio::select! {
-                () = served => Ok(()),
+                () = client.drained() => Ok(()),
                 never = client.run_background() => match never {},
+                // Never ends: the client has a sender.
+                () = abandoned.for_each_concurrent(WRITES, |write| write.map(drop)) => Ok(()),
             }
         }
-    });
-    task.with_inbox("calls", slot)
+    })
 }
 
-async fn serve(client: &CatalogClient, call: Call) {
-    // The caller has gone and could not learn the outcome.
-    if call.reply.is_closed() {
-        return;
+impl Write {
+    pub(super) fn new(write: AnyWrite, left: mpsc::UnboundedSender<AnyWrite>) -> Self {
+        Self { carried: Some(write), left }
     }
-    call.may_be_sent.store(true, Release);
-    let result = client.execute(&call.request).await;
-    // The caller may have stopped waiting.
-    let _ = call.reply.send(result);
+}
+
+impl Future for Write {
+    type Output = <AnyWrite as Future>::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(write) = &mut self.carried else { return Poll::Pending };
+        let outcome = ready!(write.as_mut().poll(cx));
+        self.carried = None;
+        Poll::Ready(outcome)
+    }
+}
+
+impl Drop for Write {
+    fn drop(&mut self) {
+        if let Some(write) = self.carried.take() {
+            // An incarnation that has ended carries out nothing.
+            let _ = self.left.send(write);
+        }
+    }
+}
+
+impl Drop for Incarnation {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.send_replace(None) {
+            client.ended.cancel();
+        }
+    }
 }

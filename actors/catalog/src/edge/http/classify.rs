@@ -16,14 +16,11 @@ use crate::service::{CatalogResponse, RequestError};
 /// Maximum length of quoted texts of the server, and of paths, in bytes.
 const QUOTED_MAX: usize = 200;
 
-/// Classifies the answer to a read (`is_get`) or a write. `what` names the request in error texts.
+/// Classifies the answer to a read (`is_get`) or a write: of any 2xx status, or 304 to a read. `what` names the request in error texts.
 /// The text of 401 and 403 is without advice.
-pub(super) fn classify(answer: Response, is_get: bool, what: &str) -> Result<CatalogResponse, RequestError> {
-    if answer.status.is_success() {
-        return Ok(CatalogResponse::Rows { etag: text(&answer.headers, header::ETAG), body: answer.body });
-    }
-    if answer.status == StatusCode::NOT_MODIFIED && is_get {
-        return Ok(CatalogResponse::NotModified { etag: text(&answer.headers, header::ETAG) });
+pub(super) fn classify(answer: Response, is_get: bool, what: &str) -> Result<Response, RequestError> {
+    if answer.status.is_success() || answer.status == StatusCode::NOT_MODIFIED && is_get {
+        return Ok(answer);
     }
     let description = describe_answer(&answer, what);
     Err(match answer.status.as_u16() {
@@ -45,6 +42,17 @@ pub(super) fn classify(answer: Response, is_get: bool, what: &str) -> Result<Cat
         }
         _ => RequestError::Rejected(format!("{description}: correct the rule")),
     })
+}
+
+impl From<Response> for CatalogResponse {
+    fn from(Response { status, headers, body }: Response) -> Self {
+        let etag = text(&headers, header::ETAG);
+        if status == StatusCode::NOT_MODIFIED {
+            Self::NotModified { etag }
+        } else {
+            Self::Rows { etag, body }
+        }
+    }
 }
 
 /// Returns true if the server aborted the transaction because of a conflict. Nothing was written.
@@ -108,6 +116,10 @@ mod tests {
         }
     }
 
+    fn read(answer: Response) -> Result<CatalogResponse, RequestError> {
+        classify(answer, true, "X /p").map(CatalogResponse::from)
+    }
+
     fn error(status: u16, is_get: bool) -> RequestError {
         let answer = answer(status, &[], "Phrase. Detail: more\nand more");
         classify(answer, is_get, "X /p").expect_err("no success")
@@ -119,10 +131,10 @@ mod tests {
         for status in [200, 201] {
             let body = Bytes::from_static(b"[]\n");
             let reply = CatalogResponse::Rows { etag: Some(etag.to_owned()), body };
-            assert_eq!(classify(answer(status, &[("etag", etag)], "[]\n"), true, "X /p"), Ok(reply));
+            assert_eq!(read(answer(status, &[("etag", etag)], "[]\n")), Ok(reply));
         }
         let reply = CatalogResponse::NotModified { etag: Some(etag.to_owned()) };
-        assert_eq!(classify(answer(304, &[("etag", etag)], ""), true, "X /p"), Ok(reply));
+        assert_eq!(read(answer(304, &[("etag", etag)], "")), Ok(reply));
     }
 
     #[test]
@@ -178,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_redirect_is_an_error_that_names_its_target() {
-        let response = classify(answer(302, &[("location", "https://elsewhere/")], ""), true, "X /p");
+        let response = read(answer(302, &[("location", "https://elsewhere/")], ""));
         let description =
             "the server answers X /p with 302: it redirects to https://elsewhere/: correct the base";
         assert_eq!(response, Err(RequestError::Rejected(description.to_owned())));

@@ -1,62 +1,80 @@
 //! Execution of one request: connection, credentials, retries and classification of the answer.
 
-use std::{cell::Cell, convert::Infallible, time::Duration};
+use std::{convert::Infallible, fmt, time::Duration};
 
-use hyper::{HeaderMap, StatusCode};
+use bytes::Bytes;
+use hyper::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
 use orchestrator_edge::{
     LinkState, RetryPolicy,
     http::{Connection, HttpError, Pool, Request, Response},
 };
-use orchestrator_supervise::StartCx;
+use orchestrator_supervise::{StartCx, StopToken};
+use parking_lot::Mutex;
 use tokio::{
-    sync::Notify,
+    sync::{Notify, Semaphore, mpsc},
     time::{Instant, sleep_until},
 };
 
 use super::{
+    READS, WRITES,
+    child::AnyWrite,
     classify::{classify, describe_answer, is_aborted, retry_after_of},
     endpoint::{CatalogEndpoint, Timeouts},
     identity::{AuthHeader, Identity},
     metrics::HttpMetrics,
-    request::{CatalogRequest, login},
+    request::{login, read, write},
 };
 use crate::{
     edge::{
         credentials::{Secret, Source},
         session::{Attempts, Failure},
     },
-    service::{CatalogResponse, Get, RequestError, aborted_delay},
+    service::{CatalogResponse, Get, Put, RequestError, aborted_delay},
 };
 
 const SERVER_HINT: &str = "check that it runs there, and that base is right";
 
-/// State that all requests to one catalog share.
+/// State that all requests of one incarnation share.
 pub(super) struct CatalogClient {
+    /// Receiver of writes whose callers have gone.
+    pub(super) left: mpsc::UnboundedSender<AnyWrite>,
+    /// Cancelled at the end of the incarnation.
+    pub(super) ended: StopToken,
+    /// Permits of the requests in progress.
+    in_progress: Semaphore,
     endpoint: CatalogEndpoint,
     identity: Identity,
     pool: Pool,
     metrics: HttpMetrics,
     link: LinkState,
     /// Time of the next probe of an unavailable server, which keeps its link up to date.
-    next_probe: Cell<Option<Instant>>,
+    next_probe: Mutex<Option<Instant>>,
     became_unavailable: Notify,
     /// End of the server's `Retry-After`.
-    retry_after_until: Cell<Option<Instant>>,
+    retry_after_until: Mutex<Option<Instant>>,
     cx: StartCx,
 }
 
 impl CatalogClient {
-    pub(super) fn new(endpoint: CatalogEndpoint, source: Source, cx: StartCx) -> Self {
+    pub(super) fn new(
+        endpoint: CatalogEndpoint,
+        source: Source,
+        cx: StartCx,
+        left: mpsc::UnboundedSender<AnyWrite>,
+    ) -> Self {
         Self {
+            left,
+            ended: StopToken::new(),
+            in_progress: Semaphore::new(READS + WRITES),
             identity: Identity::new(source, endpoint.host()),
             link: LinkState::new(&cx, "ermrest", endpoint.url(), RetryPolicy::REMOTE),
             endpoint,
             pool: Pool::default(),
             metrics: HttpMetrics::register(&cx.vitals),
-            next_probe: Cell::default(),
+            next_probe: Mutex::default(),
             became_unavailable: Notify::new(),
-            retry_after_until: Cell::default(),
+            retry_after_until: Mutex::default(),
             cx,
         }
     }
@@ -69,16 +87,43 @@ impl CatalogClient {
         }
     }
 
-    /// Executes `request`.
-    pub(super) async fn execute(&self, request: &CatalogRequest) -> Result<CatalogResponse, RequestError> {
-        let _work = self.cx.vitals.begin_work(if request.is_get() { "get" } else { "put" });
+    /// Returns true while requests may begin.
+    pub(super) fn is_open(&self) -> bool {
+        !self.cx.stop.is_cancelled()
+    }
+
+    /// Waits for a stop and the end of all requests in progress.
+    pub(super) async fn drained(&self) {
+        self.cx.stop.cancelled().await;
+        // No requests begin any more. The semaphore is never closed.
+        let _ = self.in_progress.acquire_many((READS + WRITES) as u32).await;
+    }
+
+    /// Carries out a request. Returns None if the incarnation ends before.
+    pub(super) async fn carry_out<T>(&self, request: impl Future<Output = T>) -> Option<T> {
+        let _in_progress = self.in_progress.acquire().await;
+        self.ended.run_until_cancelled(request).await
+    }
+
+    /// Reads rows. `what` describes the request, here and below.
+    pub(super) async fn get(&self, get: &Get, what: &str) -> Result<CatalogResponse, RequestError> {
+        self.execute(&read(&self.endpoint, get)?, what, false).await.map(CatalogResponse::from)
+    }
+
+    /// Writes rows. An aborted claim is not repeated; its agent polls again.
+    pub(super) async fn put(&self, put: &Put, what: &str, is_claim: bool) -> Result<Bytes, RequestError> {
+        Ok(self.execute(&write(&self.endpoint, put)?, what, is_claim).await?.body)
+    }
+
+    async fn execute(&self, request: &Request, what: &str, is_claim: bool) -> Result<Response, RequestError> {
+        let is_get = request.method() == Method::GET;
+        let _work = self.cx.vitals.begin_work(if is_get { "get" } else { "put" });
         let begun = Instant::now();
         let (mut reloaded, mut attempts) = (false, Attempts::default());
         loop {
             self.wait_for_retry_after().await?;
-            let auth =
-                self.identity.auth_header(async |user, password| self.log_in(user, password).await).await?;
-            let answer = match self.send(request, &auth).await {
+            let auth = self.identity.auth_header(|user, password| self.log_in(user, password)).await?;
+            let answer = match self.send(request, what, &auth).await {
                 Ok(answer) => answer,
                 Err((error, failure)) => {
                     self.pause_before_retry(&mut attempts, failure, begun, error).await?;
@@ -87,20 +132,20 @@ impl CatalogClient {
             };
             if is_aborted(&answer) {
                 self.metrics.count_aborted();
-                if matches!(request, CatalogRequest::Claim(_)) {
+                if is_claim {
                     // Another agent probably has the rows now.
                     return Err(RequestError::Aborted);
                 }
-                self.pause_after_abort(begun, request).await?;
+                self.pause_after_abort(begun, what).await?;
                 continue;
             }
             if let Some(span) = retry_after_of(&answer, Timestamp::now()) {
-                return Err(self.apply_retry_after(&answer, span, request));
+                return Err(self.apply_retry_after(&answer, span, what));
             }
             let is_listed = self.endpoint.retries.lists(answer.status.as_u16());
-            match classify(answer, request.is_get(), &request.describe()) {
+            match classify(answer, is_get, what) {
                 Err(error) if is_listed => {
-                    let (error, failure) = listed(error, request.is_get());
+                    let (error, failure) = listed(error, is_get);
                     self.pause_before_retry(&mut attempts, failure, begun, error).await?;
                 }
                 Err(RequestError::Unauthorized(_)) if !reloaded => {
@@ -116,7 +161,7 @@ impl CatalogClient {
     }
 
     /// Pauses all requests for `span`, which the server asks for in `answer`.
-    fn apply_retry_after(&self, answer: &Response, span: Duration, request: &CatalogRequest) -> RequestError {
+    fn apply_retry_after(&self, answer: &Response, span: Duration, what: &str) -> RequestError {
         let Timeouts { too_many_requests_max, unavailable_max, .. } = self.endpoint.timeouts;
         let max = if answer.status == StatusCode::TOO_MANY_REQUESTS {
             too_many_requests_max
@@ -124,8 +169,8 @@ impl CatalogClient {
             unavailable_max
         };
         let span = span.min(max).min(self.cx.vitals.link_retry_max());
-        self.retry_after_until.set(Some(Instant::now() + span));
-        let text = describe_answer(answer, &request.describe());
+        *self.retry_after_until.lock() = Some(Instant::now() + span);
+        let text = describe_answer(answer, what);
         let text = format!("{text}: no request is sent for {} ms", span.as_millis());
         self.cx.vitals.note(text.as_str());
         RequestError::Unavailable(text)
@@ -133,20 +178,20 @@ impl CatalogClient {
 
     /// Waits for the end of `Retry-After`.
     async fn wait_for_retry_after(&self) -> Result<(), RequestError> {
-        while let Some(until) = self.retry_after_until.get().filter(|until| *until > Instant::now()) {
+        loop {
+            let until = *self.retry_after_until.lock();
+            let Some(until) = until.filter(|until| *until > Instant::now()) else { return Ok(()) };
             self.wait(until - Instant::now()).await?;
         }
-        Ok(())
     }
 
     async fn wait(&self, span: Duration) -> Result<(), RequestError> {
         if self.link.wait(span).await { Ok(()) } else { Err(stopping()) }
     }
 
-    async fn pause_after_abort(&self, begun: Instant, request: &CatalogRequest) -> Result<(), RequestError> {
+    async fn pause_after_abort(&self, begun: Instant, what: &str) -> Result<(), RequestError> {
         let limit = self.endpoint.timeouts.aborted;
         if begun.elapsed() >= limit {
-            let what = request.describe();
             return Err(RequestError::Unavailable(format!(
                 "the server has aborted {what} for {limit:?}: too many concurrent writes"
             )));
@@ -174,21 +219,23 @@ impl CatalogClient {
     /// Sends the request once. An error comes with the kind of failure if the request may be repeated.
     async fn send(
         &self,
-        request: &CatalogRequest,
+        request: &Request,
+        what: &str,
         auth: &AuthHeader,
     ) -> Result<Response, (RequestError, Option<Failure>)> {
-        let http_request = request.request(&self.endpoint, auth.as_ref()).map_err(|error| (error, None))?;
+        let is_get = request.method() == Method::GET;
+        let mut request = request.clone();
+        request.headers_mut().extend(auth.clone());
         let begun = Instant::now();
         let _in_flight = self.metrics.begin();
-        let answer = self.exchange(http_request, request.is_get()).await;
+        let answer = self.exchange(request, is_get).await;
         let status = answer.as_ref().ok().map(|answer| answer.status);
-        self.metrics.count(status, request.is_get(), begun.elapsed());
-        let what = request.describe();
+        self.metrics.count(status, is_get, begun.elapsed());
         answer.map_err(|error| match &error {
-            HttpError::TooLarge(_) if request.is_get() => {
+            HttpError::TooLarge(_) if is_get => {
                 (RequestError::Rejected(format!("{what}: {}", self.explain(&error))), None)
             }
-            _ if request.is_get() || error.is_unsent() => {
+            _ if is_get || error.is_unsent() => {
                 let failure = if error.is_unsent() { Failure::Connect } else { Failure::Read };
                 let text = format!("no answer to {what}: {}", self.explain(&error));
                 (RequestError::Unavailable(text), Some(failure))
@@ -248,8 +295,8 @@ impl CatalogClient {
         }
     }
 
-    async fn log_in(&self, user: &str, password: &Secret) -> Result<HeaderMap, RequestError> {
-        let answer = self.exchange(login(&self.endpoint, user, password), false).await;
+    async fn log_in(&self, user: String, password: Secret) -> Result<HeaderMap, RequestError> {
+        let answer = self.exchange(login(&self.endpoint, &user, &password), false).await;
         let answer = answer.map_err(|error| {
             RequestError::Unavailable(format!("no answer to the login: {}", self.explain(&error)))
         })?;
@@ -267,7 +314,7 @@ impl CatalogClient {
     /// Marks the link as up. Only a successful answer counts as progress: a server that refuses
     /// everything is probed less and less often.
     fn report_available(&self, answer: &Response) {
-        self.next_probe.set(None);
+        *self.next_probe.lock() = None;
         if answer.status.is_success() || answer.status == StatusCode::NOT_MODIFIED {
             self.link.succeeded();
         } else {
@@ -277,27 +324,35 @@ impl CatalogClient {
 
     fn report_unavailable(&self, reason: &str) {
         let delay = self.link.failed(reason);
-        self.next_probe.set(Some(Instant::now() + delay));
+        *self.next_probe.lock() = Some(Instant::now() + delay);
         self.became_unavailable.notify_one();
     }
 
     /// Requests the catalog itself until an unavailable server answers, so that its return shows
     /// without other requests.
     async fn probe_until_up(&self) -> Infallible {
-        let catalog = CatalogRequest::Get(Get { path: String::new(), if_none_match: None });
+        let catalog = Get { path: String::new(), if_none_match: None };
         loop {
-            let Some(at) = self.next_probe.get() else {
+            let next_probe = || *self.next_probe.lock();
+            let Some(at) = next_probe() else {
                 self.became_unavailable.notified().await;
                 continue;
             };
             // `Retry-After` delays probes, too.
-            sleep_until(self.retry_after_until.get().map_or(at, |until| until.max(at))).await;
-            let is_due = self.next_probe.get().is_some_and(|next_probe| next_probe <= Instant::now());
-            if is_due && let Ok(request) = catalog.request(&self.endpoint, None) {
+            let retry_after_until = *self.retry_after_until.lock();
+            sleep_until(retry_after_until.map_or(at, |until| until.max(at))).await;
+            let is_due = next_probe().is_some_and(|next_probe| next_probe <= Instant::now());
+            if is_due && let Ok(request) = read(&self.endpoint, &catalog) {
                 // Any answer will do, so no credentials are needed. A failure updates the link.
                 let _ = self.exchange(request, true).await;
             }
         }
+    }
+}
+
+impl fmt::Debug for CatalogClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CatalogClient").field("url", &self.endpoint.url()).finish_non_exhaustive()
     }
 }
 

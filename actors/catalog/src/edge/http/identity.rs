@@ -1,12 +1,12 @@
 //! Credentials as a request header, and the session that a password is exchanged for.
 
-use std::{cell::RefCell, time::Instant};
+use std::time::Instant;
 
 use hyper::{
     HeaderMap,
     header::{self, HeaderName, HeaderValue},
 };
-use tokio::sync::Mutex;
+use parking_lot::Mutex;
 
 use crate::edge::credentials::{Credential, Credentials, Secret, Source, cookie_pair};
 
@@ -15,25 +15,28 @@ pub(super) type AuthHeader = Option<(HeaderName, HeaderValue)>;
 
 /// Credentials for one server.
 pub(super) struct Identity {
-    credentials: RefCell<Credentials>,
+    credentials: Mutex<Credentials>,
     /// Session cookie with the password that it was issued for. One login at a time.
-    session: Mutex<Option<(Credential, HeaderValue)>>,
+    session: tokio::sync::Mutex<Option<(Credential, HeaderValue)>>,
 }
 
 impl Identity {
     pub(super) fn new(source: Source, host: &str) -> Self {
-        Self { credentials: RefCell::new(Credentials::new(source, host)), session: Mutex::default() }
+        Self {
+            credentials: Mutex::new(Credentials::new(source, host)),
+            session: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Returns the header. `log_in` exchanges user and password for the headers of the answer.
     ///
     /// # Errors
     /// No usable credentials, or the server rejects the login; the text says what to do.
-    pub(super) async fn auth_header<E: From<String>>(
+    pub(super) async fn auth_header<E: From<String>, L: Future<Output = Result<HeaderMap, E>>>(
         &self,
-        log_in: impl AsyncFn(&str, &Secret) -> Result<HeaderMap, E>,
+        log_in: impl FnOnce(String, Secret) -> L,
     ) -> Result<AuthHeader, E> {
-        let credential = self.credentials.borrow_mut().current(Instant::now()).map_err(E::from)?;
+        let credential = self.credentials.lock().current(Instant::now()).map_err(E::from)?;
         let (name, value) = match &credential {
             Credential::Anonymous => return Ok(None),
             Credential::Bearer(token) => {
@@ -45,21 +48,21 @@ impl Identity {
                 if let Some((_, cookie)) = session.as_ref().filter(|(of, _)| *of == credential) {
                     return Ok(Some((header::COOKIE, cookie.clone())));
                 }
-                let cookie = cookies(&log_in(user, password).await?);
+                let cookie = cookies(&log_in(user.clone(), password.clone()).await?);
                 if let Ok(cookie) = &cookie {
                     *session = Some((credential.clone(), cookie.clone()));
                 }
                 (header::COOKIE, cookie)
             }
         };
-        let advice = || self.credentials.borrow().source().advice();
+        let advice = || self.credentials.lock().source().advice();
         let value = value.map_err(|reason| E::from(format!("{reason}: {}", advice())))?;
         Ok(Some((name, value)))
     }
 
     /// Discards refused credentials, so that their files are read again. A newer session is kept.
     pub(super) async fn invalidate(&self, who: &AuthHeader) {
-        self.credentials.borrow_mut().invalidate();
+        self.credentials.lock().invalidate();
         let mut session = self.session.lock().await;
         if session.as_ref().map(|(_, cookie)| cookie) == who.as_ref().map(|(_, value)| value) {
             *session = None;
@@ -68,7 +71,7 @@ impl Identity {
 
     /// Returns what to do about refused credentials.
     pub(super) fn advice(&self) -> String {
-        self.credentials.borrow().source().advice()
+        self.credentials.lock().source().advice()
     }
 }
 

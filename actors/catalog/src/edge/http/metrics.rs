@@ -1,6 +1,9 @@
 //! Metrics of requests.
 
-use std::{cell::Cell, time::Duration};
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
 
 use hyper::StatusCode;
 use orchestrator_supervise::{Metric, MetricKind, Timing, Vitals, metrics};
@@ -26,7 +29,7 @@ metrics! {
 pub(super) struct HttpMetrics {
     requests: [Metric; CLASSES.len()],
     metrics: RequestMetrics,
-    in_flight: Cell<u64>,
+    in_flight: AtomicU64,
     reading: Timing,
     writing: Timing,
 }
@@ -44,7 +47,7 @@ impl HttpMetrics {
                 vitals.register_labelled("requests", "requests", MetricKind::Counter, help, ("status", class))
             }),
             metrics: RequestMetrics::register(vitals),
-            in_flight: Cell::default(),
+            in_flight: AtomicU64::default(),
             reading: timing("get"),
             writing: timing("put"),
         }
@@ -52,8 +55,7 @@ impl HttpMetrics {
 
     /// Counts a request as in flight until the returned guard is dropped.
     pub(super) fn begin(&self) -> InFlight<'_> {
-        self.in_flight.set(self.in_flight.get() + 1);
-        self.metrics.in_flight.set(self.in_flight.get());
+        self.metrics.in_flight.set(self.in_flight.fetch_add(1, Relaxed) + 1);
         InFlight(self)
     }
 
@@ -79,7 +81,6 @@ impl HttpMetrics {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         let Self(metrics) = self;
-        metrics.in_flight.set(metrics.in_flight.get().saturating_sub(1));
-        metrics.metrics.in_flight.set(metrics.in_flight.get());
+        metrics.metrics.in_flight.set(metrics.in_flight.fetch_sub(1, Relaxed) - 1);
     }
 }

@@ -30,67 +30,52 @@ static CLIENT: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
     HeaderValue::from_str(&context).ok()
 });
 
-/// A request to the catalog.
-#[derive(Debug)]
-pub(super) enum CatalogRequest {
-    Get(Get),
-    Put(Put),
-    /// A claim. It is not repeated if the server aborts it; its agent polls again.
-    Claim(Put),
+/// Describes a request by method and path, without the body.
+pub(super) fn describe(method: &str, path: &str) -> String {
+    format!("{method} {}", quoted(path))
 }
 
-impl CatalogRequest {
-    pub(super) fn is_get(&self) -> bool {
-        matches!(self, Self::Get(_))
-    }
+/// Builds a read without credentials.
+///
+/// # Errors
+/// [`RequestError::Rejected`]: path or ETag has bytes that cannot be sent.
+pub(super) fn read(endpoint: &CatalogEndpoint, get: &Get) -> Result<Request, RequestError> {
+    let condition = (header::IF_NONE_MATCH, get.if_none_match.as_deref());
+    request(endpoint, Method::GET, &get.path, condition, Body::default())
+}
 
-    fn path(&self) -> &str {
-        match self {
-            Self::Get(get) => &get.path,
-            Self::Put(put) | Self::Claim(put) => &put.path,
-        }
-    }
+/// Builds a write without credentials.
+///
+/// # Errors
+/// As of [`read`].
+pub(super) fn write(endpoint: &CatalogEndpoint, put: &Put) -> Result<Request, RequestError> {
+    let condition = (header::IF_MATCH, put.if_match.as_deref());
+    let mut request = request(endpoint, Method::PUT, &put.path, condition, Body::new(put.body.clone()))?;
+    request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(request)
+}
 
-    /// Describes the request by method and path, without the body.
-    pub(super) fn describe(&self) -> String {
-        let method = if self.is_get() { "GET" } else { "PUT" };
-        format!("{method} {}", quoted(self.path()))
+fn request(
+    endpoint: &CatalogEndpoint,
+    method: Method,
+    path: &str,
+    (condition, etag): (HeaderName, Option<&str>),
+    body: Body,
+) -> Result<Request, RequestError> {
+    let what = describe(method.as_str(), path);
+    let refused = |part: &str| {
+        let advice = "percent-encode its names and values";
+        RequestError::Rejected(format!("{what}: {part} cannot be sent as it is: {advice}"))
+    };
+    let mut request = Request::new(body);
+    *request.method_mut() = method;
+    *request.uri_mut() = endpoint.target(path).ok_or_else(|| refused("the path"))?;
+    if let Some(etag) = etag {
+        let etag = HeaderValue::from_bytes(etag.as_bytes()).map_err(|_| refused("the ETag"))?;
+        request.headers_mut().insert(condition, etag);
     }
-
-    /// Builds the HTTP request, with the header `who`.
-    ///
-    /// # Errors
-    /// [`RequestError::Rejected`]: path or ETag has bytes that cannot be sent.
-    pub(super) fn request(
-        &self,
-        endpoint: &CatalogEndpoint,
-        who: Option<&(HeaderName, HeaderValue)>,
-    ) -> Result<Request, RequestError> {
-        let refused = |what: &str| {
-            let percent = "percent-encode its names and values";
-            RequestError::Rejected(format!("{}: {what} cannot be sent as it is: {percent}", self.describe()))
-        };
-        let target = endpoint.target(self.path()).ok_or_else(|| refused("the path"))?;
-        let mut request = match self {
-            Self::Get(_) => Request::new(Body::default()),
-            Self::Put(put) | Self::Claim(put) => Request::new(Body::new(put.body.clone())),
-        };
-        let (condition, etag) = match self {
-            Self::Get(get) => (header::IF_NONE_MATCH, &get.if_none_match),
-            Self::Put(put) | Self::Claim(put) => (header::IF_MATCH, &put.if_match),
-        };
-        if let Some(etag) = etag {
-            let etag = HeaderValue::from_bytes(etag.as_bytes()).map_err(|_| refused("the ETag"))?;
-            request.headers_mut().insert(condition, etag);
-        }
-        if !self.is_get() {
-            *request.method_mut() = Method::PUT;
-            request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        }
-        *request.uri_mut() = target;
-        add_common_headers(request.headers_mut(), endpoint, who);
-        Ok(request)
-    }
+    add_common_headers(request.headers_mut(), endpoint);
+    Ok(request)
 }
 
 /// Builds the login request (CONTRACT CP06).
@@ -101,24 +86,17 @@ pub(super) fn login(endpoint: &CatalogEndpoint, user: &str, password: &Secret) -
     *request.uri_mut() = hyper::Uri::from_static("/authn/session");
     let form = HeaderValue::from_static("application/x-www-form-urlencoded");
     request.headers_mut().insert(header::CONTENT_TYPE, form);
-    add_common_headers(request.headers_mut(), endpoint, None);
+    add_common_headers(request.headers_mut(), endpoint);
     request
 }
 
 /// Adds the headers that all requests have.
-fn add_common_headers(
-    headers: &mut HeaderMap,
-    endpoint: &CatalogEndpoint,
-    who: Option<&(HeaderName, HeaderValue)>,
-) {
+fn add_common_headers(headers: &mut HeaderMap, endpoint: &CatalogEndpoint) {
     headers.insert(header::HOST, endpoint.authority.clone());
     headers.insert(header::USER_AGENT, USER_AGENT);
     headers.insert(header::ACCEPT, ACCEPT);
     if let Some(client) = &*CLIENT {
         headers.insert(CONTEXT, client.clone());
-    }
-    if let Some((name, value)) = who {
-        headers.insert(name, value.clone());
     }
 }
 
@@ -135,9 +113,8 @@ mod tests {
     fn invalid_requests_are_refused_before_they_are_sent() {
         let endpoint = CatalogEndpoint::new("http://h/ermrest/catalog/1", None, &[]).expect("an address");
         let get = |path: &str, etag: Option<&str>| {
-            let request =
-                CatalogRequest::Get(Get { path: path.to_owned(), if_none_match: etag.map(str::to_owned) });
-            request.request(&endpoint, None).map(drop)
+            let get = Get { path: path.to_owned(), if_none_match: etag.map(str::to_owned) };
+            read(&endpoint, &get).map(drop)
         };
         assert_eq!(get("/entity/Foo", Some("\"a;*/*;2026-11-20 12:42\"")), Ok(()));
         for (path, etag, what) in

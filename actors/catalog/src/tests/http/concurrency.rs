@@ -6,7 +6,7 @@ use orchestrator_harness::Ermrest;
 use orchestrator_supervise::{Command, Origin};
 use serde_json::{Value, json};
 
-use super::fixture::*;
+use super::fixture::{self, *};
 use crate::service::{Put, RequestError, Service};
 
 const WRITE: &str = "/attributegroup/Foo/id;state";
@@ -19,7 +19,7 @@ fn writes_are_sent_one_by_one_in_the_order_of_their_calls() {
     TestTree::run(spec, async |tree| {
         let writes = (1..=20).map(|id| {
             let (catalog, body) = (catalog.clone(), json!([{"id": id, "state": id.to_string()}]));
-            async move { rows(put(&catalog, WRITE, &body).await).1 }
+            async move { written(put(&catalog, WRITE, &body).await) }
         });
         let written = join_all(writes).await;
         let wanted: Vec<Vec<Value>> =
@@ -121,9 +121,27 @@ fn a_stop_waits_for_requests_in_flight() {
             tested.stop().await;
         };
         let (written, ()) = tokio::join!(write, stop);
-        assert_eq!(rows(written).1, [json!({"id": 1, "state": "done"})]);
+        assert_eq!(fixture::written(written), [json!({"id": 1, "state": "done"})]);
     });
     assert_eq!(server.rows("Foo")[0]["state"], json!("done"));
+}
+
+#[test]
+fn a_write_whose_caller_has_gone_keeps_its_permit_and_is_carried_out() {
+    let server = Ermrest::start(&["--write-ms", "200"]);
+    server.insert_foo(2, "new");
+    let (catalog, spec) = to(&server.url());
+    TestTree::run(spec, async |tree| {
+        let begun = || metric(&tree, "in_flight", None) == 1;
+        tokio::select! {
+            written = put(&catalog, WRITE, json!([{"id": 1, "state": "done"}])) => panic!("{written:?}"),
+            () = eventually("the first write is under way", begun) => {}
+        }
+        assert!(begun(), "it goes on without its caller");
+        let second = put(&catalog, WRITE, json!([{"id": 2, "state": "done"}])).await;
+        assert_eq!(fixture::written(second), [json!({"id": 2, "state": "done"})]);
+    });
+    assert_eq!((server.response_count("PUT", 200), &server.log()["writers"]), (2, &json!(1)));
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub(crate) async fn put(
     catalog: &HttpCatalog,
     path: &str,
     body: impl Borrow<Value>,
-) -> Result<CatalogResponse, RequestError> {
+) -> Result<Bytes, RequestError> {
     put_if(catalog, path, body, None).await
 }
 
@@ -68,7 +68,7 @@ pub(crate) async fn put_if(
     path: &str,
     body: impl Borrow<Value>,
     if_match: Option<String>,
-) -> Result<CatalogResponse, RequestError> {
+) -> Result<Bytes, RequestError> {
     let body = Bytes::from(body.borrow().to_string());
     catalog.put(Put { path: path.to_owned(), if_match, body }, WRITE_PRIORITY).await
 }
@@ -79,6 +79,11 @@ pub(crate) fn rows(reply: Result<CatalogResponse, RequestError>) -> (Option<Stri
         Ok(CatalogResponse::Rows { etag, body }) => (etag, serde_json::from_slice(&body).unwrap()),
         other => panic!("no rows: {other:?}"),
     }
+}
+
+/// Returns the rows of the response to a write.
+pub(crate) fn written(reply: Result<Bytes, RequestError>) -> Vec<Value> {
+    serde_json::from_slice(&reply.unwrap()).unwrap()
 }
 
 /// Returns the child's node, after a check that it was never restarted.

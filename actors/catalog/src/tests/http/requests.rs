@@ -28,7 +28,7 @@ fn paths_arrive_byte_for_byte() {
     TestTree::run(spec, async |_tree| {
         for path in PATHS {
             assert_eq!(rows(get(&catalog, path).await), (None, vec![]));
-            assert_eq!(rows(put(&catalog, path, json!([])).await), (None, vec![]));
+            assert!(written(put(&catalog, path, json!([])).await).is_empty());
         }
     });
     let lines: Vec<String> =
@@ -62,7 +62,7 @@ fn reads_and_writes_share_their_general_headers() {
     TestTree::run(spec, async |_tree| {
         rows(get(&catalog, "/entity/Foo").await);
         let etag = "\"zcH==;*/*;2026-11-20 12:42:13.697683+00:00\"".to_owned();
-        rows(put_if(&catalog, "/entity/Foo", json!([{"id": 1}]), Some(etag)).await);
+        written(put_if(&catalog, "/entity/Foo", json!([{"id": 1}]), Some(etag)).await);
     });
     let requests = server.requests();
     let lines = |request: &str| -> Vec<String> { request.split("\r\n").skip(1).map(str::to_owned).collect() };
@@ -105,9 +105,8 @@ fn etags_make_writes_and_reads_conditional() {
         assert_eq!(catalog.get(known()).await, Ok(unchanged));
         let update = json!([{"id": 1, "state": "claimed"}]);
         let write = "/attributegroup/Foo/id;state";
-        let (newer, written) = rows(put_if(&catalog, write, &update, etag.clone()).await);
-        assert_eq!(written, [json!({"id": 1, "state": "claimed"})]);
-        assert_ne!(newer, etag);
+        let rows_written = written(put_if(&catalog, write, &update, etag.clone()).await);
+        assert_eq!(rows_written, [json!({"id": 1, "state": "claimed"})]);
         assert_eq!(
             put_if(&catalog, write, &update, etag.clone()).await,
             Err(RequestError::PreconditionFailed)
