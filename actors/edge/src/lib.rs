@@ -12,6 +12,7 @@ pub mod amqp;
 #[cfg(any(feature = "http", feature = "process"))]
 pub mod capture;
 mod connection_slots;
+mod database_lock;
 mod descriptors;
 mod edge;
 mod file_identity;
@@ -34,6 +35,7 @@ mod secrets;
 pub mod tls;
 
 pub use connection_slots::{ConnectionEvent, ConnectionSlot, ConnectionSlots, EvictionPolicy};
+pub use database_lock::DatabaseLock;
 pub use descriptors::raise_descriptor_limit;
 pub use edge::Edge;
 pub use file_identity::{DatabaseFiles, DatabasePart, FileIdentity, FileReplaced};
@@ -43,4 +45,4 @@ pub use limited_stream::{FrameLimit, LimitError, LimitedStream, Transport};
 pub use link_state::LinkState;
 pub use one_request::OneRequest;
 pub use retry_policy::{Retries, RetryPolicy};
-pub use secrets::{has_password, read_secret, without_credentials};
+pub use secrets::{has_password, read_secret, read_secret_file, without_credentials};

@@ -1,6 +1,13 @@
 //! Addresses with credentials, and secrets in files.
 
-use std::path::Path;
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use rustix::fs::OFlags;
 
 /// Returns true if an address contains a password.
 pub fn has_password(url: &str) -> bool {
@@ -14,19 +21,41 @@ pub fn without_credentials(url: &str) -> Option<String> {
     Some(format!("{scheme}//{}", rest.rsplit('@').next().unwrap_or_default()))
 }
 
+/// Largest file with a secret, in bytes.
+const FILE_MAX: u64 = 64 * 1024;
+
+/// Reads a file with a secret. A named pipe is refused, since reading one could take for ever.
+///
+/// # Errors
+/// The file cannot be read, is no regular file, has more than 64 KiB, or is not UTF-8.
+pub fn read_secret_file(path: &Path) -> io::Result<String> {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = String::new();
+    if file.take(FILE_MAX + 1).read_to_string(&mut text)? as u64 > FILE_MAX {
+        return Err(io::Error::other(format!("it is larger than {FILE_MAX} bytes")));
+    }
+    Ok(text)
+}
+
 /// Returns the trimmed content of `file`, or `plain` if there is no file. `key` is the configuration key of the file.
 ///
 /// # Errors
 /// The file cannot be read; a later attempt may succeed. The text begins with `key = file`.
 pub fn read_secret(file: Option<&Path>, plain: &str, key: &str) -> Result<String, String> {
     let Some(file) = file else { return Ok(plain.to_owned()) };
-    let text = std::fs::read_to_string(file);
-    text.map(|text| text.trim().to_owned())
+    read_secret_file(file)
+        .map(|text| text.trim().to_owned())
         .map_err(|error| format!("{key} = {}: cannot be read: {error}", file.display()))
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
 
     #[test]
@@ -48,6 +77,14 @@ mod tests {
         std::fs::write(file.path(), "me:secret\n").expect("write");
         assert_eq!(read_secret(Some(file.path()), "plain", "a.file").as_deref(), Ok("me:secret"));
         assert_eq!(read_secret(None, "plain", "a.file").as_deref(), Ok("plain"));
+        let pipe = file.path().with_extension("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        let error = read_secret(Some(&pipe), "plain", "a.file").expect_err("a pipe");
+        assert!(error.ends_with("cannot be read: it is no regular file"), "{error}");
+        std::fs::remove_file(&pipe).expect("remove");
+        std::fs::write(file.path(), [b'x'; FILE_MAX as usize + 1]).expect("write");
+        let error = read_secret(Some(file.path()), "plain", "a.file").expect_err("too large");
+        assert!(error.ends_with("larger than 65536 bytes"), "{error}");
         let error = read_secret(Some(Path::new("/nowhere/x")), "plain", "a.file").expect_err("no such file");
         assert!(error.starts_with("a.file = /nowhere/x: cannot be read"), "{error}");
     }

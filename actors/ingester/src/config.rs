@@ -6,7 +6,10 @@ use std::{
     path::PathBuf,
 };
 
-use orchestrator_edge::process::{EnvValue, Environment};
+use orchestrator_edge::{
+    process::{EnvValue, Environment},
+    read_secret,
+};
 use orchestrator_supervise::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -210,12 +213,7 @@ impl IngesterConfig {
     /// # Errors
     /// `redis_url_file` cannot be read.
     pub(crate) fn redis(&self) -> Result<String, String> {
-        match &self.redis_url_file {
-            None => Ok(self.redis_url.clone()),
-            Some(path) => std::fs::read_to_string(path).map(|url| url.trim().to_owned()).map_err(|error| {
-                format!("{}: {error}: make it readable, or unset redis_url_file", path.display())
-            }),
-        }
+        read_secret(self.redis_url_file.as_deref(), &self.redis_url, "ingester.redis_url_file")
     }
 
     /// Environment of the site's classes.

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
+use crate::read_secret_file;
+
 /// Headers that the client sets, or that would change the framing of the request.
 const OURS: [HeaderName; 10] = [
     header::ACCEPT,
@@ -42,7 +44,7 @@ pub fn plain_headers(lines: &[String]) -> Result<HeaderMap, String> {
 /// The file cannot be read, or a line is malformed. The text names the file and repeats no value.
 pub fn file_headers(path: &Path) -> Result<HeaderMap, String> {
     let failed = |reason: String| format!("headers_file = {}: {reason}", path.display());
-    let text = std::fs::read_to_string(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
+    let text = read_secret_file(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let mut headers = read(lines).map_err(failed)?;
     headers.values_mut().for_each(|value| value.set_sensitive(true));

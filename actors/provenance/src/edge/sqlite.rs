@@ -5,7 +5,6 @@
 //! number of [`SqliteReader`]s, also in other processes, see the committed rows.
 
 mod error;
-mod lock;
 mod open;
 mod pages;
 mod read;

@@ -6,8 +6,11 @@
 use std::{
     fs::{self, File},
     io,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
+
+use rustix::fs::OFlags;
 
 use crate::{edge::suffix::with_suffix, storage::StorageError};
 
@@ -24,7 +27,10 @@ pub(super) fn record(database: &Path, paused: bool) -> Result<(), StorageError> 
 
 fn write(file: &Path, paused: bool) -> io::Result<()> {
     if paused {
-        File::create(file)?.sync_all()?;
+        // A link at the path is refused: whoever may write here must not choose the file.
+        let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+        let opened = File::options().write(true).create(true).truncate(false).custom_flags(flags).open(file);
+        opened?.sync_all()?;
     } else {
         match fs::remove_file(file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -37,4 +43,24 @@ fn write(file: &Path, paused: bool) -> io::Result<()> {
 
 fn path(database: &Path) -> PathBuf {
     with_suffix(database, ".paused")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_recorded_and_a_link_is_not_followed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let database = directory.path().join("db");
+        for paused in [true, true, false, false] {
+            record(&database, paused).expect("recorded");
+            assert_eq!(is_paused(&database), paused);
+        }
+        let other = directory.path().join("other");
+        fs::write(&other, "text").expect("a file");
+        std::os::unix::fs::symlink(&other, path(&database)).expect("a link");
+        record(&database, true).expect_err("a link");
+        assert_eq!(fs::read_to_string(&other).expect("the file"), "text");
+    }
 }

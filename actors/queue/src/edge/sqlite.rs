@@ -20,7 +20,6 @@ mod heads;
 mod ingest;
 mod inspect;
 mod limited;
-mod lock;
 mod open;
 mod other_writers;
 mod replaced;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use orchestrator_edge::{
-    HostPort,
+    HostPort, read_secret_file,
     tls::{self, TlsClient},
 };
 
@@ -80,8 +80,7 @@ impl Server {
     pub(super) fn password(&self) -> Result<Option<String>, String> {
         let Some(file) = &self.password_file else { return Ok(None) };
         let failed = |reason| format!("password_file = {}: {reason}", file.display());
-        let text =
-            std::fs::read_to_string(file).map_err(|error| failed(format!("cannot be read: {error}")))?;
+        let text = read_secret_file(file).map_err(|error| failed(format!("cannot be read: {error}")))?;
         match text.trim_end_matches(['\r', '\n']) {
             "" => Err(failed("it is empty: write the password into it".to_owned())),
             password => Ok(Some(password.to_owned())),

@@ -1,10 +1,11 @@
 //! Opening of a database: lock, check of the owner, write-ahead log, tables.
 
-use std::{path::Path, time::Duration};
+use std::{io::ErrorKind, path::Path, time::Duration};
 
+use orchestrator_edge::DatabaseLock;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::{error::explain, lock::OwnerLock, schema};
+use super::{error::explain, schema};
 use crate::store::StoreError;
 
 /// Durability of a commit.
@@ -51,8 +52,16 @@ const LOG_BYTES: i64 = 64 << 20;
 const STATEMENTS: usize = 64;
 
 /// Opens a connection that writes, and locks the database.
-pub(super) fn writer(path: &Path, options: Options) -> Result<(Connection, OwnerLock), StoreError> {
-    let lock = OwnerLock::take(path)?;
+pub(super) fn writer(path: &Path, options: Options) -> Result<(Connection, DatabaseLock), StoreError> {
+    let lock = DatabaseLock::take(path).map_err(|error| {
+        StoreError::Unavailable(match error.kind() {
+            ErrorKind::WouldBlock => format!(
+                "{} is open in another store: stop that one, or give this one a file of its own",
+                path.display()
+            ),
+            _ => format!("locking the lock file of {}: {error}", path.display()),
+        })
+    })?;
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let failed = |error| explain(path, "opening", &error);

@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use orchestrator_edge::DatabaseFiles;
+use orchestrator_edge::{DatabaseFiles, DatabaseLock};
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::{
     error::{explain, identity_error},
-    lock::OwnerLock,
     open::{self, Options},
     read, replaced, write,
 };
@@ -23,7 +22,7 @@ pub(crate) struct SqliteStore {
     conn: Connection,
     path: PathBuf,
     files: DatabaseFiles,
-    _lock: OwnerLock,
+    _lock: DatabaseLock,
 }
 
 impl SqliteStore {

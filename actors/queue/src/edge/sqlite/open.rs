@@ -1,13 +1,13 @@
 //! Opens a database file: instance lock, schema check, write-ahead log, migration, adoption.
 
 use super::error::storage_error;
-use super::lock::InstanceLock;
 use super::{attempts, limited, schema, triggers};
 use crate::config::{QueueConfig, Synchronous};
 use crate::storage::{Limits, StorageError};
-use orchestrator_edge::{DatabaseFiles, DatabasePart, FileReplaced};
+use orchestrator_edge::{DatabaseFiles, DatabaseLock, DatabasePart, FileReplaced};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, OpenFlags, TransactionBehavior};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -61,13 +61,21 @@ static LATEST_INCARNATION: AtomicI64 = AtomicI64::new(0);
 pub(super) struct Opened {
     pub(super) conn: Connection,
     pub(super) files: DatabaseFiles,
-    pub(super) lock: InstanceLock,
+    pub(super) lock: DatabaseLock,
     /// Number that grows with every opening.
     pub(super) incarnation: i64,
 }
 
+/// Keeps other instances out of the database at `path`.
+pub(super) fn lock(path: &Path) -> Result<DatabaseLock, StorageError> {
+    DatabaseLock::take(path).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock => StorageError::Locked { path: path.to_path_buf() },
+        _ => StorageError::backend(path, "locking the lock file")(error),
+    })
+}
+
 pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, StorageError> {
-    let lock = InstanceLock::take(path)?;
+    let lock = lock(path)?;
     let failed = |error| storage_error(path, "opening", error);
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

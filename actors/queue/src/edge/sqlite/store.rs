@@ -6,8 +6,7 @@ use super::attempts::{Attempts, Recipient};
 use super::bumps::Bumps;
 use super::checkpoint::{self, CheckpointMode, Checkpointed};
 use super::error::storage_error;
-use super::lock::InstanceLock;
-use super::open::{Opened, Options, open, set_synchronous};
+use super::open::{Opened, Options, lock, open, set_synchronous};
 use super::other_writers::OtherWriters;
 use super::view::View;
 use super::{attr, bumps, deletion, dequeue, handout, ingest, replaced, staging};
@@ -16,7 +15,7 @@ use crate::protocol::ATTR_PATH_BYTES_MAX;
 use crate::storage::{
     Batch, Bumped, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert,
 };
-use orchestrator_edge::{DatabaseFiles, FileReplaced};
+use orchestrator_edge::{DatabaseFiles, DatabaseLock, FileReplaced};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,7 +38,7 @@ pub(crate) struct SqliteStore {
     other_writers: OtherWriters,
     next_handout: i64,
     wal_pages: Arc<AtomicU64>,
-    lock: InstanceLock,
+    lock: DatabaseLock,
     /// Durability of the next commit.
     synchronous: Synchronous,
 }
@@ -108,7 +107,11 @@ impl SqliteStore {
     /// replaced and another instance has the lock: nothing may be written until the call succeeds.
     pub(crate) fn check_files(&mut self) -> Result<(), StorageError> {
         self.files.check()?;
-        self.lock.relock_if_replaced(&self.path)
+        if self.lock.is_replaced() {
+            self.lock = lock(&self.path)?;
+            tracing::warn!(path = ?self.lock.path(), "the lock file was deleted or replaced: locked the new file");
+        }
+        Ok(())
     }
 
     /// Closes a database after one of its files was `replaced`. Moves every commit into the open database file. Sets a
