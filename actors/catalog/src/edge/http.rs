@@ -20,17 +20,16 @@ use orchestrator_supervise::{ChildSpec, Shutdown};
 use tokio::sync::watch;
 
 pub(crate) use self::endpoint::{CatalogEndpoint, Timeouts};
-use self::{child::Write, client::CatalogClient, request::describe};
+use self::{
+    child::Write,
+    client::{CatalogClient, READS, WRITES},
+    request::describe,
+};
 use crate::{
     edge::credentials::Source,
     priority_semaphore::{PrioritySemaphore, Purpose, WritePriority},
     service::{CatalogResponse, Get, Put, RequestError, Service},
 };
-
-/// Maximum number of concurrent reads.
-const READS: usize = 4;
-/// Maximum number of concurrent writes: concurrent writes abort each other's transactions.
-const WRITES: usize = 1;
 
 /// Shutdown time-out: time for the answers to requests whose callers have gone.
 const STOP_TIMEOUT: Shutdown = Shutdown::After(Duration::from_secs(1));

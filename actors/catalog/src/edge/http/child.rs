@@ -7,19 +7,18 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::Bytes;
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 use orchestrator_supervise::{Factory, StartCx};
 use tokio::sync::{mpsc, watch};
 
-use super::{WRITES, client::CatalogClient, endpoint::CatalogEndpoint};
-use crate::{edge::credentials::Source, service::RequestError};
+use super::{
+    client::{AnyWrite, CatalogClient, WRITES},
+    endpoint::CatalogEndpoint,
+};
+use crate::edge::credentials::Source;
 
 /// Client of the running incarnation, if there is one.
 pub(super) type Running = watch::Sender<Option<Arc<CatalogClient>>>;
-
-/// A write that no caller need wait for. It returns None if the incarnation ends first.
-pub(super) type AnyWrite = BoxFuture<'static, Option<Result<Bytes, RequestError>>>;
 
 /// A write in progress. Dropped before its end, it is left to the child, and keeps its permit until its outcome.
 pub(super) struct Write {

@@ -3,6 +3,7 @@
 use std::{convert::Infallible, fmt, time::Duration};
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use hyper::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
 use orchestrator_edge::{
@@ -17,8 +18,6 @@ use tokio::{
 };
 
 use super::{
-    READS, WRITES,
-    child::AnyWrite,
     classify::{classify, describe_answer, is_aborted, retry_after_of},
     endpoint::{CatalogEndpoint, Timeouts},
     identity::{AuthHeader, Identity},
@@ -32,6 +31,14 @@ use crate::{
     },
     service::{CatalogResponse, Get, Put, RequestError, aborted_delay},
 };
+
+/// Maximum number of concurrent reads.
+pub(super) const READS: usize = 4;
+/// Maximum number of concurrent writes: concurrent writes abort each other's transactions.
+pub(super) const WRITES: usize = 1;
+
+/// A write that no caller need wait for. It returns None if the incarnation ends first.
+pub(super) type AnyWrite = BoxFuture<'static, Option<Result<Bytes, RequestError>>>;
 
 const SERVER_HINT: &str = "check that it runs there, and that base is right";
 
