@@ -33,7 +33,7 @@ async fn enter(browser: &Browser, token: &str) {
 }
 
 #[tokio::test]
-async fn a_viewer_sees_no_action_and_commands_are_refused() {
+async fn a_viewer_sees_what_reads_and_no_action_and_commands_are_refused() {
     let env = env_with_tokens();
     let _instance = env.start();
     let path = pausable(&env);
@@ -50,13 +50,20 @@ async fn a_viewer_sees_no_action_and_commands_are_refused() {
             "document.body.dataset.role === 'viewer' && document.querySelector('.drawer .facts')",
         )
         .await;
-    let actions =
-        "return [...document.querySelectorAll('button[data-verb], .console')].map(e => e.outerHTML);";
+    let actions = "return [...document.querySelectorAll('button[data-verb]')].map(e => e.outerHTML);";
     assert_eq!(browser.run(actions).await, json!([]));
+    browser.go("#/tree/queue/queue_console?tab=console").await;
+    browser.until("the verbs", "document.querySelectorAll('#console-verb option').length > 0").await;
+    let verbs = "return [...document.querySelectorAll('#console-verb option')].map(one => one.value);";
+    let reading = json!(["failed", "in-flight", "ls", "peek", "show", "stale", "stats"]);
+    assert_eq!(browser.run(verbs).await, reading, "those that only read");
+    browser.run("document.querySelector('#console-verb').form.requestSubmit();").await;
+    browser.until("the answer", "document.querySelector('.console [role=status]').textContent !== ''").await;
     browser.go("#/queue").await;
     browser
         .until("the page", "document.querySelectorAll('.subsystem .chart:not([hidden])').length > 0")
         .await;
+    browser.until("the search", "document.querySelector('.subsystem form.search')?.offsetParent").await;
     assert_eq!(
         browser.run("return document.querySelectorAll('.subsystem button[data-verb]').length;").await,
         json!(0)

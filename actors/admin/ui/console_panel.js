@@ -4,6 +4,7 @@ import { consoleUrl, get, post } from "./api.js";
 import { commandLines, confirmAction } from "./actions.js";
 import { el, setText, table } from "./dom.js";
 import { count, words } from "./format.js";
+import { canCommand } from "./live.js";
 
 /** Formats a response: a list of objects or an object with plain values as a table, else as JSON. */
 export function answerView(answer) {
@@ -19,12 +20,12 @@ export function answerView(answer) {
   return el("pre", { class: "reason", text: JSON.stringify(answer, null, 2) });
 }
 
-/** Returns the declarations of the verbs of the child at `path`, by their names. */
+/** Returns the declarations of the verbs of the child at `path` that the caller may use, by their names. */
 async function verbsOf(path) {
   const before = consoleUrl(path, "");
   const paths = Object.entries((await get("/openapi.json")).paths).filter(([url]) => url.startsWith(before));
   const verbs = paths.map(([url, item]) => [decodeURIComponent(url.slice(before.length)), item.post]);
-  return new Map(verbs.filter(([name]) => !name.includes("/")));
+  return new Map(verbs.filter(([name, declared]) => !name.includes("/") && (canCommand() || declared["x-effect"] === "reads")));
 }
 
 /** Creates a field for an argument. `read()` returns its value, undefined if it is empty. */

@@ -12,7 +12,7 @@ export const TABS = [
   { id: "events", title: "Events" },
   { id: "metrics", title: "Metrics", when: (child) => child.metrics.length + child.timings.length > 0 },
   { id: "exits", title: "Exits" },
-  { id: "console", title: "Console", when: (child, now) => child.console && now.commands },
+  { id: "console", title: "Console", when: (child, now) => child.console && !now.past },
 ];
 
 const PANELS = { mailbox, events, metrics, exits, console: consolePanel };

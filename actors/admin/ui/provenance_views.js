@@ -92,7 +92,7 @@ export function latencies() {
   };
 }
 
-/** Returns the view of refused rows by worker and, for operators, that of the latest dead letters. */
+/** Returns the view of refused rows by worker and that of the latest dead letters. */
 export function deadLetters() {
   const part = section("Dead letters by worker");
   const counted = {

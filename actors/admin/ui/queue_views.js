@@ -132,9 +132,9 @@ export function jobSearch() {
     el("form", { class: "search", on: { submit } }, el("label", { for: "attr-path", text: "Attribute path" }), field, el("button", { class: "main", text: "Show" })), answer);
   return {
     node,
-    update(branch, now, { commands }) {
+    update(branch) {
       path = all(branch).find((one) => one.console)?.path ?? "";
-      return commands && path !== "" && hasAttempts(branch);
+      return path !== "" && hasAttempts(branch);
     },
   };
 }

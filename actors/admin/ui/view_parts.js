@@ -74,8 +74,8 @@ export function answered(title, verb, make, { args = {}, when = () => true } = {
   const node = el("section", { class: "view", "aria-label": title }, el("div", { class: "view-head" }, el("h2", { text: title }), at, button), body);
   return {
     node,
-    update(branch, now, { commands }) {
-      found = commands && when(branch) ? all(branch).filter((one) => one.console) : [];
+    update(branch) {
+      found = when(branch) ? all(branch).filter((one) => one.console) : [];
       const next = found.map((one) => one.path).join();
       if (next !== paths && next !== "") ask();
       paths = next;
@@ -101,17 +101,16 @@ export function consoles(verbs) {
   return {
     node,
     update(branch, now, { commands }) {
-      const found = commands ? all(branch).filter((one) => one.console) : [];
-      const next = found.map((one) => one.path).join();
+      const found = all(branch).filter((one) => one.console);
+      const next = `${commands} ${found.map((one) => one.path).join()}`;
       if (next !== key) {
         buttons.replaceChildren(...found.flatMap((one) => [
           found.length > 1 ? el("span", { class: "quiet", text: one.path.split("/").slice(2, -1).join("/") }) : "",
           ...verbs.map(([verb, args]) => el("button", { text: verb, on: { click: () => send(one.path, verb, args) } })),
-          ...["pause", "resume"].map((verb) => el("button", { "data-verb": verb, text: `${verb} …`, on: { click: () => change(one.path, verb) } })),
+          ...(commands ? ["pause", "resume"] : []).map((verb) => el("button", { "data-verb": verb, text: `${verb} …`, on: { click: () => change(one.path, verb) } })),
         ]));
       }
       key = next;
-      if (!commands) setText(answer, "");
       return found.length > 0;
     },
   };
