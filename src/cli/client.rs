@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use hyper::{Method, StatusCode, header};
-use orchestrator_edge::http::{Body, Connection, Endpoint, HttpError, Limits, Request, Response};
+use orchestrator_edge::{
+    PeerError, PeerErrorKind, Sent,
+    http::{Body, Connection, Endpoint, Limits, Request, Response},
+};
 use orchestrator_subsystem::{
     CommandError, Instance,
     command::CommandFuture,
@@ -92,16 +95,16 @@ impl Client {
         &self,
         route: &str,
         take: &mut dyn FnMut(&[u8]) -> Result<bool, CommandError>,
-    ) -> Result<Option<HttpError>, CommandError> {
+    ) -> Result<Option<PeerError>, CommandError> {
         let request = self.request(Method::GET, route, String::new())?;
         let failed = |error| self.failed(error, READ_TIMEOUT);
         let mut connection = match self.open(READ_TIMEOUT).await {
-            Err(error @ HttpError::ConnectTimeout(_)) => return Err(self.unreachable(&error)),
+            Err(error) if error.kind == PeerErrorKind::Timeout => return Err(self.unreachable(&error)),
             opened => opened.map_err(failed)?,
         };
         let response = match connection.send(request).await {
             // An endpoint that stops closes the connections that wait for it.
-            Err(error @ (HttpError::Unsent(_) | HttpError::Unanswered(_))) => return Ok(Some(error)),
+            Err(error) if error.kind == PeerErrorKind::Lost => return Ok(Some(error)),
             response => response.map_err(failed)?,
         };
         let (status, mut body) = (response.status(), response.into_body());
@@ -136,7 +139,7 @@ impl Client {
         self.parse(status, &body)
     }
 
-    async fn open(&self, limit: Duration) -> Result<Connection, HttpError> {
+    async fn open(&self, limit: Duration) -> Result<Connection, PeerError> {
         let endpoint = match &self.address {
             Address::Tcp { at, .. } => Endpoint::Tcp(at.clone()),
             Address::Unix(path) => Endpoint::Unix(path.clone()),
@@ -172,21 +175,17 @@ impl Client {
         request.body(Body::from(body)).map_err(|error| self.unexpected_response(error.to_string()))
     }
 
-    fn failed(&self, error: HttpError, limit: Duration) -> CommandError {
-        match error {
-            HttpError::Connect(error) => self.unreachable(&error),
-            HttpError::Unsent(reason) => self.unreachable(&reason),
-            HttpError::Unanswered(reason) | HttpError::Incomplete(reason) => {
-                CommandError::ConnectionLost { target: self.address.to_string(), reason: sanitize(reason) }
-            }
-            HttpError::ConnectTimeout(_) | HttpError::ResponseTimeout(_) => {
-                CommandError::ResponseTimeout { target: self.address.to_string(), seconds: limit.as_secs() }
-            }
-            error => self.unexpected_response(error.to_string()),
+    fn failed(&self, error: PeerError, limit: Duration) -> CommandError {
+        let target = self.address.to_string();
+        match (error.kind, error.sent) {
+            (PeerErrorKind::Connect, _) | (PeerErrorKind::Lost, Sent::No) => self.unreachable(&error),
+            (PeerErrorKind::Lost, _) => CommandError::ConnectionLost { target, reason: sanitize(error.text) },
+            (PeerErrorKind::Timeout, _) => CommandError::ResponseTimeout { target, seconds: limit.as_secs() },
+            _ => self.unexpected_response(error.text),
         }
     }
 
-    fn unreachable(&self, error: &impl ToString) -> CommandError {
+    fn unreachable(&self, error: &PeerError) -> CommandError {
         CommandError::Unreachable { target: self.address.to_string(), reason: error.to_string() }
     }
 

@@ -10,7 +10,7 @@ mod target;
 #[cfg(feature = "tls")]
 mod webhook;
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -25,7 +25,7 @@ pub use self::{
 #[cfg(feature = "tls")]
 pub use self::{
     target::Target,
-    webhook::{Answer, PostError, Webhook},
+    webhook::{Answer, Webhook},
 };
 
 /// Body of a request.
@@ -52,45 +52,4 @@ pub struct Limits {
     pub body: usize,
     /// Time from sending the request to the end of the response.
     pub time: Duration,
-}
-
-/// Error of a request.
-#[derive(Debug, thiserror::Error)]
-pub enum HttpError {
-    /// Connecting failed. Nothing was sent.
-    #[error("{0}")]
-    Connect(io::Error),
-    /// The TLS handshake failed. Nothing was sent.
-    #[error(
-        "TLS: {0}: check that the server speaks TLS, and that ca_file has the authority of its certificate"
-    )]
-    Tls(io::Error),
-    /// Connecting took too long. Nothing was sent.
-    #[error("no connection within {0:?}")]
-    ConnectTimeout(Duration),
-    /// The connection ended before anything of the request was sent.
-    #[error("{0}")]
-    Unsent(String),
-    /// The request was sent, at least in part, and no response came.
-    #[error("{0}")]
-    Unanswered(String),
-    /// The connection ended before the whole response came.
-    #[error("{0}")]
-    Incomplete(String),
-    /// The response is not HTTP/1.1, or has too many small chunks.
-    #[error("{0}")]
-    Malformed(String),
-    /// The body is longer than the limit, in bytes.
-    #[error("the response is larger than {0} bytes")]
-    TooLarge(usize),
-    /// The response did not come in time.
-    #[error("no response within {0:?}")]
-    ResponseTimeout(Duration),
-}
-
-impl HttpError {
-    /// Returns true if nothing of the request was sent.
-    pub fn is_unsent(&self) -> bool {
-        matches!(self, Self::Connect(_) | Self::Tls(_) | Self::ConnectTimeout(_) | Self::Unsent(_))
-    }
 }

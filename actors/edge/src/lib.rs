@@ -25,6 +25,7 @@ mod link_state;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
 mod one_request;
+mod peer_error;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "process")]
@@ -40,9 +41,10 @@ pub use descriptors::raise_descriptor_limit;
 pub use edge::Edge;
 pub use file_identity::{DatabaseFiles, DatabasePart, FileIdentity, FileReplaced};
 pub use host_port::HostPort;
-pub use library_call::{LibraryPanic, catch_panic, catch_panic_now};
+pub use library_call::{catch_panic, catch_panic_now};
 pub use limited_stream::{FrameLimit, LimitError, LimitedStream, Transport};
 pub use link_state::LinkState;
 pub use one_request::OneRequest;
+pub use peer_error::{PeerError, PeerErrorKind, Sent};
 pub use retry_policy::{Retries, RetryPolicy};
 pub use secrets::{has_password, read_secret, read_secret_file, without_credentials};

@@ -4,24 +4,28 @@ use std::{future::poll_fn, pin::pin, task::Poll};
 
 use orchestrator_supervise::catch_foreign_panic;
 
-/// Panic of a client library, with its source position. The connection is unusable.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the client library panicked: {0}: check that the peer is the intended server")]
-pub struct LibraryPanic(pub String);
+use crate::PeerError;
 
 /// Calls `code` of a client library.
 ///
 /// # Errors
 /// It panicked; what it changed must be dropped.
-pub fn catch_panic_now<T>(code: impl FnOnce() -> T) -> Result<T, LibraryPanic> {
-    catch_foreign_panic(code).map_err(LibraryPanic)
+pub fn catch_panic_now<T>(code: impl FnOnce() -> T) -> Result<T, PeerError> {
+    catch_foreign_panic(code).map_err(|panic| library_panic(&panic))
+}
+
+/// Error of a panic with its source position. The connection is unusable.
+pub(crate) fn library_panic(panic: &str) -> PeerError {
+    PeerError::lost(format!(
+        "the client library panicked: {panic}: check that the peer is the intended server"
+    ))
 }
 
 /// Waits for `call` of a client library.
 ///
 /// # Errors
 /// It panicked; its connection must be dropped.
-pub async fn catch_panic<T>(call: impl Future<Output = T>) -> Result<T, LibraryPanic> {
+pub async fn catch_panic<T>(call: impl Future<Output = T>) -> Result<T, PeerError> {
     let mut call = pin!(call);
     poll_fn(|cx| match catch_panic_now(|| call.as_mut().poll(cx)) {
         Ok(polled) => polled.map(Ok),

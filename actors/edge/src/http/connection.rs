@@ -19,8 +19,8 @@ use rustix::{
 };
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::{Body, Endpoint, HttpError, Limits, Request, Response, endpoint::Dialed, head_limit::HeadLimit};
-use crate::{LibraryPanic, LimitedStream, Transport, catch_panic, catch_panic_now};
+use super::{Body, Endpoint, Limits, Request, Response, endpoint::Dialed, head_limit::HeadLimit};
+use crate::{LimitedStream, PeerError, PeerErrorKind, Sent, Transport, catch_panic, catch_panic_now};
 
 /// Number of chunks of a body that may be small. Each chunk costs time, however small.
 const SMALL_CHUNKS_MAX: usize = 4_096;
@@ -52,31 +52,31 @@ impl Connection {
     /// Connects within `time`.
     ///
     /// # Errors
-    /// [`HttpError::is_unsent`] errors.
-    pub async fn open(endpoint: &Endpoint, time: Duration) -> Result<Self, HttpError> {
+    /// [`PeerError`] with [`Sent::No`].
+    pub async fn open(endpoint: &Endpoint, time: Duration) -> Result<Self, PeerError> {
         Self::over(endpoint.dial(time, false).await?, None).await
     }
 
     /// Connects within `time`; the connection is kept for `idle` between two requests.
     ///
     /// # Errors
-    /// [`HttpError::is_unsent`] errors.
+    /// [`PeerError`] with [`Sent::No`].
     pub async fn open_keep_alive(
         endpoint: &Endpoint,
         time: Duration,
         idle: Duration,
-    ) -> Result<Self, HttpError> {
+    ) -> Result<Self, PeerError> {
         Self::over(endpoint.dial(time, true).await?, Some(idle)).await
     }
 
-    async fn over(dialled: Dialed, idle: Option<Duration>) -> Result<Self, HttpError> {
+    async fn over(dialled: Dialed, idle: Option<Duration>) -> Result<Self, PeerError> {
         let Dialed { stream, socket } = dialled;
         let head = HeadLimit::unlimited();
         let stream = TokioIo::new(LimitedStream::new(stream, head.clone()));
         // Sends nothing yet.
         let (sender, driver) = catch_panic(http1::handshake(stream))
             .await
-            .map_err(|panic| HttpError::Unsent(panic.to_string()))?
+            .map_err(|panic| PeerError { sent: Sent::No, ..panic })?
             .map_err(|error| unsent(&error))?;
         let idle =
             socket.zip(idle).map(|(socket, span)| IdleState { socket, end: Box::pin(sleep(span)), span });
@@ -135,31 +135,33 @@ impl Connection {
     /// Sends `request` and reads the whole response. After an error, or if the future is dropped, the connection is unusable.
     ///
     /// # Errors
-    /// [`HttpError`] if there is no response within `limits`.
-    pub async fn exchange(&mut self, request: Request, limits: Limits) -> Result<Response, HttpError> {
+    /// [`PeerError`] if there is no response within `limits`.
+    pub async fn exchange(&mut self, request: Request, limits: Limits) -> Result<Response, PeerError> {
         let exchange = async {
             let (head, body) = self.send(request).await?.into_parts();
             let body = self.read_body(body, limits.body).await?;
             Ok(Response { status: head.status, headers: head.headers, body })
         };
-        timeout(limits.time, exchange).await.unwrap_or(Err(HttpError::ResponseTimeout(limits.time)))
+        let overdue = |_| {
+            let text = format!("no response within {:?}", limits.time);
+            Err(PeerError::new(PeerErrorKind::Timeout, Sent::Maybe, text))
+        };
+        timeout(limits.time, exchange).await.unwrap_or_else(overdue)
     }
 
     /// Sends `request` and reads the head of the response. [`Connection::next_chunk`] reads the body. Body and time are not limited.
     ///
     /// # Errors
-    /// [`HttpError::Unsent`], [`HttpError::Unanswered`], [`HttpError::Malformed`].
-    pub async fn send(&mut self, request: Request) -> Result<hyper::Response<Incoming>, HttpError> {
+    /// [`PeerError`] of the kinds [`PeerErrorKind::Lost`] and [`PeerErrorKind::Malformed`].
+    pub async fn send(&mut self, request: Request) -> Result<hyper::Response<Incoming>, PeerError> {
         self.used = true;
         self.head.start();
         let Self { sender, driver, .. } = self;
         let sending = sender.try_send_request(request);
-        let outcome =
-            drive_until(driver, sending).await.map_err(|panic| HttpError::Unanswered(panic.to_string()))?;
-        let response = outcome.map_err(|mut error| {
+        let response = drive_until(driver, sending).await?.map_err(|mut error| {
             let kept = error.take_message().is_some();
             let error = error.into_error();
-            if kept { unsent(&error) } else { broken(&error, HttpError::Unanswered) }
+            if kept { unsent(&error) } else { broken(&error, Sent::Maybe) }
         })?;
         self.head.lift();
         Ok(response)
@@ -168,14 +170,14 @@ impl Connection {
     /// Reads the next chunk of a body; None at the end.
     ///
     /// # Errors
-    /// [`HttpError::Incomplete`], [`HttpError::Malformed`].
-    pub async fn next_chunk(&mut self, body: &mut Incoming) -> Result<Option<Bytes>, HttpError> {
+    /// [`PeerError`] with [`Sent::Yes`].
+    pub async fn next_chunk(&mut self, body: &mut Incoming) -> Result<Option<Bytes>, PeerError> {
         while let Some(frame) = drive_until(&mut self.driver, body.frame())
             .await
-            .map_err(|panic| HttpError::Incomplete(panic.to_string()))?
+            .map_err(|panic| PeerError { sent: Sent::Yes, ..panic })?
         {
             // Trailers are skipped.
-            if let Ok(chunk) = frame.map_err(|error| broken(&error, HttpError::Incomplete))?.into_data() {
+            if let Ok(chunk) = frame.map_err(|error| broken(&error, Sent::Yes))?.into_data() {
                 return Ok(Some(chunk));
             }
         }
@@ -185,19 +187,19 @@ impl Connection {
     /// Reads a whole body of at most `limit` bytes. Chunks are copied, since each one keeps its read buffer alive.
     ///
     /// # Errors
-    /// [`HttpError::Incomplete`], [`HttpError::Malformed`], [`HttpError::TooLarge`].
-    pub async fn read_body(&mut self, mut body: Incoming, limit: usize) -> Result<Bytes, HttpError> {
+    /// [`PeerError`] with [`Sent::Yes`].
+    pub async fn read_body(&mut self, mut body: Incoming, limit: usize) -> Result<Bytes, PeerError> {
         let (mut whole, mut count) = (BytesMut::new(), 0);
         while let Some(chunk) = self.next_chunk(&mut body).await? {
             if chunk.len() > limit - whole.len() {
-                return Err(HttpError::TooLarge(limit));
+                let text = format!("the response is larger than {limit} bytes");
+                return Err(PeerError::new(PeerErrorKind::TooLarge, Sent::Yes, text));
             }
             whole.extend_from_slice(&chunk);
             count += 1;
             if count > SMALL_CHUNKS_MAX && whole.len() / count < CHUNK_MEAN_MIN {
-                return Err(HttpError::Malformed(format!(
-                    "the body has more than {SMALL_CHUNKS_MAX} chunks of few bytes each"
-                )));
+                let text = format!("the body has more than {SMALL_CHUNKS_MAX} chunks of few bytes each");
+                return Err(PeerError::new(PeerErrorKind::Malformed, Sent::Yes, text));
             }
         }
         Ok(whole.freeze())
@@ -211,7 +213,7 @@ impl Connection {
 async fn drive_until<T>(
     driver: &mut Option<Pin<Box<Driver>>>,
     outcome: impl Future<Output = T>,
-) -> Result<T, LibraryPanic> {
+) -> Result<T, PeerError> {
     let drive = async {
         if let Some(polled) = driver {
             // The outcome has the error, too.
@@ -234,13 +236,14 @@ async fn drive_until<T>(
     driven
 }
 
-fn unsent(error: &hyper::Error) -> HttpError {
-    HttpError::Unsent(explain(error))
+fn unsent(error: &hyper::Error) -> PeerError {
+    PeerError::new(PeerErrorKind::Lost, Sent::No, explain(error))
 }
 
-/// Returns the error of a response: malformed, or what `ended` makes of a connection that has ended.
-fn broken(error: &hyper::Error, ended: fn(String) -> HttpError) -> HttpError {
-    if error.is_parse() { HttpError::Malformed(explain(error)) } else { ended(explain(error)) }
+/// Returns the error of a response: it is malformed, or the connection has ended.
+fn broken(error: &hyper::Error, sent: Sent) -> PeerError {
+    let kind = if error.is_parse() { PeerErrorKind::Malformed } else { PeerErrorKind::Lost };
+    PeerError::new(kind, sent, explain(error))
 }
 
 /// Returns an error with its source, since hyper's own text is short.
@@ -318,7 +321,9 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             match open(port).await.exchange(request(), limits(64 << 20)).await {
-                Err(HttpError::Malformed(text)) => assert!(text.contains("4096 chunks"), "{text}"),
+                Err(PeerError { kind: PeerErrorKind::Malformed, text, .. }) => {
+                    assert!(text.contains("4096 chunks"), "{text}");
+                }
                 other => panic!("{other:?}"),
             }
         });

@@ -8,8 +8,8 @@ use hyper::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::{Body, Connection, HttpError, Request, Target, file_headers};
-use crate::capture::Head;
+use super::{Body, Connection, Request, Target, file_headers};
+use crate::{PeerError, PeerErrorKind, Sent, capture::Head};
 
 /// Upper bound of the time to connect.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -44,29 +44,21 @@ pub struct Answer {
     pub body: Head,
 }
 
-/// Reason why there is no answer. The texts name the receiver.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PostError {
-    /// Nothing was sent.
-    #[error("{0}")]
-    Unsent(String),
-    /// The receiver may have processed the request.
-    #[error("{0}")]
-    Unanswered(String),
-}
-
 impl Webhook {
     /// Posts `body` with the additional `headers`.
     ///
     /// # Errors
-    /// [`PostError`]. An answer of any status is no error.
-    pub async fn post(&self, body: Vec<u8>, headers: HeaderMap) -> Result<Answer, PostError> {
+    /// [`PeerError`], whose text names the receiver. An answer of any status is no error.
+    pub async fn post(&self, body: Vec<u8>, headers: HeaderMap) -> Result<Answer, PeerError> {
         let (target, deadline) = (&self.target, Instant::now() + self.timeout);
-        let request = self.request(body, headers).map_err(PostError::Unsent)?;
+        let request = self.request(body, headers);
+        let request = request.map_err(|text| PeerError::new(PeerErrorKind::Connect, Sent::No, text))?;
         let connection = Connection::open(target.receiver(), self.timeout.min(CONNECT)).await;
-        let connection = connection
-            .map_err(|error| PostError::Unsent(format!("cannot connect to {target}: {}", reason(&error))))?;
-        let lost = |text: String| PostError::Unanswered(format!("no answer from {target}{text}"));
+        let connection = connection.map_err(|error| PeerError {
+            text: format!("cannot connect to {target}: {}", reason(&error)),
+            ..error
+        })?;
+        let lost = |text: String| PeerError::lost(format!("no answer from {target}{text}"));
         match timeout_at(deadline, self.exchange(connection, request)).await {
             Ok(answer) => answer.map_err(|error| lost(format!(", which may have done it: {error}"))),
             Err(_) => Err(lost(format!(" within {:?}, which may have done it", self.timeout))),
@@ -92,7 +84,7 @@ impl Webhook {
         Ok(request)
     }
 
-    async fn exchange(&self, mut connection: Connection, request: Request) -> Result<Answer, HttpError> {
+    async fn exchange(&self, mut connection: Connection, request: Request) -> Result<Answer, PeerError> {
         let response = connection.send(request).await?;
         let status = response.status();
         let limit = if status.is_success() { self.answer_max } else { Some(self.error_max) };
@@ -113,12 +105,12 @@ impl Webhook {
 }
 
 /// Returns the reason of a failed connection, and what to do.
-fn reason(error: &HttpError) -> String {
-    match error {
-        HttpError::ConnectTimeout(_) => "no answer in time".to_owned(),
-        HttpError::Tls(error) => format!(
+fn reason(error: &PeerError) -> String {
+    match error.kind {
+        PeerErrorKind::Timeout => "no answer in time".to_owned(),
+        PeerErrorKind::Tls => format!(
             "{error}: check that the receiver speaks TLS, and that ca_file has the authority of its certificate"
         ),
-        error => error.to_string(),
+        _ => error.to_string(),
     }
 }

@@ -28,7 +28,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::LibraryPanic;
+use crate::library_call::library_panic;
 
 /// Interval at which a pending call checks that the thread still runs tasks.
 const CHECK_AFTER: Duration = Duration::from_secs(1);
@@ -128,7 +128,7 @@ impl Driver {
             let task = AbortOnDropHandle::new(self.runtime.spawn(call));
             tokio::select! {
                 biased;
-                panic = self.panics.wait() => Err(format!("{action}: {}", LibraryPanic(panic))),
+                panic = self.panics.wait() => Err(format!("{action}: {}", library_panic(&panic))),
                 answer = task => {
                     answer.map_err(|error| format!("the MongoDB driver ended while {action}: {}", sanitize(error.to_string())))
                 }

@@ -1,7 +1,10 @@
 //! `http`: posts each row to an address.
 
 use hyper::header::{self, HeaderMap, HeaderValue};
-use orchestrator_edge::http::{Answer, IDEMPOTENCY_KEY, PostError, Webhook};
+use orchestrator_edge::{
+    Sent,
+    http::{Answer, IDEMPOTENCY_KEY, Webhook},
+};
 use serde::Serialize;
 
 use crate::{
@@ -33,9 +36,9 @@ impl Handler for Webhook {
         let body = serde_json::to_vec(&body).unwrap_or_default();
         match self.post(body, headers).await {
             Ok(answer) => outcome(self, &answer),
-            Err(PostError::Unsent(reason)) => Outcome::Later(reason),
+            Err(error) if error.sent == Sent::No => Outcome::Later(error.text),
             // Every such error counts as an attempt.
-            Err(PostError::Unanswered(reason)) => Outcome::Failed(reason),
+            Err(error) => Outcome::Failed(error.text),
         }
     }
 }

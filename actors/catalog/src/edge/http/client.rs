@@ -7,8 +7,8 @@ use futures_util::future::BoxFuture;
 use hyper::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
 use orchestrator_edge::{
-    LinkState, RetryPolicy,
-    http::{Connection, HttpError, Pool, Request, Response},
+    LinkState, PeerError, PeerErrorKind, RetryPolicy, Sent,
+    http::{Connection, Pool, Request, Response},
 };
 use orchestrator_supervise::{StartCx, StopToken};
 use parking_lot::Mutex;
@@ -41,6 +41,8 @@ pub(super) const WRITES: usize = 1;
 pub(super) type AnyWrite = BoxFuture<'static, Option<Result<Bytes, RequestError>>>;
 
 const SERVER_HINT: &str = "check that it runs there, and that base is right";
+const TLS_HINT: &str =
+    "check that the server speaks TLS, and that ca_file has the authority of its certificate";
 
 /// State that all requests of one incarnation share.
 pub(super) struct CatalogClient {
@@ -238,12 +240,12 @@ impl CatalogClient {
         let answer = self.exchange(request, is_get).await;
         let status = answer.as_ref().ok().map(|answer| answer.status);
         self.metrics.count(status, is_get, begun.elapsed());
-        answer.map_err(|error| match &error {
-            HttpError::TooLarge(_) if is_get => {
+        answer.map_err(|error| match error.sent {
+            _ if error.kind == PeerErrorKind::TooLarge && is_get => {
                 (RequestError::Rejected(format!("{what}: {}", self.explain(&error))), None)
             }
-            _ if is_get || error.is_unsent() => {
-                let failure = if error.is_unsent() { Failure::Connect } else { Failure::Read };
+            sent if is_get || sent == Sent::No => {
+                let failure = if sent == Sent::No { Failure::Connect } else { Failure::Read };
                 let text = format!("no answer to {what}: {}", self.explain(&error));
                 (RequestError::Unavailable(text), Some(failure))
             }
@@ -256,7 +258,7 @@ impl CatalogClient {
 
     /// Sends one request over a kept or a new connection. A kept connection that the server closed
     /// is replaced.
-    async fn exchange(&self, request: Request, repeatable: bool) -> Result<Response, HttpError> {
+    async fn exchange(&self, request: Request, repeatable: bool) -> Result<Response, PeerError> {
         let mut kept = self.pool.take();
         let error = loop {
             let mut connection = match kept.take() {
@@ -273,10 +275,11 @@ impl CatalogClient {
                     self.report_available(&answer);
                     return Ok(answer);
                 }
-                Err(HttpError::Unsent(_)) if !fresh => {}
-                Err(HttpError::Unanswered(_)) if !fresh && repeatable => {}
+                // The server closed the kept connection.
+                Err(PeerError { kind: PeerErrorKind::Lost, sent, .. })
+                    if !fresh && (sent == Sent::No || sent == Sent::Maybe && repeatable) => {}
                 // The server works, so the link stays up.
-                Err(error @ HttpError::TooLarge(_)) => return Err(error),
+                Err(error) if error.kind == PeerErrorKind::TooLarge => return Err(error),
                 Err(error) => break error,
             }
         };
@@ -284,20 +287,20 @@ impl CatalogClient {
         Err(error)
     }
 
-    async fn connect(&self) -> Result<Connection, HttpError> {
+    async fn connect(&self) -> Result<Connection, PeerError> {
         let Timeouts { connect, idle, .. } = self.endpoint.timeouts;
         Connection::open_keep_alive(&self.endpoint.server, connect, idle).await
     }
 
     /// Describes an error for operators: which server, and what to do.
-    fn explain(&self, error: &HttpError) -> String {
+    fn explain(&self, error: &PeerError) -> String {
         let at = self.endpoint.url();
-        match error {
-            HttpError::Connect(_) | HttpError::ConnectTimeout(_) => {
+        match (error.kind, error.sent) {
+            (PeerErrorKind::Connect, _) | (PeerErrorKind::Timeout, Sent::No) => {
                 format!("cannot connect to {at}: {error}: {SERVER_HINT}")
             }
-            HttpError::Tls(_) => format!("cannot connect to {at}: {error}"),
-            HttpError::TooLarge(_) => format!("{error}: ask for fewer rows at once"),
+            (PeerErrorKind::Tls, _) => format!("cannot connect to {at}: TLS: {error}: {TLS_HINT}"),
+            (PeerErrorKind::TooLarge, _) => format!("{error}: ask for fewer rows at once"),
             _ => error.to_string(),
         }
     }

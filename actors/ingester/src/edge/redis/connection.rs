@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures_util::future::{Either, Fuse, FutureExt, LocalBoxFuture, select};
-use orchestrator_edge::{LibraryPanic, LimitedStream, Transport, catch_panic, tls::TlsClient};
+use orchestrator_edge::{LimitedStream, PeerError, Transport, catch_panic, tls::TlsClient};
 use orchestrator_supervise::{TEXT_MAX, sanitize};
 use redis::{
     AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, Pipeline,
@@ -68,8 +68,8 @@ impl From<RedisError> for RequestError {
     }
 }
 
-impl From<LibraryPanic> for RequestError {
-    fn from(panic: LibraryPanic) -> Self {
+impl From<PeerError> for RequestError {
+    fn from(panic: PeerError) -> Self {
         Self::Failed(panic.to_string())
     }
 }
