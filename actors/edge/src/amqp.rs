@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::deliveries::Deliveries;
 use self::{frames::UnreadDeliveries, socket::CONNECT_TIMEOUT};
 use crate::{
-    catch_panic,
+    PeerError, PeerErrorKind, Sent, catch_panic,
     tls::{self, TlsClient},
 };
 
@@ -34,6 +34,9 @@ const SMALL_FRAME: u32 = 8_192;
 
 /// Time that the broker may take to answer a request, such as declare, consume or confirm.
 pub const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Form of a broker's address.
+const URL_FORM: &str = "write amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// for TLS, for example amqp://guest:guest@localhost:5672/%2f";
 
 /// Time in which lapin reports why it dropped the socket.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -52,67 +55,26 @@ pub struct Broker {
     unread_max: u64,
 }
 
-/// Error of a connection or a request.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AmqpError {
-    /// The URL is invalid; retrying does not help.
-    #[error(
-        "{0}: write amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// for TLS, for example amqp://guest:guest@localhost:5672/%2f"
-    )]
-    Url(String),
-    /// The file of authorities cannot be used; retrying does not help.
-    #[error("{0}")]
-    Authorities(String),
-    /// Connecting or logging in failed.
-    #[error(
-        "cannot connect to the broker at {endpoint}: {reason}: check that it runs, and host, port, user, password and virtual host"
-    )]
-    Connect {
-        /// Host, port and virtual host.
-        endpoint: String,
-        /// Text of the broker or the operating system.
-        reason: String,
-    },
-    /// The broker refused a request, or did not answer it.
-    #[error("cannot {what}: {reason}")]
-    Request {
-        /// The request, which completes "cannot".
-        what: String,
-        /// Text of the broker.
-        reason: String,
-    },
-    /// The connection was lost.
-    #[error("the connection to the broker is lost: {0}")]
-    Lost(String),
-}
-
-impl AmqpError {
-    /// Returns true if another attempt may succeed.
-    pub fn is_retryable(&self) -> bool {
-        !matches!(self, Self::Url(_) | Self::Authorities(_))
-    }
-}
-
 impl Broker {
     /// Parses `url`; `name` is the connection name that the broker shows. With `amqps` the broker's certificate is checked against the
     /// authorities of the public web.
     ///
     /// # Errors
-    /// [`AmqpError::Url`].
-    pub fn new(url: &str, name: impl Into<String>) -> Result<Self, AmqpError> {
+    /// It is invalid; the text does not contain it.
+    pub fn new(url: &str, name: impl Into<String>) -> Result<Self, String> {
         Self::with_authorities(url, name, None)
     }
 
     /// Parses `url` like [`Broker::new`], with the authorities in the file `ca_file` (PEM) in place of the public ones.
     ///
     /// # Errors
-    /// [`AmqpError::Url`]; [`AmqpError::Authorities`] if the file cannot be used.
+    /// As of [`Broker::new`], or the file cannot be used.
     pub fn with_authorities(
         url: &str,
         name: impl Into<String>,
         ca_file: Option<&Path>,
-    ) -> Result<Self, AmqpError> {
-        let unread = || AmqpError::Url("the broker's URL is invalid".to_owned());
+    ) -> Result<Self, String> {
+        let unread = || format!("the broker's URL is invalid: {URL_FORM}");
         // With an unescaped / or ? in the password, the parser would take a part of it for the host.
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
         if rest.split_once(['/', '?', '#']).is_some_and(|(_, behind)| behind.contains('@')) {
@@ -123,10 +85,10 @@ impl Broker {
         let tls = match uri.scheme {
             AMQPScheme::AMQP => None,
             AMQPScheme::AMQPS => {
-                let connector = tls::connector(ca_file).map_err(AmqpError::Authorities)?;
+                let connector = tls::connector(ca_file)?;
                 let client = TlsClient::new(connector, &uri.authority.host);
-                let no_name = "the broker's host is not valid in a certificate";
-                Some(client.ok_or_else(|| AmqpError::Url(no_name.to_owned()))?)
+                let no_name = || format!("the broker's host is not valid in a certificate: {URL_FORM}");
+                Some(client.ok_or_else(no_name)?)
             }
         };
         uri.query.heartbeat.get_or_insert(HEARTBEAT_S);
@@ -159,13 +121,19 @@ impl Broker {
     /// Connects. The future is boxed, so that lapin's connection is compiled only in this crate.
     ///
     /// # Errors
-    /// [`AmqpError::Connect`].
-    pub fn connect(&self) -> BoxFuture<'_, Result<Session, AmqpError>> {
+    /// [`PeerError`] with [`Sent::No`].
+    pub fn connect(&self) -> BoxFuture<'_, Result<Session, PeerError>> {
         Box::pin(self.open())
     }
 
-    async fn open(&self) -> Result<Session, AmqpError> {
-        let failed = |reason| AmqpError::Connect { endpoint: self.endpoint.clone(), reason };
+    async fn open(&self) -> Result<Session, PeerError> {
+        let failed = |reason: String| {
+            let text = format!(
+                "cannot connect to the broker at {}: {reason}: check that it runs, and host, port, user, password and virtual host",
+                self.endpoint
+            );
+            PeerError::new(PeerErrorKind::Connect, Sent::No, text)
+        };
         let properties = ConnectionProperties::default().with_connection_name(self.name.as_str().into());
         let mut uri = self.uri.clone();
         let frame_max = *uri.query.frame_max.get_or_insert(FRAME);
@@ -244,13 +212,13 @@ impl Session {
     /// Opens a channel.
     ///
     /// # Errors
-    /// [`AmqpError::Request`].
-    pub fn channel(&self) -> BoxFuture<'_, Result<Channel, AmqpError>> {
+    /// As of [`with_timeout`].
+    pub fn channel(&self) -> BoxFuture<'_, Result<Channel, PeerError>> {
         Box::pin(with_timeout("open a channel", self.connection.create_channel()))
     }
 
     /// Waits until the connection is lost, and returns the reason. Dropping the future loses nothing.
-    pub async fn lost(&self) -> AmqpError {
+    pub async fn lost(&self) -> PeerError {
         let mut events = self.connection.events_listener();
         let mut reason = "the connection is closed".to_owned();
         // After a panic, lapin's thread drops the socket and reports nothing.
@@ -271,17 +239,17 @@ impl Session {
                 }
             }
         }
-        AmqpError::Lost(reason)
+        connection_lost(reason)
     }
 
     /// Waits for `request`, but not longer than the connection lasts: a reply that was awaited when it ended may never come.
     ///
     /// # Errors
-    /// Those of `request`; [`AmqpError::Lost`].
+    /// Those of `request`, or the connection is lost.
     pub async fn while_connected<T>(
         &self,
-        request: impl Future<Output = Result<T, AmqpError>>,
-    ) -> Result<T, AmqpError> {
+        request: impl Future<Output = Result<T, PeerError>>,
+    ) -> Result<T, PeerError> {
         tokio::select! {
             biased;
             done = request => done,
@@ -311,18 +279,28 @@ impl fmt::Debug for Session {
 /// Waits for the broker's answer to `request`, at most for [`REPLY_TIMEOUT`].
 ///
 /// # Errors
-/// [`AmqpError::Request`]; `what` describes the request and completes "cannot".
+/// The broker refused the request, or did not answer it; `what` describes it and completes "cannot".
 pub async fn with_timeout<T>(
     what: &str,
     request: impl Future<Output = lapin::Result<T>>,
-) -> Result<T, AmqpError> {
+) -> Result<T, PeerError> {
     let reason = match catch_panic(timeout(REPLY_TIMEOUT, request)).await {
         Ok(Ok(Ok(value))) => return Ok(value),
         Ok(Ok(Err(error))) => sanitize(error.to_string()),
         Ok(Err(_)) => format!("no answer from the broker within {REPLY_TIMEOUT:?}"),
         Err(panic) => panic.to_string(),
     };
-    Err(AmqpError::Request { what: what.to_owned(), reason })
+    Err(refused(what, reason))
+}
+
+/// Error of a request that the broker refused, or did not answer; `what` describes it and completes "cannot".
+pub fn refused(what: &str, reason: impl fmt::Display) -> PeerError {
+    PeerError::new(PeerErrorKind::Refused, Sent::Maybe, format!("cannot {what}: {reason}"))
+}
+
+/// Error of a connection that was lost.
+pub fn connection_lost(reason: impl fmt::Display) -> PeerError {
+    PeerError::lost(format!("the connection to the broker is lost: {reason}"))
 }
 
 #[cfg(test)]
@@ -344,9 +322,10 @@ mod tests {
         let none = Path::new("/none");
         let error =
             Broker::with_authorities("amqps://ada:secret@h/", "test", Some(none)).expect_err("no file");
-        let text = error.to_string();
-        assert!(text.starts_with("ca_file = /none: cannot be read") && !text.contains("amqp://"), "{text}");
-        assert!(!error.is_retryable());
+        assert!(
+            error.starts_with("ca_file = /none: cannot be read") && !error.contains("amqp://"),
+            "{error}"
+        );
         assert!(Broker::with_authorities("amqp://h/", "test", Some(none)).is_ok(), "not needed");
     }
 
@@ -361,11 +340,9 @@ mod tests {
             "amqp://ada:secret",
             "amqp://h/?frame_max=secret",
         ] {
-            let error = Broker::new(url, "test").expect_err("not a url of ours");
-            let text = error.to_string();
+            let text = Broker::new(url, "test").expect_err("not a url of ours");
             assert!(text.contains("is invalid") && text.contains("amqp://USER"), "{text}");
             assert!(!text.contains("secret") && !text.contains("1234"), "{text}");
-            assert!(!error.is_retryable());
         }
     }
 }

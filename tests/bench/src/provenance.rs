@@ -45,7 +45,11 @@ pub(crate) fn run(binary: &Path, rows: usize) -> Result<Value> {
         drop(store);
         let (_env, instance, consumed_s) = serve(binary, &rabbit, &dsn);
         let (calls, slot) = inbox(1_024);
-        let publisher = client(Broker::new(&rabbit.url(), "bench")?, PublisherOptions::default(), &slot);
+        let publisher = client(
+            Broker::new(&rabbit.url(), "bench").map_err(anyhow::Error::msg)?,
+            PublisherOptions::default(),
+            &slot,
+        );
         let spec = SupervisorSpec::new(Strategy::OneForOne).child(ChildSpec::worker("publisher", publisher));
         let mut root = Root::start("bench", spec).await?;
         let before = cpu_s(&instance)?;

@@ -11,8 +11,8 @@ use lapin::{
     types::FieldTable,
 };
 use orchestrator_edge::{
-    Edge, LinkState, RetryPolicy,
-    amqp::{AmqpError, Broker, Deliveries, Session, with_timeout},
+    Edge, LinkState, PeerError, RetryPolicy,
+    amqp::{Broker, Deliveries, Session, connection_lost, with_timeout},
 };
 use orchestrator_supervise::{ChildSpec, Factory, StartCx, metrics};
 use tokio::sync::watch;
@@ -102,9 +102,9 @@ struct NoticeConsumer {
 
 impl Edge for NoticeConsumer {
     type Connection = (Session, Channel, Consumer);
-    type Error = AmqpError;
+    type Error = PeerError;
 
-    async fn connect(&mut self) -> Result<Self::Connection, AmqpError> {
+    async fn connect(&mut self) -> Result<Self::Connection, PeerError> {
         let session = self.broker.connect().await?;
         let bind = async {
             let channel = session.channel().await?;
@@ -119,7 +119,7 @@ impl Edge for NoticeConsumer {
         &mut self,
         (session, _channel, consumer): Self::Connection,
         link: &LinkState,
-    ) -> Result<(), AmqpError> {
+    ) -> Result<(), PeerError> {
         self.metrics.bindings.add(1);
         let result = tokio::select! {
             biased;
@@ -135,21 +135,21 @@ impl Edge for NoticeConsumer {
 impl NoticeConsumer {
     /// Counts notices until the consumer ends. Only a notice resets the delays: a broker that
     /// cancels each consumer at once is tried less and less often.
-    async fn consume(&self, mut notices: Deliveries, link: &LinkState) -> AmqpError {
+    async fn consume(&self, mut notices: Deliveries, link: &LinkState) -> PeerError {
         // The state is down however this function ends.
         let _mark_down = MarkDown(&self.state);
         // Changes before the binding were missed, so a poll is due.
         self.count_notice(true);
         while let Some(notice) = notices.next().await {
             if let Err(reason) = notice {
-                return AmqpError::Lost(reason);
+                return connection_lost(reason);
             }
             self.metrics.notices.add(1);
             self.count_notice(false);
             link.succeeded();
         }
         // The broker cancelled the consumer (CONTRACT CX09).
-        AmqpError::Lost("the queue was deleted, or its channel closed".to_owned())
+        connection_lost("the queue was deleted, or its channel closed")
     }
 
     /// Counts one notice.
@@ -181,7 +181,7 @@ impl Drop for MarkDown<'_> {
 /// Declares the exchange with the server's flags and consumes an exclusive queue. Without
 /// acknowledgements: unacknowledged notices would pile up until the broker closes the channel
 /// (CONTRACT CX08).
-async fn bind(channel: &Channel) -> Result<Consumer, AmqpError> {
+async fn bind(channel: &Channel) -> Result<Consumer, PeerError> {
     let declare = channel.exchange_declare(
         EXCHANGE.into(),
         ExchangeKind::Fanout,

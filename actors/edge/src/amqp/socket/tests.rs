@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::*;
-use crate::amqp::{AmqpError, Broker};
+use crate::{PeerError, PeerErrorKind, amqp::Broker};
 
 fn method(class: u16, number: u16, arguments: &[u8]) -> Vec<u8> {
     let payload = [&class.to_be_bytes()[..], &number.to_be_bytes(), arguments].concat();
@@ -35,7 +35,7 @@ fn refusal(serve: impl Fn(&mut TcpStream) -> io::Result<()> + Send + 'static) ->
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let began = Instant::now();
     match runtime.block_on(broker.connect()) {
-        Err(AmqpError::Connect { reason, .. }) => (reason, began.elapsed()),
+        Err(PeerError { kind: PeerErrorKind::Connect, text, .. }) => (text, began.elapsed()),
         other => panic!("{other:?}"),
     }
 }
@@ -144,8 +144,11 @@ fn a_socket_dropped_without_a_report_is_a_lost_connection() {
         let url = format!("amqp://guest:guest@127.0.0.1:{port}/%2f");
         let session = Broker::new(&url, "test").expect("a url").connect().await.expect("a connection");
         session.socket_closed.cancel();
-        let never = std::future::pending::<Result<(), AmqpError>>();
+        let never = std::future::pending::<Result<(), PeerError>>();
         session.while_connected(never).await
     });
-    assert!(matches!(&lost, Err(AmqpError::Lost(reason)) if reason.contains("panic")), "{lost:?}");
+    assert!(
+        matches!(&lost, Err(PeerError { kind: PeerErrorKind::Lost, text, .. }) if text.contains("panic")),
+        "{lost:?}"
+    );
 }

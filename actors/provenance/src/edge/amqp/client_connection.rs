@@ -7,7 +7,10 @@ use lapin::{
     },
     types::{FieldTable, ShortString},
 };
-use orchestrator_edge::amqp::{AmqpError, Broker, Deliveries, Session, with_timeout};
+use orchestrator_edge::{
+    PeerError,
+    amqp::{Broker, Deliveries, Session, with_timeout},
+};
 
 use super::{call::Outgoing, topology::Topology};
 use crate::method::Exchange;
@@ -25,7 +28,7 @@ pub(super) struct ClientConnection {
 impl ClientConnection {
     /// Connects, declares the exchanges and consumes an exclusive reply queue with a prefetch of
     /// `prefetch`. Publishing to an undeclared exchange would close the channel.
-    pub(super) async fn open(broker: Broker, topology: Topology, prefetch: u16) -> Result<Self, AmqpError> {
+    pub(super) async fn open(broker: Broker, topology: Topology, prefetch: u16) -> Result<Self, PeerError> {
         let session = broker.connect().await?;
         let (channel, responses, reply_to) =
             session.while_connected(Self::open_channel(&session, topology, prefetch)).await?;
@@ -36,7 +39,7 @@ impl ClientConnection {
         session: &Session,
         topology: Topology,
         prefetch: u16,
-    ) -> Result<(Channel, Deliveries, ShortString), AmqpError> {
+    ) -> Result<(Channel, Deliveries, ShortString), PeerError> {
         let channel = session.channel().await?;
         for exchange in Exchange::ALL {
             let options = topology.exchange();
@@ -72,7 +75,7 @@ pub(super) fn publish(
     topology: Topology,
     id: String,
     message: Outgoing,
-) -> impl Future<Output = Result<ConfirmedMessage, AmqpError>> + use<> {
+) -> impl Future<Output = Result<ConfirmedMessage, PeerError>> + use<> {
     let mut properties = BasicProperties::default()
         .with_content_type("application/msgpack".into())
         .with_correlation_id(id.as_str().into())

@@ -8,8 +8,8 @@ use std::{
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use orchestrator_edge::{
-    LinkState, Retries, RetryPolicy,
-    amqp::{AmqpError, Broker, Session},
+    LinkState, PeerError, Retries, RetryPolicy,
+    amqp::{Broker, Session},
 };
 use orchestrator_supervise::{Factory, Link, StartCx, StopToken};
 use parking_lot::Mutex;
@@ -92,7 +92,7 @@ async fn serve(
     metrics: &ConsumerMetrics,
     link: &LinkState,
     cx: &StartCx,
-) -> Result<(), AmqpError> {
+) -> Result<(), PeerError> {
     let _guard = ConsumedQueuesGuard { options, metrics };
     let opening = cx.stop.run_until_cancelled(open(broker, options, metrics, cx));
     let Some(opened) = opening.await else { return Ok(()) };
@@ -144,7 +144,7 @@ async fn open(
     options: &ConsumerOptions,
     metrics: &ConsumerMetrics,
     cx: &StartCx,
-) -> Result<(Session, ConsumerContext), AmqpError> {
+) -> Result<(Session, ConsumerContext), PeerError> {
     let session = broker.connect().await?;
     let dead_letters = session.while_connected(DeadLetterChannel::open(&session)).await?;
     let ConsumerOptions { topology, prefetch, sink, readiness, .. } = options.clone();

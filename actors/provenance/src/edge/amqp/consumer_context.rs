@@ -7,8 +7,8 @@ use std::{
 };
 
 use orchestrator_edge::{
-    LinkState,
-    amqp::{AmqpError, DeliveryTracker},
+    LinkState, PeerError,
+    amqp::{DeliveryTracker, connection_lost},
 };
 use orchestrator_supervise::{Vitals, metrics};
 use parking_lot::Mutex;
@@ -40,20 +40,20 @@ pub(super) struct ConsumerContext {
     /// Errors of the workers whose queues are not consumed.
     pub(super) channel_errors: Mutex<BTreeMap<Worker, String>>,
     /// Error that requires a new connection although this one is up.
-    pub(super) fatal_error: watch::Sender<Option<AmqpError>>,
+    pub(super) fatal_error: watch::Sender<Option<PeerError>>,
 }
 
 impl ConsumerContext {
     /// Ends the connection with `error`.
-    pub(super) fn close_connection(&self, error: AmqpError) {
+    pub(super) fn close_connection(&self, error: PeerError) {
         self.fatal_error.send_replace(Some(error));
     }
 
-    pub(super) async fn failed(&self) -> AmqpError {
+    pub(super) async fn failed(&self) -> PeerError {
         let mut fatal_error = self.fatal_error.subscribe();
         let failed = fatal_error.wait_for(Option::is_some).await;
         // The sender belongs to `self`, and the awaited value is present.
-        failed.ok().and_then(|error| error.clone()).unwrap_or_else(|| AmqpError::Lost("given up".to_owned()))
+        failed.ok().and_then(|error| error.clone()).unwrap_or_else(|| connection_lost("given up"))
     }
 
     /// Reports on the link whether all queues are consumed, or which are not and why. Never

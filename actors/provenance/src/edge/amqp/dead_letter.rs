@@ -9,7 +9,10 @@ use lapin::{
     },
     types::{AMQPValue, FieldTable, ShortString},
 };
-use orchestrator_edge::amqp::{AmqpError, Session, with_timeout};
+use orchestrator_edge::{
+    PeerError,
+    amqp::{Session, refused, with_timeout},
+};
 use orchestrator_supervise::sanitize;
 
 /// Durable fanout exchange and durable queue of permanently refused items (CONTRACT PP20 to PP22).
@@ -43,7 +46,7 @@ pub(super) struct DeadLetterChannel {
 
 impl DeadLetterChannel {
     /// Declares the exchange and the queue, and selects publisher confirms.
-    pub(super) async fn open(session: &Session) -> Result<Self, AmqpError> {
+    pub(super) async fn open(session: &Session) -> Result<Self, PeerError> {
         let channel = session.channel().await?;
         let exchange = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
         let kind = ExchangeKind::Fanout;
@@ -69,7 +72,7 @@ impl DeadLetterChannel {
     ///
     /// # Errors
     /// The broker did not confirm: the request must not be acknowledged.
-    pub(super) async fn publish(&self, items: RefusedItems) -> Result<(), AmqpError> {
+    pub(super) async fn publish(&self, items: RefusedItems) -> Result<(), PeerError> {
         tracing::warn!(
             exchange = sanitize(items.exchange.as_str()),
             routing_key = sanitize(items.routing_key.as_str()),
@@ -103,6 +106,6 @@ impl DeadLetterChannel {
             return Ok(());
         }
         let reason = format!("the broker does not take it: see the queue {DEAD_LETTER}");
-        Err(AmqpError::Request { what: "publish a dead letter".to_owned(), reason })
+        Err(refused("publish a dead letter", reason))
     }
 }

@@ -6,8 +6,8 @@ use std::{cell::Cell, time::Duration};
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use lapin::{Channel, message::Delivery, options::BasicAckOptions};
 use orchestrator_edge::{
-    LinkState, RetryPolicy,
-    amqp::{AmqpError, Broker, Deliveries, DeliveryTracker, with_timeout},
+    LinkState, PeerError, RetryPolicy,
+    amqp::{Broker, Deliveries, DeliveryTracker, connection_lost, with_timeout},
 };
 use orchestrator_supervise::{Factory, Inbox, InboxSlot, Outbox, StartCx, metrics, sanitize};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -198,7 +198,7 @@ impl Client {
 
     /// Publishes calls and collects responses over one connection, until no call is left after a
     /// stop.
-    async fn run_connection(&mut self, connection: &mut ClientConnection) -> Result<(), AmqpError> {
+    async fn run_connection(&mut self, connection: &mut ClientConnection) -> Result<(), PeerError> {
         let ClientConnection { session, channel, responses, reply_to } = connection;
         let (lost, taken) = (session.lost(), session.delivery_tracker());
         tokio::pin!(lost);
@@ -221,8 +221,8 @@ impl Client {
                         self.gather(first, channel, responses, &taken).await?;
                         self.link.succeeded();
                     }
-                    Some(Err(reason)) => return Err(AmqpError::Lost(reason)),
-                    None => return Err(AmqpError::Lost("the queue for responses is gone".to_owned())),
+                    Some(Err(reason)) => return Err(connection_lost(reason)),
+                    None => return Err(connection_lost("the queue for responses is gone")),
                 },
                 () = self.accept_or_expire() => {}
             }
@@ -256,7 +256,7 @@ impl Client {
         channel: &Channel,
         more: &mut Deliveries,
         taken: &DeliveryTracker,
-    ) -> Result<(), AmqpError> {
+    ) -> Result<(), PeerError> {
         let (mut response, mut last) = (first, None);
         loop {
             self.metrics.responses.add(1);
@@ -274,7 +274,7 @@ impl Client {
             last = last.max(Some(response.delivery_tag));
             match more.next().now_or_never().flatten() {
                 Some(Ok(next)) => response = next,
-                Some(Err(reason)) => return Err(AmqpError::Lost(reason)),
+                Some(Err(reason)) => return Err(connection_lost(reason)),
                 None => break,
             }
         }

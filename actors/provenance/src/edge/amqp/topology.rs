@@ -5,7 +5,7 @@ use lapin::{
     options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions},
     types::{AMQPValue, FieldTable},
 };
-use orchestrator_edge::amqp::{AmqpError, with_timeout};
+use orchestrator_edge::{PeerError, amqp::with_timeout};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{Worker, binding_key, methods};
@@ -50,7 +50,7 @@ pub(super) async fn declare_worker(
     channel: &Channel,
     topology: Topology,
     worker: Worker,
-) -> Result<(), AmqpError> {
+) -> Result<(), PeerError> {
     let exchange = worker.exchange.name();
     let what = |what: &str| format!("{what} (if it exists with other flags: see the setting topology)");
     with_timeout(

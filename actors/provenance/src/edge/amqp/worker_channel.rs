@@ -25,7 +25,10 @@ use lapin::{
     },
     types::{FieldTable, ShortString},
 };
-use orchestrator_edge::amqp::{AmqpError, Deliveries, Session, with_timeout};
+use orchestrator_edge::{
+    PeerError,
+    amqp::{Deliveries, Session, connection_lost, refused, with_timeout},
+};
 use orchestrator_supervise::{Pending, StopToken, reply, sanitize};
 use tokio::time::sleep;
 
@@ -100,7 +103,7 @@ impl WorkerChannel {
         session: &Session,
         context: &ConsumerContext,
         worker: Worker,
-    ) -> Result<Self, AmqpError> {
+    ) -> Result<Self, PeerError> {
         let channel = session.channel().await?;
         declare_worker(&channel, context.topology, worker).await?;
         // Not global: the limit applies to each consumer by itself.
@@ -136,7 +139,7 @@ impl WorkerChannel {
 
     /// Takes deliveries and settles them. After `stop` it accepts no more, and returns once all are
     /// settled.
-    pub(super) async fn run(&mut self, context: &ConsumerContext, stop: &StopToken) -> Result<(), AmqpError> {
+    pub(super) async fn run(&mut self, context: &ConsumerContext, stop: &StopToken) -> Result<(), PeerError> {
         let mut stopping = false;
         while !(stopping && self.unacked.is_empty()) {
             let paused = context.vitals.is_paused();
@@ -169,7 +172,7 @@ impl WorkerChannel {
 
     /// Cancels the consumers. Deliveries that were not taken return to the queue when the channel
     /// closes.
-    async fn cancel_consumers(&mut self) -> Result<(), AmqpError> {
+    async fn cancel_consumers(&mut self) -> Result<(), PeerError> {
         // Dropping the request drops its reply, so its delivery returns to the queue, too.
         self.held = None;
         let cancel =
@@ -179,17 +182,17 @@ impl WorkerChannel {
         Ok(())
     }
 
-    fn accept(&mut self, (method, delivery): Incoming, context: &ConsumerContext) -> Result<(), AmqpError> {
+    fn accept(&mut self, (method, delivery): Incoming, context: &ConsumerContext) -> Result<(), PeerError> {
         let delivery = delivery.map_err(|reason| {
             let what = format!("consume the queue {}", binding_key(method, self.worker.range));
-            AmqpError::Request { what, reason }
+            refused(&what, reason)
         })?;
         context.metrics.deliveries.add(1);
         context.taken.record_read(delivery.data.len());
         if self.unacked.len() >= self.tags.len() * usize::from(context.prefetch) {
             let reason =
                 format!("the broker sends more than the {} messages of its prefetch", context.prefetch);
-            return Err(AmqpError::Lost(reason)).inspect_err(|error| context.close_connection(error.clone()));
+            return Err(connection_lost(reason)).inspect_err(|error| context.close_connection(error.clone()));
         }
         let body = Bytes::from(delivery.data);
         let (decoded, unreadable) = match wire::decode(method, &body) {
@@ -235,7 +238,7 @@ impl WorkerChannel {
         &mut self,
         first: (UnackedMessage, Option<Outcome>),
         context: &ConsumerContext,
-    ) -> Result<(), AmqpError> {
+    ) -> Result<(), PeerError> {
         let _work = context.vitals.begin_work("settle");
         let (mut done, mut lost) = (Vec::new(), Vec::new());
         let mut next = Some(first);
@@ -260,7 +263,7 @@ impl WorkerChannel {
         &self,
         done: &[(UnackedMessage, Outcome)],
         context: &ConsumerContext,
-    ) -> Result<(), AmqpError> {
+    ) -> Result<(), PeerError> {
         let letters = done.iter().flat_map(|(unacked, settled)| unacked.dead_letters(settled));
         stream::iter(letters)
             .map(|letter| context.dead_letters.publish(letter))
@@ -272,7 +275,7 @@ impl WorkerChannel {
             .await
     }
 
-    async fn reject(&mut self, lost: &[u64], context: &ConsumerContext) -> Result<(), AmqpError> {
+    async fn reject(&mut self, lost: &[u64], context: &ConsumerContext) -> Result<(), PeerError> {
         let options = BasicNackOptions { multiple: false, requeue: true };
         let nacks = lost.iter().map(|&tag| self.channel.basic_nack(tag, options));
         with_timeout("return messages to the queue", try_join_all(nacks)).await?;
@@ -285,7 +288,7 @@ impl WorkerChannel {
         &mut self,
         done: &[(UnackedMessage, Outcome)],
         context: &ConsumerContext,
-    ) -> Result<(), AmqpError> {
+    ) -> Result<(), PeerError> {
         let tags: Vec<u64> = done.iter().map(|(unacked, _)| unacked.tag).collect();
         let acks = self.delivery_tags.settle(&tags);
         let acks = acks
@@ -304,7 +307,7 @@ impl WorkerChannel {
         &self,
         done: &[(UnackedMessage, Outcome)],
         context: &ConsumerContext,
-    ) -> Result<(), AmqpError> {
+    ) -> Result<(), PeerError> {
         let responses =
             done.iter().filter(|(_, settled)| settled.stored > 0).filter_map(|(unacked, settled)| {
                 let request = &unacked.properties;
