@@ -5,12 +5,12 @@ mod address;
 mod client;
 mod driver;
 
-use mongodb::error::{Error, ErrorKind};
+use mongodb::error::{Error, ErrorKind, WriteFailure};
 use orchestrator_supervise::sanitize;
 
-pub use self::client::{Batch, Batches, CallError, Client};
+pub use self::client::{Batch, Batches, Client};
 
-use crate::{has_password, without_credentials};
+use crate::{PeerError, PeerErrorKind, Sent, has_password, without_credentials};
 
 /// Error code: not authorised.
 const NO_PERMISSION: i32 = 13;
@@ -43,10 +43,18 @@ pub fn check_address(uri: &str) -> Result<(), String> {
     address::parse(uri).map(drop)
 }
 
-/// Describes a temporary error and what to do; `action` describes the request.
-pub fn describe_error(action: &str, error: &Error) -> String {
-    match &*error.kind {
+/// Returns the error of a call with what to do; `action` describes the call.
+fn peer_error(action: &str, error: &Error) -> PeerError {
+    let is_refused = matches!(*error.kind, ErrorKind::Command(_) | ErrorKind::Write(_));
+    let kind = if is_refused { PeerErrorKind::Refused } else { PeerErrorKind::Lost };
+    let text = match &*error.kind {
         ErrorKind::Command(said) => describe_failure(action, &said.message, said.code),
+        ErrorKind::Write(WriteFailure::WriteError(said)) => {
+            describe_failure(action, &said.message, said.code)
+        }
+        ErrorKind::Write(WriteFailure::WriteConcernError(said)) => {
+            describe_not_durable(action, &said.message, said.code)
+        }
         ErrorKind::Authentication { message, .. } => {
             let message = sanitize(message);
             format!("the database refuses the credentials while {action}: {message}; correct the credentials")
@@ -57,7 +65,8 @@ pub fn describe_error(action: &str, error: &Error) -> String {
         kind => {
             format!("the connection to the database broke while {action}: {}", sanitize(kind.to_string()))
         }
-    }
+    };
+    PeerError::new(kind, Sent::Maybe, text)
 }
 
 /// Describes the server's error of a command or write, and what to do.

@@ -13,19 +13,11 @@ use mongodb::{
     raw_batch_cursor::{RawBatch, RawBatchCursor},
 };
 
-use super::{address, driver::Driver};
+use super::{address, driver::Driver, peer_error};
+use crate::PeerError;
 
 /// Default time-out of the server selection and of connecting.
 const SELECTION: Duration = Duration::from_secs(5);
-
-/// Error of a call.
-#[derive(Debug)]
-pub enum CallError {
-    /// No answer, or the driver failed. The client is unusable. The text says why.
-    Lost(String),
-    /// Error of the server or the connection.
-    Failed(Error),
-}
 
 /// Client of one database that reads from the primary. Dropping it ends its connections.
 #[derive(Debug)]
@@ -73,25 +65,25 @@ impl Client {
     /// Makes a call, at most for `span`; a hung server keeps its connections open. `action` describes the call.
     ///
     /// # Errors
-    /// [`CallError`].
+    /// The server refused the call, or there is no answer; the text says what to do.
     pub async fn call<T, F>(
         &self,
         action: &str,
         span: Duration,
         call: impl FnOnce(Database) -> F,
-    ) -> Result<T, CallError>
+    ) -> Result<T, PeerError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let answer = self.driver.call(action, span, call(self.database.clone())).await;
-        answer.map_err(CallError::Lost)?.map_err(CallError::Failed)
+        answer.map_err(PeerError::lost)?.map_err(|error| peer_error(action, &error))
     }
 
     /// Finds the documents of `collection` that match `filter`. Each batch may take `span`.
     ///
     /// # Errors
-    /// [`CallError`].
+    /// The server refused the call, or there is no answer; the text says what to do.
     pub fn find(
         &self,
         action: &'static str,
@@ -99,7 +91,7 @@ impl Client {
         collection: &str,
         filter: Document,
         options: FindOptions,
-    ) -> BoxFuture<'_, Result<Batches<'_>, CallError>> {
+    ) -> BoxFuture<'_, Result<Batches<'_>, PeerError>> {
         let collection = self.database.collection::<Document>(collection);
         let find = async move { collection.find(filter).with_options(options).batch().await };
         Box::pin(async move {
@@ -122,8 +114,8 @@ impl Batches<'_> {
     /// Returns the next batch; None after the last one.
     ///
     /// # Errors
-    /// [`CallError`].
-    pub fn next_batch(&mut self) -> BoxFuture<'_, Result<Option<Batch>, CallError>> {
+    /// The server refused the call, or there is no answer; the text says what to do.
+    pub fn next_batch(&mut self) -> BoxFuture<'_, Result<Option<Batch>, PeerError>> {
         Box::pin(async move {
             let Some(mut cursor) = self.cursor.take() else { return Ok(None) };
             let advance = async move {
@@ -132,23 +124,26 @@ impl Batches<'_> {
             };
             let (cursor, batch) = self.client.call(self.action, self.span, |_| advance).await?;
             self.cursor = batch.is_some().then_some(cursor);
-            Ok(batch.map(Batch))
+            let action = self.action;
+            Ok(batch.map(|batch| Batch { batch, action }))
         })
     }
 }
 
 /// Documents of one reply.
-pub struct Batch(RawBatch);
+pub struct Batch {
+    batch: RawBatch,
+    action: &'static str,
+}
 
 impl Batch {
     /// Returns the documents, not decoded.
     ///
     /// # Errors
-    /// [`CallError`]: the reply is malformed.
-    pub fn documents(&self) -> Result<impl Iterator<Item = Result<&RawDocument, CallError>>, CallError> {
-        let malformed =
-            || CallError::Lost("a reply of the database has other values than documents".to_owned());
-        let values = self.0.doc_slices().map_err(CallError::Failed)?.into_iter();
+    /// The reply is malformed.
+    pub fn documents(&self) -> Result<impl Iterator<Item = Result<&RawDocument, PeerError>>, PeerError> {
+        let malformed = || PeerError::lost("a reply of the database has other values than documents");
+        let values = self.batch.doc_slices().map_err(|error| peer_error(self.action, &error))?.into_iter();
         Ok(values.map(move |value| value.ok().and_then(|value| value.as_document()).ok_or_else(malformed)))
     }
 }

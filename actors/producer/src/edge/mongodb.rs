@@ -4,7 +4,6 @@
 //! the cursor of a stencil, and the lease in the configuration document.
 
 mod decode;
-mod error;
 mod filter;
 mod index;
 mod layout;

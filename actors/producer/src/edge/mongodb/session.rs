@@ -8,16 +8,15 @@ use ::mongodb::{
     error::{Error, ErrorKind},
     options::{Acknowledgment, FindOptions, WriteConcern},
 };
-use orchestrator_edge::mongodb::{CallError, Client};
+use orchestrator_edge::{PeerError, PeerErrorKind, mongodb::Client};
 use orchestrator_supervise::sanitize;
 use parking_lot::Mutex;
 
-use super::{
-    decode::decoded,
-    error::{NO_COLLECTION, code, explain},
-};
+use super::decode::decoded;
 use crate::store::StoreError;
 
+/// Code `NamespaceNotFound`.
+const NO_COLLECTION: i32 = 26;
 /// Write concern time-out.
 const WRITE_CONCERN_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time-out of a command, longer than that of the write concern.
@@ -59,13 +58,12 @@ impl Session {
         Ok(client)
     }
 
-    /// Translates an error of `action`. Unless the server refused the command, the client is replaced.
-    fn failed(&self, action: &str, error: &CallError) -> StoreError {
-        let is_refused = |error: &Error| matches!(*error.kind, ErrorKind::Command(_) | ErrorKind::Write(_));
-        if !matches!(error, CallError::Failed(error) if is_refused(error)) {
+    /// Translates an error. Unless the server refused the command, the client is replaced.
+    fn failed(&self, error: PeerError) -> StoreError {
+        if error.kind != PeerErrorKind::Refused {
             *self.client.lock() = None;
         }
-        explain(action, error)
+        StoreError::Unavailable(error.text)
     }
 
     async fn call<T, F>(
@@ -79,7 +77,7 @@ impl Session {
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let client = self.client().await?;
-        client.call(action, span, call).await.map_err(|error| self.failed(action, &error))
+        client.call(action, span, call).await.map_err(|error| self.failed(error))
     }
 
     /// Returns the server's clock, in milliseconds since 1970.
@@ -134,7 +132,7 @@ impl Session {
         mut each: impl FnMut(&RawDocument),
     ) -> Result<(), StoreError> {
         const ACTION: &str = "reading stencils";
-        let failed = |error: CallError| self.failed(ACTION, &error);
+        let failed = |error| self.failed(error);
         let fields = doc! { "TCN": 1, "rootstock_tcn": 1, "scion_tcn": 1, "state": 1, "orchestrator": 1 };
         let options = FindOptions::builder().sort(order).projection(fields).build();
         let client = self.client().await?;
@@ -196,8 +194,11 @@ impl Session {
             async move {
                 let mut cursor = match collection.list_indexes().await {
                     Ok(cursor) => cursor,
-                    Err(error) if code(&error) == Some(NO_COLLECTION) => return Ok(Vec::new()),
-                    Err(error) => return Err(error),
+                    Err(error) => {
+                        let is_missing =
+                            matches!(&*error.kind, ErrorKind::Command(said) if said.code == NO_COLLECTION);
+                        return if is_missing { Ok(Vec::new()) } else { Err(error) };
+                    }
                 };
                 let mut keys = Vec::new();
                 while cursor.advance().await? {

@@ -2,9 +2,9 @@
 
 use ::mongodb::{
     bson::{Document, RawBsonRef, RawDocument},
-    error::{Error, ErrorKind},
+    error::CommandError,
 };
-use orchestrator_edge::mongodb::{self, CallError};
+use orchestrator_edge::{PeerError, mongodb};
 use orchestrator_supervise::sanitize;
 
 use crate::{method::Entity, row::Sha1Git, store::StoreError};
@@ -24,28 +24,17 @@ const TRANSIENT: &[i32] = &[
     11, 13, 18, 371, 391, 8_000, 14_031,
 ];
 /// Codes that prevent a unique index for good: duplicates, a conflicting index, no permission.
-const INDEX_IMPOSSIBLE: &[i32] = &[13, 67, 85, 86, DUPLICATE_KEY];
+pub(super) const INDEX_IMPOSSIBLE: &[i32] = &[13, 67, 85, 86, DUPLICATE_KEY];
 
-/// Translates an error of a query or an index; `action` names the failed operation.
-pub(super) fn explain(action: &str, error: &CallError) -> StoreError {
-    StoreError::Unavailable(match error {
-        CallError::Lost(reason) => reason.clone(),
-        CallError::Failed(error) => mongodb::describe_error(action, error),
-    })
+impl From<PeerError> for StoreError {
+    fn from(error: PeerError) -> Self {
+        Self::Unavailable(error.text)
+    }
 }
 
-/// Translates an error of an update command as a whole. `document` names its document, if it has only one.
-pub(super) fn explain_command(action: &str, error: &CallError, document: Option<String>) -> StoreError {
-    match error {
-        CallError::Failed(error) if !error.contains_label("RetryableWriteError") => match &*error.kind {
-            ErrorKind::Command(reply) => {
-                let document = document.unwrap_or_else(|| "some document".to_owned());
-                classify(action, &reply.message, reply.code, &document)
-            }
-            _ => StoreError::Unavailable(mongodb::describe_error(action, error)),
-        },
-        _ => explain(action, error),
-    }
+/// Translates the server's error of an update command as a whole. `document` names its document, if it has only one.
+pub(super) fn explain_command(action: &str, reply: &CommandError, document: Option<String>) -> StoreError {
+    classify(action, &reply.message, reply.code, document.as_deref().unwrap_or("some document"))
 }
 
 /// Translates an entry of `writeErrors` of an update command, which is about `document`.
@@ -66,14 +55,6 @@ fn classify(action: &str, message: &str, code: i32, document: &str) -> StoreErro
 pub(super) fn explain_concern(action: &str, reply: &Document) -> StoreError {
     let message = reply.get_str("errmsg").unwrap_or("no reason is given");
     StoreError::Unavailable(mongodb::describe_not_durable(action, message, code(reply)))
-}
-
-/// Returns the reason why a unique index is impossible; None if trying again may help.
-pub(super) fn why_no_index(error: &Error) -> Option<String> {
-    match &*error.kind {
-        ErrorKind::Command(reply) if INDEX_IMPOSSIBLE.contains(&reply.code) => Some(sanitize(&reply.message)),
-        _ => None,
-    }
 }
 
 /// Returns the code in a document of the server.

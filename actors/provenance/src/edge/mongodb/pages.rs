@@ -48,7 +48,10 @@ async fn entities(
     after: Option<&Position>,
     limit: usize,
 ) -> Result<Page, StoreError> {
-    let filter = after.map_or_else(|| Ok(doc! {}), |after| Ok(doc! { "_id": { "$gt": id(&after.0)? } }))?;
+    let filter = match after {
+        Some(after) => doc! { "_id": { "$gt": id(&after.0)? } },
+        None => doc! {},
+    };
     let (mut ids, mut last) = (BTreeSet::new(), None);
     session
         .find_in_order(entity, filter, doc! { "sha1": 1 }, &mut |found| {

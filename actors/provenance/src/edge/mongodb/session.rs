@@ -5,17 +5,17 @@ use std::time::Duration;
 use ::mongodb::{
     Database,
     bson::{Document, RawDocument, RawDocumentBuf, doc, rawdoc},
-    error::Error,
+    error::{CommandError, ErrorKind},
     options::FindOptions,
 };
-use futures_util::future::BoxFuture;
-use orchestrator_edge::mongodb::{self, CallError, Client};
+use orchestrator_edge::mongodb::{self, Client};
+use orchestrator_supervise::sanitize;
 
-use super::error::{explain, why_no_index};
+use super::error::INDEX_IMPOSSIBLE;
 use crate::{method::Entity, store::StoreError};
 
 /// Time-out of a command; longer than the server's time-out for its majority.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time-out of the next documents of a query; some queries scan a whole collection.
 const DOCUMENTS_TIMEOUT: Duration = Duration::from_secs(600);
 /// Documents of a page that are fetched at once, where the size of 16 MiB allows it. Documents after
@@ -29,25 +29,36 @@ pub(super) struct Session {
     client: Client,
 }
 
-/// Returns the call of a command.
-fn command(command: RawDocumentBuf) -> impl FnOnce(Database) -> BoxFuture<'static, Result<Document, Error>> {
-    |database| Box::pin(async move { database.run_raw_command(command).await })
-}
-
 impl Session {
     pub(super) async fn open(uri: &str, name: &str) -> Result<Self, StoreError> {
         mongodb::check_address(uri).map_err(StoreError::Refused)?;
         let client = Client::open(uri, name, "orchestrator provenance", None).await;
         let session = Self { client: client.map_err(StoreError::Unavailable)? };
         const ACTION: &str = "connecting";
-        let connected = session.command(ACTION, rawdoc! { "ping": 1 }).await;
-        connected.map_err(|error| explain(ACTION, &error))?;
+        let connected = session.command(ACTION, COMMAND_TIMEOUT, rawdoc! { "ping": 1 }).await?;
+        connected.map_err(|refused| unavailable(ACTION, &refused))?;
         Ok(session)
     }
 
-    /// Runs a command.
-    pub(super) async fn command(&self, action: &str, text: RawDocumentBuf) -> Result<Document, CallError> {
-        self.client.call(action, COMMAND_TIMEOUT, command(text)).await
+    /// Runs a command. The inner error is the server's refusal, unless it asks for a repetition.
+    pub(super) async fn command(
+        &self,
+        action: &str,
+        span: Duration,
+        command: RawDocumentBuf,
+    ) -> Result<Result<Document, CommandError>, StoreError> {
+        let run = |database: Database| async move {
+            match database.run_raw_command(command).await {
+                Ok(answer) => Ok(Ok(answer)),
+                Err(error) => match &*error.kind {
+                    ErrorKind::Command(refused) if !error.contains_label("RetryableWriteError") => {
+                        Ok(Err(refused.clone()))
+                    }
+                    _ => Err(error),
+                },
+            }
+        };
+        Ok(self.client.call(action, span, run).await?)
     }
 
     /// Creates the unique index on the identifiers of `entity` if it is missing; returns the reason
@@ -59,12 +70,10 @@ impl Session {
             "indexes": [{ "key": { "sha1": 1 }, "name": "sha1_1", "unique": true }],
             "writeConcern": { "w": "majority" },
         };
-        match self.client.call(ACTION, INDEX_TIMEOUT, command(create)).await {
+        match self.command(ACTION, INDEX_TIMEOUT, create).await? {
             Ok(_) => Ok(None),
-            Err(error) => {
-                let reason = if let CallError::Failed(error) = &error { why_no_index(error) } else { None };
-                reason.map_or_else(|| Err(explain(ACTION, &error)), |reason| Ok(Some(reason)))
-            }
+            Err(refused) if INDEX_IMPOSSIBLE.contains(&refused.code) => Ok(Some(sanitize(&refused.message))),
+            Err(refused) => Err(unavailable(ACTION, &refused)),
         }
     }
 
@@ -107,12 +116,11 @@ impl Session {
         options: FindOptions,
         each: &mut dyn FnMut(&RawDocument) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        let failed = |error: CallError| explain(action, &error);
         let found = self.client.find(action, DOCUMENTS_TIMEOUT, entity.value(), filter, options).await;
-        let mut batches = found.map_err(failed)?;
-        while let Some(batch) = batches.next_batch().await.map_err(failed)? {
-            for document in batch.documents().map_err(failed)? {
-                if !each(document.map_err(failed)?)? {
+        let mut batches = found?;
+        while let Some(batch) = batches.next_batch().await? {
+            for document in batch.documents()? {
+                if !each(document?)? {
                     return Ok(());
                 }
             }
@@ -128,7 +136,10 @@ impl Session {
             let collection = database.collection::<Document>(entity.value());
             async move { collection.estimated_document_count().await }
         };
-        let counted = self.client.call(ACTION, COMMAND_TIMEOUT, count).await;
-        counted.map_err(|error| explain(ACTION, &error))
+        Ok(self.client.call(ACTION, COMMAND_TIMEOUT, count).await?)
     }
+}
+
+fn unavailable(action: &str, refused: &CommandError) -> StoreError {
+    StoreError::Unavailable(mongodb::describe_failure(action, &refused.message, refused.code))
 }

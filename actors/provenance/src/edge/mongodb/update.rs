@@ -6,7 +6,7 @@ use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, rawdoc};
 
 use super::{
     error::{DUPLICATE_KEY, code, document_of_update, explain_command, explain_concern, explain_update},
-    session::Session,
+    session::{COMMAND_TIMEOUT, Session},
 };
 use crate::{method::Entity, store::StoreError};
 
@@ -89,6 +89,7 @@ impl Session {
             let answer = self
                 .command(
                     ACTION,
+                    COMMAND_TIMEOUT,
                     rawdoc! {
                         "update": entity.value(),
                         "updates": updates,
@@ -99,7 +100,7 @@ impl Session {
                 .await;
             let named = |at: usize| entries.get(at).map(|entry| document_of_update(entity, entry));
             let only = || if end - begin == 1 { named(begin) } else { None };
-            let answer = answer.map_err(|error| explain_command(ACTION, &error, only()))?;
+            let answer = answer?.map_err(|refused| explain_command(ACTION, &refused, only()))?;
             outcome.add(&answer, begin, named)?;
             begin = end;
         }
