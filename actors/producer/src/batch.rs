@@ -13,11 +13,6 @@ pub struct Batch {
     jids: Vec<Jid>,
 }
 
-/// The batch is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the batch is full: push it and start another one")]
-pub struct BatchFull;
-
 /// Encoded command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
@@ -40,20 +35,18 @@ impl Batch {
         Self { line, jids: Vec::with_capacity(jobs) }
     }
 
-    /// Adds a job.
-    ///
-    /// # Errors
-    /// [`BatchFull`]; the batch is unchanged.
-    pub fn add(&mut self, writer: &JobWriter, job: &Job) -> Result<(), BatchFull> {
+    /// Adds a job. Returns false if the batch is full; it is unchanged then.
+    #[must_use]
+    pub fn add(&mut self, writer: &JobWriter, job: &Job) -> bool {
         if self.is_full() {
-            return Err(BatchFull);
+            return false;
         }
         if !self.jids.is_empty() {
             self.line.push(b',');
         }
         writer.write(job, &mut self.line);
         self.jids.push(job.jid);
-        Ok(())
+        true
     }
 
     /// Returns true if no job can be added.
@@ -132,7 +125,7 @@ mod tests {
     fn command(jobs: u8) -> Option<Command> {
         let writer = JobWriter::new(&JobOptions::default()).unwrap();
         let mut batch = Batch::with_room_for(usize::from(jobs));
-        (0..jobs).for_each(|number| batch.add(&writer, &job(number)).unwrap());
+        (0..jobs).for_each(|number| assert!(batch.add(&writer, &job(number))));
         batch.into_command()
     }
 
@@ -171,10 +164,10 @@ mod tests {
             let writer = JobWriter::new(terms).unwrap();
             let mut batch = Batch::with_room_for(5);
             while !batch.is_full() {
-                batch.add(&writer, &job(1)).unwrap();
+                assert!(batch.add(&writer, &job(1)));
             }
             let before = batch.clone();
-            assert_eq!((batch.add(&writer, &job(1)), &batch), (Err(BatchFull), &before));
+            assert_eq!((batch.add(&writer, &job(1)), &batch), (false, &before));
             batch
         };
         assert_eq!(fill(&JobOptions::default()).len(), Batch::JOBS_MAX);

@@ -1,21 +1,16 @@
 //! Interface to the queue server.
 
+use orchestrator_edge::PeerError;
+
 use crate::{pair::Pair, queue_state::QueueState};
 
-/// Error of the queue server.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum QueueError {
-    /// The server is unavailable.
-    #[error("{0}")]
-    Unavailable(String),
-    /// The jobs at these positions are refused or their reply is lost. All others are enqueued.
-    #[error("{reason}")]
-    Unacknowledged {
-        /// Positions in the pushed slice, from 0.
-        positions: Vec<usize>,
-        /// Reason of the first one, and what to do.
-        reason: String,
-    },
+/// Jobs that are refused, or whose reply is lost. All others of a push are enqueued.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unacknowledged {
+    /// Positions of the jobs among those that were pushed, from 0.
+    pub positions: Vec<usize>,
+    /// Reason of the first one, and what to do.
+    pub reason: String,
 }
 
 /// Input of a jid besides the job's pair. No seed is used twice for a pair.
@@ -30,12 +25,12 @@ pub(crate) struct JidSeed {
 /// Queue server.
 pub(crate) trait Queue {
     /// Reads lengths of queues and sets.
-    fn read(&mut self) -> impl Future<Output = Result<QueueState, QueueError>>;
+    fn read(&mut self) -> impl Future<Output = Result<QueueState, PeerError>>;
 
     /// Pushes jobs in this order. Without a seed the jids are random, as the original's.
     fn push(
         &mut self,
         pairs: &[Pair],
         jid_seed: Option<JidSeed>,
-    ) -> impl Future<Output = Result<(), QueueError>>;
+    ) -> impl Future<Output = Result<(), Unacknowledged>>;
 }

@@ -1,7 +1,7 @@
 //! Faktory client: pushes jobs and reads queue lengths, over one to four connections.
 //!
 //! It is not the `faktory` crate, which omits the sets of `INFO`, waits for replies without a time-out and does not
-//! reconnect. [`error::PushError`] reports which jobs may be pushed again under the same jids.
+//! reconnect. [`Sent`](orchestrator_edge::Sent) tells which jobs may be pushed again under the same jids.
 
 mod connection;
 mod connection_task;
@@ -17,8 +17,4 @@ pub use pool::{PendingPush, PoolOptions, child_spec};
 pub(crate) use queue::FaktoryQueue;
 pub use server::Server;
 #[cfg(test)]
-pub(crate) use {
-    error::{PushError, Refusal},
-    pool::Faktory,
-    server::Timeouts,
-};
+pub(crate) use {pool::Faktory, server::Timeouts};

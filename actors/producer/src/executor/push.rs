@@ -12,7 +12,7 @@ use crate::{
     id::Id,
     pages::{GridStep, PageCache, PairGrid, remaining_before},
     pair::Pair,
-    queue::{JidSeed, Queue, QueueError},
+    queue::{JidSeed, Queue, Unacknowledged},
     stencil::{State, Stencil},
     store::Store,
     walk::PageWalk,
@@ -187,7 +187,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
             let pushed = with_renewal(&self.store, &self.env, &self.held_lease, pushing).await?;
             // Jobs without an acknowledgement may be queued, too.
             self.level.pushed(unacknowledged.len() as u64);
-            let (reason, left) = match pushed {
+            let Unacknowledged { positions, reason } = match pushed {
                 Some(Ok(())) => {
                     self.env.report_success(Peer::Queue);
                     return Ok(());
@@ -197,26 +197,21 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
                     next_attempt(cursor);
                     continue;
                 }
-                Some(Err(QueueError::Unavailable(reason))) => (reason, None),
-                Some(Err(QueueError::Unacknowledged { positions, reason })) => {
-                    let left: Vec<Pair> =
-                        positions.iter().filter_map(|at| unacknowledged.get(*at).copied()).collect();
-                    (reason, Some(left))
-                }
+                Some(Err(failed)) => failed,
             };
             if self.settings.strict {
                 return Err(ActionError::Failed(Peer::Queue, reason));
             }
-            if let Some(left) = left {
-                if left.is_empty() {
-                    return Ok(());
-                }
-                if left.len() < unacknowledged.len() {
-                    // The server answers, so the delay must not grow.
-                    self.env.report_success(Peer::Queue);
-                }
-                remaining = left;
+            let left: Vec<Pair> =
+                positions.iter().filter_map(|at| unacknowledged.get(*at).copied()).collect();
+            if left.is_empty() {
+                return Ok(());
             }
+            if left.len() < unacknowledged.len() {
+                // The server answers, so the delay must not grow.
+                self.env.report_success(Peer::Queue);
+            }
+            remaining = left;
             next_attempt(cursor);
             self.env.back_off(Peer::Queue, reason).await?;
         }

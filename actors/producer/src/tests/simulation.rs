@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use orchestrator_edge::PeerError;
 use tokio::time::Instant;
 
 pub(crate) use self::run::{End, run, run_delivering, settings};
@@ -22,7 +23,7 @@ use crate::{
     id::Id,
     lease::Lease,
     pair::Pair,
-    queue::{JidSeed, Queue, QueueError},
+    queue::{JidSeed, Queue, Unacknowledged},
     queue_state::QueueState,
     stencil::{ConfigDocument, InvalidDocument, Selection, Set, State, Stencil},
     store::{Store, StoreError},
@@ -336,13 +337,11 @@ impl Store for SimulatedProcess {
 }
 
 impl Queue for SimulatedProcess {
-    async fn read(&mut self) -> Result<QueueState, QueueError> {
-        self.call(Call::Other, |simulation| simulation.queue_state.clone())
-            .await
-            .map_err(QueueError::Unavailable)
+    async fn read(&mut self) -> Result<QueueState, PeerError> {
+        self.call(Call::Other, |simulation| simulation.queue_state.clone()).await.map_err(PeerError::lost)
     }
 
-    async fn push(&mut self, pairs: &[Pair], jid_seed: Option<JidSeed>) -> Result<(), QueueError> {
+    async fn push(&mut self, pairs: &[Pair], jid_seed: Option<JidSeed>) -> Result<(), Unacknowledged> {
         let waits = std::mem::take(&mut self.simulation.borrow_mut().push_waits);
         if !waits.is_zero() {
             tokio::time::sleep(waits).await;
@@ -360,8 +359,9 @@ impl Queue for SimulatedProcess {
             simulation.longest = simulation.longest.max(*length);
             positions
         };
-        let positions = self.call(Call::Push, push).await.map_err(QueueError::Unavailable)?;
+        let all = |reason| Unacknowledged { positions: (0..pairs.len()).collect(), reason };
+        let positions = self.call(Call::Push, push).await.map_err(all)?;
         let reason = "it has no time for more".to_owned();
-        if positions.is_empty() { Ok(()) } else { Err(QueueError::Unacknowledged { positions, reason }) }
+        if positions.is_empty() { Ok(()) } else { Err(Unacknowledged { positions, reason }) }
     }
 }

@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use bytes::BytesMut;
-use orchestrator_edge::Transport;
+use orchestrator_edge::{PeerError, PeerErrorKind, Sent, Transport};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -12,12 +12,12 @@ use tokio::{
 };
 
 use super::{
-    error::{FaktoryError, PushError, Refusal},
+    error::{ambiguous, connection_lost, not_sent},
     protocol,
     resp::{Reply, decode, excerpt},
     server::{Server, Timeouts},
 };
-use crate::{batch::Command, queue_state::QueueState};
+use crate::{batch::Command, queue::Unacknowledged, queue_state::QueueState};
 
 /// Time-out of the `END` command.
 const END_TIMEOUT: Duration = Duration::from_millis(200);
@@ -32,8 +32,11 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects and requires a reply to `INFO`: an overloaded server accepts clients and then disconnects them.
-    pub(super) async fn open(server: &Server) -> Result<Self, FaktoryError> {
-        let failed = |reason| FaktoryError::Connect { endpoint: server.endpoint(), reason };
+    pub(super) async fn open(server: &Server) -> Result<Self, PeerError> {
+        let failed = |reason: String| {
+            let text = format!("cannot connect to faktory at {}: {reason}", server.endpoint());
+            PeerError::new(PeerErrorKind::Connect, Sent::No, text)
+        };
         let Timeouts { connect, handshake, .. } = server.timeouts;
         let stream = timeout(connect, dial(server))
             .await
@@ -44,11 +47,8 @@ impl Connection {
             .await
             .unwrap_or_else(|_| Err(format!("no handshake within {handshake:?}: is this a Faktory server?")))
             .map_err(failed)?;
-        match connection.info().await {
-            Ok(_) => Ok(connection),
-            Err(FaktoryError::Lost(reason) | FaktoryError::Refused(reason)) => Err(failed(reason)),
-            Err(other) => Err(other),
-        }
+        connection.queue_state().await.map_err(|error| failed(error.text))?;
+        Ok(connection)
     }
 
     async fn handshake(&mut self, server: &Server) -> Result<(), String> {
@@ -70,21 +70,32 @@ impl Connection {
     }
 
     /// Requests the lengths of queues and sets.
-    pub(super) async fn info(&mut self) -> Result<QueueState, FaktoryError> {
-        match self.request(b"INFO\r\n", &mut 0).await.map_err(FaktoryError::Lost)? {
-            Reply::Bulk(json) => protocol::parse_info(&json).map_err(FaktoryError::Lost),
-            Reply::Error(reason) => Err(FaktoryError::Refused(excerpt(&reason))),
-            other => Err(FaktoryError::Lost(format!("it answers INFO with {other}"))),
+    pub(super) async fn info(&mut self) -> Result<QueueState, PeerError> {
+        self.queue_state().await.map_err(|error| match error.kind {
+            PeerErrorKind::Refused => {
+                PeerError { text: format!("faktory refuses to answer INFO: {error}"), ..error }
+            }
+            _ => connection_lost(&error.text),
+        })
+    }
+
+    /// Requests what [`Connection::info`] does. The text of an error is that of the server or the system.
+    async fn queue_state(&mut self) -> Result<QueueState, PeerError> {
+        match self.request(b"INFO\r\n", &mut 0).await.map_err(PeerError::lost)? {
+            Reply::Bulk(json) => protocol::parse_info(&json).map_err(PeerError::lost),
+            Reply::Error(reason) => Err(PeerError::new(PeerErrorKind::Refused, Sent::Yes, excerpt(&reason))),
+            other => Err(PeerError::lost(format!("it answers INFO with {other}"))),
         }
     }
 
-    /// Pushes the jobs of `command`. Only after [`PushError::Refused`] can the connection still be used.
-    pub(super) async fn push(&mut self, command: &Command) -> Result<Vec<Refusal>, PushError> {
+    /// Pushes the jobs of `command` and returns those that the server refused. After an error, the connection can be used only if its kind
+    /// is [`PeerErrorKind::Refused`].
+    pub(super) async fn push(&mut self, command: &Command) -> Result<Option<Unacknowledged>, PeerError> {
         let mut sent = 0;
         match self.request(command.bytes(), &mut sent).await {
             Ok(reply) => protocol::parse_push_reply(command, reply),
-            Err(reason) if command.may_be_parsed(sent) => Err(PushError::Ambiguous(reason)),
-            Err(reason) => Err(PushError::NotSent(reason)),
+            Err(reason) if command.may_be_parsed(sent) => Err(ambiguous(&reason)),
+            Err(reason) => Err(not_sent(&reason)),
         }
     }
 
@@ -114,7 +125,7 @@ impl Connection {
     /// Receives the next reply. Cancel safe.
     async fn receive(&mut self) -> Result<Reply, String> {
         loop {
-            if let Some(reply) = decode(&mut self.buffer).map_err(|error| error.to_string())? {
+            if let Some(reply) = decode(&mut self.buffer)? {
                 return Ok(reply);
             }
             match self.stream.read_buf(&mut self.buffer).await {
@@ -126,8 +137,8 @@ impl Connection {
     }
 
     /// Waits, without a command in flight, until the connection is closed or the server sends something. Cancel safe.
-    pub(super) async fn lost(&mut self) -> FaktoryError {
-        FaktoryError::Lost(match self.receive().await {
+    pub(super) async fn lost(&mut self) -> PeerError {
+        connection_lost(&match self.receive().await {
             Err(reason) => reason,
             Ok(Reply::Error(reason)) => excerpt(&reason),
             Ok(other) => format!("it sends {other} without a command"),

@@ -7,7 +7,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::AcqRel},
 };
 
-use orchestrator_edge::{Edge, LinkState, RetryPolicy};
+use orchestrator_edge::{Edge, LinkState, PeerError, PeerErrorKind, RetryPolicy, Sent};
 use orchestrator_supervise::{Factory, Inbox, InboxSlot, Reply, StartCx, metrics};
 use tokio::{
     sync::OwnedSemaphorePermit,
@@ -16,16 +16,16 @@ use tokio::{
 
 use super::{
     connection::Connection,
-    error::{FaktoryError, PushError, Refusal},
+    error::{connection_lost, not_sent},
     server::Server,
 };
-use crate::{batch::Command, queue_state::QueueState};
+use crate::{batch::Command, queue::Unacknowledged, queue_state::QueueState};
 
 /// A batch to push.
 #[derive(Debug)]
 pub(super) struct BatchRequest {
     pub(super) command: Command,
-    pub(super) reply: Reply<Result<Vec<Refusal>, PushError>>,
+    pub(super) reply: Reply<Result<Option<Unacknowledged>, PeerError>>,
     /// Set by the connection that sends the batch or by the caller that withdraws it, whichever is first.
     pub(super) claimed: Arc<AtomicBool>,
     /// Bytes of the batch in the connection's queue.
@@ -33,7 +33,7 @@ pub(super) struct BatchRequest {
 }
 
 /// A request for the lengths of queues and sets.
-pub(super) type InfoRequest = Reply<Result<QueueState, FaktoryError>>;
+pub(super) type InfoRequest = Reply<Result<QueueState, PeerError>>;
 
 /// Returns the factory of the child that serves both inboxes.
 pub(super) fn factory(
@@ -93,7 +93,7 @@ impl ConnectionTask {
         let link = LinkState::new(&self.cx, "faktory", self.server.endpoint(), RetryPolicy::REMOTE);
         Edge::run(&mut self, &link).await;
         while let Some(request) = self.batches.try_recv() {
-            let _ = request.reply.send(Err(PushError::NotSent("the process stops".to_owned())));
+            let _ = request.reply.send(Err(not_sent("the process stops")));
         }
     }
 
@@ -102,7 +102,7 @@ impl ConnectionTask {
         connection: &mut Connection,
         link: &LinkState,
         request: Option<InfoRequest>,
-    ) -> Result<(), FaktoryError> {
+    ) -> Result<(), PeerError> {
         let _in_progress = self.cx.vitals.begin_work("info");
         let info = connection.info().await;
         let lost = match &info {
@@ -110,7 +110,7 @@ impl ConnectionTask {
                 link.succeeded();
                 None
             }
-            Err(FaktoryError::Refused(_)) => None,
+            Err(error) if error.kind == PeerErrorKind::Refused => None,
             Err(error) => Some(error.clone()),
         };
         if let Some(request) = request {
@@ -124,7 +124,7 @@ impl ConnectionTask {
         connection: &mut Connection,
         link: &LinkState,
         request: BatchRequest,
-    ) -> Result<(), FaktoryError> {
+    ) -> Result<(), PeerError> {
         let BatchRequest { command, reply, claimed, _permit } = request;
         // A caller that is gone could not push the batch again after an error.
         if reply.is_closed() || claimed.swap(true, AcqRel) {
@@ -140,8 +140,8 @@ impl ConnectionTask {
                 link.succeeded();
                 None
             }
-            Err(PushError::Refused(_)) => None,
-            Err(error) => Some(FaktoryError::Lost(error.to_string())),
+            Err(error) if error.kind == PeerErrorKind::Refused => None,
+            Err(error) => Some(connection_lost(&error.text)),
         };
         let _ = reply.send(outcome);
         lost.map_or(Ok(()), Err)
@@ -150,14 +150,14 @@ impl ConnectionTask {
 
 impl Edge for ConnectionTask {
     type Connection = Connection;
-    type Error = FaktoryError;
+    type Error = PeerError;
 
-    async fn connect(&mut self) -> Result<Connection, FaktoryError> {
+    async fn connect(&mut self) -> Result<Connection, PeerError> {
         Connection::open(&self.server).await
     }
 
     /// Serves requests until the connection is lost, or until a stop with empty inboxes.
-    async fn serve(&mut self, mut connection: Connection, link: &LinkState) -> Result<(), FaktoryError> {
+    async fn serve(&mut self, mut connection: Connection, link: &LinkState) -> Result<(), PeerError> {
         if std::mem::replace(&mut self.was_up, true) {
             self.metrics.reconnects.add(1);
         }
@@ -179,7 +179,7 @@ impl Edge for ConnectionTask {
     }
 
     /// Answers `INFO` requests; batches wait.
-    async fn refuse(&mut self, error: &FaktoryError, link: &LinkState) {
+    async fn refuse(&mut self, error: &PeerError, link: &LinkState) {
         loop {
             tokio::select! {
                 biased;
@@ -191,18 +191,19 @@ impl Edge for ConnectionTask {
 }
 
 impl ConnectionMetrics {
-    fn count(&self, command: &Command, outcome: &Result<Vec<Refusal>, PushError>) {
+    fn count(&self, command: &Command, outcome: &Result<Option<Unacknowledged>, PeerError>) {
         let jobs = command.jids().len() as u64;
         match outcome {
             Ok(refused) => {
                 self.batches.add(1);
                 self.sent.add(command.bytes().len() as u64);
-                self.refused.add(refused.len() as u64);
-                self.accepted.add(jobs - refused.len() as u64);
+                let refused = refused.as_ref().map_or(0, |refused| refused.positions.len() as u64);
+                self.refused.add(refused);
+                self.accepted.add(jobs - refused);
             }
-            Err(PushError::Refused(_)) => self.refused.add(jobs),
-            Err(PushError::Ambiguous(_)) => self.ambiguous.add(jobs),
-            Err(PushError::NotSent(_)) => {}
+            Err(error) if error.kind == PeerErrorKind::Refused => self.refused.add(jobs),
+            Err(error) if error.sent == Sent::No => {}
+            Err(_) => self.ambiguous.add(jobs),
         }
     }
 }

@@ -10,15 +10,16 @@ use std::{
     time::Duration,
 };
 
+use orchestrator_edge::PeerError;
 use orchestrator_supervise::{AskError, ChildSpec, Outbox, Shutdown, Tree, inbox, reply};
 use tokio::sync::Semaphore;
 
 use super::{
     connection_task::{BatchRequest, InfoRequest, factory},
-    error::{FaktoryError, PushError, Refusal},
+    error::{ambiguous, connection_lost, not_sent},
     server::{Server, Timeouts},
 };
-use crate::{batch::Batch, queue_state::QueueState};
+use crate::{batch::Batch, queue::Unacknowledged, queue_state::QueueState};
 
 /// Upper bound of the batches that wait for a connection.
 const BATCHES: usize = 1_024;
@@ -64,7 +65,7 @@ struct ConnectionHandle {
 /// Future of a batch's result: the jobs that the server refused.
 #[derive(Debug)]
 pub struct PendingPush {
-    outcome: orchestrator_supervise::Pending<Result<Vec<Refusal>, PushError>>,
+    outcome: orchestrator_supervise::Pending<Result<Option<Unacknowledged>, PeerError>>,
     claimed: Arc<AtomicBool>,
 }
 
@@ -107,7 +108,7 @@ impl Faktory {
         let pending = PendingPush { outcome, claimed: claimed.clone() };
         let size = u32::try_from(batch.bytes()).unwrap_or(u32::MAX).min(self.bytes);
         let Some(command) = batch.into_command() else {
-            let _ = reply.send(Ok(Vec::new()));
+            let _ = reply.send(Ok(None));
             return pending;
         };
         // The semaphore is never closed.
@@ -115,7 +116,7 @@ impl Faktory {
         let request = BatchRequest { command, reply, claimed, _permit: permit };
         // Refused only when the process ends.
         if let Err(refused) = handle.batches.send(request).await {
-            let _ = refused.message.reply.send(Err(PushError::NotSent("the process ends".to_owned())));
+            let _ = refused.message.reply.send(Err(not_sent("the process ends")));
         }
         pending
     }
@@ -123,14 +124,14 @@ impl Faktory {
     /// Requests the lengths of queues and sets over the first connection, after the batch in flight there.
     ///
     /// # Errors
-    /// [`FaktoryError`], without a delay while the server is unavailable.
-    pub async fn info(&self) -> Result<QueueState, FaktoryError> {
-        let lost = |text: String| Err(FaktoryError::Lost(text));
+    /// There is none, without a delay while the server is unavailable.
+    pub async fn info(&self) -> Result<QueueState, PeerError> {
+        let lost = |reason: &str| Err(connection_lost(reason));
         match self.connections[0].infos.ask(|reply| reply, self.info_timeout).await {
             Ok(info) => info,
-            Err(AskError::Full(_)) => lost("too many INFO requests wait".to_owned()),
-            Err(AskError::Lost) => lost("the connection's child ended before the reply".to_owned()),
-            Err(AskError::TimedOut(limit)) => lost(format!("no answer within {limit:?}")),
+            Err(AskError::Full(_)) => lost("too many INFO requests wait"),
+            Err(AskError::Lost) => lost("the connection's child ended before the reply"),
+            Err(AskError::TimedOut(limit)) => lost(&format!("no answer within {limit:?}")),
         }
     }
 }
@@ -143,13 +144,11 @@ impl PendingPush {
 }
 
 impl Future for PendingPush {
-    type Output = Result<Vec<Refusal>, PushError>;
+    type Output = Result<Option<Unacknowledged>, PeerError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.outcome).poll(cx).map(|outcome| {
-            outcome.unwrap_or_else(|_| {
-                Err(PushError::Ambiguous("the connection's child ended before the reply".to_owned()))
-            })
+            outcome.unwrap_or_else(|_| Err(ambiguous("the connection's child ended before the reply")))
         })
     }
 }

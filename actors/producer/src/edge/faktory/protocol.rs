@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use orchestrator_edge::PeerError;
+
 use super::{
-    error::{PushError, Refusal},
+    error::{ambiguous, refused},
     resp::{Reply, excerpt},
 };
-use crate::{batch::Command, job::Jid, queue_state::QueueState};
+use crate::{batch::Command, job::Jid, queue::Unacknowledged, queue_state::QueueState};
 
 const VERSION: u32 = 2;
 /// Upper bound of the rounds of the password hash. Servers ask for 4,000 to 8,095.
@@ -76,40 +78,44 @@ pub(super) fn parse_info(json: &[u8]) -> Result<QueueState, String> {
     Ok(QueueState { queues, dead, retries, scheduled, working, processed: total_processed })
 }
 
-/// Parses the reply to `command`.
+/// Parses the reply to `command`; `None` if all jobs are enqueued.
 ///
 /// # Errors
-/// [`PushError::Refused`]; [`PushError::Ambiguous`] if it cannot be the reply to this command.
-pub(super) fn parse_push_reply(command: &Command, reply: Reply) -> Result<Vec<Refusal>, PushError> {
+/// The server refused the whole batch, or this cannot be the reply to the command.
+pub(super) fn parse_push_reply(command: &Command, reply: Reply) -> Result<Option<Unacknowledged>, PeerError> {
     match reply {
-        Reply::Error(reason) => Err(PushError::Refused(excerpt(&reason))),
-        Reply::Simple(text) if command.is_single() && text == "OK" => Ok(Vec::new()),
+        Reply::Error(reason) => Err(refused(&excerpt(&reason))),
+        Reply::Simple(text) if command.is_single() && text == "OK" => Ok(None),
         Reply::Bulk(json) if !command.is_single() => parse_refusals(command.jids(), &json),
-        other => Err(PushError::Ambiguous(format!("the reply does not fit the command: {other}"))),
+        other => Err(ambiguous(&format!("the reply does not fit the command: {other}"))),
     }
 }
 
-fn parse_refusals(jids: &[Jid], json: &[u8]) -> Result<Vec<Refusal>, PushError> {
-    let invalid = |reason: String| PushError::Ambiguous(format!("the reply cannot be read: {reason}"));
+fn parse_refusals(jids: &[Jid], json: &[u8]) -> Result<Option<Unacknowledged>, PeerError> {
+    let invalid = |reason: String| ambiguous(&format!("the reply cannot be read: {reason}"));
     let mut reasons: BTreeMap<String, String> =
         serde_json::from_slice(json).map_err(|error| invalid(excerpt(error.to_string())))?;
     if reasons.is_empty() {
-        return Ok(Vec::new());
+        return Ok(None);
     }
-    let mut refused = Vec::new();
-    for (index, jid) in jids.iter().enumerate() {
+    let (mut positions, mut first) = (Vec::new(), None);
+    for (position, jid) in jids.iter().enumerate() {
         if let Some(reason) = reasons.remove(&jid.to_string()) {
-            refused.push(Refusal { index, reason: excerpt(&reason) });
+            positions.push(position);
+            first.get_or_insert(reason);
         }
     }
-    match reasons.keys().next() {
-        None => Ok(refused),
-        Some(unknown) => Err(invalid(format!("it names job {}, which was not sent", excerpt(unknown)))),
+    if let Some(unknown) = reasons.keys().next() {
+        return Err(invalid(format!("it names job {}, which was not sent", excerpt(unknown))));
     }
+    let reason = refused(&excerpt(first.unwrap_or_default())).text;
+    Ok(Some(Unacknowledged { positions, reason }))
 }
 
 #[cfg(test)]
 mod tests {
+    use orchestrator_edge::Sent;
+
     use super::*;
     use crate::{
         batch::Batch,
@@ -190,7 +196,7 @@ mod tests {
         let pair = Pair { root_id: id, root_tcn: 1, scion_id: id, scion_tcn: 2, page_size: 3 };
         let mut batch = Batch::with_room_for(3);
         for number in 0..jobs {
-            batch.add(&writer, &Job { jid: Jid::derived(&pair, number, 0), pair, keyed: false }).unwrap();
+            assert!(batch.add(&writer, &Job { jid: Jid::derived(&pair, number, 0), pair, keyed: false }));
         }
         batch.into_command().unwrap()
     }
@@ -202,22 +208,19 @@ mod tests {
     #[test]
     fn refused_jobs_are_reported_by_position() {
         let command = command(3);
-        assert_eq!(parse_push_reply(&command, bulk("{}")), Ok(Vec::new()));
-        let json = format!(r#"{{"{}":"no\nway","{}":""}}"#, command.jids()[2], command.jids()[0]);
-        let refused = vec![
-            Refusal { index: 0, reason: String::new() },
-            Refusal { index: 2, reason: "no\\nway".to_owned() },
-        ];
-        assert_eq!(parse_push_reply(&command, bulk(&json)), Ok(refused));
+        assert_eq!(parse_push_reply(&command, bulk("{}")), Ok(None));
+        let json = format!(r#"{{"{}":"","{}":"no\nway"}}"#, command.jids()[2], command.jids()[0]);
+        let refused = Unacknowledged { positions: vec![0, 2], reason: "faktory: no\\nway".to_owned() };
+        assert_eq!(parse_push_reply(&command, bulk(&json)), Ok(Some(refused)));
     }
 
     #[test]
     fn an_error_refuses_the_whole_batch() {
         for command in [command(1), command(2)] {
             let outcome = parse_push_reply(&command, Reply::Error("ERR shutdown in progress".to_owned()));
-            assert_eq!(outcome, Err(PushError::Refused("ERR shutdown in progress".to_owned())));
+            assert_eq!(outcome, Err(refused("ERR shutdown in progress")));
         }
-        assert_eq!(parse_push_reply(&command(1), Reply::Simple("OK".to_owned())), Ok(Vec::new()));
+        assert_eq!(parse_push_reply(&command(1), Reply::Simple("OK".to_owned())), Ok(None));
     }
 
     #[test]
@@ -233,7 +236,7 @@ mod tests {
             (2, bulk(&unknown_job)),
         ] {
             let outcome = parse_push_reply(&command(jobs), reply.clone());
-            assert!(matches!(outcome, Err(PushError::Ambiguous(_))), "{reply:?}: {outcome:?}");
+            assert!(matches!(&outcome, Err(error) if error.sent == Sent::Maybe), "{reply:?}: {outcome:?}");
         }
     }
 }

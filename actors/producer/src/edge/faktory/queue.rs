@@ -1,17 +1,15 @@
 //! [`Queue`] over Faktory: pairs become jobs, spread over the connections.
 
 use futures_util::future::join_all;
+use orchestrator_edge::{PeerError, Sent};
 use orchestrator_supervise::StopToken;
 
-use super::{
-    error::{PushError, Refusal},
-    pool::Faktory,
-};
+use super::{error::not_sent, pool::Faktory};
 use crate::{
     batch::Batch,
     job::{Jid, Job, JobOptions, JobWriter},
     pair::Pair,
-    queue::{JidSeed, Queue, QueueError},
+    queue::{JidSeed, Queue, Unacknowledged},
     queue_state::QueueState,
 };
 
@@ -52,10 +50,12 @@ impl FaktoryQueue {
         connection: usize,
         pairs: &[Pair],
         seed: Option<JidSeed>,
-    ) -> Result<Vec<Refusal>, PushError> {
+    ) -> Result<Option<Unacknowledged>, PeerError> {
         let mut outcome = self.attempt(connection, pairs, seed).await;
         for _ in 1..ATTEMPTS {
-            let Err(PushError::NotSent(_)) = outcome else { break };
+            if !matches!(&outcome, Err(error) if error.sent == Sent::No) {
+                break;
+            }
             outcome = self.attempt(connection, pairs, seed).await;
         }
         outcome
@@ -66,7 +66,7 @@ impl FaktoryQueue {
         connection: usize,
         pairs: &[Pair],
         seed: Option<JidSeed>,
-    ) -> Result<Vec<Refusal>, PushError> {
+    ) -> Result<Option<Unacknowledged>, PeerError> {
         let mut batch = Batch::with_room_for(pairs.len());
         for pair in pairs {
             let jid = match seed {
@@ -74,9 +74,11 @@ impl FaktoryQueue {
                 None => Jid::random(),
             };
             let job = Job { jid, pair: *pair, keyed: seed.is_some() };
-            batch.add(&self.writer, &job).map_err(|full| PushError::NotSent(full.to_string()))?;
+            if !batch.add(&self.writer, &job) {
+                return Err(not_sent("the batch is full: push it and start another one"));
+            }
         }
-        let stopping = || PushError::NotSent("the process stops".to_owned());
+        let stopping = || not_sent("the process stops");
         let mut pending = tokio::select! {
             biased;
             pending = self.faktory.submit(connection, batch) => pending,
@@ -92,17 +94,13 @@ impl FaktoryQueue {
 }
 
 impl Queue for FaktoryQueue {
-    async fn read(&mut self) -> Result<QueueState, QueueError> {
-        let info = tokio::select! {
-            biased;
-            info = self.faktory.info() => info.map_err(|error| error.to_string()),
-            () = self.stop.cancelled() => Err("the process stops".to_owned()),
-        };
-        info.map_err(QueueError::Unavailable)
+    async fn read(&mut self) -> Result<QueueState, PeerError> {
+        let info = self.stop.run_until_cancelled(self.faktory.info()).await;
+        info.unwrap_or_else(|| Err(PeerError::lost("the process stops")))
     }
 
     /// Pushes a chunk in one batch for each connection, or more if its jobs are large. Without a seed all go over one connection.
-    async fn push(&mut self, pairs: &[Pair], seed: Option<JidSeed>) -> Result<(), QueueError> {
+    async fn push(&mut self, pairs: &[Pair], seed: Option<JidSeed>) -> Result<(), Unacknowledged> {
         let connections = seed.map_or(1, |_| self.faktory.connections());
         let size = pairs.len().div_ceil(connections).clamp(1, self.batch_max);
         // The first poll of each, in order, submits it.
@@ -114,23 +112,19 @@ impl Queue for FaktoryQueue {
         for (number, outcome) in join_all(pushes).await.into_iter().enumerate() {
             let first = number * size;
             match outcome {
-                Ok(refused) => {
-                    for refusal in refused {
-                        positions.push(first + refusal.index);
-                        reason.get_or_insert(format!("faktory: {}", refusal.reason));
-                    }
+                Ok(None) => {}
+                Ok(Some(refused)) => {
+                    positions.extend(refused.positions.iter().map(|position| first + position));
+                    reason.get_or_insert(refused.reason);
                 }
                 Err(error) => {
                     positions.extend(first..pairs.len().min(first + size));
-                    reason.get_or_insert(match error {
-                        PushError::Refused(reason) => format!("faktory: {reason}"),
-                        other => other.to_string(),
-                    });
+                    reason.get_or_insert(error.text);
                 }
             }
         }
         match reason {
-            Some(reason) => Err(QueueError::Unacknowledged { positions, reason }),
+            Some(reason) => Err(Unacknowledged { positions, reason }),
             None => Ok(()),
         }
     }

@@ -23,45 +23,46 @@ pub(super) enum Reply {
     Null,
 }
 
-/// Bytes that are no reply. The connection cannot be used any more.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum MalformedReply {
-    #[error("a reply begins with {0:?}: is this a Faktory server?")]
-    Kind(char),
-    #[error("a line is longer than {LINE_MAX} bytes: is this a Faktory server?")]
-    Line,
-    #[error("a line does not end with CR and LF: is this a Faktory server?")]
-    LineEnd,
-    #[error("a reply's length is {0:?}, more than {BULK_MAX} bytes or none: is this a Faktory server?")]
-    Length(String),
-}
+const LINE_END: &str = "a line does not end with CR and LF: is this a Faktory server?";
 
 /// Removes the first reply from `buffer`; `None` while it is incomplete. Lengths above [`BULK_MAX`] are refused before
 /// memory is reserved.
-pub(super) fn decode(buffer: &mut BytesMut) -> Result<Option<Reply>, MalformedReply> {
+///
+/// # Errors
+/// The bytes are no reply. The connection cannot be used any more.
+pub(super) fn decode(buffer: &mut BytesMut) -> Result<Option<Reply>, String> {
     let Some(kind) = buffer.first().copied() else { return Ok(None) };
     if !b"+-$".contains(&kind) {
-        return Err(MalformedReply::Kind(kind.into()));
+        return Err(format!("a reply begins with {:?}: is this a Faktory server?", char::from(kind)));
     }
     let window = &buffer[..buffer.len().min(LINE_MAX)];
     let Some(end) = window.iter().position(|byte| *byte == b'\n') else {
-        return if buffer.len() >= LINE_MAX { Err(MalformedReply::Line) } else { Ok(None) };
+        if buffer.len() < LINE_MAX {
+            return Ok(None);
+        }
+        return Err(format!("a line is longer than {LINE_MAX} bytes: is this a Faktory server?"));
     };
-    let Some(line) = buffer[1..end].strip_suffix(b"\r") else { return Err(MalformedReply::LineEnd) };
+    let Some(line) = buffer[1..end].strip_suffix(b"\r") else { return Err(LINE_END.to_owned()) };
     let text = || String::from_utf8_lossy(line).into_owned();
     let reply = match kind {
         b'+' => Reply::Simple(text()),
         b'-' => Reply::Error(text()),
         _ if line == b"-1" => Reply::Null,
         _ => {
-            let length = length(line).ok_or_else(|| MalformedReply::Length(excerpt(text())))?;
+            let invalid = || {
+                let length = excerpt(text());
+                format!(
+                    "a reply's length is {length:?}, more than {BULK_MAX} bytes or none: is this a Faktory server?"
+                )
+            };
+            let length = length(line).ok_or_else(invalid)?;
             let whole = end + 1 + length + 2;
             if buffer.len() < whole {
                 buffer.reserve(whole - buffer.len());
                 return Ok(None);
             }
             if &buffer[whole - 2..whole] != b"\r\n" {
-                return Err(MalformedReply::LineEnd);
+                return Err(LINE_END.to_owned());
             }
             buffer.advance(end + 1);
             let bulk = buffer.split_to(length).freeze();
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     /// Decodes `bytes`, received in pieces that end at `cuts`.
-    fn decode_all(bytes: &[u8], cuts: &[usize]) -> Result<Vec<Reply>, MalformedReply> {
+    fn decode_all(bytes: &[u8], cuts: &[usize]) -> Result<Vec<Reply>, String> {
         let (mut buffer, mut replies, mut from) = (BytesMut::new(), Vec::new(), 0);
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
         cuts.push(bytes.len());
@@ -162,7 +163,7 @@ mod tests {
         #[test]
         fn a_length_above_the_bound_reserves_no_memory(length in (BULK_MAX as u128 + 1)..) {
             let mut buffer = BytesMut::from(format!("${length}\r\nabc").as_bytes());
-            prop_assert!(matches!(decode(&mut buffer), Err(MalformedReply::Length(_))));
+            prop_assert!(decode(&mut buffer).is_err_and(|error| error.starts_with("a reply's length is")));
             prop_assert!(buffer.capacity() < 1024);
         }
     }
@@ -170,21 +171,26 @@ mod tests {
     #[test]
     fn invalid_framing_is_refused() {
         for (bytes, error) in [
-            ("HTTP/1.1 400\r\n", MalformedReply::Kind('H')),
-            (":5\r\n", MalformedReply::Kind(':')),
-            ("+OK\n", MalformedReply::LineEnd),
-            ("$1099511627776\r\n", MalformedReply::Length("1099511627776".to_owned())),
-            ("$8388609\r\n", MalformedReply::Length("8388609".to_owned())),
-            ("$\u{1b}[2J\r\n", MalformedReply::Length("\\u{1b}[2J".to_owned())),
-            ("$-2\r\n", MalformedReply::Length("-2".to_owned())),
-            ("$+2\r\nab\r\n", MalformedReply::Length("+2".to_owned())),
-            ("$2\r\nabc\r\n", MalformedReply::LineEnd),
+            ("HTTP/1.1 400\r\n", "a reply begins with 'H'"),
+            (":5\r\n", "a reply begins with ':'"),
+            ("+OK\n", "a line does not end"),
+            ("$1099511627776\r\n", r#"a reply's length is "1099511627776""#),
+            ("$8388609\r\n", r#"a reply's length is "8388609""#),
+            ("$\u{1b}[2J\r\n", r#"a reply's length is "\\u{1b}[2J""#),
+            ("$-2\r\n", r#"a reply's length is "-2""#),
+            ("$+2\r\nab\r\n", r#"a reply's length is "+2""#),
+            ("$\r\nab\r\n", r#"a reply's length is """#),
+            ("$2\r\nabc\r\n", "a line does not end"),
         ] {
-            assert_eq!(decode(&mut BytesMut::from(bytes)), Err(error), "{bytes:?}");
+            let text = decode(&mut BytesMut::from(bytes)).expect_err(bytes);
+            assert!(
+                text.starts_with(error) && text.ends_with(": is this a Faktory server?"),
+                "{bytes:?}: {text}"
+            );
         }
-        assert_eq!(decode(&mut BytesMut::from("$\r\nab\r\n")), Err(MalformedReply::Length(String::new())));
         let endless = "+".repeat(LINE_MAX);
         assert_eq!(decode(&mut BytesMut::from(&endless[..LINE_MAX - 1])), Ok(None));
-        assert_eq!(decode(&mut BytesMut::from(&*endless)), Err(MalformedReply::Line));
+        let refused = decode(&mut BytesMut::from(&*endless));
+        assert!(refused.is_err_and(|text| text.starts_with("a line is longer than 16384 bytes")));
     }
 }

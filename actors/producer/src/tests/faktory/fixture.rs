@@ -2,16 +2,18 @@
 
 use std::{ops::Range, time::Duration};
 
+use orchestrator_edge::PeerError;
 pub(crate) use orchestrator_supervise::testing::{TestTree, eventually};
 use orchestrator_supervise::{LinkSnapshot, NodeSnapshot, Strategy, SupervisorSpec, Tree};
 use serde_json::{Value, json};
 
 use crate::{
     batch::Batch,
-    edge::faktory::{Faktory, PoolOptions, PushError, Refusal, Server, Timeouts, child_spec},
+    edge::faktory::{Faktory, PoolOptions, Server, Timeouts, child_spec},
     id::Id,
     job::{Jid, Job, JobOptions, JobWriter},
     pair::Pair,
+    queue::Unacknowledged,
 };
 
 /// Time-outs for a server that sends no greeting.
@@ -54,7 +56,7 @@ pub(crate) fn job(number: u32, attempt: u32) -> Job {
 pub(crate) fn batch(numbers: Range<u32>) -> Batch {
     let writer = JobWriter::new(&JobOptions::default()).unwrap();
     let mut batch = Batch::with_room_for(numbers.len());
-    numbers.for_each(|number| batch.add(&writer, &job(number, 0)).unwrap());
+    numbers.for_each(|number| assert!(batch.add(&writer, &job(number, 0))));
     batch
 }
 
@@ -63,7 +65,7 @@ pub(crate) async fn push(
     faktory: &Faktory,
     connection: usize,
     batch: Batch,
-) -> Result<Vec<Refusal>, PushError> {
+) -> Result<Option<Unacknowledged>, PeerError> {
     faktory.submit(connection, batch).await.await
 }
 

@@ -30,8 +30,8 @@ fn password_file(text: &str) -> NamedTempFile {
 fn assert_jobs_are_pushed(server: Server, peer: &Peer) {
     let (faktory, spec) = with(server, PoolOptions::default());
     TestTree::run(spec, async |tree| {
-        assert_eq!(push(&faktory, 0, batch(0..3)).await, Ok(Vec::new()));
-        assert_eq!(push(&faktory, 0, batch(3..4)).await, Ok(Vec::new()));
+        assert_eq!(push(&faktory, 0, batch(0..3)).await, Ok(None));
+        assert_eq!(push(&faktory, 0, batch(3..4)).await, Ok(None));
         assert_eq!(faktory.info().await.unwrap().length("arborescent"), 4);
         assert_eq!(numbers(&peer.accepted()), [0, 1, 2, 3]);
         assert!(is_up(&tree, 0));
@@ -92,7 +92,7 @@ fn a_refused_second_connection_does_not_affect_the_first() {
         })
         .await;
         let connected = usize::from(is_up(&tree, 1));
-        assert_eq!(push(&faktory, connected, batch(0..5)).await, Ok(Vec::new()));
+        assert_eq!(push(&faktory, connected, batch(0..5)).await, Ok(None));
         assert_eq!(peer.accepted().len(), 5);
     });
 }

@@ -1,13 +1,18 @@
 //! Connections that are lost during a push.
 
+use orchestrator_edge::{PeerError, PeerErrorKind, Sent};
 use orchestrator_harness::Faktory as Peer;
 
 use super::fixture::*;
 use crate::{
     batch::Batch,
-    edge::faktory::{PoolOptions, PushError, Server},
+    edge::faktory::{PoolOptions, Server},
     job::{JobOptions, JobWriter},
 };
+
+fn not_sent(reason: &str) -> PeerError {
+    PeerError::new(PeerErrorKind::Lost, Sent::No, format!("the jobs were not sent: {reason}"))
+}
 
 /// After the batch is sent, a lost connection is ambiguous, whatever the server did with the jobs.
 #[test]
@@ -18,12 +23,12 @@ fn a_lost_reply_is_ambiguous_whatever_the_server_stored() {
         let peer = Peer::start(&[option, "2"]);
         let (faktory, spec) = to(&peer.url());
         TestTree::run(spec, async |tree| {
-            assert_eq!(push(&faktory, 0, batch(0..10)).await, Ok(Vec::new()));
+            assert_eq!(push(&faktory, 0, batch(0..10)).await, Ok(None));
             let lost = faktory.submit(0, batch(10..20)).await;
             let behind = faktory.submit(0, batch(20..30)).await;
             let outcome = lost.await;
-            assert!(matches!(&outcome, Err(PushError::Ambiguous(_))), "{option}: {outcome:?}");
-            assert_eq!(behind.await, Ok(Vec::new()), "waiting batches use the next connection");
+            assert!(matches!(&outcome, Err(error) if error.sent == Sent::Maybe), "{option}: {outcome:?}");
+            assert_eq!(behind.await, Ok(None), "waiting batches use the next connection");
             assert_eq!(numbers(&peer.accepted()), (0..10).chain(stored).chain(20..30).collect::<Vec<_>>());
             assert_eq!((metric(&tree, "ambiguous"), metric(&tree, "reconnects")), (10, 1));
         });
@@ -39,7 +44,8 @@ fn a_push_without_a_reply_in_time_is_ambiguous() {
         up(&tree).await;
         peer.freeze();
         let outcome = push(&faktory, 0, batch(0..10)).await;
-        assert_eq!(outcome, Err(PushError::Ambiguous("no reply within 500ms".to_owned())));
+        let text = "the reply was lost, so the jobs may or may not be queued: no reply within 500ms";
+        assert_eq!(outcome, Err(PeerError::lost(text)));
         down(&tree, "no reply within 500ms").await;
     });
 }
@@ -49,7 +55,7 @@ fn a_late_reply_within_the_timeout_is_accepted() {
     let peer = Peer::start(&["--latency-ms", "100", "--split-writes"]);
     let (faktory, spec) = to(&peer.url());
     TestTree::run(spec, async |_tree| {
-        assert_eq!(push(&faktory, 0, batch(0..10)).await, Ok(Vec::new()));
+        assert_eq!(push(&faktory, 0, batch(0..10)).await, Ok(None));
         assert_eq!(faktory.info().await.unwrap().length("arborescent"), 10);
     });
 }
@@ -59,7 +65,7 @@ fn a_late_reply_within_the_timeout_is_accepted() {
 fn an_incomplete_command_was_not_sent() {
     let terms = JobOptions { jobtype: "j".repeat(32 * 1024 * 1024), ..JobOptions::default() };
     let mut large = Batch::with_room_for(1);
-    large.add(&JobWriter::new(&terms).unwrap(), &job(0, 0)).unwrap();
+    assert!(large.add(&JobWriter::new(&terms).unwrap(), &job(0, 0)));
     let peer = Peer::start(&[]);
     let server = Server::new(&peer.url(), None, None).unwrap().timeouts(SHORT_REPLY);
     let (faktory, spec) = with(server, PoolOptions::default());
@@ -67,7 +73,7 @@ fn an_incomplete_command_was_not_sent() {
         up(&tree).await;
         peer.freeze();
         let outcome = push(&faktory, 0, large).await;
-        assert_eq!(outcome, Err(PushError::NotSent("no reply within 500ms".to_owned())));
+        assert_eq!(outcome, Err(not_sent("no reply within 500ms")));
         assert_eq!(metric(&tree, "ambiguous"), 0);
     });
 }
@@ -80,7 +86,7 @@ fn a_stop_reports_waiting_batches_as_not_sent() {
         let waiting = [faktory.submit(0, batch(0..10)).await, faktory.submit(0, batch(10..20)).await];
         tested.stop().await;
         for outcome in waiting {
-            assert_eq!(outcome.await, Err(PushError::NotSent("the process stops".to_owned())));
+            assert_eq!(outcome.await, Err(not_sent("the process stops")));
         }
     });
 }

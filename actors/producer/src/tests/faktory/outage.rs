@@ -47,7 +47,7 @@ fn a_batch_whose_future_is_dropped_is_not_sent() {
         drop(faktory.submit(0, batch(0..10)).await);
         let sent_later = faktory.submit(0, batch(10..20)).await;
         peer.start_again(&[]);
-        assert_eq!(sent_later.await, Ok(Vec::new()));
+        assert_eq!(sent_later.await, Ok(None));
         assert_eq!(numbers(&peer.accepted()), (10..20).collect::<Vec<_>>());
     });
 }
@@ -62,11 +62,11 @@ fn only_a_batch_that_is_not_sent_yet_can_be_withdrawn() {
         assert!(waiting.withdraw());
         let sent_later = faktory.submit(0, batch(10..20)).await;
         peer.start_again(&[]);
-        assert_eq!(sent_later.await, Ok(Vec::new()));
+        assert_eq!(sent_later.await, Ok(None));
         assert_eq!(numbers(&peer.accepted()), (10..20).collect::<Vec<_>>());
         let sent = faktory.submit(0, batch(20..30)).await;
         eventually("the batch to be sent", || numbers(&peer.accepted()).len() == 20).await;
         assert!(!sent.withdraw());
-        assert_eq!(sent.await, Ok(Vec::new()));
+        assert_eq!(sent.await, Ok(None));
     });
 }

@@ -1,16 +1,21 @@
 //! Contents, order and bounds of pushed batches.
 
+use orchestrator_edge::{PeerError, PeerErrorKind, Sent};
 use orchestrator_harness::Faktory as Peer;
 use serde_json::{Map, Value, json};
 
 use super::fixture::*;
 use crate::{
     batch::Batch,
-    edge::faktory::{FaktoryQueue, PoolOptions, PushError, Refusal, Server},
+    edge::faktory::{FaktoryQueue, PoolOptions, Server},
     job::JobOptions,
     pair::Pair,
-    queue::{JidSeed, Queue},
+    queue::{JidSeed, Queue, Unacknowledged},
 };
+
+fn refused_batch(reason: &str) -> PeerError {
+    PeerError::new(PeerErrorKind::Refused, Sent::Yes, format!("faktory: {reason}"))
+}
 
 #[test]
 fn jobs_arrive_unchanged_and_in_order() {
@@ -22,7 +27,7 @@ fn jobs_arrive_unchanged_and_in_order() {
             pending.push(faktory.submit(0, batch(numbers)).await);
         }
         for outcome in pending {
-            assert_eq!(outcome.await, Ok(Vec::new()));
+            assert_eq!(outcome.await, Ok(None));
         }
         let mut accepted = peer.accepted();
         for job in &mut accepted {
@@ -53,7 +58,7 @@ fn four_connections_share_the_jobs_and_each_keeps_its_order() {
             pending.push(faktory.submit(number as usize, batch(number * 10..number * 10 + 10)).await);
         }
         for outcome in pending {
-            assert_eq!(outcome.await, Ok(Vec::new()));
+            assert_eq!(outcome.await, Ok(None));
         }
         let all = numbers(&peer.accepted());
         for connection in 0..4 {
@@ -69,13 +74,14 @@ fn refused_and_accepted_jobs_are_distinguished() {
     let peer = Peer::start(&["--refuse-job-every", "4"]);
     let (faktory, spec) = to(&peer.url());
     TestTree::run(spec, async |tree| {
-        let refusal = |index| Refusal { index, reason: "injected refusal".to_owned() };
         let outcome = push(&faktory, 0, batch(0..10)).await;
-        assert_eq!(outcome, Ok(vec![refusal(3), refusal(7)]));
+        let refused =
+            Unacknowledged { positions: vec![3, 7], reason: "faktory: injected refusal".to_owned() };
+        assert_eq!(outcome, Ok(Some(refused)));
         assert_eq!(numbers(&peer.accepted()), [0, 1, 2, 4, 5, 6, 8, 9]);
-        assert_eq!(push(&faktory, 0, batch(10..11)).await, Ok(Vec::new()));
+        assert_eq!(push(&faktory, 0, batch(10..11)).await, Ok(None));
         let outcome = push(&faktory, 0, batch(11..12)).await;
-        assert_eq!(outcome, Err(PushError::Refused("ERR injected refusal".to_owned())));
+        assert_eq!(outcome, Err(refused_batch("ERR injected refusal")));
         assert_eq!((metric(&tree, "accepted"), metric(&tree, "refused")), (9, 3));
         assert_eq!((metric(&tree, "reconnects"), metric(&tree, "ambiguous")), (0, 0));
     });
@@ -86,10 +92,9 @@ fn a_refused_batch_may_be_pushed_again_unchanged() {
     let peer = Peer::start(&["--error-push-every", "2"]);
     let (faktory, spec) = to(&peer.url());
     TestTree::run(spec, async |tree| {
-        assert_eq!(push(&faktory, 0, batch(0..5)).await, Ok(Vec::new()));
-        let refused = Err(PushError::Refused("ERR injected failure".to_owned()));
-        assert_eq!(push(&faktory, 0, batch(5..9)).await, refused);
-        assert_eq!(push(&faktory, 0, batch(5..9)).await, Ok(Vec::new()));
+        assert_eq!(push(&faktory, 0, batch(0..5)).await, Ok(None));
+        assert_eq!(push(&faktory, 0, batch(5..9)).await, Err(refused_batch("ERR injected failure")));
+        assert_eq!(push(&faktory, 0, batch(5..9)).await, Ok(None));
         assert_eq!(numbers(&peer.accepted()), (0..9).collect::<Vec<_>>());
         assert_eq!(metric(&tree, "reconnects"), 0, "the connection is still used");
     });
@@ -114,7 +119,7 @@ fn a_chunk_of_large_jobs_takes_several_batches() {
 fn an_empty_batch_succeeds_at_once() {
     let (faktory, spec) = to("tcp://127.0.0.1:1");
     TestTree::run(spec, async |_tree| {
-        assert_eq!(push(&faktory, 0, Batch::with_room_for(0)).await, Ok(Vec::new()));
+        assert_eq!(push(&faktory, 0, Batch::with_room_for(0)).await, Ok(None));
     });
 }
 
@@ -133,7 +138,7 @@ fn waiting_batches_are_bounded_in_bytes() {
         // Larger than the bound: it waits until nothing else is queued.
         let large = faktory.submit(0, batch(300..1_300)).await;
         for outcome in [first, second, large] {
-            assert_eq!(outcome.await, Ok(Vec::new()));
+            assert_eq!(outcome.await, Ok(None));
         }
         assert_eq!(numbers(&peer.accepted()), (0..200).chain(300..1_300).collect::<Vec<_>>());
     });
