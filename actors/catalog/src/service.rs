@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use orchestrator_edge::RetryPolicy;
 
 use crate::priority_semaphore::WritePriority;
 
-/// Returns a delay after an aborted transaction, 20 to 200 ms. Random, so that competitors do not
-/// collide again.
-pub(crate) fn aborted_delay() -> Duration {
-    Duration::from_millis(fastrand::u64(20..=200))
-}
+/// Delays after an aborted transaction (CONTRACT CE02): random, so that competitors do not collide again, and short, since the server
+/// works.
+pub(crate) const AFTER_ABORT: RetryPolicy =
+    RetryPolicy::exception(Duration::from_millis(20), Duration::from_millis(200));
 
 /// A read (CONTRACT CP01, CP05).
 #[derive(Debug, Clone, PartialEq, Eq)]

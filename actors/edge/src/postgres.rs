@@ -14,6 +14,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+use tokio_postgres::{Config, config::LoadBalanceHosts};
 use tokio_rustls::TlsConnector;
 
 use self::authentication::AuthenticationGuard;
@@ -25,6 +26,13 @@ use crate::{
 
 /// Request for TLS: the length of the message, and the code.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+
+/// Shuffles the servers of an address if its option `load_balance_hosts` is `random`.
+pub fn balance<T>(config: &Config, servers: &mut [T]) {
+    if config.get_load_balance_hosts() == LoadBalanceHosts::Random {
+        fastrand::shuffle(servers);
+    }
+}
 
 /// Protection of connections, as libpq's `sslmode` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

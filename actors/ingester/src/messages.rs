@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use orchestrator_edge::PeerError;
 use orchestrator_supervise::{Message, Reply};
 use uuid::Uuid;
 
@@ -139,17 +140,7 @@ pub(crate) struct RedisCommand {
     /// The action.
     pub action: RedisAction,
     /// Receiver of the answer, or of the reason for the failure.
-    pub reply: Reply<Result<Option<Bytes>, RedisFailure>>,
-}
-
-/// Failure of a command to Redis.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RedisFailure {
-    /// Reason and advice.
-    pub text: String,
-    /// Redis refused this command, e.g. because the key has another type. Other commands may
-    /// succeed.
-    pub refused: bool,
+    pub reply: Reply<Result<Option<Bytes>, PeerError>>,
 }
 
 /// Actions on Redis. Keys are those of CONTRACT ID01 to ID09.

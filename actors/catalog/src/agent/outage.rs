@@ -6,7 +6,7 @@ use std::time::Duration;
 use orchestrator_supervise::sanitize;
 use tokio::time::Instant;
 
-use crate::service::aborted_delay;
+use crate::service::AFTER_ABORT;
 
 const FIRST: Duration = Duration::from_millis(50);
 /// Refused credentials need an operator.
@@ -56,7 +56,7 @@ impl Outage {
     /// Records a claim whose transaction the server aborted, because another write came first.
     pub(super) fn aborted(&mut self, now: Instant) {
         self.since.get_or_insert(now);
-        self.until = Some(now + aborted_delay());
+        self.until = Some(now + AFTER_ABORT.spread());
     }
 
     fn wait(&mut self, span: Duration, now: Instant) {

@@ -1,15 +1,12 @@
 //! Requests to Redis for one update: parameters first, then, after the mapping has started, the
 //! answer to `finished`.
 
+use orchestrator_edge::PeerErrorKind;
 use orchestrator_supervise::Durable;
 use uuid::Uuid;
 
 use super::{controller_requests::ControllerRequests, handles::Handles};
-use crate::{
-    messages::{RedisAction, RedisFailure},
-    parameters::Parameters,
-    updates::ControllerUpdate,
-};
+use crate::{messages::RedisAction, parameters::Parameters, updates::ControllerUpdate};
 
 /// State of the controller as known to an ingester.
 #[derive(Clone)]
@@ -68,10 +65,10 @@ impl ControllerState {
                 Ok(Some(value)) => self.parameters.hold(&name, uuid, value),
                 // The controller may write it shortly; the old value stays until then.
                 Ok(None) => tracing::debug!(name, %uuid, "parameter is not there yet"),
-                Err(RedisFailure { text: error, refused }) => {
-                    tracing::warn!(name, %uuid, error, "parameter could not be fetched; it is requested again");
+                Err(error) => {
+                    tracing::warn!(name, %uuid, %error, "parameter could not be fetched; it is requested again");
                     // A key of another type does not keep the other parameters from being fetched.
-                    if !refused {
+                    if error.kind != PeerErrorKind::Refused {
                         return;
                     }
                 }
@@ -83,10 +80,10 @@ impl ControllerState {
         for uuid in self.requests.get().unacknowledged {
             match handles.redis(RedisAction::Finished(uuid)).await {
                 Ok(_) => self.requests.update(|requests| requests.acknowledge(uuid)),
-                Err(RedisFailure { text: error, refused }) => {
-                    tracing::warn!(%uuid, error, "`finished` could not be published; it is published again");
+                Err(error) => {
+                    tracing::warn!(%uuid, %error, "`finished` could not be published; it is published again");
                     // A key of another type does not keep the other entries back.
-                    if !refused {
+                    if error.kind != PeerErrorKind::Refused {
                         return;
                     }
                 }

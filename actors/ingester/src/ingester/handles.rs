@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use orchestrator_edge::PeerError;
 use orchestrator_supervise::{AskError, Durable, DurableView, Outbox, Recipient, reply, sanitize};
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -14,7 +15,7 @@ use crate::{
         egress::{Egress, PeerState},
     },
     mapping::Mappings,
-    messages::{MappingFinished, RedisAction, RedisCommand, RedisFailure},
+    messages::{MappingFinished, RedisAction, RedisCommand},
     stream_queue::StreamQueues,
     verbs::WorkerRow,
 };
@@ -47,8 +48,8 @@ pub(crate) struct Handles {
 }
 
 impl Handles {
-    pub(super) async fn redis(&self, action: RedisAction) -> Result<Option<Bytes>, RedisFailure> {
-        let failure = |text: &str| Err(RedisFailure { text: text.to_owned(), refused: false });
+    pub(super) async fn redis(&self, action: RedisAction) -> Result<Option<Bytes>, PeerError> {
+        let failure = |text: &str| Err(PeerError::lost(text));
         match self.redis.ask(|reply| RedisCommand { action, reply }, REDIS_TIMEOUT).await {
             Ok(outcome) => outcome,
             Err(AskError::Full(_)) => failure("too many commands wait for redis"),

@@ -17,7 +17,7 @@ use crate::{
     handler::Row,
     path,
     priority_semaphore::{Purpose, WritePriority},
-    service::{CatalogResponse, Get, Put, RequestError, Service, aborted_delay},
+    service::{AFTER_ABORT, CatalogResponse, Get, Put, RequestError, Service},
     state_change::{body_of, keys_of, rows},
     wall_clock::WallClock,
 };
@@ -279,7 +279,7 @@ impl Service for Table {
             if priority.purpose == Purpose::Claim {
                 return Err(RequestError::Aborted);
             }
-            tokio::time::sleep(aborted_delay()).await;
+            tokio::time::sleep(AFTER_ABORT.spread()).await;
         }
         self.arrive(|at| at <= tokio::time::Instant::now());
         let inject = self.inner.borrow_mut().faults.pop_front();

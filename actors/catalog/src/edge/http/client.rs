@@ -29,7 +29,7 @@ use crate::{
         credentials::{Secret, Source},
         session::{Attempts, Failure},
     },
-    service::{CatalogResponse, Get, Put, RequestError, aborted_delay},
+    service::{AFTER_ABORT, CatalogResponse, Get, Put, RequestError},
 };
 
 /// Maximum number of concurrent reads.
@@ -205,7 +205,7 @@ impl CatalogClient {
                 "the server has aborted {what} for {limit:?}: too many concurrent writes"
             )));
         }
-        self.wait(aborted_delay()).await
+        self.wait(AFTER_ABORT.spread()).await
     }
 
     /// Waits before another attempt.

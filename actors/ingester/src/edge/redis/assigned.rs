@@ -2,12 +2,12 @@
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
-use orchestrator_edge::LinkState;
+use orchestrator_edge::{LinkState, PeerError};
 use orchestrator_supervise::{LinkReporter, Metric, Recipient, Vitals};
 use uuid::Uuid;
 
 use super::{
-    connection::{RequestError, truncated},
+    connection::truncated,
     entry::{Id, excerpt},
     reader::StreamReader,
     target::{RETRY, RedisTarget, advice},
@@ -53,7 +53,7 @@ async fn connection(
     last: &mut Id,
     link: &LinkState,
     assign: &Recipient<EntriesRead>,
-) -> Result<Infallible, RequestError> {
+) -> Result<Infallible, PeerError> {
     let mut redis = target.connect(BLOCK, REPLY_MAX).await?;
     let mut wait = false;
     loop {

@@ -4,16 +4,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use orchestrator_edge::PeerError;
 use orchestrator_supervise::{InboxSlot, StartCx};
 use redis::{Script, Value, cmd, pipe};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::{
-    connection::{Connection, RequestError},
+    connection::{Connection, unexpected},
     target::{RedisTarget, advice},
 };
-use crate::messages::{RedisAction, RedisCommand, RedisFailure};
+use crate::messages::{RedisAction, RedisCommand};
 
 /// Lifetime of the configuration key, seconds (CONTRACT ID01).
 const TTL_SECS: u64 = 10;
@@ -36,10 +37,7 @@ pub(super) async fn serve(target: &RedisTarget, commands: &InboxSlot<RedisComman
             continue;
         }
         let outcome = execute(target, &mut connection, &action).await;
-        let failure = |error: RequestError| RedisFailure {
-            text: advice(&error, target.endpoint()),
-            refused: matches!(error, RequestError::Refused(_)),
-        };
+        let failure = |error| PeerError { text: advice(&error, target.endpoint()), ..error };
         // The sender may no longer wait.
         let _ = reply.send(outcome.map_err(failure));
     }
@@ -56,7 +54,7 @@ async fn execute(
     target: &RedisTarget,
     slot: &mut Option<Connection>,
     action: &RedisAction,
-) -> Result<Option<Bytes>, RequestError> {
+) -> Result<Option<Bytes>, PeerError> {
     let mut connection = match slot.take() {
         Some(connection) => connection,
         None => target.connect(Duration::ZERO, REPLY_MAX).await?,
@@ -73,7 +71,7 @@ async fn ask(
     target: &RedisTarget,
     redis: &mut Connection,
     action: &RedisAction,
-) -> Result<Option<Bytes>, RequestError> {
+) -> Result<Option<Bytes>, PeerError> {
     match action {
         RedisAction::Publish(json) => {
             let mut commands = pipe();
@@ -101,16 +99,16 @@ async fn ask(
 }
 
 /// Bytes of a string; None for nil.
-fn text(reply: Value) -> Result<Option<Bytes>, RequestError> {
+fn text(reply: Value) -> Result<Option<Bytes>, PeerError> {
     match reply {
         Value::Nil => Ok(None),
         Value::BulkString(bytes) => Ok(Some(bytes.into())),
-        other => Err(RequestError::unexpected(&other, "a string")),
+        other => Err(unexpected(&other, "a string")),
     }
 }
 
 /// Deletes the configuration key, unless another ingester of the same name has written it since.
-async fn delete_key(target: &RedisTarget, slot: &mut Option<Connection>) -> Result<(), RequestError> {
+async fn delete_key(target: &RedisTarget, slot: &mut Option<Connection>) -> Result<(), PeerError> {
     let mut connection = match slot.take() {
         Some(connection) => connection,
         None => target.connect(Duration::ZERO, REPLY_MAX).await?,

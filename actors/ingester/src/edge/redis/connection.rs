@@ -3,6 +3,7 @@
 
 use std::{
     fmt::{self, Display, Write},
+    io,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -11,7 +12,9 @@ use std::{
 };
 
 use futures_util::future::{Either, Fuse, FutureExt, LocalBoxFuture, select};
-use orchestrator_edge::{LimitedStream, PeerError, Transport, catch_panic, tls::TlsClient};
+use orchestrator_edge::{
+    LimitedStream, PeerError, PeerErrorKind, Sent, Transport, catch_panic, tls::TlsClient,
+};
 use orchestrator_supervise::{TEXT_MAX, sanitize};
 use redis::{
     AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, Pipeline,
@@ -27,67 +30,42 @@ use super::reply_limit::ReplyLimit;
 /// Time-out for connecting, and for commands that do not block.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Failure of a connection or a request. The text is bounded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum RequestError {
-    /// The connection failed, or the reply was malformed.
-    #[error("{0}")]
-    Failed(String),
-    /// The server does not speak TLS, or its certificate is invalid.
-    #[error("TLS: {0}")]
-    Tls(String),
-    /// Redis refused the command, e.g. wrong type of key, no permission, or no memory.
-    #[error("{0}")]
-    Refused(String),
-    /// The reply was longer than the limit; the connection is closed.
-    #[error("the reply is longer than {} KiB or has too many values", .0 / 1024)]
-    TooLong(usize),
-    /// The reply has another type than the command returns.
-    #[error("the reply has {found} instead of {wanted}")]
-    Unexpected {
-        /// Type of the reply.
-        found: &'static str,
-        /// Type that the command returns.
-        wanted: &'static str,
-    },
-    /// Only entries that were read before, or entries without an id; reading on would not end.
-    #[error("the reply has only entries up to {0}, which were read before")]
-    Stale(String),
-    /// No reply within the time-out.
-    #[error("no answer within {} ms", .0.as_millis())]
-    TimedOut(Duration),
-}
-
-impl From<RedisError> for RequestError {
-    fn from(error: RedisError) -> Self {
-        let text = truncated(&error);
-        match error.kind() {
-            ErrorKind::Server(_) | ErrorKind::Extension => Self::Refused(text),
-            _ => Self::Failed(text),
+/// Returns the error of a request. The text is bounded.
+fn peer_error(error: RedisError) -> PeerError {
+    let text = truncated(&error);
+    match error.kind() {
+        // For example a wrong type of key, no permission, or no memory.
+        ErrorKind::Server(_) | ErrorKind::Extension => {
+            PeerError::new(PeerErrorKind::Refused, Sent::Yes, text)
         }
+        _ => PeerError::lost(text),
     }
 }
 
-impl From<PeerError> for RequestError {
-    fn from(panic: PeerError) -> Self {
-        Self::Failed(panic.to_string())
-    }
+/// Returns the error of a reply that has another type than the command returns.
+pub(super) fn unexpected(found: &Value, wanted: &str) -> PeerError {
+    let found = match found {
+        Value::Nil => "nothing",
+        Value::Int(_) => "an integer",
+        Value::BulkString(_) | Value::SimpleString(_) | Value::VerbatimString { .. } | Value::Okay => {
+            "a string"
+        }
+        Value::Array(_) | Value::Set(_) => "an array",
+        Value::Map(_) => "a map",
+        _ => "another type",
+    };
+    malformed(format!("the reply has {found} instead of {wanted}"))
 }
 
-impl RequestError {
-    pub(super) fn unexpected(found: &Value, wanted: &'static str) -> Self {
-        let found = match found {
-            Value::Nil => "nothing",
-            Value::Int(_) => "an integer",
-            Value::BulkString(_) | Value::SimpleString(_) | Value::VerbatimString { .. } | Value::Okay => {
-                "a string"
-            }
-            Value::Array(_) | Value::Set(_) => "an array",
-            Value::Map(_) => "a map",
-            _ => "another type",
-        };
-        Self::Unexpected { found, wanted }
-    }
+/// Returns the error of a reply that cannot be one to its command.
+pub(super) fn malformed(text: String) -> PeerError {
+    PeerError::new(PeerErrorKind::Malformed, Sent::Yes, text)
+}
+
+/// Returns the error of a reply beyond `limit`, in bytes; the connection is closed.
+fn too_large(limit: usize) -> PeerError {
+    let text = format!("the reply is longer than {} KiB or has too many values", limit / 1024);
+    PeerError::new(PeerErrorKind::TooLarge, Sent::Yes, text)
 }
 
 /// A connection to Redis.
@@ -107,30 +85,36 @@ impl Connection {
         tls: Option<&TlsClient>,
         blocking: Duration,
         reply_max: usize,
-    ) -> Result<Self, RequestError> {
+    ) -> Result<Self, PeerError> {
         let opening = async {
             let stream = Self::dial(info.addr(), tls).await?;
             Self::greet(stream, info, blocking, reply_max).await
         };
-        timeout(TIMEOUT, opening).await.map_err(|_| RequestError::TimedOut(TIMEOUT))?
+        timeout(TIMEOUT, opening).await.unwrap_or_else(|_| {
+            let text = format!("no answer within {} ms", TIMEOUT.as_millis());
+            Err(PeerError::new(PeerErrorKind::Timeout, Sent::No, text))
+        })
     }
 
     async fn dial(
         address: &ConnectionAddr,
         tls: Option<&TlsClient>,
-    ) -> Result<Box<dyn Transport>, RequestError> {
+    ) -> Result<Box<dyn Transport>, PeerError> {
+        let failed = |error: io::Error| peer_error(RedisError::from(error));
         let (host, port) = match address {
             ConnectionAddr::Tcp(host, port) => (host.as_str(), *port),
             ConnectionAddr::Unix(path) => {
-                return Ok(Box::new(UnixStream::connect(path).await.map_err(RedisError::from)?));
+                return Ok(Box::new(UnixStream::connect(path).await.map_err(failed)?));
             }
-            other => return Err(RequestError::Failed(format!("{other} is not supported"))),
+            other => return Err(PeerError::lost(format!("{other} is not supported"))),
         };
-        let stream = TcpStream::connect((host, port)).await.map_err(RedisError::from)?;
-        stream.set_nodelay(true).map_err(RedisError::from)?;
+        let stream = TcpStream::connect((host, port)).await.map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
         let Some(tls) = tls else { return Ok(Box::new(stream)) };
         let stream = tls.connect(stream).await;
-        Ok(Box::new(stream.map_err(|error| RequestError::Tls(truncated(&error)))?))
+        Ok(Box::new(stream.map_err(|error| {
+            PeerError::new(PeerErrorKind::Tls, Sent::No, format!("TLS: {}", truncated(&error)))
+        })?))
     }
 
     async fn greet(
@@ -138,7 +122,7 @@ impl Connection {
         info: &ConnectionInfo,
         blocking: Duration,
         reply_max: usize,
-    ) -> Result<Self, RequestError> {
+    ) -> Result<Self, PeerError> {
         let too_long = Arc::<AtomicBool>::default();
         let limited = LimitedStream::new(stream, ReplyLimit::new(reply_max, too_long.clone()));
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT + blocking));
@@ -147,26 +131,26 @@ impl Connection {
                 .await?;
         let (redis, driver) = match opened {
             Ok(opened) => opened,
-            Err(_) if too_long.load(Relaxed) => return Err(RequestError::TooLong(reply_max)),
-            Err(error) => return Err(error.into()),
+            Err(_) if too_long.load(Relaxed) => return Err(too_large(reply_max)),
+            Err(error) => return Err(peer_error(error)),
         };
         Ok(Self { redis, driver: driver.boxed_local().fuse(), reply_max, too_long })
     }
 
     /// Reply to one command.
-    pub(super) async fn ask(&mut self, command: &Cmd) -> Result<Value, RequestError> {
+    pub(super) async fn ask(&mut self, command: &Cmd) -> Result<Value, PeerError> {
         let mut redis = self.redis.clone();
         self.drive(command.query_async(&mut redis)).await
     }
 
     /// Replies to several commands.
-    pub(super) async fn ask_all(&mut self, commands: &Pipeline) -> Result<Vec<Value>, RequestError> {
+    pub(super) async fn ask_all(&mut self, commands: &Pipeline) -> Result<Vec<Value>, PeerError> {
         let mut redis = self.redis.clone();
         self.drive(commands.query_async(&mut redis)).await
     }
 
     /// Reply to a script.
-    pub(super) async fn run(&mut self, script: &ScriptInvocation<'_>) -> Result<Value, RequestError> {
+    pub(super) async fn run(&mut self, script: &ScriptInvocation<'_>) -> Result<Value, PeerError> {
         let mut redis = self.redis.clone();
         self.drive(script.invoke_async(&mut redis)).await
     }
@@ -174,7 +158,7 @@ impl Connection {
     async fn drive<T: FromRedisValue>(
         &mut self,
         request: impl Future<Output = RedisResult<T>>,
-    ) -> Result<T, RequestError> {
+    ) -> Result<T, PeerError> {
         let driven = async {
             let request = std::pin::pin!(request);
             match select(request, &mut self.driver).await {
@@ -188,11 +172,11 @@ impl Connection {
             Err(panic) => {
                 // A future that panicked must not be polled again.
                 self.driver = Fuse::terminated();
-                return Err(panic.into());
+                return Err(panic);
             }
         };
         outcome.map_err(|error| {
-            if self.too_long.load(Relaxed) { RequestError::TooLong(self.reply_max) } else { error.into() }
+            if self.too_long.load(Relaxed) { too_large(self.reply_max) } else { peer_error(error) }
         })
     }
 }

@@ -1,10 +1,11 @@
 //! Entries of Redis streams: an id and fields, of which `data` has the content. Parsed one by one,
 //! so that an invalid entry does not affect the others.
 
+use orchestrator_edge::PeerError;
 use orchestrator_supervise::{sanitize, sanitize_to};
 use redis::Value;
 
-use super::connection::RequestError;
+use super::connection::unexpected;
 
 /// Field with an entry's content.
 const FIELD: &[u8] = b"data";
@@ -49,13 +50,13 @@ pub(super) struct Entry {
 }
 
 /// Entries of an XREAD reply for one stream, in order; none after a time-out.
-pub(super) fn parse_xread(reply: Value) -> Result<Vec<Entry>, RequestError> {
+pub(super) fn parse_xread(reply: Value) -> Result<Vec<Entry>, PeerError> {
     let streams = match reply {
         Value::Nil => return Ok(Vec::new()),
         Value::Array(streams) => streams.into_iter().map(entries_of_stream).collect::<Result<Vec<_>, _>>()?,
         // Form of RESP 3.
         Value::Map(streams) => streams.into_iter().map(|(_, entries)| entries).collect(),
-        other => return Err(RequestError::unexpected(&other, "an array of streams")),
+        other => return Err(unexpected(&other, "an array of streams")),
     };
     let mut entries = Vec::new();
     for stream in streams {
@@ -65,21 +66,21 @@ pub(super) fn parse_xread(reply: Value) -> Result<Vec<Entry>, RequestError> {
 }
 
 /// Entries of an XRANGE reply.
-pub(super) fn parse_xrange(reply: Value) -> Result<Vec<Entry>, RequestError> {
+pub(super) fn parse_xrange(reply: Value) -> Result<Vec<Entry>, PeerError> {
     match reply {
         Value::Nil => Ok(Vec::new()),
         Value::Array(entries) => Ok(entries.into_iter().map(entry).collect()),
-        other => Err(RequestError::unexpected(&other, "an array of entries")),
+        other => Err(unexpected(&other, "an array of entries")),
     }
 }
 
 /// An entry's id; None for nil.
-pub(super) fn parse_id(reply: &Value) -> Result<Option<Id>, RequestError> {
+pub(super) fn parse_id(reply: &Value) -> Result<Option<Id>, PeerError> {
     match reply {
         Value::Nil => Ok(None),
         other => {
             let id = text(other).and_then(Id::parse);
-            id.map(Some).ok_or_else(|| RequestError::unexpected(other, "an entry's id"))
+            id.map(Some).ok_or_else(|| unexpected(other, "an entry's id"))
         }
     }
 }
@@ -91,12 +92,12 @@ pub(super) fn excerpt(field: &[u8], value: &[u8]) -> String {
 }
 
 /// Entries of a stream that is preceded by its name.
-fn entries_of_stream(stream: Value) -> Result<Value, RequestError> {
+fn entries_of_stream(stream: Value) -> Result<Value, PeerError> {
     match stream {
         Value::Array(pair) => <[Value; 2]>::try_from(pair)
             .map(|[_, entries]| entries)
-            .map_err(|pair| RequestError::unexpected(&Value::Array(pair), "a stream's name and entries")),
-        other => Err(RequestError::unexpected(&other, "a stream's name and entries")),
+            .map_err(|pair| unexpected(&Value::Array(pair), "a stream's name and entries")),
+        other => Err(unexpected(&other, "a stream's name and entries")),
     }
 }
 
@@ -107,9 +108,7 @@ fn entry(entry: Value) -> Entry {
     };
     match pair {
         Ok([id, fields]) => Entry { id: text(&id).and_then(Id::parse), data: data(fields) },
-        Err(other) => {
-            Entry { id: None, data: Err(RequestError::unexpected(&other, "an id and fields").to_string()) }
-        }
+        Err(other) => Entry { id: None, data: Err(unexpected(&other, "an id and fields").to_string()) },
     }
 }
 
@@ -130,15 +129,13 @@ fn data(fields: Value) -> Result<Vec<u8>, String> {
         Value::Map(fields) => fields.into_iter().for_each(|(field, value)| take(field, value)),
         // The entry was deleted after it was delivered to a consumer group.
         Value::Nil => {}
-        unexpected => return Err(RequestError::unexpected(&unexpected, "fields").to_string()),
+        other => return Err(unexpected(&other, "fields").to_string()),
     }
     match (found, other) {
         // Moved, since entries of assignments are long.
         (Some(Value::BulkString(data)), _) => Ok(data),
         (Some(Value::SimpleString(data)), _) => Ok(data.into_bytes()),
-        (Some(unexpected), _) => {
-            Err(RequestError::unexpected(&unexpected, "text in field `data`").to_string())
-        }
+        (Some(other), _) => Err(unexpected(&other, "text in field `data`").to_string()),
         (None, Some((field, value))) => Err(format!(
             "no field `data`: {}",
             excerpt(text(&field).unwrap_or_default(), text(&value).unwrap_or_default())

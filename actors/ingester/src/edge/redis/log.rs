@@ -3,14 +3,12 @@
 
 use std::{collections::VecDeque, time::Duration};
 
+use orchestrator_edge::PeerError;
 use orchestrator_supervise::{ChildSpec, Durable, Factory, Fault, MetricKind, StartCx};
 use redis::pipe;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{
-    connection::{Connection, RequestError},
-    target::RedisTarget,
-};
+use super::{connection::Connection, target::RedisTarget};
 use crate::log_lines::{LogCollector, LogLine};
 
 const KEY: &str = "dranspose_logs";
@@ -76,7 +74,7 @@ async fn send(
     target: &RedisTarget,
     slot: &mut Option<Connection>,
     lines: &VecDeque<LogLine>,
-) -> Result<(), RequestError> {
+) -> Result<(), PeerError> {
     let mut connection = match slot.take() {
         Some(connection) => connection,
         None => target.connect(Duration::ZERO, REPLY_MAX).await?,

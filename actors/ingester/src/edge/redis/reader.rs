@@ -3,12 +3,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use orchestrator_edge::{PeerError, PeerErrorKind};
 use orchestrator_supervise::{Metric, Vitals, sanitize};
 use redis::{Script, Value, cmd};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    connection::{Connection, RequestError},
+    connection::{Connection, malformed},
     entry::{Entry, Id, parse_id, parse_xrange, parse_xread},
 };
 
@@ -66,14 +67,14 @@ impl StreamReader {
     /// blocks while there are none.
     ///
     /// # Errors
-    /// See [`Connection::ask`]. After [`RequestError::TooLong`] the next read requests less, if
+    /// See [`Connection::ask`]. After [`PeerErrorKind::TooLarge`] the next read requests less, if
     /// possible.
     pub(super) async fn read(
         &mut self,
         redis: &mut Connection,
         last: Id,
         wait: bool,
-    ) -> Result<Entries, RequestError> {
+    ) -> Result<Entries, PeerError> {
         if self.count == 0 {
             return self.skip_oversized(redis, last).await;
         }
@@ -85,7 +86,7 @@ impl StreamReader {
         }
         command.arg("STREAMS").arg(&*self.key).arg(last.to_string());
         let entries = redis.ask(&command).await.and_then(parse_xread).inspect_err(|error| {
-            if matches!(error, RequestError::TooLong(_)) {
+            if error.kind == PeerErrorKind::TooLarge {
                 self.count /= 4;
                 self.reduced_request = true;
             }
@@ -104,19 +105,18 @@ impl StreamReader {
     }
 
     /// Id of the newest entry; None without entries.
-    pub(super) async fn newest_id(&mut self, redis: &mut Connection) -> Result<Option<Id>, RequestError> {
+    pub(super) async fn newest_id(&mut self, redis: &mut Connection) -> Result<Option<Id>, PeerError> {
         if self.newest_oversized {
             return self.fetch_id(redis, ["XREVRANGE", "+", "-"]).await;
         }
         let mut command = cmd("XREVRANGE");
         command.arg(&*self.key).arg("+").arg("-").arg("COUNT").arg(1);
         let entries = redis.ask(&command).await.and_then(parse_xrange).inspect_err(|error| {
-            self.newest_oversized = matches!(error, RequestError::TooLong(_));
+            self.newest_oversized = error.kind == PeerErrorKind::TooLarge;
             self.reduced_request = self.newest_oversized;
         })?;
-        let id = |entry: &Entry| {
-            entry.id.ok_or(RequestError::Unexpected { found: "none", wanted: "an entry's id" })
-        };
+        let missing = || malformed("the reply has none instead of an entry's id".to_owned());
+        let id = |entry: &Entry| entry.id.ok_or_else(missing);
         entries.first().map(id).transpose()
     }
 
@@ -129,7 +129,7 @@ impl StreamReader {
         self.vitals.note(text);
     }
 
-    fn without_repeats(&self, entries: Vec<Entry>, last: Id) -> Result<Entries, RequestError> {
+    fn without_repeats(&self, entries: Vec<Entry>, last: Id) -> Result<Entries, PeerError> {
         let none = entries.is_empty();
         let mut newest = last;
         let mut read = Vec::with_capacity(entries.len());
@@ -145,11 +145,17 @@ impl StreamReader {
             newest = id;
             read.push((id, data.map_err(|why| self.skip(Some(id), &why)).ok()));
         }
-        if read.is_empty() && !none { Err(RequestError::Stale(last.to_string())) } else { Ok(read) }
+        if read.is_empty() && !none {
+            // Reading on would not end.
+            return Err(malformed(format!(
+                "the reply has only entries up to {last}, which were read before"
+            )));
+        }
+        Ok(read)
     }
 
     /// Skips the next entry, which alone exceeds the longest reply.
-    async fn skip_oversized(&mut self, redis: &mut Connection, last: Id) -> Result<Entries, RequestError> {
+    async fn skip_oversized(&mut self, redis: &mut Connection, last: Id) -> Result<Entries, PeerError> {
         let found = self.fetch_id(redis, ["XRANGE", &last.next().to_string(), "+"]).await?;
         self.count = 1;
         let Some(id) = found.filter(|id| *id > last) else { return Ok(Vec::new()) };
@@ -157,7 +163,7 @@ impl StreamReader {
         Ok(vec![(id, None)])
     }
 
-    async fn fetch_id(&self, redis: &mut Connection, range: [&str; 3]) -> Result<Option<Id>, RequestError> {
+    async fn fetch_id(&self, redis: &mut Connection, range: [&str; 3]) -> Result<Option<Id>, PeerError> {
         let script = Script::new(ID_SCRIPT);
         let mut script = script.key(&*self.key);
         range.iter().for_each(|word| _ = script.arg(*word));

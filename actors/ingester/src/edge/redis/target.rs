@@ -3,13 +3,13 @@
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use orchestrator_edge::{
-    RetryPolicy,
+    PeerError, PeerErrorKind, RetryPolicy,
     tls::{self, TlsClient},
 };
 use redis::{Client, ConnectionAddr};
 use uuid::Uuid;
 
-use super::connection::{Connection, RequestError};
+use super::connection::Connection;
 
 /// Delays between two attempts to connect (CONTRACT IE02): shorter than those of other servers, since each mapping waits for
 /// Redis.
@@ -81,7 +81,7 @@ impl RedisTarget {
         &self,
         blocking: Duration,
         reply_max: usize,
-    ) -> Result<Connection, RequestError> {
+    ) -> Result<Connection, PeerError> {
         let tls = self.tls.as_ref().map(|(tls, _)| tls);
         Connection::open(self.client.get_connection_info(), tls, blocking, reply_max).await
     }
@@ -105,20 +105,20 @@ impl fmt::Debug for RedisTarget {
 }
 
 /// Text of an error with advice.
-pub(super) fn advice(error: &RequestError, endpoint: &str) -> String {
-    match error {
-        RequestError::Refused(_) => {
+pub(super) fn advice(error: &PeerError, endpoint: &str) -> String {
+    match error.kind {
+        PeerErrorKind::Refused => {
             format!("{error}: check the type of the keys of Redis at {endpoint} and the user's permissions")
         }
-        RequestError::Tls(_) => {
+        PeerErrorKind::Tls => {
             format!(
                 "{error}: check that Redis at {endpoint} speaks TLS, and its certificate: redis_ca_file names its authorities"
             )
         }
-        RequestError::Failed(_) | RequestError::TimedOut(_) => {
-            format!("{error}: check that Redis runs at {endpoint} and that redis_url is correct")
+        PeerErrorKind::Malformed | PeerErrorKind::TooLarge => {
+            format!("{error}: the server at {endpoint} does not behave like Redis")
         }
-        _ => format!("{error}: the server at {endpoint} does not behave like Redis"),
+        _ => format!("{error}: check that Redis runs at {endpoint} and that redis_url is correct"),
     }
 }
 
@@ -146,7 +146,7 @@ mod tests {
         let other_host = redis.tls_url().replace("localhost", "127.0.0.1");
         for (url, ca_file) in [(redis.tls_url(), None), (other_host, Some(&*ca_file))] {
             let error = connect(&url, ca_file).await.err().expect(&url);
-            assert!(matches!(error, RequestError::Tls(_)), "{url}: {error}");
+            assert_eq!(error.kind, PeerErrorKind::Tls, "{url}: {error}");
             assert!(advice(&error, "localhost").contains("redis_ca_file"), "{url}");
         }
     }

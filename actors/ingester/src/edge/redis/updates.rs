@@ -2,12 +2,12 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use orchestrator_edge::LinkState;
+use orchestrator_edge::{LinkState, PeerError};
 use orchestrator_supervise::{ChildSpec, Durable, MetricKind, Recipient, StartCx};
 use tokio::sync::Notify;
 
 use super::{
-    connection::{Connection, RequestError, truncated},
+    connection::{Connection, truncated},
     entry::{Id, excerpt},
     reader::StreamReader,
     target::{RETRY, RedisTarget, advice},
@@ -89,7 +89,7 @@ async fn read_connection(
     position: &Position,
     reader: &mut StreamReader,
     link: &LinkState,
-) -> Result<Infallible, RequestError> {
+) -> Result<Infallible, PeerError> {
     let mut redis = target.connect(BLOCK, REPLY_MAX).await?;
     let mut last = start_position(&mut redis, reader, position).await?;
     link.connected();
@@ -114,7 +114,7 @@ async fn start_position(
     redis: &mut Connection,
     reader: &mut StreamReader,
     position: &Position,
-) -> Result<Id, RequestError> {
+) -> Result<Id, PeerError> {
     let newest_id = reader.newest_id(redis).await?.unwrap_or_default();
     let start_position = position.last.update(|position| {
         let start_position = match *position {

@@ -2,14 +2,13 @@
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
-use orchestrator_edge::{LimitedStream, Transport, catch_panic, postgres::PostgresTls};
+use orchestrator_edge::{
+    LimitedStream, Transport, catch_panic,
+    postgres::{PostgresTls, balance},
+};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_user_timeout};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
-use tokio_postgres::{
-    Client, Connection, NoTls,
-    config::{Host, LoadBalanceHosts},
-    tls::NoTlsStream,
-};
+use tokio_postgres::{Client, Connection, NoTls, config::Host, tls::NoTlsStream};
 
 use super::{
     address::Address,
@@ -70,9 +69,7 @@ impl<'a> Connector<'a> {
                 }
             })
             .collect();
-        if config.get_load_balance_hosts() == LoadBalanceHosts::Random {
-            fastrand::shuffle(&mut targets);
-        }
+        balance(config, &mut targets);
         Self { address, budget, targets: targets.into_iter() }
     }
 

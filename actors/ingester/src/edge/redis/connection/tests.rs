@@ -11,7 +11,7 @@ use super::*;
 const REPLY_MAX: usize = 64 << 10;
 
 /// Error of a client whose server sends `first`, then `rest` without end.
-async fn error_of(first: &[u8], rest: &[u8]) -> RequestError {
+async fn error_of(first: &[u8], rest: &[u8]) -> PeerError {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("redis://{}/0", listener.local_addr().expect("its address"));
     let serving = async {
@@ -23,7 +23,7 @@ async fn error_of(first: &[u8], rest: &[u8]) -> RequestError {
         while sent.is_ok() && !rest.is_empty() {
             sent = stream.write_all(&rest).await;
         }
-        std::future::pending::<RequestError>().await
+        std::future::pending::<PeerError>().await
     };
     let asking = async {
         let client = Client::open(url).expect("a url");
@@ -50,7 +50,7 @@ async fn an_endless_reply_is_too_long() {
         (nothing, b">1\r\n$1\r\nx\r\n"),
     ] {
         let error = error_of(first, rest).await;
-        assert_eq!(error, RequestError::TooLong(REPLY_MAX), "{}", first.escape_ascii());
+        assert_eq!(error, too_large(REPLY_MAX), "{}", first.escape_ascii());
     }
 }
 
@@ -74,7 +74,7 @@ async fn an_invalid_reply_has_a_short_error() {
         assert!(text.len() <= 600 && !text.contains('\u{1b}'), "{text}");
     }
     let refused = error_of(&text.repeat(3), b"").await;
-    assert!(matches!(refused, RequestError::Refused(_) | RequestError::Failed(_)), "{refused}");
+    assert!(matches!(refused.kind, PeerErrorKind::Refused | PeerErrorKind::Lost), "{refused}");
 }
 
 #[test]
