@@ -11,11 +11,11 @@ use crate::{
     AdminConfig, AdminError, ProgramInfo,
     admin_metrics::AdminMetrics,
     connection_limit::connections_max,
-    connection_slots::ConnectionSlots,
     endpoint_state::EndpointState,
     export::EXPORTS_MAX,
     handler_context::HandlerContext,
     listeners::{Listeners, Opened},
+    response_limit::ResponseLimit,
     sampler::sample,
     server::Servers,
 };
@@ -136,18 +136,16 @@ fn contexts(state: &Arc<EndpointState>, metrics: &AdminMetrics, cx: &StartCx) ->
     let closing = cx.stop.child_token();
     // Event streams are long-lived, so they may take only half of the connections.
     let slots = state.event_clients_max.min(connections_max() / 2);
-    let [tcp, unix] = ConnectionSlots::pair(slots, metrics.event_clients.clone());
     let exports = EXPORTS_MAX.min(connections_max() / 4);
-    let [tcp_exports, unix_exports] = ConnectionSlots::pair(exports, metrics.exports.clone());
-    [(tcp, tcp_exports), (unix, unix_exports)].map(|(event_slots, export_slots)| HandlerContext {
+    [(), ()].map(|()| HandlerContext {
         tree: cx.tree.clone(),
         own_path: cx.vitals.path().to_owned(),
         stop: cx.stop.clone(),
         closing: closing.clone(),
         state: state.clone(),
         metrics: metrics.clone(),
-        event_slots,
-        export_slots,
+        event_limit: ResponseLimit::new(slots, &metrics.event_clients),
+        export_limit: ResponseLimit::new(exports, &metrics.exports),
     })
 }
 

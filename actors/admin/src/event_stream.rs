@@ -14,7 +14,7 @@ use futures_util::Stream;
 use orchestrator_supervise::{StopToken, Tree};
 use tokio::time::Instant;
 
-use crate::{connection_slots::ConnectionSlot, event_query::EventQuery};
+use crate::{event_query::EventQuery, response_limit::ResponsePermit};
 
 /// Time without events after which a comment is sent, so that both sides notice a dead connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -46,11 +46,11 @@ pub(crate) struct EventStream {
     /// First lines, sent at once so that the client sees the response.
     opening: Option<String>,
     ended: bool,
-    _slot: ConnectionSlot,
+    _permit: ResponsePermit,
 }
 
 impl EventStream {
-    pub(crate) fn new(tree: Tree, query: EventQuery, stop: StopToken, slot: ConnectionSlot) -> Self {
+    pub(crate) fn new(tree: Tree, query: EventQuery, stop: StopToken, permit: ResponsePermit) -> Self {
         let newest = tree.event_log().newest();
         let mut opening = format!(": events after {}\nretry: 2000\n\n", query.after.unwrap_or(newest));
         let after = match query.after {
@@ -73,7 +73,7 @@ impl EventStream {
             waiting: None,
             opening: Some(opening),
             ended: false,
-            _slot: slot,
+            _permit: permit,
         }
     }
 

@@ -26,12 +26,12 @@ pub(crate) async fn events(
     })?;
     let last = request.headers().get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or("?"));
     let query = EventQuery::new(args.into_inner(), last, &context.tree)?;
-    let Some(slot) = context.event_slots.take() else {
+    let Some(permit) = context.event_limit.take() else {
         context.metrics.event_limit.add(1);
-        let max = context.event_slots.max();
+        let max = context.event_limit.max;
         let advice = "close one, or raise admin.max_event_clients";
         return Ok(context.no_slot(format!("{max} readers of events are connected: {advice}")).await);
     };
-    let stream = EventStream::new(context.tree.clone(), query, context.closing.clone(), slot);
+    let stream = EventStream::new(context.tree.clone(), query, context.closing.clone(), permit);
     Ok(HttpResponse::Ok().content_type("text/event-stream").streaming(stream))
 }

@@ -8,7 +8,7 @@ use futures_util::{Stream, StreamExt, stream};
 use orchestrator_supervise::{ConsoleError, ExportPages, Exports, StopToken, sanitize};
 use tokio::time::sleep;
 
-use crate::{api_error::ApiError, connection_slots::ConnectionSlot, handler_context::HandlerContext};
+use crate::{api_error::ApiError, handler_context::HandlerContext, response_limit::ResponsePermit};
 use orchestrator_subsystem::wire::ErrorKind;
 
 /// Maximum number of concurrent exports on each of the two sockets. They share the store with all other readers.
@@ -27,16 +27,15 @@ pub(crate) async fn export(
 ) -> Result<HttpResponse, ApiError> {
     let args = Query::<Vec<(String, String)>>::from_query(query)
         .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
-    let Some(slot) = context.export_slots.take() else {
+    let Some(permit) = context.export_limit.take() else {
         context.metrics.export_limit.add(1);
-        let message =
-            format!("{} exports are being read: wait for the end of one", context.export_slots.max());
+        let message = format!("{} exports are being read: wait for the end of one", context.export_limit.max);
         return Ok(context.no_slot(message).await);
     };
     let mut rows = Rows {
         pages: exports.open(&name, &args).map_err(|error| unknown_name(&path, error))?,
         closing: context.closing.clone(),
-        _slot: slot,
+        _permit: permit,
     };
     // An error of the first page has a status.
     let Some(first) = rows.next_page().await.transpose()? else {
@@ -60,7 +59,7 @@ fn unknown_name(path: &str, error: ConsoleError) -> ApiError {
 struct Rows {
     pages: ExportPages,
     closing: StopToken,
-    _slot: ConnectionSlot,
+    _permit: ResponsePermit,
 }
 
 /// Step of the body of a response.

@@ -11,8 +11,8 @@ use orchestrator_supervise::{StopToken, Tree};
 use tokio::time::timeout;
 
 use crate::{
-    admin_metrics::AdminMetrics, api_error::ApiError, connection_slots::ConnectionSlots,
-    endpoint_state::EndpointState,
+    admin_metrics::AdminMetrics, api_error::ApiError, endpoint_state::EndpointState,
+    response_limit::ResponseLimit,
 };
 
 /// Delay of the response if no slot is free. With the maximum number of connections, it limits such responses to a few hundred a second.
@@ -30,10 +30,10 @@ pub(crate) struct HandlerContext {
     pub(crate) closing: StopToken,
     pub(crate) state: Arc<EndpointState>,
     pub(crate) metrics: AdminMetrics,
-    /// Slots for the readers of events on this socket.
-    pub(crate) event_slots: ConnectionSlots,
-    /// Slots for the readers of exports on this socket.
-    pub(crate) export_slots: ConnectionSlots,
+    /// Limit of the readers of events on this socket.
+    pub(crate) event_limit: ResponseLimit,
+    /// Limit of the readers of exports on this socket.
+    pub(crate) export_limit: ResponseLimit,
 }
 
 impl HandlerContext {

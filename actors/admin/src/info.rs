@@ -37,7 +37,7 @@ pub(crate) async fn info(context: Data<HandlerContext>, caller: ReqData<Arc<Call
             "open_fds": limit(Resource::Nofile),
             "processes": limit(Resource::Nproc),
             "connections": connections_max(),
-            "event_clients": context.event_slots.max(),
+            "event_clients": context.event_limit.max,
             "body_bytes": BODY_LIMIT,
         },
         "events": { "oldest": oldest, "newest": context.tree.event_log().newest() },

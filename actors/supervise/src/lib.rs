@@ -82,7 +82,7 @@ pub use limits::{Backoff, Limits, RestartWindow};
 pub use link::{Link, LinkReporter};
 pub use mailbox::{Mailbox, MailboxSlot, Recipient, mailbox};
 pub use mailbox_stats::{MailboxStats, MessageStats};
-pub use metric::{Metric, MetricKind};
+pub use metric::{GaugeGuard, Metric, MetricKind};
 pub use refusal::{AskError, Refused};
 pub use reply::{Pending, Reply, reply};
 pub use root::Root;

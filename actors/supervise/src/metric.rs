@@ -28,6 +28,16 @@ pub struct Metric {
     pub(crate) value: Arc<AtomicI64>,
 }
 
+/// Share of one in a gauge.
+#[derive(Debug)]
+pub struct GaugeGuard(Arc<AtomicI64>);
+
+impl Drop for GaugeGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
 impl Metric {
     pub(crate) fn new(name: &'static str, unit: &'static str, kind: MetricKind, help: &'static str) -> Self {
         let help = help.trim_ascii();
@@ -51,6 +61,13 @@ impl Metric {
     /// Sets the value.
     pub fn set(&self, to: u64) {
         self.value.store(i64::try_from(to).unwrap_or(i64::MAX), Relaxed);
+    }
+
+    /// Adds one to a gauge until the guard is dropped.
+    #[must_use]
+    pub fn hold(&self) -> GaugeGuard {
+        self.value.fetch_add(1, Relaxed);
+        GaugeGuard(self.value.clone())
     }
 
     /// Current value.

@@ -1,12 +1,9 @@
 //! Metrics of requests.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Duration,
-};
+use std::time::Duration;
 
 use hyper::StatusCode;
-use orchestrator_supervise::{Metric, MetricKind, Timing, Vitals, metrics};
+use orchestrator_supervise::{GaugeGuard, Metric, MetricKind, Timing, Vitals, metrics};
 
 /// Classes of status codes, by first digit.
 const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
@@ -29,13 +26,9 @@ metrics! {
 pub(super) struct HttpMetrics {
     requests: [Metric; CLASSES.len()],
     metrics: RequestMetrics,
-    in_flight: AtomicU64,
     reading: Timing,
     writing: Timing,
 }
-
-/// A request in flight.
-pub(super) struct InFlight<'a>(&'a HttpMetrics);
 
 impl HttpMetrics {
     pub(super) fn register(vitals: &Vitals) -> Self {
@@ -47,16 +40,14 @@ impl HttpMetrics {
                 vitals.register_labelled("requests", "requests", MetricKind::Counter, help, ("status", class))
             }),
             metrics: RequestMetrics::register(vitals),
-            in_flight: AtomicU64::default(),
             reading: timing("get"),
             writing: timing("put"),
         }
     }
 
     /// Counts a request as in flight until the returned guard is dropped.
-    pub(super) fn begin(&self) -> InFlight<'_> {
-        self.metrics.in_flight.set(self.in_flight.fetch_add(1, Relaxed) + 1);
-        InFlight(self)
+    pub(super) fn begin(&self) -> GaugeGuard {
+        self.metrics.in_flight.hold()
     }
 
     /// Records the end of a request; `status` is None without an answer.
@@ -75,12 +66,5 @@ impl HttpMetrics {
     /// Counts an aborted transaction.
     pub(super) fn count_aborted(&self) {
         self.metrics.aborted.add(1);
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        let Self(metrics) = self;
-        metrics.metrics.in_flight.set(metrics.in_flight.fetch_sub(1, Relaxed) - 1);
     }
 }
