@@ -6,7 +6,7 @@ use orchestrator_supervise::sanitize_to;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::edge::session::{Retries, Session};
+use crate::{edge::session::Session, request_retries::Retries};
 
 /// Catalog with an example rule, which only shows what it would claim.
 pub(crate) const EXAMPLE: &str = r#"[{

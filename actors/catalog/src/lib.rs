@@ -32,6 +32,7 @@ mod poller;
 mod polling;
 mod preview;
 mod priority_semaphore;
+mod request_retries;
 mod rule;
 mod rule_child;
 mod rule_reloader;
@@ -68,9 +69,10 @@ use crate::{
         credentials::{Secret, Source},
         http::{self, CatalogEndpoint, HttpCatalog, Timeouts},
         notices::{self, Notices},
-        session::{Retries, Session},
+        session::Session,
     },
     poller::CatalogPoller,
+    request_retries::Retries,
     rule_child::RuleChildFactory,
     rules::Rules,
     wall_clock::WallClock,

@@ -6,10 +6,8 @@ use orchestrator_harness::{Ermrest, deriva_session};
 use serde_json::json;
 
 use crate::{
-    edge::{
-        credentials::Source,
-        session::{Retries, Session},
-    },
+    edge::{credentials::Source, session::Session},
+    request_retries::Retries,
     service::RequestError,
     tests::http::fixture::*,
 };

@@ -25,10 +25,8 @@ use super::{
     request::{login, read, write},
 };
 use crate::{
-    edge::{
-        credentials::{Secret, Source},
-        session::{Attempts, Failure},
-    },
+    edge::credentials::{Secret, Source},
+    request_retries::{Attempts, Failure},
     service::{AFTER_ABORT, CatalogResponse, Get, Put, RequestError},
 };
 

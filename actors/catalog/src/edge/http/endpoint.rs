@@ -9,7 +9,7 @@ use orchestrator_edge::{
     tls::{self, TlsClient},
 };
 
-use crate::edge::session::Retries;
+use crate::request_retries::Retries;
 
 /// Default limit of a response body: far more than any server sends within its 15 s limit.
 const BODY_LIMIT: usize = 64 * 1024 * 1024;
