@@ -88,7 +88,7 @@ fn child(out: &mut Exposition, node: &NodeSnapshot) {
         out.add(
             Kind::Gauge,
             "orchestrator_link_up",
-            "1 if the connection is up; no series while no connection is needed.",
+            "1 if the connection is up and its requests are answered; no series while no connection is needed.",
             &labels,
             up,
         );

@@ -2,7 +2,7 @@
 //!
 //! | A child is not ready if | except if |
 //! |---|---|
-//! | it is stuck | |
+//! | it is stuck | its link is unanswered, which is the reason then |
 //! | it does not run | it is paused, or it is transient and has exited |
 //! | its link is not up | the link is idle, the child is paused, or the child is the endpoint itself |
 
@@ -56,7 +56,8 @@ fn has_exited(node: &NodeSnapshot) -> bool {
 
 /// Returns the reason why a child is not ready, by the table of this module.
 fn failure(node: &NodeSnapshot, own: &str) -> Option<String> {
-    if node.stuck {
+    let is_unanswered = node.link.as_ref().is_some_and(|link| link.state == "unanswered");
+    if node.stuck && !is_unanswered {
         return Some(stuck(node));
     }
     let state = node.state.as_str();

@@ -11,7 +11,7 @@ use actix_web::{
 };
 use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
 use orchestrator_supervise::{
-    BlockerSnapshot, Command, CommandError, NodeSnapshot, TreeSnapshot, without_root,
+    BlockerSnapshot, Command, CommandError, LinkSnapshot, NodeSnapshot, TreeSnapshot, without_root,
 };
 
 use self::activity::{Activity, seconds};
@@ -69,8 +69,8 @@ fn describe(branch: &NodeSnapshot, facts: &Facts<'_>, now_ms: u64, own: &str) ->
     SubsystemCauses { path: branch.path.clone(), causes, last_work, idle_since_ms, activity: text }
 }
 
-/// Causes in a branch, in the order of [`cause`]: given up, deadlock, operator command, crash loop, stuck, link down, blocker,
-/// restart, full mailbox.
+/// Causes in a branch, in the order of [`cause`]: given up, deadlock, operator command, crash loop, unanswered, stuck, link down,
+/// blocker, restart, full mailbox.
 fn causes_of(branch: &NodeSnapshot, facts: &Facts<'_>) -> Vec<Cause> {
     let mut ranked = Vec::new();
     branch.walk(&mut |node| ranked.extend(cause(node, facts)));
@@ -93,8 +93,18 @@ fn not_ready(branch: &NodeSnapshot, own: &str) -> Option<Cause> {
 
 /// The first cause of a child with its rank, smallest first.
 fn cause(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<(u8, Cause)> {
-    let found: [fn(&NodeSnapshot, &Facts<'_>) -> Option<Cause>; 9] =
-        [given_up, deadlocked, steered, failing, stuck, unreachable, blocked, restarting, overflowing];
+    let found: [fn(&NodeSnapshot, &Facts<'_>) -> Option<Cause>; 10] = [
+        given_up,
+        deadlocked,
+        steered,
+        failing,
+        unanswered,
+        stuck,
+        unreachable,
+        blocked,
+        restarting,
+        overflowing,
+    ];
     (0..).zip(found).find_map(|(rank, find)| find(node, facts).map(|cause| (rank, cause)))
 }
 
@@ -155,6 +165,29 @@ fn failing(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
     Some(Cause { since_ms, evidence, ..at(node, "crash_loop", text, help) })
 }
 
+/// The peer does not answer. It also explains work in progress that waits for it.
+fn unanswered(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
+    let link = node.link.as_ref().filter(|link| link.state == "unanswered")?;
+    let peer = match link.kind.as_str() {
+        "amqp" | "rabbitmq" => "RabbitMQ",
+        "ermrest" => "ERMrest",
+        "faktory" => "Faktory",
+        "mongodb" => "MongoDB",
+        "postgres" => "PostgreSQL",
+        "redis" => "Redis",
+        other => other,
+    };
+    let reason = link.reason.as_deref().unwrap_or("does not answer");
+    let work = node.in_progress.as_ref();
+    let evidence = work.map(|work| format!("works on `{}` for {:.1} s", work.name, seconds(work.for_ms)));
+    let cause = at(node, "unanswered", format!("{peer} at {} {reason}", link.endpoint), help_with(link));
+    Some(Cause {
+        since_ms: link.since_ms,
+        evidence: evidence.into_iter().chain(next_attempt(link)).collect(),
+        ..cause
+    })
+}
+
 fn stuck(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
     let text = node.stuck.then(|| match &node.in_progress {
         Some(work) => format!("works on `{}` for {:.1} s", work.name, seconds(work.for_ms)),
@@ -176,18 +209,26 @@ fn unreachable(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
     }
     let reason = link.reason.as_deref().unwrap_or("no reason given");
     let text = format!("{} to {} is down: {reason}", link.kind, link.endpoint);
-    let evidence = link.retry_in_ms.map(|ms| format!("next attempt in {:.1} s", seconds(ms)));
-    let help = match link.kind.as_str() {
+    let evidence = next_attempt(link).into_iter().collect();
+    Some(Cause { since_ms: link.since_ms, evidence, ..at(node, "link_down", text, help_with(link)) })
+}
+
+fn next_attempt(link: &LinkSnapshot) -> Option<String> {
+    link.retry_in_ms.map(|ms| format!("next attempt in {:.1} s", seconds(ms)))
+}
+
+/// What helps with the peer of a link.
+fn help_with(link: &LinkSnapshot) -> String {
+    let reason = link.reason.as_deref().unwrap_or_default();
+    match link.kind.as_str() {
         "sqlite" if reason.contains("full") || reason.contains("no space") => {
             format!("df -h {}", link.endpoint)
         }
         "sqlite" => format!("fuser -v {}", link.endpoint),
-        "amqp" => format!("rabbitmqctl status; check that the broker runs at {}", link.endpoint),
+        "amqp" | "rabbitmq" => format!("rabbitmqctl status; check that the broker runs at {}", link.endpoint),
         "inotify" | "unix socket" => format!("ls -ld {}", link.endpoint),
         _ => format!("check that {} runs and is reachable", link.endpoint),
-    };
-    let evidence = evidence.into_iter().collect();
-    Some(Cause { since_ms: link.since_ms, evidence, ..at(node, "link_down", text, help) })
+    }
 }
 
 fn blocked(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {

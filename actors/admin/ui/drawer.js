@@ -4,7 +4,7 @@ import { actionButtons } from "./actions.js";
 import { el, setAttr, setText } from "./dom.js";
 import { duration, words } from "./format.js";
 import { panelFor, TABS } from "./panels.js";
-import { linkBadge, liveGlyph, stateOf } from "./states.js";
+import { hasNoPeer, linkBadge, liveGlyph, stateOf } from "./states.js";
 
 export function drawer({ close }) {
   const sign = liveGlyph();
@@ -71,7 +71,7 @@ export function drawer({ close }) {
       setText(where, child.path);
       const link = child.link ? [linkBadge(child.link)] : [];
       facts.replaceChildren(el("span", { class: "word", text: words(stateOf(child)) }), ` ${factsOf(child)} `, ...link);
-      const reason = child.link?.state === "down" && child.link.reason ? `${child.link.kind} to ${child.link.endpoint}: ${child.link.reason}` : child.note?.text;
+      const reason = hasNoPeer(child) && child.link.reason ? `${child.link.kind} to ${child.link.endpoint}: ${child.link.reason}` : child.note?.text;
       note.hidden = !reason;
       setText(note, reason ?? "");
       const actionKey = `${child.path} ${child.state} ${now.commands}`;

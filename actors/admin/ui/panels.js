@@ -86,7 +86,7 @@ function eventText(event) {
 /** Returns true for an event that reports a fault. A requested stop is none. */
 export function isFault(event) {
   if (event.event === "exited") return !/^(normal|shutdown)/.test(event.reason);
-  return ["escalated", "given_up", "stop_timed_out", "link_down"].includes(event.event);
+  return ["escalated", "given_up", "stop_timed_out", "link_down", "link_unanswered"].includes(event.event);
 }
 
 /** Creates a list of events, the newest first. */

@@ -1,10 +1,11 @@
 // Children with problems, and the reasons. No side effects.
 
 import { duration, words } from "./format.js";
-import { stateOf } from "./states.js";
+import { hasNoPeer, stateOf } from "./states.js";
 
 function problem(node, blockers) {
   const state = stateOf(node);
+  if (node.link?.state === "unanswered") return `${node.link.kind} ${node.link.reason}`;
   if (node.stuck) return node.in_progress ? `is stuck in ${node.in_progress.name} for ${duration(node.in_progress.for_ms)}` : "is stuck";
   if (state === "paused") return "is paused";
   if (state !== "running") {
@@ -12,7 +13,7 @@ function problem(node, blockers) {
     const again = node.retry_in_ms === undefined ? "" : `, tried again in ${duration(node.retry_in_ms)}`;
     return `${words(state)}${again}${node.last_exit ? `: ${node.last_exit.reason}` : ""}`;
   }
-  if (node.link?.state === "down") return `${node.link.kind} is down${node.link.reason ? `: ${node.link.reason}` : ""}`;
+  if (hasNoPeer(node)) return `${node.link.kind} is down${node.link.reason ? `: ${node.link.reason}` : ""}`;
   const full = node.mailboxes.find((mailbox) => mailbox.capacity > 0 && mailbox.depth >= mailbox.capacity);
   if (full) return `${full.name} is full`;
   return blockers ? (node.blocker?.text ?? null) : null;

@@ -22,11 +22,16 @@ export function stateOf(node) {
   return node.stuck ? "stuck" : node.state;
 }
 
-/** Returns the worst state of a child and its descendants. A link that is down counts as `attention`, an exited transient child as running. */
+/** Returns true if the link of a child is down or unanswered. */
+export function hasNoPeer(node) {
+  return ["down", "unanswered"].includes(node.link?.state);
+}
+
+/** Returns the worst state of a child and its descendants. A link that is down or unanswered counts as `attention`, an exited transient child as running. */
 export function worstOf(node) {
   const own = stateOf(node);
   if (own === "stopped" && node.restart !== "permanent") return "running";
-  let worst = own === "running" && node.link?.state === "down" ? "attention" : own;
+  let worst = own === "running" && hasNoPeer(node) ? "attention" : own;
   for (const child of node.children) {
     const below = worstOf(child);
     if (ORDER.indexOf(below) < ORDER.indexOf(worst)) worst = below;
@@ -69,6 +74,6 @@ export function strip(children) {
 
 /** Creates a badge with the state of a link. */
 export function linkBadge(link) {
-  const text = link.state === "down" && link.reason ? `down: ${link.reason}` : link.state;
+  const text = link.reason ? `${link.state}: ${link.reason}` : link.state;
   return el("span", { class: `link link-${link.state}`, title: `${link.kind} ${link.endpoint}: ${text}` }, `${link.kind} ${link.state}`);
 }

@@ -10,7 +10,7 @@ const WIDE = 1000;
 
 const LANES = [
   { title: "Restarts", kinds: { exited: "mark", escalated: "mark", given_up: "mark", stop_timed_out: "mark", started: "good" } },
-  { title: "Links", kinds: { link_down: "mark", link_up: "good" } },
+  { title: "Links", kinds: { link_down: "mark", link_unanswered: "mark", link_up: "good" } },
   { title: "Commands", kinds: { commanded: "mark" } },
 ];
 

@@ -28,11 +28,13 @@ pub trait Edge {
     /// Connects and serves until a stop, and reports each connection and failure to `link`.
     async fn run(&mut self, link: &LinkState) {
         loop {
+            let attempt = link.request();
             let connected = tokio::select! {
                 biased;
                 connected = self.connect() => connected,
                 () = link.stopped() => return,
             };
+            drop(attempt);
             let served = match connected {
                 Ok(connection) => {
                     link.connected();

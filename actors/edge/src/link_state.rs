@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator_supervise::{LinkReporter, StartCx, StopToken, block_on};
+use orchestrator_supervise::{LinkReporter, LinkRequest, StartCx, StopToken, block_on};
 use tokio::time::sleep;
 
 use crate::retry_policy::{Retries, RetryPolicy};
@@ -16,6 +16,8 @@ pub struct LinkState {
     link: LinkReporter,
     retries: Retries,
     unreported: u32,
+    /// True for a file or socket of this machine, which gets no requests.
+    is_local: bool,
     stop: StopToken,
 }
 
@@ -28,7 +30,13 @@ impl LinkState {
     /// Creates the state of `link`, for code that is dropped at a stop: its waits do not end early.
     pub fn of_link(link: LinkReporter, policy: RetryPolicy) -> Self {
         let retries = Retries::new(policy, link.retry_max);
-        Self { link, retries, unreported: 0, stop: StopToken::new() }
+        let is_local = [RetryPolicy::LOCAL, RetryPolicy::LOCAL_LOCK].contains(&policy);
+        Self { link, retries, unreported: 0, is_local, stop: StopToken::new() }
+    }
+
+    /// Returns the link, for code that reports only requests.
+    pub fn reporter(&self) -> LinkReporter {
+        self.link.clone()
     }
 
     /// Does not report the first `failures` consecutive failures, for example of a short lock.
@@ -50,10 +58,19 @@ impl LinkState {
         self.connected();
     }
 
+    /// Reports a request to the peer until it is dropped, see [`LinkReporter::request`]. None for a file or socket of this machine.
+    pub fn request(&self) -> Option<LinkRequest> {
+        (!self.is_local).then(|| self.link.request())
+    }
+
     /// Reports a failed attempt or a lost connection; `reason` says what to do. Returns the delay before the next attempt, for a caller
     /// that works meanwhile.
     pub fn failed(&self, reason: impl AsRef<str>) -> Duration {
-        let delay = self.retries.failed();
+        let (delay, reason) = (self.retries.failed(), reason.as_ref());
+        // The MongoDB driver reports a refused connection only after its own time-out.
+        if reason.contains("Connection refused") {
+            self.link.answered();
+        }
         if self.retries.failures() > self.unreported {
             self.link.down(reason, delay);
         }
@@ -104,6 +121,7 @@ impl LinkState {
     /// Reports a peer that is connected but not ready, as a link that is down; `reason` says what is missing and what to do. The next check
     /// is after `retry_in`.
     pub fn not_ready(&self, reason: impl AsRef<str>, retry_in: Duration) {
+        self.link.answered();
         self.link.down(reason, retry_in);
     }
 }

@@ -9,7 +9,7 @@ use orchestrator_supervise::Backoff;
 use parking_lot::Mutex;
 
 /// Delays between attempts: they double with each failure, with a jitter of 20 %.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy(Backoff);
 
 impl RetryPolicy {

@@ -86,7 +86,9 @@ fn line_of_event(event: &Event) -> Option<LogLine> {
         EventKind::StopTimedOut { depth, .. } => {
             (Level::Error, format!("it did not stop in time; {depth} messages are pending"))
         }
-        EventKind::LinkDown { reason } => (Level::Warning, reason.clone()),
+        EventKind::LinkDown { reason } | EventKind::LinkUnanswered { reason } => {
+            (Level::Warning, reason.clone())
+        }
         _ => return None,
     };
     Some(LogLine { level, path: event.path.clone(), text, at_ms: event.at_ms })

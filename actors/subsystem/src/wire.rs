@@ -71,8 +71,8 @@ pub struct SubsystemCauses {
 /// One cause that holds up work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Name of the cause, for programs: `given_up`, `deadlocked`, `paused`, `stopped`, `crash_loop`, `stuck`, `link_down`, `starting`,
-    /// `not_ready`, `mailbox_full`, or what a subsystem reports.
+    /// Name of the cause, for programs: `given_up`, `deadlocked`, `paused`, `stopped`, `crash_loop`, `unanswered`, `stuck`,
+    /// `link_down`, `starting`, `not_ready`, `mailbox_full`, or what a subsystem reports.
     pub kind: String,
     /// Path of the child.
     pub path: String,

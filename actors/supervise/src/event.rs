@@ -87,6 +87,11 @@ pub enum EventKind {
         /// Reason.
         reason: String,
     },
+    /// The peer does not answer. The first reading of the tree after that records it.
+    LinkUnanswered {
+        /// Reason.
+        reason: String,
+    },
     /// The child was added to a dynamic supervisor.
     Added,
     /// The child was removed from a dynamic supervisor. A later child with the same path is another one.
@@ -106,7 +111,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Names of all kinds in JSON.
-    pub const NAMES: [&str; 14] = [
+    pub const NAMES: [&str; 15] = [
         "started",
         "exited",
         "restart_scheduled",
@@ -121,6 +126,7 @@ impl EventKind {
         "added",
         "removed",
         "given_up",
+        "link_unanswered",
     ];
 
     /// Name in JSON.
@@ -140,6 +146,7 @@ impl EventKind {
             EventKind::Added => 11,
             EventKind::Removed => 12,
             EventKind::GivenUp { .. } => 13,
+            EventKind::LinkUnanswered { .. } => 14,
         };
         Self::NAMES[at]
     }
@@ -259,7 +266,8 @@ mod tests {
             EventKind::Commanded { verb, by, reason: reason.clone(), outcome },
             EventKind::Added,
             EventKind::Removed,
-            EventKind::GivenUp { reason, delay_ms: 1 },
+            EventKind::GivenUp { reason: reason.clone(), delay_ms: 1 },
+            EventKind::LinkUnanswered { reason },
         ];
         assert_eq!(kinds.len(), EventKind::NAMES.len());
         for (kind, name) in kinds.iter().zip(EventKind::NAMES) {

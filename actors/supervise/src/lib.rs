@@ -79,7 +79,7 @@ pub use histogram::Histogram;
 pub use in_progress::WorkGuard;
 pub use inbox::{Inbox, InboxSlot, Outbox, Received, inbox};
 pub use limits::{Backoff, Limits, RestartWindow};
-pub use link::{Link, LinkReporter};
+pub use link::{Link, LinkReporter, LinkRequest, UNANSWERED};
 pub use mailbox::{Mailbox, MailboxSlot, Recipient, mailbox};
 pub use mailbox_stats::{MailboxStats, MessageStats};
 pub use metric::{GaugeGuard, Metric, MetricKind};

@@ -1,7 +1,11 @@
 //! State of a child's connection to a peer outside the process. A peer that is down is a state of the child, not an exit.
 
 use std::{
-    sync::Arc,
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -11,6 +15,11 @@ use crate::{
     event::{EventKind, EventLog, now_ms},
     text::sanitize,
 };
+
+/// Time without an answer after which a link is unanswered.
+pub const UNANSWERED: Duration = Duration::from_secs(5);
+/// Longest time of an attempt that fails because the peer refuses or closes. One that fails later got no answer.
+const REFUSAL: Duration = Duration::from_secs(1);
 
 /// State of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,13 +45,92 @@ pub enum Link {
         /// Time of the next attempt.
         retry_at: Instant,
     },
+    /// A request has had no answer for [`UNANSWERED`], whatever the state was before.
+    Unanswered {
+        /// Start of the request, milliseconds since 1970.
+        since_ms: u64,
+        /// Time without an answer, and the reason of the last failure.
+        reason: String,
+        /// Time of the next attempt, after a failure.
+        retry_at: Option<Instant>,
+    },
+}
+
+/// Requests to a peer that has not answered them.
+#[derive(Debug, Default)]
+struct Requests {
+    /// Start of each open request, and the time that its answer may take, by number.
+    open: BTreeMap<u64, (Instant, Duration)>,
+    next: u64,
+    /// Start of the request that ended last, if it took longer than [`REFUSAL`].
+    late: Option<Instant>,
+    /// Start of the first of several requests that failed without an answer.
+    silent: Option<Instant>,
+}
+
+impl Requests {
+    /// Begins a request whose answer may take `most`, and returns its number.
+    fn begin(&mut self, most: Duration, now: Instant) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.open.insert(number, (now, most));
+        number
+    }
+
+    fn end(&mut self, number: u64, now: Instant) {
+        let Some((since, _)) = self.open.remove(&number) else { return };
+        self.late = (now.duration_since(since) >= REFUSAL).then_some(since);
+        self.silent = self.silent.filter(|_| self.late.is_some());
+    }
+
+    /// Records that the request that ended last has failed.
+    fn fail(&mut self) {
+        self.silent = self.silent.or(self.late);
+    }
+
+    /// Forgets failed requests.
+    fn forget(&mut self) {
+        (self.late, self.silent) = (None, None);
+    }
+
+    /// Start of the oldest request whose answer is overdue.
+    fn unanswered_since(&self, now: Instant) -> Option<Instant> {
+        let silent = self.silent.map(|since| (since, UNANSWERED));
+        let waits = self.open.values().copied().chain(silent);
+        waits.filter(|(since, most)| now.duration_since(*since) >= *most).map(|(since, _)| since).min()
+    }
+}
+
+/// Open request to a peer; dropping it ends it.
+#[derive(Debug)]
+pub struct LinkRequest {
+    entry: Arc<LinkEntry>,
+    number: u64,
+}
+
+impl LinkRequest {
+    /// Starts the time of the request again, after a sign of life of the peer.
+    pub fn renew(&self) {
+        if let Some((since, _)) = self.entry.requests.lock().open.get_mut(&self.number) {
+            *since = Instant::now();
+        }
+    }
+}
+
+impl Drop for LinkRequest {
+    fn drop(&mut self) {
+        self.entry.requests.lock().end(self.number, Instant::now());
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct LinkEntry {
     pub(crate) kind: &'static str,
     pub(crate) endpoint: String,
-    pub(crate) state: Mutex<Link>,
+    state: Mutex<Link>,
+    requests: Mutex<Requests>,
+    /// True once the event of the present silence is recorded.
+    silence_reported: AtomicBool,
     /// Last reason logged, until the link is up: the same reason after another attempt is not logged again.
     reported: Mutex<Option<String>>,
 }
@@ -50,11 +138,44 @@ pub(crate) struct LinkEntry {
 impl LinkEntry {
     pub(crate) fn new(kind: &'static str, endpoint: String) -> Arc<Self> {
         let state = Mutex::new(Link::Connecting { attempt: 0 });
-        Arc::new(Self { kind, endpoint, state, reported: Mutex::new(None) })
+        let (requests, silence_reported) = (Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self { kind, endpoint, state, requests, silence_reported, reported: Mutex::new(None) })
     }
 
-    /// Resets the state at the end of an incarnation, which closes its connection.
+    /// State at present. It is unanswered as long as an answer is overdue.
+    pub(crate) fn state(&self) -> Link {
+        let (state, now) = (self.state.lock().clone(), Instant::now());
+        let Some(since) = self.requests.lock().unanswered_since(now) else { return state };
+        let span = now.duration_since(since);
+        let since_ms = now_ms().saturating_sub(span.as_millis() as u64);
+        let mut reason = format!("has not answered for {} s", span.as_secs());
+        let mut retry_at = None;
+        if let Link::Down { reason: last, retry_at: at, .. } = state {
+            reason = format!("{reason}; {last}");
+            retry_at = Some(at);
+        }
+        Link::Unanswered { since_ms, reason, retry_at }
+    }
+
+    /// Event of a silence that began or ended since the last call. `state` is the present state.
+    pub(crate) fn silence_event(&self, state: &Link) -> Option<EventKind> {
+        let is_silent = matches!(state, Link::Unanswered { .. });
+        if self.silence_reported.swap(is_silent, Relaxed) == is_silent {
+            return None;
+        }
+        match state {
+            Link::Unanswered { reason, .. } => Some(EventKind::LinkUnanswered { reason: reason.clone() }),
+            Link::Up { .. } => Some(EventKind::LinkUp),
+            _ => None,
+        }
+    }
+
+    /// Resets the state at the end of an incarnation, which closes its connection and gives up its requests.
     pub(crate) fn reset(&self) {
+        let mut requests = self.requests.lock();
+        requests.open.clear();
+        requests.forget();
+        drop(requests);
         let mut state = self.state.lock();
         if matches!(*state, Link::Up { .. }) {
             *state = Link::Connecting { attempt: 0 };
@@ -75,11 +196,13 @@ pub struct LinkReporter {
 impl LinkReporter {
     /// Reports that the connection is up.
     pub fn up(&self) {
+        self.answered();
         let mut state = self.entry.state.lock();
         if !matches!(*state, Link::Up { .. }) {
             *state = Link::Up { since_ms: now_ms() };
             drop(state);
             *self.entry.reported.lock() = None;
+            self.entry.silence_reported.store(false, Relaxed);
             tracing::info!(
                 path = &*self.path,
                 kind = self.entry.kind,
@@ -94,6 +217,7 @@ impl LinkReporter {
     /// [`sanitize`]. A repeated reason is not logged again.
     pub fn down(&self, reason: impl AsRef<str>, retry_in: Duration) {
         let (reason, retry_at) = (sanitize(reason.as_ref()), Instant::now() + retry_in);
+        self.entry.requests.lock().fail();
         let mut state = self.entry.state.lock();
         let since_ms = match &*state {
             Link::Down { since_ms, .. } => *since_ms,
@@ -109,16 +233,85 @@ impl LinkReporter {
 
     /// Reports that the connection is closed because it is not needed at present.
     pub fn idle(&self) {
+        self.answered();
         *self.entry.state.lock() = Link::Idle;
     }
 
     /// Reports an attempt in progress.
     pub fn connecting(&self, attempt: u32) {
+        self.answered();
         *self.entry.state.lock() = Link::Connecting { attempt };
     }
 
-    /// Returns true if the connection is up.
+    /// Reports an answer of the peer, after which earlier attempts without an answer do not count.
+    pub fn answered(&self) {
+        self.entry.requests.lock().forget();
+    }
+
+    /// Reports a request to the peer, such as a connection attempt, a query or a message to be confirmed, until it is dropped. A link with
+    /// a request older than [`UNANSWERED`] is unanswered. Attempts that fail after a second or more count as one request until another
+    /// one succeeds, or is refused within a second.
+    pub fn request(&self) -> LinkRequest {
+        self.request_within(UNANSWERED)
+    }
+
+    /// Does the same for a peer that may wait for up to `most` before it answers.
+    pub fn request_within(&self, most: Duration) -> LinkRequest {
+        let number = self.entry.requests.lock().begin(most, Instant::now());
+        LinkRequest { entry: self.entry.clone(), number }
+    }
+
+    /// Returns true if the connection is up, also without answers.
     pub fn is_up(&self) -> bool {
         matches!(*self.entry.state.lock(), Link::Up { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_oldest_overdue_request_counts_until_it_ends() {
+        let (mut requests, start) = (Requests::default(), Instant::now());
+        let since = |requests: &Requests, after: u32| {
+            requests.unanswered_since(start + SECOND * after).map(|since| since - start)
+        };
+        let first = requests.begin(UNANSWERED, start);
+        let second = requests.begin(UNANSWERED, start + SECOND);
+        let longer = requests.begin(SECOND * 60, start);
+        assert_eq!(since(&requests, 4), None);
+        assert_eq!(since(&requests, 5), Some(Duration::ZERO));
+        requests.end(first, start + SECOND * 6);
+        assert_eq!(since(&requests, 6), Some(SECOND));
+        requests.end(second, start + SECOND * 6);
+        assert_eq!(since(&requests, 59), None);
+        assert_eq!(since(&requests, 60), Some(Duration::ZERO));
+        requests.end(longer, start + SECOND * 60);
+        assert_eq!(since(&requests, 600), None);
+    }
+
+    #[test]
+    fn attempts_that_end_without_an_answer_are_one_silence() {
+        let (mut requests, start) = (Requests::default(), Instant::now());
+        let at = |seconds: u32| start + SECOND * seconds;
+        for seconds in [0, 3, 6] {
+            let attempt = requests.begin(UNANSWERED, at(seconds));
+            requests.end(attempt, at(seconds + 2));
+            requests.fail();
+            assert_eq!(requests.unanswered_since(at(seconds + 2)), (seconds > 0).then_some(start));
+        }
+        // A refusal is an answer.
+        let refused = requests.begin(UNANSWERED, at(9));
+        requests.end(refused, at(9));
+        requests.fail();
+        assert_eq!(requests.unanswered_since(at(60)), None);
+        // A slow request that succeeds is no silence.
+        let slow = requests.begin(UNANSWERED, at(60));
+        requests.end(slow, at(64));
+        requests.forget();
+        assert_eq!(requests.unanswered_since(at(600)), None);
     }
 }

@@ -142,6 +142,7 @@ fn link_snapshot(kind: &str, endpoint: String, link: Link) -> LinkSnapshot {
         reason: None,
         retry_in_ms: None,
     };
+    let left = |at: Instant| millis(at.saturating_duration_since(Instant::now()));
     match link {
         Link::Idle => snapshot.state = "idle".to_owned(),
         Link::Connecting { attempt } => {
@@ -156,7 +157,13 @@ fn link_snapshot(kind: &str, endpoint: String, link: Link) -> LinkSnapshot {
             snapshot.state = "down".to_owned();
             snapshot.since_ms = Some(since_ms);
             snapshot.reason = Some(reason);
-            snapshot.retry_in_ms = Some(millis(retry_at.saturating_duration_since(Instant::now())));
+            snapshot.retry_in_ms = Some(left(retry_at));
+        }
+        Link::Unanswered { since_ms, reason, retry_at } => {
+            snapshot.state = "unanswered".to_owned();
+            snapshot.since_ms = Some(since_ms);
+            snapshot.reason = Some(reason);
+            snapshot.retry_in_ms = retry_at.map(left);
         }
     }
     snapshot

@@ -169,15 +169,15 @@ pub struct LinkSnapshot {
     pub kind: String,
     /// Address, without credentials.
     pub endpoint: String,
-    /// `idle`, `connecting`, `up` or `down`.
+    /// `idle`, `connecting`, `up`, `down` or `unanswered`.
     pub state: String,
     /// Attempts so far, while connecting.
     pub attempts: Option<u32>,
-    /// Start of the state, milliseconds since 1970.
+    /// Start of the state, milliseconds since 1970; of the request, while unanswered.
     pub since_ms: Option<u64>,
-    /// Reason, while down.
+    /// Reason, while down or unanswered.
     pub reason: Option<String>,
-    /// Time until the next attempt, milliseconds, while down.
+    /// Time until the next attempt, milliseconds, while down or after a failure without an answer.
     pub retry_in_ms: Option<u64>,
 }
 

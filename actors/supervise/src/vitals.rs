@@ -171,10 +171,20 @@ impl Vitals {
         self.timings.lock().clone()
     }
 
-    /// Kind, endpoint and state of the connection; None if the child has none.
+    /// Kind, endpoint and state of the connection; None if the child has none. Records an event if the peer has become silent, or answers
+    /// again.
     pub fn link_state(&self) -> Option<(&'static str, String, Link)> {
         let entry = self.link.lock().clone()?;
-        let state = entry.state.lock().clone();
+        let state = entry.state();
+        if let Some(event) = entry.silence_event(&state) {
+            match &event {
+                EventKind::LinkUnanswered { reason } => {
+                    tracing::warn!(path = &*self.path, kind = entry.kind, reason, "link unanswered");
+                }
+                _ => tracing::info!(path = &*self.path, kind = entry.kind, "link answers again"),
+            }
+            self.event(event);
+        }
         Some((entry.kind, entry.endpoint.clone(), state))
     }
 

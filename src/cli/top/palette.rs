@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn no_style_has_a_color_if_colors_are_off() {
         let plain = Palette { has_color: false };
-        for state in ["running", "paused", "stopped", "stuck", "up", "down"] {
+        for state in ["running", "paused", "stopped", "stuck", "up", "down", "unanswered"] {
             assert_eq!((plain.state(state).fg, plain.state(state).bg), (None, None), "{state}");
         }
         assert_eq!((plain.error().fg, plain.chart().fg), (None, None));

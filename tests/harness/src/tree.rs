@@ -54,9 +54,9 @@ fn below(node: &Value) -> Vec<&Value> {
 /// Link of an edge, as the tree shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// `connecting`, `up` or `down`.
+    /// `idle`, `connecting`, `up`, `down` or `unanswered`.
     pub state: String,
-    /// Reason for `down`, otherwise empty.
+    /// Reason for `down` and `unanswered`, otherwise empty.
     pub reason: String,
 }
 

@@ -87,6 +87,24 @@ fn a_branch_that_is_not_ready_names_the_first_child_that_is_not() {
 }
 
 #[test]
+fn a_frozen_peer_explains_the_child_that_waits_for_it() {
+    site::run(|site| async move {
+        let vitals = site.tree.vitals("demo/store").unwrap();
+        let _work = vitals.begin_work("group");
+        eventually("the work is stuck", || site.tree.node("demo/store").unwrap().stuck).await;
+        vitals.set_blocker("worker_away", "not connected", "start the worker");
+        let _request = site.link.request_within(Duration::ZERO);
+        site.link.down("time-out", Duration::from_secs(5));
+        let cause = first(&site).await;
+        assert_eq!((cause.kind.as_str(), cause.path.as_str()), ("unanswered", "test/demo/store"));
+        assert!(cause.text.starts_with("fake at fake:1 has not answered for "), "{cause:?}");
+        assert!(cause.text.ends_with(" s; time-out") && cause.since_ms.is_some(), "{cause:?}");
+        assert!(cause.evidence[0].starts_with("works on `group` for "), "{cause:?}");
+        assert_eq!(cause.help, "check that fake:1 runs and is reachable");
+    });
+}
+
+#[test]
 fn a_paused_child_names_the_operator_and_the_reason() {
     site::run(|site| async move {
         site.tree.command("demo/source", Command::Pause, &alice("new disk")).await.unwrap();

@@ -232,6 +232,42 @@ fn a_link_event_is_recorded_only_for_a_change() {
 }
 
 #[test]
+fn a_silent_peer_is_an_event_once_and_its_link_is_unanswered() {
+    let (mailbox, child) = journaling("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        let link = tree.vitals("a").unwrap().link("amqp", "broker:5672");
+        link.up();
+        let seq = tree.event_log().newest();
+        let request = link.request_within(Duration::ZERO);
+        for _ in 0..2 {
+            let link = tree.node("a").unwrap().link.unwrap();
+            assert_eq!(
+                (link.state.as_str(), link.reason.as_deref()),
+                ("unanswered", Some("has not answered for 0 s"))
+            );
+        }
+        link.down("connection lost", Duration::from_secs(9));
+        let silent = tree.node("a").unwrap().link.unwrap();
+        assert_eq!(silent.reason.as_deref(), Some("has not answered for 0 s; connection lost"));
+        assert!(silent.retry_in_ms.unwrap() > 5_000);
+        link.up();
+        drop(request);
+        assert_eq!(tree.node("a").unwrap().link.unwrap().state, "up");
+        let request = link.request_within(Duration::ZERO);
+        assert_eq!(tree.node("a").unwrap().link.unwrap().state, "unanswered");
+        drop(request);
+        assert_eq!(tree.node("a").unwrap().link.unwrap().state, "up");
+        let news: Vec<_> = tree.events(seq).into_iter().map(|event| event.kind.name()).collect();
+        assert_eq!(news, ["link_unanswered", "link_down", "link_up", "link_unanswered", "link_up"]);
+        // The requests of an incarnation end with it.
+        let _open = link.request_within(Duration::ZERO);
+        mailbox.tell(boom()).unwrap();
+        until_incarnation(&tree, "a", 2).await;
+        assert_eq!(tree.node("a").unwrap().link.unwrap().state, "connecting");
+    });
+}
+
+#[test]
 fn peer_texts_are_limited_and_escaped() {
     let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(spec(child), async |tree| {
