@@ -18,7 +18,7 @@ pub async fn dry_run(config: &ProducerConfig, ensure_indexes: bool) -> Result<(P
     let uri = config.mongodb.target()?;
     let strict = config.compat == Compat::Strict;
     let text = |error: StoreError| error.to_string();
-    let store = MongoStore::open(&uri, config.mongodb.collections(), strict).await.map_err(text)?;
+    let store = MongoStore::open(&uri, config.mongodb.collections(), strict, None).await.map_err(text)?;
     if ensure_indexes {
         store.ensure_indexes().await.map_err(text)?;
     }

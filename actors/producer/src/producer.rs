@@ -233,7 +233,8 @@ async fn open(config: &ProducerConfig, strict: bool, env: &LiveEnvironment) -> R
     loop {
         let opened = match mongodb.target() {
             Ok(uri) => {
-                MongoStore::open(&uri, collections.clone(), strict).await.map_err(|error| error.to_string())
+                let opened = MongoStore::open(&uri, collections.clone(), strict, Some(env.store_link()));
+                opened.await.map_err(|error| error.to_string())
             }
             Err(reason) => Err(reason),
         };

@@ -13,11 +13,17 @@ use mongodb::{
     raw_batch_cursor::{RawBatch, RawBatchCursor},
 };
 
+use orchestrator_supervise::{LinkReporter, UNANSWERED};
+
 use super::{address, driver::Driver, peer_error};
 use crate::PeerError;
 
-/// Default time-out of the server selection and of connecting.
-const SELECTION: Duration = Duration::from_secs(5);
+/// Default time-out of the server selection and of connecting. Shorter than [`UNANSWERED`], because the driver reports a refused
+/// connection only then.
+const SELECTION: Duration = Duration::from_secs(4);
+
+/// Time-out from which a call is expected to last, such as the creation of an index.
+const LONG: Duration = Duration::from_secs(3_600);
 
 /// Client of one database that reads from the primary. Dropping it ends its connections.
 #[derive(Debug)]
@@ -25,6 +31,7 @@ pub struct Client {
     // Dropped before the thread that it runs on.
     database: Database,
     driver: Driver,
+    link: Option<LinkReporter>,
 }
 
 impl Client {
@@ -58,8 +65,14 @@ impl Client {
             let opened = driver.call("reading the address", SELECTION, opening).await?;
             // The driver's text may repeat the address.
             let database = opened.map_err(|_: Error| address::unusable(uri))?;
-            Ok(Self { database, driver })
+            Ok(Self { database, driver, link: None })
         })
+    }
+
+    /// Reports calls as requests to `link`, if there is one.
+    #[must_use]
+    pub fn reporting_to(self, link: Option<LinkReporter>) -> Self {
+        Self { link, ..self }
     }
 
     /// Makes a call, at most for `span`; a hung server keeps its connections open. `action` describes the call.
@@ -76,6 +89,8 @@ impl Client {
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
+        let most = if span < LONG { UNANSWERED } else { span };
+        let _request = self.link.as_ref().map(|link| link.request_within(most));
         let answer = self.driver.call(action, span, call(self.database.clone())).await;
         answer.map_err(PeerError::lost)?.map_err(|error| peer_error(action, &error))
     }

@@ -11,6 +11,7 @@ mod lease;
 mod session;
 
 use mongodb::bson::{Bson, Document, RawDocument, doc};
+use orchestrator_supervise::LinkReporter;
 
 use crate::{
     advance::StencilUpdate,
@@ -47,13 +48,18 @@ pub(crate) struct MongoStore {
 }
 
 impl MongoStore {
-    /// Opens a client without connecting yet. Concerns and preferences in `uri` have no effect: writes go to the journals of a
+    /// Opens a client without connecting yet. Its requests are reported to `link`, if there is one. Concerns and preferences in `uri` have no effect: writes go to the journals of a
     /// majority, and reads to the primary (CONTRACT SD10). With `strict`, a stencil's TCN may be any number.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if `uri` is invalid.
-    pub(crate) async fn open(uri: &str, collections: Collections, strict: bool) -> Result<Self, StoreError> {
-        let session = Session::open(uri, &collections.database).await?;
+    pub(crate) async fn open(
+        uri: &str,
+        collections: Collections,
+        strict: bool,
+        link: Option<LinkReporter>,
+    ) -> Result<Self, StoreError> {
+        let session = Session::open(uri, &collections.database, link).await?;
         Ok(Self { session, collections, strict })
     }
 

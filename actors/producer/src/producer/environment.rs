@@ -8,7 +8,7 @@ use std::{
 };
 
 use orchestrator_edge::{LinkState, Retries, RetryPolicy};
-use orchestrator_supervise::{Durable, StartCx, StopToken, Vitals, metrics, sanitize};
+use orchestrator_supervise::{Durable, LinkReporter, StartCx, StopToken, Vitals, metrics, sanitize};
 
 use tokio::sync::watch;
 
@@ -120,6 +120,11 @@ impl LiveEnvironment {
     /// Returns true if the database answered the last request.
     pub(super) fn is_store_up(&self) -> bool {
         self.store.is_up()
+    }
+
+    /// Link to the database.
+    pub(super) fn store_link(&self) -> LinkReporter {
+        self.store.reporter()
     }
 
     /// Waits for a stop.

@@ -31,7 +31,7 @@ fn collections() -> Collections {
 }
 
 async fn open(server: &MongoDb, strict: bool) -> MongoStore {
-    MongoStore::open(&server.uri(), collections(), strict).await.unwrap()
+    MongoStore::open(&server.uri(), collections(), strict, None).await.unwrap()
 }
 
 /// Returns a collection, over a client of its own.

@@ -62,14 +62,18 @@ impl<S: StoreReader, C: AsyncFn() -> Result<S, StoreError>> Edge for QueryServer
                 continue;
             }
             let _work = self.cx.vitals.begin_work("question");
+            let query = link.request();
             let answer = store.read(&request.query).await;
+            drop(query);
             let away =
                 answer.as_ref().err().filter(|error| matches!(error, StoreError::Unavailable(_))).cloned();
             if away.is_some() && !is_retry {
                 // The connection may have been broken for long; a new one decides.
                 self.unanswered = Some(request);
                 drop(store);
+                let attempt = link.request();
                 let Some(connected) = unless_stopped(self.cx, self.connect()).await else { return Ok(()) };
+                drop(attempt);
                 store = connected?;
                 link.connected();
                 continue;

@@ -100,13 +100,14 @@ where
         let _work = incarnation.cx.vitals.begin_work("group");
         let mut undecided = 0;
         while let Some(part) = group.next_part() {
-            let started = Instant::now();
+            let (started, request) = (Instant::now(), incarnation.link.request());
             let outcome = tokio::select! {
                 biased;
                 outcome = store.write(&part) => outcome,
                 // A frozen server would delay the stop. The broker delivers the rows again.
                 () = incarnation.stopped_in_vain(&group) => return Ok(()),
             };
+            drop(request);
             incarnation.metrics.busy.add(started.elapsed().as_millis() as u64);
             match outcome {
                 Ok(omitted) => {
@@ -157,7 +158,10 @@ where
                     return None;
                 }
             }
-            match unless_stopped(self.cx, (self.connect)()).await? {
+            let attempt = self.link.request();
+            let connected = unless_stopped(self.cx, (self.connect)()).await?;
+            drop(attempt);
+            match connected {
                 Ok(store) => {
                     self.link.connected();
                     return Some(store);

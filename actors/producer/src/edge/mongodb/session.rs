@@ -9,7 +9,7 @@ use ::mongodb::{
     options::{Acknowledgment, FindOptions, WriteConcern},
 };
 use orchestrator_edge::{PeerError, PeerErrorKind, mongodb::Client};
-use orchestrator_supervise::sanitize;
+use orchestrator_supervise::{LinkReporter, sanitize};
 use parking_lot::Mutex;
 
 use super::decode::decoded;
@@ -30,21 +30,22 @@ const INDEX_TIMEOUT: Duration = Duration::from_secs(24 * 3_600);
 pub(super) struct Session {
     uri: String,
     name: String,
+    link: Option<LinkReporter>,
     /// `None` after a broken connection: the driver's other pooled connections may be broken, too.
     client: Mutex<Option<Arc<Client>>>,
 }
 
-async fn open(uri: &str, name: &str) -> Result<Arc<Client>, StoreError> {
+async fn open(uri: &str, name: &str, link: Option<LinkReporter>) -> Result<Arc<Client>, StoreError> {
     let concern =
         WriteConcern::builder().w(Acknowledgment::Majority).journal(true).w_timeout(WRITE_CONCERN_TIMEOUT);
     let client = Client::open(uri, name, "orchestrator producer", Some(concern.build())).await;
-    client.map(Arc::new).map_err(StoreError::Unavailable)
+    client.map(|client| Arc::new(client.reporting_to(link))).map_err(StoreError::Unavailable)
 }
 
 impl Session {
-    pub(super) async fn open(uri: &str, name: &str) -> Result<Self, StoreError> {
-        let client = Mutex::new(Some(open(uri, name).await?));
-        Ok(Self { uri: uri.to_owned(), name: name.to_owned(), client })
+    pub(super) async fn open(uri: &str, name: &str, link: Option<LinkReporter>) -> Result<Self, StoreError> {
+        let client = Mutex::new(Some(open(uri, name, link.clone()).await?));
+        Ok(Self { uri: uri.to_owned(), name: name.to_owned(), link, client })
     }
 
     /// Returns the client, a new one after a broken connection.
@@ -53,7 +54,7 @@ impl Session {
         if let Some(client) = current {
             return Ok(client);
         }
-        let client = open(&self.uri, &self.name).await?;
+        let client = open(&self.uri, &self.name, self.link.clone()).await?;
         *self.client.lock() = Some(client.clone());
         Ok(client)
     }

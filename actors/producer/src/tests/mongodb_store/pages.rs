@@ -88,7 +88,8 @@ async fn flaw_13_missing_indexes_are_listed_and_created() {
 #[tokio::test]
 async fn an_invalid_address_is_refused_at_once() {
     let started = Instant::now();
-    let error = MongoStore::open("localhost:27017", collections(), false).await.unwrap_err().to_string();
+    let error =
+        MongoStore::open("localhost:27017", collections(), false, None).await.unwrap_err().to_string();
     assert!(error.contains("write mongodb://"), "{error}");
     assert!(started.elapsed() < Duration::from_secs(1));
 }
