@@ -97,6 +97,8 @@ impl DeliveryTask {
         while !reply.is_closed() {
             let attempt = {
                 let _in_progress = self.cx.vitals.begin_work("deliver");
+                // A program may run for long before it ends.
+                let _request = matches!(self.receiver, Receiver::Webhook(_)).then(|| self.link.request());
                 self.receiver.deliver(&completion).await
             };
             let Err(reason) = attempt else {

@@ -104,7 +104,9 @@ impl ConnectionTask {
         request: Option<InfoRequest>,
     ) -> Result<(), PeerError> {
         let _in_progress = self.cx.vitals.begin_work("info");
+        let asked = link.request();
         let info = connection.info().await;
+        drop(asked);
         let lost = match &info {
             Ok(_) => {
                 link.succeeded();
@@ -131,8 +133,9 @@ impl ConnectionTask {
             return Ok(());
         }
         let _in_progress = self.cx.vitals.begin_work("batch");
-        let started = Instant::now();
+        let (started, pushed) = (Instant::now(), link.request());
         let outcome = connection.push(&command).await;
+        drop(pushed);
         self.metrics.busy.add(started.elapsed().as_micros() as u64);
         self.metrics.count(&command, &outcome);
         let lost = match &outcome {

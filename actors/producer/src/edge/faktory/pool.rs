@@ -87,10 +87,10 @@ pub fn child_spec(server: Server, options: PoolOptions) -> (Faktory, ChildSpec) 
     (Faktory { connections: handles.into(), info_timeout, bytes }, pool)
 }
 
-/// Returns the reason of the first connection that is down, for the pool at `path` in the tree.
+/// Returns the reason of the first connection that is down or unanswered, for the pool at `path` in the tree.
 pub(crate) fn outage(tree: &Tree, path: &str) -> Option<String> {
     let links = tree.node(path)?.children.into_iter().filter_map(|connection| connection.link);
-    links.filter(|link| link.state == "down").find_map(|link| link.reason)
+    links.filter(|link| ["down", "unanswered"].contains(&&*link.state)).find_map(|link| link.reason)
 }
 
 impl Faktory {
