@@ -54,11 +54,13 @@ async fn connection(
     link: &LinkState,
     assign: &Recipient<EntriesRead>,
 ) -> Result<Infallible, PeerError> {
+    let mut request = link.request();
     let mut redis = target.connect(BLOCK, REPLY_MAX).await?;
     let mut wait = false;
     loop {
         // The first read returns at once and shows that the key can be read.
         let entries = reader.read(&mut redis, *last, wait).await?;
+        drop(request);
         if !std::mem::replace(&mut wait, true) {
             link.connected();
         }
@@ -82,6 +84,7 @@ async fn connection(
             *last = newest;
             link.succeeded();
         }
+        request = link.request();
     }
 }
 

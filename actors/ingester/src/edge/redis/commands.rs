@@ -29,14 +29,16 @@ const PARAMETER_BYTES: usize = 8 << 10;
 
 /// Executes commands until the stop, then deletes the configuration key if this process owns it.
 pub(super) async fn serve(target: &RedisTarget, commands: &InboxSlot<RedisCommand>, cx: &StartCx) {
-    let mut commands = commands.open();
+    let (mut commands, link) = (commands.open(), cx.vitals.link("redis", target.endpoint()));
     let mut connection = None;
     while let Some(RedisCommand { action, reply }) = commands.next(cx).await {
         // A sender that has given up repeats its command, which would then be executed twice.
         if reply.is_closed() {
             continue;
         }
+        let request = link.request();
         let outcome = execute(target, &mut connection, &action).await;
+        drop(request);
         let failure = |error| PeerError { text: advice(&error, target.endpoint()), ..error };
         // The sender may no longer wait.
         let _ = reply.send(outcome.map_err(failure));

@@ -90,15 +90,19 @@ async fn read_connection(
     reader: &mut StreamReader,
     link: &LinkState,
 ) -> Result<Infallible, PeerError> {
+    let request = link.request();
     let mut redis = target.connect(BLOCK, REPLY_MAX).await?;
     let mut last = start_position(&mut redis, reader, position).await?;
+    drop(request);
     link.connected();
     loop {
+        let request = link.request();
         let entries = reader.read(&mut redis, last, true).await?;
         let Some((newest, _)) = entries.last() else {
             last = start_position(&mut redis, reader, position).await?;
             continue;
         };
+        drop(request);
         let newest = *newest;
         let updates = entries.into_iter().filter_map(|(id, data)| parse_update(reader, id, &data?)).collect();
         deliver(updates, ingester).await;

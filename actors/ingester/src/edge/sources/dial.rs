@@ -44,7 +44,10 @@ impl Dialler {
     /// Retries until `open` accepts a connection. Its error says what to do.
     pub(super) async fn dial<C>(&mut self, open: impl AsyncFn(TcpStream) -> Result<C, String>) -> C {
         loop {
-            match self.try_once(&open).await {
+            let attempt = self.link.request();
+            let opened = self.try_once(&open).await;
+            drop(attempt);
+            match opened {
                 Ok(connection) => {
                     self.link.connected();
                     self.progressed = false;
