@@ -12,19 +12,22 @@ use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::BoxFuture};
 use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPScheme, uri::AMQPUri};
-use orchestrator_supervise::sanitize;
+use orchestrator_supervise::{LinkReporter, LinkRequest, sanitize};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use self::deliveries::Deliveries;
-use self::{frames::UnreadDeliveries, socket::CONNECT_TIMEOUT};
+use self::{
+    frames::UnreadDeliveries,
+    socket::{CONNECT_TIMEOUT, Established},
+};
 use crate::{
-    PeerError, PeerErrorKind, Sent, catch_panic,
+    LinkState, PeerError, PeerErrorKind, Sent, catch_panic,
     tls::{self, TlsClient},
 };
 
 /// Proposed heartbeat; the broker may require a shorter one. A dead peer is noticed after about twice this time.
-const HEARTBEAT_S: u16 = 10;
+const HEARTBEAT_S: u16 = 5;
 
 /// Largest frame, in bytes: RabbitMQ's default. It limits our buffers, whatever the broker proposes.
 const FRAME: u32 = 131_072;
@@ -53,6 +56,7 @@ pub struct Broker {
     tls: Option<TlsClient>,
     /// Most messages that may wait to be read; 0 if unlimited.
     unread_max: u64,
+    link: Option<LinkReporter>,
 }
 
 impl Broker {
@@ -95,7 +99,7 @@ impl Broker {
         let endpoint = format!("{}:{}/{}", uri.authority.host, uri.authority.port, uri.vhost);
         // Also a size in the URL is limited: lapin keeps buffers for 64 frames.
         uri.query.frame_max = uri.query.frame_max.filter(|max| (SMALL_FRAME..=FRAME).contains(max));
-        Ok(Self { uri, name: name.into(), endpoint, tls, unread_max: 0 })
+        Ok(Self { uri, name: name.into(), endpoint, tls, unread_max: 0, link: None })
     }
 
     /// Fails the connection when more than `max` messages, or 1 GiB of them, wait to be read. `max` is the prefetch count of `basic.qos`; each
@@ -110,6 +114,13 @@ impl Broker {
     #[must_use]
     pub fn small_frames(mut self) -> Self {
         self.uri.query.frame_max.get_or_insert(SMALL_FRAME);
+        self
+    }
+
+    /// Reports to `link` a broker that sends nothing for longer than the heartbeat.
+    #[must_use]
+    pub fn reporting_to(mut self, link: &LinkState) -> Self {
+        self.link = Some(link.reporter());
         self
     }
 
@@ -139,12 +150,14 @@ impl Broker {
         let frame_max = *uri.query.frame_max.get_or_insert(FRAME);
         let unread = UnreadDeliveries::new(self.unread_max);
         let socket_closed = CancellationToken::new();
+        let established = Arc::<Established>::default();
         let connect = socket::connect(
             uri,
             self.tls.clone(),
             properties,
             frame_max,
             unread.clone(),
+            established.clone(),
             socket_closed.clone(),
         );
         // Now and then lapin does not report an error that comes early in the handshake.
@@ -160,7 +173,12 @@ impl Broker {
             Ok(Err(error)) => return Err(failed(self.redact(&sanitize(error.to_string())))),
             Err(_) => return Err(failed(format!("no answer within {CONNECT_TIMEOUT:?}"))),
         };
-        Ok(Session { connection, unread, socket_closed })
+        // A broker sends a heartbeat at the second check without other data, and checks twice in this time.
+        let silence = Duration::from_secs(connection.configuration().heartbeat().into()).mul_f64(1.1);
+        let link = self.link.as_ref().filter(|_| !silence.is_zero());
+        let silence = link.map(|link| Arc::new(link.request_within(silence)));
+        let _ = established.set(silence.as_ref().map(Arc::downgrade).unwrap_or_default());
+        Ok(Session { connection, unread, socket_closed, _silence: silence })
     }
 
     /// Returns `text` with the password masked.
@@ -190,6 +208,8 @@ pub struct Session {
     unread: Arc<UnreadDeliveries>,
     /// Cancelled when lapin's thread drops the socket.
     socket_closed: CancellationToken,
+    /// Wait for the broker's next bytes.
+    _silence: Option<Arc<LinkRequest>>,
 }
 
 /// Counter of messages read from a connection, see [`Broker::enforce_prefetch`].

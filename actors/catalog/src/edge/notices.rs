@@ -72,7 +72,7 @@ pub(crate) fn child_spec(broker: Broker) -> (Notices, ChildSpec) {
     let factory = Factory::task(move |cx: StartCx| {
         let link = LinkState::new(&cx, "rabbitmq", broker.endpoint(), RetryPolicy::REMOTE);
         let mut consumer = NoticeConsumer {
-            broker: broker.clone(),
+            broker: broker.clone().reporting_to(&link),
             state: sender.clone(),
             metrics: NoticeMetrics::register(&cx.vitals),
         };

@@ -8,10 +8,7 @@ use std::{
     net::SocketAddr,
     os::fd::{AsFd, AsRawFd},
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, OnceLock, Weak},
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -19,6 +16,7 @@ use std::{
 use async_rs::{Runtime, Tokio, traits::Reactor, util::RuntimeParts};
 use futures_util::{AsyncRead, AsyncWrite, Stream};
 use lapin::{AsyncTcpStream, Connection, ConnectionProperties, uri::AMQPUri};
+use orchestrator_supervise::LinkRequest;
 use tokio::time::{Sleep, sleep};
 use tokio_util::{
     compat::{Compat, TokioAsyncReadCompatExt},
@@ -34,34 +32,28 @@ use crate::{
 /// Time for connecting and the handshake.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Connects to `uri`, over `tls` if set, with frames of at most `frame_max` bytes. Received messages are counted in `unread`, and `closed`
-/// is cancelled when lapin drops the socket, also by a panic of its thread.
+/// Set at the end of the handshake, with the wait for the broker's next bytes.
+pub(super) type Established = OnceLock<Weak<LinkRequest>>;
+
+/// Connects to `uri`, over `tls` if set, with frames of at most `frame_max` bytes. Received messages are counted in `unread`,
+/// the caller sets `established`, and `closed` is cancelled when lapin drops the socket, also by a panic of its thread.
 pub(super) async fn connect(
     uri: AMQPUri,
     tls: Option<TlsClient>,
     properties: ConnectionProperties,
     frame_max: u32,
     unread: Arc<UnreadDeliveries>,
+    established: Arc<Established>,
     closed: CancellationToken,
 ) -> lapin::Result<Connection> {
     let tokio = Tokio::current();
-    let is_established = Arc::new(AtomicBool::new(false));
-    let sockets = Sockets {
-        tokio: tokio.clone(),
-        tls,
-        frame_max,
-        unread,
-        is_established: is_established.clone(),
-        closed,
-    };
+    let sockets = Sockets { tokio: tokio.clone(), tls, frame_max, unread, established, closed };
     let runtime = Runtime::new(RuntimeParts::new(tokio, sockets));
     let dial = async |uri: AMQPUri, runtime: Runtime<RuntimeParts<Tokio, Sockets>>| {
         let address = runtime.to_socket_addrs((uri.authority.host, uri.authority.port));
         Ok(AsyncTcpStream::connect(&runtime, address).await?)
     };
-    let connection = Connection::connector(uri, runtime, dial, properties).await?;
-    is_established.store(true, Relaxed);
-    Ok(connection)
+    Connection::connector(uri, runtime, dial, properties).await
 }
 
 /// Reactor of tokio that adds TLS and limits to each new socket.
@@ -71,8 +63,7 @@ struct Sockets {
     tls: Option<TlsClient>,
     frame_max: u32,
     unread: Arc<UnreadDeliveries>,
-    /// Set at the end of the handshake.
-    is_established: Arc<AtomicBool>,
+    established: Arc<Established>,
     closed: CancellationToken,
 }
 
@@ -82,7 +73,7 @@ struct Sockets {
 /// such connection.
 struct BrokerLimit {
     tracker: FrameTracker,
-    is_established: Arc<AtomicBool>,
+    established: Arc<Established>,
     /// Deadline of the handshake.
     deadline: Pin<Box<Sleep>>,
     /// Reports the end of the socket when dropped.
@@ -91,7 +82,11 @@ struct BrokerLimit {
 
 impl FrameLimit for BrokerLimit {
     fn received(&mut self, bytes: &mut [u8]) -> Result<usize, LimitError> {
-        Ok(self.tracker.track(bytes, self.is_established.load(Relaxed))?)
+        let established = self.established.get();
+        if let Some(silence) = established.and_then(Weak::upgrade) {
+            silence.renew();
+        }
+        Ok(self.tracker.track(bytes, established.is_some())?)
     }
 
     fn ended(&mut self) -> io::Result<()> {
@@ -99,7 +94,7 @@ impl FrameLimit for BrokerLimit {
     }
 
     fn poll_overdue(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        if self.is_established.load(Relaxed) {
+        if self.established.get().is_some() {
             return Poll::Pending;
         }
         let late = || io::Error::new(io::ErrorKind::TimedOut, "the broker does not end the handshake");
@@ -132,7 +127,7 @@ impl Reactor for Sockets {
     ) -> impl Future<Output = io::Result<Self::TcpStream>> + Send + 'static {
         let (connected, tls) = (self.tokio.tcp_connect_addr(addr), self.tls.clone());
         let tracker = FrameTracker::new(self.frame_max, self.unread.clone());
-        let (is_established, closed) = (self.is_established.clone(), self.closed.clone());
+        let (established, closed) = (self.established.clone(), self.closed.clone());
         async move {
             let stream = connected.await?.into_inner();
             let stream: Box<dyn Transport> = match tls {
@@ -145,8 +140,7 @@ impl Reactor for Sockets {
             };
             let deadline = Box::pin(sleep(CONNECT_TIMEOUT));
             let _closed = closed.drop_guard();
-            Ok(LimitedStream::new(stream, BrokerLimit { tracker, is_established, deadline, _closed })
-                .compat())
+            Ok(LimitedStream::new(stream, BrokerLimit { tracker, established, deadline, _closed }).compat())
         }
     }
 }

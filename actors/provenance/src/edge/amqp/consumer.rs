@@ -65,6 +65,7 @@ pub(crate) fn factory(broker: Broker, options: ConsumerOptions) -> Factory {
         let (broker, options) = (broker.clone(), options.clone());
         async move {
             let link = LinkState::new(&cx, "amqp", broker.endpoint(), RetryPolicy::REMOTE);
+            let broker = broker.reporting_to(&link);
             let metrics = ConsumerMetrics::register(&cx.vitals);
             let mut down_since = Instant::now();
             while let Err(error) = serve(&broker, &options, &metrics, &link, &cx).await {
@@ -94,8 +95,10 @@ async fn serve(
     cx: &StartCx,
 ) -> Result<(), PeerError> {
     let _guard = ConsumedQueuesGuard { options, metrics };
-    let opening = cx.stop.run_until_cancelled(open(broker, options, metrics, cx));
+    let opening = cx.stop.run_until_cancelled(open(broker, options, metrics, link, cx));
+    let attempt = link.request();
     let Some(opened) = opening.await else { return Ok(()) };
+    drop(attempt);
     let (session, context) = opened?;
     let opening = Semaphore::new(OPENING_MAX);
     let workers = options.workers.iter();
@@ -130,19 +133,20 @@ async fn serve(
     if cx.stop.is_cancelled() { Ok(()) } else { served }
 }
 
-/// Returns true if the link of the writer, a sibling, is down.
+/// Returns true if the link of the writer, a sibling, is down or unanswered.
 fn writer_is_down(cx: &StartCx) -> bool {
     let branch = cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch);
     let writer = cx.tree.vitals(&format!("{branch}/writer"));
     writer
         .and_then(|writer| writer.link_state())
-        .is_some_and(|(_, _, link)| matches!(link, Link::Down { .. }))
+        .is_some_and(|(_, _, link)| matches!(link, Link::Down { .. } | Link::Unanswered { .. }))
 }
 
 async fn open(
     broker: &Broker,
     options: &ConsumerOptions,
     metrics: &ConsumerMetrics,
+    link: &LinkState,
     cx: &StartCx,
 ) -> Result<(Session, ConsumerContext), PeerError> {
     let session = broker.connect().await?;
@@ -159,6 +163,7 @@ async fn open(
         dead_letters,
         metrics,
         vitals,
+        link: link.reporter(),
         taken,
         progress: Notify::new(),
         channel_errors,

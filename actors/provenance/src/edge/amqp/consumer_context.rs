@@ -10,7 +10,7 @@ use orchestrator_edge::{
     LinkState, PeerError,
     amqp::{DeliveryTracker, connection_lost},
 };
-use orchestrator_supervise::{Vitals, metrics};
+use orchestrator_supervise::{LinkReporter, Vitals, metrics};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -34,6 +34,7 @@ pub(super) struct ConsumerContext {
     pub(super) dead_letters: DeadLetterChannel,
     pub(super) metrics: ConsumerMetrics,
     pub(super) vitals: Arc<Vitals>,
+    pub(super) link: LinkReporter,
     pub(super) taken: DeliveryTracker,
     /// Signalled when a channel acknowledges its first message.
     pub(super) progress: Notify,

@@ -75,7 +75,7 @@ pub fn client(broker: Broker, options: PublisherOptions, calls: &InboxSlot<Call>
             let call_timers = CallTimers::new(&cx.vitals, options.statsd.clone(), [OPEN, CLOSE]);
             let link = LinkState::new(&cx, "amqp", broker.endpoint(), RetryPolicy::REMOTE);
             let mut client = Client {
-                broker,
+                broker: broker.reporting_to(&link),
                 link,
                 options,
                 calls,
@@ -131,9 +131,11 @@ impl Client {
         loop {
             let open =
                 ClientConnection::open(self.broker.clone(), self.options.topology, self.options.prefetch);
+            let attempt = self.link.request();
             let Some(opened) = self.accept_until(open).await else {
                 return;
             };
+            drop(attempt);
             let error = match opened {
                 Ok(mut connection) => {
                     drop(self.call_timers.start_at(OPEN, since));
@@ -206,7 +208,9 @@ impl Client {
         loop {
             while sending.len() < self.options.window {
                 let Some((id, message)) = self.pending_calls.next_to_send() else { break };
-                sending.push(publish(channel, reply_to, self.options.topology, id, message));
+                let request = self.link.request();
+                let publish = publish(channel, reply_to, self.options.topology, id, message);
+                sending.push(publish.inspect(|_| drop(request)));
             }
             self.count();
             if self.is_stopping && self.pending_calls.is_empty() {

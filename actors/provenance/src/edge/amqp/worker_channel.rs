@@ -266,7 +266,10 @@ impl WorkerChannel {
     ) -> Result<(), PeerError> {
         let letters = done.iter().flat_map(|(unacked, settled)| unacked.dead_letters(settled));
         stream::iter(letters)
-            .map(|letter| context.dead_letters.publish(letter))
+            .map(|letter| {
+                let request = context.link.request();
+                context.dead_letters.publish(letter).inspect(|_| drop(request))
+            })
             .buffer_unordered(DEAD_LETTERS_MAX)
             .try_for_each(|()| {
                 context.metrics.dead_lettered.add(1);
