@@ -257,7 +257,7 @@ impl CatalogClient {
     /// Sends one request over a kept or a new connection. A kept connection that the server closed
     /// is replaced.
     async fn exchange(&self, request: Request, repeatable: bool) -> Result<Response, PeerError> {
-        let mut kept = self.pool.take();
+        let (mut kept, pending) = (self.pool.take(), self.link.request());
         let error = loop {
             let mut connection = match kept.take() {
                 Some(connection) => connection,
@@ -270,6 +270,7 @@ impl CatalogClient {
             match connection.exchange(request.clone(), self.endpoint.limits()).await {
                 Ok(answer) => {
                     self.pool.put(connection);
+                    drop(pending);
                     self.report_available(&answer);
                     return Ok(answer);
                 }
@@ -281,6 +282,7 @@ impl CatalogClient {
                 Err(error) => break error,
             }
         };
+        drop(pending);
         self.report_unavailable(&self.explain(&error));
         Err(error)
     }
