@@ -21,6 +21,9 @@ pub(crate) enum Behaviour {
     SendsInvalidUtf8,
     /// Sends as many small valid messages, or opens as many connections, as it can.
     Floods,
+    /// Works until the attack begins. Then it keeps its connections open, accepts new ones and answers nothing. Only at edges whose peer
+    /// is a server: one that listens has no request.
+    FreezesAfterConnecting,
     /// Answers logins so that the client library fails, see [`Login`](crate::generator::Login). Not at every edge.
     MisusesLogin,
 }
@@ -28,6 +31,19 @@ pub(crate) enum Behaviour {
 impl Behaviour {
     /// The behaviours at every edge.
     pub(crate) const COMMON: [Self; 8] = [
+        Self::NeverAnswers,
+        Self::ClosesAfterEachByte,
+        Self::AnnouncesTwoGiB,
+        Self::StreamsWithoutEnd,
+        Self::SendsErrorText,
+        Self::SendsWrongTypes,
+        Self::SendsInvalidUtf8,
+        Self::Floods,
+    ];
+
+    /// The behaviours at every edge whose peer is a server.
+    pub(crate) const OF_SERVERS: [Self; 9] = [
+        Self::FreezesAfterConnecting,
         Self::NeverAnswers,
         Self::ClosesAfterEachByte,
         Self::AnnouncesTwoGiB,
@@ -49,6 +65,7 @@ impl Behaviour {
             Self::SendsWrongTypes => "sends_wrong_types",
             Self::SendsInvalidUtf8 => "sends_invalid_utf8",
             Self::Floods => "floods",
+            Self::FreezesAfterConnecting => "freezes_after_connecting",
             Self::MisusesLogin => "misuses_login",
         }
     }

@@ -13,8 +13,9 @@ use crate::{
     behaviour::Behaviour,
     client::Clients,
     edge::{Build, Edge, Plan, Side},
-    measured::{Measured, check_limits},
+    measured::{Measured, UNANSWERED_MAX, check_limits},
     reference,
+    switch::Switch,
     watch::{AskTree, Seen, Watch},
 };
 
@@ -37,8 +38,15 @@ const JOBS: u32 = 3_000;
 /// Duration of an attack by default, in seconds.
 const ATTACK_SECS: u64 = 2;
 
-/// Duration of the attack. One on logins is not extended: each attempt may occupy one of a limited number of threads for an hour.
+/// Slowest machine that the limits consider.
+const SLOWNESS_MAX: u32 = 3;
+
+/// Longest duration of the attack. One on logins is not extended: each attempt may occupy one of a limited number of threads for an hour.
+/// A frozen peer attacks until all links show it.
 fn attack_time(behaviour: Behaviour) -> Duration {
+    if behaviour == Behaviour::FreezesAfterConnecting {
+        return UNANSWERED_MAX * SLOWNESS_MAX;
+    }
     let secs = match behaviour {
         Behaviour::MisusesLogin => ATTACK_SECS,
         _ => rounds("ORCHESTRATOR_HOSTILE_SECS", ATTACK_SECS),
@@ -67,9 +75,10 @@ pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
     });
     reset_peak(&instance);
     let steady = instance.memory("VmRSS");
-    let (begun, end) = (Instant::now(), Instant::now() + attack_time(behaviour));
-    let (connections, before) = attack(&env, &mut *edge, behaviour, end);
-    let sane = Instant::now();
+    let begun = Instant::now();
+    let Attacked { connections, done: before, unanswered } = attack(&env, &mut *edge, behaviour);
+    let (end, sane) = (Instant::now(), Instant::now());
+    let unanswered = unanswered.map(|after| after.div_f64(reference::slowness(begun, end)));
     edge.peer_is_sane(&env);
     let mut healed = None;
     while healed.is_none() && sane.elapsed() < HEALED_MAX * 5 {
@@ -93,6 +102,7 @@ pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
         jobs: worst_part(&seen, begun, end),
         worker_lost: seen.worker_lost,
         healed,
+        unanswered,
         usual_tree: reference::tree(begun, end),
         slowness: reference::slowness(sane, Instant::now()),
         unprintable: unprintable(&env),
@@ -173,9 +183,20 @@ pub(crate) fn reset_peak(instance: &Instance) {
     fs::write(format!("/proc/{}/clear_refs", instance.pid()), "5").expect("the process is ours");
 }
 
-/// Attacks until `end`. Returns the number of hostile connections, and of completed work items when the attack ends.
-fn attack(env: &TestEnv, edge: &mut dyn Edge, behaviour: Behaviour, end: Instant) -> (u64, u64) {
-    let protocol = edge.protocol();
+/// Result of an attack.
+struct Attacked {
+    /// Hostile connections.
+    connections: u64,
+    /// Completed work items at its end.
+    done: u64,
+    /// Time until all links showed a frozen peer; zero for other behaviours.
+    unanswered: Option<Duration>,
+}
+
+/// Attacks for [`attack_time`], or until all links show a frozen peer.
+fn attack(env: &TestEnv, edge: &mut dyn Edge, behaviour: Behaviour) -> Attacked {
+    let (protocol, begun) = (edge.protocol(), Instant::now());
+    let (end, freezes) = (begun + attack_time(behaviour), behaviour == Behaviour::FreezesAfterConnecting);
     let clients = match edge.side() {
         Side::Servers(switch, _) => {
             switch.turn_hostile(protocol, behaviour, end);
@@ -183,14 +204,21 @@ fn attack(env: &TestEnv, edge: &mut dyn Edge, behaviour: Behaviour, end: Instant
         }
         Side::Clients(endpoint) => Some(Clients::attack(&endpoint(env), &protocol, behaviour, end)),
     };
-    let mut cut = Some(Instant::now() + attack_time(behaviour) / 2);
-    while Instant::now() < end {
+    if freezes {
+        edge.peer_is_frozen(env);
+    }
+    let mut unanswered = (!freezes).then_some(Duration::ZERO);
+    let mut cut = (!freezes).then(|| begun + attack_time(behaviour) / 2);
+    while Instant::now() < end && !(freezes && unanswered.is_some()) {
         // Cuts connections once, so that an edge with one long connection is attacked before and after the handshake.
         if let (Some(_), Side::Servers(switch, _)) = (cut.take_if(|cut| *cut <= Instant::now()), edge.side())
         {
             switch.cut();
         }
         edge.feed(env);
+        if let (true, Side::Servers(switch, _)) = (freezes, edge.side()) {
+            unanswered = is_unanswered(env, switch).then(|| begun.elapsed());
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
     let mut connections = clients.map_or(0, Clients::join);
@@ -200,7 +228,17 @@ fn attack(env: &TestEnv, edge: &mut dyn Edge, behaviour: Behaviour, end: Instant
         switch.turn_sane(*real);
         connections = switch.attacked();
     }
-    (connections, done)
+    Attacked { connections, done, unanswered }
+}
+
+/// Returns true if all links to the peer are unanswered, except those that are not needed and those of readers, which get no query.
+fn is_unanswered(env: &TestEnv, switch: &Switch) -> bool {
+    let (address, tree) = (switch.address().to_string(), env.snapshot());
+    let nodes = tree.iter().flat_map(|tree| tree.all());
+    let links = nodes.filter(|node| node["id"] != "reader").map(|node| &node["link"]);
+    let attacked = links.filter(|link| link["endpoint"].as_str().is_some_and(|at| at.contains(&address)));
+    let states: Vec<_> = attacked.map(|link| &link["state"]).filter(|state| *state != "idle").collect();
+    !states.is_empty() && states.iter().all(|state| *state == "unanswered")
 }
 
 /// First log line that is longer than [`LINE_MAX`] or has unescaped control characters.

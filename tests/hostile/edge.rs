@@ -57,6 +57,9 @@ pub(crate) trait Edge: Send {
     /// Gives the edge work unless it has enough. Called repeatedly, also during the attack.
     fn feed(&mut self, _env: &TestEnv) {}
 
+    /// Called once its peer is frozen. An edge whose peer owes nothing begins a request.
+    fn peer_is_frozen(&mut self, _env: &TestEnv) {}
+
     /// Called when the attack is over and the correct peer listens.
     fn peer_is_sane(&mut self, _env: &TestEnv) {}
 

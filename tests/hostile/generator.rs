@@ -62,11 +62,12 @@ pub(crate) fn carry_out(
     greeted: bool,
     wire: &mut Wire,
 ) -> io::Result<()> {
-    // A login begins before the handshake is over.
-    let greeted = greeted && behaviour != Behaviour::MisusesLogin;
+    // A login begins before the handshake is over, and a frozen peer never begins one.
+    let greeted =
+        greeted && !matches!(behaviour, Behaviour::MisusesLogin | Behaviour::FreezesAfterConnecting);
     let request = if greeted { protocol.greet(wire)? } else { Vec::new() };
     match behaviour {
-        Behaviour::NeverAnswers => wire.hold(),
+        Behaviour::NeverAnswers | Behaviour::FreezesAfterConnecting => wire.hold(),
         Behaviour::ClosesAfterEachByte => {
             wire.write(&protocol.small(&request)[..1])?;
             wire.read_exact(1).map(|_| ())

@@ -1,5 +1,5 @@
-//! Hostile peers at every edge of the real binary: eight behaviours, and another one where passwords are checked by both sides. The same
-//! limits for all.
+//! Hostile peers at every edge of the real binary: eight behaviours, another one of servers, and another one where passwords are checked by
+//! both sides. The same limits for all.
 //!
 //! Each test is a cell: an edge and a behaviour of its peer. The attack lasts `ORCHESTRATOR_HOSTILE_SECS` (default 2),
 //! while a queue worker continues in the same process. All cells check the same: bounded memory and log, a tree that
@@ -22,15 +22,21 @@ mod wire;
 
 /// Defines a test for each behaviour of each edge.
 macro_rules! cells {
-    ({$($edge:ident: $build:path,)*} logins {$($login:ident: $login_build:path,)*}) => {
+    ({$($edge:ident: $build:path,)*} servers {$($server:ident: $server_build:path,)*} logins {$($login:ident: $login_build:path,)*}) => {
         static EDGES: &[edge::Cells] = &[
             $((stringify!($edge), $build, &behaviour::Behaviour::COMMON),)*
+            $((stringify!($server), $server_build, &behaviour::Behaviour::OF_SERVERS),)*
             $((stringify!($login), $login_build, &[behaviour::Behaviour::MisusesLogin]),)*
         ];
-        $(cells!(@$edge never_answers NeverAnswers, closes_after_each_byte ClosesAfterEachByte,
-            announces_two_gib AnnouncesTwoGiB, streams_without_end StreamsWithoutEnd, sends_error_text SendsErrorText,
-            sends_wrong_types SendsWrongTypes, sends_invalid_utf8 SendsInvalidUtf8, floods Floods);)*
+        $(cells!(@common $edge);)*
+        $(cells!(@common $server freezes_after_connecting FreezesAfterConnecting);)*
         $(cells!(@$login misuses_login MisusesLogin);)*
+    };
+    (@common $edge:ident $($name:ident $behaviour:ident)?) => {
+        cells!(@$edge never_answers NeverAnswers, closes_after_each_byte ClosesAfterEachByte,
+            announces_two_gib AnnouncesTwoGiB, streams_without_end StreamsWithoutEnd, sends_error_text SendsErrorText,
+            sends_wrong_types SendsWrongTypes, sends_invalid_utf8 SendsInvalidUtf8, floods Floods
+            $(, $name $behaviour)?);
     };
     (@$edge:ident $($name:ident $behaviour:ident),*) => {
         mod $edge {
@@ -47,12 +53,13 @@ cells! {{
     admin_tcp: edges::admin::tcp,
     admin_unix: edges::admin::unix,
     admin_exports: edges::exports::exports,
+    zmtp_worker: edges::ingester::zmtp_worker,
+    sardana: edges::ingester::sardana,
+} servers {
     redis: edges::ingester::redis,
     zmtp_source: edges::ingester::zmtp_source,
     eiger_v2_source: edges::ingester::eiger_v2_source,
     stins_parallel_source: edges::ingester::stins_parallel_source,
-    zmtp_worker: edges::ingester::zmtp_worker,
-    sardana: edges::ingester::sardana,
     faktory: edges::producer::faktory,
     producer_mongodb: edges::producer::mongodb,
     ermrest: edges::catalog::ermrest,

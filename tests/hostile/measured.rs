@@ -4,6 +4,9 @@ use std::{fmt, time::Duration};
 
 use crate::cell::HEALED_MAX;
 
+/// Limit of the time until the link to a frozen peer is unanswered.
+pub(crate) const UNANSWERED_MAX: Duration = Duration::from_secs(6);
+
 /// Accepted growth of the RSS beyond the edge's budget, bytes.
 const RSS_SLACK: u64 = 64 << 20;
 /// Maximum number of log lines in any 10 s.
@@ -32,6 +35,8 @@ pub(crate) struct Measured {
     pub(crate) jobs: u64,
     pub(crate) worker_lost: Option<String>,
     pub(crate) healed: Option<Duration>,
+    /// Time until all links to a frozen peer were unanswered, on a machine of usual speed. None if that did not happen.
+    pub(crate) unanswered: Option<Duration>,
     /// Median latency of the tree of the reference instance.
     pub(crate) usual_tree: Duration,
     /// Slowness of the machine after the attack, by which the recovery limit is multiplied.
@@ -45,12 +50,23 @@ pub(crate) struct Measured {
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            connections, grown, budget, lines, tree, no_tree, jobs, healed, usual_tree, slowness, ..
+            connections,
+            grown,
+            budget,
+            lines,
+            tree,
+            no_tree,
+            jobs,
+            healed,
+            unanswered,
+            usual_tree,
+            slowness,
+            ..
         } = self;
         write!(
             f,
             "{connections} connections; RSS +{} of {} MiB; {lines} lines; tree {tree:.1?} ({usual_tree:.1?} elsewhere), {no_tree} missing; {jobs} jobs in the \
-             worst second; works again after {healed:.2?}; on a machine {slowness:.1} times slower",
+             worst second; unanswered after {unanswered:.2?}; works again after {healed:.2?}; on a machine {slowness:.1} times slower",
             grown >> 20,
             (budget + RSS_SLACK) >> 20,
         )
@@ -78,6 +94,8 @@ pub(crate) fn check_limits(measured: &Measured) -> Result<(), String> {
     promise(measured.jobs > 0, "the monitored worker made no progress in a second of the attack");
     let in_time = |after: Duration| after <= HEALED_MAX.mul_f64(measured.slowness);
     promise(measured.healed.is_some_and(in_time), "the edge did not recover in time");
+    let is_shown = measured.unanswered.is_some_and(|after| after <= UNANSWERED_MAX);
+    promise(is_shown, "a link to the frozen peer was not unanswered in time");
     promise(measured.crashed.is_empty(), &format!("children crashed: {:?}", measured.crashed));
     if broken.is_empty() { Ok(()) } else { Err(broken.join("; ")) }
 }

@@ -55,7 +55,7 @@ fn start(edges: &'static [Cells]) -> Arc<Results> {
     let limit: Rlimit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("up to the hard limit");
     // Cells side by side are of different edges: some of them have much larger trees than others.
-    let all = Behaviour::COMMON.into_iter().chain([Behaviour::MisusesLogin]).flat_map(|behaviour| {
+    let all = Behaviour::OF_SERVERS.into_iter().chain([Behaviour::MisusesLogin]).flat_map(|behaviour| {
         let edges = edges.iter().filter(move |(_, _, behaviours)| behaviours.contains(&behaviour));
         edges.map(move |(edge, build, _)| (*edge, behaviour, *build))
     });

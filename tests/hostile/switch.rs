@@ -1,10 +1,10 @@
 //! Proxy between an edge and its server that can be switched to a hostile peer.
 
 use std::{
-    io,
+    io::{Read, Write as _},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
     thread,
@@ -17,6 +17,9 @@ use crate::{
     wire::{Socket, Wire},
 };
 
+/// Maximum size of one read of a proxy, bytes.
+const RELAYED: usize = 64 << 10;
+
 /// Listening loopback port.
 #[derive(Clone)]
 pub(crate) struct Switch(Arc<Shared>);
@@ -24,8 +27,28 @@ pub(crate) struct Switch(Arc<Shared>);
 struct Shared {
     address: SocketAddr,
     state: Mutex<State>,
-    /// Number of connections that hostile peers accepted.
+    gate: Arc<Gate>,
+    /// Number of connections that hostile peers accepted or froze.
     attacked: AtomicU64,
+}
+
+/// Holds back the data and the ends of connections to the real server while it is frozen.
+#[derive(Default)]
+struct Gate {
+    is_frozen: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn freeze(&self, is_frozen: bool) {
+        *self.is_frozen.lock().unwrap_or_else(PoisonError::into_inner) = is_frozen;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let is_frozen = self.is_frozen.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.changed.wait_while(is_frozen, |is_frozen| *is_frozen));
+    }
 }
 
 struct State {
@@ -56,8 +79,8 @@ impl Switch {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let state = State { mode: Mode::Sane(real), open: Vec::new() };
         let address = listener.local_addr().expect("its address");
-        let switch =
-            Self(Arc::new(Shared { address, state: Mutex::new(state), attacked: AtomicU64::new(0) }));
+        let (gate, attacked) = (Arc::default(), AtomicU64::new(0));
+        let switch = Self(Arc::new(Shared { address, state: Mutex::new(state), gate, attacked }));
         let accepting = Arc::downgrade(&switch.0);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -80,7 +103,7 @@ impl Switch {
         self.0.address
     }
 
-    /// Cuts all connections and switches to a hostile peer.
+    /// Switches to a hostile peer. Cuts all connections, or freezes them.
     pub(crate) fn turn_hostile(&self, protocol: Arc<dyn Protocol>, behaviour: Behaviour, until: Instant) {
         self.turn(Mode::Hostile(protocol, behaviour, until));
     }
@@ -95,7 +118,7 @@ impl Switch {
         self.0.lock().cut();
     }
 
-    /// Number of connections that hostile peers accepted.
+    /// Number of connections that hostile peers accepted or froze.
     pub(crate) fn attacked(&self) -> u64 {
         self.0.attacked.load(SeqCst)
     }
@@ -108,8 +131,14 @@ impl Switch {
 impl Shared {
     fn turn(&self, mode: Mode) {
         let mut state = self.lock();
+        let freezes = matches!(mode, Mode::Hostile(_, Behaviour::FreezesAfterConnecting, _));
+        if freezes {
+            self.attacked.fetch_add(state.open.len() as u64 / 2, SeqCst);
+        } else {
+            state.cut();
+        }
         state.mode = mode;
-        state.cut();
+        self.gate.freeze(freezes);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -130,7 +159,7 @@ impl Shared {
                     return true;
                 };
                 state.open.extend(server.try_clone());
-                relay(stream, server);
+                relay(stream, server, &self.gate);
             }
             Mode::Hostile(protocol, behaviour, until) => {
                 let number = self.attacked.fetch_add(1, SeqCst);
@@ -150,12 +179,20 @@ impl Shared {
     }
 }
 
-fn relay(one: TcpStream, other: TcpStream) {
+fn relay(one: TcpStream, other: TcpStream, gate: &Arc<Gate>) {
     let _ = (one.set_nodelay(true), other.set_nodelay(true));
     let (Ok(one_again), Ok(other_again)) = (one.try_clone(), other.try_clone()) else { return };
     for (mut from, mut to) in [(one, other), (other_again, one_again)] {
+        let gate = gate.clone();
         thread::spawn(move || {
-            let _ = io::copy(&mut from, &mut to);
+            let mut bytes = vec![0; RELAYED];
+            while let Ok(count @ 1..) = from.read(&mut bytes) {
+                gate.pass();
+                if to.write_all(&bytes[..count]).is_err() {
+                    break;
+                }
+            }
+            gate.pass();
             let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
         });
     }

@@ -17,7 +17,8 @@ fn shared() -> &'static Rabbit {
     static SHARED: OnceLock<Rabbit> = OnceLock::new();
     SHARED.get_or_init(|| {
         let rabbit = Rabbit::start();
-        let names = EDGES.iter().flat_map(|edge| Behaviour::COMMON.map(|behaviour| vhost(edge, behaviour)));
+        let names =
+            EDGES.iter().flat_map(|edge| Behaviour::OF_SERVERS.map(|behaviour| vhost(edge, behaviour)));
         rabbit.create_vhosts(&names.collect::<Vec<_>>());
         rabbit
     })

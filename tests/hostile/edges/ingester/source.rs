@@ -96,6 +96,12 @@ impl Edge for Upstream {
         self.fixture.ensure();
     }
 
+    /// A source that sends nothing owes nothing. The next mapping connects again.
+    fn peer_is_frozen(&mut self, _env: &TestEnv) {
+        eventually("the mapping to be taken", || self.fixture.is_taken());
+        self.fixture.begin();
+    }
+
     /// With a full backlog the source is not read, so the end of its connection goes unnoticed.
     ///
     /// The next mapping reconnects.
