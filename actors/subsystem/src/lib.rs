@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`mod@subsystem`] | the trait that a crate implements |
 //! | [`any_subsystem`], [`section`] | type-erased forms of a subsystem and of its section |
-//! | [`verb`], [`mod@verbs`], [`text`] | verbs of consoles, and the text of their answers |
+//! | [`mod@verb`], [`mod@verbs`], [`route`], [`text`] | verbs of consoles, and the text of their answers |
 //! | [`command`] | context and errors of a command |
 //! | [`wire`] | JSON types and URLs of the admin endpoint |
 //! | [`original`] | replaced programs |
