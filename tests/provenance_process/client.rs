@@ -243,6 +243,8 @@ fn an_import_waits_as_configured_and_names_refused_rows() {
         let import = scope.spawn(import);
         eventually("a try in vain", || env.metric("provenance/rmq_client", "failed_calls") > failed);
         assert!(!import.is_finished());
+        let causes = env.causes("provenance");
+        assert!(causes[0].text.starts_with("postgres to "), "the server comes first: {causes:?}");
         postgres.start_again();
         let (code, _, err) = import.join().expect("an import that ends");
         assert_eq!(code, 0, "{err}");

@@ -2,7 +2,7 @@
 //!
 //! | A child is not ready if | except if |
 //! |---|---|
-//! | it is stuck | its link is unanswered, which is the reason then |
+//! | it is stuck | its link is down or unanswered, which is the reason then |
 //! | it does not run | it is paused, or it is transient and has exited |
 //! | its link is not up | the link is idle, the child is paused, or the child is the endpoint itself |
 
@@ -56,11 +56,12 @@ fn has_exited(node: &NodeSnapshot) -> bool {
 
 /// Returns the reason why a child is not ready, by the table of this module.
 fn failure(node: &NodeSnapshot, own: &str) -> Option<String> {
-    let is_unanswered = node.link.as_ref().is_some_and(|link| link.state == "unanswered");
-    if node.stuck && !is_unanswered {
+    let state = node.state.as_str();
+    let is_away = |state: &str| matches!(state, "down" | "unanswered");
+    let waits_for_peer = state == "running" && node.link.as_ref().is_some_and(|link| is_away(&link.state));
+    if node.stuck && !waits_for_peer {
         return Some(stuck(node));
     }
-    let state = node.state.as_str();
     if state == "paused" || has_exited(node) {
         return None;
     }

@@ -11,7 +11,8 @@ use actix_web::{
 };
 use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
 use orchestrator_supervise::{
-    BlockerSnapshot, Command, CommandError, LinkSnapshot, NodeSnapshot, TreeSnapshot, without_root,
+    BlockerSnapshot, Command, CommandError, InProgressSnapshot, LinkSnapshot, NodeSnapshot, TreeSnapshot,
+    without_root,
 };
 
 use self::activity::{Activity, seconds};
@@ -20,6 +21,8 @@ use crate::{api_error::ApiError, handler_context::HandlerContext, readiness, wai
 
 /// Restarts within a minute after which a child counts as failing again and again.
 const CRASH_LOOP: usize = 3;
+/// Time within which a blocker and a lost link have the same cause, in milliseconds.
+const NEARLY_MS: u64 = 1_000;
 /// Events of a child that are shown as evidence.
 const EVIDENCE_MAX: usize = 3;
 
@@ -69,8 +72,8 @@ fn describe(branch: &NodeSnapshot, facts: &Facts<'_>, now_ms: u64, own: &str) ->
     SubsystemCauses { path: branch.path.clone(), causes, last_work, idle_since_ms, activity: text }
 }
 
-/// Causes in a branch, in the order of [`cause`]: given up, deadlock, operator command, crash loop, unanswered, stuck, link down,
-/// blocker, restart, full mailbox.
+/// Causes in a branch, in the order of [`cause`]: given up, deadlock, operator command, crash loop, peer away, stuck, blocker,
+/// restart, full mailbox.
 fn causes_of(branch: &NodeSnapshot, facts: &Facts<'_>) -> Vec<Cause> {
     let mut ranked = Vec::new();
     branch.walk(&mut |node| ranked.extend(cause(node, facts)));
@@ -93,18 +96,8 @@ fn not_ready(branch: &NodeSnapshot, own: &str) -> Option<Cause> {
 
 /// The first cause of a child with its rank, smallest first.
 fn cause(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<(u8, Cause)> {
-    let found: [fn(&NodeSnapshot, &Facts<'_>) -> Option<Cause>; 10] = [
-        given_up,
-        deadlocked,
-        steered,
-        failing,
-        unanswered,
-        stuck,
-        unreachable,
-        blocked,
-        restarting,
-        overflowing,
-    ];
+    let found: [fn(&NodeSnapshot, &Facts<'_>) -> Option<Cause>; 9] =
+        [given_up, deadlocked, steered, failing, unreachable, stuck, blocked, restarting, overflowing];
     (0..).zip(found).find_map(|(rank, find)| find(node, facts).map(|cause| (rank, cause)))
 }
 
@@ -165,32 +158,9 @@ fn failing(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
     Some(Cause { since_ms, evidence, ..at(node, "crash_loop", text, help) })
 }
 
-/// The peer does not answer. It also explains work in progress that waits for it.
-fn unanswered(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
-    let link = node.link.as_ref().filter(|link| link.state == "unanswered")?;
-    let peer = match link.kind.as_str() {
-        "amqp" | "rabbitmq" => "RabbitMQ",
-        "ermrest" => "ERMrest",
-        "faktory" => "Faktory",
-        "mongodb" => "MongoDB",
-        "postgres" => "PostgreSQL",
-        "redis" => "Redis",
-        other => other,
-    };
-    let reason = link.reason.as_deref().unwrap_or("does not answer");
-    let work = node.in_progress.as_ref();
-    let evidence = work.map(|work| format!("works on `{}` for {:.1} s", work.name, seconds(work.for_ms)));
-    let cause = at(node, "unanswered", format!("{peer} at {} {reason}", link.endpoint), help_with(link));
-    Some(Cause {
-        since_ms: link.since_ms,
-        evidence: evidence.into_iter().chain(next_attempt(link)).collect(),
-        ..cause
-    })
-}
-
 fn stuck(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
     let text = node.stuck.then(|| match &node.in_progress {
-        Some(work) => format!("works on `{}` for {:.1} s", work.name, seconds(work.for_ms)),
+        Some(work) => works_on(work),
         None => format!("its arbiter {} does not run", node.arbiter.as_deref().unwrap_or("?")),
     })?;
     let silence = node.arbiter_silent_ms.map(|ms| format!("no progress for {:.1} s", seconds(ms)));
@@ -201,16 +171,42 @@ fn stuck(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
     Some(Cause { evidence, ..at(node, "stuck", text, help) })
 }
 
+/// The peer is away or does not answer, which also explains work that waits for it.
 fn unreachable(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
-    let link = node.link.as_ref().filter(|link| link.state == "down")?;
-    // A child that reports a cause knows more about its peer than the link does.
-    if let Some(blocker) = &node.blocker {
+    let link = node.link.as_ref().filter(|link| ["down", "unanswered"].contains(&link.state.as_str()))?;
+    let is_silent = link.state == "unanswered";
+    // What the child reports since then says more about its peer than the link does.
+    let is_about_peer = |blocker: &&BlockerSnapshot| {
+        Some(blocker.since_ms) >= link.since_ms.map(|ms| ms.saturating_sub(NEARLY_MS))
+    };
+    if let Some(blocker) = node.blocker.as_ref().filter(|_| !is_silent).filter(is_about_peer) {
         return Some(reported(node, blocker));
     }
     let reason = link.reason.as_deref().unwrap_or("no reason given");
-    let text = format!("{} to {} is down: {reason}", link.kind, link.endpoint);
-    let evidence = next_attempt(link).into_iter().collect();
-    Some(Cause { since_ms: link.since_ms, evidence, ..at(node, "link_down", text, help_with(link)) })
+    let (kind, text) = match is_silent {
+        true => ("unanswered", format!("{} at {} {reason}", name_of(&link.kind), link.endpoint)),
+        false => ("link_down", format!("{} to {} is down: {reason}", link.kind, link.endpoint)),
+    };
+    let stuck_in = node.in_progress.as_ref().filter(|_| node.stuck).map(works_on);
+    let evidence = stuck_in.into_iter().chain(next_attempt(link)).collect();
+    Some(Cause { since_ms: link.since_ms, evidence, ..at(node, kind, text, help_with(link)) })
+}
+
+/// Name of a kind of peer in a sentence.
+fn name_of(kind: &str) -> &str {
+    match kind {
+        "amqp" | "rabbitmq" => "RabbitMQ",
+        "ermrest" => "ERMrest",
+        "faktory" => "Faktory",
+        "mongodb" => "MongoDB",
+        "postgres" => "PostgreSQL",
+        "redis" => "Redis",
+        other => other,
+    }
+}
+
+fn works_on(work: &InProgressSnapshot) -> String {
+    format!("works on `{}` for {:.1} s", work.name, seconds(work.for_ms))
 }
 
 fn next_attempt(link: &LinkSnapshot) -> Option<String> {

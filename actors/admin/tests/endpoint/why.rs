@@ -87,12 +87,27 @@ fn a_branch_that_is_not_ready_names_the_first_child_that_is_not() {
 }
 
 #[test]
-fn a_frozen_peer_explains_the_child_that_waits_for_it() {
+fn a_peer_that_is_away_explains_the_child_that_waits_for_it() {
     site::run(|site| async move {
         let vitals = site.tree.vitals("demo/store").unwrap();
         let _work = vitals.begin_work("group");
         eventually("the work is stuck", || site.tree.node("demo/store").unwrap().stuck).await;
         vitals.set_blocker("worker_away", "not connected", "start the worker");
+        site.link.down("connection refused", Duration::from_secs(5));
+        let cause = first(&site).await;
+        assert_eq!(cause.kind, "worker_away", "both have the same cause");
+        eventually("a later loss", || {
+            site.link.up();
+            site.link.down("connection refused", Duration::from_secs(5));
+            let node = site.tree.node("demo/store").unwrap();
+            node.link.unwrap().since_ms.unwrap() > node.blocker.unwrap().since_ms + 1_000
+        })
+        .await;
+        let cause = first(&site).await;
+        assert_eq!((cause.kind.as_str(), cause.path.as_str()), ("link_down", "test/demo/store"));
+        assert!(cause.evidence[0].starts_with("works on `group` for "), "{cause:?}");
+        let reply = site.get("/readyz").await;
+        assert_eq!(reply.body, "failed: test/demo/store: fake to fake:1 is down: connection refused\n");
         let _request = site.link.request_within(Duration::ZERO);
         site.link.down("time-out", Duration::from_secs(5));
         let cause = first(&site).await;
@@ -181,7 +196,6 @@ fn a_stuck_child_names_the_work() {
 #[test]
 fn a_child_that_fails_again_and_again_is_a_crash_loop() {
     site::run(|site| async move {
-        site.tree.allow_chaos();
         for round in 1..=3 {
             eventually("the store runs", || site.tree.node("demo/store").unwrap().state == "running").await;
             site.tree.command("demo/store", Command::Panic, &alice("chaos")).await.unwrap();
