@@ -46,9 +46,6 @@ pub(crate) fn run(config: &Config, sources: Option<Sources>, warnings: &[String]
         if let Ok(exit) = tokio::time::timeout(Duration::ZERO, root.wait()).await {
             bail!("{exit}");
         }
-        if config.program.admin.chaos {
-            root.tree().allow_chaos();
-        }
         // The kernel keeps this link to the binary even if the file was replaced.
         root.tree().crash_log().resolve_by("/proc/self/exe".into(), &[SYMBOLS]);
         tracing::info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), "started");

@@ -52,6 +52,7 @@ pub(crate) fn build(config: &Config) -> anyhow::Result<Topology> {
         .limits(Limits::ROOT)
         .independent_branches()
         .link_retry_max(Duration::from_millis(config.program.links.retry_max_ms))
+        .allow_chaos(config.program.admin.chaos)
         .give_up_alone(RETRY)
         .child(endpoint.insignificant());
     for section in &config.sections {

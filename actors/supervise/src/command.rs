@@ -38,7 +38,7 @@ impl Command {
         Command::Freeze,
     ];
 
-    /// Returns true if the command does harm on purpose; it then needs [`Tree::allow_chaos`](crate::Tree::allow_chaos).
+    /// Returns true if the command does harm on purpose; it then needs [`SupervisorSpec::allow_chaos`](crate::SupervisorSpec::allow_chaos).
     pub fn is_chaos(self) -> bool {
         matches!(self, Command::Panic | Command::Freeze)
     }

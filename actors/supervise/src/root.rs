@@ -30,7 +30,7 @@ impl Root {
     pub async fn start(name: &str, spec: SupervisorSpec) -> Result<Self, SpecError> {
         spec.validate(name)?;
         install_hook();
-        let tree = Tree::new(name, spec.link_retry_max);
+        let tree = Tree::new(name, spec.link_retry_max, spec.chaos);
         let supervision = tree.arbiters().current("supervision");
         let workers = tree.arbiters().spawn("workers");
         let (report, reports) = mpsc::unbounded_channel();

@@ -117,6 +117,7 @@ pub struct SupervisorSpec {
     /// Delays between the tries of a child that was given up; None if the supervisor gives up instead.
     pub(crate) retry: Option<Backoff>,
     pub(crate) link_retry_max: Duration,
+    pub(crate) chaos: bool,
     pub(crate) children: Vec<ChildSpec>,
 }
 
@@ -298,6 +299,7 @@ impl SupervisorSpec {
             independent_branches: false,
             retry: None,
             link_retry_max: Duration::MAX,
+            chaos: false,
             children: Vec::new(),
         }
     }
@@ -325,6 +327,12 @@ impl SupervisorSpec {
     #[must_use]
     pub fn link_retry_max(self, max: Duration) -> Self {
         Self { link_retry_max: max, ..self }
+    }
+    /// Allows [`Command::Panic`](crate::Command::Panic) and [`Command::Freeze`](crate::Command::Freeze), for tests and drills; only the
+    /// value of the root counts.
+    #[must_use]
+    pub fn allow_chaos(self, chaos: bool) -> Self {
+        Self { chaos, ..self }
     }
     /// Adds a child, which is started after and stopped before the children added earlier.
     #[must_use]

@@ -34,8 +34,7 @@ impl TestTree {
     /// # Panics
     /// If the specification is invalid.
     pub async fn start(spec: SupervisorSpec) -> Self {
-        let root = Root::start("test", spec).await.expect("a valid specification");
-        root.tree().allow_chaos();
+        let root = Root::start("test", spec.allow_chaos(true)).await.expect("a valid specification");
         Self { root }
     }
 

@@ -2,10 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -44,7 +41,7 @@ struct Inner {
     crashes: CrashLog,
     since: Instant,
     arbiters: Arbiters,
-    chaos: AtomicBool,
+    chaos: bool,
     link_retry_max: Duration,
 }
 
@@ -89,7 +86,7 @@ impl std::fmt::Debug for Tree {
 }
 
 impl Tree {
-    pub(crate) fn new(root: &str, link_retry_max: Duration) -> Self {
+    pub(crate) fn new(root: &str, link_retry_max: Duration, chaos: bool) -> Self {
         Self {
             inner: Arc::new(Inner {
                 root: root.to_owned(),
@@ -98,7 +95,7 @@ impl Tree {
                 crashes: CrashLog::default(),
                 since: Instant::now(),
                 arbiters: Arbiters::default(),
-                chaos: AtomicBool::new(false),
+                chaos,
                 link_retry_max,
             }),
         }
@@ -161,11 +158,6 @@ impl Tree {
     /// Paths of all children, in alphabetical order.
     pub fn paths(&self) -> Vec<String> {
         self.paths_of(|_, _| true)
-    }
-
-    /// Allows [`Command::Panic`] and [`Command::Freeze`] from now on. For tests and drills; off by default.
-    pub fn allow_chaos(&self) {
-        self.inner.chaos.store(true, Relaxed);
     }
 
     /// Returns the full path of the child at `path`, which may omit the root's name; None if there is none.
@@ -254,7 +246,7 @@ impl Tree {
     async fn run_command(&self, path: &str, node: &Node, command: Command) -> Result<(), CommandError> {
         let illegal = |text: String| Err(CommandError::Illegal(text));
         let wants_pause = matches!(command, Command::Pause | Command::Resume);
-        if command.is_chaos() && !self.inner.chaos.load(Relaxed) {
+        if command.is_chaos() && !self.inner.chaos {
             return illegal(format!("{} is allowed only with admin.chaos = true", command.name()));
         }
         if wants_pause && !node.pausable {
