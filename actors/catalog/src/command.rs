@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use clap::{Args, Subcommand};
-use orchestrator_subsystem::{CommandError, Context, OutputFormat, Subsystem, Verb, route::Route};
+use orchestrator_subsystem::{CommandError, Context, OutputFormat, Subsystem, route::Route};
 use orchestrator_supervise::Child;
 use tokio::time::{Instant, sleep};
 
@@ -58,14 +58,8 @@ pub(crate) struct InCatalog {
 }
 
 impl<A: Child> Route<A> for InCatalog {
-    async fn show<V: Verb>(
-        self,
-        path: &'static str,
-        verb: V,
-        format: OutputFormat,
-        context: &mut Context<'_>,
-    ) -> Result<(), CommandError> {
-        context.show_each(path, self.catalog.as_deref(), &verb, format).await
+    fn only(&self) -> Option<&str> {
+        self.catalog.as_deref()
     }
 }
 

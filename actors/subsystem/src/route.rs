@@ -12,9 +12,14 @@ use crate::{
     wire::ErrorKind,
 };
 
-/// Route from a command to the console of the actor `A`. Its fields are further arguments of the command.
+/// Route from a command to the consoles of the actor `A`. Its fields are further arguments of the command.
 pub trait Route<A: Child>: Args {
-    /// Sends `verb` to the console at `path` and prints the answer.
+    /// Label of the only child that is asked, at a path like `ingester/*/ingester` for all children of a branch.
+    fn only(&self) -> Option<&str> {
+        None
+    }
+
+    /// Sends `verb` to the console at `path`, or to each of several, and prints the answer.
     fn show<V: Verb>(
         self,
         path: &'static str,
@@ -23,15 +28,26 @@ pub trait Route<A: Child>: Args {
         context: &mut Context<'_>,
     ) -> impl Future<Output = Result<(), CommandError>>
     where
-        A: Handle<V>;
+        A: Handle<V>,
+    {
+        async move {
+            if let Some((branch, console)) = path.split_once("/*/") {
+                return context.show_each(branch, console, self.only(), &verb, format).await;
+            }
+            let answer = context.ask(path, &verb).await?;
+            context.show(&verb, answer, format)
+        }
+    }
 }
 
-/// Route to one child.
+/// Route without further arguments.
 #[derive(Debug, Clone, Copy, Args)]
 #[group(skip)]
-pub struct One {}
+pub struct Plain {}
 
-/// Route to each child of a branch, at a path like `ingester/*/ingester`.
+impl<A: Child> Route<A> for Plain {}
+
+/// Route to each child of a branch, or to one.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct Each {
@@ -39,46 +55,23 @@ pub struct Each {
     name: Option<String>,
 }
 
-impl<A: Child> Route<A> for One {
-    async fn show<V: Verb>(
-        self,
-        path: &'static str,
-        verb: V,
-        format: OutputFormat,
-        context: &mut Context<'_>,
-    ) -> Result<(), CommandError> {
-        let answer = context.ask(path, &verb).await?;
-        context.show(&verb, answer, format)
-    }
-}
-
 impl<A: Child> Route<A> for Each {
-    async fn show<V: Verb>(
-        self,
-        path: &'static str,
-        verb: V,
-        format: OutputFormat,
-        context: &mut Context<'_>,
-    ) -> Result<(), CommandError> {
-        context.show_each(path, self.name.as_deref(), &verb, format).await
+    fn only(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 }
 
 impl Context<'_> {
-    /// Sends `verb` to the consoles at `path`, in which `*` stands for each child of a branch, or for the one with the label `name`, and
-    /// prints the answers.
-    ///
-    /// # Errors
-    /// There is no such child, or one of them does not answer. A child that does not know what the arguments name is left out, unless
-    /// that holds for all.
-    pub async fn show_each<V: Verb>(
+    /// Sends `verb` to the child `console` of each child of a branch, or of the one with the label `name`, and prints the answers. A
+    /// child that does not know what the arguments name is left out, unless that holds for all.
+    async fn show_each<V: Verb>(
         &mut self,
-        path: &str,
+        branch: &str,
+        console: &str,
         name: Option<&str>,
         verb: &V,
         format: OutputFormat,
     ) -> Result<(), CommandError> {
-        let (branch, console) = path.split_once("/*/").unwrap_or((path, ""));
         let children = self.tree(branch).await?.root.children;
         let (mut answers, mut refused) = (Vec::new(), None);
         for node in children.iter().filter(|node| name.is_none() || node.label.as_deref() == name) {

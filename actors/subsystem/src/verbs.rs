@@ -6,7 +6,7 @@ use orchestrator_supervise::{Child, ConsoleVerb, Handle, Mailbox};
 use crate::{
     command::{CommandError, CommandFuture, Context},
     output::OutputFormat,
-    route::{One, Route},
+    route::{Plain, Route},
     verb::{Verb, schemas},
 };
 
@@ -32,7 +32,7 @@ impl<A: Child> Verbs<A> {
     where
         A: Handle<V>,
     {
-        self.by::<One, V>()
+        self.by::<Plain, V>()
     }
 
     /// Adds a verb with a command by the route `R`.
@@ -62,7 +62,7 @@ impl<A: Child> Verbs<A> {
         self.console.into_iter().map(|verb| verb(mailbox)).collect()
     }
 
-    /// Returns the commands that ask the child at `path`, or those at a path for [`Each`](crate::route::Each), for [`Subsystem::verbs`](crate::Subsystem::verbs).
+    /// Returns the commands that ask the child at `path`, see [`Route`], for [`Subsystem::verbs`](crate::Subsystem::verbs).
     pub fn commands(self, path: &'static str) -> Vec<VerbCommand> {
         self.commands.into_iter().map(|command| command(path)).collect()
     }

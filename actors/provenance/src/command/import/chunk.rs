@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use orchestrator_edge::RetryPolicy;
 use orchestrator_subsystem::{CommandError, wire::ErrorKind};
 use serde_json::Value;
 
@@ -9,9 +10,6 @@ use crate::{
     command::{CONSOLE, backend::Backend},
     verbs::{Add, Added},
 };
-
-/// First and longest pause before a chunk is sent again.
-const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 
 /// Rows with their line numbers.
 #[derive(Default)]
@@ -32,7 +30,7 @@ impl Chunk {
         known: bool,
     ) -> Result<Added, CommandError> {
         let add = Add { rows: self.rows.clone(), batch };
-        let (started, [mut pause, longest]) = (Instant::now(), RETRY_PAUSES);
+        let (started, mut failures) = (Instant::now(), 0);
         let wait = backend.timeout().map(|timeout| timeout.of(self.rows.len()));
         loop {
             let error = match backend.ask(CONSOLE, &add).await.and_then(parse_answer) {
@@ -42,13 +40,15 @@ impl Chunk {
             let left = wait.map(|wait| wait.saturating_sub(started.elapsed()));
             let again = backend.may_retry() && is_transient(&error, known);
             match left.filter(|left| again && !left.is_zero()) {
-                Some(left) => tokio::time::sleep(pause.min(left)).await,
+                Some(left) => {
+                    failures += 1;
+                    tokio::time::sleep(RetryPolicy::REMOTE.delay(failures).min(left)).await;
+                }
                 None => {
                     let waited = left.filter(Duration::is_zero).map(|_| started.elapsed());
                     return Err(self.unconfirmed(file, waited, error));
                 }
             }
-            pause = (pause * 2).min(longest);
         }
     }
 
