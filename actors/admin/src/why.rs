@@ -213,7 +213,7 @@ fn next_attempt(link: &LinkSnapshot) -> Option<String> {
     link.retry_in_ms.map(|ms| format!("next attempt in {:.1} s", seconds(ms)))
 }
 
-/// What helps with the peer of a link.
+/// Returns the command or check that helps with the peer of a link.
 fn help_with(link: &LinkSnapshot) -> String {
     let reason = link.reason.as_deref().unwrap_or_default();
     match link.kind.as_str() {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator_edge::RetryPolicy;
+use orchestrator_edge::{Retries, RetryPolicy};
 use orchestrator_subsystem::{CommandError, wire::ErrorKind};
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ impl Chunk {
         known: bool,
     ) -> Result<Added, CommandError> {
         let add = Add { rows: self.rows.clone(), batch };
-        let (started, mut failures) = (Instant::now(), 0);
+        let (started, retries) = (Instant::now(), Retries::new(RetryPolicy::REMOTE, Duration::MAX));
         let wait = backend.timeout().map(|timeout| timeout.of(self.rows.len()));
         loop {
             let error = match backend.ask(CONSOLE, &add).await.and_then(parse_answer) {
@@ -40,10 +40,7 @@ impl Chunk {
             let left = wait.map(|wait| wait.saturating_sub(started.elapsed()));
             let again = backend.may_retry() && is_transient(&error, known);
             match left.filter(|left| again && !left.is_zero()) {
-                Some(left) => {
-                    failures += 1;
-                    tokio::time::sleep(RetryPolicy::REMOTE.delay(failures).min(left)).await;
-                }
+                Some(left) => tokio::time::sleep(retries.failed().min(left)).await,
                 None => {
                     let waited = left.filter(Duration::is_zero).map(|_| started.elapsed());
                     return Err(self.unconfirmed(file, waited, error));
