@@ -246,9 +246,17 @@ fn assignment(event: u64) -> Value {
     json!({ STREAMS[0]: workers, STREAMS[1]: workers })
 }
 
-/// Sends an endless series of frames.
+/// Sends an endless series of frames to the ingester, which connects again if this thread was late to greet it.
 fn send_frames(listener: &TcpListener, stop: &Receiver<()>) {
-    let mut peer = ZmtpPeer::accept(listener, "PUSH").expect("the ingester connects");
+    while turn(stop) {
+        if let Ok(peer) = ZmtpPeer::accept(listener, "PUSH") {
+            send_series(peer, stop);
+        }
+    }
+}
+
+/// Sends a header and frames until the peer closes or the environment is dropped.
+fn send_series(mut peer: ZmtpPeer, stop: &Receiver<()>) {
     let header = br#"{"htype":"header","msg_number":0,"filename":""}"#;
     let mut taken = peer.send(&[header]).is_ok();
     let pixels = vec![7; FRAME];
