@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use anyhow::Context as _;
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand, error::ErrorKind};
-use orchestrator_subsystem::{AnySubsystem, CommandError, Context, OriginalContext, Section};
+use orchestrator_subsystem::{AnySubsystem, CommandError, Context, Exchange, OriginalContext, Section};
 
 macro_rules! subsystems {
     ($($feature:literal => $subsystem:expr,)*) => {
@@ -31,6 +31,12 @@ pub(crate) fn find(name: &str) -> Option<&'static dyn AnySubsystem> {
 /// Returns the names of the subsystems of this build.
 pub(crate) fn names() -> Vec<&'static str> {
     SUBSYSTEMS.iter().map(|subsystem| subsystem.name()).collect()
+}
+
+/// Returns the connection between the subsystems of `sections`, which each branch completes in the order of [`SUBSYSTEMS`]: the
+/// queue, which takes jobs, comes before those that offer them.
+pub(crate) fn exchange(sections: &[Section]) -> Exchange {
+    Exchange { offers_jobs: sections.iter().any(|section| section.offers_jobs()), ..Exchange::default() }
 }
 
 /// A command of a subsystem: `orchestrator NAME ..`.

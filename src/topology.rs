@@ -55,8 +55,9 @@ pub(crate) fn build(config: &Config) -> anyhow::Result<Topology> {
         .allow_chaos(config.program.admin.chaos)
         .give_up_alone(RETRY)
         .child(endpoint.insignificant());
+    let mut exchange = subsystems::exchange(&config.sections);
     for section in &config.sections {
-        let (spec, reload) = section.branch().map_err(anyhow::Error::from_boxed)?;
+        let (spec, reload) = section.branch(&mut exchange).map_err(anyhow::Error::from_boxed)?;
         root = root.child(spec);
         sections.push((section.name(), reload));
     }

@@ -6,6 +6,7 @@ mod alone {
     mod sharing;
 }
 mod faults;
+mod jobs;
 mod migration;
 mod plan;
 mod polling;

@@ -15,14 +15,24 @@ const LINES_MAX: usize = 400;
 /// Crates of the workspace that each crate may depend on, outside of tests.
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("orchestrator-supervise", &[]),
-    ("orchestrator-subsystem", &["orchestrator-supervise"]),
+    ("orchestrator-exchange", &["orchestrator-supervise"]),
+    ("orchestrator-subsystem", &["orchestrator-exchange", "orchestrator-supervise"]),
     ("orchestrator-edge", &["orchestrator-supervise"]),
     ("orchestrator-admin", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
-    ("orchestrator-queue", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
+    (
+        "orchestrator-queue",
+        &["orchestrator-edge", "orchestrator-exchange", "orchestrator-subsystem", "orchestrator-supervise"],
+    ),
     ("orchestrator-provenance", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
-    ("orchestrator-ingester", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
+    (
+        "orchestrator-ingester",
+        &["orchestrator-edge", "orchestrator-exchange", "orchestrator-subsystem", "orchestrator-supervise"],
+    ),
     ("orchestrator-producer", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
-    ("orchestrator-catalog", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
+    (
+        "orchestrator-catalog",
+        &["orchestrator-edge", "orchestrator-exchange", "orchestrator-subsystem", "orchestrator-supervise"],
+    ),
     (
         "orchestrator",
         &[

@@ -9,18 +9,17 @@ use crate::{
     MAX_RULES,
     config::{CatalogConfig, RuleConfig},
     edge::http::CatalogEndpoint,
-    handler_config::Actors,
     path,
     rule::Rule,
 };
 
 /// Returns every problem of the configuration that the schema cannot express. Each text begins with
 /// `section.key = value`.
-pub fn check(catalogs: &[CatalogConfig], actors: &Actors) -> Vec<String> {
+pub fn check(catalogs: &[CatalogConfig]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut ids = BTreeMap::new();
     for config in catalogs {
-        problems.extend(of_catalog(config, actors));
+        problems.extend(of_catalog(config));
         if let Some(other) = ids.insert(ChildSpec::id_of(&config.name), &config.name) {
             problems
                 .push(format!("catalog.{}.name: it has the same path in the tree as {other}", config.name));
@@ -29,8 +28,8 @@ pub fn check(catalogs: &[CatalogConfig], actors: &Actors) -> Vec<String> {
     problems
 }
 
-/// Returns the problems of one catalog; `actors` are the available handlers of kind `actor`.
-fn of_catalog(config: &CatalogConfig, actors: &Actors) -> Vec<String> {
+/// Returns the problems of one catalog.
+fn of_catalog(config: &CatalogConfig) -> Vec<String> {
     let mut problems = Vec::new();
     let at = format!("catalog.{}", config.name);
     // Files are read when the catalog starts.
@@ -65,8 +64,7 @@ fn of_catalog(config: &CatalogConfig, actors: &Actors) -> Vec<String> {
             problems.extend(errors.into_iter().map(|text| format!("{at}.{text}")));
         }
         problems.extend(rule.plan.check().into_iter().map(|text| format!("{at}.{text}")));
-        let names = actors.keys().map(String::as_str);
-        problems.extend(rule.handler.check(names).into_iter().map(|text| format!("{at}.{text}")));
+        problems.extend(rule.handler.check().into_iter().map(|text| format!("{at}.{text}")));
     }
     problems
 }

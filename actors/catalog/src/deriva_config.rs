@@ -100,7 +100,7 @@ pub(crate) fn translate(text: &str, context: &mut OriginalContext) -> Result<Val
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CatalogConfig, check, handler_config::Actors};
+    use crate::{CatalogConfig, check};
 
     fn translated(text: &str) -> Result<Vec<CatalogConfig>, String> {
         translate(text, &mut OriginalContext::default()).map(|value| serde_json::from_value(value).unwrap())
@@ -116,10 +116,10 @@ mod tests {
         assert_eq!((catalog.name.as_str(), catalog.connect_timeout_ms), ("lab.example.org", 6_000));
         assert_eq!((catalog.read_timeout_ms, catalog.unverified_hosts.len()), (2_500, 2));
         assert!(catalog.rule[0].dry_run, "the example claims nothing");
-        assert_eq!(check(&catalogs, &Actors::new()), Vec::<String>::new());
+        assert_eq!(check(&catalogs), Vec::<String>::new());
         let defaults: Vec<CatalogConfig> = serde_json::from_str(EXAMPLE).unwrap();
         assert_eq!(translated("{}").unwrap()[0].base, defaults[0].base);
-        assert_eq!(check(&defaults, &Actors::new()), Vec::<String>::new());
+        assert_eq!(check(&defaults), Vec::<String>::new());
     }
 
     #[test]

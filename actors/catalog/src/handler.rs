@@ -23,12 +23,33 @@ pub struct Task {
 pub enum Outcome {
     /// Success; the fields are the values of `$result.FIELD`.
     Done(Row),
-    /// Failed attempt; the text is the value of `$error`.
-    Failed(String),
+    /// Failed attempt.
+    Failed(Failure),
     /// The row could not be processed now; not counted as an attempt.
     Later(String),
     /// Permanent failure: no further attempt.
-    Dead(String),
+    Dead(Failure),
+}
+
+/// Failed attempt to process a row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    /// Value of `$error`.
+    pub error: String,
+    /// Values of `$result.FIELD`, if the handler has any.
+    pub result: Row,
+}
+
+impl Outcome {
+    /// Failed attempt with this error and no result.
+    pub(crate) fn failed(error: impl Into<String>) -> Self {
+        Self::Failed(Failure { error: error.into(), result: Row::new() })
+    }
+
+    /// Permanent failure with this error and no result.
+    pub(crate) fn dead(error: impl Into<String>) -> Self {
+        Self::Dead(Failure { error: error.into(), result: Row::new() })
+    }
 }
 
 /// Processor of claimed rows.

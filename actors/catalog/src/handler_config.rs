@@ -1,22 +1,21 @@
 //! Table `handler` of a rule in the configuration.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use orchestrator_edge::{
     http::{Target, Webhook, plain_headers},
     process::{EnvValue, Environment},
 };
-use orchestrator_supervise::Recipient;
+use orchestrator_exchange::JobQueue;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    edge::handlers::{Actor, AnyHandler, Command, HandleRow, REASON_KEPT},
+    edge::handlers::{AnyHandler, Command, REASON_KEPT},
     outcome_kind::ExitCodes,
+    queue_handler::QueueHandler,
+    text_template::TextTemplate,
 };
-
-/// Actors that can process rows, by the names used in the configuration.
-pub type Actors = BTreeMap<String, Recipient<HandleRow>>;
 
 /// Handler of a rule's rows. Keys of another kind are refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,10 +23,10 @@ pub type Actors = BTreeMap<String, Recipient<HandleRow>>;
 pub struct HandlerConfig {
     /// Kind of the handler.
     pub kind: HandlerKind,
-    /// Maximum time for one row, in seconds.
+    /// command, http: maximum time for one row, in seconds.
     #[schemars(range(min = 1, max = 604_800))]
     pub timeout_secs: u32,
-    /// Maximum size of an answer, in bytes; a longer one counts as a failure.
+    /// command, http: maximum size of an answer, in bytes; a longer one counts as a failure.
     #[schemars(range(min = 1_024, max = 67_108_864))]
     pub answer_bytes: u32,
     /// command: program and arguments, started without a shell. The row is one line of JSON on its
@@ -50,11 +49,11 @@ pub struct HandlerConfig {
     /// command: time between SIGTERM at the time-out and SIGKILL, in milliseconds.
     #[schemars(range(max = 600_000))]
     pub grace_ms: u32,
-    /// command: exit codes for a row that is done.
+    /// command, queue: exit codes for a row that is done.
     pub done_codes: Vec<u8>,
-    /// command: exit codes for a row that could not be processed now; not counted as an attempt.
+    /// command, queue: exit codes for a row that could not be processed now; not counted as an attempt.
     pub later_codes: Vec<u8>,
-    /// command: exit codes for a permanent failure. All other codes count as a failed attempt.
+    /// command, queue: exit codes for a permanent failure. All other codes count as a failed attempt.
     pub dead_codes: Vec<u8>,
     /// http: address that rows are posted to, `http://host:port/path` or `https`. A secret belongs
     /// into `headers_file`.
@@ -73,9 +72,12 @@ pub struct HandlerConfig {
     /// ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// actor: name of the actor.
+    /// queue: attribute path of the job, a text with words such as `$row.id`; different for each row.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub actor: Option<String>,
+    pub attr_path: Option<String>,
+    /// queue: text behind the attribute path, with words such as `$row.file`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<String>,
 }
 
 /// Kinds of handlers.
@@ -89,8 +91,8 @@ pub enum HandlerKind {
     Command,
     /// A webhook: each row is posted to an address.
     Http,
-    /// An actor of another subsystem.
-    Actor,
+    /// The queue of this process: each row is a job for its workers.
+    Queue,
 }
 
 impl Default for HandlerConfig {
@@ -112,15 +114,19 @@ impl Default for HandlerConfig {
             headers: Vec::new(),
             headers_file: None,
             ca_file: None,
-            actor: None,
+            attr_path: None,
+            payload: None,
         }
     }
 }
 
+/// Reason to refuse a rule whose jobs nobody takes.
+pub(crate) const NO_QUEUE: &str = "handler.kind = queue: this process has had no queue for jobs since its start: configure [queue], and restart";
+
 impl HandlerConfig {
     /// Returns every problem that the schema cannot express. The texts begin with `handler.key =
-    /// value`; `actors` are the available names.
-    pub fn check<'a>(&self, actors: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    /// value`.
+    pub fn check(&self) -> Vec<String> {
         let mut problems = self.misplaced_keys();
         let mut say =
             |key: &str, value: &str, text: &str| problems.push(format!("handler.{key} = {value}: {text}"));
@@ -129,13 +135,6 @@ impl HandlerConfig {
             HandlerKind::Command => {
                 for (key, value, text) in program_problems(&self.argv, &self.environment()) {
                     say(&key, &value, &text);
-                }
-                if let Some(code) = self.exit_codes().ambiguous() {
-                    say(
-                        "done_codes, later_codes, dead_codes",
-                        "..",
-                        &format!("{code} is there twice: leave one"),
-                    );
                 }
             }
             HandlerKind::Http => {
@@ -149,13 +148,20 @@ impl HandlerConfig {
                     say("headers", "..", &reason);
                 }
             }
-            HandlerKind::Actor => {
-                let known: Vec<_> = actors.into_iter().collect();
-                let name = self.actor.as_deref().unwrap_or_default();
-                if !known.contains(&name) {
-                    say("actor", name, &format!("there is no such actor; there is {}", list(&known)));
+            HandlerKind::Queue => {
+                if self.attr_path.as_deref().is_none_or(str::is_empty) {
+                    say("attr_path", "..", "it is missing: write for example \"$row.id\"");
+                }
+                for (key, text) in [("attr_path", &self.attr_path), ("payload", &self.payload)] {
+                    let text = text.as_deref().unwrap_or_default();
+                    if let Err(reason) = TextTemplate::parse(text) {
+                        say(key, text, &reason);
+                    }
                 }
             }
+        }
+        if let Some(code) = self.exit_codes().ambiguous() {
+            say("done_codes, later_codes, dead_codes", "..", &format!("{code} is there twice: leave one"));
         }
         problems
     }
@@ -170,36 +176,37 @@ impl HandlerConfig {
             ("env", !self.env.is_empty()),
             ("env_pass", !self.env_pass.is_empty()),
             ("grace_ms", self.grace_ms != usual.grace_ms),
-            ("done_codes, later_codes, dead_codes", codes),
         ];
+        let reports = [("done_codes, later_codes, dead_codes", codes)];
         let http = [
             ("url", self.url.is_some()),
             ("headers", !self.headers.is_empty()),
             ("headers_file", self.headers_file.is_some()),
             ("ca_file", self.ca_file.is_some()),
         ];
-        let actor = [("actor", self.actor.is_some())];
+        let queue = [("attr_path", self.attr_path.is_some()), ("payload", self.payload.is_some())];
         let mut problems = Vec::new();
-        let mut only_for = |kind: HandlerKind, name: &str, keys: &[(&str, bool)]| {
-            for (key, _) in keys.iter().filter(|(_, set)| *set && kind != self.kind) {
-                let text = format!("it is for kind = \"{name}\": leave one of them out");
+        let mut only_for = |kinds: &[HandlerKind], name: &str, keys: &[(&str, bool)]| {
+            for (key, _) in keys.iter().filter(|(_, set)| *set && !kinds.contains(&self.kind)) {
+                let text = format!("it is for kind = {name}: leave one of them out");
                 problems.push(format!("handler.{key} = ..: {text}"));
             }
         };
-        only_for(HandlerKind::Command, "command", &command);
-        only_for(HandlerKind::Http, "http", &http);
-        only_for(HandlerKind::Actor, "actor", &actor);
+        only_for(&[HandlerKind::Command], "\"command\"", &command);
+        only_for(&[HandlerKind::Command, HandlerKind::Queue], "\"command\" or \"queue\"", &reports);
+        only_for(&[HandlerKind::Http], "\"http\"", &http);
+        only_for(&[HandlerKind::Queue], "\"queue\"", &queue);
         problems
     }
 
-    /// Creates the handler.
+    /// Creates the handler of a rule. `owner` names the rule to the queue: catalog and rule, with dots.
     ///
     /// # Errors
-    /// The first problem that [`HandlerConfig::check`] finds, or a file that cannot be read.
-    pub fn handler(&self, actors: &Actors) -> Result<AnyHandler, String> {
+    /// The first problem that [`HandlerConfig::check`] finds, a file that cannot be read, or no queue in this process.
+    pub fn handler(&self, owner: Arc<str>, queue: Option<&JobQueue>) -> Result<AnyHandler, String> {
         let timeout = Duration::from_secs(self.timeout_secs.into());
         let answer_bytes = usize::try_from(self.answer_bytes).unwrap_or(usize::MAX);
-        if let Some(problems) = self.check(actors.keys().map(String::as_str)).into_iter().next() {
+        if let Some(problems) = self.check().into_iter().next() {
             return Err(problems);
         }
         Ok(match self.kind {
@@ -221,10 +228,15 @@ impl HandlerConfig {
                 answer_max: Some(answer_bytes),
                 error_max: REASON_KEPT,
             }),
-            HandlerKind::Actor => {
-                let name = self.actor.as_deref().unwrap_or_default();
-                let mailbox = actors.get(name).ok_or_else(|| format!("there is no actor {name}"))?.clone();
-                AnyHandler::Actor(Actor { mailbox, timeout })
+            HandlerKind::Queue => {
+                let text = |text: &Option<String>| TextTemplate::parse(text.as_deref().unwrap_or_default());
+                AnyHandler::Queue(QueueHandler {
+                    queue: queue.cloned().ok_or(NO_QUEUE)?,
+                    owner,
+                    attr_path: text(&self.attr_path)?,
+                    payload: text(&self.payload)?,
+                    exit_codes: self.exit_codes(),
+                })
             }
         })
     }
@@ -265,10 +277,6 @@ pub(crate) fn program_problems(argv: &[String], environment: &Environment) -> Ve
         say(&format!("{key}.{name}"), "..", &text);
     }
     problems
-}
-
-fn list(names: &[&str]) -> String {
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ mod poller;
 mod polling;
 mod preview;
 mod priority_semaphore;
+mod queue_handler;
 mod request_retries;
 mod rule;
 mod rule_child;
@@ -44,20 +45,21 @@ mod subsystem;
 mod template;
 #[cfg(test)]
 mod tests;
+mod text_template;
 mod verbs;
 mod wall_clock;
 
 use std::time::Duration;
 
 use orchestrator_edge::{amqp::Broker, read_secret};
+use orchestrator_exchange::JobQueue;
 use orchestrator_supervise::{ChildSpec, Limits, Placement, Strategy, SupervisorSpec, children, mailbox};
 
 pub use check::check;
 pub use config::{BackoffConfig, CatalogConfig, ClaimConfig, Guard, PlainToken, RuleConfig};
-pub use edge::handlers::HandleRow;
 pub use error::CatalogError;
-pub use handler::{Outcome, Row, Task};
-pub use handler_config::{Actors, HandlerConfig, HandlerKind};
+pub use handler::{Failure, Outcome, Row, Task};
+pub use handler_config::{HandlerConfig, HandlerKind};
 pub use plan_config::{PlanConfig, PlanKind};
 pub use preview::{RulePreview, preview_rules};
 pub use rule_reloader::RuleReloader;
@@ -90,19 +92,19 @@ const RULE_LIMITS: Limits = Limits { intensity: 64, ..Limits::LEAF };
 /// Connection name shown by the broker.
 const CONNECTION_NAME: &str = "orchestrator catalog";
 
-/// Specification of the supervision tree of all catalogs. `actors` are the handlers of kind
-/// `actor`, by name. Each catalog's poller is registered with `reloader`.
+/// Specification of the supervision tree of all catalogs. `queue` takes the jobs of handlers of kind
+/// `queue`. Each catalog's poller is registered with `reloader`.
 ///
 /// # Errors
 /// An address or a file cannot be used; the text begins with the key.
 pub fn child_spec(
     catalogs: &[CatalogConfig],
-    actors: &Actors,
+    queue: Option<&JobQueue>,
     rule_reloader: &mut RuleReloader,
 ) -> Result<ChildSpec, CatalogError> {
     let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).independent_branches();
     for config in catalogs {
-        tree = tree.child(catalog(config, actors, rule_reloader).map_err(CatalogError::Config)?);
+        tree = tree.child(catalog(config, queue, rule_reloader).map_err(CatalogError::Config)?);
     }
     Ok(ChildSpec::supervisor("catalog", tree).placement(Placement::Dedicated))
 }
@@ -110,7 +112,7 @@ pub fn child_spec(
 /// Specification of one catalog: connection, notices, rules and poller. Each child restarts alone.
 fn catalog(
     config: &CatalogConfig,
-    actors: &Actors,
+    queue: Option<&JobQueue>,
     rule_reloader: &mut RuleReloader,
 ) -> Result<ChildSpec, String> {
     let (service, http, retries) = connection(config)?;
@@ -134,7 +136,12 @@ fn catalog(
         grace: Duration::from_millis(config.grace_ms.into()).min(GRACE_MAX),
     };
     let (children, vacancies) = children(MAX_RULES);
-    let factory = RuleChildFactory { context, actors: actors.clone(), notices: notices.clone() };
+    let factory = RuleChildFactory {
+        context,
+        catalog: config.name.clone(),
+        queue: queue.cloned(),
+        notices: notices.clone(),
+    };
     let (rules, first) = Rules::new(&config.rule, children, factory);
     let active = SupervisorSpec::new(Strategy::OneForOne).limits(RULE_LIMITS);
     let active = first.into_iter().fold(active, SupervisorSpec::child);

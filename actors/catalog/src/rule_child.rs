@@ -1,9 +1,10 @@
 //! Child of one rule. It runs an agent, and agents of former versions of the rule until their rows
 //! are finished.
 
-use std::{rc::Rc, time::Duration};
+use std::{rc::Rc, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
+use orchestrator_exchange::JobQueue;
 use orchestrator_supervise::{ChildSpec, Factory, Fault, Restart, Shutdown, StartCx, StopToken};
 use tokio::sync::watch;
 
@@ -12,7 +13,6 @@ use crate::{
     assignment::{Assignment, Commands},
     config::RuleConfig,
     edge::notices::{NoticeState, Notices},
-    handler_config::Actors,
     rule::Rule,
     service::Service,
     status::{Status, StatusReporter},
@@ -33,7 +33,9 @@ pub(crate) struct RuleHandle {
 #[derive(Debug, Clone)]
 pub(crate) struct RuleChildFactory<S> {
     pub(crate) context: AgentContext<S>,
-    pub(crate) actors: Actors,
+    /// Name of the catalog.
+    pub(crate) catalog: String,
+    pub(crate) queue: Option<JobQueue>,
     pub(crate) notices: Notices,
 }
 
@@ -122,7 +124,7 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
     ) -> Option<LocalBoxFuture<'static, ()>> {
         match self.create_agent(config) {
             Ok(agent) => Some(Box::pin(agent.run(triggers, self.cx.stop.clone(), retire.clone()))),
-            // The configuration was checked when it was read, but a named actor or file may be
+            // The configuration was checked when it was read, but a file or the queue may be
             // missing.
             Err(reason) => {
                 tracing::error!(rule = config.name, "the rule cannot be used: {reason}");
@@ -130,6 +132,11 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
                 None
             }
         }
+    }
+
+    /// Returns the name of the rule as an owner of jobs.
+    fn owner(&self, rule: &RuleConfig) -> Arc<str> {
+        format!("catalog.{}.{}", self.factory.catalog, rule.name).into()
     }
 
     fn create_agent(
@@ -140,7 +147,7 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
         for warning in rule.warnings() {
             tracing::warn!(rule = rule.name, "{warning}");
         }
-        let handler = Rc::new(config.handler.handler(&self.factory.actors)?);
+        let handler = Rc::new(config.handler.handler(self.owner(config), self.factory.queue.as_ref())?);
         let planner = config.plan.planner(&config.name)?;
         let (context, reporter) = (self.factory.context.clone(), self.reporter.clone());
         let retry_max = self.cx.vitals.link_retry_max();

@@ -1,7 +1,8 @@
 //! Entry of this crate in the list of subsystems.
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, NoCommand, Original, OriginalContext, OriginalFile, Subsystem, VerbCommand,
+    Branch, CommandError, Context, Exchange, NoCommand, Original, OriginalContext, OriginalFile, Subsystem,
+    VerbCommand,
 };
 
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     deriva_config,
     edge::http::HttpCatalog,
     error::CatalogError,
-    handler_config::Actors,
+    handler_config::{HandlerKind, NO_QUEUE},
     poller::CatalogPoller,
     rule_reloader::RuleReloader,
 };
@@ -36,12 +37,26 @@ impl Subsystem for Catalogs {
     const DESCRIPTION: &'static str = "Catalogs, each with its rules.";
     const COMMANDS_HELP: &'static str = "Inspect, preview and control the rules of catalogs";
 
-    fn branch(all: &Self::Config) -> Result<Branch<Self::Config>, CatalogError> {
+    fn branch(all: &Self::Config, exchange: &mut Exchange) -> Result<Branch<Self::Config>, CatalogError> {
         let mut reloader = RuleReloader::default();
-        let spec = child_spec(all, &Actors::new(), &mut reloader)?;
+        for catalog in all {
+            let mut rules = catalog.rule.iter();
+            if exchange.jobs.is_none()
+                && let Some(rule) = rules.find(|rule| rule.handler.kind == HandlerKind::Queue)
+            {
+                let text = format!("catalog.{}.rule.{}.{NO_QUEUE}", catalog.name, rule.name);
+                return Err(CatalogError::Config(text));
+            }
+        }
+        let spec = child_spec(all, exchange.jobs.as_ref(), &mut reloader)?;
         Ok(Branch::reloadable(spec, move |running: &mut Self::Config, fresh: &Self::Config| {
             reloader.reload(running, fresh)
         }))
+    }
+
+    fn offers_jobs(all: &Self::Config) -> bool {
+        let mut rules = all.iter().flat_map(|catalog| &catalog.rule);
+        rules.any(|rule| rule.handler.kind == HandlerKind::Queue)
     }
 
     fn verbs() -> Vec<VerbCommand> {
@@ -65,7 +80,7 @@ impl Subsystem for Catalogs {
     }
 
     fn check(all: &Self::Config) -> Vec<String> {
-        check(all, &Actors::new())
+        check(all)
     }
 
     fn greeting(all: &Self::Config) -> String {

@@ -32,6 +32,8 @@ pub(crate) enum Position {
     Done,
     /// `fail` or `dead`.
     Fail,
+    /// `fail` or `dead` of a rule whose handler has a result then, too.
+    FailWithResult,
 }
 
 /// Values of the words.
@@ -65,9 +67,9 @@ impl Template {
         }
         let template = Self::word(word).ok_or_else(|| format!("${word} is not known: write {WORDS}"))?;
         match (&template, position) {
-            (Self::Result(_), Position::Claim | Position::Fail) => {
-                Err(format!("${word}: there is a result only once it is done"))
-            }
+            (Self::Result(_), Position::Claim | Position::Fail) => Err(format!(
+                "${word}: there is a result only once it is done, or with a handler of kind queue"
+            )),
             (Self::Error, Position::Claim | Position::Done) => {
                 Err(format!("${word}: there is an error only if it failed"))
             }

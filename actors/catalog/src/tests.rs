@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 
 mod credentials;
-mod handlers_actor;
 mod handlers_command;
+mod handlers_queue;
 mod handlers_webhook;
 mod http;
 mod notices;

@@ -1,7 +1,7 @@
 //! Entry of this crate in the list of subsystems.
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Original, OriginalContext, OriginalFile, Subsystem, VerbCommand,
+    Branch, CommandError, Context, Exchange, Original, OriginalContext, OriginalFile, Subsystem, VerbCommand,
 };
 
 use crate::{
@@ -44,7 +44,7 @@ impl Subsystem for Ingesters {
     const DESCRIPTION: &'static str = "Ingesters, each with its streams.";
     const COMMANDS_HELP: &'static str = "Inspect the ingesters, probe and play sources";
 
-    fn branch(all: &Self::Config) -> Result<Branch<Self::Config>, IngesterError> {
+    fn branch(all: &Self::Config, _: &mut Exchange) -> Result<Branch<Self::Config>, IngesterError> {
         child_spec(all).map(Branch::from)
     }
 

@@ -1,8 +1,8 @@
 //! Implementation of [`Subsystem`].
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Original, OriginalContext, OriginalFile, ProgressSource, Subsystem,
-    VerbCommand,
+    Branch, CommandError, Context, Exchange, Original, OriginalContext, OriginalFile, ProgressSource,
+    Subsystem, VerbCommand,
 };
 
 use crate::{
@@ -33,7 +33,7 @@ impl Subsystem for Producer {
     const DESCRIPTION: &'static str = "The producer subsystem.";
     const COMMANDS_HELP: &'static str = "Inspect and control the producer";
 
-    fn branch(config: &ProducerConfig) -> Result<Branch<ProducerConfig>, ProducerError> {
+    fn branch(config: &ProducerConfig, _: &mut Exchange) -> Result<Branch<ProducerConfig>, ProducerError> {
         child_spec(config).map(Branch::from)
     }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Original, OriginalContext, OriginalFile, Subsystem, VerbCommand,
+    Branch, CommandError, Context, Exchange, Original, OriginalContext, OriginalFile, Subsystem, VerbCommand,
 };
 
 use crate::{
@@ -36,7 +36,10 @@ impl Subsystem for Provenance {
     const DESCRIPTION: &'static str = "The provenance subsystem.";
     const COMMANDS_HELP: &'static str = "Import and query provenance rows";
 
-    fn branch(config: &ProvenanceConfig) -> Result<Branch<ProvenanceConfig>, ProvenanceError> {
+    fn branch(
+        config: &ProvenanceConfig,
+        _: &mut Exchange,
+    ) -> Result<Branch<ProvenanceConfig>, ProvenanceError> {
         child_spec(config).map(|(tree, _)| Branch::from(tree))
     }
 

@@ -79,10 +79,21 @@ impl Default for QueueConfig {
     }
 }
 
+/// Limit of jobs of all other subsystems that no configured limit matches, so that they do not starve the files.
+const OFFERED_IN_FLIGHT: u32 = 8;
+
 /// Maximum length of a pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 1_000;
 
 impl QueueConfig {
+    /// Returns the configuration of a queue that takes jobs of other subsystems, if `offers_jobs`: with a last limit for them.
+    pub(crate) fn for_offers(&self, offers_jobs: bool) -> Self {
+        let mut config = self.clone();
+        let others = Limit { attr_path: None, fetcher: Some("*.*".to_owned()), in_flight: OFFERED_IN_FLIGHT };
+        config.limit.extend(offers_jobs.then_some(others));
+        config
+    }
+
     /// Returns mistakes that the schema does not express.
     pub(crate) fn check(&self) -> Vec<String> {
         let mut mistakes = Vec::new();

@@ -5,17 +5,20 @@
 //! commit at most. Works with any [`Storage`]; it has no inbox and no clock except `now`.
 
 mod ingest;
+mod offers;
 mod slices;
 
 use std::time::Instant;
 
 use ingest::{Ingest, Progress};
+use offers::{Offered, Offers};
+use orchestrator_exchange::{JobFinished, JobId};
 use slices::Slices;
 
 use crate::{
     messages::{IngestOp, StoreRequest},
     protocol::Request,
-    storage::{Bumped, Deletion, HandoutId, Job, Requeued, RunState, Storage, StorageError},
+    storage::{Bumped, Deletion, Finished, HandoutId, Job, Requeued, RunState, Storage, StorageError},
     store_metrics::{FinishedJob, StoreMetrics},
 };
 
@@ -26,6 +29,7 @@ const UNSYNCED_MAX: u32 = 2;
 pub(crate) struct GroupCommit {
     requests: Vec<StoreRequest>,
     delivered: Vec<HandoutId>,
+    offers: Offers,
     ingest: Option<Ingest>,
     deleting: bool,
     delete_turn: bool,
@@ -44,6 +48,7 @@ enum Outcome {
     Job(Option<Job>),
     Requeued(Requeued),
     Bumped(Bumped),
+    Offered(Offered),
 }
 
 /// Result of a turn, applied after the commit.
@@ -54,6 +59,8 @@ struct Turn {
     /// True if a power failure may undo the turn.
     is_unsynced: bool,
     finished: Vec<FinishedJob>,
+    /// Ends of jobs that other subsystems have offered.
+    ended: Vec<(JobId, JobFinished)>,
     undone: u64,
     rows: u64,
 }
@@ -65,6 +72,7 @@ impl GroupCommit {
         Self {
             requests: Vec::new(),
             delivered: Vec::new(),
+            offers: Offers::default(),
             ingest: None,
             deleting: true,
             delete_turn: false,
@@ -133,16 +141,17 @@ impl GroupCommit {
         !self.delivered.is_empty()
     }
 
-    /// Runs the first transaction of an incarnation. Stores waiting delivery notices, then undoes
-    /// hand-outs of former incarnations without a recorded delivery. Returns the number of undone
-    /// hand-outs.
-    pub(crate) fn recover<S: Storage>(&mut self, store: &mut S) -> Result<usize, StorageError> {
+    /// Runs the first transaction of an incarnation at `now`. Stores waiting delivery notices, then undoes
+    /// hand-outs of former incarnations without a recorded delivery, and withdraws jobs that other subsystems
+    /// offer again. Returns the number of undone hand-outs.
+    pub(crate) fn recover<S: Storage>(&mut self, store: &mut S, now: i64) -> Result<usize, StorageError> {
         let recovered = (|| {
             store.begin()?;
             for handout in &self.delivered {
                 store.delivered(*handout)?;
             }
             let undone = store.undo_undelivered()?;
+            store.withdraw_waiting(now)?;
             store.commit()?;
             Ok(undone)
         })();
@@ -191,8 +200,10 @@ impl GroupCommit {
                     self.deletion_slices.took(begun.elapsed());
                 }
                 let finished = std::mem::take(&mut turn.finished);
+                let ended = std::mem::take(&mut turn.ended);
                 metrics.finished.add(finished.len() as u64);
                 self.apply(turn, metrics);
+                self.offers.ended(ended);
                 Ok(finished)
             }
             Err(error) => {
@@ -224,12 +235,13 @@ impl GroupCommit {
             deleting: self.deleting,
             is_unsynced,
             finished: Vec::new(),
+            ended: Vec::new(),
             undone: 0,
             rows: 0,
         };
         if serves {
             for request in self.served() {
-                let outcome = serve(store, request, paused, now(), &mut turn)?;
+                let outcome = self.serve(store, request, paused, now(), &mut turn)?;
                 turn.outcomes.push(outcome);
             }
         } else {
@@ -307,47 +319,62 @@ impl GroupCommit {
             // The operator may have stopped waiting.
             (StoreRequest::Requeue { reply, .. }, Outcome::Requeued(done)) => drop(reply.send(done)),
             (StoreRequest::Bump { reply, .. }, Outcome::Bumped(done)) => drop(reply.send(done)),
+            (StoreRequest::Offer { offer, reply }, Outcome::Offered(offered)) => {
+                self.offers.answer(&offer.job, reply, offered)
+            }
+            (StoreRequest::Withdraw(job), _) => self.offers.withdrawn(&job),
             _ => {}
         }
     }
-}
 
-fn serve<S: Storage>(
-    store: &mut S,
-    request: &StoreRequest,
-    paused: bool,
-    now: i64,
-    turn: &mut Turn,
-) -> Result<Outcome, StorageError> {
-    let (connection, reply) = match request {
-        StoreRequest::Worker { request, connection, reply } => {
-            if let Request::Done { attr_path, exit_code } = request {
-                let seconds = store.finish(attr_path, *exit_code, now)?;
-                turn.finished.extend(seconds.map(|seconds| FinishedJob { exit_code: *exit_code, seconds }));
+    fn serve<S: Storage>(
+        &self,
+        store: &mut S,
+        request: &StoreRequest,
+        paused: bool,
+        now: i64,
+        turn: &mut Turn,
+    ) -> Result<Outcome, StorageError> {
+        let (connection, reply) = match request {
+            StoreRequest::Worker { request, connection, reply } => {
+                if let Request::Done { attr_path, exit_code } = request
+                    && let Some(Finished { seconds, offered }) = store.finish(attr_path, *exit_code, now)?
+                {
+                    let exit_code = *exit_code;
+                    turn.finished.push(FinishedJob { exit_code, seconds });
+                    turn.ended.extend(offered.map(|job| (job, JobFinished { exit_code, seconds })));
+                }
+                (connection, reply)
             }
-            (connection, reply)
-        }
-        StoreRequest::Delivered(handout) => {
-            store.delivered(*handout)?;
+            StoreRequest::Offer { offer, reply } => {
+                return Ok(Outcome::Offered(self.offers.serve(store, offer, reply)?));
+            }
+            StoreRequest::Withdraw(job) => {
+                store.withdraw(job)?;
+                return Ok(Outcome::Nothing);
+            }
+            StoreRequest::Delivered(handout) => {
+                store.delivered(*handout)?;
+                return Ok(Outcome::Nothing);
+            }
+            StoreRequest::Undo(handout) => {
+                turn.undone += u64::from(store.undo(*handout)?);
+                return Ok(Outcome::Nothing);
+            }
+            StoreRequest::Requeue { attr_path, .. } => {
+                return Ok(Outcome::Requeued(store.requeue(attr_path, now)?));
+            }
+            StoreRequest::Bump { attr_path, .. } => return Ok(Outcome::Bumped(store.bump(attr_path)?)),
+        };
+        // A closed connection gets no job, but its DONE counts.
+        if reply.is_closed() {
             return Ok(Outcome::Nothing);
         }
-        StoreRequest::Undo(handout) => {
-            turn.undone += u64::from(store.undo(*handout)?);
-            return Ok(Outcome::Nothing);
+        if paused {
+            return Ok(Outcome::Job(None));
         }
-        StoreRequest::Requeue { attr_path, .. } => {
-            return Ok(Outcome::Requeued(store.requeue(attr_path, now)?));
-        }
-        StoreRequest::Bump { attr_path, .. } => return Ok(Outcome::Bumped(store.bump(attr_path)?)),
-    };
-    // A closed connection gets no job, but its DONE counts.
-    if reply.is_closed() {
-        return Ok(Outcome::Nothing);
+        Ok(Outcome::Job(store.dequeue(now, connection)?))
     }
-    if paused {
-        return Ok(Outcome::Job(None));
-    }
-    Ok(Outcome::Job(store.dequeue(now, connection)?))
 }
 
 #[cfg(test)]

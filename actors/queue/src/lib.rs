@@ -17,6 +17,7 @@ mod group_commit;
 mod jitter;
 mod lines;
 mod messages;
+mod offers;
 mod protocol;
 mod queue_console;
 mod refused_links;
@@ -30,6 +31,7 @@ mod verbs;
 
 use std::{sync::Arc, time::Duration};
 
+use orchestrator_exchange::Exchange;
 use orchestrator_supervise::{
     ChildSpec, Durable, Factory, Limits, OnRestart, Placement, Shutdown, Strategy, SupervisorSpec, inbox,
     mailbox,
@@ -49,6 +51,7 @@ use crate::{
     },
     fetcher_watcher::FetcherWatcher,
     file_name::WarnedNames,
+    offers::Offers,
     queue_console::QueueConsole,
     refused_links::RefusedLinks,
     storage::StorageError,
@@ -70,8 +73,9 @@ const OPERATOR_CAPACITY: usize = 16;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns the subsystem's supervision tree. Children start in order of the data flow, sinks first:
-/// the store, the worker socket, the readers of files.
-pub(crate) fn child_spec(config: &QueueConfig) -> ChildSpec {
+/// the store, the worker socket, the readers of files. Takes jobs of other subsystems if one offers them.
+pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> ChildSpec {
+    let config = &config.for_offers(exchange.offers_jobs);
     let (requests, requests_slot) = inbox(REQUEST_CAPACITY);
     let requests_slot = requests_slot.keep_on_purge();
     let (ingest, ingest_slot) = inbox(INGEST_CAPACITY);
@@ -106,6 +110,7 @@ pub(crate) fn child_spec(config: &QueueConfig) -> ChildSpec {
         .with_inbox("ingest", &ingest_slot);
     let housekeeper = Housekeeper { config: config.clone(), chores: chores_slot.clone(), wal_state };
     let housekeeper = Factory::thread(move |cx| housekeeper.run(&cx)).with_inbox("chores", &chores_slot);
+    let offer_requests = requests.clone();
     let socket = worker_socket::factory(config.socket.clone(), requests);
     let reader = files::factory(
         config.input_dir.clone(),
@@ -118,6 +123,11 @@ pub(crate) fn child_spec(config: &QueueConfig) -> ChildSpec {
     let watcher = FetcherWatcher::factory(watcher_slot, commands, rescan, warned.clone());
     let inotify = inotify::factory(config.input_dir.clone(), watcher_mailbox);
 
+    let offers = exchange.offers_jobs.then(|| {
+        let (child, jobs) = Offers::child(offer_requests);
+        exchange.jobs = Some(jobs);
+        child
+    });
     let tree = SupervisorSpec::new(Strategy::RestForOne)
         .limits(Limits::LEAF)
         .child(
@@ -133,7 +143,9 @@ pub(crate) fn child_spec(config: &QueueConfig) -> ChildSpec {
                 .on_restart(OnRestart::Purge),
         )
         .child(ChildSpec::worker("housekeeper", housekeeper))
-        .child(ChildSpec::worker("worker_socket", socket).pausable())
+        .child(ChildSpec::worker("worker_socket", socket).pausable());
+    let tree = offers.into_iter().fold(tree, SupervisorSpec::child);
+    let tree = tree
         .child(refused_links.declare(ChildSpec::worker("reader", reader)))
         .child(warned.declare(ChildSpec::worker("fetcher_watcher", watcher)))
         .child(ChildSpec::worker("inotify", inotify).pausable());

@@ -4,6 +4,7 @@
 
 use std::{ffi::OsString, sync::Arc};
 
+use orchestrator_exchange::{JobEnd, JobId, JobOffered};
 use orchestrator_supervise::Reply;
 
 use crate::{
@@ -42,6 +43,14 @@ pub(crate) enum StoreRequest {
     },
     /// An operator puts an attribute path before all others, once.
     Bump { attr_path: String, reply: Reply<Bumped> },
+    /// Another subsystem offers a job.
+    Offer {
+        offer: JobOffered,
+        /// Receives the end of the job. Dropped if the store ends before.
+        reply: Reply<JobEnd>,
+    },
+    /// Another subsystem withdraws a job.
+    Withdraw(JobId),
 }
 
 /// Request to the housekeeper: work that must not delay a commit.

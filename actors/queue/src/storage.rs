@@ -10,6 +10,7 @@ mod error;
 mod glob;
 mod inspection;
 mod limits;
+mod offers;
 mod order;
 
 pub(crate) use attr::{AttrState, Class, Dispatch, GroupPosition, LogRow, Row, Section, is_expired, is_held};
@@ -22,10 +23,12 @@ pub(crate) use inspection::{
 };
 pub(crate) use limits::{LIMITS_MAX, LimitedJobs};
 pub(crate) use limits::{Limit, Limits};
+pub(crate) use offers::{Finished, OWNER_RUN, OfferState, is_owner};
 pub(crate) use order::GroupKey;
 
 use std::time::{Duration, Instant};
 
+use orchestrator_exchange::JobId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -149,7 +152,7 @@ pub(crate) trait Storage {
     /// If the backend cannot roll back; the store must then be opened again.
     fn rollback(&mut self) -> Result<(), StorageError>;
 
-    /// Returns the known runs in any order, without those marked as deleted (CONTRACT QF06).
+    /// Returns the known runs of files in any order, without those marked as deleted (CONTRACT QF06).
     fn known_runs(&mut self) -> Result<Vec<RunState>, StorageError>;
 
     /// Adds the run, and its fetcher if it is new, or updates the run's `complete` (CONTRACT QC05,
@@ -191,9 +194,9 @@ pub(crate) trait Storage {
     /// the attempt of the worker at `connection`.
     fn dequeue(&mut self, now: i64, connection: &str) -> Result<Option<Job>, StorageError>;
 
-    /// Records the end of a job. Returns the seconds since its hand-out, or None for an attribute
-    /// path never handed out (CONTRACT QO06).
-    fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) -> Result<Option<i64>, StorageError>;
+    /// Records the end of a job; None for an attribute path never handed out (CONTRACT QO06).
+    fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64)
+    -> Result<Option<Finished>, StorageError>;
 
     /// Records that the reply with this job was written. Returns false if that is recorded already or
     /// the hand-out is unknown.
@@ -215,4 +218,16 @@ pub(crate) trait Storage {
     /// Puts `attr_path` before all others for its next hand-out, for operators. A held path keeps its
     /// place until its hold ends.
     fn bump(&mut self, attr_path: &str) -> Result<Bumped, StorageError>;
+
+    /// Adds a job of another subsystem and returns its state. A job that is known under the same claim stays as it is. One under
+    /// another claim is replaced: a report on its last hand-out does not end the new one, which waits for that report or for the end
+    /// of the hold (CONTRACT QO12).
+    fn offer(&mut self, job: &JobId, payload: &str) -> Result<OfferState, StorageError>;
+
+    /// Removes a job of another subsystem. Returns false if it is not known under its claim.
+    fn withdraw(&mut self, job: &JobId) -> Result<bool, StorageError>;
+
+    /// Removes jobs of other subsystems that wait, which their owners offer again, and ends that nobody asked for within a week. At
+    /// a start. Returns the number of jobs that waited.
+    fn withdraw_waiting(&mut self, now: i64) -> Result<usize, StorageError>;
 }

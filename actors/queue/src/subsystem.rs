@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, NoCommand, Original, OriginalContext, OriginalFile, Subsystem, VerbCommand,
+    Branch, CommandError, Context, Exchange, NoCommand, Original, OriginalContext, OriginalFile, Subsystem,
+    VerbCommand,
 };
 
 use crate::{QueueError, child_spec, config::QueueConfig, drop_in::DropIn, preflight, queue_console};
@@ -29,8 +30,8 @@ impl Subsystem for Queue {
     const COMMANDS_HELP: &'static str = "Inspect and control the queue";
     const RUNS_BY_DEFAULT: bool = true;
 
-    fn branch(config: &QueueConfig) -> Result<Branch<QueueConfig>, QueueError> {
-        Ok(child_spec(config).into())
+    fn branch(config: &QueueConfig, exchange: &mut Exchange) -> Result<Branch<QueueConfig>, QueueError> {
+        Ok(child_spec(config, exchange).into())
     }
 
     fn verbs() -> Vec<VerbCommand> {

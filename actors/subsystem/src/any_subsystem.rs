@@ -3,6 +3,7 @@
 use std::{any::Any, fmt, future::Future, path::PathBuf, pin::Pin};
 
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
+use orchestrator_exchange::Exchange;
 use orchestrator_supervise::ChildSpec;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
@@ -202,14 +203,18 @@ impl<S: Subsystem> ErasedConfig for TypedConfig<S> {
         Ok(S::preflight(&self.0)?)
     }
 
-    fn branch(&self) -> Result<(ChildSpec, SectionReload), BoxError> {
-        let branch = S::branch(&self.0)?;
+    fn branch(&self, exchange: &mut Exchange) -> Result<(ChildSpec, SectionReload), BoxError> {
+        let branch = S::branch(&self.0, exchange)?;
         let mut reload = branch.reload;
         let reload = move |running: &mut Section, fresh: &Section| {
             let running = running.0.config_mut().downcast_mut::<S::Config>();
             running.zip(fresh.get::<S>()).map(|(running, fresh)| reload(running, fresh)).unwrap_or_default()
         };
         Ok((branch.spec, Box::new(reload)))
+    }
+
+    fn offers_jobs(&self) -> bool {
+        S::offers_jobs(&self.0)
     }
 
     fn state_dir(&self) -> Option<PathBuf> {

@@ -34,6 +34,8 @@ pub mod wire;
 #[cfg(feature = "yaml")]
 pub mod yaml;
 
+pub use orchestrator_exchange::Exchange;
+
 pub use crate::{
     actor_command::ActorCommand,
     any_subsystem::AnySubsystem,

@@ -2,6 +2,7 @@
 
 use std::{any::Any, error::Error, fmt, ops::Deref, path::PathBuf};
 
+use orchestrator_exchange::Exchange;
 use orchestrator_supervise::{ChildSpec, MetricSnapshot};
 use serde_json::Value;
 
@@ -70,7 +71,9 @@ pub trait ErasedConfig: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The configuration cannot be used. The text says what the operator has to change.
-    fn branch(&self) -> Result<(ChildSpec, SectionReload), BoxError>;
+    fn branch(&self, exchange: &mut Exchange) -> Result<(ChildSpec, SectionReload), BoxError>;
+    /// Returns true if the subsystem offers jobs to the queue.
+    fn offers_jobs(&self) -> bool;
     /// Returns the directory of the subsystem's database file; see [`Subsystem::state_dir`](crate::Subsystem::state_dir).
     fn state_dir(&self) -> Option<PathBuf>;
     /// Returns lines for the terminal of an interactive start.

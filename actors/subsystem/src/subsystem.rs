@@ -3,6 +3,7 @@
 use std::{error::Error, fmt, path::PathBuf};
 
 use clap::Subcommand;
+use orchestrator_exchange::Exchange;
 use orchestrator_supervise::ChildSpec;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
@@ -47,11 +48,18 @@ pub trait Subsystem: Send + Sync + 'static {
     /// True if the subsystem runs when no subsystem is configured.
     const RUNS_BY_DEFAULT: bool = false;
 
-    /// Builds the branch of the tree without starting anything or opening a file or connection.
+    /// Builds the branch of the tree without starting anything or opening a file or connection. Takes from `exchange` what other
+    /// subsystems offer, and adds what this one offers.
     ///
     /// # Errors
     /// The configuration cannot be used. The text begins with the key to change.
-    fn branch(config: &Self::Config) -> Result<Branch<Self::Config>, Self::Error>;
+    fn branch(config: &Self::Config, exchange: &mut Exchange) -> Result<Branch<Self::Config>, Self::Error>;
+
+    /// Returns true if the subsystem offers jobs to the queue.
+    fn offers_jobs(config: &Self::Config) -> bool {
+        let _ = config;
+        false
+    }
 
     /// Returns the verbs of a console that are commands below `orchestrator NAME`, too.
     fn verbs() -> Vec<VerbCommand> {

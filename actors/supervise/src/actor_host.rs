@@ -20,7 +20,6 @@ use crate::{
     guard::guard,
     in_progress::WorkGuard,
     mailbox_stats::{MessageStats, Permit},
-    refusal::AskError,
 };
 
 /// Messages handled in one poll. Then the arbiter runs other futures, so that pause, stop and kill take effect.
@@ -229,11 +228,19 @@ where
                 answer(value, sender);
             })),
             AnswerKind::Later(pending) => {
-                let forward = move |value: Result<M::Result, AskError>, _: &mut ActorHost<A>, _: &mut _| {
-                    // Without a value the sender is dropped, and the caller gets `AskError::Lost`.
-                    let _ = value.map(|value| answer(value, sender));
+                // Without a value the sender is dropped, and the caller gets `AskError::Lost`.
+                let forward = async move {
+                    match sender {
+                        Some(mut sender) => tokio::select! {
+                            biased;
+                            value = pending => drop(value.map(|value| answer(value, Some(sender)))),
+                            // A caller that gave up closes the reply.
+                            () = sender.closed() => {}
+                        },
+                        None => drop(pending.await),
+                    }
                 };
-                ctx.spawn(wrap_future::<_, ActorHost<A>>(pending).map(forward));
+                ctx.spawn(wrap_future::<_, ActorHost<A>>(forward));
             }
         }
     }

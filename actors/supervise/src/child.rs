@@ -52,8 +52,8 @@ impl<A: Child, R> Answer<A, R> {
 
     /// Creates an answer that is sent later by the returned reply; other messages are handled meanwhile.
     ///
-    /// The caller gets `AskError::Lost` if the reply is dropped or the incarnation ends first. A graceful stop waits for the answer only if
-    /// [`Child::drained`] does.
+    /// The caller gets `AskError::Lost` if the reply is dropped or the incarnation ends first; the reply is closed if the caller gives up
+    /// first. A graceful stop waits for the answer only if [`Child::drained`] does.
     pub fn later() -> (Reply<R>, Self) {
         let (reply, answer) = reply();
         (reply, Self(AnswerKind::Later(answer)))

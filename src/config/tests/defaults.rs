@@ -34,7 +34,8 @@ fn is_unset(section: &str, line: &str) -> bool {
     const CATALOG: [&str; 5] = ["credential_file", "token_file", "token", "amqp", "amqp_file"];
     const RULE: [&str; 7] =
         ["table", "filter", "query", "update", "lease_secs", "attempts_column", "max_attempts"];
-    const HANDLER: [&str; 8] = ["argv", "cwd", "env", "env_pass", "url", "headers", "headers_file", "actor"];
+    const HANDLER: [&str; 9] =
+        ["argv", "cwd", "env", "env_pass", "url", "headers", "headers_file", "attr_path", "payload"];
     const PLAN: [&str; 5] = ["argv", "columns", "cwd", "env", "env_pass"];
     const PRODUCER: [&str; 3] = ["queues", "job_types", "custom"];
     const ON_COMPLETE: [&str; 3] = ["argv", "url", "headers_file"];

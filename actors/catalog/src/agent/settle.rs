@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{Agent, request::RequestResult};
 use crate::{
     claimed_rows::Batch,
-    handler::{Handler, Outcome, Row},
+    handler::{Failure, Handler, Outcome, Row},
     outcome_kind::OutcomeKind,
     priority_semaphore::{Purpose, WritePriority},
     service::{Put, RequestError, Service},
@@ -38,7 +38,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 self.defer(id);
                 self.settle_row(id, OutcomeKind::Later, None, &error);
             }
-            Outcome::Failed(error) => {
+            Outcome::Failed(Failure { error, result }) => {
                 self.reporter.count(RuleCounter::Failed, 1);
                 self.reporter.set_last_error(&error);
                 let held = self.rows.get(id);
@@ -49,13 +49,14 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 } else {
                     self.defer(id);
                 }
-                self.settle_row(id, if last { OutcomeKind::Dead } else { OutcomeKind::Failed }, None, &error);
+                let outcome = if last { OutcomeKind::Dead } else { OutcomeKind::Failed };
+                self.settle_row(id, outcome, Some(&result), &error);
             }
-            Outcome::Dead(error) => {
+            Outcome::Dead(Failure { error, result }) => {
                 self.reporter.count(RuleCounter::Failed, 1);
                 self.reporter.set_last_error(&error);
                 self.reporter.count(RuleCounter::Dead, 1);
-                self.settle_row(id, OutcomeKind::Dead, None, &error);
+                self.settle_row(id, OutcomeKind::Dead, Some(&result), &error);
             }
         }
     }
@@ -234,7 +235,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             self.rule.id(&held.row)
         ));
         if outcome == Some(OutcomeKind::Done) {
-            self.handler_finished(id, Some(Outcome::Failed(reason.to_owned())), Duration::ZERO);
+            self.handler_finished(id, Some(Outcome::failed(reason)), Duration::ZERO);
             if self.rows.outcome(id) == Some(OutcomeKind::Done) {
                 self.forget_row(id);
             }

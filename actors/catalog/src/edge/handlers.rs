@@ -1,20 +1,19 @@
-//! Handlers of claimed rows: none, a program, a webhook, or an actor of another subsystem; and the
-//! program that plans claims.
+//! Handlers of claimed rows: none, a program, a webhook, or the queue; and the program that plans claims.
 
-mod actor;
 mod command;
 mod planner;
 mod webhook;
 
-pub(crate) use actor::Actor;
-pub use actor::HandleRow;
 pub(crate) use command::Command;
 pub(crate) use planner::{PlanAnswers, Planner};
 pub(crate) use webhook::REASON_KEPT;
 
 use orchestrator_edge::http::Webhook;
 
-use crate::handler::{Handler, Outcome, Row, Task};
+use crate::{
+    handler::{Handler, Outcome, Row, Task},
+    queue_handler::QueueHandler,
+};
 
 /// A handler of any kind.
 #[derive(Debug, Clone)]
@@ -25,8 +24,8 @@ pub enum AnyHandler {
     Command(Command),
     /// A webhook.
     Webhook(Webhook),
-    /// An actor.
-    Actor(Actor),
+    /// The queue.
+    Queue(QueueHandler),
 }
 
 impl Handler for AnyHandler {
@@ -35,7 +34,7 @@ impl Handler for AnyHandler {
             Self::Nothing => Outcome::Done(Row::new()),
             Self::Command(command) => command.handle(task).await,
             Self::Webhook(webhook) => webhook.handle(task).await,
-            Self::Actor(actor) => actor.handle(task).await,
+            Self::Queue(queue) => queue.handle(task).await,
         }
     }
 }

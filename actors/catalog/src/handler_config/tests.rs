@@ -22,14 +22,16 @@ fn http(url: &str) -> HandlerConfig {
 fn no_handler_is_the_default() {
     let config: HandlerConfig = serde_json::from_str("{}").expect("all keys have defaults");
     assert_eq!(config, of(HandlerKind::None));
-    assert!(matches!(config.handler(&Actors::new()), Ok(AnyHandler::Nothing)));
+    assert!(matches!(config.handler("catalog.a.b".into(), None), Ok(AnyHandler::Nothing)));
 }
 
 #[test]
 fn keys_and_values_match_the_configuration() {
     let json = r#"{"kind": "command", "argv": ["true"], "later_codes": [3], "grace_ms": 10}"#;
     let config: HandlerConfig = serde_json::from_str(json).expect("a handler");
-    let Ok(AnyHandler::Command(command)) = config.handler(&Actors::new()) else { panic!("a command") };
+    let Ok(AnyHandler::Command(command)) = config.handler("catalog.a.b".into(), None) else {
+        panic!("a command")
+    };
     assert_eq!((command.exit_codes.later, command.grace), (vec![3], Duration::from_millis(10)));
     for wrong in [r#"{"kind": "shell"}"#, r#"{"argument": []}"#, r#"{"done_codes": [256]}"#] {
         serde_json::from_str::<HandlerConfig>(wrong).expect_err(wrong);
@@ -46,13 +48,13 @@ fn an_ambiguous_command_is_refused() {
         (command(&["work"]), None),
         (command(&["/opt/work", "./x", ""]), None),
     ] {
-        let wrong = config.check([]);
+        let wrong = config.check();
         assert_eq!(wrong.len(), usize::from(begins.is_some()), "{wrong:?}");
         assert!(wrong.iter().all(|text| text.starts_with(begins.unwrap_or_default())), "{wrong:?}");
-        assert_eq!(config.handler(&Actors::new()).is_err(), begins.is_some());
+        assert_eq!(config.handler("catalog.a.b".into(), None).is_err(), begins.is_some());
     }
     let twice = HandlerConfig { dead_codes: vec![75], ..command(&["work"]) };
-    assert!(twice.check([])[0].contains("75 is there twice"));
+    assert!(twice.check()[0].contains("75 is there twice"));
 }
 
 #[test]
@@ -66,36 +68,42 @@ fn a_webhook_shows_no_secret() {
             "handler.headers = ..: `authorization` is a secret",
         ),
     ] {
-        let wrong = config.check([]);
+        let wrong = config.check();
         assert!(wrong[0].starts_with(expected) && !wrong[0].contains("secret@"), "{wrong:?}");
         assert_eq!(wrong.len(), 1, "{wrong:?}");
     }
-    assert!(http("http://a:1/b").check([]).is_empty());
+    assert!(http("http://a:1/b").check().is_empty());
     let config = HandlerConfig { ca_file: Some("/nowhere/ca.pem".into()), ..http("https://a") };
-    assert!(config.check([]).is_empty(), "the file may come");
-    let text = config.handler(&Actors::new()).expect_err("there is no file");
+    assert!(config.check().is_empty(), "the file may come");
+    let text = config.handler("catalog.a.b".into(), None).expect_err("there is no file");
     assert!(text.starts_with("handler.ca_file = /nowhere/ca.pem: cannot be read"), "{text}");
 }
 
 #[test]
-fn an_actor_must_exist() {
-    let named = |name: &str| HandlerConfig { actor: Some(name.to_owned()), ..of(HandlerKind::Actor) };
-    assert!(named("a").check(["a", "b"]).is_empty());
-    let wrong = named("c").check(["a", "b"]);
-    assert_eq!(wrong, ["handler.actor = c: there is no such actor; there is a, b"]);
-    assert!(of(HandlerKind::Actor).check([])[0].contains("there is none"));
+fn a_job_has_an_attribute_path() {
+    let named = |attr_path: &str, payload: &str| HandlerConfig {
+        attr_path: Some(attr_path.to_owned()),
+        payload: Some(payload.to_owned()),
+        ..of(HandlerKind::Queue)
+    };
+    assert!(named("$row.id", "$row.file --fast").check().is_empty());
+    assert!(of(HandlerKind::Queue).check()[0].starts_with("handler.attr_path = ..: it is missing"));
+    assert!(named("$id", "").check()[0].starts_with("handler.attr_path = $id: $id is not known"));
+    assert!(named("a", "$result.x").check()[0].starts_with("handler.payload = $result.x: "));
+    let twice = HandlerConfig { dead_codes: vec![75], ..named("$row.id", "") };
+    assert!(twice.check()[0].contains("75 is there twice"));
 }
 
 #[test]
 fn keys_of_another_kind_are_refused() {
     let config = HandlerConfig { kind: HandlerKind::None, cwd: Some("/tmp".into()), ..command(&["work"]) };
-    let config = HandlerConfig { actor: Some("a".to_owned()), grace_ms: 1, dead_codes: vec![], ..config };
-    let wrong = config.check([]);
-    for key in ["argv", "cwd", "grace_ms", "done_codes, later_codes, dead_codes", "actor"] {
+    let config = HandlerConfig { attr_path: Some("a".to_owned()), grace_ms: 1, dead_codes: vec![], ..config };
+    let wrong = config.check();
+    for key in ["argv", "cwd", "grace_ms", "done_codes, later_codes, dead_codes", "attr_path"] {
         let begins = format!("handler.{key} = ..: it is for kind = ");
         assert!(wrong.iter().any(|text| text.starts_with(&begins)), "{key}: {wrong:?}");
     }
     assert_eq!(wrong.len(), 5, "{wrong:?}");
     let config = HandlerConfig { headers_file: Some("h".into()), ..command(&["work"]) };
-    assert_eq!(config.check([]).len(), 1);
+    assert_eq!(config.check().len(), 1);
 }

@@ -36,8 +36,12 @@ impl Rule {
         let mut problems = Vec::new();
         let claim = columns("claim.set", &config.claim.set, Position::Claim, &mut problems);
         let done = columns("done", &config.done, Position::Done, &mut problems);
-        let fail = columns("fail", &config.fail, Position::Fail, &mut problems);
-        let dead = columns("dead", &config.dead, Position::Fail, &mut problems);
+        let failed = match config.handler.kind {
+            HandlerKind::Queue => Position::FailWithResult,
+            _ => Position::Fail,
+        };
+        let fail = columns("fail", &config.fail, failed, &mut problems);
+        let dead = columns("dead", &config.dead, failed, &mut problems);
         let planned = planned(config, &claim, &mut problems);
         if claim.is_empty() && planned.is_empty() {
             problems.push(

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     edge::handlers::Command,
-    handler::{Handler, Outcome, Row, Task},
+    handler::{Failure, Handler, Outcome, Row, Task},
     outcome_kind::ExitCodes,
 };
 
@@ -108,27 +108,29 @@ async fn exit_codes_give_the_outcome_and_standard_error_the_reason() {
     let shell_says = |code| format!("/bin/sh exited with {code}: no luck");
     let exit = async |code: i32| run(&format!("echo no luck >&2; echo '{{}}'; exit {code}")).await;
     assert_eq!(exit(0).await, Outcome::Done(Row::new()));
-    assert_eq!(exit(1).await, Outcome::Failed(shell_says(1)));
+    assert_eq!(exit(1).await, Outcome::failed(shell_says(1)));
     assert_eq!(exit(75).await, Outcome::Later(shell_says(75)));
-    assert_eq!(exit(64).await, Outcome::Dead(shell_says(64)));
-    assert_eq!(exit(65).await, Outcome::Dead(shell_says(65)));
+    assert_eq!(exit(64).await, Outcome::dead(shell_says(64)));
+    assert_eq!(exit(65).await, Outcome::dead(shell_says(65)));
     let mut command = shell("exit 7", &[]);
     command.exit_codes.done = vec![7];
     assert_eq!(command.handle(task(json!({}))).await, Outcome::Done(Row::new()));
     let killed = run("kill -9 $$").await;
-    assert_eq!(killed, Outcome::Failed("/bin/sh was ended by a signal: 9 (SIGKILL)".to_owned()));
+    assert_eq!(killed, Outcome::failed("/bin/sh was ended by a signal: 9 (SIGKILL)".to_owned()));
 }
 
 #[tokio::test]
 async fn the_end_of_standard_error_is_kept() {
     let script = r#"i=0; while [ $i -lt 20000 ]; do echo "line $i"; i=$((i+1)); done >&2; exit 1"#;
-    let Outcome::Failed(text) = run(script).await else { panic!("it failed") };
+    let Outcome::Failed(Failure { error: text, .. }) = run(script).await else { panic!("it failed") };
     assert!(text.ends_with("\nline 19999") && (2000..2200).contains(&text.len()), "{text}");
 }
 
 #[tokio::test]
 async fn an_answer_that_is_not_an_object_fails_and_is_quoted() {
-    let Outcome::Failed(text) = run("printf '\\033[1mall is well'").await else { panic!("it failed") };
+    let Outcome::Failed(Failure { error: text, .. }) = run("printf '\\033[1mall is well'").await else {
+        panic!("it failed")
+    };
     assert!(text.starts_with("/bin/sh answered `\\u{1b}[1mall is well`, which is no JSON"), "{text}");
     assert!(matches!(run("echo '[1, 2]'").await, Outcome::Failed(_)));
     assert_eq!(run("echo no; exit 75").await, Outcome::Later("/bin/sh exited with 75".to_owned()));
@@ -139,7 +141,7 @@ async fn an_answer_that_is_too_long_is_drained_and_fails() {
     let script = r#"head -c 10485760 /dev/zero && echo all >"$1""#;
     let file = tempfile::NamedTempFile::new().expect("a file");
     let outcome = shell(script, &[file.path()]).handle(task(json!({}))).await;
-    let Outcome::Failed(text) = outcome else { panic!("{outcome:?}") };
+    let Outcome::Failed(Failure { error: text, .. }) = outcome else { panic!("{outcome:?}") };
     assert!(text.contains("answered with more than 1048576 bytes"), "{text}");
     assert_eq!(fs::read_to_string(file.path()).expect("written"), "all\n", "it could finish");
     // The same answer within the limit.
@@ -195,7 +197,7 @@ async fn the_process_group_ends_at_the_time_out() {
         let command = Command { timeout: Duration::from_secs(2), grace, ..shell(script, &[&child, &leader]) };
         let begun = Instant::now();
         let outcome = command.handle(task(json!({}))).await;
-        assert_eq!(outcome, Outcome::Failed("/bin/sh did not end within 2s".to_owned()));
+        assert_eq!(outcome, Outcome::failed("/bin/sh did not end within 2s".to_owned()));
         assert!(begun.elapsed() < Duration::from_secs(50), "the end was not waited for in vain");
         let (child, leader) = (line_of(&child).await, line_of(&leader).await);
         assert!(!exists(&leader), "it is reaped");

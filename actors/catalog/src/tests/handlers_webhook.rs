@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use receiver::Receiver;
 
-use crate::handler::{Handler, Outcome, Row, Task};
+use crate::handler::{Failure, Handler, Outcome, Row, Task};
 
 fn webhook(url: &str) -> Webhook {
     Webhook {
@@ -85,12 +85,12 @@ async fn secret_headers_are_read_for_each_request() {
 async fn the_status_gives_the_outcome_and_the_body_the_reason() {
     type Make = fn(String) -> Outcome;
     for (status, make) in [
-        (400, Outcome::Failed as Make),
-        (403, Outcome::Failed),
-        (404, Outcome::Failed),
+        (400, Outcome::failed as Make),
+        (403, Outcome::failed),
+        (404, Outcome::failed),
         (408, Outcome::Later),
-        (410, Outcome::Dead),
-        (422, Outcome::Dead),
+        (410, Outcome::dead),
+        (422, Outcome::dead),
         (425, Outcome::Later),
         (429, Outcome::Later),
         (500, Outcome::Later),
@@ -105,19 +105,25 @@ async fn the_status_gives_the_outcome_and_the_body_the_reason() {
     }
     let Outcome::Later(text) = post(&Receiver::answering(302, b"over there")).await else { panic!("moved") };
     assert!(text.contains("write the new address into handler.url"), "{text}");
-    let Outcome::Failed(text) = post(&Receiver::answering(200, b"OK")).await else { panic!("no object") };
+    let Outcome::Failed(Failure { error: text, .. }) = post(&Receiver::answering(200, b"OK")).await else {
+        panic!("no object")
+    };
     assert!(text.contains("answered `OK`, which is no JSON"), "{text}");
 }
 
 #[tokio::test]
 async fn answers_are_bounded() {
-    let Outcome::Failed(text) = post(&Receiver::answering(200, &vec![b' '; (1 << 20) + 1])).await else {
+    let Outcome::Failed(Failure { error: text, .. }) =
+        post(&Receiver::answering(200, &vec![b' '; (1 << 20) + 1])).await
+    else {
         panic!("it is too long")
     };
     assert!(text.contains("answered with more than 1048576 bytes"), "{text}");
     let exact = [b"{}".as_slice(), &vec![b' '; (1 << 20) - 2]].concat();
     assert_eq!(post(&Receiver::answering(200, &exact)).await, Outcome::Done(Row::new()));
-    let Outcome::Failed(text) = post(&Receiver::answering(400, &vec![b'x'; 1 << 20])).await else {
+    let Outcome::Failed(Failure { error: text, .. }) =
+        post(&Receiver::answering(400, &vec![b'x'; 1 << 20])).await
+    else {
         panic!("it failed")
     };
     assert!(text.len() < 400, "{text}");
@@ -146,7 +152,7 @@ async fn an_unavailable_receiver_is_retried_later() {
 async fn a_lost_answer_counts_as_an_attempt() {
     // A row that crashes the receiver must not be retried forever.
     let falls = Receiver::start(|stream| stream.shutdown(Shutdown::Both));
-    let Outcome::Failed(text) = post(&falls).await else { panic!("no answer") };
+    let Outcome::Failed(Failure { error: text, .. }) = post(&falls).await else { panic!("no answer") };
     assert!(text.contains("which may have done it"), "{text}");
     let cut = Receiver::start(|stream| stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"));
     assert!(matches!(post(&cut).await, Outcome::Failed(_)), "half an answer is none");
@@ -168,7 +174,9 @@ async fn a_late_answer_fails_at_the_time_out() {
         Ok(())
     });
     let webhook = Webhook { timeout: Duration::from_millis(300), ..webhook(&silent.url()) };
-    let Outcome::Failed(text) = webhook.handle(task(json!({}))).await else { panic!("no answer") };
+    let Outcome::Failed(Failure { error: text, .. }) = webhook.handle(task(json!({}))).await else {
+        panic!("no answer")
+    };
     assert!(text.contains("within 300ms, which may have done it"), "{text}");
     drop(over);
 }

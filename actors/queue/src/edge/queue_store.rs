@@ -208,7 +208,7 @@ impl Incarnation<'_> {
     /// Undoes hand-outs of former incarnations whose replies were not delivered.
     fn recover(&mut self) -> Result<(), Stopped> {
         loop {
-            match self.group.recover(&mut self.store) {
+            match self.group.recover(&mut self.store, unix_time()) {
                 Ok(undone) => {
                     if undone > 0 {
                         tracing::warn!(undone, "jobs whose replies were not delivered are available again");

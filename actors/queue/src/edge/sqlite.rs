@@ -20,6 +20,7 @@ mod heads;
 mod ingest;
 mod inspect;
 mod limited;
+mod offers;
 mod open;
 mod other_writers;
 mod replaced;

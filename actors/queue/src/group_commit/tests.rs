@@ -1,6 +1,7 @@
 //! Group commit over a real store whose operations fail on demand.
 
 mod deletion;
+mod offers;
 
 use std::{
     collections::HashMap,
@@ -14,7 +15,7 @@ use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
 use super::*;
 use crate::{
     edge::sqlite::{Options, SqliteStore},
-    storage::{Batch, RunId, Upsert},
+    storage::{Batch, OfferState, RunId, Upsert},
 };
 
 /// Operations that fail, each with the number of times left.
@@ -105,7 +106,12 @@ impl Storage for FaultyStore {
     fn dequeue(&mut self, now: i64, connection: &str) -> Result<Option<Job>, StorageError> {
         self.inner.dequeue(now, connection)
     }
-    fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) -> Result<Option<i64>, StorageError> {
+    fn finish(
+        &mut self,
+        attr_path: &str,
+        exit_code: i64,
+        now: i64,
+    ) -> Result<Option<Finished>, StorageError> {
         self.inner.finish(attr_path, exit_code, now)
     }
     fn delivered(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
@@ -122,6 +128,15 @@ impl Storage for FaultyStore {
     }
     fn bump(&mut self, attr_path: &str) -> Result<Bumped, StorageError> {
         self.inner.bump(attr_path)
+    }
+    fn offer(&mut self, job: &JobId, payload: &str) -> Result<OfferState, StorageError> {
+        self.inner.offer(job, payload)
+    }
+    fn withdraw(&mut self, job: &JobId) -> Result<bool, StorageError> {
+        self.inner.withdraw(job)
+    }
+    fn withdraw_waiting(&mut self, now: i64) -> Result<usize, StorageError> {
+        self.inner.withdraw_waiting(now)
     }
 }
 
@@ -261,8 +276,8 @@ fn a_new_incarnation_undoes_undelivered_hand_outs() {
     // The delivery notice of the first hand-out was still queued when the store ended.
     next.add_request(StoreRequest::Delivered(received.handout));
     fixture.store.faults.arm("begin", 1);
-    assert!(next.recover(&mut fixture.store).is_err());
-    assert_eq!(next.recover(&mut fixture.store).unwrap(), 1);
+    assert!(next.recover(&mut fixture.store, 100).is_err());
+    assert_eq!(next.recover(&mut fixture.store, 100).unwrap(), 1);
     fixture.group = next;
     fixture.ingest(IngestOp::Reconciled);
     let mut again = fixture.ready();

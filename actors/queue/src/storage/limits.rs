@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Class, glob, is_expired};
 
-/// Maximum number of limits. Triggers of other connections look for a group in each class.
+/// Maximum number of configured limits. Triggers of other connections look for a group in each class.
 pub(crate) const LIMITS_MAX: usize = 16;
 
 /// Limit of jobs in flight of some attribute paths or fetchers.
@@ -43,7 +43,7 @@ impl Limits {
                     .as_deref()
                     .is_none_or(|pattern| fetcher.is_some_and(|fetcher| glob::matches(pattern, fetcher)))
         };
-        let found = self.0.iter().take(LIMITS_MAX).position(matches);
+        let found = self.0.iter().position(matches);
         found.and_then(|at| Class::try_from(at + 1).ok()).unwrap_or(0)
     }
 

@@ -3,5 +3,6 @@
 mod files;
 mod foreign;
 mod limits;
+mod offers;
 mod operations;
 mod operators;

@@ -178,7 +178,7 @@ impl World {
 
     fn finish(&mut self) {
         let (attr, code, now) = (self.attr(), self.rng.i64(..256), self.tick());
-        let found = self.store.finish(&attr, code, now).unwrap();
+        let found = self.store.finish(&attr, code, now).unwrap().map(|finished| finished.seconds);
         assert_eq!(found, self.model.finish(&attr, code, now), "finish of {attr}");
     }
 

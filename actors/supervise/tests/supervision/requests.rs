@@ -116,6 +116,10 @@ fn a_later_answer_does_not_block_other_messages() {
         let lost = tokio::join!(mailbox.ask(answered_later(&kept), LONG), restarted).0;
         assert_eq!(lost, Err(AskError::Lost), "the incarnation that would answer is gone");
         assert!(kept.lock().unwrap().remove(0).send(()).is_err());
+
+        let timed_out = mailbox.ask(answered_later(&kept), Duration::from_millis(20)).await;
+        assert!(matches!(timed_out, Err(AskError::TimedOut(_))), "{timed_out:?}");
+        eventually("the reply is closed", || kept.lock().unwrap()[0].is_closed()).await;
     });
 }
 

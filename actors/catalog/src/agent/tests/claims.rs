@@ -137,7 +137,7 @@ fn deferred_rows_do_not_hide_other_candidates() {
         let fails = TestHandler {
             outcome: Rc::new(|task| {
                 if task.row["id"].as_u64() < Some(40) {
-                    Outcome::Failed("no".to_owned())
+                    Outcome::failed("no".to_owned())
                 } else {
                     Outcome::Done(Row::new())
                 }

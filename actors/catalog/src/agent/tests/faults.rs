@@ -96,7 +96,7 @@ fn rule_that_keeps_its_token() -> Value {
 
 #[test]
 fn a_row_that_a_user_changes_after_a_lost_answer_keeps_the_change() {
-    for outcome in [Outcome::Done(Row::new()), Outcome::Failed("broken".to_owned())] {
+    for outcome in [Outcome::Done(Row::new()), Outcome::failed("broken".to_owned())] {
         run_with_paused_time(async || {
             let fixture = Fixture::new(2);
             let outcome = outcome.clone();

@@ -38,7 +38,7 @@ fn a_failed_row_is_retried_and_dead_after_its_last_attempt() {
     run_with_paused_time(async || {
         let fixture = Fixture::new(1);
         let handler =
-            TestHandler { outcome: Rc::new(|_| Outcome::Failed("broken".to_owned())), ..done_handler() };
+            TestHandler { outcome: Rc::new(|_| Outcome::failed("broken".to_owned())), ..done_handler() };
         fixture.agent("agent", &full_rule(), &handler);
         let took = fixture
             .until(secs(60), "dead", |fixture| fixture.table.count("state", &json!("dead")) == 1)
@@ -204,7 +204,7 @@ fn the_number_of_deferred_rows_is_bounded() {
         (rule["limit"], rule["concurrency"]) = (json!(500), json!(500));
         rule["backoff"] = json!({ "first_ms": 600_000, "max_ms": 600_000 });
         let handler =
-            TestHandler { outcome: Rc::new(|_| Outcome::Failed("broken".to_owned())), ..done_handler() };
+            TestHandler { outcome: Rc::new(|_| Outcome::failed("broken".to_owned())), ..done_handler() };
         fixture.agent("agent", &rule, &handler);
         let full = |fixture: &Fixture| fixture.status("agent").deferred >= crate::deferred_rows::DEFERRED_MAX;
         fixture.until(secs(400), "no more rows are left alone", full).await;

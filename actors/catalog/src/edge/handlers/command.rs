@@ -64,7 +64,7 @@ impl Handler for Command {
         );
         match run.await {
             Ok(ended) => self.outcome(&ended, &output),
-            Err(error) => Outcome::Failed(format!("how {} ended is not known: {error}", self.program())),
+            Err(error) => Outcome::failed(format!("how {} ended is not known: {error}", self.program())),
         }
     }
 }
@@ -97,17 +97,17 @@ impl Command {
         let program = self.program();
         let errors = output.errors();
         if !ended.in_time {
-            return Outcome::Failed(format!("{program} did not end within {:?}{errors}", self.timeout));
+            return Outcome::failed(format!("{program} did not end within {:?}{errors}", self.timeout));
         }
         let Some(code) = ended.status.code() else {
-            return Outcome::Failed(format!("{program} was ended by a {}{errors}", ended.status));
+            return Outcome::failed(format!("{program} was ended by a {}{errors}", ended.status));
         };
         let text = format!("{program} exited with {code}{errors}");
         match self.exit_codes.kind(code) {
             OutcomeKind::Done => self.done(output),
-            OutcomeKind::Failed => Outcome::Failed(text),
+            OutcomeKind::Failed => Outcome::failed(text),
             OutcomeKind::Later => Outcome::Later(text),
-            OutcomeKind::Dead => Outcome::Dead(text),
+            OutcomeKind::Dead => Outcome::dead(text),
         }
     }
 
@@ -115,13 +115,13 @@ impl Command {
         let program = self.program();
         let Some(answer) = output.answer.whole() else {
             let limit = self.answer_bytes;
-            return Outcome::Failed(format!(
+            return Outcome::failed(format!(
                 "{program} answered with more than {limit} bytes: raise answer_bytes"
             ));
         };
         match fields(answer) {
             Ok(fields) => Outcome::Done(fields),
-            Err(reason) => Outcome::Failed(format!("{program} answered {reason}")),
+            Err(reason) => Outcome::failed(format!("{program} answered {reason}")),
         }
     }
 

@@ -38,7 +38,7 @@ impl Handler for Webhook {
             Ok(answer) => outcome(self, &answer),
             Err(error) if error.sent == Sent::No => Outcome::Later(error.text),
             // Every such error counts as an attempt.
-            Err(error) => Outcome::Failed(error.text),
+            Err(error) => Outcome::failed(error.text),
         }
     }
 }
@@ -54,9 +54,9 @@ fn outcome(webhook: &Webhook, answer: &Answer) -> Outcome {
     }
     match of_status(status) {
         OutcomeKind::Done => done(webhook, answer),
-        OutcomeKind::Failed => Outcome::Failed(text),
+        OutcomeKind::Failed => Outcome::failed(text),
         OutcomeKind::Later => Outcome::Later(text),
-        OutcomeKind::Dead => Outcome::Dead(text),
+        OutcomeKind::Dead => Outcome::dead(text),
     }
 }
 
@@ -64,13 +64,13 @@ fn done(webhook: &Webhook, answer: &Answer) -> Outcome {
     let target = &webhook.target;
     let Some(body) = answer.body.whole() else {
         let limit = webhook.answer_max.unwrap_or_default();
-        return Outcome::Failed(format!(
+        return Outcome::failed(format!(
             "{target} answered with more than {limit} bytes: raise answer_bytes"
         ));
     };
     match fields(body) {
         Ok(fields) => Outcome::Done(fields),
-        Err(reason) => Outcome::Failed(format!("{target} answered {reason}")),
+        Err(reason) => Outcome::failed(format!("{target} answered {reason}")),
     }
 }
 

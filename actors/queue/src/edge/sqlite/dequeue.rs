@@ -24,7 +24,7 @@ pub(super) fn next(
     to: Recipient<'_>,
 ) -> rusqlite::Result<Option<Job>> {
     let (now, hold) = (to.now, options.hold_secs);
-    if options.redeliver_after_lease {
+    if options.redeliver_after_lease || view.runs.has_owners() {
         handout::release_expired(conn, view, now, hold)?;
     }
     if let Some(job) = next_bumped(conn, view, options, to)? {

@@ -1,6 +1,6 @@
 //! The table of ready groups: one row for each group whose representative row is not dequeued.
 
-use crate::storage::{Class, GroupKey, GroupPosition, LIMITS_MAX, Limits, Section};
+use crate::storage::{Class, GroupKey, GroupPosition, Limits, Section};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
 /// Value of NULL in keys, which a primary key cannot hold. It sorts before all times and jitters.
@@ -11,7 +11,7 @@ pub(super) const NULL_KEY_SQL: &str = "(-9223372036854775807 - 1)";
 
 /// Returns all values of the column `held` with these limits.
 pub(super) fn columns(limits: &Limits) -> Vec<usize> {
-    (0..2 * (limits.0.len().min(LIMITS_MAX) + 1)).collect()
+    (0..2 * (limits.0.len() + 1)).collect()
 }
 
 /// Returns the value of the column `held` of a section: 0 or 1, and twice the class.

@@ -6,6 +6,7 @@
 
 use super::attempts::Recipient;
 use super::attr;
+use super::offers;
 use super::open::Options;
 use super::view::View;
 use crate::storage::{AttrState, Dispatch, GroupKey, HandoutId, Job, LogRow, is_expired};
@@ -39,6 +40,9 @@ pub(super) fn dispatch(
     let fetcher = runs.name(key.fetcher_id);
     limited.begin(conn, attr_path, fetcher, now, options.hold_secs)?;
     attempts.add(conn, to, attr_path, fetcher, dispatch.previous)?;
+    if runs.has_owners() {
+        offers::handed_out(conn, attr_path, key.fetcher_id)?;
+    }
     let payload = conn
         .prepare_cached(
             "SELECT payload FROM queue WHERE fetcher_run_started = ?1 AND fetcher_id = ?2 AND attr_path = ?3",
@@ -97,8 +101,14 @@ fn record(
     Ok(())
 }
 
-/// Records a delivery. With `redeliver` the job is handed out again by [`release_expired`].
-pub(super) fn delivered(conn: &Connection, handout: HandoutId, redeliver: bool) -> rusqlite::Result<bool> {
+/// Records a delivery. With `redeliver` the job is handed out again by [`release_expired`], and so is a job of another subsystem.
+pub(super) fn delivered(
+    conn: &Connection,
+    view: &View,
+    handout: HandoutId,
+    redeliver: bool,
+) -> rusqlite::Result<bool> {
+    let redeliver = redeliver || view.runs.has_owners() && is_of_owner(conn, view, handout)?;
     // A job that was done before its delivery was recorded has no record any more.
     let changed = conn
         .prepare_cached(
@@ -106,6 +116,14 @@ pub(super) fn delivered(conn: &Connection, handout: HandoutId, redeliver: bool) 
         )?
         .execute([handout.0, if redeliver { 1 } else { 2 }])?;
     Ok(changed > 0)
+}
+
+fn is_of_owner(conn: &Connection, view: &View, handout: HandoutId) -> rusqlite::Result<bool> {
+    let fetcher: Option<i64> = conn
+        .prepare_cached("SELECT fetcher_id FROM orchestrator_handout WHERE handout_id = ?1")?
+        .query_row([handout.0], |row| row.get(0))
+        .optional()?;
+    Ok(fetcher.is_some_and(|fetcher| view.runs.is_owner(fetcher)))
 }
 
 fn forget(conn: &Connection, handout: HandoutId) -> rusqlite::Result<()> {
@@ -120,10 +138,13 @@ pub(super) fn forget_attr(conn: &Connection, view: &mut View, attr_path: &str) -
 }
 
 /// Deletes records of former incarnations that are of no use, because their connections are closed:
-/// of all delivered hand-outs, or with `redeliver` of those that are not handed out again.
+/// of all delivered hand-outs, or with `redeliver` of those that are not handed out again. Jobs of other subsystems always are.
 pub(super) fn forget_delivered(conn: &Connection, redeliver: bool) -> rusqlite::Result<()> {
-    let from = if redeliver { 2 } else { 1 };
-    conn.execute("DELETE FROM orchestrator_handout WHERE delivered >= ?1", [from])?;
+    conn.execute(
+        "DELETE FROM orchestrator_handout WHERE delivered = 2 OR delivered = 1 AND NOT ?1
+             AND fetcher_id NOT IN (SELECT fetcher_id FROM fetchers WHERE instr(name, '.') > 0)",
+        [redeliver],
+    )?;
     Ok(())
 }
 
@@ -140,6 +161,9 @@ pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> ru
     }
     view.bumps.undone(conn, handout)?;
     attr::save(conn, view, &attr_path, &before, &after)?;
+    if view.runs.has_owners() {
+        offers::undone(conn, &attr_path)?;
+    }
     view.attempts.remove(conn, dispatch.started, handout)?;
     Ok(true)
 }

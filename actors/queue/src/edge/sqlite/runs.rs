@@ -1,6 +1,6 @@
 //! Fetchers and runs in memory: a few dozen rows that every operation needs.
 
-use crate::storage::{RunId, RunState};
+use crate::storage::{RunId, RunState, is_owner};
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,6 +12,8 @@ pub(super) struct Runs {
     /// `is_complete` by fetcher and run.
     known: BTreeMap<(i64, i64), bool>,
     deleted: HashSet<(i64, i64)>,
+    /// Fetchers that are other subsystems.
+    owners: HashSet<i64>,
 }
 
 impl Runs {
@@ -21,8 +23,7 @@ impl Runs {
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let (id, name): (i64, String) = (row.get(0)?, row.get(1)?);
-            runs.ids.insert(name.clone(), id);
-            runs.names.insert(id, name);
+            runs.insert(id, &name);
         }
         let mut statement =
             conn.prepare_cached("SELECT fetcher_id, run_started, is_complete FROM fetcher_runs")?;
@@ -48,6 +49,24 @@ impl Runs {
         self.names.get(&fetcher_id).map(String::as_str)
     }
 
+    /// Returns true if another subsystem has offered jobs.
+    pub(super) fn has_owners(&self) -> bool {
+        !self.owners.is_empty()
+    }
+
+    /// Returns true if a fetcher is another subsystem.
+    pub(super) fn is_owner(&self, fetcher_id: i64) -> bool {
+        self.owners.contains(&fetcher_id)
+    }
+
+    fn insert(&mut self, id: i64, name: &str) {
+        self.ids.insert(name.to_owned(), id);
+        self.names.insert(id, name.to_owned());
+        if is_owner(name) {
+            self.owners.insert(id);
+        }
+    }
+
     pub(super) fn is_deleted(&self, fetcher_id: i64, run_started: i64) -> bool {
         !self.deleted.is_empty() && self.deleted.contains(&(fetcher_id, run_started))
     }
@@ -70,8 +89,12 @@ impl Runs {
         self.of_fetcher(fetcher_id).rev().filter(|run| !self.is_deleted(fetcher_id, *run)).collect()
     }
 
+    /// Returns the runs of files that are not deleted.
     pub(super) fn states(&self) -> Vec<RunState> {
-        let live = self.known.iter().filter(|((fetcher, run), _)| !self.is_deleted(*fetcher, *run));
+        let live = self
+            .known
+            .iter()
+            .filter(|((fetcher, run), _)| !self.is_deleted(*fetcher, *run) && !self.owners.contains(fetcher));
         live.filter_map(|(&(fetcher, started), &complete)| {
             let run = RunId::new(self.names.get(&fetcher)?, started);
             Some(RunState { run, complete })
@@ -86,8 +109,7 @@ impl Runs {
             None => {
                 conn.prepare_cached("INSERT INTO fetchers (name) VALUES (?1)")?.execute([&run.fetcher])?;
                 let id = conn.last_insert_rowid();
-                self.ids.insert(run.fetcher.clone(), id);
-                self.names.insert(id, run.fetcher.clone());
+                self.insert(id, &run.fetcher);
                 id
             }
         };
@@ -141,6 +163,7 @@ impl Runs {
         if self.of_fetcher(fetcher_id).next().is_none() {
             conn.prepare_cached("DELETE FROM fetchers WHERE fetcher_id = ?1")?.execute([fetcher_id])?;
             self.names.remove(&fetcher_id);
+            self.owners.remove(&fetcher_id);
             self.ids.remove(&run.fetcher);
         }
         Ok(run)

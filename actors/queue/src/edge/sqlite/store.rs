@@ -9,13 +9,15 @@ use super::error::storage_error;
 use super::open::{Opened, Options, lock, open, set_synchronous};
 use super::other_writers::OtherWriters;
 use super::view::View;
-use super::{attr, bumps, deletion, dequeue, handout, ingest, replaced, staging};
+use super::{attr, bumps, deletion, dequeue, handout, ingest, offers, replaced, staging};
 use crate::config::Synchronous;
 use crate::protocol::ATTR_PATH_BYTES_MAX;
 use crate::storage::{
-    Batch, Bumped, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert,
+    Batch, Bumped, Deletion, Finished, HandoutId, Job, OfferState, Requeued, RunId, RunState, Storage,
+    StorageError, Upsert,
 };
 use orchestrator_edge::{DatabaseFiles, DatabaseLock, FileReplaced};
+use orchestrator_exchange::{JobFinished, JobId};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -300,20 +302,31 @@ impl Storage for SqliteStore {
         self.run("dequeuing", |conn, view, options| dequeue::next(conn, view, options, to))
     }
 
-    fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) -> Result<Option<i64>, StorageError> {
+    fn finish(
+        &mut self,
+        attr_path: &str,
+        exit_code: i64,
+        now: i64,
+    ) -> Result<Option<Finished>, StorageError> {
         self.run("recording the end of a job", |conn, view, _| {
             let before = attr::load(conn, view, attr_path)?;
             let mut after = before.clone();
             let Some(started) = after.finish(exit_code, now) else { return Ok(None) };
             attr::save(conn, view, attr_path, &before, &after)?;
             handout::forget_attr(conn, view, attr_path)?;
-            Ok(Some(now.saturating_sub(started)))
+            let seconds = now.saturating_sub(started);
+            let offered = if view.runs.has_owners() {
+                offers::finish(conn, view, attr_path, JobFinished { exit_code, seconds }, now)?
+            } else {
+                None
+            };
+            Ok(Some(Finished { seconds, offered }))
         })
     }
 
     fn delivered(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
-        self.run("recording a delivery", |conn, _, options| {
-            handout::delivered(conn, handout, options.redeliver_after_lease)
+        self.run("recording a delivery", |conn, view, options| {
+            handout::delivered(conn, view, handout, options.redeliver_after_lease)
         })
     }
 
@@ -337,6 +350,7 @@ impl Storage for SqliteStore {
             let (rows, was_in_flight) = after.requeue(now);
             attr::save(conn, view, attr_path, &before, &after)?;
             handout::forget_attr(conn, view, attr_path)?;
+            offers::undone(conn, attr_path)?;
             Ok(Requeued { rows, was_in_flight })
         })
     }
@@ -349,5 +363,17 @@ impl Storage for SqliteStore {
             }
             Ok(if view.bumps.add(conn, attr_path)? { Bumped::Done } else { Bumped::TooMany })
         })
+    }
+
+    fn offer(&mut self, job: &JobId, payload: &str) -> Result<OfferState, StorageError> {
+        self.run("adding an offered job", |conn, view, _| offers::offer(conn, view, job, payload))
+    }
+
+    fn withdraw(&mut self, job: &JobId) -> Result<bool, StorageError> {
+        self.run("withdrawing a job", |conn, view, _| offers::withdraw(conn, view, job))
+    }
+
+    fn withdraw_waiting(&mut self, now: i64) -> Result<usize, StorageError> {
+        self.run("withdrawing jobs", |conn, view, _| offers::withdraw_waiting(conn, view, now))
     }
 }

@@ -12,8 +12,8 @@ use rusqlite::{Connection, OptionalExtension};
 /// Version of our tables.
 pub(super) const OWN_VERSION: i64 = 1;
 
-/// Number of objects with our prefix: eight tables, an index, eight triggers.
-const OWN_OBJECTS: i64 = 17;
+/// Number of objects with our prefix: nine tables, an index, eight triggers.
+const OWN_OBJECTS: i64 = 18;
 
 const OWN_TABLES: &str = "
 CREATE TABLE IF NOT EXISTS orchestrator_meta (
@@ -71,6 +71,16 @@ CREATE TABLE IF NOT EXISTS orchestrator_bump (
 CREATE TABLE IF NOT EXISTS orchestrator_limited (
     attr_path text PRIMARY KEY,
     fetcher text
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS orchestrator_offer (
+    attr_path text NOT NULL,
+    fetcher_id integer NOT NULL,
+    claim text NOT NULL,
+    state integer NOT NULL DEFAULT 0,
+    exit_code integer,
+    seconds integer,
+    finished integer,
+    PRIMARY KEY (attr_path, fetcher_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS orchestrator_handout_delivered ON orchestrator_handout (started) WHERE delivered = 1;";
 

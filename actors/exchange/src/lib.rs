@@ -1,0 +1,22 @@
+//! Messages that subsystems of one process exchange. No I/O.
+//!
+//! A subsystem offers a job to the queue and gets the end of the job as its answer. It may offer the same job again at any time,
+//! for example after a restart: the queue knows a job by its [`JobId`] and has it once. The binary connects the subsystems
+//! (`src/subsystems.rs`): it passes one [`Exchange`] to all of them, the queue first.
+
+mod job;
+mod job_queue;
+
+pub use crate::{
+    job::{JobEnd, JobFinished, JobId, JobOffered, JobWithdrawn, PAYLOAD_BYTES_MAX, payload_text},
+    job_queue::JobQueue,
+};
+
+/// What the subsystems of one process offer each other.
+#[derive(Debug, Clone, Default)]
+pub struct Exchange {
+    /// True if a configured subsystem offers jobs.
+    pub offers_jobs: bool,
+    /// The queue, once its branch was built with [`Exchange::offers_jobs`].
+    pub jobs: Option<JobQueue>,
+}

@@ -1,0 +1,83 @@
+//! Subsystems that wait for the end of the jobs that they have offered.
+
+use std::{collections::HashMap, sync::Arc};
+
+use orchestrator_exchange::{JobEnd, JobFinished, JobId, JobOffered};
+use orchestrator_supervise::Reply;
+
+use crate::storage::{OfferState, Storage, StorageError};
+
+/// Maximum number of waiting subsystems' requests. One more is dropped, and its sender offers the job again.
+const WAITING_MAX: usize = 16_384;
+
+/// Answer to an offer, for after the commit.
+pub(super) enum Offered {
+    /// Nobody waits for the answer any more, or too many do: the job was not added.
+    Dropped,
+    /// The job waits or is in flight.
+    Open,
+    Ended(JobEnd),
+}
+
+/// Claims and replies of offered jobs that have not ended, by owner and attribute path.
+#[derive(Default)]
+pub(super) struct Offers(HashMap<(Arc<str>, Arc<str>), Waiting>);
+
+struct Waiting {
+    claim: Arc<str>,
+    reply: Reply<JobEnd>,
+}
+
+impl Offers {
+    /// Adds an offered job to the storage.
+    pub(super) fn serve<S: Storage>(
+        &self,
+        store: &mut S,
+        offer: &JobOffered,
+        reply: &Reply<JobEnd>,
+    ) -> Result<Offered, StorageError> {
+        let waiting = self.0.get(&offer.job.owned_path());
+        if waiting.is_some_and(|waiting| *waiting.claim != *offer.job.claim() && !waiting.reply.is_closed()) {
+            return Ok(Offered::Ended(JobEnd::Taken));
+        }
+        if reply.is_closed() || self.0.len() >= WAITING_MAX {
+            return Ok(Offered::Dropped);
+        }
+        Ok(match store.offer(&offer.job, &offer.payload)? {
+            OfferState::Open => Offered::Open,
+            OfferState::Finished(end) => Offered::Ended(JobEnd::Finished(end)),
+        })
+    }
+
+    /// Answers an offer after the commit, or keeps its reply.
+    pub(super) fn answer(&mut self, job: &JobId, reply: Reply<JobEnd>, offered: Offered) {
+        match offered {
+            Offered::Dropped => {}
+            Offered::Open => {
+                self.0.insert(job.owned_path(), Waiting { claim: job.claim().into(), reply });
+            }
+            // A sender that has stopped waiting asks again, or withdraws the job.
+            Offered::Ended(end) => drop(reply.send(end)),
+        }
+    }
+
+    /// Answers offers whose jobs have ended, after the commit.
+    pub(super) fn ended(&mut self, jobs: Vec<(JobId, JobFinished)>) {
+        for (job, end) in jobs {
+            if let Some(reply) = self.take(&job) {
+                drop(reply.send(JobEnd::Finished(end)));
+            }
+        }
+    }
+
+    /// Forgets the reply of a job that was withdrawn.
+    pub(super) fn withdrawn(&mut self, job: &JobId) {
+        drop(self.take(job));
+    }
+
+    fn take(&mut self, job: &JobId) -> Option<Reply<JobEnd>> {
+        let path = job.owned_path();
+        let is_same = self.0.get(&path).is_some_and(|waiting| *waiting.claim == *job.claim());
+        self.0.remove(&path).filter(|_| is_same).map(|waiting| waiting.reply)
+    }
+}
