@@ -1,9 +1,9 @@
 //! Rows of a catalog as jobs of the queue in the same process (CONTRACT CF16, QO12).
 
-use std::{collections::BTreeMap, thread::sleep, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path, thread::sleep, time::Duration};
 
 use orchestrator_harness::{
-    CatalogEnv, Ermrest, Instance, JobWorkers, eventually,
+    CatalogEnv, Controller, Ermrest, Instance, JobWorkers, Redis, eventually, free_port,
     load::{SeededRng, for_each_seed},
 };
 use serde_json::{Map, Value, json};
@@ -126,4 +126,97 @@ fn sigkill_at_any_point_loses_no_row_and_ends_none_twice() {
     }
     assert_eq!(workers.taken().len(), count, "each row was a job");
     env.base().database().expect("SELECT count(*) FROM orchestrator_offer WHERE state < 2", &["0"]);
+}
+
+#[test]
+fn a_queue_that_is_paused_stopped_or_given_up_is_named_and_loses_no_row() {
+    let server = Ermrest::start(&[]);
+    let env = environment(&server, RULE);
+    let instance = start(&env);
+    let base = env.base();
+    let workers = JobWorkers::start(base.socket(), 4, |_, _| 0);
+    let mut count = 0;
+    let mut insert = |rows: usize| {
+        let rows: Vec<_> =
+            (1..=rows).map(|row| json!({ "id": count + row, "state": "actionable" })).collect();
+        count += rows.len();
+        server.insert("Foo", &rows.into(), "");
+        count
+    };
+    let steer = |arguments: &[&str]| {
+        let (code, _, error) = base.cli(arguments);
+        assert_eq!(code, 0, "{arguments:?}: {error}");
+    };
+    await_complete(&server, insert(20));
+    let before = instance.memory("VmRSS");
+
+    steer(&["queue", "pause", "--reason", "maintenance"]);
+    let all = insert(500);
+    let cause = base.first_cause("catalog", "waits for queue/queue_console: ");
+    assert!(cause.text.contains("paused"), "{cause:?}");
+    assert_eq!(cause.path, "catalog/lab/rules/work");
+    assert!(cause.evidence.iter().any(|fact| fact.contains("maintenance")), "{cause:?}");
+    assert!(cause.help.contains("resume"), "{cause:?}");
+    // Longer than a lease, which is renewed.
+    sleep(Duration::from_millis(2_500));
+    assert_eq!(states(&server).get("complete"), Some(&20));
+    steer(&["queue", "resume"]);
+    await_complete(&server, all);
+
+    steer(&["stop", "queue"]);
+    let all = insert(20);
+    let cause = base.first_cause("catalog", "waits for queue: stopped by an operator");
+    assert_eq!(cause.help, "orchestrator start queue");
+    steer(&["start", "queue"]);
+    await_complete(&server, all);
+
+    base.exceed_restarts("queue");
+    let all = insert(20);
+    base.first_cause("catalog", "waits for queue: given up: panicked: injected panic");
+    steer(&["start", "queue"]);
+    for row in await_complete(&server, all) {
+        assert_eq!((&row["doc"], &row["attempts"]), (&json!(1), &json!(1)), "{row:?}");
+    }
+    assert_eq!(workers.taken().len(), all);
+    let grown = instance.memory("VmRSS").saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes more than before");
+}
+
+#[test]
+fn the_shipped_pipeline_connects_catalog_ingester_and_queue() {
+    let (server, redis) = (Ermrest::start(&["--tables", "Image"]), Redis::start());
+    let env = CatalogEnv::new(BINARY, &server);
+    let base = env.base();
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/pipeline.toml");
+    let text = fs::read_to_string(shipped).expect("the configuration");
+    let mut config = text;
+    for (shipped, here) in [
+        ("http://localhost:8080/ermrest/catalog/1", server.url()),
+        ("redis://localhost:6379/0", redis.url()),
+        ("127.0.0.1:10010", format!("127.0.0.1:{}", free_port())),
+    ] {
+        assert!(config.contains(shipped), "{shipped}");
+        config = config.replace(shipped, &here);
+    }
+    fs::create_dir(base.path().join("var")).expect("a directory");
+    fs::write(base.path().join("pipeline.toml"), config).expect("write the configuration");
+    let mut command = base.command();
+    command.args(["--config", "pipeline.toml"]);
+    let instance = Instance::spawn(command);
+    instance.await_service(base);
+    let workers = JobWorkers::start(base.socket(), 2, |_, _| 0);
+    let rows: Vec<_> = (1..=5).map(|row| json!({ "id": row, "state": "new" })).collect();
+    server.insert("Image", &rows.into(), "");
+    let controller = Controller::new(&redis, "eiger-ingester");
+    eventually("the ingester to register", || controller.ingester_state().is_some());
+    eventually("the ingester to connect to Redis", || base.cli(&["tree"]).1.contains("redis up"));
+    let mapping = "6277a4d0-975c-4dfe-97be-7f6d1d5a5c38";
+    controller.start_mapping(mapping, &["eiger"]);
+    controller.publish_update(&Controller::update_json(mapping, &["eiger"], true));
+    eventually("the rows to be complete", || {
+        server.rows("Image").iter().all(|row| row["state"] == "complete")
+    });
+    eventually("the mapping's job", || workers.taken().contains_key(mapping));
+    assert_eq!(workers.taken()[mapping], ["var/eiger.cbors 0"]);
+    assert_eq!(workers.taken().len(), 6);
 }

@@ -8,6 +8,7 @@ mod custom;
 mod detector;
 mod eiger_v2;
 mod hostile;
+mod jobs;
 mod log;
 mod panics;
 mod port;

@@ -15,6 +15,17 @@ pub(crate) struct Waiting {
     deadlocks: BTreeMap<String, Cause>,
     /// Waits for a child, the oldest first.
     waits: BTreeMap<String, Vec<String>>,
+    /// The oldest wait of a branch of the root for each other one.
+    across: BTreeMap<(String, String), Across>,
+}
+
+/// A wait of a child for one of another branch.
+#[derive(Debug, Clone)]
+pub(crate) struct Across {
+    /// Path of the child that waits.
+    pub(crate) path: String,
+    pub(crate) text: String,
+    pub(crate) since_ms: u64,
 }
 
 impl Waiting {
@@ -30,8 +41,35 @@ impl Waiting {
                 let named = waits.iter().take(NAMED_MAX).map(|(from, wait)| describe(from, wait));
                 waiting.waits.insert(node.path.clone(), named.collect());
             }
+            let branch = branch_of(&node.path);
+            for (from, wait) in waits.iter().filter(|(from, _)| branch_of(from) != branch) {
+                let across = Across {
+                    path: (*from).to_owned(),
+                    text: describe(from, wait),
+                    since_ms: now_ms.saturating_sub(wait.for_ms),
+                };
+                let key = (branch_of(from).to_owned(), branch.to_owned());
+                waiting
+                    .across
+                    .entry(key)
+                    .and_modify(|oldest| {
+                        if across.since_ms < oldest.since_ms {
+                            *oldest = across.clone();
+                        }
+                    })
+                    .or_insert(across);
+            }
         });
         waiting
+    }
+
+    /// Branches of the root for which the one of `path` waits, each with its oldest wait.
+    pub(crate) fn across(&self, path: &str) -> impl Iterator<Item = (&str, &Across)> {
+        let branch = branch_of(path).to_owned();
+        self.across
+            .iter()
+            .filter(move |((from, _), _)| *from == branch)
+            .map(|((_, on), wait)| (on.as_str(), wait))
     }
 
     /// Waits for the child at `path`, the oldest first.
@@ -43,6 +81,11 @@ impl Waiting {
     pub(crate) fn deadlock_of(&self, path: &str) -> Option<Cause> {
         self.deadlocks.get(path).cloned()
     }
+}
+
+/// Returns the name of the root's child at or above a path.
+fn branch_of(path: &str) -> &str {
+    path.split('/').nth(1).unwrap_or_default()
 }
 
 /// The cause of one child in a cycle of waits that begins with its own.

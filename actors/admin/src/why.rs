@@ -47,7 +47,12 @@ fn answer(context: &HandlerContext, snapshot: &TreeSnapshot, branches: &[NodeSna
     events.update(&context.tree, at_ms);
     let facts = Facts { events: &events, console_pauses, waiting };
     let own = &context.own_path;
-    let mut subsystems: Vec<_> = branches.iter().map(|branch| describe(branch, &facts, at_ms, own)).collect();
+    let describe = |branch| {
+        let mut described = describe(branch, &facts, at_ms, own);
+        described.causes.extend(causes_elsewhere(branch, &snapshot.root, &facts));
+        described
+    };
+    let mut subsystems: Vec<_> = branches.iter().map(describe).collect();
     subsystems.sort_by_key(|branch| branch.causes.first().is_none_or(|cause| cause.kind != "given_up"));
     HttpResponse::Ok().json(Why { at_ms, subsystems })
 }
@@ -79,6 +84,22 @@ fn causes_of(branch: &NodeSnapshot, facts: &Facts<'_>) -> Vec<Cause> {
     branch.walk(&mut |node| ranked.extend(cause(node, facts)));
     ranked.sort_by_key(|(rank, _)| *rank);
     ranked.into_iter().map(|(_, cause)| cause).collect()
+}
+
+/// Causes in other branches of the root for which a child of this one waits: the first cause of each.
+fn causes_elsewhere(branch: &NodeSnapshot, root: &NodeSnapshot, facts: &Facts<'_>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for (name, wait) in
+        facts.waiting.across(&branch.path).filter(|(_, wait)| wait.path.starts_with(&branch.path))
+    {
+        let on = root.children.iter().find(|child| child.id == name);
+        let Some(first) = on.and_then(|on| causes_of(on, facts).into_iter().next()) else { continue };
+        let text = format!("waits for {}: {}", without_root(&first.path), first.text);
+        let evidence = std::iter::once(wait.text.clone()).chain(first.evidence).collect();
+        let (kind, path) = ("waits_for_subsystem".to_owned(), wait.path.clone());
+        causes.push(Cause { kind, path, text, since_ms: first.since_ms, evidence, help: first.help });
+    }
+    causes
 }
 
 /// Names the first child that keeps a branch from being ready. `own` is the path of the endpoint.

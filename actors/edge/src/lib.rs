@@ -32,6 +32,7 @@ pub mod postgres;
 pub mod process;
 mod retry_policy;
 mod secrets;
+mod timed;
 #[cfg(feature = "tls")]
 pub mod tls;
 
@@ -48,3 +49,4 @@ pub use one_request::OneRequest;
 pub use peer_error::{PeerError, PeerErrorKind, Sent};
 pub use retry_policy::{Retries, RetryPolicy};
 pub use secrets::{has_password, read_secret, read_secret_file, without_credentials};
+pub use timed::timed;

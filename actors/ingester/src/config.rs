@@ -20,6 +20,7 @@ use crate::{
     edge::redis::RedisTarget,
     edge::sources::check_class_options,
     ingester_state::check_name,
+    on_finished::OnFinished,
     source::{Registry, SourceOptions},
 };
 
@@ -66,6 +67,9 @@ pub struct IngesterConfig {
     pub spill_dir: PathBuf,
     /// Reaction to missing frames.
     pub on_gap: OnGap,
+    /// Job of the queue in this process for each mapping that ended whole. Unset: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_finished: Option<OnFinished>,
     /// JSON file with the build's metadata, published in Redis. Ignored if it is missing.
     pub build_meta_file: PathBuf,
     /// Python interpreter that runs ingester classes of the site. A name without a slash is looked up
@@ -140,6 +144,7 @@ impl Default for IngesterConfig {
             spill_bytes: 8 << 30,
             spill_dir: "/var/tmp".into(),
             on_gap: OnGap::default(),
+            on_finished: None,
             build_meta_file: "/etc/build_git_meta.json".into(),
             python: "python3".into(),
             env: BTreeMap::new(),
@@ -251,6 +256,9 @@ impl IngesterConfig {
             }
             for (key, name, text) in config.environment().check() {
                 report(key, &name, &text);
+            }
+            for (key, value, text) in config.on_finished.iter().flat_map(OnFinished::check) {
+                report(&format!("on_finished.{key}"), value, &text);
             }
             if !config.url().starts_with("tcp://") {
                 report(

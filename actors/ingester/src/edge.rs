@@ -2,6 +2,7 @@
 
 pub(crate) mod dump;
 pub(crate) mod egress;
+pub(crate) mod jobs;
 pub(crate) mod play;
 pub(crate) mod probe;
 pub(crate) mod redis;

@@ -54,6 +54,7 @@ mod log_lines;
 mod mapping;
 mod measurements;
 mod messages;
+mod on_finished;
 mod parameters;
 mod protocol;
 mod roster;
@@ -71,14 +72,16 @@ mod zmtp;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use orchestrator_exchange::JobQueue;
 use orchestrator_supervise::{
-    ChildSpec, Durable, Factory, InboxSlot, Limits, Mailbox, MailboxSlot, OnRestart, Placement, Shutdown,
-    Strategy, SupervisorSpec, inbox, mailbox,
+    ChildSpec, Durable, Factory, InboxSlot, Limits, Mailbox, MailboxSlot, OnRestart, Outbox, Placement,
+    Shutdown, Strategy, SupervisorSpec, inbox, mailbox,
 };
 use uuid::Uuid;
 
 pub use config::{IngesterConfig, OnGap, StreamConfig};
 pub use error::IngesterError;
+pub use on_finished::OnFinished;
 pub use subsystem::Ingesters;
 
 use crate::{
@@ -87,6 +90,7 @@ use crate::{
     edge::{
         dump::Dump,
         egress::{self, Egress, EgressLimits},
+        jobs::{self, JobCommand},
         redis::{self, Position, RedisTarget},
     },
     ingester::{ControllerRequests, Handles, Identity, Ingester},
@@ -108,6 +112,8 @@ const REDIS_COMMANDS_MAX: usize = 256;
 const FINISHED_MAX: usize = 4;
 /// Events that may wait for the dump; their bytes are bounded separately.
 const DUMP_EVENTS_MAX: usize = 65_536;
+/// Beginnings and ends of mappings that may wait for their records.
+const JOB_COMMANDS_MAX: usize = 64;
 /// Time-out for the dump to write its pending events at a stop.
 const DUMP_STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -120,8 +126,11 @@ pub(crate) fn check(all: &[IngesterConfig]) -> Vec<String> {
 ///
 /// # Errors
 /// A key of the configuration is invalid; the text says what to change.
-pub(crate) fn child_spec(all: &[IngesterConfig]) -> Result<ChildSpec, IngesterError> {
-    child_spec_with(all, &Registry::standard())
+pub(crate) fn child_spec(
+    all: &[IngesterConfig],
+    queue: Option<&JobQueue>,
+) -> Result<ChildSpec, IngesterError> {
+    build(all, &Registry::standard(), queue)
 }
 
 /// Like [`child_spec`], with the source protocols of `registry`.
@@ -129,9 +138,17 @@ pub(crate) fn child_spec(all: &[IngesterConfig]) -> Result<ChildSpec, IngesterEr
 /// # Errors
 /// A key of the configuration is invalid; the text says what to change.
 pub fn child_spec_with(all: &[IngesterConfig], registry: &Registry) -> Result<ChildSpec, IngesterError> {
+    build(all, registry, None)
+}
+
+fn build(
+    all: &[IngesterConfig],
+    registry: &Registry,
+    queue: Option<&JobQueue>,
+) -> Result<ChildSpec, IngesterError> {
     let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).independent_branches();
     for config in all {
-        let branch = branch(config, registry).map_err(IngesterError::Config)?;
+        let branch = branch(config, registry, queue).map_err(IngesterError::Config)?;
         let id = ChildSpec::id_of(&config.name());
         tree = tree
             .child(ChildSpec::supervisor(id, branch).label(config.name()).placement(Placement::Dedicated));
@@ -153,7 +170,11 @@ pub(crate) fn preflight(all: &[IngesterConfig]) -> Result<(), IngesterError> {
 }
 
 /// Builds the supervisor of one ingester. Sinks start first, sources last.
-fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec, String> {
+fn branch(
+    config: &IngesterConfig,
+    registry: &Registry,
+    queue: Option<&JobQueue>,
+) -> Result<SupervisorSpec, String> {
     let name: Arc<str> = config.name().into();
     let service_uuid = Uuid::new_v4();
     let ca_file = config.redis_ca_file.as_deref();
@@ -161,6 +182,8 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
     let mappings = Durable::new("mappings", Mappings::default());
     let requests = Durable::new("controller_requests", ControllerRequests::default());
     let sent = Durable::new("sent_events", 0);
+    let interrupted = Durable::new("interrupted_mapping", 0);
+    let (jobs, jobs_child) = jobs(config, service_uuid, queue)?.unzip();
     let Streams { queues, makes, companions, processes } = streams::build(config, registry, &mappings)?;
     let egress = Egress::new(EgressLimits {
         bytes_per_peer: usize::try_from(config.egress_bytes_per_peer).unwrap_or(usize::MAX),
@@ -194,6 +217,8 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         finished_outboxes: finished_outboxes.into(),
         redis: commands,
         dump: dump.outbox().clone(),
+        jobs,
+        interrupted: interrupted.view(),
         egress: egress.clone(),
         redis_endpoint: target.endpoint().into(),
         redis_cli: target.cli_options().into(),
@@ -209,6 +234,7 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
             streams: queues,
             mappings: mappings.view(),
             begun: Durable::new("begun_mapping", 0),
+            interrupted,
             sent,
             ingester: ingester.recipient(),
             egress: egress.clone(),
@@ -238,10 +264,29 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         )
         .child(ChildSpec::worker("accept", accept_factory));
     let all = companions.into_iter().fold(children, SupervisorSpec::child);
-    Ok(all
+    let all = all
         .child(ChildSpec::supervisor("scan", scan.spec()))
-        // Started last, so that `RestForOne` restarts no other child with it.
-        .child(redis::log_child(target)))
+        // Started last, so that `RestForOne` restarts no scan with them.
+        .child(redis::log_child(target));
+    Ok(jobs_child.into_iter().fold(all, SupervisorSpec::child))
+}
+
+/// Builds the child that offers jobs for finished mappings, if it is configured.
+fn jobs(
+    config: &IngesterConfig,
+    process: Uuid,
+    queue: Option<&JobQueue>,
+) -> Result<Option<(Outbox<JobCommand>, ChildSpec)>, String> {
+    let Some(on_finished) = &config.on_finished else { return Ok(None) };
+    let queue = queue.cloned().ok_or_else(|| {
+        format!(
+            "ingester.{}.on_finished: this process has no queue for the jobs: configure [queue]",
+            config.name()
+        )
+    })?;
+    let (commands, slot) = inbox(JOB_COMMANDS_MAX);
+    let factory = jobs::factory(&config.name(), process, on_finished.clone(), queue, &slot);
+    Ok(Some((commands, ChildSpec::worker("jobs", factory))))
 }
 
 /// Parameters for building the children that restart with each mapping.
@@ -261,7 +306,8 @@ impl ScanBranch {
         let Self { target, context, ingester, work, work_slot, makes, processes, finished_slots } = self;
         let (_, assign_slot) = mailbox::<Assign>(1);
         let (streams, mappings) = (context.streams.clone(), context.mappings.clone());
-        let (begun, sent) = (context.begun.clone(), context.sent.clone());
+        let (begun, sent, interrupted) =
+            (context.begun.clone(), context.sent.clone(), context.interrupted.clone());
         let (queues, followed, assigned) = (streams.clone(), mappings.clone(), work.recipient());
         let assign = Factory::actor(assign_slot, move |cx| {
             let (target, assigned) = (target.clone(), assigned.clone());
@@ -270,7 +316,7 @@ impl ScanBranch {
         });
         let work_factory = Factory::actor(work_slot, move |cx| Ok(Work::new(context.clone(), cx)));
         let mut tree = SupervisorSpec::new(Strategy::OneForAll)
-            .child(scan_child("work", work_factory).durable(&begun).durable(&sent))
+            .child(scan_child("work", work_factory).durable(&begun).durable(&sent).durable(&interrupted))
             .child(scan_child("assign", assign));
         for (position, ((config, make), finished)) in makes.into_iter().zip(finished_slots).enumerate() {
             let spec = StreamSpec {

@@ -22,6 +22,8 @@ pub(crate) struct Mapping {
     pub finished: bool,
     /// The controller had finished the mapping before it.
     pub former_finished: bool,
+    /// Events that were sent before it, since the process started.
+    pub sent_before: u64,
 }
 
 /// Durable state of the actor Ingester.
@@ -41,7 +43,13 @@ impl Mappings {
     }
 
     /// Begins the next mapping and returns its number.
-    pub(crate) fn begin(&mut self, uuid: Uuid, active: Vec<usize>, dump: Option<String>) -> u64 {
+    pub(crate) fn begin(
+        &mut self,
+        uuid: Uuid,
+        active: Vec<usize>,
+        dump: Option<String>,
+        sent_before: u64,
+    ) -> u64 {
         self.former.extend(self.current.uuid);
         if self.former.len() > FORMER_MAX {
             self.former.pop_front();
@@ -53,6 +61,7 @@ impl Mappings {
             number: self.current.number + 1,
             finished: false,
             former_finished: self.current.finished,
+            sent_before,
         };
         self.current.number
     }
@@ -67,7 +76,7 @@ mod tests {
         let mut mappings = Mappings::default();
         for n in 0..FORMER_MAX as u128 + 3 {
             assert!(mappings.is_new(Uuid::from_u128(n)));
-            assert_eq!(mappings.begin(Uuid::from_u128(n), vec![0], None), n as u64 + 1);
+            assert_eq!(mappings.begin(Uuid::from_u128(n), vec![0], None, 0), n as u64 + 1);
             assert!((0..=n).rev().take(FORMER_MAX + 1).all(|known| !mappings.is_new(Uuid::from_u128(known))));
             mappings.current.finished = n % 2 == 0;
         }

@@ -44,8 +44,12 @@ impl Subsystem for Ingesters {
     const DESCRIPTION: &'static str = "Ingesters, each with its streams.";
     const COMMANDS_HELP: &'static str = "Inspect the ingesters, probe and play sources";
 
-    fn branch(all: &Self::Config, _: &mut Exchange) -> Result<Branch<Self::Config>, IngesterError> {
-        child_spec(all).map(Branch::from)
+    fn branch(all: &Self::Config, exchange: &mut Exchange) -> Result<Branch<Self::Config>, IngesterError> {
+        child_spec(all, exchange.jobs.as_ref()).map(Branch::from)
+    }
+
+    fn offers_jobs(all: &Self::Config) -> bool {
+        all.iter().any(|config| config.on_finished.is_some())
     }
 
     fn verbs() -> Vec<VerbCommand> {

@@ -45,6 +45,7 @@ impl Work {
         // frames, so the scan is dropped.
         if begun && !mapping.finished {
             self.counts.interrupted.add(1);
+            self.context.interrupted.update(|interrupted| *interrupted = mapping.number);
             let text = "the scan was interrupted: its remaining events are not sent; set a new mapping";
             tracing::error!(path = vitals.path(), text);
             vitals.note(text);

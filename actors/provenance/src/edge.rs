@@ -17,7 +17,7 @@ pub(crate) mod statsd;
 pub(crate) mod stores;
 mod writer;
 
-use orchestrator_supervise::{Fault, StartCx};
+use orchestrator_supervise::StartCx;
 
 /// Waits for `future`; None if the child is stopped first. A blocking future is never interrupted.
 async fn unless_stopped<T>(cx: &StartCx, future: impl Future<Output = T>) -> Option<T> {
@@ -26,12 +26,4 @@ async fn unless_stopped<T>(cx: &StartCx, future: impl Future<Output = T>) -> Opt
         output = future => Some(output),
         () = cx.stop.cancelled() => None,
     }
-}
-
-/// Runs `future` on this thread, with timers.
-fn timed(future: impl Future<Output = Result<(), Fault>>) -> Result<(), Fault> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    runtime
-        .map_err(|error| Fault::new(format!("cannot start the thread's timers: {error}")))?
-        .block_on(future)
 }

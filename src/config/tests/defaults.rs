@@ -30,7 +30,7 @@ fn is_unset(section: &str, line: &str) -> bool {
     ];
     const EXCHANGES: [&str; 5] = ["content", "directory", "revision", "origin", "location"];
     const LIMIT: [&str; 2] = ["match", "fetcher"];
-    const INGESTER: [&str; 2] = ["env", "env_pass"];
+    const INGESTER: [&str; 3] = ["env", "env_pass", "on_finished"];
     const CATALOG: [&str; 5] = ["credential_file", "token_file", "token", "amqp", "amqp_file"];
     const RULE: [&str; 7] =
         ["table", "filter", "query", "update", "lease_secs", "attempts_column", "max_attempts"];

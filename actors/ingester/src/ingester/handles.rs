@@ -13,9 +13,11 @@ use crate::{
     edge::{
         dump::DumpCommand,
         egress::{Egress, PeerState},
+        jobs::JobCommand,
     },
     mapping::Mappings,
     messages::{MappingFinished, RedisAction, RedisCommand},
+    on_finished::FinishedMapping,
     stream_queue::StreamQueues,
     verbs::WorkerRow,
 };
@@ -38,6 +40,10 @@ pub(crate) struct Handles {
     pub(crate) finished_outboxes: Arc<[Outbox<MappingFinished>]>,
     pub(crate) redis: Outbox<RedisCommand>,
     pub(crate) dump: Outbox<DumpCommand>,
+    /// Records of mappings that become jobs of the queue, if any do.
+    pub(crate) jobs: Option<Outbox<JobCommand>>,
+    /// Number of the last mapping whose scan was interrupted.
+    pub(crate) interrupted: DurableView<u64>,
     pub(crate) egress: Egress,
     /// Address of Redis without credentials.
     pub(crate) redis_endpoint: Arc<str>,
@@ -80,6 +86,32 @@ impl Handles {
         // A slow dump does not delay the scan; it closes its file later.
         if timeout(FINISH_TIMEOUT, self.dump.send(DumpCommand::Close(closed))).await.is_ok() {
             let _ = timeout(FINISH_TIMEOUT, answer).await;
+        }
+        self.record_end().await;
+    }
+
+    /// Records the beginning of a mapping, if it may become a job. A slow disk does not delay the scan for long.
+    pub(super) async fn record_begin(&self, uuid: Uuid, is_last_update: bool) {
+        let Some(jobs) = &self.jobs else { return };
+        let recorded = jobs.ask(|reply| JobCommand::Begin(uuid, is_last_update, reply), FINISH_TIMEOUT);
+        if let Err(error) = recorded.await {
+            tracing::warn!(%uuid, %error, "the beginning of a mapping is not recorded yet");
+        }
+    }
+
+    /// Records the end of the current mapping, if it may become a job.
+    async fn record_end(&self) {
+        let Some(jobs) = &self.jobs else { return };
+        let current = self.mappings.lock().current.clone();
+        let Some(uuid) = current.uuid else { return };
+        let mapping = FinishedMapping {
+            uuid,
+            dump: current.dump,
+            events: self.sent.get().saturating_sub(current.sent_before),
+            is_whole: self.interrupted.get() != current.number,
+        };
+        if let Err(error) = jobs.ask(|reply| JobCommand::End(mapping, reply), FINISH_TIMEOUT).await {
+            tracing::warn!(%uuid, %error, "the end of a mapping is not recorded yet");
         }
     }
 

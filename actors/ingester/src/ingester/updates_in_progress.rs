@@ -41,10 +41,17 @@ impl Ingester {
     fn process_update(&mut self, update: ControllerUpdate, cx: &mut ChildCx<'_, Self>) {
         self.stage = Stage::Redis;
         let (handles, controller) = (self.handles.clone(), self.controller.clone());
-        let taking = async move { (controller.take(&update, &handles).await, update) };
-        cx.spawn(taking, |ingester, (controller, update), cx| {
+        let is_new = self.handles.mappings.lock().is_new(update.mapping_uuid);
+        let taking = async move {
+            let controller = controller.take(&update, &handles).await;
+            if is_new {
+                handles.record_begin(update.mapping_uuid, update.finished).await;
+            }
+            (controller, update)
+        };
+        cx.spawn(taking, move |ingester, (controller, update), cx| {
             ingester.controller = controller;
-            if ingester.handles.mappings.lock().is_new(update.mapping_uuid) {
+            if is_new {
                 ingester.start_mapping(&update, cx);
             } else {
                 ingester.finish(update.finished.then_some(update.mapping_uuid), cx);
@@ -63,7 +70,8 @@ impl Ingester {
         });
         tracing::info!(%uuid, streams = ?active, dump, "a mapping begins");
         let awaited = active.iter().copied().collect();
-        let number = self.handles.mappings.update(|mappings| mappings.begin(uuid, active, dump));
+        let sent = self.handles.sent.get();
+        let number = self.handles.mappings.update(|mappings| mappings.begin(uuid, active, dump, sent));
         let starting = MappingStart { uuid, number, requests: 0, scan_started: false, awaited, finish };
         self.stage = Stage::Starting(starting);
         self.request_scan(number, cx);

@@ -17,6 +17,8 @@ pub(crate) struct WorkContext {
     pub(crate) mappings: DurableView<Mappings>,
     /// Number of the mapping of which events were sent.
     pub(crate) begun: Durable<u64>,
+    /// Number of the last mapping whose scan was interrupted.
+    pub(crate) interrupted: Durable<u64>,
     /// Events sent since the process started.
     pub(crate) sent: Durable<u64>,
     pub(crate) ingester: Recipient<ScanStarted>,

@@ -3,14 +3,11 @@
 
 use std::{path::Path, time::SystemTime};
 
-use orchestrator_edge::{DatabaseFiles, Edge, LinkState, RetryPolicy};
+use orchestrator_edge::{DatabaseFiles, Edge, LinkState, RetryPolicy, timed};
 use orchestrator_supervise::{Factory, Fault, Inbox, InboxSlot, Metric, MetricKind, StartCx};
 use rusqlite::Connection;
 
-use super::{
-    sqlite::{explain, identity_error},
-    timed,
-};
+use super::sqlite::{explain, identity_error};
 use crate::{
     messages::{DeadLetter, DeadLetterRequest},
     store::StoreError,

@@ -9,7 +9,7 @@ use super::mongodb::MongoStore;
 use super::postgres::PostgresStore;
 #[cfg(feature = "sqlite")]
 use super::sqlite::{SqliteReader, SqliteStore};
-use super::{reader, timed, writer};
+use super::{reader, writer};
 #[cfg(feature = "mongodb")]
 use crate::config::MongoConfig;
 #[cfg(feature = "postgres")]
@@ -213,7 +213,7 @@ where
 {
     let (kind, slot) = (kind.clone(), slot.clone());
     let run = move |cx| run(kind.clone(), slot.clone(), cx);
-    if K::BLOCKS { Factory::thread(move |cx| timed(run(cx))) } else { Factory::task(run) }
+    if K::BLOCKS { Factory::thread(move |cx| orchestrator_edge::timed(run(cx))) } else { Factory::task(run) }
 }
 
 /// State of the link to the store, which is tried again as CONTRACT PE11 says.
