@@ -7,7 +7,9 @@ metrics! {
     pub(crate) struct AdminMetrics {
         /// Connections closed without a valid HTTP request.
         pub(crate) malformed: counter("connections") as "refused_malformed",
-        /// Requests refused because of the `Host` or `Origin` of another site.
+        /// Connections closed for new ones at the maximum number: their request was incomplete, a probe, or refused.
+        pub(crate) evicted: counter("connections"),
+        /// Requests refused because of the `Host`, `Origin` or `Sec-Fetch-Site` of another site.
         pub(crate) origin: counter("requests") as "refused_origin",
         /// Requests refused because the token is missing or unknown.
         pub(crate) unauthorized: counter("requests") as "refused_unauthorized",

@@ -19,6 +19,7 @@ use actix_web::{
 
 use crate::{
     api_error::ApiError,
+    connection_limit::is_probe,
     handler_context::HandlerContext,
     health, host_check, page,
     peer::{Connection, Peer},
@@ -31,14 +32,17 @@ pub(crate) async fn check(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    if let Some(connection) = request.conn_data::<Connection>() {
-        connection.mark_served();
+    let is_probe = is_probe(request.path());
+    if request.conn_data::<Connection>().is_some_and(|connection| !connection.begin(is_probe)) {
+        let message = "all connections but those for probes are in use: try again later";
+        let answer = ApiError::new(ErrorKind::Unavailable, message).error_response();
+        return Ok(request.into_response(answer));
     }
     let Some(context) = request.app_data::<Data<HandlerContext>>().cloned() else {
         let answer = ApiError::new(ErrorKind::Unknown, "the endpoint is not configured");
         return Ok(request.into_response(answer.error_response()));
     };
-    if let Some(problem) = host_check::problem(request.headers(), &context.state.hosts) {
+    if let Some(problem) = host_check::problem(request.method(), request.headers(), &context.state.hosts) {
         context.metrics.origin.add(1);
         let answer = ApiError::new(ErrorKind::Forbidden, problem).error_response();
         return Ok(request.into_response(answer));

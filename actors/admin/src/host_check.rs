@@ -1,12 +1,19 @@
-//! Protection against requests that web pages of other sites make a local browser send. `Origin` reveals such a page, and `Host` a DNS name
-//! that was rebound to 127.0.0.1.
+//! Protection against requests that web pages of other sites make a local browser send. `Origin` reveals such a page, `Host` a DNS name that
+//! was rebound to 127.0.0.1, and `Sec-Fetch-Site` a request without an `Origin`. Links of other sites may be followed, so the latter counts
+//! for requests that change something.
 
 use std::net::IpAddr;
 
-use actix_web::http::header::{HOST, HeaderMap, HeaderName, ORIGIN};
+use actix_web::http::{
+    Method,
+    header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN},
+};
 
-/// Returns the reason to refuse a request by its `Host` and `Origin`. `served` are the accepted names besides the local ones.
-pub(crate) fn problem(headers: &HeaderMap, served: &[String]) -> Option<String> {
+/// Relation of the page to this server, according to the browser.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Returns the reason to refuse a request by its headers. `served` are the accepted names besides the local ones.
+pub(crate) fn problem(method: &Method, headers: &HeaderMap, served: &[String]) -> Option<String> {
     if headers.get_all(HOST).count() > 1 {
         return Some("the request has more than one `Host`: send one".to_owned());
     }
@@ -18,9 +25,13 @@ pub(crate) fn problem(headers: &HeaderMap, served: &[String]) -> Option<String> 
         ));
     }
     let is_other_site = |origin: &&str| origin.split_once("://").map(|(_, authority)| authority) != host;
-    text(ORIGIN)
-        .filter(is_other_site)
-        .map(|origin| format!("requests from web pages of `{origin}` are not accepted"))
+    if let Some(origin) = text(ORIGIN).filter(is_other_site) {
+        return Some(format!("requests from web pages of `{origin}` are not accepted"));
+    }
+    // `none` is a request of the user, such as a bookmark.
+    let is_own = |value: &HeaderValue| value == "same-origin" || value == "none";
+    let from_other = !method.is_safe() && !headers.get_all(&SEC_FETCH_SITE).all(is_own);
+    from_other.then(|| "commands from web pages of other sites are not accepted".to_owned())
 }
 
 /// Returns true for `localhost` and IP addresses, which DNS cannot rebind, for the names in `served`, and for an empty host, which
@@ -49,7 +60,7 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(ORIGIN, HeaderValue::from_static(origin));
         }
-        problem(&headers, &["queue.example".to_owned()]).is_none()
+        problem(&Method::GET, &headers, &["queue.example".to_owned()]).is_none()
     }
 
     #[test]
@@ -72,7 +83,7 @@ mod tests {
         let mut two = HeaderMap::new();
         two.append(HOST, HeaderValue::from_static("localhost"));
         two.append(HOST, HeaderValue::from_static("evil.example"));
-        assert!(problem(&two, &[]).is_some());
+        assert!(problem(&Method::GET, &two, &[]).is_some());
         for origin in ["http://evil.example", "null", "http://127.0.0.1:8080"] {
             assert!(!is_accepted("127.0.0.1:7117", Some(origin)), "{origin}");
         }

@@ -1,10 +1,12 @@
 //! The peer of a connection, as the operating system reports it.
 
-use std::{any::Any, cell::Cell, fmt, net::SocketAddr};
+use std::{any::Any, cell::Cell, fmt, net::SocketAddr, sync::Arc};
 
 use actix_web::dev::Extensions;
 use orchestrator_supervise::Metric;
 use tokio::net::{TcpStream, UnixStream};
+
+use crate::connection_limit::Slot;
 
 /// Peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +18,7 @@ pub(crate) enum Peer {
 
 impl Peer {
     /// Adds the peer and a [`Connection`] to the data of a new connection.
-    pub(crate) fn attach(connection: &dyn Any, data: &mut Extensions, malformed: &Metric) {
+    pub(crate) fn attach(connection: &dyn Any, slot: &Arc<Slot>, data: &mut Extensions, malformed: &Metric) {
         let tcp = |stream: &TcpStream| stream.peer_addr().ok().map(Peer::Tcp);
         let unix = |stream: &UnixStream| {
             stream.peer_cred().ok().map(|cred| Peer::Unix { uid: cred.uid(), pid: cred.pid() })
@@ -27,28 +29,35 @@ impl Peer {
             .or_else(|| connection.downcast_ref().and_then(unix))
             .unwrap_or(Peer::Unknown);
         data.insert(peer);
-        data.insert(Connection { peer, served: Cell::new(false), malformed: malformed.clone() });
+        data.insert(Connection {
+            peer,
+            slot: slot.clone(),
+            served: Cell::new(false),
+            malformed: malformed.clone(),
+        });
     }
 }
 
-/// A connection. If it is dropped without a request, it is counted and logged with its peer, since the HTTP library rejects malformed
+/// A connection. If it ends without a request, and was not closed for another one, it is counted and logged with its peer, since the HTTP library rejects malformed
 /// requests without naming their sender.
 pub(crate) struct Connection {
     peer: Peer,
+    slot: Arc<Slot>,
     served: Cell<bool>,
     malformed: Metric,
 }
 
 impl Connection {
-    /// Records that a valid request was received.
-    pub(crate) fn mark_served(&self) {
+    /// Records that a valid request was received. Returns false if it must be refused: only the reserve for probes is free.
+    pub(crate) fn begin(&self, is_probe: bool) -> bool {
         self.served.set(true);
+        self.slot.begin(is_probe)
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if !self.served.get() {
+        if !self.served.get() && !self.slot.is_evicted() {
             self.malformed.add(1);
             tracing::info!(peer = %self.peer, "connection closed without a valid HTTP request");
         }

@@ -4,7 +4,9 @@
 //! A client cannot hold a connection for long: the headers (128 KiB at most) have [`REQUEST_TIMEOUT`], the body has a time-out in `body.rs`,
 //! and an unread response has [`UNREAD_TIMEOUT`]. A connection serves one request, so that pipelined ones take no memory.
 
-use std::{any::Any, future::ready, io, net::TcpListener, os::unix::net::UnixListener, time::Duration};
+use std::{
+    any::Any, future::ready, io, net::TcpListener, os::unix::net::UnixListener, sync::Arc, time::Duration,
+};
 
 use actix_http::{HttpService, error::DispatchError};
 use actix_service::{IntoServiceFactory, ServiceFactory, ServiceFactoryExt, fn_service, map_config};
@@ -24,7 +26,10 @@ use tokio::{
 };
 
 use crate::{
-    connection_limit::connections_max, handler_context::HandlerContext, listeners::Listeners, peer::Peer,
+    connection_limit::{ConnectionLimit, LimitedConnection, connections_max},
+    handler_context::HandlerContext,
+    listeners::Listeners,
+    peer::Peer,
     router::routes,
 };
 use orchestrator_subsystem::wire::BODY_LIMIT;
@@ -130,6 +135,7 @@ fn service<S: AsyncRead + AsyncWrite + Unpin + 'static, Stopped: Future<Output =
     stopped: impl Fn() -> Stopped + 'static,
 ) -> impl ServiceFactory<S, Config = (), Response = (), Error = DispatchError, InitError = ()> {
     let malformed = context.metrics.malformed.clone();
+    let limit = Arc::new(ConnectionLimit::new(connections_max(), context.metrics.evicted.clone()));
     let app = App::new().app_data(context).app_data(PayloadConfig::new(BODY_LIMIT)).configure(routes);
     let http = HttpService::build()
         .graceful_shutdown_signal(stopped)
@@ -137,18 +143,20 @@ fn service<S: AsyncRead + AsyncWrite + Unpin + 'static, Stopped: Future<Output =
         .client_disconnect_timeout(Duration::from_secs(1))
         // Idle connections would delay a stop.
         .keep_alive(KeepAlive::Disabled)
-        .on_connect_ext(move |connection: &OneRequest<S>, data: &mut Extensions| {
+        .on_connect_ext(move |connection: &OneRequest<LimitedConnection<S>>, data: &mut Extensions| {
             on_connect(connection.get_ref(), data, &malformed);
         })
         .h1(map_config(app.into_factory(), |()| AppConfig::default()));
-    fn_service(|connection: S| ready(Ok((OneRequest::new(connection), None)))).and_then(http)
+    let limited = move |connection: S| OneRequest::new(LimitedConnection::new(connection, limit.open()));
+    fn_service(move |connection: S| ready(Ok((limited(connection), None)))).and_then(http)
 }
 
-fn on_connect(connection: &dyn Any, data: &mut Extensions, malformed: &Metric) {
-    if let Some(stream) = connection.downcast_ref::<TcpStream>() {
+fn on_connect<S: 'static>(connection: &LimitedConnection<S>, data: &mut Extensions, malformed: &Metric) {
+    let stream: &dyn Any = connection.stream();
+    if let Some(stream) = stream.downcast_ref::<TcpStream>() {
         let timeout = u32::try_from(UNREAD_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
         // This fails only if the connection is closed already.
         let _ = set_tcp_user_timeout(stream, timeout);
     }
-    Peer::attach(connection, data, malformed);
+    Peer::attach(stream, connection.slot(), data, malformed);
 }

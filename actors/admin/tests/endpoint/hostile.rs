@@ -83,6 +83,27 @@ fn pages_of_other_sites_and_rebound_names_are_403() {
     });
 }
 
+/// Browsers send `Sec-Fetch-Site` also where they send no `Origin`.
+#[test]
+fn commands_by_pages_of_other_sites_are_403_without_an_origin() {
+    site::run(|site| async move {
+        let send = async |method: &str, path: &str, from: &str| {
+            let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: {from}\r\n");
+            site.send(&format!("{head}Content-Length: 0\r\n\r\n")).await
+        };
+        for from in ["cross-site", "same-site", "CROSS-SITE", "same-origin, cross-site", "?"] {
+            for path in ["/v1/actors/demo/source/stop", "/v1/consoles/demo/store/echo"] {
+                assert_eq!(send("POST", path, from).await.error().0, 403, "{from}: {path}");
+            }
+        }
+        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+        assert_eq!(send("GET", "/v1/tree", "cross-site").await.status, 200, "a link to it may be followed");
+        for from in ["same-origin", "none"] {
+            assert_eq!(send("POST", "/v1/consoles/demo/store/echo", from).await.status, 200, "{from}");
+        }
+    });
+}
+
 /// A connection serves one request: the others are neither executed nor answered.
 #[test]
 fn only_the_first_of_several_requests_is_executed() {
