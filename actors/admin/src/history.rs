@@ -2,6 +2,7 @@
 //!
 //! A sample has a value for each series, identified by a child's path and a metric. Segments hold [`TICKS_MAX`] samples each, with a
 //! [`column::Column`] for each series that stores changes only. Near the limit, every second sample is dropped and the interval is doubled.
+//! If the wall clock jumps, the times of all samples are changed, so that their age stays right.
 
 mod column;
 mod file;
@@ -30,6 +31,8 @@ pub(crate) const LIMIT_BYTES: usize = 32 * 1024 * 1024;
 pub(crate) const STEP_MS: u64 = 5_000;
 /// Maximum age of a sample, in milliseconds.
 pub(crate) const RETENTION_MS: u64 = 3_600_000;
+/// Smallest jump of the clock that changes the times of samples, in milliseconds.
+const JUMP_MS: i64 = 1_000;
 /// Maximum number of series. Values of further series are dropped.
 const SERIES_MAX: usize = 50_000;
 /// Estimated memory of a series' entry in the table of names, without its name, in bytes.
@@ -82,6 +85,9 @@ pub(crate) struct History {
     name_bytes: usize,
     next_id: u32,
     last_ms: Option<u64>,
+    /// Wall clock at the start of the process, according to the last sample, in milliseconds.
+    #[serde(skip)]
+    start_ms: Option<i64>,
     dropped_values: u64,
 }
 
@@ -97,6 +103,7 @@ impl History {
             name_bytes: 0,
             next_id: 0,
             last_ms: None,
+            start_ms: None,
             dropped_values: 0,
         }
     }
@@ -108,6 +115,7 @@ impl History {
 
     /// Adds a sample.
     pub(crate) fn record(&mut self, snapshot: &TreeSnapshot) {
+        self.follow_clock(snapshot);
         let at_ms = self.last_ms.map_or(0, |last| last + 1).max(snapshot.captured_at_ms);
         self.last_ms = Some(at_ms);
         if self.segments.back().is_none_or(|segment| segment.ticks() == TICKS_MAX) {
@@ -122,6 +130,16 @@ impl History {
         // An eighth of the limit is kept free for the next sample.
         while self.bytes() > self.limit - self.limit / 8 && self.samples() > 2 {
             self.halve_resolution();
+        }
+    }
+
+    /// Moves all samples by the jump of the wall clock since the last one, if it jumped.
+    fn follow_clock(&mut self, snapshot: &TreeSnapshot) {
+        let start_ms = snapshot.captured_at_ms as i64 - snapshot.uptime_ms as i64;
+        let jump_ms = start_ms - self.start_ms.replace(start_ms).unwrap_or(start_ms);
+        if jump_ms.abs() >= JUMP_MS {
+            self.segments.iter_mut().for_each(|segment| segment.shift(jump_ms));
+            self.last_ms = self.segments.back().and_then(|segment| segment.times().last());
         }
     }
 

@@ -50,6 +50,11 @@ impl Segment {
         self.columns.values_mut().for_each(|column| column.end(tick));
     }
 
+    /// Moves all samples by `by_ms`. Times before 1970 become 0.
+    pub(super) fn shift(&mut self, by_ms: i64) {
+        self.times.iter_mut().for_each(|time| *time = time.saturating_add_signed(by_ms));
+    }
+
     /// Releases unused memory. No samples are added later.
     pub(super) fn close(&mut self) {
         self.columns.values_mut().for_each(Column::shrink);

@@ -186,11 +186,36 @@ fn a_past_tree_has_only_the_children_of_that_time() {
     assert_eq!(history.names.len(), 2, "paths of removed children expire");
 }
 
+/// A clock that jumps changes the times of all samples, so that their age stays right.
 #[test]
-fn sampling_continues_after_the_clock_is_set_back() {
+fn samples_keep_their_age_when_the_clock_jumps() {
+    const YEAR_MS: u64 = 365 * 24 * RETENTION_MS;
+    let mut history = History::new(LIMIT_BYTES);
+    // The clock is wrong for the second of three spans of samples.
+    for tick in 0..300 {
+        let wrong = if (100..200).contains(&tick) { YEAR_MS } else { 0 };
+        let mut sample = tree(1, tick, YEAR_MS + tick * STEP_MS + wrong);
+        sample.uptime_ms = tick * STEP_MS;
+        assert!(history.is_due(sample.captured_at_ms), "{tick}");
+        history.record(&sample);
+        let times = history.columns("o", false, &["child_state".to_owned()], 0).at_ms;
+        let expected = (0..=tick).map(|tick| YEAR_MS + tick * STEP_MS + wrong).collect::<Vec<_>>();
+        assert_eq!(times, expected, "{tick}");
+    }
+    assert_eq!(history.at(YEAR_MS + 150 * STEP_MS).map(|(at, _)| at), Some(YEAR_MS + 150 * STEP_MS));
+}
+
+/// An adjustment of less than a second moves no sample, and times still ascend.
+#[test]
+fn a_small_adjustment_of_the_clock_keeps_the_times() {
     let mut history = History::new(LIMIT_BYTES);
     history.record(&tree(1, 0, 1_000_000));
     assert!(!history.is_due(1_001_000) && history.is_due(1_005_000) && history.is_due(500_000));
-    history.record(&tree(1, 1, 500_000));
-    assert_eq!(history.columns("o", false, &["child_state".to_owned()], 0).at_ms, [1_000_000, 1_000_001]);
+    for (at_ms, uptime_ms) in [(1_000_000, 1_000_500), (999_000, 1_000_000)] {
+        let mut next = tree(1, 1, at_ms);
+        next.uptime_ms = uptime_ms;
+        history.record(&next);
+    }
+    let times = history.columns("o", false, &["child_state".to_owned()], 0).at_ms;
+    assert_eq!(times, [1_000_000, 1_000_001, 1_000_002]);
 }
