@@ -1,7 +1,7 @@
 //! Error messages for violations of the schema.
 
 use config::{Value, ValueKind};
-use orchestrator_subsystem::redaction::{may_hold_secret, may_quote_secret};
+use orchestrator_subsystem::redaction::{may_hold_secret, may_quote_secret, redact_command};
 use serde_json::Value as Json;
 
 use super::{
@@ -97,9 +97,10 @@ fn is_shown(tree: &Value, steps: &[Step], schema: &Schema) -> bool {
     // The elements of an array have the format of the array.
     let mut marks = (0..=steps.len()).rev().filter_map(|end| rule_at(schema, &steps[..end])?.value_format());
     match marks.next() {
-        Some(ValueFormat::Secret | ValueFormat::Header) => false,
+        Some(ValueFormat::Secret | ValueFormat::Header | ValueFormat::Webhook) => false,
         Some(ValueFormat::Address) => !may_hold_secret(text),
-        Some(ValueFormat::Command) | None => !may_quote_secret(text),
+        Some(ValueFormat::Command) => redact_command([text]) == [text],
+        None => !may_quote_secret(text),
     }
 }
 

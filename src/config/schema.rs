@@ -54,6 +54,8 @@ impl std::fmt::Display for Schema {
 pub(crate) enum ValueFormat {
     /// `address`: a URL, a connection string, or a host. A password in it is an error.
     Address,
+    /// `webhook`: an address whose path is hidden, too.
+    Webhook,
     /// `secret`: always hidden. The keys of a table are shown.
     Secret,
     /// `header`: `Name: value`. The value is always hidden.
@@ -103,6 +105,7 @@ impl<'a> Rule<'a> {
     pub(crate) fn value_format(self) -> Option<ValueFormat> {
         match self.keyword("format")?.as_str()? {
             "address" => Some(ValueFormat::Address),
+            "webhook" => Some(ValueFormat::Webhook),
             "secret" => Some(ValueFormat::Secret),
             "header" => Some(ValueFormat::Header),
             "command" => Some(ValueFormat::Command),

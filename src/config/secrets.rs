@@ -9,7 +9,7 @@ use super::{
     value_path::{Step, dotted, position},
 };
 use orchestrator_subsystem::redaction::{
-    REDACTED, is_secret_name, may_hold_secret, may_quote_secret, redact, redact_address, redact_addresses,
+    REDACTED, may_hold_secret, may_quote_secret, redact_address, redact_addresses, redact_command,
 };
 
 /// Keys for the secret of an address, with the hint to use them, in the order of preference.
@@ -95,7 +95,7 @@ fn mistake_in(key: &str, value: &Value, rule: Rule<'_>) -> Option<Mistake> {
         (ValueKind::String(text), None) if key == "name" => {
             may_quote_secret(text).then_some(Mistake::Misplaced)
         }
-        (ValueKind::String(text), Some(ValueFormat::Address)) => {
+        (ValueKind::String(text), Some(ValueFormat::Address | ValueFormat::Webhook)) => {
             may_hold_secret(text).then_some(Mistake::Password)
         }
         (ValueKind::String(text), None) => (redact_addresses(text) != *text).then_some(Mistake::Misplaced),
@@ -132,6 +132,7 @@ pub(super) fn redacted(value: Json, rule: Option<Rule<'_>>) -> Json {
             Json::Array(list.into_iter().map(|one| redacted(one, item)).collect())
         }
         (Json::String(text), Some(ValueFormat::Address)) => Json::String(redact_address(&text)),
+        (Json::String(text), Some(ValueFormat::Webhook)) => Json::String(webhook(&text)),
         (Json::String(text), Some(ValueFormat::Header)) => Json::String(header(&text)),
         (Json::String(text), _) => Json::String(redact_addresses(&text)),
         (other, _) => other,
@@ -143,16 +144,22 @@ fn header(line: &str) -> String {
     line.split_once(':').map_or_else(|| REDACTED.to_owned(), |(name, _)| format!("{name}: {REDACTED}"))
 }
 
-/// Redacts arguments that may be a password, or that follow an option with the name of a secret.
+/// Redacts the arguments of a program.
 fn arguments(list: Vec<Json>) -> Vec<Json> {
-    let mut is_value_of_secret = false;
-    let mut redact_argument = |one: Json| {
-        let Json::String(text) = one else { return one };
-        let hidden = std::mem::take(&mut is_value_of_secret);
-        is_value_of_secret = text.starts_with('-') && !text.contains('=') && is_secret_name(&text);
-        Json::String(if hidden { REDACTED.to_owned() } else { redact(&text) })
-    };
-    list.into_iter().map(&mut redact_argument).collect()
+    redact_command(list.iter().map(|one| one.as_str().unwrap_or_default()))
+        .into_iter()
+        .map(Json::String)
+        .collect()
+}
+
+/// Redacts the address of a webhook: services such as Slack have a token in its path.
+fn webhook(url: &str) -> String {
+    let url = redact_address(url);
+    let host = url.find("://").map_or(0, |at| at + "://".len());
+    match url[host..].find(['/', '?', '#']) {
+        Some(end) if url.len() > host + end + 1 => format!("{}/{REDACTED}", &url[..host + end]),
+        _ => url,
+    }
 }
 
 #[cfg(test)]
@@ -178,6 +185,8 @@ mod tests {
         headers: Vec<String>,
         #[schemars(extend("format" = "command"))]
         argv: Vec<String>,
+        #[schemars(extend("format" = "webhook"))]
+        hook: String,
         columns: std::collections::BTreeMap<String, Json>,
         inner: Vec<Inner>,
     }
@@ -190,18 +199,79 @@ mod tests {
         dsn: String,
     }
 
+    /// Arguments of programs such as curl, also within a text for a shell.
+    #[test]
+    fn secrets_in_arguments_are_redacted() {
+        let path = "services/T0123/B0123/S3CR3Tabc0123456789";
+        for (argv, shown) in [
+            (vec!["curl", "-u", "me:S3CR3T", "x"], vec!["curl", "-u", "***", "x"]),
+            (vec!["curl", "--user", "me:S3CR3T", "-v"], vec!["curl", "--user", "***", "-v"]),
+            (vec!["curl", "-ume:S3CR3T", "--user=me:S3CR3T"], vec!["curl", "-u***", "--user=***"]),
+            (vec!["curl", "-sSu", "me:S3CR3T", "-U", "p:S3CR3T"], vec!["curl", "-sSu", "***", "-U", "***"]),
+            (vec!["curl", "-H", "Authorization: Bearer S3CR3T"], vec!["curl", "-H", "Authorization: ***"]),
+            (vec!["curl", "-HX-Api-Key:S3CR3T"], vec!["curl", "-HX-Api-Key: ***"]),
+            (vec!["curl", "--header=Private-Token: S3CR3T"], vec!["curl", "--header=Private-Token: ***"]),
+            (vec!["curl", "--oauth2-bearer", "S3CR3T"], vec!["curl", "--oauth2-bearer", "***"]),
+            (
+                vec!["curl", "-b", "session=S3CR3T", "--cookie", "S3CR3T"],
+                vec!["curl", "-b", "***", "--cookie", "***"],
+            ),
+            (vec!["work", "Bearer S3CR3T", "Basic S3CR3T="], vec!["work", "Bearer ***", "Basic ***"]),
+        ] {
+            check(&argv, &shown);
+        }
+        for (text, shown) in [
+            ("curl -u me:S3CR3T https://h/ | sort -u", "curl -u *** https://h/ | sort -u"),
+            ("curl -H 'Authorization: Bearer S3CR3T' -d x", "curl -H 'Authorization: ***' -d x"),
+            ("curl -H \"X-Api-Key: S3CR3T\" -d x", "curl -H \"X-Api-Key: ***\" -d x"),
+            ("curl -H Authorization:S3CR3T", "curl -H Authorization: ***"),
+            ("work --password 'S3CR3T S3CR3T' -v", "work --password *** -v"),
+            ("TOKEN=S3CR3T work", "TOKEN=*** work"),
+        ] {
+            check(&["sh", "-c", text], &["sh", "-c", shown]);
+        }
+        check(&["curl", &format!("https://h/{path}")], &["curl", "https://h/services/T0123/B0123/***"]);
+        check(
+            &["sh", "-c", &format!("curl 'https://h/{path}'")],
+            &["sh", "-c", "curl 'https://h/services/T0123/B0123/***'"],
+        );
+    }
+
+    fn check(argv: &[&str], shown: &[&str]) {
+        let schema = Schema::of::<TestConfig>();
+        let redacted = redacted(json!({ "argv": argv }), Some(schema.root()));
+        assert_eq!(redacted, json!({ "argv": shown }), "{argv:?}");
+    }
+
+    #[test]
+    fn other_arguments_are_shown() {
+        for argv in [
+            vec!["sort", "-u", "/data/names", "--user", "alice"],
+            vec![
+                "curl",
+                "-H",
+                "Content-Type: application/json",
+                "https://h/ermrest/catalog/1/entity/T/state=1",
+            ],
+            vec!["sh", "-c", "work -v --level=3 'a: b' \"$row\" 2>&1; echo done: $?"],
+            vec!["/usr/bin/work", "--password-file", "/run/x", "-n", "5", "12:30", "host:8080"],
+        ] {
+            check(&argv, &argv);
+        }
+    }
+
     #[test]
     fn marked_values_are_redacted_and_others_are_shown() {
         let schema = Schema::of::<TestConfig>();
         let config = json!({
             "url": "amqp://me:pw@h/v", "hosts": ["h", "u:pw@h"], "url_file": "/run/x", "token": "pw",
-            "env": { "A": "pw" }, "headers": ["X-Key: pw", "pw"], "columns": { "token": "$token", "n": 7, "env": null },
+            "env": { "A": "pw" }, "headers": ["X-Key: pw", "pw"], "hook": "https://h/T0/pw", "columns": { "token": "$token", "n": 7, "env": null },
             "argv": ["/bin/work", "--password", "pw", "--token=pw", "https://u:pw@h/", "-v", "x"],
             "inner": [{ "name": "a", "dsn": "host=h password=pw" }],
         });
         let shown = json!({
             "url": "amqp://***@h/v", "hosts": ["h", "***"], "url_file": "/run/x", "token": "***",
-            "env": { "A": "***" }, "headers": ["X-Key: ***", "***"], "columns": { "token": "$token", "n": 7, "env": null },
+            "env": { "A": "***" }, "headers": ["X-Key: ***", "***"], "hook": "https://h/***", "columns": { "token": "$token", "n": 7, "env": null },
             "argv": ["/bin/work", "--password", "***", "--token=***", "https://***@h/", "-v", "x"],
             "inner": [{ "name": "a", "dsn": "***" }],
         });

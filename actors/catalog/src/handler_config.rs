@@ -58,7 +58,7 @@ pub struct HandlerConfig {
     /// http: address that rows are posted to, `http://host:port/path` or `https`. A secret belongs
     /// into `headers_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "address"))]
+    #[schemars(extend("format" = "webhook"))]
     pub url: Option<String>,
     /// http: additional headers, each `Name: value`.
     #[serde(skip_serializing_if = "Vec::is_empty")]

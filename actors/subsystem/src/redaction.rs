@@ -3,16 +3,31 @@
 //! The schema says which keys are addresses or secrets (`config::schema::Mark`). This module only examines texts.
 
 mod address;
+mod command;
 mod text;
 
+pub use self::command::redact_command;
 pub use self::text::{may_hold_secret, may_quote_secret, redact, redact_address, redact_addresses};
 
 /// Replacement for a secret.
 pub const REDACTED: &str = "***";
 
 /// Parts of names of secrets, in lower case, without separators.
-const SECRET_WORDS: [&str; 9] =
-    ["passw", "passphrase", "pwd", "secret", "credential", "apikey", "privatekey", "accesskey", "token"];
+const SECRET_WORDS: [&str; 13] = [
+    "passw",
+    "passphrase",
+    "pwd",
+    "secret",
+    "credential",
+    "apikey",
+    "privatekey",
+    "accesskey",
+    "authkey",
+    "token",
+    "authorization",
+    "bearer",
+    "cookie",
+];
 
 /// Returns true if a key or parameter called `name` holds a secret. A name that ends in `file` holds a path, not a secret.
 pub fn is_secret_name(name: &str) -> bool {
@@ -46,9 +61,17 @@ mod tests {
 
     #[test]
     fn names_of_secrets_are_recognised_and_names_of_files_are_not() {
-        for name in
-            ["password", "sslpassword", "PGPASSWORD", "pass", "api_key", "Secret-Token", "tlsKeyFilePassword"]
-        {
+        for name in [
+            "password",
+            "sslpassword",
+            "PGPASSWORD",
+            "pass",
+            "api_key",
+            "Secret-Token",
+            "tlsKeyFilePassword",
+            "Authorization",
+            "--cookie",
+        ] {
             assert!(is_secret_name(name), "{name}");
         }
         for name in ["password_file", "passfile", "key", "database", "hold_secs", "", "tlsCertificateKeyFile"]

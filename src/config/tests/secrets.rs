@@ -67,7 +67,9 @@ pub(super) fn addresses() -> Vec<(String, bool)> {
     let schema = Schema::whole();
     let mut all = Vec::new();
     collect_keys("", schema.root(), &mut all);
-    let marked = all.into_iter().filter(|(_, rule)| rule.value_format() == Some(ValueFormat::Address));
+    let marked = all
+        .into_iter()
+        .filter(|(_, rule)| matches!(rule.value_format(), Some(ValueFormat::Address | ValueFormat::Webhook)));
     marked.map(|(key, rule)| (with_entries(&key), rule.has_type("array"))).collect()
 }
 
@@ -173,10 +175,9 @@ fn an_address_with_a_password_is_refused_in_keys_for_something_else() {
 #[test]
 fn accepted_secrets_are_never_shown() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let hook =
-        r#"handler = { kind = "http", url = "https://h/hook?token=S3CR3T", headers = ["X-Key: S3CR3T"] }"#;
-    let command = r#"handler = { kind = "command", argv = ["/bin/x", "--password", "S3CR3T", "amqp://u:S3CR3T@h", "plain"] }"#;
-    for (handler, shown) in [(hook, "https://h/hook?***"), (command, "\"plain\"")] {
+    let hook = r#"handler = { kind = "http", url = "https://h/S3CR3T/hook?token=S3CR3T", headers = ["X-Key: S3CR3T"] }"#;
+    let command = r#"handler = { kind = "command", argv = ["/bin/x", "--password", "S3CR3T", "amqp://u:S3CR3T@h", "-u", "me:S3CR3T", "-H", "Authorization: Bearer S3CR3T", "plain"] }"#;
+    for (handler, shown) in [(hook, "https://h/***"), (command, "\"plain\"")] {
         std::fs::write(file.path(), format!("{FILE}{handler}\n")).unwrap();
         let sources = Sources { files: vec![file.path().to_owned()], ..Sources::default() };
         let texts = printed(&sources).unwrap_or_else(|texts| panic!("{texts:?}"));

@@ -142,7 +142,7 @@ async fn an_unavailable_receiver_is_retried_later() {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let outcome = webhook(&format!("http://{free}/secret?of=us")).handle(task(json!({}))).await;
     let Outcome::Later(text) = outcome else { panic!("{outcome:?}") };
-    assert!(text.starts_with(&format!("cannot connect to http://{free}/secret: ")), "{text}");
+    assert!(text.starts_with(&format!("cannot connect to http://{free}/***: ")), "{text}");
     assert!(!text.contains("of=us"), "{text}");
     let nowhere = webhook("http://no-such-host.invalid/").handle(task(json!({}))).await;
     assert!(matches!(nowhere, Outcome::Later(_)), "{nowhere:?}");
@@ -193,7 +193,13 @@ async fn the_certificate_of_a_receiver_is_verified() {
     let Outcome::Later(text) = webhook(&url).handle(task(json!({}))).await else {
         panic!("it is signed by nobody of the public web")
     };
-    assert!(text.starts_with(&format!("cannot connect to {url}: invalid peer certificate")), "{text}");
+    assert!(
+        text.starts_with(&format!(
+            "cannot connect to https://localhost:{}/***: invalid peer certificate",
+            server.port()
+        )),
+        "{text}"
+    );
 }
 
 #[tokio::test]

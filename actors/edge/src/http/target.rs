@@ -79,12 +79,13 @@ impl Target {
     }
 }
 
-/// Shows the address without its query, which may hold a secret.
+/// Shows the address without its path and query, which may hold a secret.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if matches!(self.receiver, Endpoint::Tls(..)) { "https" } else { "http" };
         let authority = self.authority.to_str().unwrap_or_default();
-        write!(f, "{scheme}://{authority}{}", self.path.path())
+        let path = if self.path == "/" { "" } else { "***" };
+        write!(f, "{scheme}://{authority}/{path}")
     }
 }
 
@@ -99,14 +100,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_shown_without_their_query() {
+    fn addresses_are_read_and_shown_without_their_path() {
         for (url, endpoint, path, shown) in [
             ("http://a", ("a", 80), "/", "http://a/"),
-            ("http://a:8080/b/c;d?e=f", ("a", 8080), "/b/c;d?e=f", "http://a:8080/b/c;d"),
-            ("https://a.example.org/x", ("a.example.org", 443), "/x", "https://a.example.org/x"),
+            ("http://a:8080/b/c;d?e=f", ("a", 8080), "/b/c;d?e=f", "http://a:8080/***"),
+            ("https://a.example.org/x", ("a.example.org", 443), "/x", "https://a.example.org/***"),
             ("https://[::1]:444", ("::1", 444), "/", "https://[::1]:444/"),
             ("http://[::1]:81/", ("::1", 81), "/", "http://[::1]:81/"),
-            ("http://a?token=b", ("a", 80), "/?token=b", "http://a/"),
+            ("http://a?token=b", ("a", 80), "/?token=b", "http://a/***"),
         ] {
             let target = Target::new(url, None).expect(url);
             let (Endpoint::Tcp(at) | Endpoint::Tls(at, _)) = target.receiver() else { panic!("{url}") };
