@@ -25,6 +25,18 @@ fn the_unit_matches_the_program() {
     assert!(code == 78 && err.contains("/etc/orchestrator/orchestrator.toml"), "{code}: {err}");
 }
 
+/// Advisories appear without a change of this repository, so a schedule looks for them.
+#[test]
+fn advisories_are_checked_on_a_schedule() {
+    let path = format!("{}/.github/workflows/ci.yml", env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(path).expect("the workflow");
+    assert!(text.contains("\n  schedule:\n"), "{text}");
+    let jobs = text.split_once("\njobs:\n").expect("jobs").1;
+    let job = jobs.split_once("\n  advisories:\n").expect("a job").1;
+    assert!(job.contains("if: github.event_name == 'schedule'\n"), "{job}");
+    assert!(job.contains("- run: cargo deny check advisories\n"), "{job}");
+}
+
 #[test]
 fn systemd_accepts_the_unit() {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
