@@ -25,8 +25,9 @@ pub struct AdminConfig {
     pub unix_socket: Option<PathBuf>,
     /// Allows commands that make a child panic or block its arbiter (`POST /v1/actors/{path}/panic`, `freeze`). For tests only.
     pub chaos: bool,
-    /// File of mode 0600 with lines `ROLE NAME TOKEN` for access over TCP. A `viewer` may read, an `operator` may also send commands. With
-    /// "", every client of the loopback address is an operator. A changed file is read again.
+    /// File with lines `ROLE NAME TOKEN` for access over TCP. A `viewer` may read, an `operator` may also send commands. With "", every client
+    /// of the loopback address is an operator. Nobody else may read the file: its mode is 0600, or 0440 or 0640 with a group of the program. A
+    /// changed file is read again; while it is missing or invalid, no token is accepted.
     pub tokens_file: PathBuf,
     /// Audit log: a file to which one line of JSON is appended for each command. At 8 MiB it is renamed to `NAME.1`; four former files are
     /// kept. With "", commands are only logged.

@@ -1,14 +1,9 @@
 //! The tokens file: lines `ROLE NAME TOKEN` and `#` comments. All errors are reported at once. They quote no word of the file, since any word
 //! of an invalid line may be the token.
 
-use std::{
-    fs::{File, Metadata},
-    io::Read,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
-    path::Path,
-};
+use std::{fs::Metadata, os::unix::fs::MetadataExt, path::Path};
 
-use rustix::fs::OFlags;
+use orchestrator_edge::{is_private, open_secret_file, read_at_most};
 use sha2::{Digest, Sha256};
 
 use crate::{AdminError, role::Role};
@@ -49,24 +44,14 @@ pub(crate) fn read(path: &Path) -> Result<(FileVersion, Vec<Entry>), AdminError>
     let wrong = |problems: Vec<String>| AdminError::Tokens {
         problems: problems.iter().map(|problem| format!("{}{problem}", path.display())).collect(),
     };
-    // Non-blocking, since opening a named pipe would block.
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = File::options().read(true).custom_flags(flags).open(path).map_err(unreadable)?;
-    let metadata = file.metadata().map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err(wrong(vec![
-            " is not a regular file: write lines of ROLE NAME TOKEN into a file".to_owned(),
-        ]));
+    let (file, metadata) = open_secret_file(path).map_err(unreadable)?;
+    if !is_private(&metadata) {
+        let (mode, group) = (metadata.mode() & 0o777, metadata.gid());
+        return Err(wrong(vec![format!(
+            " has mode {mode:o} and group {group}, so other users may read it: run chmod 600, or 440 with a group of this program"
+        )]));
     }
-    if metadata.mode() & 0o077 != 0 {
-        let mode = metadata.mode() & 0o777;
-        return Err(wrong(vec![format!(" has mode {mode:o}, so other users may read it: run chmod 600")]));
-    }
-    let mut text = Vec::new();
-    file.take(FILE_MAX + 1).read_to_end(&mut text).map_err(unreadable)?;
-    if text.len() as u64 > FILE_MAX {
-        return Err(wrong(vec![format!(" is larger than {FILE_MAX} bytes: remove some tokens")]));
-    }
+    let text = read_at_most(&file, FILE_MAX).map_err(unreadable)?;
     let entries = parse(&String::from_utf8_lossy(&text)).map_err(wrong)?;
     Ok((version(&metadata), entries))
 }
@@ -143,16 +128,41 @@ mod tests {
 
     #[test]
     fn a_file_that_other_users_can_read_is_refused() {
-        use std::{fs, os::unix::fs::PermissionsExt};
+        use rustix::process::{getegid, getgroups};
+        use std::{
+            fs,
+            os::unix::fs::{PermissionsExt, chown},
+        };
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), format!("viewer a {GOOD}")).unwrap();
-        for (mode, good) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o620, false)] {
+        let check = |mode: u32, good: bool| {
             fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
             let read = read(file.path());
             assert_eq!(read.is_ok(), good, "{mode:o}");
             if let Err(error) = read {
                 assert!(error.to_string().contains("chmod 600"), "{error}");
             }
+        };
+        // The file has the effective group, as that of a Kubernetes secret with `fsGroup` has one of the others.
+        for (mode, good) in [
+            (0o600, true),
+            (0o400, true),
+            (0o440, true),
+            (0o640, true),
+            (0o444, false),
+            (0o604, false),
+            (0o620, false),
+            (0o660, false),
+        ] {
+            check(mode, good);
+        }
+        let groups = getgroups().unwrap();
+        let is_own = |gid: u32| groups.iter().chain([&getegid()]).any(|own| own.as_raw() == gid);
+        let other = (4_000..).find(|gid| !is_own(*gid)).unwrap();
+        // Only root can give a file away.
+        if chown(file.path(), None, Some(other)).is_ok() {
+            check(0o400, true);
+            check(0o440, false);
         }
         let error = super::read(Path::new("/nonexistent/tokens")).unwrap_err().to_string();
         assert!(error.contains("admin.tokens_file"), "{error}");

@@ -1,5 +1,5 @@
-//! The accepted tokens. The file is read again when it has changed or on SIGHUP. If it has become invalid, the former tokens stay valid and
-//! the error is logged, so that a mistake does not lock out the operators.
+//! The accepted tokens. The file is read again when it has changed or on SIGHUP. If it is missing or has become invalid, no token is accepted
+//! and the error is logged: an operator who removes the file expects that. The admin socket needs no token.
 
 use std::{
     fs,
@@ -80,8 +80,8 @@ impl Tokens {
                 *loaded = LoadedTokens { version: Some(version), entries };
             }
             Err(error) => {
-                tracing::error!(%error, "cannot reload the tokens file: the former tokens stay valid");
-                loaded.version = version;
+                tracing::error!(%error, "cannot reload the tokens file: no token is accepted until it is correct; use the admin socket");
+                *loaded = LoadedTokens { version, entries: Vec::new() };
             }
         }
     }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_is_reloaded_and_an_invalid_one_is_ignored() {
+    fn a_changed_file_is_reloaded_and_an_invalid_or_missing_one_revokes_all_tokens() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tokens");
         write(&path, EVE);
@@ -131,9 +131,11 @@ mod tests {
         write(&path, &format!("{EVE}{BOB}"));
         assert_eq!(who(bob), Some(("bob".to_owned(), Role::Operator)));
         write(&path, "nonsense");
-        assert!(who(eve).is_some() && who(bob).is_some(), "an invalid file changes nothing");
+        assert_eq!((who(eve), who(bob)), (None, None), "an invalid file");
+        write(&path, &format!("{EVE}{BOB}"));
+        assert!(who(eve).is_some() && who(bob).is_some(), "it was corrected");
         fs::remove_file(&path).unwrap();
-        assert!(who(bob).is_some());
+        assert_eq!((who(eve), who(bob)), (None, None), "no file");
         write(&path, BOB);
         assert_eq!(who(eve), None, "the token was removed");
         write(&path, "");

@@ -48,5 +48,8 @@ pub use link_state::LinkState;
 pub use one_request::OneRequest;
 pub use peer_error::{PeerError, PeerErrorKind, Sent};
 pub use retry_policy::{Retries, RetryPolicy};
-pub use secrets::{has_password, read_secret, read_secret_file, without_credentials};
+pub use secrets::{
+    has_password, is_private, open_secret_file, read_at_most, read_secret, read_secret_file,
+    without_credentials,
+};
 pub use timed::timed;

@@ -1,13 +1,16 @@
 //! Addresses with credentials, and secrets in files.
 
 use std::{
-    fs::File,
+    fs::{File, Metadata},
     io::{self, Read},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
 };
 
-use rustix::fs::OFlags;
+use rustix::{
+    fs::OFlags,
+    process::{getegid, getgroups},
+};
 
 /// Returns true if an address contains a password.
 pub fn has_password(url: &str) -> bool {
@@ -24,21 +27,48 @@ pub fn without_credentials(url: &str) -> Option<String> {
 /// Largest file with a secret, in bytes.
 const FILE_MAX: u64 = 64 * 1024;
 
-/// Reads a file with a secret. A named pipe is refused, since reading one could take for ever.
+/// Reads a file with a secret.
 ///
 /// # Errors
-/// The file cannot be read, is no regular file, has more than 64 KiB, or is not UTF-8.
+/// As [`open_secret_file`], or the file has more than 64 KiB or is not UTF-8.
 pub fn read_secret_file(path: &Path) -> io::Result<String> {
+    let text = read_at_most(&open_secret_file(path)?.0, FILE_MAX)?;
+    String::from_utf8(text).map_err(|_| io::Error::other("it is not UTF-8"))
+}
+
+/// Opens a file with a secret. A named pipe is refused, since reading one could take for ever.
+///
+/// # Errors
+/// The file cannot be opened, or is no regular file.
+pub fn open_secret_file(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    let mut text = String::new();
-    if file.take(FILE_MAX + 1).read_to_string(&mut text)? as u64 > FILE_MAX {
-        return Err(io::Error::other(format!("it is larger than {FILE_MAX} bytes")));
+    let metadata = file.metadata()?;
+    if metadata.is_file() { Ok((file, metadata)) } else { Err(io::Error::other("it is no regular file")) }
+}
+
+/// Reads `file` to its end.
+///
+/// # Errors
+/// The file cannot be read, or has more than `max` bytes.
+pub fn read_at_most(file: &File, max: u64) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    if file.take(max + 1).read_to_end(&mut text)? as u64 > max {
+        return Err(io::Error::other(format!("it is larger than {max} bytes")));
     }
     Ok(text)
+}
+
+/// Returns true if only the owner and members of one of the process's own groups can read a file, and only the owner can write to it.
+pub fn is_private(metadata: &Metadata) -> bool {
+    let own = |gid: u32| {
+        gid == getegid().as_raw() || getgroups().is_ok_and(|own| own.iter().any(|one| one.as_raw() == gid))
+    };
+    match metadata.mode() & 0o077 {
+        0 => true,
+        0o040 => own(metadata.gid()),
+        _ => false,
+    }
 }
 
 /// Returns the trimmed content of `file`, or `plain` if there is no file. `key` is the configuration key of the file.
@@ -82,6 +112,9 @@ mod tests {
         let error = read_secret(Some(&pipe), "plain", "a.file").expect_err("a pipe");
         assert!(error.ends_with("cannot be read: it is no regular file"), "{error}");
         std::fs::remove_file(&pipe).expect("remove");
+        std::fs::write(file.path(), b"\xff").expect("write");
+        let error = read_secret(Some(file.path()), "plain", "a.file").expect_err("not UTF-8");
+        assert!(error.ends_with("it is not UTF-8"), "{error}");
         std::fs::write(file.path(), [b'x'; FILE_MAX as usize + 1]).expect("write");
         let error = read_secret(Some(file.path()), "plain", "a.file").expect_err("too large");
         assert!(error.ends_with("larger than 65536 bytes"), "{error}");
