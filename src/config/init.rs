@@ -20,6 +20,7 @@ use orchestrator_subsystem::{
     AnySubsystem, Original, OriginalContext, OriginalFile, OriginalUnit, Section, redaction::redact,
 };
 use orchestrator_supervise::sanitize_to;
+use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use self::{
@@ -86,21 +87,17 @@ pub(crate) fn run(arguments: &InitArguments, verify: Check) -> Result<Written> {
     let directory = arguments.output.as_deref().map(parent);
     let secrets = secret_files::move_out(&mut values, section.name(), directory.as_deref(), &schema)?;
     notes.extend(secrets.iter().map(|secret| secret.note(arguments.output.is_some())));
-    let document = Document {
-        program: original.name,
-        from: arguments.from.as_deref(),
-        section: section.name(),
-        values: &values,
-        notes: &notes,
+    let to_toml = |values: &Value| {
+        let (from, section) = (arguments.from.as_deref(), section.name());
+        Document { program: original.name, from, section, values, notes: &notes }.to_toml(schema.root())
     };
-    let text = document.to_toml(schema.root());
+    let text = to_toml(&values);
+    // The check reads the files with the addresses, too.
+    check(&to_toml(&secret_files::with_temporary_paths(&values, &secrets)), verify)?;
     match &arguments.output {
-        None => {
-            check(&text, &std::env::temp_dir(), verify)?;
-            Ok(Written { text, notes })
-        }
+        None => Ok(Written { text, notes }),
         Some(output) => {
-            write_files(output, &text, &secrets, arguments.force, verify)?;
+            write_files(output, &text, secrets, arguments.force)?;
             notes.push(format!("written: {}", output.display()));
             notes.push(format!("next: orchestrator check --config {}", output.display()));
             Ok(Written { text: String::new(), notes })
@@ -190,26 +187,26 @@ fn parent(file: &Path) -> PathBuf {
     std::path::absolute(parent).unwrap_or_else(|_| parent.to_owned())
 }
 
-/// Checks the text. Returns the file that has it.
-fn check(text: &str, directory: &Path, verify: Check) -> Result<NamedTempFile> {
-    let mut file = NamedTempFile::new_in(directory)
-        .with_context(|| format!("cannot write to {}", directory.display()))?;
+/// Checks the text.
+fn check(text: &str, verify: Check) -> Result<()> {
+    let mut file = NamedTempFile::new()?;
     file.write_all(text.as_bytes())?;
     let sources = Sources { files: vec![file.path().to_owned()], ..Sources::default() };
     let config = Config::load(&sources).context("the result would be invalid; correct these values first")?;
-    verify(&config)?;
-    Ok(file)
+    verify(&config)
 }
 
 /// Writes the configuration and the secrets; none of them if a file exists and `force` is false.
-fn write_files(output: &Path, text: &str, secrets: &[SecretFile], force: bool, verify: Check) -> Result<()> {
+fn write_files(output: &Path, text: &str, secrets: Vec<SecretFile>, force: bool) -> Result<()> {
     let paths: Vec<_> = secrets.iter().map(|secret| secret.path.as_path()).chain([output]).collect();
     if let Some(path) = paths.iter().find(|path| !force && path.exists()) {
         bail!("{} exists already: remove it, name another one with --output, or add --force", path.display());
     }
     let directory = parent(output);
-    let checked = check(text, &directory, verify)?;
-    secrets.iter().try_for_each(|secret| secret.write(force))?;
+    let mut file = NamedTempFile::new_in(&directory)
+        .with_context(|| format!("cannot write to {}", directory.display()))?;
+    file.write_all(text.as_bytes())?;
+    secrets.into_iter().try_for_each(|secret| secret.write(force))?;
     // Its mode is that of a temporary file, 0600: the values may be private.
-    persist(checked, output, force)
+    persist(file, output, force)
 }

@@ -159,6 +159,33 @@ fn unit_files_of_ingesters_are_taken_over() {
     assert_eq!(config["ingester"][0]["stream"][0]["listen"], "0.0.0.0:5000");
 }
 
+/// The check of the result reads the address of Redis, whose file does not exist before.
+#[test]
+fn the_password_of_redis_moves_into_a_file() {
+    let env = env();
+    let unit = "[Service]\nEnvironment=REDIS_URL=redis://me:s3cr3t@redis:6379/0\nEnvironment=INGESTER_URL=tcp://localhost:10000\n\
+                ExecStart=/usr/bin/dranspose ingester --ingesterclass ZmqPullSingleIngester --upstream_url tcp://detector:9 --name s\n";
+    fs::write(env.path().join("i.service"), unit).expect("write a file");
+    let arguments = ["config", "init", "--for", "dranspose-ingester", "--from", "i.service"];
+    let (code, out, err) = env.cli(&arguments);
+    assert!(code == 0 && !(out + &err).contains("s3cr3t"), "{err}");
+    let config = init(&env, "dranspose-ingester", "i.service", unit);
+    let file = config["ingester"][0]["redis_url_file"].as_str().expect("a file");
+    assert_eq!(fs::read_to_string(file).expect("the secret"), "redis://me:s3cr3t@redis:6379/0\n");
+    assert_eq!(fs::metadata(file).expect("the file").permissions().mode() & 0o777, 0o600);
+    assert!(err.contains("redis_url_file"), "{err}");
+    let names =
+        fs::read_dir(env.path()).expect("a directory").map(|entry| entry.expect("an entry").file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with(".tmp")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    // A result that is refused leaves neither the secret nor the configuration.
+    fs::remove_file(file).expect("remove");
+    fs::remove_file(env.path().join("out.toml")).expect("remove");
+    fs::write(env.path().join("i.service"), unit.replace("redis:6379", "redis:99999")).expect("write a file");
+    let (code, _, err) = env.cli(&[&arguments[..], &["--output", "out.toml"]].concat());
+    assert!(code != 0 && !Path::new(file).exists() && !env.path().join("out.toml").exists(), "{code}: {err}");
+}
+
 /// The interpreter and the search paths of a class of the site become keys; other values may be secret.
 #[test]
 fn the_environment_of_a_class_of_the_site_is_taken_over() {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tempfile::NamedTempFile;
 
 use super::files::persist;
@@ -24,7 +24,8 @@ pub(super) struct SecretFile {
     key: String,
     /// Path of the file.
     pub(super) path: PathBuf,
-    secret: String,
+    /// The address, until it is written to `path`.
+    temporary: NamedTempFile,
 }
 
 impl SecretFile {
@@ -39,11 +40,22 @@ impl SecretFile {
     }
 
     /// Writes the file with mode 0600.
-    pub(super) fn write(&self, force: bool) -> Result<()> {
-        let directory = self.path.parent().unwrap_or(Path::new("."));
-        let mut file = NamedTempFile::new_in(directory)?;
-        writeln!(file, "{}", self.secret)?;
-        persist(file, &self.path, force)
+    pub(super) fn write(self, force: bool) -> Result<()> {
+        persist(self.temporary, &self.path, force)
+    }
+}
+
+/// Returns the configuration with the paths of files that have the addresses already, for a check.
+pub(super) fn with_temporary_paths(values: &Value, secrets: &[SecretFile]) -> Value {
+    let inner = |value| with_temporary_paths(value, secrets);
+    match values {
+        Value::Object(table) => table.iter().map(|(key, value)| (key.clone(), inner(value))).collect(),
+        Value::Array(entries) => entries.iter().map(inner).collect(),
+        Value::String(text) => {
+            let secret = secrets.iter().find(|secret| secret.path == Path::new(text));
+            secret.map_or_else(|| values.clone(), |secret| json!(secret.temporary.path()))
+        }
+        other => other.clone(),
     }
 }
 
@@ -84,7 +96,9 @@ pub(super) fn move_out(
         let path = directory.map_or_else(|| PathBuf::from(&file), |directory| directory.join(&file));
         let shown = path.to_str().context("the path of the output is not UTF-8")?;
         table.insert(own_file, Value::String(shown.to_owned()));
-        files.push(SecretFile { key, path, secret });
+        let mut temporary = NamedTempFile::new_in(directory.unwrap_or(&std::env::temp_dir()))?;
+        writeln!(temporary, "{secret}")?;
+        files.push(SecretFile { key, path, temporary });
     }
     Ok(files)
 }
