@@ -12,6 +12,7 @@ mod document;
 mod entries;
 mod environment;
 mod explain;
+mod exposed;
 pub(crate) mod init;
 mod layers;
 mod links;
@@ -48,6 +49,8 @@ pub(crate) struct Config {
     pub(crate) sections: Vec<Section>,
     /// Effect of an address of the admin endpoint that is in use.
     pub(crate) admin_binding: Binding,
+    /// Lines for the log at the start.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Config {
@@ -127,6 +130,7 @@ impl Config {
         {
             diagnostics.push(diagnostic);
         }
+        config.warnings.extend(exposed::warnings(&merged, &schema, &sources.files));
         InvalidConfig::unless_empty(diagnostics)?;
         Ok((config, merged))
     }

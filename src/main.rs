@@ -198,7 +198,7 @@ fn start(arguments: &RunArguments) -> ExitCode {
         Ok(config) => config,
         Err(error) => return report_error(&error),
     };
-    exit_code(run::run(&config, Some(sources), &[]))
+    exit_code(run::run(&config, Some(sources)))
 }
 
 fn run_drop_in(admin: Option<&str>, sets: &[String], original: &DropIn) -> Result<ExitCode> {
@@ -210,9 +210,10 @@ fn run_drop_in(admin: Option<&str>, sets: &[String], original: &DropIn) -> Resul
         ..ProgramConfig::default()
     };
     let sections = vec![original.section(&mut context)?];
-    let config = Config { program, sections, admin_binding: Binding::Optional };
-    let config = config.with_assignments(sets)?;
-    run::run(&config, None, &context.take_warnings())
+    let config = Config { program, sections, admin_binding: Binding::Optional, ..Config::default() };
+    let mut config = config.with_assignments(sets)?;
+    config.warnings = context.take_warnings();
+    run::run(&config, None)
 }
 
 fn check(arguments: &RunArguments) -> ExitCode {

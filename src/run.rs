@@ -26,11 +26,11 @@ use crate::{
 pub(crate) const SYMBOLS: &str = "symbols";
 
 /// Runs the tree of `config` until SIGTERM, SIGINT, the end of finite work, or the exit of the root supervisor. SIGHUP reads
-/// `sources` again; a drop-in has none, and prints no banner, as its original. `warnings` are logged at the start.
+/// `sources` again; a drop-in has none, and prints no banner, as its original.
 ///
 /// # Errors
 /// The tree cannot start, for example because another process has locked a database.
-pub(crate) fn run(config: &Config, sources: Option<Sources>, warnings: &[String]) -> Result<ExitCode> {
+pub(crate) fn run(config: &Config, sources: Option<Sources>) -> Result<ExitCode> {
     let TelemetryConfig { format, filter } = &config.program.telemetry;
     let (filter, log_limit) = telemetry::start(*format, filter)?;
     let Topology { root, admin, sections } = topology::build(config)?;
@@ -49,7 +49,7 @@ pub(crate) fn run(config: &Config, sources: Option<Sources>, warnings: &[String]
         // The kernel keeps this link to the binary even if the file was replaced.
         root.tree().crash_log().resolve_by("/proc/self/exe".into(), &[SYMBOLS]);
         tracing::info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), "started");
-        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let source = topology::progress(config);
         let ends = source.as_ref().filter(|source| source.ends);
         let last_child = ends.map(|source| format!("{ROOT}/{}", source.child));

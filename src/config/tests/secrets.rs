@@ -197,6 +197,32 @@ fn accepted_secrets_are_never_shown() {
     }
 }
 
+/// A secret in a file is a warning if all users can read the file.
+#[test]
+fn a_token_in_a_file_that_others_can_read_is_a_warning() {
+    use std::os::unix::fs::PermissionsExt;
+    let warnings = |text: &str, sets: &[String], mode: u32| {
+        let (file, sources) = sources(sets, &[]);
+        std::fs::write(file.path(), text).unwrap();
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        (file.path().display().to_string(), Config::load(&sources).unwrap().warnings)
+    };
+    let with_token = FILE.replace("base =", "token = \"S3CR3T\"\nbase =");
+    let (file, shown) = warnings(&with_token, &[], 0o644);
+    let text = format!(
+        "catalog.token is in {file}, which all users can read: run chmod 600 {file}, or set catalog.token_file"
+    );
+    assert_eq!(shown, [text]);
+    for (text, sets, mode) in [
+        (with_token.as_str(), vec![], 0o600),
+        (&with_token, vec![], 0o640),
+        (FILE, vec![], 0o644),
+        (FILE, vec!["catalog.lab.token=S3CR3T".to_owned()], 0o644),
+    ] {
+        assert_eq!(warnings(text, &sets, mode).1, [""; 0], "{mode:o} {sets:?}");
+    }
+}
+
 /// Keys that are no addresses, although their names or descriptions mention one.
 const NO_ADDRESSES: [&str; 9] = [
     "catalog.agent",
