@@ -29,6 +29,9 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(12);
 /// Largest response, in bytes; a tree of ten thousand children is smaller.
 const RESPONSE_LIMIT: usize = 64 * 1024 * 1024;
 
+/// Most values in a response. Each takes 32 bytes or more when it is read, in the response as little as 2.
+const VALUES_MAX: usize = 4_000_000;
+
 /// Client of one admin endpoint.
 pub(crate) struct Client {
     address: Address,
@@ -150,6 +153,9 @@ impl Client {
     fn parse(&self, status: StatusCode, body: &[u8]) -> Result<Value, CommandError> {
         let unreadable =
             |error: serde_json::Error| self.unexpected_response(format!("status {status}, {error}"));
+        if count_values(body) > VALUES_MAX {
+            return Err(self.unexpected_response(format!("it has more than {VALUES_MAX} values")));
+        }
         if status.is_success() {
             let answer = serde_json::from_slice(body).map_err(unreadable)?;
             return Ok(if self.raw { answer } else { escape_strings(answer) });
@@ -195,6 +201,21 @@ impl Client {
     }
 }
 
+/// Returns an upper bound of the number of values in the JSON text `body`.
+fn count_values(body: &[u8]) -> usize {
+    let (mut count, mut in_string, mut escaped) = (1, false, false);
+    for byte in body {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_string,
+            b'"' => in_string = !in_string,
+            b',' | b'[' | b'{' if !in_string => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
 impl Instance for Client {
     fn get<'a>(&'a self, route: &'a str) -> CommandFuture<'a> {
         Box::pin(Client::get(self, route))
@@ -219,5 +240,24 @@ impl Instance for Client {
 
     fn unexpected_response(&self, reason: String) -> CommandError {
         Client::unexpected_response(self, reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count_values;
+
+    #[test]
+    fn values_are_counted_outside_of_strings() {
+        for (text, count) in [
+            ("0", 1),
+            ("[]", 2),
+            ("[1,2]", 3),
+            (r#"{"a,[":"{\",,","b":[[]]}"#, 5),
+            (r#"["\\",","]"#, 3),
+            ("", 1),
+        ] {
+            assert_eq!(count_values(text.as_bytes()), count, "{text}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
-    process::Command,
+    process::{Command, Stdio},
     thread,
 };
 
@@ -280,5 +280,29 @@ fn command_line_arguments_are_escaped() {
     {
         let (code, out, err) = run("http://127.0.0.1:9", arguments);
         assert!(code != 0 && is_safe(&out) && is_safe(&err), "{arguments:?}: {out:?} {err:?}");
+    }
+}
+
+/// Each value of a reply takes 16 to 60 times its bytes when it is read.
+#[test]
+fn a_reply_of_very_many_values_is_refused() {
+    const BYTES: usize = 60 << 20;
+    let url = server(|_, _| reply("200 OK", "application/json", &format!("[{}0]", "0,".repeat(BYTES / 2))));
+    for arguments in [&["tree"][..], &["queue", "ls", "--json"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_orchestrator"));
+        command.args(arguments).args(["--url", &url]).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut running = command.spawn().expect("the binary runs");
+        let mut peak = 0;
+        while running.try_wait().expect("a child").is_none() {
+            let status =
+                std::fs::read_to_string(format!("/proc/{}/status", running.id())).unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            peak = line.and_then(|line| line.trim().split(' ').next()?.parse().ok()).unwrap_or(peak);
+            thread::yield_now();
+        }
+        let output = running.wait_with_output().expect("it has ended");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains("more than 4000000 values"), "{text}");
+        assert!(peak < 300 << 10, "{arguments:?}: {peak} KiB");
     }
 }
