@@ -2,9 +2,11 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use orchestrator_harness::{
@@ -128,6 +130,53 @@ fn a_probe_without_a_source_says_why() {
         let output = probing.wait_with_output().expect("it ends");
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && text.contains(reason), "{text}");
+    }
+}
+
+/// Starts a source that pushes `bytes` after its handshake, again and again.
+fn hostile_source(bytes: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("tcp://{}", listener.local_addr().expect("an address"));
+    let mut opening = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x00NULL".to_vec();
+    opening.resize(64, 0);
+    opening.extend(b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04PUSH");
+    // The thread ends with the test process.
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let many = bytes.repeat((1 << 20) / bytes.len() + 1);
+            let _ = stream.write_all(&opening);
+            while stream.write_all(&many).is_ok() {}
+        }
+    });
+    address
+}
+
+/// A frame that announces 4 EiB, a message without end, and messages without pause.
+#[test]
+fn a_probe_of_a_hostile_source_ends_in_time_with_bounded_memory() {
+    for (bytes, may_fail) in
+        [(&b"\x02\x40\0\0\0\0\0\0\0"[..], true), (&b"\x01\x03abc"[..], true), (&b"\0\x03abc"[..], false)]
+    {
+        let began = Instant::now();
+        let address = hostile_source(bytes);
+        let mut probing = tool(&["probe", "--source", "stins", &address, "--seconds", "3"]);
+        let mut peak = 0;
+        while probing.try_wait().expect("a child").is_none() {
+            let status = fs::read_to_string(format!("/proc/{}/status", probing.id())).unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            peak = line.and_then(|line| line.trim().split(' ').next()?.parse().ok()).unwrap_or(peak);
+            assert!(began.elapsed() < Duration::from_secs(20), "{bytes:?}: the probe does not end");
+            std::thread::yield_now();
+        }
+        let output = probing.wait_with_output().expect("it has ended");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code().is_some_and(|code| code == 0 || may_fail),
+            "{bytes:?}: {}: {text}",
+            output.status
+        );
+        assert!(!text.contains("panicked"), "{text}");
+        assert!(peak < 200 << 10, "{bytes:?}: {peak} KiB");
     }
 }
 

@@ -1,21 +1,30 @@
 //! `orchestrator ingester probe`: reads a source over ZeroMQ for a while and measures its messages.
-//!
-//! A separate process with the crate `zeromq`, so that a hostile source ends this command only.
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use tokio::time::{Instant, sleep, timeout_at};
-use zeromq::{PullSocket, Socket, SocketEvent, SocketRecv, SubSocket, ZmqError, ZmqMessage};
+use bytes::Bytes;
+use tokio::{
+    net::TcpStream,
+    time::{Instant, sleep, timeout_at},
+};
 
 use crate::{
-    edge::sources::{Address, ZmqProtocol},
+    edge::{
+        sources::{Address, ZmqProtocol, open},
+        zmtp_stream::{Connection, Local},
+    },
     measurements::Measurements,
-    zmtp::SocketType,
+    zmtp::FrameLimits,
 };
 
 /// Time between two connections to a source.
 const RETRY: Duration = Duration::from_millis(200);
+/// Time-out of a handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of one read of small messages.
+const BLOCK: usize = 64 << 10;
+/// Limits of messages. A source that exceeds them is disconnected, and dialled again.
+const LIMITS: FrameLimits = FrameLimits { frame_max: 256 << 20, message_max: 256 << 20, parts_max: 4096 };
 
 /// Source to probe and limits.
 pub(crate) struct Probe {
@@ -39,21 +48,29 @@ impl Probe {
         let measuring = async {
             let (mut recogniser, mut first) = ((self.protocol.recogniser)(), None);
             loop {
-                let mut source = match Connection::open(&self.address, self.protocol.socket).await {
+                let mut source = match self.open().await {
                     Ok(source) => source,
                     Err(reason) => {
-                        error = Some(reason.to_string());
+                        error = Some(reason);
                         sleep(RETRY).await;
                         continue;
                     }
                 };
                 error = None;
-                while let Some(message) = source.next().await {
-                    let since = *first.get_or_insert_with(Instant::now);
-                    let parts = message.into_vec().into_iter().collect();
-                    found.record(&mut *recogniser, parts, since.elapsed());
-                    if found.messages() >= self.messages {
-                        return;
+                loop {
+                    match source.reader.next_message(&mut source.writer).await {
+                        Ok(Some(message)) => {
+                            let since = *first.get_or_insert_with(Instant::now);
+                            found.record(&mut *recogniser, message, since.elapsed());
+                            if found.messages() >= self.messages {
+                                return;
+                            }
+                        }
+                        Ok(None) => break,
+                        Err(reason) => {
+                            error = Some(reason.to_string());
+                            break;
+                        }
                     }
                 }
                 found.reconnected();
@@ -70,43 +87,19 @@ impl Probe {
             )),
         }
     }
-}
 
-/// Socket and its events.
-enum Connection {
-    Sub(SubSocket),
-    Pull(PullSocket, futures_util::stream::BoxStream<'static, SocketEvent>),
-}
-
-impl Connection {
-    async fn open(address: &Address, socket: SocketType) -> Result<Self, ZmqError> {
-        if socket == SocketType::Pull {
-            let mut socket = PullSocket::new();
-            let events = socket.monitor().boxed();
-            socket.connect(&address.to_string()).await?;
-            return Ok(Self::Pull(socket, events));
-        }
-        let mut socket = SubSocket::new();
-        socket.connect(&address.to_string()).await?;
-        socket.subscribe("").await?;
-        Ok(Self::Sub(socket))
-    }
-
-    /// Next message; None if the connection is lost. A SUB connects again by itself.
-    async fn next(&mut self) -> Option<ZmqMessage> {
-        match self {
-            Self::Sub(socket) => socket.recv().await.ok(),
-            Self::Pull(socket, events) => {
-                let lost = async {
-                    // A PULL that is no longer connected waits for ever.
-                    while !matches!(events.next().await, Some(SocketEvent::Disconnected(_)) | None) {}
-                };
-                tokio::select! {
-                    biased;
-                    message = socket.recv() => message.ok(),
-                    () = lost => None,
-                }
-            }
-        }
+    /// Connects to the source.
+    async fn open(&self) -> Result<Connection, String> {
+        let at = &self.address.0;
+        let stream =
+            TcpStream::connect((at.host.as_str(), at.port)).await.map_err(|error| error.to_string())?;
+        let local = Local {
+            socket_type: self.protocol.socket,
+            identity: Bytes::new(),
+            limits: LIMITS,
+            block_bytes: BLOCK,
+            deadline: HANDSHAKE_TIMEOUT,
+        };
+        open(stream, &local).await
     }
 }

@@ -27,7 +27,7 @@ pub(crate) use pandabox::PandaBoxSource;
 pub(crate) use python::{Launch, PythonInboxes, PythonProcess};
 pub(crate) use recognisers::ZmqProtocol;
 pub(crate) use sardana::{IdleServers, SardanaSource};
-pub(crate) use zmq::ZmqSource;
+pub(crate) use zmq::{ZmqSource, open};
 
 impl Registry {
     /// All built-in protocols, by short name and by the original's class name. A ZeroMQ protocol

@@ -8,7 +8,7 @@ use crate::source::SourceError;
 
 /// Host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Address(pub(super) HostPort);
+pub(crate) struct Address(pub(crate) HostPort);
 
 impl Address {
     /// Parses `tcp://host:port`; IPv6 addresses are in brackets.

@@ -143,7 +143,7 @@ impl Run {
 }
 
 /// Completes the handshake and, for a SUB, subscribes to everything.
-async fn open(stream: TcpStream, local: &Local) -> Result<Connection, String> {
+pub(crate) async fn open(stream: TcpStream, local: &Local) -> Result<Connection, String> {
     let mut connection = handshake(stream, local).await.map_err(|error| error.to_string())?;
     if local.socket_type == SocketType::Sub {
         let subscribed = connection.writer.write_all(&subscription(b"")).await;
