@@ -55,6 +55,27 @@ fn events_go_in_order_to_their_assigned_workers() {
     });
 }
 
+/// Events that are sent at once have times of their own, to the microsecond.
+#[test]
+fn each_event_has_the_time_at_which_it_was_complete() {
+    const EVENTS: u64 = 200;
+    Fixture::run(&["a"], vec![frames(1..EVENTS)], kept, async |fixture| {
+        let mut worker = fixture.worker("w").await;
+        let mapping = fixture.begin(&["a"]).await;
+        let all: Vec<_> = (0..EVENTS).map(|event| (event, json!({"a": ["w"]}))).collect();
+        fixture.assign(mapping, &all);
+        let mut times = Vec::new();
+        for _ in 0..EVENTS {
+            times.push(worker.created_at().await);
+        }
+        assert!(times.is_sorted(), "{times:?}");
+        times.dedup();
+        // An event takes over a microsecond.
+        assert!(times.len() as u64 > EVENTS / 2, "{} times: {times:?}", times.len());
+        fixture.finish(mapping).await;
+    });
+}
+
 /// Covers a new mapping, the source's end, an error, a panic and a shutdown.
 #[test]
 fn each_run_is_stopped_exactly_once_however_it_ends() {

@@ -208,9 +208,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// Next message: its event, and the text of each part by stream.
     pub(crate) async fn event(&mut self) -> (u64, Vec<(String, Vec<String>)>) {
-        let received = tokio::time::timeout(Duration::from_secs(20), self.socket.recv()).await;
-        let mut parts = received.expect("a message in time").expect("no error").into_vec().into_iter();
-        let header: Value = serde_json::from_slice(&parts.next().expect("a header")).expect("JSON");
+        let (header, mut parts) = self.message().await;
         let streams = header["streams"].as_object().expect("streams").iter().map(|(stream, received)| {
             assert_eq!(received["typ"], "TOY");
             let length = received["length"].as_u64().expect("a length") as usize;
@@ -220,6 +218,19 @@ impl Worker {
         let event = (header["event_number"].as_u64().expect("a number"), streams.collect());
         assert_eq!(parts.next(), None, "more parts than the header tells");
         event
+    }
+
+    /// Time in the header of the next message.
+    pub(crate) async fn created_at(&mut self) -> jiff::Timestamp {
+        let text = self.message().await.0["created_at"].clone();
+        text.as_str().and_then(|text| text.parse().ok()).expect("a time")
+    }
+
+    async fn message(&mut self) -> (Value, impl Iterator<Item = bytes::Bytes>) {
+        let received = tokio::time::timeout(Duration::from_secs(20), self.socket.recv()).await;
+        let mut parts = received.expect("a message in time").expect("no error").into_vec().into_iter();
+        let header = serde_json::from_slice(&parts.next().expect("a header")).expect("JSON");
+        (header, parts)
     }
 
     /// Next message, of one stream with at most one part: its event and the part's text.

@@ -169,8 +169,6 @@ impl EventSender {
     pub(super) fn burst(&mut self) -> Pause {
         let egress = self.context.egress.clone();
         let mut egress = egress.burst();
-        // One time stamp for all events of a burst.
-        let created_at = Timestamp::now();
         let before = self.sent;
         let pause = loop {
             if let Some(worker) = self.send_held(&mut egress) {
@@ -199,6 +197,7 @@ impl EventSender {
                 self.begun = true;
                 self.context.begun.update(|begun| *begun = self.mapping.number);
             }
+            let created_at = Timestamp::now();
             self.dump(&assignment, created_at);
             self.send(&assignment, created_at, &mut egress);
             self.sent.events += 1;
