@@ -19,7 +19,7 @@ pub struct ProducerConfig {
     /// Rules: `default`, or `strict` for exactly those of the original, with its flaws.
     pub compat: Compat,
     /// Tangles of a page. A stencil that has been started keeps its own.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[schemars(range(min = 1))]
     pub page_size: u32,
     /// Jobs of a chunk, which is pushed before the cursor is written. A lost reply repeats one chunk at most.
     #[schemars(range(min = 1, max = 1_000))]
@@ -210,12 +210,12 @@ impl FaktoryConfig {
 }
 
 impl MongoConfig {
-    /// Returns the database's address without a password.
+    /// Returns the database's address without a password. While `uri_file` cannot be read, it is the path of that file.
     pub fn endpoint(&self) -> String {
-        if let Some(file) = &self.uri_file {
-            return file.display().to_string();
+        match (self.target(), &self.uri_file) {
+            (Err(_), Some(file)) => file.display().to_string(),
+            (target, _) => mongodb::endpoint(target.as_deref().unwrap_or_default(), &self.database),
         }
-        mongodb::endpoint(&self.uri, &self.database)
     }
 
     /// Returns the names of the database and its collections.
@@ -384,5 +384,9 @@ mod tests {
         config.uri_file = Some("/nowhere/uri".into());
         assert!(config.target().unwrap_err().contains("producer.mongodb.uri_file"));
         assert_eq!(config.endpoint(), "/nowhere/uri");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "mongodb://me:s3cr3t@b:1/?authSource=admin\n").unwrap();
+        config.uri_file = Some(file.path().to_owned());
+        assert_eq!(config.endpoint(), "mongodb://b:1/tanglenomicon");
     }
 }

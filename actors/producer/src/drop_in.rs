@@ -22,8 +22,6 @@ fn refused(text: impl Into<String>) -> ProducerError {
 const FAKTORY: &str = "faktory-connection-info";
 const DATABASE: &str = "db-connection-info";
 const COLLECTIONS: &str = "tangle-collections";
-/// Upper bound of `page_size`, as in section `[producer]`.
-const PAGE_MAX: u32 = 1_000_000;
 
 /// Programs that the producer replaces.
 #[derive(Debug, Clone, Subcommand)]
@@ -89,16 +87,23 @@ fn translate(text: &str, unknown: &mut Vec<String>) -> Result<ProducerConfig> {
         Section::find(&whole, COLLECTIONS, &["col_name", "page_size", "stencil_col_name"], unknown)?;
     let mut config = ProducerConfig::default();
     config.faktory.url = format!("tcp://{}", faktory.address()?);
-    let (user, password) = (encode(&database.text("user")?), encode(&database.text("password")?));
+    let hosts = database.hosts()?;
     // Write concern and retries are set by the client, not by the address.
-    config.mongodb.uri = format!("mongodb://{user}:{password}@{}/?authSource=admin", database.address()?);
+    config.mongodb.uri = match database.credentials()? {
+        Some((user, password)) => {
+            format!("mongodb://{}:{}@{hosts}/?authSource=admin", encode(&user), encode(&password))
+        }
+        None => format!("mongodb://{hosts}/"),
+    };
     orchestrator_edge::mongodb::check_address(&config.mongodb.uri).map_err(|_| {
-        refused(format!("{DATABASE}: domain and port are no valid address: write the name of one host"))
+        refused(format!(
+            "{DATABASE}: domain and port are no valid address: write the name of a host, or HOST:PORT,HOST"
+        ))
     })?;
     config.mongodb.database = database.text("database")?;
     config.mongodb.stencils = collections.text("stencil_col_name")?;
     config.mongodb.tangles = collections.text("col_name")?;
-    config.page_size = collections.number("page_size", PAGE_MAX)?;
+    config.page_size = collections.number("page_size", u32::MAX)?;
     Ok(config)
 }
 
@@ -142,6 +147,22 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Returns `user` and `password`; None if both are blank, as in the original's `misc/config.yaml`.
+    fn credentials(&self) -> Result<Option<(String, String)>> {
+        let is_blank = |key: &str| {
+            let value = self.value(key)?;
+            Ok::<_, ProducerError>(value.is_null() || value.as_str().is_some_and(str::is_empty))
+        };
+        match (is_blank("user")?, is_blank("password")?) {
+            (true, true) => Ok(None),
+            (false, false) => Ok(Some((self.text("user")?, self.text("password")?))),
+            (user, _) => {
+                let key = if user { "user" } else { "password" };
+                Err(refused(format!("{}.{key}: it is empty: write user and password, or neither", self.name)))
+            }
+        }
+    }
+
     /// Returns an integer from 1 to `max`, which may be written as a text.
     fn number(&self, key: &str, max: u32) -> Result<u32> {
         let number = match self.value(key)? {
@@ -151,6 +172,16 @@ impl<'a> Section<'a> {
         };
         let fits = number.and_then(|number| u32::try_from(number).ok()).filter(|n| (1..=max).contains(n));
         fits.ok_or_else(|| refused(format!("{}.{key}: write a whole number from 1 to {max}", self.name)))
+    }
+
+    /// Returns the hosts of a replica set. As in the original, `port` is that of the last one: `a:27017,b` and 27018.
+    fn hosts(&self) -> Result<String> {
+        let domain = self.text("domain")?;
+        let Some((others, last)) = domain.rsplit_once(',') else { return self.address() };
+        if domain.contains(|c: char| c.is_whitespace() || "/?#@".contains(c)) || last.contains(':') {
+            return Err(refused(format!("{}.domain: write HOST:PORT,HOST", self.name)));
+        }
+        Ok(format!("{others},{last}:{}", self.number("port", u16::MAX.into())?))
     }
 
     /// Returns `domain` and `port` as `HOST:PORT`.
@@ -219,6 +250,32 @@ tangle-collections: {stencil_col_name: arborescent_stencils, col_name: arboresce
     }
 
     #[test]
+    fn blank_credentials_hosts_and_large_pages_are_taken_over() {
+        let text = "
+faktory-connection-info:
+    port: 7419
+    domain: faktory
+db-connection-info:
+    domain: mongo
+    port: 27017
+    user:
+    password:
+    database: tanglenomicon
+tangle-collections:
+    stencil_col_name: arborescent_stencils
+    col_name: arborescent_tangles
+    page_size: 500
+";
+        let uri = |text: &str| translate(text).unwrap().mongodb.uri;
+        assert_eq!(uri(text), "mongodb://mongo:27017/");
+        assert_eq!(uri(&text.replace("user:", "user: ''")), "mongodb://mongo:27017/");
+        let several = WHOLE.replace("domain: mongo", "domain: 'a:27018,b,c'");
+        assert_eq!(uri(&several), "mongodb://root:p%40ss%2F%201@a:27018,b,c:27017/?authSource=admin");
+        let config = translate(&WHOLE.replace("page_size: 500", "page_size: 5000000")).unwrap();
+        assert_eq!(config.page_size, 5_000_000);
+    }
+
+    #[test]
     fn an_invalid_file_is_refused_by_key() {
         for (from, to, words) in [
             ("faktory-conn", "factory-conn", "faktory-connection-info: it is missing: write {domain"),
@@ -234,9 +291,18 @@ tangle-collections: {stencil_col_name: arborescent_stencils, col_name: arboresce
             ),
             ("domain: mongo, ", "", "db-connection-info.domain: it is missing"),
             ("domain: mongo", "domain: ''", "db-connection-info.domain: it is empty"),
-            ("domain: mongo", "domain: 'a,b'", "db-connection-info.domain: write the name of one host"),
+            ("domain: mongo", "domain: 'a b'", "db-connection-info.domain: write the name of one host"),
+            ("domain: mongo", "domain: 'a,b:1'", "db-connection-info.domain: write HOST:PORT,HOST"),
+            ("domain: mongo", "domain: 'a,@b'", "db-connection-info.domain: write HOST:PORT,HOST"),
+            ("domain: mongo", "domain: 'a:x,b'", "db-connection-info: domain and port are no valid address"),
+            (
+                "domain: faktory",
+                "domain: 'a,b'",
+                "faktory-connection-info.domain: write the name of one host",
+            ),
             ("user: root", "user: 7", "db-connection-info.user: it is no text: put it in quotes"),
-            ("user: root", "user: null", "db-connection-info.user: it is no text"),
+            ("user: root", "user: null", "db-connection-info.user: it is empty: write user and password"),
+            ("password: 'p@ss/ 1'", "password:", "db-connection-info.password: it is empty: write user and"),
             (
                 "port: 7419",
                 "port: 70000",
