@@ -2,13 +2,18 @@
 
 use orchestrator_subsystem::wire::{NodeSnapshot, TreeSnapshot};
 
-/// Formats the tree as a directed graph (graphviz.org/doc/info/lang.html). Supervisors are boxes, failed and stuck children are red.
+/// Formats the tree as a directed graph (graphviz.org/doc/info/lang.html). Supervisors are boxes, failed and stuck children are red;
+/// dashed arrows lead to children of other branches that a child sends to.
 pub(crate) fn dot(snapshot: &TreeSnapshot) -> String {
     let mut text = String::from("digraph orchestrator {\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n");
     snapshot.root.walk(&mut |node| {
         text.push_str(&format!("  {} [{}];\n", quoted(&node.path), attributes(node)));
         for child in &node.children {
             text.push_str(&format!("  {} -> {};\n", quoted(&node.path), quoted(&child.path)));
+        }
+        for to in &node.sends_to {
+            let arrow = "style=dashed, constraint=false";
+            text.push_str(&format!("  {} -> {} [{arrow}];\n", quoted(&node.path), quoted(to)));
         }
     });
     text.push_str("}\n");

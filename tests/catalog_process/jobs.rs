@@ -67,6 +67,12 @@ fn workers_reports_settle_the_rows() {
             _ => 0,
         }
     });
+    let (_, tree, _) = env.base().cli(&["tree"]);
+    let row = tree.lines().find(|line| line.contains(" work ")).expect("the rule's row");
+    assert!(row.contains("-> queue/offers"), "{row}");
+    let (_, graph, _) = env.base().cli(&["graph"]);
+    let arrow = "\"orchestrator/catalog/lab/rules/work\" -> \"orchestrator/queue/offers\" [style=dashed";
+    assert!(graph.contains(arrow), "{graph}");
     server.insert_foo(40, "actionable");
     eventually("all rows to be settled", || {
         states(&server) == BTreeMap::from([("complete".to_owned(), 32), ("dead".to_owned(), 8)])

@@ -1,6 +1,8 @@
 //! The tree as text, one line for each child, for the endpoint and the CLI. No I/O.
 
-use orchestrator_supervise::{ExitSnapshot, LinkSnapshot, MailboxSnapshot, NodeSnapshot, TreeSnapshot};
+use orchestrator_supervise::{
+    ExitSnapshot, LinkSnapshot, MailboxSnapshot, NodeSnapshot, TreeSnapshot, without_root,
+};
 
 use orchestrator_subsystem::columns::align;
 
@@ -74,6 +76,7 @@ impl TreeTable {
         // The state of a child that an operator paused by its console is "running".
         let paused = node.blocker.as_ref().filter(|blocker| blocker.kind == "paused");
         notes.extend(paused.map(|blocker| blocker.text.clone()));
+        notes.extend(node.sends_to.iter().map(|path| format!("-> {}", without_root(path))));
         if !node.durable.is_empty() {
             notes.push(format!("durable: {}", node.durable.join(", ")));
         }

@@ -4,6 +4,7 @@ import { actionButtons } from "./actions.js";
 import { el, setAttr, setText } from "./dom.js";
 import { duration, words } from "./format.js";
 import { panelFor, TABS } from "./panels.js";
+import { link as pageOf } from "./router.js";
 import { hasNoPeer, linkBadge, liveGlyph, stateOf } from "./states.js";
 
 export function drawer({ close }) {
@@ -70,7 +71,8 @@ export function drawer({ close }) {
       sign.update(stateOf(child));
       setText(where, child.path);
       const link = child.link ? [linkBadge(child.link)] : [];
-      facts.replaceChildren(el("span", { class: "word", text: words(stateOf(child)) }), ` ${factsOf(child)} `, ...link);
+      const targets = (child.sends_to ?? []).flatMap((to) => [" → ", el("a", { href: pageOf("tree", to), text: to })]);
+      facts.replaceChildren(el("span", { class: "word", text: words(stateOf(child)) }), ` ${factsOf(child)} `, ...link, ...targets);
       const reason = hasNoPeer(child) && child.link.reason ? `${child.link.kind} to ${child.link.endpoint}: ${child.link.reason}` : child.note?.text;
       note.hidden = !reason;
       setText(note, reason ?? "");

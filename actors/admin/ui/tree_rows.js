@@ -114,7 +114,8 @@ export function rowPart(handlers) {
         toggle.disabled = !parent;
         setText(name, child.id);
         setAttr(name, "href", link("tree", path));
-        setText(label, child.label === child.id ? "" : child.label ?? "");
+        const targets = (child.sends_to ?? []).map((to) => `→ ${to.split("/").slice(1).join("/")}`);
+        setText(label, [child.label === child.id ? "" : child.label, ...targets].filter(Boolean).join(" "));
         setText(kind, child.kind === "pool" ? `pool of ${child.children.length}` : child.strategy ? words(child.strategy) : child.kind);
         sign.update(values.state);
         setText(words_, words(values.state));

@@ -13,6 +13,7 @@ use crate::{
     assignment::{Assignment, Commands},
     config::RuleConfig,
     edge::notices::{NoticeState, Notices},
+    handler_config::HandlerKind,
     rule::Rule,
     service::Service,
     status::{Status, StatusReporter},
@@ -55,6 +56,8 @@ impl<S: Service + Clone + Send + 'static> RuleChildFactory<S> {
             .restart(Restart::Transient)
             .shutdown(Shutdown::After(self.context.grace + STOP))
             .pausable();
+        let queue = self.queue.iter().filter(|_| config.handler.kind == HandlerKind::Queue);
+        let spec = queue.fold(spec, |spec, queue| spec.sends_to(&queue.offered));
         (handle, spec)
     }
 }

@@ -285,8 +285,8 @@ fn jobs(
         )
     })?;
     let (commands, slot) = inbox(JOB_COMMANDS_MAX);
-    let factory = jobs::factory(&config.name(), process, on_finished.clone(), queue, &slot);
-    Ok(Some((commands, ChildSpec::worker("jobs", factory))))
+    let factory = jobs::factory(&config.name(), process, on_finished.clone(), queue.clone(), &slot);
+    Ok(Some((commands, ChildSpec::worker("jobs", factory).sends_to(&queue.offered))))
 }
 
 /// Parameters for building the children that restart with each mapping.

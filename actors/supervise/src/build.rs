@@ -67,6 +67,7 @@ impl Builder {
             console: spec.console,
             exports: spec.exports,
             durable: spec.durable,
+            sends_to: spec.sends_to,
             parent: cx.commands.clone().map(|commands| (commands, cx.index)),
             children: Mutex::default(),
         };

@@ -161,6 +161,10 @@ impl<M: Message> fmt::Debug for Recipient<M> {
 }
 
 impl<M: Message> Recipient<M> {
+    pub(crate) fn stats(&self) -> &Arc<MailboxStats> {
+        self.0.stats()
+    }
+
     /// Sends a message without waiting, see [`Mailbox::tell`].
     ///
     /// # Errors
@@ -179,6 +183,7 @@ impl<M: Message> Recipient<M> {
 }
 
 trait Receives<M: Message>: Send + Sync {
+    fn stats(&self) -> &Arc<MailboxStats>;
     fn tell(&self, message: M) -> Result<(), Refused<M>>;
     fn ask(&self, message: M, timeout: Duration) -> BoxFuture<'_, Result<M::Result, AskError>>;
 }
@@ -189,6 +194,10 @@ where
     M: Message + Send + 'static,
     M::Result: Send,
 {
+    fn stats(&self) -> &Arc<MailboxStats> {
+        self.stats()
+    }
+
     fn tell(&self, message: M) -> Result<(), Refused<M>> {
         self.tell(message)
     }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     Link, State, Timing, Vitals, command::CommandRequest, console::ConsoleVerb, export::Exports,
-    histogram::Histogram, snapshot::*,
+    histogram::Histogram, mailbox_stats::MailboxStats, snapshot::*,
 };
 
 /// Duration after which a work item, or a poll of the arbiter, counts as stuck.
@@ -29,6 +29,8 @@ pub(crate) struct Node {
     pub(crate) exports: Option<Exports>,
     /// Names of the durable state.
     pub(crate) durable: Box<[&'static str]>,
+    /// Mailboxes of other branches that the child sends to.
+    pub(crate) sends_to: Box<[Arc<MailboxStats>]>,
     /// Supervisor, and the child's position in it; None for the root.
     pub(crate) parent: Option<(mpsc::UnboundedSender<CommandRequest>, usize)>,
     /// Paths of the children, in start order.
@@ -56,6 +58,7 @@ impl Node {
             pausable: self.pausable,
             console: !self.console.is_empty(),
             durable: self.durable.iter().map(|name| (*name).to_owned()).collect(),
+            sends_to: self.sends_to.iter().filter_map(|to| Some(to.owner()?.to_string())).collect(),
             arbiter: vitals.arbiter_name().map(str::to_owned),
             arbiter_silent_ms: (silence > STUCK_AFTER).then(|| millis(silence)),
             incarnation: vitals.incarnation(),
@@ -110,7 +113,7 @@ fn quantiles(histogram: &Histogram) -> [u64; 3] {
     [0.5, 0.95, 0.99].map(|q| histogram.quantile_us(q))
 }
 
-fn mailbox(name: &str, stats: &crate::mailbox_stats::MailboxStats) -> MailboxSnapshot {
+fn mailbox(name: &str, stats: &MailboxStats) -> MailboxSnapshot {
     MailboxSnapshot {
         name: name.to_owned(),
         depth: stats.depth(),

@@ -47,6 +47,9 @@ pub struct NodeSnapshot {
     /// Names of its durable state.
     #[serde(default)]
     pub durable: Vec<String>,
+    /// Paths of children of other branches that it sends messages to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sends_to: Vec<String>,
     /// Name of its arbiter thread.
     pub arbiter: Option<String>,
     /// Time for which its arbiter has made no progress, milliseconds, if that makes the child stuck.

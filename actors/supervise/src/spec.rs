@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use actix::Message;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
@@ -11,7 +12,8 @@ use crate::{
     console::ConsoleVerb,
     export::Exports,
     inbox::InboxSlot,
-    mailbox::MailboxSlot,
+    mailbox::{MailboxSlot, Recipient},
+    mailbox_stats::MailboxStats,
 };
 
 /// Specification of a child: id, kind and policies.
@@ -27,6 +29,7 @@ pub struct ChildSpec {
     pub(crate) console: Arc<[ConsoleVerb]>,
     pub(crate) exports: Option<Exports>,
     pub(crate) durable: Box<[&'static str]>,
+    pub(crate) sends_to: Box<[Arc<MailboxStats>]>,
     pub(crate) significant: bool,
 }
 
@@ -217,6 +220,7 @@ impl ChildSpec {
             console: Arc::default(),
             exports: None,
             durable: Box::default(),
+            sends_to: Box::default(),
             significant: true,
         }
     }
@@ -266,6 +270,13 @@ impl ChildSpec {
     pub fn durable<T>(self, state: &Durable<T>) -> Self {
         let durable = self.durable.iter().copied().chain([state.name()]).collect();
         Self { durable, ..self }
+    }
+    /// Declares a child of another branch that this one sends messages to. The tree shows it.
+    #[must_use]
+    pub fn sends_to<M: Message>(self, recipient: &Recipient<M>) -> Self {
+        let mailbox = recipient.stats().clone();
+        let sends_to = self.sends_to.iter().cloned().chain([mailbox]).collect();
+        Self { sends_to, ..self }
     }
     /// Excludes the child from those whose running keeps a supervisor with [`SupervisorSpec::give_up_alone`] from giving up (OTP:
     /// `significant`, but children here are significant by default).

@@ -209,6 +209,9 @@ impl Content {
         if let Some(arbiter) = &child.arbiter {
             self.add("arbiter", arbiter.clone());
         }
+        for path in &child.sends_to {
+            self.add("sends to", without_root(path).to_owned());
+        }
         if !child.durable.is_empty() {
             self.add("durable", child.durable.join(", "));
         }

@@ -37,6 +37,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
         pausable: false,
         console: false,
         durable: Vec::new(),
+        sends_to: Vec::new(),
         arbiter: None,
         arbiter_silent_ms: None,
         incarnation: 1 + tick / 10,
