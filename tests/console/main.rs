@@ -8,6 +8,7 @@ mod crashes;
 mod foreign_text;
 mod hidden;
 mod layout;
+mod queue_page;
 mod reconnect;
 mod roles;
 mod subsystem_pages;

@@ -6,6 +6,7 @@ mod descriptors;
 mod dialogue;
 mod directory;
 mod disk_full;
+mod export;
 mod files;
 mod limits;
 mod links;

@@ -6,6 +6,7 @@ pub(crate) mod files;
 mod gauges;
 pub(crate) mod housekeeper;
 pub(crate) mod inotify;
+pub(crate) mod page_file;
 pub(crate) mod pause_file;
 pub(crate) mod queue_store;
 pub(crate) mod sqlite;

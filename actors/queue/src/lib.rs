@@ -4,10 +4,11 @@
 //! worker protocol. [`Queue`] registers it with the binary. Comments cite the rules of `CONTRACT.md`
 //! by number.
 //!
-//! Modules without I/O: `file_name`, `lines`, `tracking`, `protocol`, `jitter`, `storage`. Actors:
+//! Modules without I/O: `file_name`, `lines`, `tracking`, `protocol`, `jitter`, `storage`, `listing`. Actors:
 //! `fetcher_watcher` and `queue_console`. The queue store is a thread,
 //! because a commit blocks. Files, sockets and SQLite are only used under `edge`.
 
+mod command;
 mod config;
 mod drop_in;
 mod edge;
@@ -16,6 +17,7 @@ mod file_name;
 mod group_commit;
 mod jitter;
 mod lines;
+mod listing;
 mod messages;
 mod offers;
 mod protocol;

@@ -3,11 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Exchange, NoCommand, Original, OriginalContext, OriginalFile, Subsystem,
-    VerbCommand,
+    Branch, CommandError, Context, Exchange, Original, OriginalContext, OriginalFile, Subsystem, VerbCommand,
 };
 
-use crate::{QueueError, child_spec, config::QueueConfig, drop_in::DropIn, preflight, queue_console};
+use crate::{
+    QueueError, child_spec,
+    command::{self, QueueCommand},
+    config::QueueConfig,
+    drop_in::DropIn,
+    preflight, queue_console,
+};
 
 /// The queue subsystem.
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +21,7 @@ pub struct Queue;
 impl Subsystem for Queue {
     type Config = QueueConfig;
     type Error = QueueError;
-    type Command = NoCommand;
+    type Command = QueueCommand;
     type DropIn = DropIn;
 
     const ORIGINALS: &'static [Original] = &[Original {
@@ -38,8 +43,8 @@ impl Subsystem for Queue {
         queue_console::verbs().commands("queue/queue_console")
     }
 
-    async fn run(command: NoCommand, _: &mut Context<'_>) -> Result<(), CommandError> {
-        match command {}
+    async fn run(command: QueueCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
+        command::run::<Self>(&command, context).await
     }
 
     fn drop_in_config(original: DropIn, context: &mut OriginalContext) -> Result<QueueConfig, QueueError> {

@@ -3,6 +3,7 @@
 mod attempts;
 mod attr;
 mod bumped;
+mod listing;
 mod ready_groups;
 mod waiting;
 
@@ -110,15 +111,7 @@ impl Inspector {
 
     /// Returns the totals of the database. Scans indexes of all rows.
     pub(crate) fn counts(&mut self) -> Result<Counts, StorageError> {
-        self.ask("counting", |conn, _| {
-            Ok(Counts {
-                rows: count(conn, "SELECT count(*) FROM queue")?,
-                ready: count(conn, "SELECT count(*) FROM orchestrator_group")?,
-                held: count(conn, "SELECT count(*) FROM orchestrator_group WHERE held % 2 = 1")?,
-                logged: count(conn, "SELECT count(*) FROM log")?,
-                in_flight: count(conn, "SELECT count(*) FROM log WHERE finished IS NULL")?,
-            })
-        })
+        self.ask("counting", |conn, _| counts(conn))
     }
 
     fn ask<T>(
@@ -134,6 +127,16 @@ impl Inspector {
         };
         answer().map_err(|error| storage_error(&self.path, action, error))
     }
+}
+
+fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
+    Ok(Counts {
+        rows: count(conn, "SELECT count(*) FROM queue")?,
+        ready: count(conn, "SELECT count(*) FROM orchestrator_group")?,
+        held: count(conn, "SELECT count(*) FROM orchestrator_group WHERE held % 2 = 1")?,
+        logged: count(conn, "SELECT count(*) FROM log")?,
+        in_flight: count(conn, "SELECT count(*) FROM log WHERE finished IS NULL")?,
+    })
 }
 
 fn count(conn: &Connection, sql: &str) -> rusqlite::Result<u64> {

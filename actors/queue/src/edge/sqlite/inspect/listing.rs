@@ -1,0 +1,224 @@
+//! All groups of the queue, for its page.
+
+use super::super::attr;
+use super::super::groups::{self, column};
+use super::super::limited::Limited;
+use super::super::runs::Runs;
+use super::{Inspector, bumped, counts, payload_start, rows};
+use crate::listing::{GroupState, ListedGroup, Listing, Pace};
+use crate::storage::{GroupKey, LogRow, Section, StorageError, is_expired};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::HashMap;
+
+/// Maximum number of groups in a listing.
+const GROUPS_MAX: usize = 200_000;
+/// Maximum size of the texts in a listing, in bytes.
+const LISTING_BYTES_MAX: usize = 64 << 20;
+/// Time over which the pace of hand-outs is measured, in seconds.
+const PACE_SECS: i64 = 6 * 3_600;
+
+/// A ready group with its state.
+type Ready = (GroupKey, Section, GroupState);
+
+impl Inspector {
+    /// Returns the groups of the queue at `now`, up to 200,000 of them. Reads all their rows.
+    pub(crate) fn listing(&mut self, now: i64) -> Result<Listing, StorageError> {
+        self.ask("reading the groups", |conn, options| {
+            let hold_secs = options.hold_secs;
+            let limited = Limited::load(conn, &options.limits)?;
+            let mut reader = Reader::new(conn, now, hold_secs)?;
+            let bumped = bumped::eligible(conn, &limited, now, hold_secs)?;
+            let first: Vec<_> =
+                bumped.into_iter().map(|(key, section)| (key, section, GroupState::Waiting)).collect();
+            let (mut waiting, blocked) = ready_groups(conn, &limited, now, hold_secs)?;
+            waiting.retain(|(key, ..)| !first.iter().any(|(bumped, ..)| bumped == key));
+            for (key, section, state) in first.into_iter().chain(waiting).chain(blocked) {
+                if !reader.add_ready(key, section, state)? {
+                    break;
+                }
+            }
+            reader.add_handed_out()?;
+            Ok(Listing {
+                at: now,
+                paused: false,
+                counts: counts(conn)?,
+                pace: pace(conn, now)?,
+                fetchers: reader.fetchers,
+                groups: reader.groups,
+                is_cut: reader.is_cut,
+            })
+        })
+    }
+}
+
+/// Returns the groups that can be handed out in their order, and those that wait for the end of a hold or for a limit.
+fn ready_groups(
+    conn: &Connection,
+    limited: &Limited,
+    now: i64,
+    hold_secs: i64,
+) -> rusqlite::Result<(Vec<Ready>, Vec<Ready>)> {
+    let (runs, mut waiting, mut blocked) = (Runs::load(conn)?, Vec::new(), Vec::new());
+    let mut statement = conn.prepare_cached(
+        "SELECT started_key, jitter_key, attr_path FROM orchestrator_group
+         WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3
+         ORDER BY started_key, jitter_key, attr_path LIMIT ?4",
+    )?;
+    for (section, _) in groups::sections(conn)? {
+        if runs.is_deleted(section.fetcher_id, section.run_started) {
+            continue;
+        }
+        let is_full = limited.is_full(section.class, now, hold_secs);
+        let limit = rows(GROUPS_MAX + 1);
+        let mut found =
+            statement.query(params![section.fetcher_id, section.run_started, column(section), limit])?;
+        while let Some(row) = found.next()? {
+            let key = groups::key(row, section.fetcher_id)?;
+            let is_held =
+                section.held && key.last_started.is_some_and(|started| !is_expired(started, now, hold_secs));
+            match (is_held, is_full) {
+                (true, _) => blocked.push((key, section, GroupState::Held)),
+                (false, true) => blocked.push((key, section, GroupState::Limited)),
+                (false, false) => waiting.push((key, section, GroupState::Waiting)),
+            }
+        }
+        // One more than is listed, so that the reader notices that there are more.
+        for groups in [&mut waiting, &mut blocked] {
+            groups.sort_unstable_by(|(a, ..), (b, ..)| a.cmp(b));
+            groups.truncate(GROUPS_MAX + 1);
+        }
+    }
+    Ok((waiting, blocked))
+}
+
+/// Collects groups with the last results of their attribute paths.
+struct Reader<'a> {
+    conn: &'a Connection,
+    now: i64,
+    hold_secs: i64,
+    fetchers: Vec<String>,
+    /// Indexes of `fetchers`.
+    by_id: HashMap<i64, usize>,
+    attempts: HashMap<String, u64>,
+    groups: Vec<ListedGroup>,
+    bytes: usize,
+    is_cut: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn new(conn: &'a Connection, now: i64, hold_secs: i64) -> rusqlite::Result<Self> {
+        let mut reader = Self {
+            conn,
+            now,
+            hold_secs,
+            fetchers: Vec::new(),
+            by_id: HashMap::new(),
+            attempts: HashMap::new(),
+            groups: Vec::new(),
+            bytes: 0,
+            is_cut: false,
+        };
+        let mut statement = conn.prepare_cached("SELECT fetcher_id, name FROM fetchers ORDER BY name")?;
+        let mut found = statement.query([])?;
+        while let Some(row) = found.next()? {
+            reader.by_id.insert(row.get(0)?, reader.fetchers.len());
+            reader.fetchers.push(row.get(1)?);
+        }
+        let mut statement = conn.prepare_cached("SELECT attr_path FROM orchestrator_attempt")?;
+        let mut found = statement.query([])?;
+        while let Some(row) = found.next()? {
+            match reader.attempts.get_mut(row.get_ref(0)?.as_str()?) {
+                Some(count) => *count += 1,
+                None => drop(reader.attempts.insert(row.get(0)?, 1)),
+            }
+        }
+        Ok(reader)
+    }
+
+    /// Adds a ready group. Returns false if there is no room.
+    fn add_ready(&mut self, key: GroupKey, section: Section, state: GroupState) -> rusqlite::Result<bool> {
+        let rowid = self
+            .conn
+            .prepare_cached(
+                "SELECT rowid FROM queue WHERE fetcher_run_started = ?1 AND fetcher_id = ?2 AND attr_path = ?3",
+            )?
+            .query_row(params![section.run_started, section.fetcher_id, key.attr_path], |row| row.get(0))
+            .optional()?;
+        let Some(rowid) = rowid else { return Ok(true) };
+        let last = attr::load_log(self.conn, &key.attr_path)?;
+        let position = (state == GroupState::Waiting).then_some(1 + self.groups.len() as u64);
+        self.add(key.attr_path, section.fetcher_id, rowid, (state, position), last)
+    }
+
+    /// Adds the groups that were handed out, the latest ones first.
+    fn add_handed_out(&mut self) -> rusqlite::Result<()> {
+        let conn = self.conn;
+        let mut statement = conn.prepare_cached(
+            "SELECT q.attr_path, q.fetcher_id, q.rowid FROM queue AS q
+             WHERE q.is_dequeued <> 0
+                 AND NOT EXISTS (
+                     SELECT 1 FROM orchestrator_deleted_run AS d
+                     WHERE d.fetcher_id = q.fetcher_id AND d.run_started = q.fetcher_run_started)
+                 AND NOT EXISTS (
+                     SELECT 1 FROM queue AS newer
+                     WHERE newer.attr_path = q.attr_path AND newer.fetcher_id = q.fetcher_id
+                         AND newer.fetcher_run_started > q.fetcher_run_started)
+             ORDER BY q.last_started DESC",
+        )?;
+        let mut found = statement.query([])?;
+        while let Some(row) = found.next()? {
+            let attr_path: String = row.get(0)?;
+            let last = attr::load_log(conn, &attr_path)?;
+            let state = match last {
+                Some(LogRow { started, finished: None, .. })
+                    if is_expired(started, self.now, self.hold_secs) =>
+                {
+                    GroupState::Unanswered
+                }
+                Some(LogRow { finished: None, .. }) => GroupState::Running,
+                _ => GroupState::Ended,
+            };
+            if !self.add(attr_path, row.get(1)?, row.get(2)?, (state, None), last)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        attr_path: String,
+        fetcher_id: i64,
+        rowid: i64,
+        (state, position): (GroupState, Option<u64>),
+        last: Option<LogRow>,
+    ) -> rusqlite::Result<bool> {
+        let Some(fetcher) = self.by_id.get(&fetcher_id).copied() else { return Ok(true) };
+        let payload = payload_start(self.conn, rowid)?;
+        self.bytes += attr_path.len() + payload.len();
+        if self.groups.len() == GROUPS_MAX || self.bytes > LISTING_BYTES_MAX {
+            self.is_cut = true;
+            return Ok(false);
+        }
+        let kept = self.attempts.get(&attr_path).copied().unwrap_or(0);
+        // Another program's hand-out is in the log only.
+        let attempts = kept.max(u64::from(last.is_some()));
+        self.groups.push(ListedGroup { attr_path, fetcher, payload, state, position, last, attempts });
+        Ok(true)
+    }
+}
+
+/// Counts the hand-outs of the last hours: those with an attempt, and those that only the log knows.
+fn pace(conn: &Connection, now: i64) -> rusqlite::Result<Pace> {
+    conn.query_row(
+        "SELECT count(*), min(started) FROM (
+             SELECT started, attr_path FROM log WHERE started BETWEEN ?1 AND ?2
+             UNION SELECT started, attr_path FROM orchestrator_attempt WHERE started BETWEEN ?1 AND ?2)",
+        [now.saturating_sub(PACE_SECS), now],
+        |row| {
+            let first: Option<i64> = row.get(1)?;
+            let handed_out = row.get::<_, i64>(0)?.unsigned_abs();
+            Ok(Pace { handed_out, secs: now.saturating_sub(first.unwrap_or(now)) })
+        },
+    )
+}
