@@ -5,7 +5,7 @@
 //! it to stay connected. [`catch_panic`] makes a failed call of a client library's panic.
 //! [`LimitedStream`] fails when a peer sends too much. [`OneRequest`] ends after one HTTP request. [`ConnectionSlots`] accepts connections
 //! up to a limit. The features `amqp`, `http`, `mongodb`, `postgres` and `tls` add parts of clients that more than one edge uses, and
-//! `process` adds programs.
+//! `process` adds programs; `delivery` delivers JSON to either.
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
@@ -13,6 +13,8 @@ pub mod amqp;
 pub mod capture;
 mod connection_slots;
 mod database_lock;
+#[cfg(feature = "delivery")]
+pub mod delivery;
 mod descriptors;
 mod edge;
 mod file_identity;

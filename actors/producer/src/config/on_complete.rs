@@ -1,8 +1,8 @@
 //! Section `[producer.on_complete]`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
-use orchestrator_edge::http::Target;
+use orchestrator_edge::delivery::ReceiverSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,91 +39,25 @@ impl Default for OnCompleteConfig {
 
 impl OnCompleteConfig {
     /// Returns true if there is a program or a webhook.
-    pub fn is_configured(&self) -> bool {
-        !self.argv.is_empty() || self.url.is_some()
+    pub(crate) fn is_configured(&self) -> bool {
+        self.receiver().is_set()
     }
 
     /// Returns the errors that the schema cannot express.
     pub(super) fn check(&self) -> Vec<String> {
-        let mut errors = Vec::new();
-        let mut say = |key: &str, value: &str, text: &str| {
-            errors.push(format!("producer.on_complete.{key} = {value}: {text}"))
-        };
-        if let Some(program) = self.argv.first() {
-            if program.is_empty() {
-                say("argv", "..", "name a program, e.g. [\"/usr/local/bin/tcn-complete\"]");
-            } else if program.contains('/') && !program.starts_with('/') {
-                say("argv", "..", "write the whole path of the program, or a name that is in PATH");
-            }
-            if self.argv.iter().any(|argument| argument.contains('\0')) {
-                say("argv", "..", "an argument cannot have a NUL: leave it out");
-            }
-            if self.url.is_some() {
-                say("url", "..", "there is a program, too: leave out url or argv");
-            }
-        }
-        // The file with the authorities is read at the start.
-        if let Some(Err(reason)) = self.url.as_deref().map(|url| Target::new(url, None)) {
-            say("url", "..", &reason);
-        }
-        for (key, is_set) in
-            [("headers_file", self.headers_file.is_some()), ("ca_file", self.ca_file.is_some())]
-        {
-            if is_set && self.url.is_none() {
-                say(key, "..", "it is for url, which is missing: set url, or leave it out");
-            }
-        }
-        errors
+        self.receiver().check()
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_name_the_key_and_repeat_no_value() {
-        let program = || vec!["/bin/secret".to_owned()];
-        let url = || Some("http://secret".to_owned());
-        let none = OnCompleteConfig::default();
-        for (config, said) in [
-            (OnCompleteConfig { argv: vec![String::new()], ..none.clone() }, "argv = ..: name a program"),
-            (
-                OnCompleteConfig { argv: vec!["secret/x".to_owned()], ..none.clone() },
-                "argv = ..: write the whole",
-            ),
-            (
-                OnCompleteConfig { argv: vec!["x".to_owned(), "\0".to_owned()], ..none.clone() },
-                "argv = ..: an arg",
-            ),
-            (
-                OnCompleteConfig { argv: program(), url: url(), ..none.clone() },
-                "url = ..: there is a program",
-            ),
-            (
-                OnCompleteConfig { url: Some("ftp://secret".to_owned()), ..none.clone() },
-                "url = ..: its scheme",
-            ),
-            (
-                OnCompleteConfig { ca_file: Some("/secret".into()), ..none.clone() },
-                "ca_file = ..: it is for url",
-            ),
-            (
-                OnCompleteConfig { headers_file: Some("/s".into()), ..none.clone() },
-                "headers_file = ..: it is for",
-            ),
-        ] {
-            let errors = config.check();
-            assert_eq!(errors.len(), 1, "{errors:?}");
-            assert!(errors[0].starts_with(&format!("producer.on_complete.{said}")), "{errors:?}");
-            assert!(!errors[0].contains("secret"), "{errors:?}");
-        }
-        assert!(!none.is_configured() && none.check().is_empty());
-        for config in [
-            OnCompleteConfig { argv: program(), ..none.clone() },
-            OnCompleteConfig { url: url(), ..none.clone() },
-        ] {
-            assert!(config.is_configured() && config.check().is_empty());
+    /// Returns the settings of the receiver.
+    pub(crate) fn receiver(&self) -> ReceiverSettings<'_> {
+        ReceiverSettings {
+            section: "producer.on_complete",
+            program_key: "argv",
+            program: &self.argv,
+            url: self.url.as_deref(),
+            headers_file: self.headers_file.as_deref(),
+            ca_file: self.ca_file.as_deref(),
+            timeout: Duration::from_secs(self.timeout_secs.into()),
         }
     }
 }

@@ -1,65 +1,70 @@
-//! Webhook that receives a completed TCN. A status from 200 to 299 means that it has accepted it.
+//! Webhook that receives a document. A status from 200 to 299 means that it has accepted it.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::Path;
 
 use hyper::header::{HeaderMap, HeaderValue};
-use orchestrator_edge::http::{self, IDEMPOTENCY_KEY, Target};
 use orchestrator_supervise::sanitize_to;
 
-use crate::completion::Completion;
+use super::{Document, ReceiverSettings};
+use crate::http::{self, IDEMPOTENCY_KEY, Target};
 
 /// Captured beginning of an error's body, in bytes.
 const OUTPUT_KEPT: usize = 1_024;
 
 /// Webhook.
 #[derive(Debug, Clone)]
-pub(super) struct Webhook(http::Webhook);
+pub(super) struct Webhook {
+    request: http::Webhook,
+    /// Key of the address in the configuration.
+    key: String,
+}
 
 impl Webhook {
     /// Returns the webhook at `url`.
     ///
     /// # Errors
     /// The address or `ca_file` cannot be used. The text begins with the key and repeats no address.
-    pub(super) fn new(
-        url: &str,
-        ca_file: Option<&Path>,
-        headers_file: Option<PathBuf>,
-        timeout: Duration,
-    ) -> Result<Self, String> {
-        let target = Target::new(url, ca_file).map_err(|reason| {
-            if reason.starts_with("ca_file") { reason } else { format!("url = ..: {reason}") }
+    pub(super) fn new(url: &str, settings: &ReceiverSettings<'_>) -> Result<Self, String> {
+        let section = settings.section;
+        let target = Target::new(url, settings.ca_file).map_err(|reason| {
+            let key = if reason.starts_with("ca_file") { "" } else { "url = ..: " };
+            format!("{section}.{key}{reason}")
         })?;
-        let (headers, error_max) = (HeaderMap::new(), OUTPUT_KEPT);
-        Ok(Self(http::Webhook { target, headers, headers_file, timeout, answer_max: None, error_max }))
+        let request = http::Webhook {
+            target,
+            headers: HeaderMap::new(),
+            headers_file: settings.headers_file.map(Path::to_owned),
+            timeout: settings.timeout,
+            answer_max: None,
+            error_max: OUTPUT_KEPT,
+        };
+        Ok(Self { request, key: format!("{section}.url") })
     }
 
     /// Returns the address without its query, which may hold a secret.
     pub(super) fn name(&self) -> String {
-        self.0.target.to_string()
+        self.request.target.to_string()
     }
 
-    /// Posts a completion once.
+    /// Posts a document once.
     ///
     /// # Errors
     /// There is no answer in time, or the answer has another status. The text quotes it.
-    pub(super) async fn deliver(&self, completion: &Completion) -> Result<(), String> {
-        let id = HeaderValue::from_str(&completion.id.to_string()).map_err(|error| error.to_string())?;
+    pub(super) async fn deliver(&self, document: &Document) -> Result<(), String> {
+        let id = HeaderValue::from_str(&document.id).map_err(|error| error.to_string())?;
         let headers = HeaderMap::from_iter([(IDEMPOTENCY_KEY, id)]);
-        let answer = self.0.post(completion.to_json().to_string().into_bytes(), headers).await;
+        let answer = self.request.post(document.json.clone().into_bytes(), headers).await;
         let answer = answer.map_err(|error| error.to_string())?;
         if answer.status.is_success() {
             return Ok(());
         }
         let hint = if answer.status.is_redirection() {
-            ": no redirection is followed: write the new address into producer.on_complete.url".to_owned()
+            format!(": no redirection is followed: write the new address into {}", self.key)
         } else {
             let body = sanitize_to(answer.body.bytes().trim_ascii(), OUTPUT_KEPT);
             if body.is_empty() { body } else { format!(": {body}") }
         };
-        Err(format!("{} answered with status {}{hint}", self.0.target, answer.status.as_u16()))
+        Err(format!("{} answered with status {}{hint}", self.request.target, answer.status.as_u16()))
     }
 }
 
@@ -69,10 +74,11 @@ mod tests {
         io::{Read, Write},
         net::{TcpListener, TcpStream},
         thread,
+        time::Duration,
     };
 
     use super::*;
-    use crate::completion::CompletionId;
+    use crate::delivery::document::document;
 
     /// Starts a server that calls `answer` for each connection, after its request.
     fn server(mut answer: impl FnMut(TcpStream) + Send + 'static) -> String {
@@ -89,10 +95,16 @@ mod tests {
     }
 
     async fn refusal(url: &str, timeout: Duration) -> String {
-        let id = CompletionId::random();
-        let completion = Completion { id, tcn: 5, stencils: 2, jobs: 7, started_ms: None, completed_ms: 1 };
-        let webhook = Webhook::new(url, None, None, timeout).unwrap();
-        let text = webhook.deliver(&completion).await.unwrap_err();
+        let settings = ReceiverSettings {
+            section: "hook",
+            program_key: "program",
+            program: &[],
+            url: Some(url),
+            headers_file: None,
+            ca_file: None,
+            timeout,
+        };
+        let text = Webhook::new(url, &settings).unwrap().deliver(&document()).await.unwrap_err();
         assert!(text.len() < 2 * OUTPUT_KEPT && !text.contains("secret"), "{text}");
         text
     }

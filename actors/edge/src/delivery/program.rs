@@ -1,15 +1,15 @@
-//! Program that receives a completed TCN on standard input. Exit code 0 means that it has accepted it.
+//! Program that receives a document on standard input. Exit code 0 means that it has accepted it.
 
 use std::{process::Stdio, time::Duration};
 
-use orchestrator_edge::{
-    capture::Tail,
-    process::{Environment, Process, RunLimits},
-};
 use orchestrator_supervise::sanitize_to;
 use tokio::process::Command;
 
-use crate::completion::Completion;
+use super::{Document, ReceiverSettings};
+use crate::{
+    capture::Tail,
+    process::{Environment, Process, RunLimits},
+};
 
 /// Time between SIGTERM at the time-out and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -20,9 +20,11 @@ const OUTPUT_KEPT: usize = 1_024;
 #[derive(Debug, Clone)]
 pub(super) struct Program {
     /// Program and arguments.
-    pub(super) argv: Vec<String>,
+    argv: Vec<String>,
     /// Time-out; then the group gets SIGTERM.
-    pub(super) timeout: Duration,
+    timeout: Duration,
+    /// Key of the program in the configuration.
+    key: String,
 }
 
 /// Captured ends of both outputs.
@@ -32,6 +34,11 @@ struct Output {
 }
 
 impl Program {
+    pub(super) fn new(settings: &ReceiverSettings<'_>) -> Self {
+        let key = format!("{}.{}", settings.section, settings.program_key);
+        Self { argv: settings.program.to_vec(), timeout: settings.timeout, key }
+    }
+
     pub(super) fn name(&self) -> &str {
         self.argv.first().map_or("", String::as_str)
     }
@@ -40,12 +47,12 @@ impl Program {
     ///
     /// # Errors
     /// It cannot be started, takes too long, or exits with another code than 0. The text quotes its output.
-    pub(super) async fn deliver(&self, completion: &Completion) -> Result<(), String> {
+    pub(super) async fn deliver(&self, document: &Document) -> Result<(), String> {
         let name = self.name();
-        let (process, pipes) = Process::start(self.command(completion)).map_err(|error| {
-            format!("{name} cannot be started: {error}: install it, or change producer.on_complete.argv")
+        let (process, pipes) = Process::start(self.command(document)).map_err(|error| {
+            format!("{name} cannot be started: {error}: install it, or change {}", self.key)
         })?;
-        let line = format!("{}\n", completion.to_json());
+        let line = format!("{}\n", document.json);
         let mut output = Output { out: Tail::new(OUTPUT_KEPT), errors: Tail::new(OUTPUT_KEPT) };
         let Output { out, errors } = &mut output;
         let limits = RunLimits { timeout: self.timeout, grace: GRACE };
@@ -60,13 +67,12 @@ impl Program {
         }
     }
 
-    fn command(&self, completion: &Completion) -> Command {
+    fn command(&self, document: &Document) -> Command {
         let mut command = Command::new(self.name());
         command.args(self.argv.iter().skip(1));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Environment::default().apply(&mut command);
-        command.env("ORCHESTRATOR_COMPLETION_ID", completion.id.to_string());
-        command.env("ORCHESTRATOR_TCN", completion.tcn.to_string());
+        command.envs(document.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 }
@@ -83,50 +89,47 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::completion::CompletionId;
-
-    fn completion() -> Completion {
-        let id = CompletionId::random();
-        Completion { id, tcn: 5, stencils: 2, jobs: 7, started_ms: None, completed_ms: 1 }
-    }
+    use crate::delivery::document::document;
 
     fn shell(script: &str, timeout: Duration) -> Program {
-        Program { argv: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(), timeout }
+        let argv = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
+        Program { argv, timeout, key: "hook.argv".to_owned() }
     }
 
     #[tokio::test]
     async fn the_program_gets_the_json_and_the_variables() {
-        let (completion, file) = (completion(), tempfile::NamedTempFile::new().unwrap());
+        let (document, file) = (document(), tempfile::NamedTempFile::new().unwrap());
         let path = file.path().display();
         // Cargo sets the last variable for this test; the program must not inherit it.
-        let script = format!(
-            "{{ cat; echo $ORCHESTRATOR_COMPLETION_ID $ORCHESTRATOR_TCN $CARGO_MANIFEST_DIR; }} > {path}"
-        );
-        shell(&script, Duration::from_secs(60)).deliver(&completion).await.unwrap();
-        let wanted = format!("{}\n{} 5\n", completion.to_json(), completion.id);
+        let script = format!("{{ cat; echo $ORCHESTRATOR_TCN $CARGO_MANIFEST_DIR; }} > {path}");
+        shell(&script, Duration::from_secs(60)).deliver(&document).await.unwrap();
+        let wanted = format!("{}\n5\n", document.json);
         assert_eq!(std::fs::read_to_string(file.path()).unwrap(), wanted);
     }
 
     #[tokio::test]
     async fn a_failure_is_reported_with_the_end_of_the_output() {
         let secs = Duration::from_secs(60);
-        let said = async |script: &str| shell(script, secs).deliver(&completion()).await.unwrap_err();
+        let said = async |script: &str| shell(script, secs).deliver(&document()).await.unwrap_err();
         let text = said("yes x | head -c 3000000; echo the end >&2; exit 3").await;
         assert!(text.starts_with("/bin/sh ended with exit status: 3: the end"), "{text}");
         let text = said("yes long | head -c 3000000; exit 1").await;
         assert!(text.len() < 2 * OUTPUT_KEPT && text.contains("long\\nlong"), "{}", text.len());
         let text = said("kill -9 $$").await;
         assert!(text.contains("signal: 9"), "{text}");
-        let missing = Program { argv: vec!["/nowhere/program".to_owned()], timeout: secs };
-        let text = missing.deliver(&completion()).await.unwrap_err();
-        assert!(text.contains("/nowhere/program cannot be started") && text.contains("argv"), "{text}");
+        let missing = Program { argv: vec!["/nowhere/program".to_owned()], ..shell("", secs) };
+        let text = missing.deliver(&document()).await.unwrap_err();
+        assert!(
+            text.contains("/nowhere/program cannot be started") && text.contains("change hook.argv"),
+            "{text}"
+        );
     }
 
     #[tokio::test]
     async fn a_program_that_hangs_is_ended_with_its_group() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let script = format!("sleep 1000 & echo $! > {}; wait", file.path().display());
-        let text = shell(&script, Duration::from_millis(200)).deliver(&completion()).await.unwrap_err();
+        let text = shell(&script, Duration::from_millis(200)).deliver(&document()).await.unwrap_err();
         assert!(text.contains("did not end within 200ms"), "{text}");
         let pid = std::fs::read_to_string(file.path()).unwrap();
         // A killed process runs on for a moment.
