@@ -11,8 +11,8 @@ use crate::{
     file_name::{FetcherFile, NameError},
     protocol::Request,
     storage::{
-        Attempt, AttrReport, Batch, Bumped, Counts, FailedAttempts, HandoutId, Job, Peeked, Requeued,
-        RunCount, RunId, RunState, StaleGroup, StorageError,
+        Attempt, AttrReport, Batch, Bumped, Counts, FailedAttempts, FailedJob, HandoutId, Job, Peeked,
+        Requeued, RunCount, RunId, RunState, StaleGroup, StorageError,
     },
 };
 
@@ -73,6 +73,8 @@ pub(crate) enum Chore {
     InFlight(usize, Reply<Answer<Vec<Attempt>>>),
     /// Asks for the latest failed attempts.
     Failed(FailedAttempts, Reply<Answer<Vec<Attempt>>>),
+    /// Asks for the failed jobs after a number, up to the given number of them.
+    Failures(i64, usize, Reply<Answer<Vec<FailedJob>>>),
     /// Asks for the groups that were not tried since the given time, up to the given number.
     Stale(i64, usize, Reply<Answer<Vec<StaleGroup>>>),
     /// Records that hand-outs are paused or resumed, for the next start.

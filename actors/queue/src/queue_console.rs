@@ -15,8 +15,8 @@ use crate::{
     refused_links::RefusedLinks,
     storage::{self, FailedAttempts},
     verbs::{
-        AttemptRow, Bump, Bumped, Failed, InFlight, Ls, PathReport, Pause, Paused, Peek, Requeue, Requeued,
-        Resume, RunRow, RunningRow, Show, Stale, Stats, Totals,
+        AttemptRow, Bump, Bumped, Failed, Failures, InFlight, Ls, PathReport, Pause, Paused, Peek, Requeue,
+        Requeued, Resume, RunRow, RunningRow, Show, Stale, Stats, Totals,
     },
 };
 
@@ -42,6 +42,7 @@ pub(crate) fn verbs() -> Verbs<QueueConsole> {
         .with::<Show>()
         .with::<InFlight>()
         .with::<Failed>()
+        .with::<Failures>()
         .with::<Stale>()
         .with::<Bump>()
         .with::<Requeue>()
@@ -124,6 +125,16 @@ impl Handle<Failed> for QueueConsole {
             |reply| Chore::Failed(which, reply),
             |attempts| attempts.into_iter().map(AttemptRow::from).collect(),
         )
+    }
+}
+
+impl Handle<Failures> for QueueConsole {
+    fn handle(
+        &mut self,
+        Failures { after, n }: Failures,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Answer<Self, Answered<Failures>> {
+        self.ask(cx, |reply| Chore::Failures(after, rows(n), reply), |jobs| jobs)
     }
 }
 

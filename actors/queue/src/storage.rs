@@ -18,8 +18,8 @@ pub(crate) use batch::Batch;
 pub(crate) use batch::Entry;
 pub(crate) use error::StorageError;
 pub(crate) use inspection::{
-    Attempt, AttrReport, Counts, FailedAttempts, HeldJobs, Peeked, RunCount, Sample, StaleGroup, Waiting,
-    WaitingGroup,
+    Attempt, AttrReport, Counts, FailedAttempts, FailedJob, HeldJobs, Peeked, RunCount, Sample, StaleGroup,
+    Waiting, WaitingGroup,
 };
 pub(crate) use limits::{LIMITS_MAX, LimitedJobs};
 pub(crate) use limits::{Limit, Limits};
@@ -194,7 +194,8 @@ pub(crate) trait Storage {
     /// the attempt of the worker at `connection`.
     fn dequeue(&mut self, now: i64, connection: &str) -> Result<Option<Job>, StorageError>;
 
-    /// Records the end of a job; None for an attribute path never handed out (CONTRACT QO06).
+    /// Records the end of a job; None for an attribute path never handed out (CONTRACT QO06). A job
+    /// with an exit code other than 0 is added to the failed jobs (CONTRACT QD17).
     fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64)
     -> Result<Option<Finished>, StorageError>;
 

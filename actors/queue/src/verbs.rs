@@ -6,7 +6,7 @@ mod report;
 use orchestrator_subsystem::{verb, verb::number};
 
 pub(crate) use self::answers::*;
-use crate::storage::{Peeked, StaleGroup};
+use crate::storage::{FailedJob, Peeked, StaleGroup};
 
 verb! {
     "ls", Reads -> Vec<RunRow>, empty "no fetcher file in the queue\n";
@@ -79,6 +79,25 @@ verb! {
         #[arg(long, value_name = "TIME", value_parser = report::time)]
         pub(crate) since: Option<i64>,
         /// Number of attempts, at most 1000
+        #[arg(short, default_value_t = 100, value_name = "N")]
+        #[serde(default = "number::<100>")]
+        pub(crate) n: u32,
+    }
+}
+
+verb! {
+    "failures", Reads -> Vec<FailedJob>, empty "no failed job\n";
+    /// List failed jobs in the order of their ends, for programs that must miss none
+    ///
+    /// A program repeats the request with the number of the last job that it has read. At least the last 10,000 are kept.
+    ///
+    /// Example: orchestrator queue failures --after 1795646400000000
+    pub(crate) struct Failures {
+        /// List only jobs with a number above this one
+        #[arg(long, default_value_t = 0, value_name = "NUMBER")]
+        #[serde(default)]
+        pub(crate) after: i64,
+        /// Number of jobs, at most 1000
         #[arg(short, default_value_t = 100, value_name = "N")]
         #[serde(default = "number::<100>")]
         pub(crate) n: u32,

@@ -122,6 +122,9 @@ impl Housekeeper {
             }
             Chore::InFlight(limit, reply) => self.answer(reply, |inspector| inspector.in_flight(limit)),
             Chore::Failed(which, reply) => self.answer(reply, |inspector| inspector.failed(which)),
+            Chore::Failures(after, limit, reply) => {
+                self.answer(reply, |inspector| inspector.failures(after, limit))
+            }
             Chore::Stale(before, limit, reply) => {
                 self.answer(reply, |inspector| inspector.stale(before, limit))
             }

@@ -14,6 +14,7 @@ mod database_file;
 mod deletion;
 mod dequeue;
 mod error;
+mod failures;
 mod groups;
 mod handout;
 mod heads;

@@ -113,6 +113,25 @@ pub(crate) struct FailedAttempts {
     pub limit: usize,
 }
 
+/// A job that a worker reported with an exit code other than 0.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct FailedJob {
+    /// Number, which grows with each failed job.
+    pub number: i64,
+    /// The attribute path.
+    pub attr_path: String,
+    /// Exit code that the worker reported.
+    pub exit_code: i64,
+    /// Time of the hand-out, in unix seconds.
+    #[schemars(extend("format" = TIME))]
+    pub started: i64,
+    /// Time of the DONE, in unix seconds.
+    #[schemars(extend("format" = TIME))]
+    pub finished: i64,
+    /// Fetcher of the job; None as for an [`Attempt`].
+    pub fetcher: Option<String>,
+}
+
 /// A ready group, which waits for its hand-out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingGroup {

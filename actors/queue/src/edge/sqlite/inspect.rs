@@ -3,6 +3,7 @@
 mod attempts;
 mod attr;
 mod bumped;
+mod failures;
 mod listing;
 mod ready_groups;
 mod waiting;

@@ -9,8 +9,9 @@ use super::error::storage_error;
 use super::open::{Opened, Options, lock, open, set_synchronous};
 use super::other_writers::OtherWriters;
 use super::view::View;
-use super::{attr, bumps, deletion, dequeue, handout, ingest, offers, replaced, staging};
+use super::{attr, bumps, deletion, dequeue, failures, handout, ingest, offers, replaced, staging};
 use crate::config::Synchronous;
+use crate::edge::unix_time::unix_time;
 use crate::protocol::ATTR_PATH_BYTES_MAX;
 use crate::storage::{
     Batch, Bumped, Deletion, Finished, HandoutId, Job, OfferState, Requeued, RunId, RunState, Storage,
@@ -39,6 +40,8 @@ pub(crate) struct SqliteStore {
     data_version: i64,
     other_writers: OtherWriters,
     next_handout: i64,
+    /// Lowest number of the next failure.
+    first_failure: i64,
     wal_pages: Arc<AtomicU64>,
     lock: DatabaseLock,
     /// Durability of the next commit.
@@ -74,6 +77,8 @@ impl SqliteStore {
             data_version: 0,
             other_writers: OtherWriters::default(),
             next_handout: incarnation << 32,
+            // There are fewer failures than microseconds, so the numbers of an earlier file are smaller.
+            first_failure: unix_time().saturating_mul(1_000_000),
             wal_pages,
             lock,
         })
@@ -308,12 +313,16 @@ impl Storage for SqliteStore {
         exit_code: i64,
         now: i64,
     ) -> Result<Option<Finished>, StorageError> {
+        let first_failure = self.first_failure;
         self.run("recording the end of a job", |conn, view, _| {
             let before = attr::load(conn, view, attr_path)?;
             let mut after = before.clone();
             let Some(started) = after.finish(exit_code, now) else { return Ok(None) };
             attr::save(conn, view, attr_path, &before, &after)?;
             handout::forget_attr(conn, view, attr_path)?;
+            if exit_code != 0 {
+                failures::add(conn, first_failure, attr_path, (started, now), exit_code)?;
+            }
             let seconds = now.saturating_sub(started);
             let offered = if view.runs.has_owners() {
                 offers::finish(conn, view, attr_path, JobFinished { exit_code, seconds }, now)?

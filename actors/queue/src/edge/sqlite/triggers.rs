@@ -57,6 +57,13 @@ CREATE TABLE IF NOT EXISTS orchestrator_attempt (
     previous_exit_code integer,
     PRIMARY KEY (started, handout_id)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS orchestrator_failure (
+    number integer PRIMARY KEY,
+    attr_path text NOT NULL,
+    started integer NOT NULL,
+    finished integer NOT NULL,
+    exit_code integer NOT NULL
+) STRICT;
 CREATE TABLE IF NOT EXISTS orchestrator_run (
     fetcher_id integer NOT NULL,
     run_started integer NOT NULL,

@@ -275,3 +275,37 @@ fn the_table_of_groups_can_be_rebuilt() {
     s.reopen(Options::default());
     assert_eq!((0..9).filter(|_| next(&mut s, 1_001).is_some()).count(), 4);
 }
+
+#[test]
+fn d17_failed_jobs_have_growing_numbers_and_the_last_ones_are_kept() {
+    let mut s = TestStore::new();
+    feed(&mut s, "f1", 1, &["alpha", "bravo"].map(|attr| (attr, "0 1")));
+    let first = next_attr(&mut s, 100).unwrap();
+    let second = next_attr(&mut s, 101).unwrap();
+    group(&mut s, |s| s.finish(&first, 0, 110));
+    // Not committed, so it did not happen.
+    s.begin().unwrap();
+    s.finish(&second, 9, 111).unwrap();
+    s.rollback().unwrap();
+    group(&mut s, |s| s.finish(&second, 3, 112));
+    group(&mut s, |s| s.finish("unknown", 3, 112));
+    s.crash();
+    group(&mut s, |s| s.finish(&second, -4, 113));
+    let mut inspector = Inspector::open(&s.path(), Options::default(), PLENTY).unwrap();
+    let failures = inspector.failures(0, 10).unwrap();
+    let seen: Vec<_> =
+        failures.iter().map(|job| (job.attr_path.as_str(), job.finished, job.exit_code)).collect();
+    assert_eq!(seen, [(second.as_str(), 112, 3), (second.as_str(), 113, -4)]);
+    assert_eq!((failures[0].started, failures[0].fetcher.as_deref()), (101, Some("f1")));
+    assert!(failures[0].number < failures[1].number);
+    assert_eq!(inspector.failures(failures[0].number, 10).unwrap(), failures[1..]);
+    assert_eq!(inspector.failures(0, 1).unwrap(), failures[..1]);
+    s.begin().unwrap();
+    for now in 0..10_200 {
+        s.finish(&second, 1, now).unwrap();
+    }
+    s.commit().unwrap();
+    let kept = s.number("SELECT count(*) FROM orchestrator_failure");
+    assert!((10_000..10_100).contains(&kept), "{kept}");
+    assert_eq!(s.number("SELECT finished FROM orchestrator_failure ORDER BY number DESC LIMIT 1"), 10_199);
+}
