@@ -170,6 +170,8 @@ impl Config {
         if let Err(error) = self.program.admin.check() {
             wrong.push(error.to_string());
         }
+        #[cfg(feature = "hooks")]
+        wrong.extend(orchestrator_hooks::check(&self.program.hook));
         wrong.extend(self.sections.iter().flat_map(|section| section.check()));
         wrong
     }

@@ -55,6 +55,11 @@ pub(crate) fn build(config: &Config) -> anyhow::Result<Topology> {
         .allow_chaos(config.program.admin.chaos)
         .give_up_alone(RETRY)
         .child(endpoint.insignificant());
+    #[cfg(feature = "hooks")]
+    if !config.program.hook.is_empty() {
+        let hooks = orchestrator_hooks::child_spec(&config.program.hook, &outbox(config));
+        root = root.child(hooks.map_err(anyhow::Error::msg)?.insignificant());
+    }
     let mut exchange = subsystems::exchange(&config.sections);
     for section in &config.sections {
         let (spec, reload) = section.branch(&mut exchange).map_err(anyhow::Error::from_boxed)?;
@@ -68,6 +73,12 @@ pub(crate) fn build(config: &Config) -> anyhow::Result<Topology> {
 /// Returns the directory of the first subsystem with files of its own, else `var`.
 fn state_dir(config: &Config) -> PathBuf {
     config.sections.iter().find_map(|section| section.state_dir()).unwrap_or_else(|| "var".into())
+}
+
+/// Returns the path of the database with what waits for hooks.
+#[cfg(feature = "hooks")]
+fn outbox(config: &Config) -> PathBuf {
+    state_dir(config).join("hooks.db")
 }
 
 /// Returns the source of the progress line, if a subsystem has finite work.
@@ -93,6 +104,10 @@ fn program_info(config: &Config, reload: &orchestrator_admin::Reload) -> Program
 /// # Errors
 /// Such a fault exists. The text says what the operator has to change.
 pub(crate) fn preflight(config: &Config) -> anyhow::Result<()> {
+    #[cfg(feature = "hooks")]
+    if !config.program.hook.is_empty() {
+        orchestrator_hooks::preflight(&outbox(config))?;
+    }
     config.sections.iter().try_for_each(|section| section.preflight().map_err(anyhow::Error::from_boxed))
 }
 

@@ -17,4 +17,8 @@ pub(crate) struct ProgramConfig {
     pub(crate) links: LinksConfig,
     /// The admin endpoint.
     pub(crate) admin: AdminConfig,
+    /// Programs and webhooks that are told what went wrong.
+    #[cfg(feature = "hooks")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hook: Vec<orchestrator_hooks::HookConfig>,
 }

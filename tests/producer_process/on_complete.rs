@@ -3,15 +3,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
-    sync::{Arc, Mutex},
+    io::Write,
     thread,
     time::Duration,
 };
 
 use orchestrator_harness::{
-    DATABASE, Faktory, FaktoryWorker, Instance, MongoDb, ProducerEnv, STENCILS, Tanglenomicon, eventually,
+    DATABASE, Faktory, FaktoryWorker, Instance, MongoDb, Post, ProducerEnv, STENCILS, Tanglenomicon, Webhook,
+    eventually,
     load::{SeededRng, for_each_seed},
 };
 use serde_json::{Value, json};
@@ -31,66 +30,6 @@ fn records(database: &MongoDb) -> Value {
     let documents = database.documents(DATABASE, STENCILS);
     let config = documents.into_iter().find(|document| document["_id"] == "config");
     config.expect("the configuration document")["orchestrator"].clone()
-}
-
-/// Request that a webhook has received.
-#[derive(Debug, Clone)]
-struct Post {
-    head: String,
-    body: Value,
-}
-
-/// Webhook that answers with a status of its own.
-struct Webhook {
-    url: String,
-    posts: Arc<Mutex<Vec<Post>>>,
-    status: Arc<Mutex<&'static str>>,
-}
-
-impl Webhook {
-    fn start(status: &'static str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}/tcn?token=S3CR3T", listener.local_addr().expect("an address"));
-        let (posts, status) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(status)));
-        let (kept, answer) = (posts.clone(), status.clone());
-        // Ends with the process of the test.
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                // A killed sender may have sent a part of its request.
-                if let Some((post, mut stream)) = read(stream) {
-                    kept.lock().expect("no panic").push(post);
-                    let status = *answer.lock().expect("no panic");
-                    let _ = write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 8\r\n\r\nnot now\n");
-                }
-            }
-        });
-        Self { url, posts, status }
-    }
-
-    fn posts(&self) -> Vec<Post> {
-        self.posts.lock().expect("no panic").clone()
-    }
-
-    fn answer(&self, status: &'static str) {
-        *self.status.lock().expect("no panic") = status;
-    }
-}
-
-fn read(stream: TcpStream) -> Option<(Post, TcpStream)> {
-    let (mut reader, mut head, mut length) = (BufReader::new(stream), String::new(), 0);
-    while !head.ends_with("\r\n\r\n") {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().ok()?;
-        }
-        head.push_str(&line);
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    Some((Post { head, body: serde_json::from_slice(&body).ok()? }, reader.into_inner()))
 }
 
 #[test]
@@ -133,7 +72,7 @@ fn a_program_gets_each_tcn_with_its_counts_until_it_accepts_it() {
 #[test]
 fn a_webhook_gets_the_same_id_after_kill_nine_and_does_not_hold_up_the_next_tcn() {
     let (database, queue, _worker) = filled();
-    let webhook = Webhook::start("500 Not now");
+    let webhook = Webhook::start("/tcn?token=S3CR3T", "500 Not now");
     let headers = tempfile_with("Authorization: Bearer T0K3N\n");
     let site = ProducerEnv::new(BINARY, &database, &queue)
         .set("producer.lease_ms=3000")
@@ -186,7 +125,7 @@ fn kills_at_random_times_lose_no_completion_and_change_no_id() {
         };
         all.fill(&database);
         let _worker = FaktoryWorker::start(&queue, "arborescent");
-        let webhook = Webhook::start("204 No Content");
+        let webhook = Webhook::start("/tcn?token=S3CR3T", "204 No Content");
         let site = ProducerEnv::new(BINARY, &database, &queue)
             .set("producer.lease_ms=3000")
             .set("producer.page_size=1")

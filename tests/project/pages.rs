@@ -10,7 +10,7 @@ const LINES_MAX: [(&str, usize); 3] =
     [("README.md", 150), ("ARCHITECTURE.md", 200), ("CONTRIBUTING.md", 200)];
 
 /// Pages whose sentences are limited.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "README.md",
     "ARCHITECTURE.md",
     "actors/queue/README.md",
@@ -18,6 +18,7 @@ const PAGES: [&str; 8] = [
     "actors/ingester/README.md",
     "actors/producer/README.md",
     "actors/catalog/README.md",
+    "actors/hooks/README.md",
     "deploy/RUNBOOK.md",
 ];
 

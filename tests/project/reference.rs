@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, fs};
 
-use orchestrator_harness::{CatalogEnv, IngesterEnv, TestEnv, ZmtpPeer, eventually, http};
+use orchestrator_harness::{CatalogEnv, IngesterEnv, Instance, TestEnv, ZmtpPeer, eventually, http};
+
+const HOOK: &str = "[[hook]]\nname = \"h\"\non = \"queue.failed\"\nprogram = [\"/bin/true\"]\n";
 
 fn page(name: &str) -> String {
     let path = format!("{}/deploy/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -55,6 +57,11 @@ fn the_metrics_table_lists_exactly_the_metrics() {
         .set("producer.on_complete.argv=[\"/bin/true\"]")
         .set("producer.mongodb.uri=mongodb://127.0.0.1:1");
     let _producing = producer.start();
+    let hooks = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    fs::write(hooks.path().join("hooks.toml"), HOOK).expect("write the configuration");
+    let mut command = hooks.command();
+    command.args(["--config", "hooks.toml"]);
+    let _hooks = Instance::spawn(command);
     // Catalog server and broker do not exist.
     let catalog = CatalogEnv::at(env!("CARGO_BIN_EXE_orchestrator"), "http://127.0.0.1:1/ermrest/catalog/1")
         .notices("amqp://127.0.0.1:1")
@@ -65,7 +72,7 @@ fn the_metrics_table_lists_exactly_the_metrics() {
     let sockets: Vec<_> = sites
         .iter()
         .map(|(env, _)| env)
-        .chain([&ingester.base, &class.base, &producer, catalog.base()])
+        .chain([&ingester.base, &class.base, &producer, &hooks, catalog.base()])
         .map(TestEnv::admin_socket)
         .collect();
     let metrics =

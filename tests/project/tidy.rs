@@ -33,12 +33,14 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         "orchestrator-catalog",
         &["orchestrator-edge", "orchestrator-exchange", "orchestrator-subsystem", "orchestrator-supervise"],
     ),
+    ("orchestrator-hooks", &["orchestrator-edge", "orchestrator-supervise"]),
     (
         "orchestrator",
         &[
             "orchestrator-admin",
             "orchestrator-catalog",
             "orchestrator-edge",
+            "orchestrator-hooks",
             "orchestrator-ingester",
             "orchestrator-producer",
             "orchestrator-provenance",

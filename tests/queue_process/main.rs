@@ -8,6 +8,7 @@ mod directory;
 mod disk_full;
 mod export;
 mod files;
+mod hooks;
 mod limits;
 mod links;
 mod locks;

@@ -39,11 +39,13 @@ fn is_unset(section: &str, line: &str) -> bool {
     const PLAN: [&str; 5] = ["argv", "columns", "cwd", "env", "env_pass"];
     const PRODUCER: [&str; 3] = ["queues", "job_types", "custom"];
     const ON_COMPLETE: [&str; 3] = ["argv", "url", "headers_file"];
+    const HOOK: [&str; 3] = ["program", "url", "headers_file"];
     let Some((key, _)) = line.split_once(" = ") else { return false };
     let here: &[&str] = match section.trim_matches(['[', ']']) {
         "provenance.exchange_ranges" => &EXCHANGES,
         "producer" => &PRODUCER,
         "producer.on_complete" => &ON_COMPLETE,
+        "hook" => &HOOK,
         "queue.limit" => &LIMIT,
         "ingester" => &INGESTER,
         "catalog" => &CATALOG,
@@ -112,7 +114,9 @@ fn the_commented_configuration_shows_the_defaults() {
         let section = shown.sections.iter().position(|section| section.name() == name);
         section.expect("the file has the section")
     };
-    // A limit, a stream and a rule have no defaults; the file shows examples.
+    // A hook, a limit, a stream and a rule have no defaults; the file shows examples.
+    let hooks = std::mem::take(&mut shown.program.hook);
+    assert_eq!(hooks, [orchestrator_hooks::HookConfig { name: "failures".to_owned(), ..Default::default() }]);
     let at = section(&shown, "queue");
     let mut queue = shown.sections[at].get::<Queue>().unwrap().clone();
     assert_eq!(queue.limit.drain(..).map(|limit| limit.in_flight).collect::<Vec<_>>(), [2]);

@@ -38,6 +38,11 @@ name = "s"
 source = "stins"
 upstream_url = "tcp://detector:9999"
 
+[[hook]]
+name = "h"
+on = "queue.failed"
+url = "http://receiver"
+
 [[catalog]]
 name = "lab"
 base = "https://h/ermrest/catalog/1"
@@ -49,8 +54,13 @@ claim.set.state = "claimed"
 
 /// Returns the path of a schema key with the entries of `FILE`.
 fn with_entries(key: &str) -> String {
-    let names =
-        [("ingester", "i"), ("ingester.i.stream", "s"), ("catalog", "lab"), ("catalog.lab.rule", "convert")];
+    let names = [
+        ("ingester", "i"),
+        ("ingester.i.stream", "s"),
+        ("catalog", "lab"),
+        ("catalog.lab.rule", "convert"),
+        ("hook", "h"),
+    ];
     let mut path = String::new();
     for word in key.split('.') {
         path.push_str(if path.is_empty() { "" } else { "." });

@@ -1,0 +1,205 @@
+//! Child that collects occurrences and stores them in the outbox.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use orchestrator_supervise::{
+    AskError, Durable, Event, EventKind, Factory, Outbox, Reply, StartCx, metrics, without_root,
+};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{config::Occasion, messages::OutboxRequest, occurrence::Occurrence};
+
+/// Console that answers with the failed jobs, and its verb.
+const QUEUE_CONSOLE: &str = "queue/queue_console";
+const FAILURES: &str = "failures";
+/// Number of failed jobs that are read together.
+const FAILURES_MAX: usize = 1_000;
+/// Time between two questions to the queue.
+const POLL: Duration = Duration::from_secs(1);
+/// Time limit of an answer of the outbox; then the request is repeated.
+const OUTBOX_TIMEOUT: Duration = Duration::from_secs(10);
+
+metrics! {
+    /// Metrics of the collector.
+    struct CollectorMetrics {
+        /// Occurrences stored in the outbox of the hooks.
+        collected: counter("occurrences"),
+    }
+}
+
+/// Parts of the child that outlive its incarnations.
+#[derive(Debug, Clone)]
+pub(crate) struct Collector {
+    /// Occurrences that a hook reports.
+    pub(crate) occasions: BTreeSet<Occasion>,
+    pub(crate) requests: Outbox<OutboxRequest>,
+    /// Number of the last event whose occurrence is stored.
+    pub(crate) events_read: Durable<u64>,
+}
+
+struct Incarnation {
+    collector: Collector,
+    metrics: CollectorMetrics,
+    cx: StartCx,
+}
+
+/// Reason why nothing could be collected now.
+#[derive(Debug, thiserror::Error)]
+enum CollectError {
+    #[error("the outbox does not answer: {0}")]
+    Outbox(#[from] AskError),
+    #[error("the queue does not tell its failed jobs: {0}")]
+    Queue(String),
+}
+
+impl Collector {
+    /// Returns the factory of the child.
+    pub(crate) fn factory(self) -> Factory {
+        Factory::task(move |cx: StartCx| {
+            let metrics = CollectorMetrics::register(&cx.vitals);
+            let incarnation = Incarnation { collector: self.clone(), metrics, cx };
+            async move {
+                incarnation.run().await;
+                Ok(())
+            }
+        })
+    }
+}
+
+impl Incarnation {
+    async fn run(self) {
+        let stop = self.cx.stop.clone();
+        let _ = stop.run_until_cancelled(self.collect()).await;
+    }
+
+    async fn collect(&self) {
+        let events = self.cx.tree.event_log();
+        loop {
+            let newest = events.newest();
+            for collected in [self.collect_events().await, self.collect_failures().await] {
+                if let Err(error) = collected {
+                    // What is not stored is collected again.
+                    self.cx.vitals.note(error.to_string());
+                }
+            }
+            let _ = tokio::time::timeout(POLL, self.next_event(newest)).await;
+        }
+    }
+
+    /// Waits for an event, or forever if no hook reports events.
+    async fn next_event(&self, newest: u64) {
+        if self.collector.occasions.contains(&Occasion::SubsystemGaveUp) {
+            self.cx.tree.event_log().wait_after(newest).await;
+        } else {
+            std::future::pending().await
+        }
+    }
+
+    /// Stores the occurrences among the events since the last ones.
+    async fn collect_events(&self) -> Result<(), CollectError> {
+        if !self.collector.occasions.contains(&Occasion::SubsystemGaveUp) {
+            return Ok(());
+        }
+        let read = self.collector.events_read.get();
+        let events = self.cx.tree.events(read);
+        let Some(last) = events.last().map(|event| event.seq) else { return Ok(()) };
+        let occurrences: Vec<_> = events.iter().filter_map(gave_up).collect();
+        if !occurrences.is_empty() {
+            self.store(occurrences, None).await?;
+        }
+        self.collector.events_read.update(|read| *read = last);
+        Ok(())
+    }
+
+    /// Stores the failed jobs of the queue since the last ones. Before the first hook there are none.
+    async fn collect_failures(&self) -> Result<(), CollectError> {
+        if !self.collector.occasions.contains(&Occasion::QueueFailed) {
+            return Ok(());
+        }
+        let position = self.ask(|reply| OutboxRequest::Position { reply }).await?;
+        let mut after = position.unwrap_or(0);
+        loop {
+            let failures = self.failures(after).await?;
+            let Some(last) = failures.last().map(number) else {
+                if position.is_none() {
+                    self.store(Vec::new(), Some(after)).await?;
+                }
+                return Ok(());
+            };
+            after = last;
+            if position.is_some() {
+                self.store(failures.iter().map(failed).collect(), Some(after)).await?;
+            }
+        }
+    }
+
+    async fn failures(&self, after: i64) -> Result<Vec<Value>, CollectError> {
+        let queue = |text: &dyn std::fmt::Display| CollectError::Queue(text.to_string());
+        let verb = self.cx.tree.console_verb(QUEUE_CONSOLE, FAILURES).map_err(|error| queue(&error))?;
+        let answer = verb.call(json!({ "after": after, "n": FAILURES_MAX })).await;
+        match answer.map_err(|error| queue(&error))?.map_err(|error| queue(&error))? {
+            Value::Array(failures) => Ok(failures),
+            _ => Err(queue(&"its answer is no list")),
+        }
+    }
+
+    async fn store(&self, occurrences: Vec<Occurrence>, position: Option<i64>) -> Result<(), CollectError> {
+        let stored = occurrences.len();
+        self.ask(|reply| OutboxRequest::Append { occurrences, position, reply }).await?;
+        self.metrics.collected.add(stored as u64);
+        Ok(())
+    }
+
+    async fn ask<R>(&self, request: impl FnOnce(Reply<R>) -> OutboxRequest) -> Result<R, AskError> {
+        self.collector.requests.ask(request, OUTBOX_TIMEOUT).await
+    }
+}
+
+fn new_id() -> String {
+    Uuid::new_v4().simple().to_string()
+}
+
+fn number(failure: &Value) -> i64 {
+    failure["number"].as_i64().unwrap_or(i64::MAX)
+}
+
+/// Returns the occurrence of a failed job.
+fn failed(failure: &Value) -> Occurrence {
+    let finished = failure["finished"].as_u64().unwrap_or_default();
+    Occurrence::new(new_id(), Occasion::QueueFailed, finished.saturating_mul(1_000), failure)
+}
+
+/// Returns the occurrence of an event: a child of the root was given up.
+fn gave_up(event: &Event) -> Option<Occurrence> {
+    let EventKind::GivenUp { reason, delay_ms } = &event.kind else { return None };
+    let data = json!({ "subsystem": without_root(&event.path), "reason": reason, "retry_in_ms": delay_ms });
+    Some(Occurrence::new(new_id(), Occasion::SubsystemGaveUp, event.at_ms, &data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_given_up_subsystem_is_an_occurrence() {
+        let event = |kind| Event { seq: 1, at_ms: 7, path: "orchestrator/queue".to_owned(), kind };
+        assert_eq!(gave_up(&event(EventKind::Paused)), None);
+        let kind = EventKind::GivenUp { reason: "panic: x".to_owned(), delay_ms: 10_000 };
+        let occurrence = gave_up(&event(kind)).expect("an occurrence");
+        let json: Value = serde_json::from_str(&occurrence.json).expect("JSON");
+        let data = json!({ "subsystem": "queue", "reason": "panic: x", "retry_in_ms": 10_000 });
+        let expected = json!({ "id": occurrence.id, "on": "subsystem.gave_up", "at_ms": 7, "data": data });
+        assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn a_failed_job_is_an_occurrence_with_an_id_of_its_own() {
+        let job = json!({ "number": 5, "attr_path": "a", "exit_code": 3, "started": 1, "finished": 2, "fetcher": null });
+        let (first, second) = (failed(&job), failed(&job));
+        assert_ne!(first.id, second.id);
+        let json: Value = serde_json::from_str(&first.json).expect("JSON");
+        assert_eq!(json, json!({ "id": first.id, "on": "queue.failed", "at_ms": 2_000, "data": job }));
+        assert_eq!(number(&job), 5);
+    }
+}

@@ -1,0 +1,3 @@
+//! Input and output: the database of the outbox.
+
+pub(crate) mod outbox;

@@ -1,0 +1,82 @@
+//! Hooks: a program or a webhook is told about each occurrence of a kind, such as a failed job of the queue, at least once.
+//!
+//! 1. `collector` collects occurrences: failed jobs from the console of the queue, which keeps them in its database, and given up
+//!    subsystems from the events of the tree.
+//! 2. It stores them in `outbox`, a SQLite database in the state directory, with the number of the last failed job in the same
+//!    transaction. So a failed job is stored exactly once, whenever the process is killed.
+//! 3. Each hook has a copy of an occurrence, with an id that all its attempts have. At most 16 MiB wait for each hook; beyond them
+//!    the oldest are dropped, which a counter and a note report.
+//! 4. Each hook is a child that delivers its oldest occurrence until the receiver accepts it, by `orchestrator_edge::delivery`. Then
+//!    it removes the copy and goes on. A kill in between repeats the delivery.
+//! 5. The child of a hook has the link to the receiver, so `tree` and `why` show which receiver is down since when, with its reason.
+//!    The metric `backlog` has the number of occurrences that wait. The log has a line for each attempt.
+//! 6. An event of the tree that is not stored when the process is killed is lost.
+
+mod collector;
+mod config;
+mod delivery_task;
+mod edge;
+mod messages;
+mod occurrence;
+
+use std::path::Path;
+
+use orchestrator_edge::delivery::{Courier, Receiver};
+use orchestrator_supervise::{
+    ChildSpec, Durable, Limits, Placement, Shutdown, Strategy, SupervisorSpec, inbox,
+};
+use tokio::sync::watch;
+
+pub use self::{
+    config::{HookConfig, Occasion, check},
+    edge::outbox::OutboxError,
+};
+use crate::config::{COLLECTOR, OUTBOX};
+use crate::{
+    collector::Collector,
+    delivery_task::DeliveryTask,
+    edge::outbox::{self, HookQueue},
+};
+
+/// Tree id of the branch.
+const HOOKS: &str = "hooks";
+/// Capacity of the outbox's inbox: each child sends one request at a time.
+const REQUEST_CAPACITY: usize = 256;
+
+/// Returns the branch of valid `hooks`, whose outbox is the database at `path`.
+///
+/// # Errors
+/// An address or a `ca_file` cannot be used. The text begins with the key.
+pub fn child_spec(hooks: &[HookConfig], path: &Path) -> Result<ChildSpec, String> {
+    let (requests, slot) = inbox(REQUEST_CAPACITY);
+    let (mut queues, mut deliveries) = (Vec::new(), Vec::new());
+    for hook in hooks {
+        let (backlog, waiting) = watch::channel(0);
+        queues.push(HookQueue { name: hook.name.clone(), on: hook.on, backlog });
+        let section = hook.section();
+        let receiver = Receiver::new(&hook.receiver(&section))?;
+        let task = DeliveryTask { hook: hook.name.clone(), receiver, requests: requests.clone(), waiting };
+        deliveries.push(
+            ChildSpec::worker(hook.name.clone(), task.factory()).shutdown(Shutdown::After(Courier::DRAIN)),
+        );
+    }
+    let events_read = Durable::new("events_read", 0);
+    let occasions = hooks.iter().map(|hook| hook.on).collect();
+    let collector = Collector { occasions, requests, events_read: events_read.clone() };
+    let tree = SupervisorSpec::new(Strategy::OneForOne)
+        .limits(Limits::LEAF)
+        .child(ChildSpec::worker(OUTBOX, outbox::factory(path, queues, &slot)));
+    let tree = deliveries
+        .into_iter()
+        .fold(tree, SupervisorSpec::child)
+        .child(ChildSpec::worker(COLLECTOR, collector.factory()).durable(&events_read));
+    Ok(ChildSpec::supervisor(HOOKS, tree).placement(Placement::Dedicated))
+}
+
+/// Creates the outbox at `path` with its directory, and checks that no other instance uses it.
+///
+/// # Errors
+/// It is used, or its directory cannot be created. A disk that is full is no error: the outbox waits for it.
+pub fn preflight(path: &Path) -> Result<(), OutboxError> {
+    outbox::preflight(path)
+}

@@ -1,0 +1,27 @@
+//! Requests to the outbox.
+
+use orchestrator_supervise::Reply;
+
+use crate::occurrence::Occurrence;
+
+/// Request of the collector or of a hook's child. The outbox answers after the commit.
+#[derive(Debug)]
+pub(crate) enum OutboxRequest {
+    /// Asks for the position of the collector in the failed jobs; None before the first [`Self::Append`] with one.
+    Position { reply: Reply<Option<i64>> },
+    /// Stores occurrences for each hook that reports them, and the position after them.
+    Append { occurrences: Vec<Occurrence>, position: Option<i64>, reply: Reply<()> },
+    /// Asks for the oldest occurrence that waits for a hook.
+    Oldest { hook: String, reply: Reply<Option<Waiting>> },
+    /// Removes an occurrence that the receiver has accepted.
+    Remove { hook: String, number: i64, reply: Reply<()> },
+}
+
+/// Occurrence that waits for a hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// Number in the outbox.
+    pub(crate) number: i64,
+    pub(crate) id: String,
+    pub(crate) json: String,
+}
