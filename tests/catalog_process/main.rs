@@ -6,6 +6,7 @@ mod alone {
     mod sharing;
 }
 mod faults;
+mod hooks;
 mod jobs;
 mod migration;
 mod plan;

@@ -7,6 +7,7 @@ mod alone {
 mod custom;
 mod detector;
 mod eiger_v2;
+mod hooks;
 mod hostile;
 mod jobs;
 mod log;

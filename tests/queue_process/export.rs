@@ -1,4 +1,4 @@
-//! The page of `queue export` (CONTRACT QX11) on the real binary.
+//! The page of `queue export` (CONTRACT QX12) on the real binary.
 
 use std::{
     fs,

@@ -145,7 +145,7 @@ fn a_program_is_told_which_subsystem_was_given_up_until_it_succeeds() {
         received.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(received[0], received[1]);
     let data = &received[0]["data"];
-    assert_eq!((&received[0]["on"], &data["subsystem"]), (&json!("subsystem.gave_up"), &json!("provenance")));
+    assert_eq!((&received[0]["on"], &data["child"]), (&json!("subsystem.gave_up"), &json!("provenance")));
     assert!(data["reason"].as_str().is_some_and(|reason| reason.contains("injected panic")), "{data}");
     assert!(site.log().contains("/bin/sh ended with exit status: 7: try again"), "{}", site.log());
 }

@@ -17,7 +17,7 @@ mod unconfirmed_claim;
 mod unknown_settlements;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     rc::Rc,
     sync::Arc,
     time::Duration,
@@ -107,6 +107,8 @@ pub(crate) struct Agent<S, H> {
     deferred: DeferredRows,
     /// A recurring row was logged, and some row has been deferred ever since.
     recurrence_logged: bool,
+    /// Reasons of the rows that are dead once that is written.
+    dead_reasons: BTreeMap<u64, String>,
     /// Claims whose write had an unknown outcome.
     unconfirmed: VecDeque<UnconfirmedClaim>,
     /// Rows of the next write. Halved while a rejected row is isolated.
@@ -151,6 +153,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             poll_state: PollState::new(candidates, held_rows),
             deferred: DeferredRows::new(rule.backoff),
             recurrence_logged: false,
+            dead_reasons: BTreeMap::new(),
             rule,
             context,
             retry_max,

@@ -7,6 +7,7 @@ use orchestrator_supervise::{Timing, Vitals, metrics, sanitize};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// Number of texts for operators that are kept.
 const TEXTS_KEPT: usize = 20;
@@ -170,6 +171,14 @@ impl StatusReporter {
             self.vitals.record_work();
         }
         self.change(|status| counter.add(by as u64, &mut status.counts, &self.metrics));
+    }
+
+    /// Reports that `row` is dead for `reason`.
+    pub(crate) fn row_died(&self, row: &Value, reason: &str) {
+        self.vitals.occurred("catalog.dead", || {
+            let row = row.as_str().map_or_else(|| row.to_string(), str::to_owned);
+            json!({ "rule": self.rule, "row": sanitize(row), "reason": sanitize(reason) })
+        });
     }
 
     /// Sets phase and reason, and reports a phase without work to `GET /v1/why`.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use orchestrator_supervise::{
-    AskError, Durable, Event, EventKind, Factory, Outbox, Reply, StartCx, metrics, without_root,
+    AskError, Factory, Occurrence as Reported, Outbox, Reply, StartCx, metrics, without_root,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -13,8 +13,8 @@ use crate::{config::Occasion, messages::OutboxRequest, occurrence::Occurrence};
 /// Console that answers with the failed jobs, and its verb.
 const QUEUE_CONSOLE: &str = "queue/queue_console";
 const FAILURES: &str = "failures";
-/// Number of failed jobs that are read together.
-const FAILURES_MAX: usize = 1_000;
+/// Number of occurrences that are read together.
+const READ_MAX: usize = 1_000;
 /// Time between two questions to the queue.
 const POLL: Duration = Duration::from_secs(1);
 /// Time limit of an answer of the outbox; then the request is repeated.
@@ -25,6 +25,8 @@ metrics! {
     struct CollectorMetrics {
         /// Occurrences stored in the outbox of the hooks.
         collected: counter("occurrences"),
+        /// Occurrences that were refused because too many came at once.
+        refused: counter("occurrences"),
     }
 }
 
@@ -34,8 +36,6 @@ pub(crate) struct Collector {
     /// Occurrences that a hook reports.
     pub(crate) occasions: BTreeSet<Occasion>,
     pub(crate) requests: Outbox<OutboxRequest>,
-    /// Number of the last event whose occurrence is stored.
-    pub(crate) events_read: Durable<u64>,
 }
 
 struct Incarnation {
@@ -74,42 +74,35 @@ impl Incarnation {
     }
 
     async fn collect(&self) {
-        let events = self.cx.tree.event_log();
+        let occurrences = self.cx.tree.occurrences();
+        occurrences.want(self.collector.occasions.iter().map(|occasion| occasion.name()));
         loop {
-            let newest = events.newest();
-            for collected in [self.collect_events().await, self.collect_failures().await] {
+            for collected in [self.collect_reported().await, self.collect_failures().await] {
                 if let Err(error) = collected {
                     // What is not stored is collected again.
                     self.cx.vitals.note(error.to_string());
                 }
             }
-            let _ = tokio::time::timeout(POLL, self.next_event(newest)).await;
+            let _ = tokio::time::timeout(POLL, occurrences.arrived()).await;
         }
     }
 
-    /// Waits for an event, or forever if no hook reports events.
-    async fn next_event(&self, newest: u64) {
-        if self.collector.occasions.contains(&Occasion::SubsystemGaveUp) {
-            self.cx.tree.event_log().wait_after(newest).await;
-        } else {
-            std::future::pending().await
+    /// Stores what children have reported.
+    async fn collect_reported(&self) -> Result<(), CollectError> {
+        let reported = self.cx.tree.occurrences();
+        let refused = reported.take_refused();
+        if refused > 0 {
+            self.metrics.refused.add(refused);
+            self.cx.vitals.note(format!("{refused} occurrences were refused, because too many came at once"));
         }
-    }
-
-    /// Stores the occurrences among the events since the last ones.
-    async fn collect_events(&self) -> Result<(), CollectError> {
-        if !self.collector.occasions.contains(&Occasion::SubsystemGaveUp) {
-            return Ok(());
+        loop {
+            let oldest = reported.oldest(READ_MAX);
+            let Some(last) = oldest.last().map(|occurrence| occurrence.number) else { return Ok(()) };
+            let occasions = &self.collector.occasions;
+            let occurrences = oldest.into_iter().filter_map(|reported| self::reported(occasions, reported));
+            self.store(occurrences.collect(), None).await?;
+            reported.remove_until(last);
         }
-        let read = self.collector.events_read.get();
-        let events = self.cx.tree.events(read);
-        let Some(last) = events.last().map(|event| event.seq) else { return Ok(()) };
-        let occurrences: Vec<_> = events.iter().filter_map(gave_up).collect();
-        if !occurrences.is_empty() {
-            self.store(occurrences, None).await?;
-        }
-        self.collector.events_read.update(|read| *read = last);
-        Ok(())
     }
 
     /// Stores the failed jobs of the queue since the last ones. Before the first hook there are none.
@@ -137,7 +130,7 @@ impl Incarnation {
     async fn failures(&self, after: i64) -> Result<Vec<Value>, CollectError> {
         let queue = |text: &dyn std::fmt::Display| CollectError::Queue(text.to_string());
         let verb = self.cx.tree.console_verb(QUEUE_CONSOLE, FAILURES).map_err(|error| queue(&error))?;
-        let answer = verb.call(json!({ "after": after, "n": FAILURES_MAX })).await;
+        let answer = verb.call(json!({ "after": after, "n": READ_MAX })).await;
         match answer.map_err(|error| queue(&error))?.map_err(|error| queue(&error))? {
             Value::Array(failures) => Ok(failures),
             _ => Err(queue(&"its answer is no list")),
@@ -170,11 +163,12 @@ fn failed(failure: &Value) -> Occurrence {
     Occurrence::new(new_id(), Occasion::QueueFailed, finished.saturating_mul(1_000), failure)
 }
 
-/// Returns the occurrence of an event: a child of the root was given up.
-fn gave_up(event: &Event) -> Option<Occurrence> {
-    let EventKind::GivenUp { reason, delay_ms } = &event.kind else { return None };
-    let data = json!({ "subsystem": without_root(&event.path), "reason": reason, "retry_in_ms": delay_ms });
-    Some(Occurrence::new(new_id(), Occasion::SubsystemGaveUp, event.at_ms, &data))
+/// Returns the occurrence that a child has reported, with the child.
+fn reported(occasions: &BTreeSet<Occasion>, reported: Reported) -> Option<Occurrence> {
+    let on = occasions.iter().copied().find(|occasion| occasion.name() == reported.kind)?;
+    let mut data = reported.data;
+    data["child"] = without_root(&reported.path).into();
+    Some(Occurrence::new(new_id(), on, reported.at_ms, &data))
 }
 
 #[cfg(test)]
@@ -182,15 +176,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_given_up_subsystem_is_an_occurrence() {
-        let event = |kind| Event { seq: 1, at_ms: 7, path: "orchestrator/queue".to_owned(), kind };
-        assert_eq!(gave_up(&event(EventKind::Paused)), None);
-        let kind = EventKind::GivenUp { reason: "panic: x".to_owned(), delay_ms: 10_000 };
-        let occurrence = gave_up(&event(kind)).expect("an occurrence");
+    fn what_a_child_reports_is_an_occurrence_with_its_path() {
+        let report = |kind| Reported {
+            number: 1,
+            at_ms: 7,
+            path: "orchestrator/queue".to_owned(),
+            kind,
+            data: json!({ "reason": "panic: x" }),
+        };
+        let occasions = BTreeSet::from([Occasion::SubsystemGaveUp]);
+        assert_eq!(reported(&occasions, report("catalog.dead")), None);
+        let occurrence = reported(&occasions, report("subsystem.gave_up")).expect("an occurrence");
         let json: Value = serde_json::from_str(&occurrence.json).expect("JSON");
-        let data = json!({ "subsystem": "queue", "reason": "panic: x", "retry_in_ms": 10_000 });
-        let expected = json!({ "id": occurrence.id, "on": "subsystem.gave_up", "at_ms": 7, "data": data });
-        assert_eq!(json, expected);
+        let data = json!({ "child": "queue", "reason": "panic: x" });
+        assert_eq!(json, json!({ "id": occurrence.id, "on": "subsystem.gave_up", "at_ms": 7, "data": data }));
     }
 
     #[test]

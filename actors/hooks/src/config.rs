@@ -55,6 +55,12 @@ pub enum Occasion {
     #[default]
     #[serde(rename = "queue.failed")]
     QueueFailed,
+    /// A row of a catalog is dead: its last attempt failed, or its handler said so.
+    #[serde(rename = "catalog.dead")]
+    CatalogDead,
+    /// Frames of a detector are missing, repeated or late; at most once in 10 s for each stream.
+    #[serde(rename = "ingester.gap")]
+    IngesterGap,
     /// A subsystem failed too often and was stopped, to be tried again later.
     #[serde(rename = "subsystem.gave_up")]
     SubsystemGaveUp,
@@ -65,6 +71,8 @@ impl Occasion {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::QueueFailed => "queue.failed",
+            Self::CatalogDead => "catalog.dead",
+            Self::IngesterGap => "ingester.gap",
             Self::SubsystemGaveUp => "subsystem.gave_up",
         }
     }
@@ -167,7 +175,9 @@ mod tests {
 
     #[test]
     fn names_of_occasions_are_those_of_the_configuration() {
-        for occasion in [Occasion::QueueFailed, Occasion::SubsystemGaveUp] {
+        for occasion in
+            [Occasion::QueueFailed, Occasion::CatalogDead, Occasion::IngesterGap, Occasion::SubsystemGaveUp]
+        {
             assert_eq!(serde_json::to_value(occasion).unwrap(), occasion.name());
         }
     }

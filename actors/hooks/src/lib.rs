@@ -1,7 +1,7 @@
 //! Hooks: a program or a webhook is told about each occurrence of a kind, such as a failed job of the queue, at least once.
 //!
-//! 1. `collector` collects occurrences: failed jobs from the console of the queue, which keeps them in its database, and given up
-//!    subsystems from the events of the tree.
+//! 1. `collector` collects occurrences: failed jobs from the console of the queue, which keeps them in its database, and what children
+//!    report by `Vitals::occurred`: dead rows of a catalog, gaps of an ingester, given up subsystems.
 //! 2. It stores them in `outbox`, a SQLite database in the state directory, with the number of the last failed job in the same
 //!    transaction. So a failed job is stored exactly once, whenever the process is killed.
 //! 3. Each hook has a copy of an occurrence, with an id that all its attempts have. At most 16 MiB wait for each hook; beyond them
@@ -10,7 +10,7 @@
 //!    it removes the copy and goes on. A kill in between repeats the delivery.
 //! 5. The child of a hook has the link to the receiver, so `tree` and `why` show which receiver is down since when, with its reason.
 //!    The metric `backlog` has the number of occurrences that wait. The log has a line for each attempt.
-//! 6. An event of the tree that is not stored when the process is killed is lost.
+//! 6. What a child reports waits in memory until the outbox has stored it, usually for milliseconds. A kill in that time loses it.
 
 mod collector;
 mod config;
@@ -22,9 +22,7 @@ mod occurrence;
 use std::path::Path;
 
 use orchestrator_edge::delivery::{Courier, Receiver};
-use orchestrator_supervise::{
-    ChildSpec, Durable, Limits, Placement, Shutdown, Strategy, SupervisorSpec, inbox,
-};
+use orchestrator_supervise::{ChildSpec, Limits, Placement, Shutdown, Strategy, SupervisorSpec, inbox};
 use tokio::sync::watch;
 
 pub use self::{
@@ -60,16 +58,15 @@ pub fn child_spec(hooks: &[HookConfig], path: &Path) -> Result<ChildSpec, String
             ChildSpec::worker(hook.name.clone(), task.factory()).shutdown(Shutdown::After(Courier::DRAIN)),
         );
     }
-    let events_read = Durable::new("events_read", 0);
     let occasions = hooks.iter().map(|hook| hook.on).collect();
-    let collector = Collector { occasions, requests, events_read: events_read.clone() };
+    let collector = Collector { occasions, requests };
     let tree = SupervisorSpec::new(Strategy::OneForOne)
         .limits(Limits::LEAF)
         .child(ChildSpec::worker(OUTBOX, outbox::factory(path, queues, &slot)));
     let tree = deliveries
         .into_iter()
         .fold(tree, SupervisorSpec::child)
-        .child(ChildSpec::worker(COLLECTOR, collector.factory()).durable(&events_read));
+        .child(ChildSpec::worker(COLLECTOR, collector.factory()));
     Ok(ChildSpec::supervisor(HOOKS, tree).placement(Placement::Dedicated))
 }
 

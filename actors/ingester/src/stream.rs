@@ -5,8 +5,9 @@ use std::{collections::VecDeque, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
 use orchestrator_supervise::{
-    DurableView, Factory, Fault, Inbox, InboxSlot, Metric, Recipient, StartCx, metrics,
+    DurableView, Factory, Fault, Inbox, InboxSlot, Metric, Recipient, StartCx, metrics, sanitize,
 };
+use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::{
@@ -261,6 +262,13 @@ impl Run<'_> {
         if self.gap_logged_at.is_none_or(|at| at.elapsed() >= GAP_LOG_INTERVAL) {
             self.gap_logged_at = Some(Instant::now());
             tracing::warn!(path = self.cx.vitals.path(), stream = &*self.stream.name, text);
+            self.cx.vitals.occurred("ingester.gap", || {
+                let counts = &self.counts;
+                json!({
+                    "stream": sanitize(&*self.stream.name), "text": text, "gaps": counts.gaps.get(),
+                    "missing_frames": counts.missing.get(), "backward_frames": counts.backwards.get(),
+                })
+            });
             self.cx.vitals.note(text);
         }
     }

@@ -1,4 +1,4 @@
-//! Public state of the queue for the page of `orchestrator queue export` (CONTRACT QX11).
+//! Public state of the queue for the page of `orchestrator queue export` (CONTRACT QX12).
 
 pub(crate) mod page;
 

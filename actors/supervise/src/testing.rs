@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{CrashLog, Event, EventLog, NodeSnapshot, Root, SupervisorSpec, Tree, Vitals};
+use crate::{CrashLog, Event, EventLog, NodeSnapshot, Occurrences, Root, SupervisorSpec, Tree, Vitals};
 
 /// Longest wait for a condition.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -69,7 +69,7 @@ impl TestTree {
 
 /// Creates vitals without a child, for code that only needs metrics.
 pub fn vitals(path: &str) -> Arc<Vitals> {
-    Vitals::new(path, EventLog::default(), CrashLog::default(), Duration::MAX)
+    Vitals::new(path, EventLog::default(), CrashLog::default(), Occurrences::default(), Duration::MAX)
 }
 
 /// Waits until `condition` holds.

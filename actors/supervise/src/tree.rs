@@ -18,6 +18,7 @@ use crate::{
     event::{Event, EventKind, EventLog, now_ms},
     export::Exports,
     node::{Node, millis},
+    occurrence::Occurrences,
     snapshot::*,
     text::sanitize,
 };
@@ -39,6 +40,7 @@ struct Inner {
     nodes: RwLock<Nodes>,
     events: EventLog,
     crashes: CrashLog,
+    occurrences: Occurrences,
     since: Instant,
     arbiters: Arbiters,
     chaos: bool,
@@ -93,6 +95,7 @@ impl Tree {
                 nodes: RwLock::default(),
                 events: EventLog::default(),
                 crashes: CrashLog::default(),
+                occurrences: Occurrences::default(),
                 since: Instant::now(),
                 arbiters: Arbiters::default(),
                 chaos,
@@ -103,8 +106,8 @@ impl Tree {
 
     /// Creates the state of the child at `path`.
     pub(crate) fn new_vitals(&self, path: &str) -> Arc<Vitals> {
-        let Inner { events, crashes, link_retry_max, .. } = &*self.inner;
-        Vitals::new(path, events.clone(), crashes.clone(), *link_retry_max)
+        let Inner { events, crashes, occurrences, link_retry_max, .. } = &*self.inner;
+        Vitals::new(path, events.clone(), crashes.clone(), occurrences.clone(), *link_retry_max)
     }
 
     pub(crate) fn arbiters(&self) -> &Arbiters {
@@ -143,6 +146,11 @@ impl Tree {
     /// Log of all events.
     pub fn event_log(&self) -> &EventLog {
         &self.inner.events
+    }
+
+    /// Returns the occurrences that wait for the reader, such as hooks.
+    pub fn occurrences(&self) -> &Occurrences {
+        &self.inner.occurrences
     }
 
     /// Log of crashes.

@@ -13,6 +13,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::{
@@ -26,6 +27,7 @@ use crate::{
     link::{Link, LinkEntry, LinkReporter},
     mailbox_stats::MailboxStats,
     metric::Metric,
+    occurrence::Occurrences,
     pause_state::PauseState,
     snapshot::{ExitSnapshot, NoteSnapshot},
     state::State,
@@ -45,6 +47,7 @@ pub struct Vitals {
     path: Arc<str>,
     events: EventLog,
     crashes: CrashLog,
+    occurrences: Occurrences,
     activity: Arc<Activity>,
     state: AtomicU8,
     incarnation: AtomicU64,
@@ -68,11 +71,18 @@ pub struct Vitals {
 }
 
 impl Vitals {
-    pub(crate) fn new(path: &str, events: EventLog, crashes: CrashLog, retry_max: Duration) -> Arc<Self> {
+    pub(crate) fn new(
+        path: &str,
+        events: EventLog,
+        crashes: CrashLog,
+        occurrences: Occurrences,
+        retry_max: Duration,
+    ) -> Arc<Self> {
         Arc::new(Self {
             path: path.into(),
             events,
             crashes,
+            occurrences,
             activity: Arc::default(),
             state: AtomicU8::new(State::Stopped as u8),
             incarnation: AtomicU64::new(0),
@@ -220,6 +230,12 @@ impl Vitals {
     /// items in a metric. The text is escaped and limited by [`sanitize`].
     pub fn note(&self, text: impl AsRef<str>) {
         *self.note.lock() = Some(NoteSnapshot { text: sanitize(text.as_ref()), at_ms: now_ms() });
+    }
+
+    /// Reports an occurrence to the reader in the process, if there is one that wants its `kind`. The caller escapes and limits texts in
+    /// `data` by [`sanitize`].
+    pub fn occurred(&self, kind: &'static str, data: impl FnOnce() -> Value) {
+        self.occurrences.push(&self.path, kind, data);
     }
 
     /// Marks the start of a work item; it ends when the guard is dropped. The tree shows the oldest item, and the exit names it if the

@@ -87,7 +87,7 @@ fn listening(broker: &Rabbit, agents: usize) {
 }
 
 /// Rows a second from their insertion to the completion of all.
-fn rate(server: &Ermrest, rows: u32) -> f64 {
+pub(crate) fn rate(server: &Ermrest, rows: u32) -> f64 {
     let begun = Instant::now();
     server.insert_foo(rows, "actionable");
     wait_for("all rows to be complete", || {

@@ -6,6 +6,7 @@ mod connection_flood;
 mod console;
 mod ingester;
 mod load;
+mod pipeline;
 mod producer;
 mod provenance;
 mod queue;
@@ -82,6 +83,8 @@ enum Bench {
     Producer(producer::Options),
     /// Rows claimed and completed on a catalog, beside the original; not part of `all`
     Catalog(catalog::Options),
+    /// Rows of a catalog as jobs of the queue, beside the catalog alone
+    Pipeline(pipeline::Options),
     /// Latency of a worker during floods of connections to the admin endpoint; not part of `all`
     ConnectionFlood,
     /// Cost of the admin endpoint, idle and with open pages; not part of `all`
@@ -123,6 +126,7 @@ fn main() -> Result<()> {
         Bench::Producer(ref options) => print(&producer::run(&arguments.binary, options)?),
         Bench::FaktorySink(ref sink) => sink.run(),
         Bench::Catalog(ref options) => print(&catalog::run(&arguments.binary, options)?),
+        Bench::Pipeline(ref options) => print(&pipeline::run(&arguments.binary, options)?),
         Bench::Console(ref options) => print(&console::run(&arguments.binary, options)?),
         Bench::ConnectionFlood => print(&connection_flood::run(&arguments.binary)?),
         ref one => arguments.report(one),
@@ -184,6 +188,7 @@ impl Arguments {
             | Bench::ConnectionFlood
             | Bench::Console(_)
             | Bench::Catalog(_)
+            | Bench::Pipeline(_)
             | Bench::Producer(_)
             | Bench::FaktorySink(_) => Ok(json!({})),
             Bench::Workers { workers } => program.workers(workers, false, commits),

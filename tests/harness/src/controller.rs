@@ -128,8 +128,13 @@ impl IngesterEnv {
             url = self.redis.url(),
             spill = self.base.path().display(),
         );
+        self.append(&text);
+    }
+
+    /// Appends sections to the configuration; call it before the start.
+    pub fn append(&self, text: &str) {
         let before = fs::read_to_string(&self.config).expect("the configuration so far");
-        fs::write(&self.config, before + &text).expect("write the configuration");
+        fs::write(&self.config, before + text).expect("write the configuration");
     }
 
     /// Starts the instance and waits until its ingester is registered in Redis.

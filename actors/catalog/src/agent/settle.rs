@@ -94,16 +94,28 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         }
     }
 
+    /// Reports a row as dead, once that is written.
+    fn report_dead(&mut self, id: u64) {
+        if let Some((reason, held)) = self.dead_reasons.remove(&id).zip(self.rows.get(id)) {
+            self.reporter.row_died(&self.rule.id(&held.row), &reason);
+        }
+    }
+
     /// Computes the settlement of a row, to be written with the next batch.
     pub(super) fn settle_row(&mut self, id: u64, outcome: OutcomeKind, result: Option<&Row>, error: &str) {
         let Some(held) = self.rows.get(id) else { return };
         let key = self.key_of(&held.row);
+        if outcome == OutcomeKind::Dead {
+            self.dead_reasons.retain(|other, _| self.rows.get(*other).is_some());
+            self.dead_reasons.insert(id, error.to_owned());
+        }
         let variables =
             Variables { token: &held.token, now: self.context.clock.now(), row: &held.row, result, error };
         match self.rule.settle(outcome, &held.row, &held.claimed, &variables) {
             Ok(settlement) => {
                 if settlement.is_none() {
                     self.count_outcome(outcome);
+                    self.report_dead(id);
                     self.record_settled(&key, outcome);
                 }
                 self.rows.set_outcome(id, &key, outcome, settlement);
@@ -189,6 +201,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     pub(super) fn finish_row(&mut self, id: u64) {
         if let Some(outcome) = self.rows.outcome(id) {
             self.count_outcome(outcome);
+            self.report_dead(id);
             if let Some(held) = self.rows.get(id) {
                 let key = self.key_of(&held.row);
                 self.record_settled(&key, outcome);

@@ -1,4 +1,4 @@
-//! Command `orchestrator queue export`: a static page about the queue, written once or repeatedly (CONTRACT QX11).
+//! Command `orchestrator queue export`: a static page about the queue, written once or repeatedly (CONTRACT QX12).
 
 use std::{io, path::PathBuf, time::Duration};
 

@@ -12,8 +12,8 @@ use rusqlite::{Connection, OptionalExtension};
 /// Version of our tables.
 pub(super) const OWN_VERSION: i64 = 1;
 
-/// Number of objects with our prefix: nine tables, an index, eight triggers.
-const OWN_OBJECTS: i64 = 18;
+/// Number of objects with our prefix: ten tables, an index, eight triggers.
+const OWN_OBJECTS: i64 = 19;
 
 const OWN_TABLES: &str = "
 CREATE TABLE IF NOT EXISTS orchestrator_meta (
