@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, net::TcpListener, thread::sleep, time::Duration
 use orchestrator_harness::{
     Controller, IngesterEnv, Instance, JobWorkers, ZmtpPeer, eventually,
     load::{SeededRng, for_each_seed},
+    wait_for,
 };
 use serde_json::json;
 
@@ -131,4 +132,38 @@ fn sigkill_at_any_point_loses_no_finished_mapping_and_makes_no_second_job() {
     // A job whose delivery was not recorded before a kill is handed out again (CONTRACT QS02).
     assert!(again <= kills, "{:?}", workers.taken());
     env.base.database().expect("SELECT count(*) FROM orchestrator_offer WHERE state < 2", &["0"]);
+}
+
+#[test]
+fn a_queue_that_is_paused_or_stopped_is_named_and_loses_no_job() {
+    let env = IngesterEnv::new(BINARY, "tcp://127.0.0.1:9", KEYS);
+    let (controller, workers) = (env.controller(), JobWorkers::start(env.base.socket(), 1, |_, _| 0));
+    let _instance = start(&env);
+    let steer = |arguments: &[&str]| {
+        let (code, _, error) = env.base.cli(arguments);
+        assert_eq!(code, 0, "{arguments:?}: {error}");
+    };
+    let one = |number: usize| {
+        controller.start_mapping(&uuid(number), &["eiger"]);
+        finish(&controller, &uuid(number));
+    };
+    steer(&["queue", "pause", "--reason", "maintenance"]);
+    one(1);
+    let waits = "waits for queue/queue_console: ";
+    let cause = wait_for("the reason", || {
+        let causes = env.base.causes("ingester");
+        causes.into_iter().find(|cause| cause.text.starts_with(waits))
+    });
+    assert_eq!(cause.path, "ingester/eiger-ingester/jobs");
+    steer(&["queue", "resume"]);
+    eventually("the job after the pause", || workers.taken().contains_key(&uuid(1)));
+    steer(&["stop", "queue"]);
+    one(2);
+    wait_for("the reason", || {
+        let causes = env.base.causes("ingester");
+        causes.into_iter().find(|cause| cause.text == "waits for queue: stopped by an operator")
+    });
+    steer(&["start", "queue"]);
+    eventually("the job after the stop", || workers.taken().contains_key(&uuid(2)));
+    eventually("all jobs to end", || env.metric("jobs", "open_jobs") == 0);
 }

@@ -22,8 +22,12 @@ function since(seconds) {
   return duration(Date.now() - seconds * 1000);
 }
 
+/** Smallest number of a run that is a time, in seconds: others only have an order, such as that of jobs of other subsystems. */
+const TIME_MIN = 1e9;
+
+/** Returns the position in AGES of the rows of a run. Those of a run without a time count as new. */
 function ageOf(run) {
-  const age = Date.now() / 1000 - run.run_started;
+  const age = run.run_started < TIME_MIN ? 0 : Date.now() / 1000 - run.run_started;
   return AGES.findIndex((one) => age < one.until);
 }
 
@@ -59,7 +63,7 @@ export function backlog() {
         "There are no runs."),
       el("h3", { text: runs.length > RUNS_SHOWN ? `Newest ${RUNS_SHOWN} of ${count(runs.length)} runs` : "Runs" }),
       table("Runs", ["Fetcher", number("Run"), number("Age"), number("Rows"), "State"],
-        newest.map((run) => [run.fetcher, run.run_started, since(run.run_started), count(run.rows), run.refused ? "refused" : run.deleted ? "deleted" : run.complete ? "complete" : "growing"]),
+        newest.map((run) => [run.fetcher, run.run_started, run.run_started < TIME_MIN ? "–" : since(run.run_started), count(run.rows), run.refused ? "refused" : run.deleted ? "deleted" : run.complete ? "complete" : "growing"]),
         "There are no runs."),
     ];
   });

@@ -14,7 +14,7 @@ pub enum QueueCommand {
     ///
     /// Reads the database directly, so no instance has to run. The page needs no server: it has all data in it.
     ///
-    /// Example: orchestrator queue export --html /var/www/queue --every 5m --log-url 'https://logs.example.org/{attr_path}/{date}.log'
+    /// Example: orchestrator queue export --html /var/www/queue --every 5m
     Export(export::ExportArguments),
 }
 
