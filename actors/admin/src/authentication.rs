@@ -12,7 +12,7 @@ use actix_web::{
     Error, HttpMessage, ResponseError,
     body::{BoxBody, MessageBody},
     dev::{ServiceRequest, ServiceResponse},
-    http::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE},
+    http::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
     middleware::Next,
     web::Data,
 };
@@ -32,10 +32,14 @@ pub(crate) async fn check(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    let is_probe = is_probe(request.path());
-    if request.conn_data::<Connection>().is_some_and(|connection| !connection.begin(is_probe)) {
+    let slot = request.conn_data::<Connection>().map(Connection::mark_served);
+    if !is_probe(request.path())
+        && let Some(slot) = slot
+        && !slot.admit().await
+    {
         let message = "all connections but those for probes are in use: try again later";
-        let answer = ApiError::new(ErrorKind::Unavailable, message).error_response();
+        let mut answer = ApiError::new(ErrorKind::Unavailable, message).error_response();
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
         return Ok(request.into_response(answer));
     }
     let Some(context) = request.app_data::<Data<HandlerContext>>().cloned() else {

@@ -1,7 +1,7 @@
 //! Limit of the connections of one socket, with a reserve for probes: `/livez`, `/readyz` and `/metrics`.
 //!
-//! At the limit, a new connection closes the oldest one whose request is not admitted: its head is not complete, or it is a probe, or it was
-//! refused. Requests other than probes are admitted to a part of the connections only, so that there is always one to close.
+//! Requests other than probes are admitted to a part of the connections only, and wait for one. While all connections are in use, those
+//! that are not admitted within [`GRACE`] are closed for new ones, the oldest first: clients with slow heads or unread answers.
 
 use std::{
     collections::BTreeMap,
@@ -12,13 +12,18 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures_util::task::AtomicWaker;
 use orchestrator_supervise::Metric;
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Sleep, sleep, timeout},
+};
 
 /// Maximum number of concurrent connections on each socket. More wait in the backlog.
 const CONNECTIONS_MAX: u64 = 192;
@@ -26,6 +31,10 @@ const CONNECTIONS_MAX: u64 = 192;
 const DESCRIPTORS_SHARE: u64 = 32;
 /// Divisor of the connections that gives the reserve for probes.
 const PROBES_SHARE: usize = 8;
+/// Time for which a connection is kept although it is not admitted and all are in use.
+const GRACE: Duration = Duration::from_millis(100);
+/// Longest wait of a request for its admission.
+const ADMISSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the maximum number of concurrent connections on each socket.
 pub(crate) fn connections_max() -> usize {
@@ -43,7 +52,8 @@ pub(crate) fn is_probe(path: &str) -> bool {
 #[derive(Debug)]
 pub(crate) struct ConnectionLimit {
     max: usize,
-    /// Connections from the oldest one on.
+    /// Free places for requests other than probes.
+    places: Arc<Semaphore>,
     open: Mutex<Open>,
     evicted: Metric,
 }
@@ -51,12 +61,15 @@ pub(crate) struct ConnectionLimit {
 #[derive(Debug, Default)]
 struct Open {
     next_id: u64,
+    /// Connections from the oldest one on.
     connections: BTreeMap<u64, Arc<Shared>>,
 }
 
-/// State of a connection that its handler and the limit share.
+/// State of a connection that its slot and the limit share.
 #[derive(Debug, Default)]
 struct Shared {
+    /// True once [`GRACE`] is over.
+    is_old: AtomicBool,
     /// True if a request other than a probe is answered. Such a connection is not closed for others.
     is_admitted: AtomicBool,
     is_evicted: AtomicBool,
@@ -66,27 +79,30 @@ struct Shared {
 impl ConnectionLimit {
     /// Creates a limit of `max` connections. `evicted` counts those that were closed for others.
     pub(crate) fn new(max: usize, evicted: Metric) -> Self {
-        Self { max, open: Mutex::default(), evicted }
+        let places = Arc::new(Semaphore::new(max - max / PROBES_SHARE));
+        Self { max, places, open: Mutex::default(), evicted }
     }
 
     /// Adds a connection.
     pub(crate) fn open(self: &Arc<Self>) -> Arc<Slot> {
         let shared: Arc<Shared> = Arc::default();
         let mut open = self.open.lock();
-        if open.connections.len() + 1 >= self.max {
-            self.evict(&open);
-        }
         let id = open.next_id;
         open.next_id += 1;
         open.connections.insert(id, shared.clone());
+        self.evict_if_full(&open);
         drop(open);
-        Arc::new(Slot { id, shared, limit: self.clone() })
+        Arc::new(Slot { id, shared, limit: self.clone(), place: Mutex::default() })
     }
 
-    /// Closes the oldest connection that may be closed.
-    fn evict(&self, open: &Open) {
-        let may_close = |one: &&Arc<Shared>| !one.is_admitted.load(Relaxed) && !one.is_evicted.load(Relaxed);
-        if let Some(evicted) = open.connections.values().find(may_close) {
+    /// Closes the oldest connection that may be closed, if all are in use.
+    fn evict_if_full(&self, open: &Open) {
+        let may_close = |one: &&Arc<Shared>| {
+            one.is_old.load(Relaxed) && !one.is_admitted.load(Relaxed) && !one.is_evicted.load(Relaxed)
+        };
+        if open.connections.len() >= self.max
+            && let Some(evicted) = open.connections.values().find(may_close)
+        {
             evicted.is_evicted.store(true, Relaxed);
             evicted.waker.wake();
             self.evicted.add(1);
@@ -100,20 +116,19 @@ pub(crate) struct Slot {
     id: u64,
     shared: Arc<Shared>,
     limit: Arc<ConnectionLimit>,
+    place: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl Slot {
-    /// Records that the head of a request has arrived. Returns false if the request must be refused: it is no probe, and only the
-    /// reserve is free.
-    pub(crate) fn begin(&self, is_probe: bool) -> bool {
-        if is_probe {
-            return true;
-        }
-        let open = self.limit.open.lock();
-        let admitted = open.connections.values().filter(|one| one.is_admitted.load(Relaxed)).count();
-        let is_free = admitted < self.limit.max - self.limit.max / PROBES_SHARE && !self.is_evicted();
-        self.shared.is_admitted.store(is_free, Relaxed);
-        is_free
+    /// Waits until a request other than a probe may be answered. Returns false if that takes too long.
+    pub(crate) async fn admit(&self) -> bool {
+        let Ok(Ok(place)) = timeout(ADMISSION_TIMEOUT, self.limit.places.clone().acquire_owned()).await
+        else {
+            return false;
+        };
+        *self.place.lock() = Some(place);
+        self.shared.is_admitted.store(true, Relaxed);
+        !self.is_evicted()
     }
 
     /// Returns true if the connection was closed for another one.
@@ -133,11 +148,13 @@ impl Drop for Slot {
 pub(crate) struct LimitedConnection<S> {
     stream: S,
     slot: Arc<Slot>,
+    /// End of the grace period; None once it is over.
+    grace: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> LimitedConnection<S> {
     pub(crate) fn new(stream: S, slot: Arc<Slot>) -> Self {
-        Self { stream, slot }
+        Self { stream, slot, grace: Some(Box::pin(sleep(GRACE))) }
     }
 
     pub(crate) fn stream(&self) -> &S {
@@ -149,8 +166,14 @@ impl<S> LimitedConnection<S> {
     }
 
     /// Returns an error if the connection is evicted, and otherwise wakes the task when it is.
-    fn check(&self, cx: &Context<'_>) -> io::Result<()> {
-        self.slot.shared.waker.register(cx.waker());
+    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let Slot { shared, limit, .. } = &*self.slot;
+        shared.waker.register(cx.waker());
+        if self.grace.as_mut().is_some_and(|grace| grace.as_mut().poll(cx).is_ready()) {
+            self.grace = None;
+            shared.is_old.store(true, Relaxed);
+            limit.evict_if_full(&limit.open.lock());
+        }
         if self.slot.is_evicted() { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
     }
 }

@@ -48,10 +48,10 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Records that a valid request was received. Returns false if it must be refused: only the reserve for probes is free.
-    pub(crate) fn begin(&self, is_probe: bool) -> bool {
+    /// Records that a valid request was received. Returns the place of the connection.
+    pub(crate) fn mark_served(&self) -> Arc<Slot> {
         self.served.set(true);
-        self.slot.begin(is_probe)
+        self.slot.clone()
     }
 }
 

@@ -24,7 +24,7 @@
 //!
 //! `{path}` is a path of the tree, with or without the root's name. `authentication.rs` and `command_executor.rs` check the caller: 401
 //! without a known token, 403 if the role does not allow the request, or for a `Host` or `Origin` of another site, or a POST with the `Sec-Fetch-Site` of one.
-//! 503 if too many requests are in progress; probes (`/livez`, `/readyz`, `/metrics`) have a reserve.
+//! 503 if too many requests are in progress for 5 s; probes (`/livez`, `/readyz`, `/metrics`) have a reserve.
 
 use actix_web::{
     HttpRequest, HttpResponse, Resource, ResponseError, Route,
