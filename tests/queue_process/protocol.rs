@@ -4,7 +4,7 @@ use std::{
     fs,
     io::Write,
     os::unix::{
-        fs::{FileTypeExt, PermissionsExt},
+        fs::{FileTypeExt, MetadataExt, PermissionsExt},
         net::{UnixListener, UnixStream},
     },
     process::{Command, Stdio},
@@ -166,6 +166,25 @@ fn p12_a_stale_socket_is_replaced_with_the_mode_of_the_umask() {
     instance.kill_nine();
     assert!(fs::metadata(site.socket()).unwrap().file_type().is_socket(), "left by the kill");
     let _instance = site.start();
+    assert_eq!(site.worker().ready(), Reply::NoJobs);
+}
+
+/// The keys win over the umask, also when the socket is bound again.
+#[test]
+fn p12_mode_and_group_of_the_socket_are_configured() {
+    let site = site().shell("umask 077").set("queue.socket_mode=0660").set("queue.socket_group=4711");
+    // Only root can give the socket to a group of others.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let access = || {
+        let metadata = fs::metadata(site.socket()).ok()?;
+        Some((metadata.permissions().mode() & 0o7777, metadata.gid()))
+    };
+    let _instance = site.start();
+    assert_eq!(access(), Some((0o660, 4_711)));
+    fs::remove_file(site.socket()).unwrap();
+    eventually("the socket to be bound again", || access() == Some((0o660, 4_711)));
     assert_eq!(site.worker().ready(), Reply::NoJobs);
 }
 

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use orchestrator_edge::SocketAccess;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -19,10 +20,18 @@ pub struct AdminConfig {
     /// in use, the program runs without it; an address that is set must be free.
     #[schemars(extend("format" = "address"))]
     pub listen: String,
-    /// Path of a unix socket, created with mode 0600. There is none by default.
+    /// Path of a unix socket. Who can connect is an operator. There is none by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub unix_socket: Option<PathBuf>,
+    /// Mode of the unix socket, such as `"0660"`.
+    pub unix_socket_mode: String,
+    /// Owner of the unix socket, a name in `/etc/passwd` or a number. Unset: the user of the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unix_socket_owner: Option<String>,
+    /// Group of the unix socket, a name in `/etc/group` or a number. Unset: the group of the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unix_socket_group: Option<String>,
     /// Allows commands that make a child panic or block its arbiter (`POST /v1/actors/{path}/panic`, `freeze`). For tests only.
     pub chaos: bool,
     /// File with lines `ROLE NAME TOKEN` for access over TCP. A `viewer` may read, an `operator` may also send commands. With "", every client
@@ -49,6 +58,8 @@ pub struct AdminConfig {
 pub(crate) struct Addresses {
     pub(crate) tcp: Option<SocketAddr>,
     pub(crate) unix: Option<PathBuf>,
+    /// Mode, owner and group of `unix`.
+    pub(crate) access: SocketAccess,
 }
 
 impl AdminConfig {
@@ -72,7 +83,10 @@ impl AdminConfig {
         if let Some(host) = self.allowed_hosts.iter().find(|host| !is_name(host)) {
             return Err(AdminError::InvalidHost(host.clone()));
         }
-        Ok(Addresses { tcp, unix: self.unix_socket.clone() })
+        let [owner, group] = [&self.unix_socket_owner, &self.unix_socket_group].map(Option::as_deref);
+        let access = SocketAccess::new("admin.unix_socket", Some(&self.unix_socket_mode), owner, group)
+            .map_err(AdminError::SocketAccess)?;
+        Ok(Addresses { tcp, unix: self.unix_socket.clone(), access })
     }
 
     pub(crate) fn tokens_path(&self) -> Option<&Path> {
@@ -108,6 +122,9 @@ impl Default for AdminConfig {
         Self {
             listen: Self::DEFAULT_LISTEN.to_owned(),
             unix_socket: None,
+            unix_socket_mode: "0600".to_owned(),
+            unix_socket_owner: None,
+            unix_socket_group: None,
             chaos: false,
             tokens_file: PathBuf::new(),
             audit_file: PathBuf::new(),

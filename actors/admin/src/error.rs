@@ -33,6 +33,9 @@ pub enum AdminError {
         /// Errors, each with file and line.
         problems: Vec<String>,
     },
+    /// Mode, owner or group of the unix socket is invalid.
+    #[error("{0}")]
+    SocketAccess(String),
     /// The TCP port could not be opened.
     #[error(
         "cannot listen on {address}: {source}{}: free the port, or set admin.listen to another one or to \"\"",

@@ -61,7 +61,7 @@ impl Listeners {
     pub(crate) fn open_missing(&mut self, addresses: &ListenAddresses) -> Opened {
         let mut opened = Opened::default();
         if let (Some(path), None) = (&addresses.configured.unix, &self.unix) {
-            match UnixSocket::open(path) {
+            match UnixSocket::open(path, addresses.configured.access) {
                 Ok(socket) => self.unix = Some(socket),
                 Err(error) => opened.errors.push(error),
             }

@@ -1,4 +1,4 @@
-//! The admin socket in the file system. It is created with mode 0600, replaces a socket without a listener, and is removed at the end.
+//! The admin socket in the file system. By default its mode is 0600. It replaces a socket without a listener, and is removed at the end.
 
 use std::{
     fs, io,
@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use orchestrator_edge::SocketAccess;
 use rustix::{
     fs::{Mode, fchmod},
     io::Errno,
@@ -37,13 +38,13 @@ impl UnixSocket {
     ///
     /// # Errors
     /// Another process listens on `path`, or the socket cannot be created.
-    pub(crate) fn open(path: &Path) -> Result<Self, AdminError> {
+    pub(crate) fn open(path: &Path, access: SocketAccess) -> Result<Self, AdminError> {
         check_path(path)?;
-        Self::bind(path).map_err(|source| AdminError::Unix { path: path.to_owned(), source })
+        Self::bind(path, access).map_err(|source| AdminError::Unix { path: path.to_owned(), source })
     }
 
     /// Binds a temporary path and renames it, so that no client sees a socket that does not listen yet.
-    fn bind(path: &Path) -> io::Result<Self> {
+    fn bind(path: &Path, access: SocketAccess) -> io::Result<Self> {
         let temporary = path.with_file_name(format!(".admin.{}", std::process::id()));
         match fs::remove_file(&temporary) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -51,11 +52,12 @@ impl UnixSocket {
         }
         let fd = stream_socket(SocketFlags::CLOEXEC)?;
         // On Linux, the file gets the mode of the descriptor, less the umask.
-        fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
+        fchmod(&fd, access.mode().unwrap_or(Mode::RUSR | Mode::WUSR))?;
         rustix::net::bind(&fd, &SocketAddrUnix::new(&temporary)?)?;
         let identity = listen(&fd, BACKLOG).map_err(io::Error::from).and_then(|()| {
             // The path may be too long for clients to connect.
             SocketAddrUnix::new(path)?;
+            access.apply(&temporary)?;
             let metadata = fs::symlink_metadata(&temporary)?;
             fs::rename(&temporary, path)?;
             Ok((metadata.dev(), metadata.ino()))
@@ -113,7 +115,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("admin.sock");
         drop(UnixListener::bind(&path).unwrap());
-        let socket = UnixSocket::open(&path).unwrap();
+        let socket = UnixSocket::open(&path, SocketAccess::default()).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         UnixStream::connect(&path).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
@@ -122,14 +124,30 @@ mod tests {
     }
 
     #[test]
+    fn mode_and_group_are_those_of_the_configuration() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("admin.sock");
+        let own = rustix::process::getegid().as_raw().to_string();
+        let access = SocketAccess::new("admin.unix_socket", Some("0666"), None, Some(&own)).unwrap();
+        let socket = UnixSocket::open(&path, access).unwrap();
+        let metadata = fs::metadata(&path).unwrap();
+        assert_eq!((metadata.permissions().mode() & 0o777, metadata.gid().to_string()), (0o666, own));
+        drop(socket);
+        let no_user = SocketAccess::new("admin.unix_socket", None, Some("4294967294"), None).unwrap();
+        // Only root can give the socket away; a failure leaves no file.
+        assert_eq!(UnixSocket::open(&path, no_user).is_ok(), rustix::process::geteuid().is_root());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
     fn a_used_socket_and_a_file_are_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("admin.sock");
-        let first = UnixSocket::open(&path).unwrap();
-        assert!(matches!(UnixSocket::open(&path), Err(AdminError::InUse(_))));
+        let first = UnixSocket::open(&path, SocketAccess::default()).unwrap();
+        assert!(matches!(UnixSocket::open(&path, SocketAccess::default()), Err(AdminError::InUse(_))));
         fs::rename(&path, dir.path().join("moved")).unwrap();
         fs::write(&path, "mine").unwrap();
-        assert!(matches!(UnixSocket::open(&path), Err(AdminError::NotASocket(_))));
+        assert!(matches!(UnixSocket::open(&path, SocketAccess::default()), Err(AdminError::NotASocket(_))));
         drop(first);
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
     }
@@ -138,7 +156,7 @@ mod tests {
     fn an_invalid_path_is_refused() {
         let long = PathBuf::from(format!("/tmp/{}", "x".repeat(120)));
         for path in [Path::new("/nonexistent/admin.sock"), &long] {
-            let error = UnixSocket::open(path).unwrap_err().to_string();
+            let error = UnixSocket::open(path, SocketAccess::default()).unwrap_err().to_string();
             assert!(error.contains("admin.unix_socket"), "{error}");
         }
     }

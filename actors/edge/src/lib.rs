@@ -34,6 +34,7 @@ pub mod postgres;
 pub mod process;
 mod retry_policy;
 mod secrets;
+mod socket_access;
 mod timed;
 #[cfg(feature = "tls")]
 pub mod tls;
@@ -54,4 +55,5 @@ pub use secrets::{
     has_password, is_private, open_secret_file, read_at_most, read_secret, read_secret_file,
     without_credentials,
 };
+pub use socket_access::SocketAccess;
 pub use timed::timed;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use orchestrator_edge::SocketAccess;
 use orchestrator_supervise::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,15 @@ pub struct QueueConfig {
     /// Path of the unix socket that workers connect to.
     #[schemars(length(min = 1))]
     pub socket: PathBuf,
+    /// Mode of the socket, such as `"0660"`. Unset: 0777 without the bits of the umask.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket_mode: Option<String>,
+    /// Owner of the socket, a name in `/etc/passwd` or a number. Unset: the user of the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket_owner: Option<String>,
+    /// Group of the socket, a name in `/etc/group` or a number. Unset: the group of the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket_group: Option<String>,
     /// Seconds for which an attribute path that was handed out and not reported done is not handed
     /// out again; at most one year.
     #[schemars(range(min = 1, max = 31_536_000))]
@@ -69,6 +79,9 @@ impl Default for QueueConfig {
             database: "var/queue.db".into(),
             input_dir: "var/fetchers".into(),
             socket: "var/worker.sock".into(),
+            socket_mode: None,
+            socket_owner: None,
+            socket_group: None,
             hold_secs: 43_200,
             redeliver_after_lease: false,
             on_corrupt: OnCorrupt::default(),
@@ -97,6 +110,7 @@ impl QueueConfig {
     /// Returns mistakes that the schema does not express.
     pub(crate) fn check(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
+        mistakes.extend(self.socket_access().err());
         if self.limit.len() > LIMITS_MAX {
             mistakes
                 .push(format!("queue.limit = {}: there are more than {LIMITS_MAX} limits", self.limit.len()));
@@ -118,6 +132,16 @@ impl QueueConfig {
             }
         }
         mistakes
+    }
+
+    /// Returns mode, owner and group of the socket.
+    ///
+    /// # Errors
+    /// One of them is invalid.
+    pub(crate) fn socket_access(&self) -> Result<SocketAccess, String> {
+        let [mode, owner, group] =
+            [&self.socket_mode, &self.socket_owner, &self.socket_group].map(Option::as_deref);
+        SocketAccess::new("queue.socket", mode, owner, group)
     }
 
     /// Returns the text printed at a terminal on start: paths, and how to enqueue a first job.

@@ -113,7 +113,8 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
     let housekeeper = Housekeeper { config: config.clone(), chores: chores_slot.clone(), wal_state };
     let housekeeper = Factory::thread(move |cx| housekeeper.run(&cx)).with_inbox("chores", &chores_slot);
     let offer_requests = requests.clone();
-    let socket = worker_socket::factory(config.socket.clone(), requests);
+    let socket =
+        worker_socket::factory(config.socket.clone(), config.socket_access().unwrap_or_default(), requests);
     let reader = files::factory(
         config.input_dir.clone(),
         &commands_slot,

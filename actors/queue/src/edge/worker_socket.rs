@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use orchestrator_edge::{ConnectionEvent, ConnectionSlots, LinkState, RetryPolicy};
+use orchestrator_edge::{ConnectionEvent, ConnectionSlots, LinkState, RetryPolicy, SocketAccess};
 use orchestrator_supervise::{Factory, Fault, Outbox, StartCx, StopToken, Vitals, metrics};
 use tokio::{
     net::UnixStream,
@@ -36,12 +36,12 @@ const CHECK: Duration = Duration::from_secs(1);
 /// the path ([`WorkerListener::bind`]). Other bind errors are a state of the link and tried again.
 /// A socket file that was deleted or replaced is bound again. On a stop, requests in progress are
 /// finished and the socket is removed; while paused no request is started.
-pub(crate) fn factory(path: PathBuf, requests: Outbox<StoreRequest>) -> Factory {
+pub(crate) fn factory(path: PathBuf, access: SocketAccess, requests: Outbox<StoreRequest>) -> Factory {
     Factory::task(move |cx: StartCx| {
         let (path, requests) = (path.clone(), requests.clone());
         async move {
             let link = LinkState::new(&cx, "unix socket", path.display().to_string(), RetryPolicy::LOCAL);
-            let Some(listener) = bind(&path, &link).await? else { return Ok(()) };
+            let Some(listener) = bind(&path, access, &link).await? else { return Ok(()) };
             serve(listener, link, requests, &cx.vitals, cx.stop).await;
             Ok(())
         }
@@ -49,9 +49,9 @@ pub(crate) fn factory(path: PathBuf, requests: Outbox<StoreRequest>) -> Factory 
 }
 
 /// Binds `path` and repeats failed tries. Returns None when asked to stop.
-async fn bind(path: &Path, link: &LinkState) -> Result<Option<WorkerListener>, Fault> {
+async fn bind(path: &Path, access: SocketAccess, link: &LinkState) -> Result<Option<WorkerListener>, Fault> {
     loop {
-        match WorkerListener::bind(path).await {
+        match WorkerListener::bind(path, access).await {
             Ok(listener) => {
                 link.succeeded();
                 return Ok(Some(listener));
@@ -148,7 +148,7 @@ impl WorkerServer {
             return;
         }
         let bound = match check(path) {
-            Ok(()) => WorkerListener::bind(path).await,
+            Ok(()) => WorkerListener::bind(path, self.listener.access()).await,
             Err(error) => Err(error),
         };
         match bound {

@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
+use orchestrator_edge::SocketAccess;
 use rustix::{
+    fs::fchmod,
     io::Errno,
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with},
 };
@@ -30,30 +32,40 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct WorkerListener {
     listener: UnixListener,
     path: PathBuf,
+    access: SocketAccess,
     inode: (u64, u64),
 }
 
 impl WorkerListener {
-    /// Binds `path` with mode 0777 without the bits of the umask. A socket without a listener is
+    /// Binds `path` with `access`; by default with mode 0777 without the bits of the umask. A socket without a listener is
     /// replaced (CONTRACT QP12). Must be called on a tokio runtime.
     ///
     /// # Errors
     /// If another process listens there, if the path is another kind of file, or if the operating
     /// system refuses.
-    pub(crate) async fn bind(path: &Path) -> Result<Self, EdgeError> {
+    pub(crate) async fn bind(path: &Path, access: SocketAccess) -> Result<Self, EdgeError> {
         clear(path).await?;
         let bind = || {
             let socket = UnixSocket::new_stream()?;
+            if let Some(mode) = access.mode() {
+                // On Linux, the file gets the mode of the descriptor, less the umask.
+                fchmod(&socket, mode)?;
+            }
             socket.bind(path)?;
+            access.apply(path)?;
             let listener = socket.listen(BACKLOG)?;
             Ok((listener, inode(path)?))
         };
         let (listener, inode) = bind().map_err(EdgeError::refused("bind worker socket", path))?;
-        Ok(Self { listener, path: path.to_owned(), inode })
+        Ok(Self { listener, path: path.to_owned(), access, inode })
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(super) fn access(&self) -> SocketAccess {
+        self.access
     }
 
     /// Returns true if the path still refers to this socket, or if that cannot be checked.
