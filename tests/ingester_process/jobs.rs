@@ -161,7 +161,7 @@ fn a_queue_that_is_paused_or_stopped_is_named_and_loses_no_job() {
     one(2);
     wait_for("the reason", || {
         let causes = env.base.causes("ingester");
-        causes.into_iter().find(|cause| cause.text == "waits for queue: stopped by an operator")
+        causes.into_iter().find(|cause| cause.text.starts_with("waits for queue: stopped by an operator"))
     });
     steer(&["start", "queue"]);
     eventually("the job after the stop", || workers.taken().contains_key(&uuid(2)));

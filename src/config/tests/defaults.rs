@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use orchestrator_catalog::Catalogs;
-use orchestrator_ingester::Ingesters;
+use orchestrator_ingester::{Ingesters, OnFinished};
 use orchestrator_producer::Producer;
 use orchestrator_provenance::Provenance;
 use orchestrator_queue::Queue;
@@ -16,8 +16,13 @@ use super::{
 
 /// Returns true if `line`, below the header `section`, is an example: a key without a default, or with one that TOML cannot express.
 fn is_unset(section: &str, line: &str) -> bool {
-    const ANYWHERE: [&str; 10] = [
+    const ANYWHERE: [&str; 15] = [
         "unix_socket",
+        "unix_socket_owner",
+        "unix_socket_group",
+        "socket_mode",
+        "socket_owner",
+        "socket_group",
         "history_dir",
         "url_file",
         "dsn_file",
@@ -30,7 +35,7 @@ fn is_unset(section: &str, line: &str) -> bool {
     ];
     const EXCHANGES: [&str; 5] = ["content", "directory", "revision", "origin", "location"];
     const LIMIT: [&str; 2] = ["match", "fetcher"];
-    const INGESTER: [&str; 3] = ["env", "env_pass", "on_finished"];
+    const INGESTER: [&str; 2] = ["env", "env_pass"];
     const CATALOG: [&str; 5] = ["credential_file", "token_file", "token", "amqp", "amqp_file"];
     const RULE: [&str; 7] =
         ["table", "filter", "query", "update", "lease_secs", "attempts_column", "max_attempts"];
@@ -124,6 +129,7 @@ fn the_commented_configuration_shows_the_defaults() {
     let at = section(&shown, "ingester");
     let mut ingesters = shown.sections[at].get::<Ingesters>().unwrap().clone();
     assert_eq!(ingesters[0].stream.drain(..).count(), 1);
+    assert_eq!(ingesters[0].on_finished.take(), Some(OnFinished::default()));
     assert_eq!(std::mem::take(&mut ingesters[0].name), "eiger-ingester");
     shown.sections[at] = Section::new::<Ingesters>(ingesters);
     let at = section(&shown, "catalog");
