@@ -169,7 +169,10 @@ fn a_row_that_is_lost_withdraws_its_job() {
         let dropped = tokio::time::timeout(Duration::from_millis(50), handler.handle(task(3))).await;
         assert!(dropped.is_err(), "{dropped:?}");
         eventually("the withdrawal", || taken.lock().withdrawn.len() == 1).await;
-        assert_eq!(taken.lock().withdrawn[0].job, taken.lock().offers[0].0.job);
+        {
+            let taken = taken.lock();
+            assert_eq!(taken.withdrawn[0].job, taken.offers[0].0.job);
+        }
         eventually("the reply is closed", || taken.lock().offers[0].1.is_closed()).await;
     });
 }
