@@ -1,6 +1,10 @@
 //! The admin endpoint of the real binary: access, events, overload, the views of the command line and its full screen.
 
 mod access;
+/// Judges a duration: `tests/run` runs these one at a time, after all others.
+mod alone {
+    mod probes;
+}
 mod crashes;
 mod events;
 mod full_screen;
