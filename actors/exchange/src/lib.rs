@@ -12,7 +12,7 @@ pub use crate::{
     job_queue::JobQueue,
 };
 
-/// What the subsystems of one process offer each other.
+/// Connections between the subsystems of one process.
 #[derive(Debug, Clone, Default)]
 pub struct Exchange {
     /// True if a configured subsystem offers jobs.

@@ -33,7 +33,7 @@ pub struct HookConfig {
     /// Address that the JSON is posted to, `http://host:port/path` or `https`, until it answers with a status from 200 to 299. A secret
     /// belongs into `headers_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "address"))]
+    #[schemars(extend("format" = "webhook"))]
     pub url: Option<String>,
     /// File with secret headers for `url`, one a line, e.g. `Authorization: Bearer ..`. It is read for each request.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -41,7 +41,7 @@ upstream_url = "tcp://detector:9999"
 [[hook]]
 name = "h"
 on = "queue.failed"
-url = "http://receiver"
+url = "http://receiver/S3CR3T"
 
 [[catalog]]
 name = "lab"

@@ -19,7 +19,7 @@ use crate::on_finished::{FinishedMapping, OnFinished};
 /// Maximum number of jobs that are offered at a time. Others wait in their records.
 const OFFERED_MAX: usize = 256;
 
-/// What the actor Ingester reports. The answer means that it is durable.
+/// Report of the actor Ingester, answered once it is durable.
 #[derive(Debug)]
 pub(crate) enum JobCommand {
     /// A mapping begins; true if the same update finishes it.

@@ -64,7 +64,7 @@ pub(super) struct Store<'a> {
     files: DatabaseFiles,
     _lock: DatabaseLock,
     hooks: &'a [HookQueue],
-    /// What waits, in the order of `hooks`.
+    /// Occurrences that wait for each hook, in the order of `hooks`.
     loads: Vec<Load>,
     dropped: HashMap<&'a str, u64>,
 }
