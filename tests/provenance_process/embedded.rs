@@ -5,7 +5,7 @@ mod files;
 use std::fs;
 
 use orchestrator_harness::{
-    Postgres, ProvenanceEnv, eventually, load::SeededRng, load::for_each_seed, sha1_of,
+    Database, Postgres, ProvenanceEnv, eventually, load::SeededRng, load::for_each_seed, sha1_of,
 };
 use serde_json::{Value, json};
 
@@ -139,18 +139,26 @@ fn a_refused_row_is_named_and_kept_as_a_dead_letter() {
     assert!(instance.terminate().success());
 }
 
-/// The connection ends within an answer, or there is none until the instance runs again.
+/// The instance is killed before its first answer: a lock of another process delays the store.
 #[test]
 fn an_import_that_waits_continues_after_a_kill() {
     let env = env();
     let count = 20_000;
     let rows = env.file((0..count).map(|number| json!({"add": "content", "id": sha1_of(0, number)})));
     let instance = env.start();
+    assert_eq!(env.count("content"), 0);
+    let lock = Database::open(&env.base().path().join("provenance.db"));
+    lock.execute("BEGIN IMMEDIATE");
     let again = std::thread::scope(|scope| {
         let import =
             scope.spawn(|| env.base().cli(&["provenance", "import", &rows, "--wait-min-secs", "60"]));
-        eventually("some rows to be stored", || env.base().metric("provenance/writer", "written") > 400);
+        eventually("the first rows to arrive", || {
+            let client = env.base().node("provenance/rmq_client");
+            let kinds = client["mailboxes"][0]["messages"].as_array().cloned().unwrap_or_default();
+            kinds.iter().any(|kind| kind["name"] == "Add")
+        });
         instance.kill_nine();
+        lock.execute("ROLLBACK");
         let again = env.start();
         let (code, _, err) = import.join().expect("an import that ends");
         assert_eq!(code, 0, "{err}");

@@ -69,7 +69,7 @@ impl WalState {
         work: impl FnOnce(C) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
         let files = self.files.lock().clone();
-        let Some(files) = files else { return Err(StorageError::Busy { path: path.to_path_buf() }) };
+        let Some(files) = files else { return Err(StorageError::NotOpen { path: path.to_path_buf() }) };
         files.check()?;
         let connection = open()?;
         // Checked again, since the file may have been replaced before the connection opened it.

@@ -13,6 +13,12 @@ pub enum StorageError {
         /// The database file.
         path: PathBuf,
     },
+    /// The queue store has not opened the database yet, or lost it; its node in the tree tells why.
+    #[error("database {path} is not open: orchestrator why queue/queue_store tells why", path = .path.display())]
+    NotOpen {
+        /// The database file.
+        path: PathBuf,
+    },
     /// Another instance of this program uses the database (CONTRACT QR41).
     #[error("database {path} is used by a running instance: stop that one, or set another path in queue.database", path = .path.display())]
     Locked {
@@ -93,6 +99,7 @@ impl StorageError {
         matches!(
             self,
             Self::Busy { .. }
+                | Self::NotOpen { .. }
                 | Self::Locked { .. }
                 | Self::Full { .. }
                 | Self::Replaced { .. }

@@ -20,14 +20,14 @@ pub(super) struct Chunk {
 
 impl Chunk {
     /// Sends the chunk until it is confirmed or the time-out ends; storing it twice changes
-    /// nothing. An unreachable instance is retried only if it is `known`, that is, has answered
+    /// nothing. An unreachable instance is retried only if it is `known`, that is, was reached
     /// before.
     pub(super) async fn send_until_confirmed(
         &self,
         backend: &Backend<'_>,
         file: &str,
         batch: Option<u32>,
-        known: bool,
+        mut known: bool,
     ) -> Result<Added, CommandError> {
         let add = Add { rows: self.rows.clone(), batch };
         let (started, retries) = (Instant::now(), Retries::new(RetryPolicy::REMOTE, Duration::MAX));
@@ -38,7 +38,7 @@ impl Chunk {
                 Err(error) => error,
             };
             let left = wait.map(|wait| wait.saturating_sub(started.elapsed()));
-            let again = backend.may_retry() && is_transient(&error, known);
+            let again = backend.may_retry() && is_transient(&error, &mut known);
             match left.filter(|left| again && !left.is_zero()) {
                 Some(left) => tokio::time::sleep(retries.failed().min(left)).await,
                 None => {
@@ -67,15 +67,32 @@ fn parse_answer(answer: Value) -> Result<Added, CommandError> {
         .map_err(|error| CommandError::Local(format!("cannot read the answer to `add`: {error}")))
 }
 
-/// Returns true for an error that may be transient.
-fn is_transient(error: &CommandError, known: bool) -> bool {
+/// Returns true for an error that may be transient. Sets `known` for all but an unreachable instance: a connection that
+/// was lost reached it.
+fn is_transient(error: &CommandError, known: &mut bool) -> bool {
+    *known |= !matches!(error, CommandError::Unreachable { .. });
     match error {
         // Rows that are added again change nothing.
         CommandError::ResponseTimeout { .. } | CommandError::ConnectionLost { .. } => true,
-        CommandError::Unreachable { .. } => known,
+        CommandError::Unreachable { .. } => *known,
         CommandError::ErrorResponse(body) => {
             matches!(body.error, ErrorKind::Refused | ErrorKind::TimedOut | ErrorKind::Unavailable)
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_that_was_reached_is_waited_for() {
+        let (target, reason) = ("x".to_owned(), "refused".to_owned());
+        let unreachable = CommandError::Unreachable { target: target.clone(), reason: reason.clone() };
+        let mut known = false;
+        assert!(!is_transient(&unreachable, &mut known));
+        assert!(is_transient(&CommandError::ConnectionLost { target, reason }, &mut known));
+        assert!(is_transient(&unreachable, &mut known));
     }
 }
