@@ -9,6 +9,7 @@ mod instance;
 mod jobs;
 mod parts;
 mod rows;
+mod table;
 
 use std::{
     io::Write,
@@ -22,7 +23,7 @@ use clap::Args;
 use jiff::SignedDuration;
 use serde::Serialize;
 
-use self::{faults::Faults, instance::Instance, jobs::Jobs, parts::Parts, rows::Rows};
+use self::{faults::Faults, instance::Instance, jobs::Jobs, parts::Parts, rows::Rows, table::Table};
 use crate::cli::exit_code::ExitCode;
 
 /// Time between two lines of progress.
@@ -53,11 +54,14 @@ struct Report {
     jobs_repeated: usize,
     rows_sent: u64,
     rows_stored: u64,
+    /// Rows of the catalog, each of which becomes a job.
+    catalog_rows: usize,
+    catalog_rows_done: usize,
     panics: u64,
     outages: u64,
     /// Starts of the process after the first one.
     process_restarts: u64,
-    /// Jobs that were listed and never done, and rows that were sent and are not stored.
+    /// Jobs and rows of the catalog that were never done, and rows that were sent and are not stored.
     lost: u64,
 }
 
@@ -69,7 +73,8 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
     let folder =
         tempfile::Builder::new().prefix("orchestrator-demo-").tempdir().context("cannot make a directory")?;
     let parts = Parts::BUILT;
-    let instance = Instance::start(folder.path(), parts)?;
+    let table = parts.catalog.then(Table::start).transpose()?;
+    let instance = Instance::start(folder.path(), parts, table.as_ref().map(Table::address))?;
     let say = |line: &str| {
         if !arguments.json {
             let _ = writeln!(std::io::stdout().lock(), "{line}");
@@ -79,6 +84,12 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
     say(&format!("files    {}", folder.path().display()));
     say(&format!("tree     orchestrator tree --socket {}", instance.socket().display()));
     let outages = if parts.queue { " and takes the input directory away every 15 s" } else { "" };
+    if let Some(table) = &table {
+        say(&format!(
+            "catalog  http://{}: its rows are jobs of the queue, see `orchestrator graph`",
+            table.address()
+        ));
+    }
     say(&format!("Injects a panic every 6 s{outages}. Ctrl-C ends it."));
 
     let began = Instant::now();
@@ -92,6 +103,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
             scope.spawn(|| jobs.list(&stop))
         });
         rows.as_ref().map(|rows| scope.spawn(|| rows.import(&instance, &stop)));
+        table.as_ref().map(|table| scope.spawn(|| table.add(&stop)));
         scope.spawn(|| faults.inject(&instance, folder.path(), &stop));
         scope.spawn(|| {
             let mut next = began + PROGRESS;
@@ -99,7 +111,11 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
                 thread::sleep(Duration::from_millis(100));
                 if Instant::now() >= next {
                     next += PROGRESS;
-                    let parts = [jobs.as_ref().map(Jobs::progress), rows.as_ref().map(Rows::progress)];
+                    let parts = [
+                        jobs.as_ref().map(Jobs::progress),
+                        table.as_ref().map(Table::progress),
+                        rows.as_ref().map(Rows::progress),
+                    ];
                     let parts = parts.into_iter().flatten().chain([faults.progress()]);
                     say(&parts.collect::<Vec<_>>().join(", "));
                 }
@@ -109,11 +125,12 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
         stop.store(true, Relaxed);
         // The last file counts, too.
         let _ = fetcher.map(|fetcher| fetcher.join());
-        jobs.iter().for_each(Jobs::drain);
+        let open = || table.as_ref().map_or(0, |table| table.rows() - table.done());
+        jobs.iter().for_each(|jobs| jobs.drain(open));
         waited
     })?;
     let seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
-    let report = Report::new(seconds, jobs.as_ref(), rows.as_ref(), &faults, &instance)?;
+    let report = Report::new(seconds, jobs.as_ref(), rows.as_ref(), table.as_ref(), &faults, &instance)?;
     let text = if arguments.json { serde_json::to_string(&report)? } else { report.text() };
     writeln!(std::io::stdout().lock(), "{text}")?;
     Ok(if report.lost == 0 { ExitCode::Ok } else { ExitCode::Failure })
@@ -145,10 +162,12 @@ impl Report {
         seconds: f64,
         jobs: Option<&Jobs>,
         rows: Option<&Rows>,
+        table: Option<&Table>,
         faults: &Faults,
         instance: &Instance,
     ) -> Result<Self> {
         let (jobs_listed, jobs_done) = jobs.map_or((0, 0), |jobs| (jobs.listed(), jobs.done()));
+        let (catalog_rows, catalog_rows_done) = table.map_or((0, 0), |table| (table.rows(), table.done()));
         let rows_sent = rows.map_or(0, Rows::sent);
         let rows_stored = if rows.is_some() { instance.stored_rows()? } else { 0 };
         Ok(Self {
@@ -158,10 +177,13 @@ impl Report {
             jobs_repeated: jobs.map_or(0, Jobs::repeated),
             rows_sent,
             rows_stored,
+            catalog_rows,
+            catalog_rows_done,
             panics: faults.panics(),
             outages: faults.outages(),
             process_restarts: instance.stop()?,
-            lost: (jobs_listed - jobs_done) as u64 + rows_sent.saturating_sub(rows_stored),
+            lost: (jobs_listed - jobs_done + catalog_rows - catalog_rows_done) as u64
+                + rows_sent.saturating_sub(rows_stored),
         })
     }
 
@@ -170,9 +192,13 @@ impl Report {
         let jobs = (*jobs_listed > 0)
             .then(|| format!("{jobs_done} of {jobs_listed} jobs done ({jobs_repeated} handed out again), "));
         let rows = (*rows_sent > 0).then(|| format!("{rows_stored} of {rows_sent} rows stored, "));
+        let table = (self.catalog_rows > 0).then(|| {
+            format!("{} of {} rows of the catalog done, ", self.catalog_rows_done, self.catalog_rows)
+        });
         format!(
-            "{seconds} s: {}{}{} panics, {} outages, {} lost",
+            "{seconds} s: {}{}{}{} panics, {} outages, {} lost",
             jobs.unwrap_or_default(),
+            table.unwrap_or_default(),
             rows.unwrap_or_default(),
             self.panics,
             self.outages,

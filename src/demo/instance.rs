@@ -17,7 +17,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::parts::Parts;
+use super::{parts::Parts, table};
 use crate::cli::{client::Client, target::Address};
 
 /// Address of the console, unless something else listens there.
@@ -36,12 +36,12 @@ pub(super) struct Instance {
 
 impl Instance {
     /// Writes the configuration, starts the process and waits until its endpoint answers.
-    pub(super) fn start(folder: &Path, parts: Parts) -> Result<Self> {
+    pub(super) fn start(folder: &Path, parts: Parts, catalog: Option<SocketAddr>) -> Result<Self> {
         if parts.queue {
             fs::create_dir(folder.join("fetchers"))?;
         }
         let console = free_address()?;
-        fs::write(folder.join("demo.toml"), configuration(console, parts))?;
+        fs::write(folder.join("demo.toml"), configuration(console, parts, catalog))?;
         let instance = Self {
             folder: folder.to_owned(),
             console,
@@ -188,12 +188,31 @@ dead_letters = "dead-letters.db"
 sqlite.path = "provenance.db"
 "#;
 
+/// A row that nobody settles is claimed again after the lease, before the demo would count it as lost.
+const CATALOG: &str = r#"[[catalog]]
+name = "demo"
+amqp = ""
+poll_without_notices_secs = 1
+[[catalog.rule]]
+name = "work"
+table = "Work"
+filter = "state=new"
+concurrency = 32
+handler = { kind = "queue", attr_path = "$row.id" }
+claim.set = { state = "claimed", claimed_by = "$token", lease_until = "$now+10s" }
+done = { state = "done", lease_until = "$null" }
+fail = { state = "new", claimed_by = "$null", lease_until = "$null" }
+"#;
+
 /// Relative paths are below the demo's directory, where the process runs.
-fn configuration(console: SocketAddr, parts: Parts) -> String {
+fn configuration(console: SocketAddr, parts: Parts, catalog: Option<SocketAddr>) -> String {
     let queue = if parts.queue { QUEUE } else { "" };
     let provenance = if parts.provenance { PROVENANCE } else { "" };
+    let catalog = catalog
+        .map(|at| CATALOG.replacen("\n", &format!("\nbase = \"http://{at}{}\"\n", table::CATALOG), 1))
+        .unwrap_or_default();
     format!(
-        "{queue}{provenance}[admin]\nlisten = \"{console}\"\nunix_socket = \"admin.sock\"\nchaos = true\n"
+        "{queue}{provenance}{catalog}[admin]\nlisten = \"{console}\"\nunix_socket = \"admin.sock\"\nchaos = true\n"
     )
 }
 
@@ -204,18 +223,21 @@ mod tests {
 
     #[test]
     fn the_demo_configures_what_the_build_has() {
-        let all = [(true, false), (false, true), (true, true)];
-        let built = all.into_iter().filter(|(queue, provenance)| {
-            (Parts::BUILT.queue || !queue) && (Parts::BUILT.provenance || !provenance)
+        let all = [(true, false, false), (false, true, false), (true, true, false), (true, true, true)];
+        let built = all.into_iter().filter(|(queue, provenance, catalog)| {
+            (Parts::BUILT.queue || !queue)
+                && (Parts::BUILT.provenance || !provenance)
+                && (Parts::BUILT.catalog || !catalog)
         });
-        for (queue, provenance) in built {
+        for (queue, provenance, catalog) in built {
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("demo.toml");
-            let parts = Parts { queue, provenance };
-            fs::write(&file, configuration("127.0.0.1:7117".parse().unwrap(), parts)).unwrap();
+            let parts = Parts { queue, provenance, catalog };
+            let [console, server] = ["127.0.0.1:7117", "127.0.0.1:7118"].map(|at| at.parse().unwrap());
+            fs::write(&file, configuration(console, parts, catalog.then_some(server))).unwrap();
             let config = Config::load(&Sources { files: vec![file], ..Sources::default() }).unwrap();
             let names: Vec<_> = config.sections.iter().map(|section| section.name()).collect();
-            let expected = [(queue, "queue"), (provenance, "provenance")];
+            let expected = [(queue, "queue"), (provenance, "provenance"), (catalog, "catalog")];
             assert_eq!(
                 names,
                 expected.iter().filter(|(has, _)| *has).map(|(_, name)| *name).collect::<Vec<_>>()

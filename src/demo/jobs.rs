@@ -110,7 +110,9 @@ impl Jobs {
             }
             *request = match answer.strip_prefix("JOB ").and_then(|job| job.split(' ').next()) {
                 Some(path) => {
-                    self.jobs().entry(path.to_owned()).or_default().hand_outs += 1;
+                    if let Some(job) = self.jobs().get_mut(path) {
+                        job.hand_outs += 1;
+                    }
                     thread::sleep(WORK);
                     format!("DONE {path} 0\n")
                 }
@@ -131,13 +133,16 @@ impl Jobs {
         }
     }
 
-    /// Waits until every listed job is done, or none was done for [`DRAIN_MAX`]; then ends the workers.
-    pub(super) fn drain(&self) {
-        let (mut done, mut since) = (self.done(), Instant::now());
-        while self.done() < self.listed() && since.elapsed() < DRAIN_MAX {
+    /// Waits until every listed job is done, and none of the other jobs is `open`, or none was done for [`DRAIN_MAX`]; then
+    /// ends the workers.
+    pub(super) fn drain(&self, open: impl Fn() -> usize) {
+        let left = || self.listed() - self.done() + open();
+        let (mut last, mut since) = (left(), Instant::now());
+        while last > 0 && since.elapsed() < DRAIN_MAX {
             thread::sleep(PAUSE);
-            if self.done() > done {
-                (done, since) = (self.done(), Instant::now());
+            let now = left();
+            if now < last {
+                (last, since) = (now, Instant::now());
             }
         }
         self.over.store(true, Relaxed);

@@ -135,7 +135,7 @@ fn sigkill_at_any_point_loses_no_finished_mapping_and_makes_no_second_job() {
 }
 
 #[test]
-fn a_queue_that_is_paused_or_stopped_is_named_and_loses_no_job() {
+fn a_queue_that_is_paused_stopped_or_given_up_is_named_and_loses_no_job() {
     let env = IngesterEnv::new(BINARY, "tcp://127.0.0.1:9", KEYS);
     let (controller, workers) = (env.controller(), JobWorkers::start(env.base.socket(), 1, |_, _| 0));
     let _instance = start(&env);
@@ -149,21 +149,24 @@ fn a_queue_that_is_paused_or_stopped_is_named_and_loses_no_job() {
     };
     steer(&["queue", "pause", "--reason", "maintenance"]);
     one(1);
-    let waits = "waits for queue/queue_console: ";
-    let cause = wait_for("the reason", || {
-        let causes = env.base.causes("ingester");
-        causes.into_iter().find(|cause| cause.text.starts_with(waits))
-    });
-    assert_eq!(cause.path, "ingester/eiger-ingester/jobs");
+    let waits = |why: &str| {
+        wait_for("the reason", || {
+            let causes = env.base.causes("ingester");
+            causes.into_iter().find(|cause| cause.text.starts_with(&format!("waits for {why}")))
+        })
+    };
+    assert_eq!(waits("queue/queue_console: ").path, "ingester/eiger-ingester/jobs");
     steer(&["queue", "resume"]);
     eventually("the job after the pause", || workers.taken().contains_key(&uuid(1)));
     steer(&["stop", "queue"]);
     one(2);
-    wait_for("the reason", || {
-        let causes = env.base.causes("ingester");
-        causes.into_iter().find(|cause| cause.text.starts_with("waits for queue: stopped by an operator"))
-    });
+    waits("queue: stopped by an operator");
     steer(&["start", "queue"]);
     eventually("the job after the stop", || workers.taken().contains_key(&uuid(2)));
+    env.base.exceed_restarts("queue");
+    one(3);
+    waits("queue: given up: panicked: injected panic");
+    steer(&["start", "queue"]);
+    eventually("the job after the failures", || workers.taken().contains_key(&uuid(3)));
     eventually("all jobs to end", || env.metric("jobs", "open_jobs") == 0);
 }

@@ -1,4 +1,5 @@
-//! `orchestrator demo`: under injected panics and outages no job and no row is lost.
+//! `orchestrator demo`: under injected panics and outages no job and no row is lost, nor a row of the catalog whose
+//! job the queue hands out.
 
 use std::process::Command;
 
@@ -20,5 +21,7 @@ fn the_demo_loses_nothing_under_faults() {
     assert!(number("panics") >= 2 && number("outages") >= 1, "{text}");
     assert!(number("jobs_done") > 1_000 && number("rows_stored") > 1_000, "{text}");
     assert_eq!(number("jobs_done"), number("jobs_listed"), "{text}");
+    assert!(number("catalog_rows") > 100, "{text}");
+    assert_eq!(number("catalog_rows_done"), number("catalog_rows"), "{text}");
     assert!(number("rows_stored") >= number("rows_sent"), "{text}");
 }
