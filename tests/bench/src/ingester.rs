@@ -5,7 +5,7 @@
 
 mod class;
 mod load;
-mod process;
+pub(crate) mod process;
 mod relay;
 mod sink;
 mod subject;

@@ -1,16 +1,16 @@
-//! Rows of a catalog as jobs of the queue in the same process, beside the same rule without a handler on the same server, and
-//! beside the queue's own rate: which of the three is the limit.
+//! Rows of a catalog as jobs of the queue in the same process, in turn with the same rule without a handler, and with jobs from a
+//! file for the same workers: which of the three is the limit.
 //!
 //! The server is the tests' stand-in, without a delay of its own.
 
-use std::path::Path;
+use std::{path::Path, time::Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use orchestrator_harness::{CatalogEnv, Ermrest, FULL_RULE, Instance, JobWorkers, wait_for};
+use orchestrator_harness::{CatalogEnv, Ermrest, FULL_RULE, Instance, JobWorkers, TestEnv, wait_for};
 use serde_json::{Value, json};
 
-use crate::{calibration::median, catalog::rate};
+use crate::{calibration::median, catalog::rate, ingester::process::cpu_s};
 
 /// Rows of a rule that are claimed at a time, and jobs in flight.
 const KEYS: &str = "limit = 512\nconcurrency = 512\n";
@@ -30,26 +30,44 @@ pub(crate) struct Options {
     rounds: usize,
 }
 
+/// Figures of a round with a rule.
+struct Round {
+    /// Rows a second.
+    rate: f64,
+    /// Part of the time in which the server, which has one thread at work at a time, was busy.
+    server_busy: f64,
+}
+
 /// The figures.
 pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
     let binary = &std::fs::canonicalize(binary).context("find the binary: build it with --profile dist")?;
-    let (mut jobs, mut alone, mut times) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut jobs, mut alone, mut queue) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..options.rounds {
-        let without = of_rule(binary, options, "");
-        let with = of_rule(binary, options, "handler = { kind = \"queue\", attr_path = \"$row.id\" }\n");
-        times.push(with / without);
-        alone.push(without);
-        jobs.push(with);
+        alone.push(of_rule(binary, options, "")?);
+        jobs.push(of_rule(binary, options, "handler = { kind = \"queue\", attr_path = \"$row.id\" }\n")?);
+        queue.push(of_queue(binary, options));
     }
-    let rounded = |figures: Vec<f64>| (median(figures) * 100.0).round() / 100.0;
+    let figure = |rounds: &[Round], of: fn(&Round) -> f64| rounded(rounds.iter().map(of).collect());
+    let ratios =
+        |others: Vec<f64>| rounded(jobs.iter().zip(others).map(|(job, other)| job.rate / other).collect());
     Ok(json!({
         "bench": "pipeline", "rows": options.rows, "workers": options.workers,
-        "jobs_per_s": rounded(jobs), "without_handler_per_s": rounded(alone), "of_the_catalog_alone": rounded(times),
+        "jobs_per_s": figure(&jobs, |round| round.rate),
+        "without_handler_per_s": figure(&alone, |round| round.rate),
+        "queue_alone_per_s": rounded(queue.clone()),
+        "of_the_catalog_alone": ratios(alone.iter().map(|round| round.rate).collect()),
+        "of_the_queue_alone": ratios(queue),
+        "server_busy": figure(&jobs, |round| round.server_busy),
+        "server_busy_without_handler": figure(&alone, |round| round.server_busy),
     }))
 }
 
-/// Rows a second of a rule with `handler`.
-fn of_rule(binary: &Path, options: &Options, handler: &str) -> f64 {
+fn rounded(figures: Vec<f64>) -> f64 {
+    (median(figures) * 100.0).round() / 100.0
+}
+
+/// Runs a rule with `handler`.
+fn of_rule(binary: &Path, options: &Options, handler: &str) -> Result<Round> {
     let server = Ermrest::start(&[]);
     let env = CatalogEnv::new(binary, &server).rule(FULL_RULE).rule(KEYS).rule(handler).rule(LIMIT);
     let mut command = env.base().command();
@@ -58,5 +76,23 @@ fn of_rule(binary: &Path, options: &Options, handler: &str) -> f64 {
     instance.await_service(env.base());
     let _workers = JobWorkers::start(env.base().socket(), options.workers, |_, _| 0);
     wait_for("the first poll", || env.rule_status("work")["polls"].as_u64().filter(|polls| *polls > 0));
-    rate(&server, options.rows)
+    let used = cpu_s(server.pid())?;
+    let rate = rate(&server, options.rows);
+    let server_busy = (cpu_s(server.pid())? - used) * rate / f64::from(options.rows);
+    Ok(Round { rate, server_busy })
+}
+
+/// Jobs a second of the same workers, from a file.
+fn of_queue(binary: &Path, options: &Options) -> f64 {
+    let env = TestEnv::new(binary);
+    let _instance = env.start();
+    let jobs: String = (0..options.rows).map(|job| format!("job{job} 1\n")).collect();
+    env.write("bench.1.txt", jobs);
+    wait_for("the jobs to be stored", || {
+        (env.metric("queue/queue_store", "ingested") == u64::from(options.rows)).then_some(())
+    });
+    let begun = Instant::now();
+    let workers = JobWorkers::start(env.socket(), options.workers, |_, _| 0);
+    wait_for("all jobs to be taken", || (workers.count() == options.rows as usize).then_some(()));
+    f64::from(options.rows) / begun.elapsed().as_secs_f64()
 }

@@ -129,6 +129,23 @@ impl Ermrest {
         self.ask("GET", "/_log", &[], "").json()
     }
 
+    /// Process id of the server.
+    ///
+    /// # Panics
+    /// If the server is not running.
+    pub fn pid(&self) -> u32 {
+        self.server.pid()
+    }
+
+    /// Number of rows of `table` with this state.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn count(&self, table: &str, state: &str) -> u64 {
+        let path = format!("/ermrest/catalog/1/aggregate/{table}/state={state}/n:=cnt(RID)");
+        self.ask("GET", &path, &[], "").json()[0]["n"].as_u64().expect("a count")
+    }
+
     /// Stops the server; [`Ermrest::start_again`] restores its rows.
     ///
     /// # Panics

@@ -64,7 +64,7 @@ impl FakeServer {
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
         // SIGSTOP is asynchronous: a running thread may still answer.
-        let threads = format!("/proc/{}/task", self.child.as_ref().expect("a running server").id());
+        let threads = format!("/proc/{}/task", self.pid());
         wait_for("all threads of the server to stand still", || {
             let mut threads = std::fs::read_dir(&threads).ok()?;
             threads.all(|thread| thread.is_ok_and(|thread| is_stopped(&thread.path()))).then_some(())
@@ -77,6 +77,14 @@ impl FakeServer {
     /// If it is not running.
     pub(crate) fn thaw(&self) {
         self.signal(Signal::CONT);
+    }
+
+    /// Process id.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().expect("a running server").id()
     }
 
     fn signal(&self, signal: Signal) {

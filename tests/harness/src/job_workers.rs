@@ -52,6 +52,14 @@ impl JobWorkers {
         Self { stop, taken, threads }
     }
 
+    /// Number of attribute paths of the jobs that workers got.
+    ///
+    /// # Panics
+    /// If a worker panicked.
+    pub fn count(&self) -> usize {
+        self.taken.lock().expect("no worker panics").len()
+    }
+
     /// Payloads of the jobs that workers got, by attribute path.
     ///
     /// # Panics

@@ -17,11 +17,7 @@ impl Process {
 
     /// CPU time used so far, user and system, seconds.
     pub(crate) fn cpu_s(&self) -> Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
-        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-        let ticks: Vec<f64> = fields.skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
-        // The kernel counts in hundredths of a second (USER_HZ).
-        Ok(ticks.iter().sum::<f64>() / 100.0)
+        cpu_s(self.0.id())
     }
 
     /// The CPU time of its threads.
@@ -36,6 +32,15 @@ impl Process {
         let kib: f64 = line.split_whitespace().nth(1).context("a number")?.parse()?;
         Ok(kib / 1024.0)
     }
+}
+
+/// The CPU time that a process has used so far, user and system, seconds.
+pub(crate) fn cpu_s(pid: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: Vec<f64> = fields.skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
+    // The kernel counts in hundredths of a second (USER_HZ).
+    Ok(ticks.iter().sum::<f64>() / 100.0)
 }
 
 /// The CPU time of the threads that run in a process, seconds, to the nanosecond: what an idle one takes is below a tick.
