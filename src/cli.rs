@@ -1,6 +1,7 @@
 //! Commands to a running instance, through its admin endpoint. They work even if children of the tree are stuck.
 
 pub(crate) mod client;
+pub(crate) mod colour;
 mod crashes;
 mod event_stream;
 pub(crate) mod exit_code;
@@ -13,15 +14,14 @@ mod tests;
 mod top;
 mod why;
 
-use std::io::Write;
+use std::{io::Write, path::Path};
 
 use clap::Subcommand;
 use orchestrator_admin::ascii::render;
 use orchestrator_subsystem::{
     ActorCommand, CommandError, ConfigArguments, Context, OutputFormat, Section,
-    output::escape_lines,
     redaction::redact,
-    wire::{crashes_url, tree_url, why_url},
+    wire::{TreeSnapshot, Why, crashes_url, tree_url, why_url},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -73,6 +73,9 @@ pub(crate) enum ClientCommand {
     Why {
         /// Show only this child and its descendants; a leading `orchestrator/` is optional
         path: Option<String>,
+        /// Exit with code 1 if there is a cause
+        #[arg(long)]
+        exit_code: bool,
         #[command(flatten)]
         format: OutputFormat,
     },
@@ -86,12 +89,14 @@ pub(crate) enum ClientCommand {
         #[command(flatten)]
         format: OutputFormat,
     },
-    /// Print the tree in the dot language of Graphviz
+    /// Print the tree in the dot language of Graphviz, or as lists of nodes and edges
     ///
     /// Example: orchestrator graph | dot -Tsvg -o tree.svg
     Graph {
         /// Show only this child and its descendants; a leading `orchestrator/` is optional
         path: Option<String>,
+        #[command(flatten)]
+        format: OutputFormat,
     },
     /// A command to a child
     #[command(flatten)]
@@ -108,10 +113,11 @@ impl ClientCommand {
             Self::Tree { format, .. }
             | Self::Why { format, .. }
             | Self::Crashes { format, .. }
+            | Self::Graph { format, .. }
             | Self::Open { format } => format,
             Self::Top(arguments) => &arguments.format,
             // `tail` escapes each event, and the others escape their texts.
-            Self::Tail(_) | Self::Graph { .. } => return false,
+            Self::Tail(_) => return false,
             Self::Actor(_) | Self::Subsystem(_) => return true,
         };
         format.json
@@ -121,13 +127,13 @@ impl ClientCommand {
 /// Runs `command`, prints its result to `out` and an error to standard error. Blocks, so it must not be called on an arbiter.
 pub(crate) fn run(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> ExitCode {
     match execute(command, target, out) {
-        Ok(()) => ExitCode::Ok,
+        Ok(code) => code,
         Err(error) => {
             let code = ExitCode::of(&error);
             if code != ExitCode::Ok {
                 // If standard error is closed, the exit code still reports the error.
-                let text = escape_lines(&redact(&error.to_string()));
-                let _ = writeln!(std::io::stderr().lock(), "orchestrator: {text}");
+                let text = crate::prefixed(&redact(&error.to_string()));
+                let _ = std::io::stderr().lock().write_all(text.as_bytes());
             }
             code
         }
@@ -135,51 +141,66 @@ pub(crate) fn run(command: &ClientCommand, target: &Target, out: &mut dyn Write)
 }
 
 /// Sends `command` to the instance and prints the result.
-fn execute(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Result<(), CommandError> {
-    let address = target.address(|name| std::env::var_os(name))?;
+fn execute(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Result<ExitCode, CommandError> {
+    let address = target.address(|name| std::env::var_os(name), Path::new("/run"))?;
     let client = Client::new(address, target.token()?, command.prints_json());
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::Setup)?;
     // A system, since some commands run a tree in this process.
     actix_rt::System::with_tokio_rt(move || runtime).block_on(async {
-        if let ClientCommand::Top(arguments) = command {
-            return top::run(arguments, &client, out).await;
-        }
-        if let ClientCommand::Tail(arguments) = command {
-            return tail::run(arguments, &client, out).await;
-        }
         let mut context = Context { instance: &client, out, load: &load };
         match command {
-            ClientCommand::Subsystem(command) => command.run(&mut context).await,
-            ClientCommand::Actor(command) => command.run(&mut context).await,
-            _ => {
-                let text = request(command, &client).await?;
-                context.print(&text)
+            ClientCommand::Top(arguments) => top::run(arguments, &client, out).await?,
+            ClientCommand::Tail(arguments) => tail::run(arguments, &client, out).await?,
+            ClientCommand::Subsystem(command) => command.run(&mut context).await?,
+            ClientCommand::Actor(command) => command.run(&mut context).await?,
+            ClientCommand::Tree { path, format } => {
+                let response = client.get(&tree_url(path.as_deref())).await?;
+                let table =
+                    |tree: &TreeSnapshot| colour::for_stdout(&render(tree), graph::line_colours(tree));
+                write(&present(&client, response, "tree", *format, table)?, context.out)?;
             }
+            ClientCommand::Why { path, exit_code, format } => {
+                let response = client.get(&why_url(path.as_deref())).await?;
+                let is_blocked = why::is_blocked(&response);
+                let list = |why: &Why| {
+                    let text = why::render(why);
+                    colour::for_stdout(&text, why::line_colours(&text))
+                };
+                write(&present(&client, response, "causes", *format, list)?, context.out)?;
+                if *exit_code && is_blocked {
+                    return Ok(ExitCode::Failure);
+                }
+            }
+            _ => context.print(&request(command, &client).await?)?,
         }
+        Ok(ExitCode::Ok)
     })
+}
+
+/// Prints a text without control characters of others.
+fn write(text: &str, out: &mut dyn Write) -> Result<(), CommandError> {
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
 }
 
 /// Runs a command that consists of one request, and formats the response.
 async fn request(command: &ClientCommand, client: &Client) -> Result<String, CommandError> {
     match command {
-        ClientCommand::Tree { path, format } => {
-            show(client, &tree_url(path.as_deref()), "tree", *format, render).await
-        }
-        ClientCommand::Why { path, format } => {
-            show(client, &why_url(path.as_deref()), "causes", *format, why::render).await
-        }
         ClientCommand::Crashes { path, format } => {
             let answer = client.get_within(&crashes_url(path.as_deref()), CRASHES_TIMEOUT).await?;
             present(client, answer, "crash reports", *format, crashes::render)
         }
         ClientCommand::Open { format } => open::run(*format, client).await,
-        ClientCommand::Graph { path } => {
-            client.fetch(&tree_url(path.as_deref()), "tree").await.map(|tree| graph::dot(&tree))
+        ClientCommand::Graph { path, format } => {
+            let tree = client.fetch(&tree_url(path.as_deref()), "tree").await?;
+            Ok(if format.json { format.print(&graph::lists(&tree)) } else { graph::dot(&tree) })
         }
         // `execute` runs these.
         ClientCommand::Top(_)
         | ClientCommand::Tail(_)
+        | ClientCommand::Tree { .. }
+        | ClientCommand::Why { .. }
         | ClientCommand::Actor(_)
         | ClientCommand::Subsystem(_) => Ok(String::new()),
     }
@@ -193,17 +214,7 @@ fn load(arguments: &ConfigArguments, only: &str) -> Result<Section, CommandError
     section.ok_or_else(|| CommandError::Config(format!("{only}: the configuration has no such section")))
 }
 
-/// Sends a GET request and formats the response, by `render` unless JSON is wanted; `name` names it in an error.
-async fn show<T: DeserializeOwned>(
-    client: &Client,
-    route: &str,
-    name: &str,
-    format: OutputFormat,
-    render: impl Fn(&T) -> String,
-) -> Result<String, CommandError> {
-    present(client, client.get(route).await?, name, format, render)
-}
-
+/// Formats a response, by `render` unless JSON is wanted; `name` names it in an error.
 fn present<T: DeserializeOwned>(
     client: &Client,
     response: Value,

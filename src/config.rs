@@ -19,7 +19,7 @@ mod links;
 mod overrides;
 mod print;
 mod program;
-mod report;
+pub(crate) mod report;
 mod schema;
 mod secrets;
 mod telemetry;
@@ -69,6 +69,15 @@ impl Config {
     pub(crate) fn print_effective(sources: &Sources) -> Result<String> {
         let (config, merged) = Self::with_origins(sources)?;
         print::print(&config.redacted(), &merged)
+    }
+
+    /// Returns the same as JSON: the configuration, and the source of each key by its dotted path.
+    ///
+    /// # Errors
+    /// Every error, each with its position and key.
+    pub(crate) fn effective_json(sources: &Sources) -> Result<serde_json::Value> {
+        let (config, merged) = Self::with_origins(sources)?;
+        Ok(print::json(config.redacted(), &merged))
     }
 
     /// Reads a configuration that is valid by its schema.

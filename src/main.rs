@@ -22,17 +22,22 @@ mod telemetry;
 mod topology;
 mod version;
 
-use anyhow::Result;
+use std::path::{Path, PathBuf};
+
+use anstyle::AnsiColor;
+use anyhow::{Context, Result};
 use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
 use orchestrator_admin::Binding;
 use orchestrator_subsystem::{
-    ConfigArguments, OriginalContext,
+    ConfigArguments, OriginalContext, OutputFormat,
     output::escape_lines,
     redaction::{may_quote_secret, redact},
 };
 
+use serde_json::json;
+
 use crate::{
-    cli::{ClientCommand, Target, exit_code::ExitCode},
+    cli::{ClientCommand, Target, colour, exit_code::ExitCode},
     config::{Config, ProgramConfig, Sources, init::InitArguments},
     subsystems::DropIn,
     topology::ROOT,
@@ -43,7 +48,7 @@ use crate::{
 /// Without a command, run the configured subsystems. `orchestrator tree` shows the children (supervised parts) of the running
 /// instance.
 #[derive(Debug, Parser)]
-#[command(disable_version_flag = true, after_help = ExitCode::TABLE)]
+#[command(disable_version_flag = true, after_help = ExitCode::TABLE, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
@@ -80,7 +85,14 @@ enum Command {
     /// Run the configured subsystems (the default)
     Run(RunArguments),
     /// Check the configuration and print the tree that would run, without starting anything
-    Check(RunArguments),
+    ///
+    /// Example: orchestrator check --config /etc/orchestrator/orchestrator.toml
+    Check {
+        #[command(flatten)]
+        run: RunArguments,
+        #[command(flatten)]
+        format: OutputFormat,
+    },
     /// Print a completion script for a shell
     ///
     /// Example: orchestrator completions bash > /etc/bash_completion.d/orchestrator
@@ -88,6 +100,13 @@ enum Command {
         /// Shell that reads the script
         #[arg(value_enum)]
         shell: clap_complete::Shell,
+    },
+    /// Write a man page for each command into a directory
+    ///
+    /// Example: orchestrator man /usr/local/share/man/man1
+    Man {
+        /// Directory, which is made if it does not exist
+        directory: PathBuf,
     },
     /// Run in place of another program, with that program's command line
     ///
@@ -125,7 +144,12 @@ enum ConfigCommand {
     /// Print the effective configuration as TOML, each key with the source of its value
     ///
     /// Example: orchestrator config print --config /etc/orchestrator/orchestrator.toml
-    Print(RunArguments),
+    Print {
+        #[command(flatten)]
+        run: RunArguments,
+        #[command(flatten)]
+        format: OutputFormat,
+    },
     /// Write a commented configuration that replaces another program's, with the values of its configuration or unit file
     ///
     /// Example: orchestrator config init --for fproducer --from /etc/tanglenomicon/config.yaml --output producer.toml
@@ -155,10 +179,16 @@ fn main() -> std::process::ExitCode {
         }
         Some(Command::Run(run)) => start(&run),
         None => start(&arguments.run),
-        Some(Command::Check(run)) => check(&run),
+        Some(Command::Check { run, format }) => check(&run, format),
         Some(Command::Completions { shell }) => completions(shell),
-        Some(Command::Config(ConfigCommand::Print(run))) => {
-            print(Config::print_effective(&Sources::from(&run)))
+        Some(Command::Man { directory }) => exit_code(man(&directory)),
+        Some(Command::Config(ConfigCommand::Print { run, format })) => {
+            let sources = Sources::from(&run);
+            print(if format.json {
+                Config::effective_json(&sources).map(|effective| format.print(&effective))
+            } else {
+                Config::print_effective(&sources)
+            })
         }
         Some(Command::Config(ConfigCommand::Init(arguments))) => init(&arguments),
         Some(Command::Config(ConfigCommand::Schema)) => print(Ok(Config::schema())),
@@ -171,6 +201,13 @@ fn main() -> std::process::ExitCode {
     };
     code.into()
 }
+
+/// Texts of the standard library's parsers, and ours.
+const NUMBERS: [(&str, &str); 3] = [
+    ("invalid digit found in string", "write a whole number"),
+    ("cannot parse integer from empty string", "write a whole number"),
+    ("invalid float literal", "write a number"),
+];
 
 /// Prints an error of the command line, without the passwords in the arguments that it quotes.
 fn report_usage_error(error: &clap::Error) -> std::process::ExitCode {
@@ -187,8 +224,9 @@ fn report_usage_error(error: &clap::Error) -> std::process::ExitCode {
             text = piece.map_or(text.clone(), |piece| text.replace(piece, &redact(piece)));
         }
     }
-    let text = escape_lines(&redact(&text));
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    let text = NUMBERS.iter().fold(redact(&text), |text, (from, to)| text.replace(from, to));
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let _ = std::io::stderr().lock().write_all(prefixed(text.trim_end()).as_bytes());
     std::process::ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
@@ -216,8 +254,27 @@ fn run_drop_in(admin: Option<&str>, sets: &[String], original: &DropIn) -> Resul
     run::run(&config, None)
 }
 
-fn check(arguments: &RunArguments) -> ExitCode {
-    print(Config::load(&arguments.into()).and_then(|config| Ok(topology::build(&config)?.root.outline(ROOT))))
+fn check(arguments: &RunArguments, format: OutputFormat) -> ExitCode {
+    let outline =
+        Config::load(&arguments.into()).and_then(|config| Ok(topology::build(&config)?.root.outline(ROOT)));
+    if !format.json {
+        return print(outline);
+    }
+    let code = if outline.is_ok() { ExitCode::Ok } else { ExitCode::Config };
+    let answer = match outline {
+        Ok(outline) => json!({ "valid": true, "tree": outline.lines().collect::<Vec<_>>() }),
+        Err(error) => json!({ "valid": false, "errors": config::report::errors(&error) }),
+    };
+    print(Ok(format.print(&answer)));
+    code
+}
+
+/// Writes the man pages.
+fn man(directory: &Path) -> Result<ExitCode> {
+    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    clap_mangen::generate_to(Arguments::command().version(env!("CARGO_PKG_VERSION")), directory)
+        .with_context(|| format!("cannot write to {}", directory.display()))?;
+    Ok(ExitCode::Ok)
 }
 
 /// Writes a configuration. The notes about it go to standard error.
@@ -268,9 +325,14 @@ fn exit_code(result: Result<ExitCode>) -> ExitCode {
 /// Prints an error that prevents the start, and returns the exit code of configuration errors.
 fn report_error(error: &anyhow::Error) -> ExitCode {
     use std::io::Write;
-    let text = escape_lines(&redact(&format!("{error:#}")));
-    let _ = writeln!(std::io::stderr().lock(), "orchestrator: {text}");
+    let _ = std::io::stderr().lock().write_all(prefixed(&redact(&format!("{error:#}"))).as_bytes());
     ExitCode::Config
+}
+
+/// Returns an error as it is printed: red on a terminal, without control characters.
+fn prefixed(text: &str) -> String {
+    let red = colour::is_wanted(&std::io::stderr()).then_some(AnsiColor::Red);
+    colour::painted(&format!("orchestrator: {text}\n"), [red])
 }
 
 impl From<&RunArguments> for Sources {

@@ -13,7 +13,7 @@ pub(crate) enum ExitCode {
     Usage = 2,
     /// The endpoint of the running instance is unreachable.
     Unreachable = 3,
-    /// There is no such child, console or verb.
+    /// There is no such child, console, verb or job.
     NotFound = 4,
     /// The running instance refused the request.
     Refused = 5,
@@ -35,7 +35,7 @@ Exit codes:
   1    failed for a reason that no other code describes
   2    the command line is invalid
   3    the running instance is unreachable
-  4    the child does not exist, or has no such command
+  4    the child, its command, or the job does not exist
   5    the running instance refused the request
   6    no response, or no confirmation of the effect, arrived; the command may still take effect
   70   the root supervisor gave up

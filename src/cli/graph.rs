@@ -1,6 +1,8 @@
-//! `orchestrator graph`: the tree in the dot language of Graphviz. No I/O.
+//! `orchestrator graph`: the tree in the dot language of Graphviz, or as JSON. No I/O.
 
+use anstyle::AnsiColor;
 use orchestrator_subsystem::wire::{NodeSnapshot, TreeSnapshot};
+use serde_json::{Value, json};
 
 /// Formats the tree as a directed graph (graphviz.org/doc/info/lang.html). Supervisors are boxes, failed and stuck children are red;
 /// dashed arrows lead to children of other branches that a child sends to.
@@ -20,6 +22,47 @@ pub(crate) fn dot(snapshot: &TreeSnapshot) -> String {
     text
 }
 
+/// Returns the same graph as lists of nodes and edges.
+pub(crate) fn lists(snapshot: &TreeSnapshot) -> Value {
+    let (mut nodes, mut edges) = (Vec::new(), Vec::new());
+    snapshot.root.walk(&mut |node| {
+        let link = node.link.as_ref().map(|link| json!({ "kind": link.kind, "state": link.state }));
+        nodes.push(json!({
+            "path": node.path, "label": node.label, "kind": node.kind, "state": node.state, "stuck": node.stuck, "link": link,
+        }));
+        let children = node.children.iter().map(|child| ("child", &child.path));
+        for (kind, to) in children.chain(node.sends_to.iter().map(|to| ("sends", to))) {
+            edges.push(json!({ "kind": kind, "from": node.path, "to": to }));
+        }
+    });
+    json!({ "nodes": nodes, "edges": edges })
+}
+
+/// Returns the colours of the lines of the table of the tree, the first of which is its head.
+pub(crate) fn line_colours(snapshot: &TreeSnapshot) -> Vec<Option<AnsiColor>> {
+    let mut colours = vec![None];
+    snapshot.root.walk(&mut |node| {
+        colours.push(match colour(node) {
+            "red" => Some(AnsiColor::Red),
+            "orange" => Some(AnsiColor::Yellow),
+            _ => None,
+        });
+    });
+    colours
+}
+
+/// Returns the colour of a node, by the names of Graphviz.
+fn colour(node: &NodeSnapshot) -> &'static str {
+    match node.state.as_str() {
+        _ if node.stuck => "red",
+        "running" if node.link.as_ref().is_some_and(|link| link.state != "up") => "orange",
+        "running" => "darkgreen",
+        "paused" | "stopping" | "starting" => "orange",
+        "stopped" => "gray",
+        _ => "red",
+    }
+}
+
 fn attributes(node: &NodeSnapshot) -> String {
     let mut label =
         node.label.as_ref().map_or_else(|| node.id.clone(), |label| format!("{} ({label})", node.id));
@@ -31,15 +74,7 @@ fn attributes(node: &NodeSnapshot) -> String {
         label.push_str(&format!("\n{} {}", link.kind, link.state));
     }
     let shape = if node.strategy.is_some() { "box" } else { "ellipse" };
-    let colour = match node.state.as_str() {
-        _ if node.stuck => "red",
-        "running" if node.link.as_ref().is_some_and(|link| link.state != "up") => "orange",
-        "running" => "darkgreen",
-        "paused" | "stopping" | "starting" => "orange",
-        "stopped" => "gray",
-        _ => "red",
-    };
-    format!("label={}, shape={shape}, color={colour}", quoted(&label))
+    format!("label={}, shape={shape}, color={}", quoted(&label), colour(node))
 }
 
 fn quoted(text: &str) -> String {

@@ -3,9 +3,18 @@
 //! 1. `--socket` or `--url`;
 //! 2. the environment variable `ORCHESTRATOR_SOCKET` or `ORCHESTRATOR_URL`;
 //! 3. `$RUNTIME_DIRECTORY/admin.sock`, if it exists: a drop-in under a service manager;
-//! 4. `http://127.0.0.1:7117`, the default of `admin.listen`.
+//! 4. `http://127.0.0.1:7117`, the default of `admin.listen`, if something listens there;
+//! 5. the only socket `/run/*/admin.sock`.
 
-use std::{ffi::OsString, fmt, path::PathBuf};
+use std::{
+    ffi::OsString,
+    fmt,
+    io::Write,
+    net::TcpStream,
+    os::unix::fs::FileTypeExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
 use hyper::Uri;
@@ -14,12 +23,15 @@ use orchestrator_edge::HostPort;
 use orchestrator_subsystem::CommandError;
 
 const DEFAULT_URL: &str = "http://127.0.0.1:7117";
+/// Longest wait for the default address, which is that of this host.
+const CONNECT_MAX: Duration = Duration::from_millis(500);
 
 /// Options that select the running instance.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection to a running instance, for commands that need one")]
 pub(crate) struct Target {
-    /// Connect to the admin endpoint at this URL [env: ORCHESTRATOR_URL] [default: http://127.0.0.1:7117]
+    /// Connect to the admin endpoint at this URL [env: ORCHESTRATOR_URL] [default: http://127.0.0.1:7117, or else the only
+    /// socket /run/*/admin.sock]
     #[arg(long, global = true, value_name = "URL", conflicts_with = "socket")]
     url: Option<String>,
     /// Connect to the admin endpoint at this unix socket [env: ORCHESTRATOR_SOCKET] [default: $RUNTIME_DIRECTORY/admin.sock, if
@@ -68,11 +80,15 @@ impl Target {
         Ok(Some(token.to_owned()))
     }
 
-    /// Returns the address that a command uses. `env` reads a variable.
+    /// Returns the address that a command uses. `env` reads a variable; `run` is `/run`.
     ///
     /// # Errors
-    /// The URL is not of the form `http://HOST:PORT`.
-    pub(crate) fn address(&self, env: impl Fn(&str) -> Option<OsString>) -> Result<Address, CommandError> {
+    /// The URL is not of the form `http://HOST:PORT`, or several instances are found.
+    pub(crate) fn address(
+        &self,
+        env: impl Fn(&str) -> Option<OsString>,
+        run: &Path,
+    ) -> Result<Address, CommandError> {
         let env = |name: &str| env(name).filter(|value| !value.is_empty());
         if let Some(path) = &self.socket {
             return Ok(Address::Unix(path.clone()));
@@ -87,7 +103,40 @@ impl Target {
             return tcp(&url.to_string_lossy());
         }
         let socket = env("RUNTIME_DIRECTORY").and_then(|list| runtime_socket(&list));
-        socket.map_or_else(|| tcp(DEFAULT_URL), |path| Ok(Address::Unix(path)))
+        socket.map_or_else(|| default_address(DEFAULT_URL, run), |path| Ok(Address::Unix(path)))
+    }
+}
+
+/// Returns `url` if something listens there, else the only admin socket below `run`.
+fn default_address(url: &str, run: &Path) -> Result<Address, CommandError> {
+    let default = tcp(url)?;
+    let Address::Tcp { at, .. } = &default else { return Ok(default) };
+    let listens = at.to_string().parse().is_ok_and(|at| TcpStream::connect_timeout(&at, CONNECT_MAX).is_ok());
+    if listens {
+        return Ok(default);
+    }
+    let folders = std::fs::read_dir(run).into_iter().flatten().flatten();
+    let sockets = folders.map(|folder| folder.path().join("admin.sock"));
+    let is_socket = |path: &PathBuf| path.metadata().is_ok_and(|found| found.file_type().is_socket());
+    let mut found: Vec<_> = sockets.filter(is_socket).collect();
+    found.sort();
+    match &*found {
+        [] => Ok(default),
+        [path] => {
+            let _ = writeln!(
+                std::io::stderr().lock(),
+                "orchestrator: nothing listens at {at}: using {}",
+                path.display()
+            );
+            Ok(Address::Unix(path.clone()))
+        }
+        several => {
+            let list: Vec<_> = several.iter().map(|path| path.display().to_string()).collect();
+            Err(CommandError::Usage(format!(
+                "nothing listens at {at}, and there are several instances: name one with --socket: {}",
+                list.join(", ")
+            )))
+        }
     }
 }
 
@@ -117,7 +166,9 @@ mod tests {
 
     fn address_or_error(target: &Target, env: &[(&str, &str)]) -> String {
         let lookup = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
-        target.address(lookup).map_or_else(|error| error.to_string(), |address| address.to_string())
+        target
+            .address(lookup, Path::new("/nonexistent"))
+            .map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
     #[test]
@@ -140,6 +191,30 @@ mod tests {
         assert_eq!(address_or_error(&url, &all), "http://[::1]:80/base");
         let socket = Target { url: None, socket: Some("/t".into()), ..Target::default() };
         assert_eq!(address_or_error(&socket, &all), "/t");
+    }
+
+    #[test]
+    fn without_a_default_instance_the_only_socket_is_used() {
+        let run = tempfile::tempdir().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let found =
+            || default_address(&url, run.path()).map_or_else(|error| error.to_string(), |at| at.to_string());
+        let socket = |name: &str| {
+            let folder = run.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            let path = folder.join("admin.sock");
+            (path.display().to_string(), std::os::unix::net::UnixListener::bind(&path).unwrap())
+        };
+        let (first, _first) = socket("a");
+        assert_eq!(found(), url, "the default instance wins");
+        drop(listener);
+        assert_eq!(found(), first);
+        std::fs::create_dir(run.path().join("b")).unwrap();
+        std::fs::write(run.path().join("b/admin.sock"), "").unwrap();
+        assert_eq!(found(), first, "a file is no socket");
+        let (second, _second) = socket("c");
+        assert!(found().ends_with(&format!("name one with --socket: {first}, {second}")), "{}", found());
     }
 
     #[test]

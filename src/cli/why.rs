@@ -2,12 +2,30 @@
 
 use std::fmt::Write;
 
+use anstyle::AnsiColor;
 use orchestrator_subsystem::wire::{SubsystemCauses, Why};
 use orchestrator_supervise::without_root;
+use serde_json::Value;
 
 /// Formats the causes.
 pub(super) fn render(why: &Why) -> String {
     why.subsystems.iter().map(|branch| render_branch(branch, why.at_ms)).collect()
+}
+
+/// Returns true if a response has a cause.
+pub(super) fn is_blocked(response: &Value) -> bool {
+    let branches = response["subsystems"].as_array().into_iter().flatten();
+    branches.flat_map(|branch| branch["causes"].as_array().into_iter().flatten()).next().is_some()
+}
+
+/// Returns the colours of the lines of [`render`]: green without a cause, red for a cause.
+pub(super) fn line_colours(text: &str) -> Vec<Option<AnsiColor>> {
+    let colour = |line: &str| match line.trim_start().split_once(". ") {
+        Some((number, _)) if line.starts_with("  ") && number.parse::<u32>().is_ok() => Some(AnsiColor::Red),
+        _ if line.contains(": nothing holds up work") && !line.starts_with(' ') => Some(AnsiColor::Green),
+        _ => None,
+    };
+    text.lines().map(colour).collect()
 }
 
 fn render_branch(branch: &SubsystemCauses, now_ms: u64) -> String {
@@ -66,5 +84,8 @@ mod tests {
             catalog: nothing holds up work: last row 0.2 s ago\n\
             admin: nothing holds up work\n";
         assert_eq!(render(&Why { at_ms: 5_000, subsystems }), expected);
+        let colours =
+            [None, Some(AnsiColor::Red), None, None, Some(AnsiColor::Green), Some(AnsiColor::Green)];
+        assert_eq!(line_colours(expected), colours);
     }
 }

@@ -16,6 +16,39 @@ pub(super) fn print(effective: &serde_json::Value, merged: &Value) -> anyhow::Re
     Ok(text)
 }
 
+/// Returns `effective` with the source of each key, by its dotted path.
+pub(super) fn json(effective: serde_json::Value, merged: &Value) -> serde_json::Value {
+    let mut sources = serde_json::Map::new();
+    add_sources("", &effective, Some(merged), &mut sources);
+    serde_json::json!({ "config": effective, "sources": sources })
+}
+
+fn add_sources(
+    path: &str,
+    value: &serde_json::Value,
+    merged: Option<&Value>,
+    sources: &mut serde_json::Map<String, serde_json::Value>,
+) {
+    match value {
+        serde_json::Value::Object(table) => {
+            for (key, value) in table {
+                let path = if path.is_empty() { toml_key(key) } else { format!("{path}.{}", toml_key(key)) };
+                add_sources(&path, value, merged.and_then(|merged| inside(merged, key)), sources);
+            }
+        }
+        serde_json::Value::Array(entries) if entries.iter().any(serde_json::Value::is_object) => {
+            for (index, entry) in entries.iter().enumerate() {
+                let merged = merged.and_then(|merged| nth(merged, index));
+                add_sources(&format!("{path}[{index}]"), entry, merged, sources);
+            }
+        }
+        _ => {
+            let origin = merged.and_then(Value::origin).unwrap_or("default");
+            sources.insert(path.to_owned(), one_line(redact(origin)).into());
+        }
+    }
+}
+
 fn section(path: &str, table: &Table, merged: Option<&Value>, text: &mut String) {
     let inner = |key: &str| merged.and_then(|merged| inside(merged, key));
     let (sections, keys): (Vec<_>, Vec<_>) = table.iter().partition(|(_, value)| is_section(value));
@@ -38,10 +71,7 @@ fn section(path: &str, table: &Table, merged: Option<&Value>, text: &mut String)
             entries => {
                 for (index, entry) in entries.as_array().into_iter().flatten().enumerate() {
                     header(&format!("[[{path}]]"), text);
-                    let merged = inner(key).and_then(|merged| match &merged.kind {
-                        ValueKind::Array(array) => array.get(index),
-                        _ => None,
-                    });
+                    let merged = inner(key).and_then(|merged| nth(merged, index));
                     entry.as_table().into_iter().for_each(|entry| section(&path, entry, merged, text));
                 }
             }
@@ -65,6 +95,13 @@ fn is_section(value: &Toml) -> bool {
 fn inside<'a>(merged: &'a Value, key: &str) -> Option<&'a Value> {
     match &merged.kind {
         ValueKind::Table(table) => table.get(key),
+        _ => None,
+    }
+}
+
+fn nth(merged: &Value, index: usize) -> Option<&Value> {
+    match &merged.kind {
+        ValueKind::Array(array) => array.get(index),
         _ => None,
     }
 }

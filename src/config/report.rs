@@ -3,6 +3,7 @@
 use std::{borrow::Cow, fmt};
 
 use orchestrator_supervise::sanitize_to;
+use serde::Serialize;
 
 use orchestrator_subsystem::redaction::redact;
 
@@ -15,7 +16,7 @@ const MESSAGE_MAX: usize = 4_096;
 const POSITION_MAX: usize = 512;
 
 /// One error of a configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Diagnostic {
     /// `FILE:LINE`, `environment NAME` or `--set KEY=VALUE`.
     pub(crate) position: String,
@@ -60,6 +61,22 @@ impl fmt::Display for InvalidConfig {
 }
 
 impl std::error::Error for InvalidConfig {}
+
+/// Returns the errors of an invalid configuration. Any other error is one without position and key.
+pub(crate) fn errors(error: &anyhow::Error) -> Vec<Diagnostic> {
+    let shown = |text: &str| sanitize_to(redact(text), MESSAGE_MAX);
+    match error.downcast_ref::<InvalidConfig>() {
+        Some(InvalidConfig(errors)) => {
+            let shown = |error: &Diagnostic| Diagnostic { text: shown(&error.text), ..error.clone() };
+            errors.iter().map(shown).collect()
+        }
+        None => vec![Diagnostic {
+            position: String::new(),
+            key: String::new(),
+            text: shown(&format!("{error:#}")),
+        }],
+    }
+}
 
 /// Sorts `diagnostics` by source, in the order of their first appearance, then by line.
 pub(crate) fn in_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {

@@ -1,5 +1,6 @@
 //! Configuration of the real binary: its sources, mistakes, shipped profiles, and the command lines of the originals.
 
+mod command_line;
 mod dropin;
 mod dropin_options;
 mod init;

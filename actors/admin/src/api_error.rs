@@ -61,7 +61,7 @@ impl From<ConsoleCallError> for ApiError {
 impl From<ConsoleError> for ApiError {
     fn from(error: ConsoleError) -> Self {
         let kind = match &error {
-            ConsoleError::UnknownVerb(_) => ErrorKind::NotFound,
+            ConsoleError::UnknownVerb(_) | ConsoleError::NotFound(_) => ErrorKind::NotFound,
             ConsoleError::BadArguments(_) => ErrorKind::BadRequest,
             ConsoleError::Refused(_) => ErrorKind::Refused,
         };

@@ -92,7 +92,12 @@ impl Handle<Show> for QueueConsole {
         cx: &mut ChildCx<'_, Self>,
     ) -> Answer<Self, Answered<Show>> {
         let asked = attr_path.clone();
-        self.ask(cx, |reply| Chore::Attr(asked, rows(n), reply), |found| PathReport::new(attr_path, found))
+        let unknown = not_found("no job has this path", &attr_path);
+        let answer = self.chores.request(|reply| Chore::Attr(asked, rows(n), reply));
+        after(answer, cx, "housekeeper", |_, found, _| {
+            let report = PathReport::new(attr_path, found.map_err(refused)?);
+            if report.is_empty() { Err(unknown) } else { Ok(report) }
+        })
     }
 }
 
@@ -159,10 +164,9 @@ impl Handle<Bump> for QueueConsole {
         let answer = self.requests.request(|reply| StoreRequest::Bump { attr_path: asked, reply });
         after(answer, cx, "store", move |_, done, _| match done {
             storage::Bumped::Done => Ok(Bumped { bumped: true }),
-            storage::Bumped::NothingWaits => Err(refused(format_args!(
-                "no job of {} waits: see orchestrator queue show, or requeue it",
-                sanitize(&attr_path)
-            ))),
+            storage::Bumped::NothingWaits => {
+                Err(not_found("no such job waits: see orchestrator queue show, or requeue it", &attr_path))
+            }
             storage::Bumped::TooMany => {
                 Err(refused("too many jobs are bumped: wait until they are handed out"))
             }
@@ -176,8 +180,12 @@ impl Handle<Requeue> for QueueConsole {
         Requeue { attr_path }: Requeue,
         cx: &mut ChildCx<'_, Self>,
     ) -> Answer<Self, Answered<Requeue>> {
+        let unknown = not_found("no job of this path was handed out", &attr_path);
         let answer = self.requests.request(|reply| StoreRequest::Requeue { attr_path, reply });
         after(answer, cx, "store", |_, done, _| {
+            if done.rows == 0 && !done.was_in_flight {
+                return Err(unknown);
+            }
             Ok(Requeued { requeued: done.rows as u64, was_in_flight: done.was_in_flight })
         })
     }
@@ -247,6 +255,10 @@ fn after<T: 'static, R: Send + 'static>(
 
 fn refused(reason: impl Display) -> ConsoleError {
     ConsoleError::Refused(reason.to_string())
+}
+
+fn not_found(reason: &str, attr_path: &str) -> ConsoleError {
+    ConsoleError::NotFound(format!("{}: {reason}", sanitize(attr_path)))
 }
 
 /// Returns the number of rows asked for, within the limit.

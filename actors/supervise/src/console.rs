@@ -53,6 +53,9 @@ pub enum ConsoleError {
     /// The arguments are invalid.
     #[error("{0}")]
     BadArguments(String),
+    /// What the arguments name does not exist.
+    #[error("{0}")]
+    NotFound(String),
     /// The child cannot carry out the verb now.
     #[error("{0}")]
     Refused(String),

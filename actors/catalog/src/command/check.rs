@@ -25,21 +25,32 @@ pub struct CheckArguments {
 }
 
 /// Prints the requests of each rule and the rows that it would claim.
+///
+/// # Errors
+/// The configuration cannot be used, or a server does not answer.
 pub(super) async fn run<S: Subsystem<Config = Vec<CatalogConfig>>>(
     arguments: &CheckArguments,
     context: &mut Context<'_>,
 ) -> Result<(), CommandError> {
-    let (mut catalogs, mut text) = (Vec::new(), String::new());
+    let (mut catalogs, mut text, mut rules, mut failed) = (Vec::new(), String::new(), 0, 0);
     for mut catalog in context.configuration::<S>(&arguments.config)? {
         catalog.rule.retain(|rule| arguments.rule.as_ref().is_none_or(|name| rule.name == *name));
         let trials = preview_rules(&catalog).await.map_err(CommandError::Local)?;
         text.push_str(&format!("{} at {}\n", catalog.name, catalog.base));
+        rules += trials.len();
+        failed += trials.iter().filter(|trial| trial.error.is_some()).count();
         for preview in &trials {
             text.push_str(&page(&catalog.base, preview));
         }
         catalogs.push(json!({ "catalog": catalog.name, "base": catalog.base, "rules": trials }));
     }
-    context.print(&if arguments.form.json { arguments.form.print(&catalogs) } else { text })
+    context.print(&if arguments.form.json { arguments.form.print(&catalogs) } else { text })?;
+    match failed {
+        0 => Ok(()),
+        n => Err(CommandError::Local(format!(
+            "{n} of {rules} rules cannot be checked: see their errors above"
+        ))),
+    }
 }
 
 /// Formats one rule.

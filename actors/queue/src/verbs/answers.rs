@@ -45,6 +45,11 @@ pub(crate) struct PathReport {
 }
 
 impl PathReport {
+    /// Returns true if the queue knows nothing of the path.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.in_flight.is_none() && self.attempts.is_empty()
+    }
+
     pub(crate) fn new(attr_path: String, found: AttrReport) -> Self {
         let held_until = found.in_flight.as_ref().map(|(_, until)| *until);
         let waiting = |WaitingGroup { run, payload, position, is_limited }| WaitingRow {

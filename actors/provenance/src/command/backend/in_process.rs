@@ -75,7 +75,7 @@ impl InProcessClient {
     fn explain(&self, error: &ConsoleError) -> CommandError {
         let kind = match error {
             ConsoleError::BadArguments(_) => ErrorKind::BadRequest,
-            ConsoleError::UnknownVerb(_) => ErrorKind::NotFound,
+            ConsoleError::UnknownVerb(_) | ConsoleError::NotFound(_) => ErrorKind::NotFound,
             ConsoleError::Refused(_) => ErrorKind::Refused,
         };
         let message = format!("{error}{}", link_errors(self.root.tree()));

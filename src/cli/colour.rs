@@ -1,0 +1,41 @@
+//! Colours of texts for a terminal.
+
+use std::io::IsTerminal;
+
+use anstyle::AnsiColor;
+use orchestrator_subsystem::output::escape_lines;
+
+/// Returns true if `stream` is a terminal, unless `NO_COLOR` is set and not empty (no-color.org).
+pub(crate) fn is_wanted(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Escapes the control characters of `text`, and gives each line its colour.
+pub(crate) fn painted(text: &str, colours: impl IntoIterator<Item = Option<AnsiColor>>) -> String {
+    let mut colours = colours.into_iter();
+    let text = escape_lines(text);
+    let line = |line: &str| match colours.next().flatten().map(AnsiColor::on_default) {
+        Some(style) => format!("{style}{}{style:#}\n", line.trim_end_matches('\n')),
+        None => line.to_owned(),
+    };
+    text.split_inclusive('\n').map(line).collect()
+}
+
+/// Returns `text` without control characters, and with the colours if standard output shows them.
+pub(crate) fn for_stdout(text: &str, colours: Vec<Option<AnsiColor>>) -> String {
+    painted(text, if is_wanted(&std::io::stdout()) { colours } else { Vec::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_colours_and_no_control_characters() {
+        let colours = [None, Some(AnsiColor::Red)];
+        assert_eq!(
+            painted("head\nlost\u{1b}[2J\nrest\n", colours),
+            "head\n\u{1b}[31mlost\\u{1b}[2J\u{1b}[0m\nrest\n"
+        );
+    }
+}
