@@ -10,10 +10,10 @@ use std::{
 use orchestrator_harness::{EventReader, Instance, SmallDisk, TestEnv, eventually, http, http_tcp};
 use serde_json::Value;
 
-const VIEWER: &str = "viewer-0123456789abcdef";
+pub(crate) const VIEWER: &str = "viewer-0123456789abcdef";
 const OPERATOR: &str = "operator-0123456789abcdef";
 
-fn env() -> TestEnv {
+pub(crate) fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=127.0.0.1:0")
 }
 
@@ -23,7 +23,7 @@ fn write_private(path: &Path, text: &str) {
 }
 
 /// Environment with tokens and an audit log.
-fn env_with_tokens() -> (TestEnv, PathBuf) {
+pub(crate) fn env_with_tokens() -> (TestEnv, PathBuf) {
     let env = env();
     let (tokens, audit) = (env.path().join("tokens"), env.path().join("audit.jsonl"));
     write_private(&tokens, &format!("# who\nviewer eve {VIEWER}\noperator bob {OPERATOR}\n"));

@@ -1,5 +1,6 @@
 //! The repository: its pages, its rules, its packaging.
 
+mod alerts;
 mod contracts;
 mod deploy;
 mod first_run;

@@ -1,6 +1,11 @@
 //! The operator pages match the program: metrics, events, exit codes, alerts.
 
-use std::{collections::BTreeSet, fs};
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::Write,
+    process::{Command, Stdio},
+};
 
 use orchestrator_harness::{CatalogEnv, IngesterEnv, Instance, TestEnv, ZmtpPeer, eventually, http};
 
@@ -85,11 +90,26 @@ fn the_metrics_table_lists_exactly_the_metrics() {
     };
     // Children declare their metrics soon after they are started; without a broker there is no readiness to wait for.
     eventually("as many metrics as the table has", || names(&metrics()).len() >= table.len());
+    for socket in &sockets {
+        let text = http(socket, "GET", "/metrics", &[], "").body;
+        let mut lint = Command::new("promtool")
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("promtool is installed");
+        lint.stdin.take().expect("piped").write_all(text.as_bytes()).expect("promtool reads");
+        let said = lint.wait_with_output().expect("promtool ends");
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
+    }
     let types = metrics();
     let found = names(&types);
     assert_eq!(found, table);
     let mut other_meaning = Vec::new();
-    for row in page("REFERENCE.md").lines().filter(|line| line.starts_with("| `orchestrator_")) {
+    for row in page("REFERENCE.md")
+        .lines()
+        .filter(|line| ["| `orchestrator_", "| `process_"].iter().any(|name| line.starts_with(name)))
+    {
         let cells: Vec<_> = row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
         assert!(types.contains(&format!("# TYPE {} {}\n", cells[1], cells[2])), "{row}");
         let help = types.lines().find_map(|line| line.strip_prefix(&format!("# HELP {} ", cells[1])));
@@ -153,7 +173,10 @@ fn every_alert_has_a_runbook_section_and_known_metrics() {
     let table = listed(&page("REFERENCE.md"), "Metrics");
     let dashboard = page("grafana-dashboard.json");
     serde_json::from_str::<serde_json::Value>(&dashboard).expect("the dashboard is JSON");
-    for word in words(&alerts, "orchestrator_").into_iter().chain(words(&dashboard, "orchestrator_")) {
+    let prefixes = ["orchestrator_", "process_"];
+    for word in
+        prefixes.iter().flat_map(|prefix| [words(&alerts, prefix), words(&dashboard, prefix)]).flatten()
+    {
         let name = word.strip_suffix("_bucket").unwrap_or(&word);
         assert!(table.contains(name), "{word} is no metric");
     }

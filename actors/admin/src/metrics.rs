@@ -12,20 +12,18 @@ use crate::{
 };
 
 pub(crate) async fn metrics(context: Data<HandlerContext>) -> HttpResponse {
-    HttpResponse::Ok().content_type("text/plain; version=0.0.4; charset=utf-8").body(text(&context.tree))
+    let text = text(&context.tree, &context.state.program_info.version);
+    HttpResponse::Ok().content_type("text/plain; version=0.0.4; charset=utf-8").body(text)
 }
 
-fn text(tree: &Tree) -> String {
+fn text(tree: &Tree, version: &str) -> String {
     let snapshot = tree.snapshot();
     let mut out = Exposition::default();
-    let uptime = snapshot.uptime_ms as f64 / 1e3;
-    out.add(
-        Kind::Gauge,
-        "orchestrator_process_uptime_seconds",
-        "Time since the start of the process.",
-        &[],
-        uptime,
-    );
+    let help = "1; the version of the program is a label.";
+    out.add(Kind::Gauge, "orchestrator_build_info", help, &[("version", version)], 1);
+    let started_ms = snapshot.captured_at_ms.saturating_sub(snapshot.uptime_ms);
+    let help = "Start of the process, in seconds since 1970.";
+    out.add(Kind::Gauge, "process_start_time_seconds", help, &[], started_ms as f64 / 1e3);
     process(&mut out, ProcessUsage::read());
     arbiters(&mut out, tree);
     snapshot.root.walk(&mut |node| {
@@ -36,10 +34,15 @@ fn text(tree: &Tree) -> String {
 }
 
 fn process(out: &mut Exposition, process: ProcessUsage) {
+    if let Some(seconds) = process.cpu_seconds {
+        let help = "Processor time of the process, user and system.";
+        out.add(Kind::Counter, "process_cpu_seconds_total", help, &[], seconds);
+    }
     let metrics = [
-        ("orchestrator_process_resident_bytes", "Resident memory of the process.", process.resident_bytes),
-        ("orchestrator_process_threads", "Threads of the process.", process.threads),
-        ("orchestrator_process_open_fds", "Open file descriptors of the process.", process.open_fds),
+        ("process_resident_memory_bytes", "Resident memory of the process.", process.resident_bytes),
+        ("process_threads", "Threads of the process.", process.threads),
+        ("process_open_fds", "Open file descriptors of the process.", process.open_fds),
+        ("process_max_fds", "Maximum number of open file descriptors.", process.max_fds),
     ];
     for (name, help, value) in metrics {
         if let Some(value) = value {
@@ -156,7 +159,21 @@ fn metric(out: &mut Exposition, node: &NodeSnapshot, metric: &MetricSnapshot) {
     };
     let mut labels = vec![("path", node.path.as_str())];
     labels.extend(metric.label.as_ref().map(|label| (label.name.as_str(), label.value.as_str())));
-    out.add(kind, &name, metric.help, &labels, metric.value);
+    match base_unit(&metric.unit) {
+        ("seconds", per_second @ 2..) => {
+            out.add(kind, &name, metric.help, &labels, metric.value as f64 / per_second as f64);
+        }
+        _ => out.add(kind, &name, metric.help, &labels, metric.value),
+    }
+}
+
+/// Returns the base unit of Prometheus for `unit`, and how many of `unit` it is.
+fn base_unit(unit: &str) -> (&str, u32) {
+    match unit {
+        "milliseconds" => ("seconds", 1_000),
+        "microseconds" => ("seconds", 1_000_000),
+        unit => (unit, 1),
+    }
 }
 
 /// Returns `orchestrator_<subsystem>_<name>_seconds`.
@@ -176,7 +193,7 @@ fn metric_name(path: &str, metric: &MetricSnapshot) -> String {
     if metric.kind == MetricKind::Counter {
         name = name.strip_suffix("_total").map(str::to_owned).unwrap_or(name);
     }
-    let unit = name_part(&metric.unit);
+    let unit = name_part(base_unit(&metric.unit).0);
     let has_unit = unit.is_empty() || name == unit || name.ends_with(&format!("_{unit}"));
     let unit = if has_unit { String::new() } else { format!("_{unit}") };
     let total = if metric.kind == MetricKind::Counter { "_total" } else { "" };

@@ -43,9 +43,10 @@ fn the_metrics_page_is_valid_and_complete() {
         assert_eq!(value(&format!("orchestrator_message_wait_seconds_bucket{{{block},le=\"+Inf\"}}")), 1.0);
         assert!(value(&format!("orchestrator_message_handling_seconds_sum{{{block}}}")) >= 0.002);
         assert!(value(r#"orchestrator_arbiter_silence_seconds{arbiter="supervision"}"#) < 2.0);
-        assert!(value("orchestrator_process_resident_bytes") > 1e6);
-        assert!(value("orchestrator_process_threads") > 2.0);
-        assert!(value("orchestrator_process_open_fds") > 3.0);
+        assert!(value("process_resident_memory_bytes") > 1e6);
+        assert!(value("process_threads") > 2.0);
+        assert!(value("process_open_fds") > 3.0 && value("process_max_fds") > value("process_open_fds"));
+        assert!(value("process_cpu_seconds_total") < 1e6 && value("process_start_time_seconds") > 1.7e9);
         assert_eq!(value("orchestrator_metrics_dropped_samples"), 0.0);
     });
 }
