@@ -9,6 +9,7 @@ mod faults;
 mod hooks;
 mod jobs;
 mod migration;
+mod notify_only;
 mod plan;
 mod polling;
 mod rules;

@@ -44,3 +44,33 @@ fn time_outs_and_statuses_come_from_the_file_unless_the_configuration_has_them()
     waits_for(&site, "with 404");
     assert!(instance.terminate().success());
 }
+
+#[test]
+fn the_list_of_unverified_hosts_is_read_at_the_start() {
+    let server = Ermrest::start_tls(&[]);
+    let home = tempfile::tempdir().expect("a directory");
+    fs::create_dir(home.path().join(".deriva")).expect("create");
+    let list_is = |hosts: serde_json::Value| {
+        let session = json!({ "session": { "bypass_cert_verify_host_list": hosts } });
+        fs::write(home.path().join(".deriva/config.json"), session.to_string()).expect("write");
+    };
+    let home = home.path().display().to_string();
+    let site = CatalogEnv::new(BINARY, &server).rule(FULL_RULE);
+    list_is(json!(["other"]));
+    let instance = site.start_with(&[("HOME", &home)]);
+    eventually("the certificate to be refused", || {
+        site.rule_status("work")["reason"].as_str().is_some_and(|reason| reason.contains("TLS: "))
+    });
+    assert!(instance.terminate().success());
+    list_is(json!(["other", "localhost"]));
+    let instance = site.start_with(&[("HOME", &home)]);
+    eventually("a poll", || site.rule_status("work")["polls"].as_u64() >= Some(1));
+    assert!(instance.terminate().success());
+    // A list in the configuration replaces that of the file.
+    let site = CatalogEnv::new(BINARY, &server).key("unverified_hosts = []").rule(FULL_RULE);
+    let instance = site.start_with(&[("HOME", &home)]);
+    eventually("the certificate to be refused again", || {
+        site.rule_status("work")["reason"].as_str().is_some_and(|reason| reason.contains("TLS: "))
+    });
+    assert!(instance.terminate().success());
+}

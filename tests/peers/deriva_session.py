@@ -8,11 +8,14 @@ import sys
 
 from deriva.core import get_new_requests_session, read_config
 
-session = get_new_requests_session("https://localhost/", read_config(sys.argv[1])["session"])
+config = read_config(sys.argv[1])["session"]
+session = get_new_requests_session("https://localhost/", config)
 adapter = session.get_adapter("https://localhost/")
 timeout, retries = adapter.timeout, adapter.max_retries
 connect, read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
+unverified = [host for host in ("localhost", "lab") if not get_new_requests_session(f"https://{host}/", config).verify]
 print(json.dumps({
     "timeouts": [connect, read], "connect": retries.connect, "read": retries.read, "all": retries.total,
     "factor": retries.backoff_factor, "statuses": list(retries.status_forcelist),
+    "unverified": unverified,
 }))

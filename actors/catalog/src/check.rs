@@ -9,7 +9,7 @@ use crate::{
     MAX_RULES,
     config::{CatalogConfig, RuleConfig},
     edge::http::CatalogEndpoint,
-    path,
+    notify_agent, path,
     rule::Rule,
 };
 
@@ -60,9 +60,11 @@ fn of_catalog(config: &CatalogConfig) -> Vec<String> {
         }
         let at = format!("{at}.rule.{}", rule.name);
         problems.extend(paths(rule).map(|text| format!("{at}.{text}")));
-        if let Err(errors) = Rule::new(rule) {
-            problems.extend(errors.into_iter().map(|text| format!("{at}.{text}")));
-        }
+        let errors = match rule.notify_only {
+            true => notify_agent::problems(rule),
+            false => Rule::new(rule).err().unwrap_or_default(),
+        };
+        problems.extend(errors.into_iter().map(|text| format!("{at}.{text}")));
         problems.extend(rule.plan.check().into_iter().map(|text| format!("{at}.{text}")));
         problems.extend(rule.handler.check().into_iter().map(|text| format!("{at}.{text}")));
     }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
+use orchestrator_supervise::Backoff;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -34,7 +35,8 @@ pub struct CatalogConfig {
     /// of the public ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// Hosts whose certificate is not verified, as with the original.
+    /// Hosts whose certificate is not verified. Default: `bypass_cert_verify_host_list` of the block
+    /// `session` in `config.json`, or else localhost (CONTRACT CF15).
     #[schemars(extend("format" = "address"))]
     pub unverified_hosts: Vec<String>,
     /// Broker of change notices, `amqp://..` or `amqps://..`. Default: user guest on the catalog's
@@ -48,7 +50,7 @@ pub struct CatalogConfig {
     /// Time between two polls while notices arrive, in seconds.
     #[schemars(range(min = 0.01, max = 86_400.0))]
     pub poll_secs: f64,
-    /// Time between two polls while they do not, in seconds.
+    /// Time between two polls while they do not, in seconds, if it is less.
     #[schemars(range(min = 0.01, max = 86_400.0))]
     pub poll_without_notices_secs: f64,
     /// Time that a notice shortly after a poll waits for further ones, to poll once for all, in
@@ -107,6 +109,9 @@ pub struct RuleConfig {
     /// Name of the rule.
     #[schemars(length(min = 1))]
     pub name: String,
+    /// Start the handler, a program, at each change of the catalog, without reading or claiming rows
+    /// (CONTRACT CO17).
+    pub notify_only: bool,
     /// Table, `TABLE` or `SCHEMA:TABLE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
@@ -217,7 +222,7 @@ impl Default for CatalogConfig {
             amqp: None,
             amqp_file: None,
             poll_secs: 600.0,
-            poll_without_notices_secs: 15.0,
+            poll_without_notices_secs: 600.0,
             coalesce_ms: 100,
             coalesce_max_ms: 1_000,
             max_batch: 1_000,
@@ -235,6 +240,7 @@ impl Default for RuleConfig {
     fn default() -> Self {
         Self {
             name: String::new(),
+            notify_only: false,
             table: None,
             filter: None,
             query: None,
@@ -262,6 +268,16 @@ impl Default for RuleConfig {
 impl Default for BackoffConfig {
     fn default() -> Self {
         Self { first_ms: 1_000, max_ms: 300_000 }
+    }
+}
+
+impl BackoffConfig {
+    /// Returns the delays.
+    pub(crate) fn backoff(self) -> Backoff {
+        Backoff {
+            first: Duration::from_millis(self.first_ms.into()),
+            max: Duration::from_millis(self.max_ms.into()),
+        }
     }
 }
 

@@ -28,7 +28,6 @@ pub(crate) const EXAMPLE: &str = r#"[{
 #[serde(default)]
 struct File {
     server: Server,
-    session: SessionBlock,
 }
 
 #[derive(Debug, Deserialize)]
@@ -37,13 +36,6 @@ struct Server {
     protocol: String,
     host: String,
     catalog_id: Value,
-}
-
-/// Key of the block `session` that [`Session`] does not have.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct SessionBlock {
-    bypass_cert_verify_host_list: Option<Vec<String>>,
 }
 
 impl Default for Server {
@@ -64,7 +56,7 @@ pub(crate) fn translate(text: &str, context: &mut OriginalContext) -> Result<Val
     };
     // A list of its values would fit the type, too.
     let object: Map<String, Value> = serde_json::from_str(text).map_err(invalid)?;
-    let File { server: Server { protocol, host, catalog_id }, session } =
+    let File { server: Server { protocol, host, catalog_id } } =
         serde_json::from_value(Value::Object(object)).map_err(invalid)?;
     let mut section: Value = serde_json::from_str(EXAMPLE).map_err(invalid)?;
     let id = match catalog_id {
@@ -82,15 +74,13 @@ pub(crate) fn translate(text: &str, context: &mut OriginalContext) -> Result<Val
     let catalog = &mut section[0];
     catalog["name"] = json!(sanitize_to(&host, 100));
     catalog["base"] = json!(format!("{protocol}://{host}/ermrest/catalog/{id}"));
-    if let Some(Session { connect, read, retries }) = Session::parse(text)? {
+    if let Some(Session { connect, read, retries, unverified_hosts }) = Session::parse(text)? {
         catalog["connect_timeout_ms"] = json!(connect.as_millis());
         catalog["read_timeout_ms"] = json!(read.as_millis());
+        catalog["unverified_hosts"] = json!(unverified_hosts);
         if retries != Retries::default() {
             context.warn("session.retry_connect and other retries have no key: keep the file, which is read at the start");
         }
-    }
-    if let Some(hosts) = session.bypass_cert_verify_host_list {
-        catalog["unverified_hosts"] = json!(hosts);
     }
     context
         .warn("catalog.rule: replace the example by the agent's query, claim and work, then remove dry_run");

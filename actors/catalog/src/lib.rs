@@ -8,8 +8,10 @@
 //! `state_change` reads, plans and writes conditionally, `polling` decides when to poll,
 //! `claimed_rows` and `deferred_rows` keep track of rows, `answer` and `outcome_kind`
 //! interpret handlers. `agent` runs one rule over a `service` in a child of its own, limited by
-//! a `priority_semaphore`. `poller` is the actor that triggers the rules. Everything that talks
-//! to other processes is under `edge`.
+//! a `priority_semaphore`; `notify_agent` runs a rule that only starts a program. `poller` is the actor
+//! CatalogPoller: it adds and removes the rules' children and answers operators. The rules take notices
+//! from `edge::notices` and decide themselves when they poll. Everything that talks to other processes
+//! is under `edge`.
 
 mod agent;
 mod answer;
@@ -25,6 +27,7 @@ mod error;
 mod handler;
 mod handler_config;
 mod messages;
+mod notify_agent;
 mod outcome_kind;
 mod path;
 mod plan_config;
@@ -157,9 +160,8 @@ fn catalog(
 /// Handle and specification of the connections to the server, and their retries (CONTRACT CF15).
 fn connection(config: &CatalogConfig) -> Result<(HttpCatalog, ChildSpec, Retries), String> {
     let (source, usual) = (credentials(config), CatalogConfig::default());
-    let endpoint = endpoint(config)?;
     let Some(session) = source.config_file().and_then(|file| Session::of_file(&file)) else {
-        let (service, child) = http::child_spec(endpoint, source);
+        let (service, child) = http::child_spec(endpoint(config, &config.unverified_hosts)?, source);
         return Ok((service, child, Retries::default()));
     };
     let mut timeouts = timeouts(config);
@@ -169,14 +171,19 @@ fn connection(config: &CatalogConfig) -> Result<(HttpCatalog, ChildSpec, Retries
     if config.read_timeout_ms == usual.read_timeout_ms {
         timeouts.read = session.read;
     }
-    let endpoint = endpoint.timeouts(timeouts).retries(session.retries.clone());
+    let unverified = if config.unverified_hosts == usual.unverified_hosts {
+        &session.unverified_hosts
+    } else {
+        &config.unverified_hosts
+    };
+    let endpoint = endpoint(config, unverified)?.timeouts(timeouts).retries(session.retries.clone());
     let (service, child) = http::child_spec(endpoint, source);
     Ok((service, child, session.retries))
 }
 
 /// Endpoint and time-outs of the catalog.
-fn endpoint(config: &CatalogConfig) -> Result<CatalogEndpoint, String> {
-    let endpoint = CatalogEndpoint::new(&config.base, config.ca_file.as_deref(), &config.unverified_hosts);
+fn endpoint(config: &CatalogConfig, unverified_hosts: &[String]) -> Result<CatalogEndpoint, String> {
+    let endpoint = CatalogEndpoint::new(&config.base, config.ca_file.as_deref(), unverified_hosts);
     // `base` may hold a password, so only the parser's text is shown.
     let endpoint = endpoint.map_err(|error| match error.strip_prefix("ca_file") {
         Some(rest) => format!("catalog.{}.ca_file{rest}", config.name),
@@ -210,7 +217,7 @@ fn broker(config: &CatalogConfig) -> Result<Option<Broker>, String> {
         (Some(file), _) => read_secret(Some(file), "", &key)?,
         (None, Some(url)) => url.clone(),
         (None, None) => {
-            let host = endpoint(config)?.host().to_owned();
+            let host = endpoint(config, &[])?.host().to_owned();
             let host = if host.contains(':') { format!("[{host}]") } else { host };
             format!("amqp://guest:guest@{host}:5672/%2f")
         }

@@ -143,6 +143,11 @@ impl Polling {
         }
     }
 
+    /// Requires a poll at once, without a notice.
+    pub(crate) fn require_poll(&mut self, now: Instant) {
+        self.at_once = Some(now);
+    }
+
     /// Records that a poll begins, which covers all earlier notices.
     pub(crate) fn polled(&mut self, now: Instant) {
         self.last_poll = Some(now);

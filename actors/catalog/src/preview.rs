@@ -26,6 +26,9 @@ const TOKEN: &str = "TOKEN";
 pub struct RulePreview {
     /// Name of the rule.
     pub rule: String,
+    /// Program that a notify-only rule starts at each change. Such a rule has no requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub starts: Option<String>,
     /// Path of the query for candidates.
     pub query: String,
     /// Path of the claim.
@@ -67,6 +70,7 @@ pub async fn preview_rules(config: &CatalogConfig) -> Result<Vec<RulePreview>, S
 async fn preview<S: Service>(service: &S, config: &RuleConfig) -> RulePreview {
     let mut preview = RulePreview {
         rule: config.name.clone(),
+        starts: None,
         query: String::new(),
         update: String::new(),
         done: None,
@@ -76,6 +80,11 @@ async fn preview<S: Service>(service: &S, config: &RuleConfig) -> RulePreview {
         sample: Vec::new(),
         error: None,
     };
+    if config.notify_only {
+        let program = config.handler.argv.first().map_or("", String::as_str);
+        preview.starts = Some(program.to_owned());
+        return preview;
+    }
     match Rule::new(config) {
         Ok(rule) => {
             let planner = config.plan.planner(&config.name);

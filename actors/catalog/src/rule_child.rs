@@ -14,6 +14,7 @@ use crate::{
     config::RuleConfig,
     edge::notices::{NoticeState, Notices},
     handler_config::HandlerKind,
+    notify_agent::{self, NotifyAgent},
     rule::Rule,
     service::Service,
     status::{Status, StatusReporter},
@@ -125,8 +126,8 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
         triggers: watch::Receiver<Triggers>,
         retire: &StopToken,
     ) -> Option<LocalBoxFuture<'static, ()>> {
-        match self.create_agent(config) {
-            Ok(agent) => Some(Box::pin(agent.run(triggers, self.cx.stop.clone(), retire.clone()))),
+        match self.create_agent(config, triggers, retire) {
+            Ok(agent) => Some(agent),
             // The configuration was checked when it was read, but a file or the queue may be
             // missing.
             Err(reason) => {
@@ -145,15 +146,26 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
     fn create_agent(
         &self,
         config: &RuleConfig,
-    ) -> Result<Agent<S, crate::edge::handlers::AnyHandler>, String> {
+        triggers: watch::Receiver<Triggers>,
+        retire: &StopToken,
+    ) -> Result<LocalBoxFuture<'static, ()>, String> {
+        let handler = config.handler.handler(self.owner(config), self.factory.queue.as_ref())?;
+        let (context, reporter) = (self.factory.context.clone(), self.reporter.clone());
+        let (stop, retire) = (self.cx.stop.clone(), retire.clone());
+        if config.notify_only {
+            if let Some(problem) = notify_agent::problems(config).into_iter().next() {
+                return Err(problem);
+            }
+            let agent = NotifyAgent::new(config, handler, reporter, context.intervals, context.grace);
+            return Ok(Box::pin(agent.run(triggers, stop, retire)));
+        }
         let rule = Rule::new(config).map_err(|errors| errors.join("; "))?;
         for warning in rule.warnings() {
             tracing::warn!(rule = rule.name, "{warning}");
         }
-        let handler = Rc::new(config.handler.handler(self.owner(config), self.factory.queue.as_ref())?);
         let planner = config.plan.planner(&config.name)?;
-        let (context, reporter) = (self.factory.context.clone(), self.reporter.clone());
         let retry_max = self.cx.vitals.link_retry_max();
-        Ok(Agent::new(Rc::new(rule), context, handler, reporter, retry_max).planner(planner))
+        let agent = Agent::new(Rc::new(rule), context, Rc::new(handler), reporter, retry_max);
+        Ok(Box::pin(agent.planner(planner).run(triggers, stop, retire)))
     }
 }

@@ -16,10 +16,10 @@ const TEXTS_KEPT: usize = 20;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct RuleStatus {
-    /// `idle`, `working`, `waiting`, `plan_failed`, `parked`, `paused` or `stopping`; `stopped` or
-    /// `backing_off` for a child that does not run.
+    /// `idle`, `working`, `waiting`, `plan_failed`, `failed` (the program of a notify-only rule),
+    /// `parked`, `paused` or `stopping`; `stopped` or `backing_off` for a child that does not run.
     pub phase: Cow<'static, str>,
-    /// Reason of `waiting`, `plan_failed` and `parked`.
+    /// Reason of `waiting`, `plan_failed`, `failed` and `parked`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Claimed rows that are not settled.
@@ -201,6 +201,10 @@ impl StatusReporter {
             ("plan_failed", Some(reason)) => {
                 let help = format!("orchestrator catalog check {rule}");
                 self.vitals.set_blocker("plan_failed", format!("no plan for claims: {reason}"), help);
+            }
+            ("failed", Some(reason)) => {
+                let help = format!("correct the program; then orchestrator catalog run-once {rule}");
+                self.vitals.set_blocker("program_failed", reason, help);
             }
             ("paused", _) => {
                 let help = format!("orchestrator catalog resume {rule}");

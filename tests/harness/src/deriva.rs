@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
@@ -51,7 +51,7 @@ impl DerivaAgent {
     /// # Panics
     /// If Python or the packages cannot be installed.
     pub fn start(url: &str, broker: &Rabbit, limit: u32, name: &str) -> Self {
-        let mut command = Command::new(environment("deriva", "deriva-requirements.txt"));
+        let mut command = Command::new(deriva_python());
         command.env("PYTHONDONTWRITEBYTECODE", "1").arg(peers().join("deriva_agent.py"));
         command.args([url, &broker.host(), &limit.to_string(), name]);
         // The agent ends when its standard input closes, even if the test is killed.
@@ -85,13 +85,21 @@ impl DerivaAgent {
     }
 }
 
+/// Python interpreter with the library deriva.
+///
+/// # Panics
+/// If Python or the packages cannot be installed.
+pub fn deriva_python() -> PathBuf {
+    environment("deriva", "deriva-requirements.txt")
+}
+
 /// Claims rows with the library's `state_change_once` until none is left. `folder` has a `my_agent.py` with a
 /// `row_transform_func`.
 ///
 /// # Panics
 /// If the library reports an error, or cannot be installed.
 pub fn deriva_state_changes(url: &str, folder: &Path, query: &str, update: &str) {
-    let mut command = Command::new(environment("deriva", "deriva-requirements.txt"));
+    let mut command = Command::new(deriva_python());
     command.env("PYTHONDONTWRITEBYTECODE", "1").arg(peers().join("deriva_once.py"));
     let output = command.arg(url).arg(folder).args([query, update]).output().expect("Python starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -102,7 +110,7 @@ pub fn deriva_state_changes(url: &str, folder: &Path, query: &str, update: &str)
 /// # Panics
 /// As [`deriva_state_changes`].
 pub fn deriva_session(file: &Path) -> Value {
-    let mut command = Command::new(environment("deriva", "deriva-requirements.txt"));
+    let mut command = Command::new(deriva_python());
     command.env("PYTHONDONTWRITEBYTECODE", "1").arg(peers().join("deriva_session.py"));
     let output = command.arg(file).output().expect("Python starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -46,7 +46,7 @@ pub use connection_flood::{ReaderFlood, open_event_readers, open_stalled_connect
 pub use controller::{Controller, IngesterEnv};
 pub use database::Database;
 pub use database_check::{assert_attempts_match_log, assert_valid_database, copy_database};
-pub use deriva::{AgentEvent, AgentStep, DerivaAgent, deriva_session, deriva_state_changes};
+pub use deriva::{AgentEvent, AgentStep, DerivaAgent, deriva_python, deriva_session, deriva_state_changes};
 pub use ermrest::Ermrest;
 pub use events::{AdminEvent, EventReader};
 pub use faktory::{Faktory, PyFaktoryWorker};

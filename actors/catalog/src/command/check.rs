@@ -57,6 +57,10 @@ pub(super) async fn run<S: Subsystem<Config = Vec<CatalogConfig>>>(
 fn page(base: &str, preview: &RulePreview) -> String {
     let mut page = format!("\n{}\n", preview.rule);
     let mut line = |what: &str, text: &str| page.push_str(&format!("  {what:<12} {}\n", escape_line(text)));
+    if let Some(program) = &preview.starts {
+        line("starts", &format!("{program} at each change; claims nothing"));
+        return page;
+    }
     line("asks", &format!("GET {base}{}", preview.query));
     line("claims", &format!("PUT {base}{}", preview.update));
     if let Some(done) = &preview.done {
@@ -86,6 +90,7 @@ mod tests {
     fn a_preview_shows_full_paths_and_updates() {
         let preview = RulePreview {
             rule: "convert".to_owned(),
+            starts: None,
             query: "/entity/Foo/state=actionable?limit=5".to_owned(),
             update: "/attributegroup/Foo/id;state".to_owned(),
             done: None,

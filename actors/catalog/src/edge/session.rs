@@ -25,6 +25,8 @@ pub(crate) struct Session {
     pub read: Duration,
     /// Retries of one request.
     pub retries: Retries,
+    /// Hosts whose certificate is not verified. A block without this list has none.
+    pub unverified_hosts: Vec<String>,
 }
 
 impl Session {
@@ -82,7 +84,14 @@ impl Session {
             backoff_factor,
             statuses: statuses.into_iter().filter(is_failure).collect(),
         };
-        Ok(Some(Self { connect, read, retries }))
+        let unverified_hosts = match block.get("bypass_cert_verify_host_list") {
+            None => Vec::new(),
+            Some(list) => list
+                .as_array()
+                .and_then(|list| list.iter().map(|host| Some(host.as_str()?.to_owned())).collect())
+                .ok_or("session.bypass_cert_verify_host_list is no list of hosts")?,
+        };
+        Ok(Some(Self { connect, read, retries, unverified_hosts }))
     }
 }
 
@@ -148,6 +157,7 @@ mod tests {
             statuses: vec![500, 502, 503, 504],
         };
         assert_eq!(found.retries, retries);
+        assert_eq!(found.unverified_hosts, Vec::<String>::new());
     }
 
     #[test]
@@ -182,6 +192,7 @@ mod tests {
             ("{\"retry_connect\": \"2\"}", "session.retry_connect"),
             ("{\"retry_backoff_factor\": -1}", "session.retry_backoff_factor"),
             ("{\"retry_status_forcelist\": [70000]}", "session.retry_status_forcelist"),
+            ("{\"bypass_cert_verify_host_list\": \"s3cret\"}", "session.bypass_cert_verify_host_list"),
         ] {
             let error = session(block).expect_err(block);
             assert!(error.starts_with(wanted) && !error.contains("s3cret"), "{error}");

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use orchestrator_supervise::Backoff;
 use serde_json::Value;
 
 use super::{
@@ -69,10 +68,7 @@ impl Rule {
                 concurrency: config.concurrency as usize,
                 priority: config.priority,
                 max_attempts: config.max_attempts,
-                backoff: Backoff {
-                    first: Duration::from_millis(config.backoff.first_ms.into()),
-                    max: Duration::from_millis(config.backoff.max_ms.into()),
-                },
+                backoff: config.backoff.backoff(),
                 dry_run: config.dry_run,
                 guard: config.claim.guard,
                 query,

@@ -16,27 +16,30 @@ use crate::{
 fn the_block_is_read_as_the_original_reads_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("config.json");
-    for (timeout, connect, read, factor, statuses) in [
-        (json!([6, 63]), 2, 4, 1.0, json!([500, 502, 503, 504])),
-        (json!([0.5, 20]), 0, 1, 0.25, json!([429])),
-        (json!(7.5), 5, 0, 3.0, json!([])),
+    for (timeout, connect, read, factor, statuses, unverified) in [
+        (json!([6, 63]), 2, 4, 1.0, json!([500, 502, 503, 504]), json!(["localhost"])),
+        (json!([0.5, 20]), 0, 1, 0.25, json!([429]), json!(["localhost", "lab"])),
+        (json!(7.5), 5, 0, 3.0, json!([]), json!(null)),
     ] {
-        let config = json!({ "session": {
+        let mut config = json!({ "session": {
             "timeout": timeout, "retry_connect": connect, "retry_read": read, "retry_backoff_factor": factor,
             "retry_status_forcelist": statuses, "allow_retry_on_all_methods": false, "cookie_jar": "x",
         } });
+        if !unverified.is_null() {
+            config["session"]["bypass_cert_verify_host_list"] = unverified;
+        }
         fs::write(&file, config.to_string()).expect("write");
         let original = deriva_session(&file);
         let ours = Session::of_file(&file).expect("a session");
         let shown = json!({
             "timeouts": [ours.connect.as_secs_f64(), ours.read.as_secs_f64()], "connect": ours.retries.connect,
             "read": ours.retries.read, "all": ours.retries.status, "factor": ours.retries.backoff_factor,
-            "statuses": ours.retries.statuses,
+            "statuses": ours.retries.statuses, "unverified": ours.unverified_hosts,
         });
         let seconds =
             |value: &serde_json::Value| [value["timeouts"][0].as_f64(), value["timeouts"][1].as_f64()];
         assert_eq!(seconds(&shown), seconds(&original), "{original}");
-        for key in ["connect", "read", "all", "factor", "statuses"] {
+        for key in ["connect", "read", "all", "factor", "statuses", "unverified"] {
             assert_eq!(shown[key], original[key], "{key}: {original}");
         }
     }
