@@ -224,3 +224,54 @@ fn operators_are_not_locked_out_by_refusals_or_by_a_full_disk() {
         assert_eq!(lines(&audit).len(), 11 + executed);
     });
 }
+
+/// A port for probes on other hosts: everybody may use it, and it shows no more than a probe needs.
+#[test]
+fn probes_have_a_port_of_their_own_without_tokens_and_reasons() {
+    let (env, _) = env_with_tokens();
+    let env = env.set("admin.probe_listen=127.0.0.1:0");
+    let instance = env.start();
+    let probe = env.admin_probe();
+    let get = |path: &str| http_tcp(probe, "GET", path, &["Host: pod.example:9100"], "");
+    eventually("the instance to be ready", || get("/readyz").status == 200);
+    assert_eq!((get("/livez").status, get("/readyz?verbose").body.as_str()), (200, "ok\n"));
+    assert!(get("/metrics").body.contains("orchestrator_process_uptime_seconds"));
+    for path in [
+        "/",
+        "/v1/tree",
+        "/v1/config",
+        "/v1/consoles/queue/queue_console/status",
+        "/openapi.json",
+        "/ui/page.js",
+    ] {
+        let reply = get(path);
+        assert!(reply.status == 404 && reply.body.contains("serves only /livez"), "{path}: {}", reply.body);
+    }
+    assert_eq!(http_tcp(probe, "POST", "/livez", &[], "").status, 405);
+    assert_eq!(env.cli(&["stop", "queue/fetcher_watcher", "--reason", "S3CR3T"]).0, 0);
+    eventually("it to be unready", || get("/readyz").status == 503);
+    assert_eq!(get("/readyz?verbose").body, "failed: orchestrator/queue/fetcher_watcher\n");
+    // The other port still wants a token.
+    assert_eq!(http_tcp(env.admin_tcp(), "GET", "/metrics", &[], "").status, 401);
+    assert!(instance.terminate().success());
+    let (code, _, said) = env.cli(&["check", "--set", "admin.probe_listen=9100"]);
+    assert!(code == 78 && said.contains("admin.probe_listen"), "{said}");
+}
+
+/// Whatever key names it, a file with a secret that others can read is reported once.
+#[test]
+fn a_secret_file_that_others_can_read_is_a_warning() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("amqp.url");
+    fs::write(&file, "amqp://guest:guest@127.0.0.1:1/%2f").expect("write");
+    for (mode, is_exposed) in [(0o644, true), (0o440, false)] {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("chmod");
+        let env = env()
+            .set("provenance.transport=amqp")
+            .set(&format!("provenance.amqp.url_file={}", file.display()));
+        let instance = env.start();
+        let warning = format!("the file {} with a secret has mode {mode:o}", file.display());
+        assert_eq!(env.log().matches(&warning).count(), usize::from(is_exposed), "{}", env.log());
+        assert!(instance.terminate().success());
+    }
+}

@@ -142,7 +142,7 @@ pub(crate) fn start(env: &TestEnv, sections: &str) -> Instance {
     let path = |path: &Path| path.display().to_string();
     let text = format!(
         "[queue]\ndatabase = {:?}\ninput_dir = {:?}\nsocket = {:?}\nsynchronous = \"normal\"\n\
-         [admin]\nlisten = \"127.0.0.1:0\"\nunix_socket = {:?}\n\
+         [admin]\nlisten = \"127.0.0.1:0\"\nprobe_listen = \"127.0.0.1:0\"\nunix_socket = {:?}\n\
          [links]\nretry_max_ms = {RETRY_MAX_MS}\n{}",
         path(&env.database_path()),
         path(&env.input_dir()),

@@ -52,6 +52,7 @@ cells! {{
     worker_socket: edges::queue::worker_socket,
     admin_tcp: edges::admin::tcp,
     admin_unix: edges::admin::unix,
+    admin_probe: edges::admin::probe,
     admin_exports: edges::exports::exports,
     zmtp_worker: edges::ingester::zmtp_worker,
     sardana: edges::ingester::sardana,

@@ -5,6 +5,7 @@
 //! | unix socket | operator; only the file's owner can connect |
 //! | TCP with a tokens file | the role of the bearer token |
 //! | TCP without a tokens file | operator; only loopback addresses are possible |
+//! | TCP address of the probes | nobody; there are only probes |
 
 use std::sync::Arc;
 
@@ -63,6 +64,15 @@ pub(crate) async fn check(
             return Ok(request.into_response(answer));
         }
     }
+    Ok(next.call(request).await?.map_into_boxed_body())
+}
+
+/// Middleware of the probes, which everybody may use.
+pub(crate) async fn mark_served(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    request.conn_data::<Connection>().map(Connection::mark_served);
     Ok(next.call(request).await?.map_into_boxed_body())
 }
 

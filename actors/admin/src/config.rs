@@ -20,6 +20,10 @@ pub struct AdminConfig {
     /// in use, the program runs without it; an address that is set must be free.
     #[schemars(extend("format" = "address"))]
     pub listen: String,
+    /// TCP address `IP:PORT` that serves only `/livez`, `/readyz` without reasons, and `/metrics`, to everybody and without tokens; for
+    /// probes and scrapers on other hosts. "": none.
+    #[schemars(extend("format" = "address"))]
+    pub probe_listen: String,
     /// Path of a unix socket. Who can connect is an operator. There is none by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
@@ -57,6 +61,8 @@ pub struct AdminConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Addresses {
     pub(crate) tcp: Option<SocketAddr>,
+    /// Address of the probes alone.
+    pub(crate) probe: Option<SocketAddr>,
     pub(crate) unix: Option<PathBuf>,
     /// Mode, owner and group of `unix`.
     pub(crate) access: SocketAccess,
@@ -80,13 +86,17 @@ impl AdminConfig {
             "" => None,
             listen => Some(self.address(listen)?),
         };
+        let probe = match self.probe_listen.as_str() {
+            "" => None,
+            listen => Some(listen.parse().map_err(|_| AdminError::InvalidProbeAddress(listen.to_owned()))?),
+        };
         if let Some(host) = self.allowed_hosts.iter().find(|host| !is_name(host)) {
             return Err(AdminError::InvalidHost(host.clone()));
         }
         let [owner, group] = [&self.unix_socket_owner, &self.unix_socket_group].map(Option::as_deref);
         let access = SocketAccess::new("admin.unix_socket", Some(&self.unix_socket_mode), owner, group)
             .map_err(AdminError::SocketAccess)?;
-        Ok(Addresses { tcp, unix: self.unix_socket.clone(), access })
+        Ok(Addresses { tcp, probe, unix: self.unix_socket.clone(), access })
     }
 
     pub(crate) fn tokens_path(&self) -> Option<&Path> {
@@ -121,6 +131,7 @@ impl Default for AdminConfig {
     fn default() -> Self {
         Self {
             listen: Self::DEFAULT_LISTEN.to_owned(),
+            probe_listen: String::new(),
             unix_socket: None,
             unix_socket_mode: "0600".to_owned(),
             unix_socket_owner: None,
@@ -178,6 +189,15 @@ mod tests {
             let error = listen(text).unwrap_err().to_string();
             assert!(error.contains("127.0.0.1:7117"), "{error}");
         }
+    }
+
+    #[test]
+    fn probes_may_listen_on_any_address() {
+        let probe =
+            |text: &str| AdminConfig { probe_listen: text.to_owned(), ..AdminConfig::default() }.addresses();
+        assert_eq!(probe("").unwrap().probe, None);
+        assert_eq!(probe("0.0.0.0:9100").unwrap().probe, "0.0.0.0:9100".parse().ok());
+        assert!(probe("9100").unwrap_err().to_string().contains("admin.probe_listen = \"9100\""));
     }
 
     #[test]

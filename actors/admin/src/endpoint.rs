@@ -131,13 +131,13 @@ fn lower_priority() {
     let _ = setpriority_process(None, NICENESS);
 }
 
-/// Returns the contexts for the handlers of the TCP and the unix socket.
-fn contexts(state: &Arc<EndpointState>, metrics: &AdminMetrics, cx: &StartCx) -> [HandlerContext; 2] {
+/// Returns the contexts for the handlers of the TCP socket, the unix socket and the probes.
+fn contexts(state: &Arc<EndpointState>, metrics: &AdminMetrics, cx: &StartCx) -> [HandlerContext; 3] {
     let closing = cx.stop.child_token();
     // Event streams are long-lived, so they may take only half of the connections.
     let slots = state.event_clients_max.min(connections_max() / 2);
     let exports = EXPORTS_MAX.min(connections_max() / 4);
-    [(), ()].map(|()| HandlerContext {
+    [(), (), ()].map(|()| HandlerContext {
         tree: cx.tree.clone(),
         own_path: cx.vitals.path().to_owned(),
         stop: cx.stop.clone(),

@@ -10,6 +10,11 @@ pub enum AdminError {
         "admin.listen = \"{0}\" is not an address: write IP:PORT such as 127.0.0.1:7117, or \"\" for no TCP port"
     )]
     InvalidAddress(String),
+    /// The key `probe_listen` is not a socket address.
+    #[error(
+        "admin.probe_listen = \"{0}\" is not an address: write IP:PORT such as 0.0.0.0:9100, or \"\" for none"
+    )]
+    InvalidProbeAddress(String),
     /// The key `listen` names an address that other hosts can reach, without a tokens file.
     #[error(
         "admin.listen = \"{0}\" is not a loopback address, and other hosts could send commands to it: set \
@@ -48,6 +53,14 @@ pub enum AdminError {
         source: io::Error,
         /// Program that listens on the address, if it is in use.
         owner: Option<String>,
+    },
+    /// The TCP port of the probes could not be opened.
+    #[error("cannot listen on {address}: {source}: free the port, or set admin.probe_listen to another one")]
+    ProbeTcp {
+        /// Address to listen on.
+        address: SocketAddr,
+        /// Error of the operating system.
+        source: io::Error,
     },
     /// The unix socket could not be opened.
     #[error("cannot create the socket {}: {source}: check the directory, or set admin.unix_socket", path.display())]

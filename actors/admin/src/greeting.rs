@@ -14,7 +14,8 @@ pub fn greeting(config: &AdminConfig, tree: &Tree, own: &str) -> Option<String> 
             (_, endpoint, Link::Up { .. }) => addresses(&endpoint),
             (_, endpoint, Link::Down { reason, .. }) => {
                 // The other socket may be open.
-                let unix = endpoint.split(" and ").nth(1).filter(|path| !reason.contains(path));
+                let mut others = endpoint.split(" and ").skip(1).filter(|path| !path.starts_with("http://"));
+                let unix = others.next().filter(|path| !reason.contains(path));
                 let unix = unix.map(|path| format!("\n              {}", addresses(path)));
                 format!("{reason}{}", unix.unwrap_or_default())
             }
@@ -32,7 +33,7 @@ fn addresses(endpoint: &str) -> String {
             format!("{endpoint}  (open it in a browser, or run `orchestrator tree`)")
         }
         Some(_) => format!("{endpoint}  (open it in a browser, or run `orchestrator tree --url {first}`)"),
-        None => format!("{endpoint}  (run `orchestrator tree --socket {endpoint}`)"),
+        None => format!("{endpoint}  (run `orchestrator tree --socket {first}`)"),
     }
 }
 
@@ -47,6 +48,7 @@ mod tests {
             ("http://127.0.0.1:7117 and /run/a.sock", "`orchestrator tree`"),
             ("http://127.0.0.1:9000 and /run/a.sock", "`orchestrator tree --url http://127.0.0.1:9000`"),
             ("/run/a.sock", "`orchestrator tree --socket /run/a.sock`"),
+            ("/run/a.sock and http://0.0.0.0:9100 (probes)", "`orchestrator tree --socket /run/a.sock`"),
         ] {
             let text = addresses(endpoint);
             assert!(text.starts_with(endpoint) && text.contains(command), "{text}");

@@ -30,12 +30,20 @@ pub(crate) async fn livez(context: Data<HandlerContext>) -> HttpResponse {
 }
 
 pub(crate) async fn readyz(context: Data<HandlerContext>, request: HttpRequest) -> HttpResponse {
+    // Reasons may contain addresses of peers, so only callers who may see the tree get them.
+    let reasons = request.extensions().contains::<Arc<Caller>>();
+    readiness_of(&context, is_verbose(request.query_string()), reasons)
+}
+
+/// As [`readyz`], for everybody: names of children that are not ready, without reasons.
+pub(crate) async fn readyz_of_probe(context: Data<HandlerContext>) -> HttpResponse {
+    readiness_of(&context, false, false)
+}
+
+fn readiness_of(context: &HandlerContext, verbose: bool, reasons: bool) -> HttpResponse {
     let snapshot = context.tree.snapshot();
     let children = readiness::check(&snapshot.root, &context.own_path);
     let ready = children.iter().all(|child| child.failure.is_none());
-    let verbose = is_verbose(request.query_string());
-    // Reasons may contain addresses of peers, so only callers who may see the tree get them.
-    let reasons = request.extensions().contains::<Arc<Caller>>();
     let shown = children.iter().filter(|child| verbose || child.failure.is_some());
     let mut text: String = shown.map(|child| child.line(reasons)).collect();
     if ready {

@@ -14,6 +14,8 @@ pub(crate) struct ListenAddresses {
     configured: Addresses,
     /// Bound TCP address. If port 0 is configured, later incarnations use the same port again.
     tcp: OnceLock<SocketAddr>,
+    /// As `tcp`, for the probes.
+    probe: OnceLock<SocketAddr>,
 }
 
 /// The open sockets.
@@ -21,6 +23,7 @@ pub(crate) struct ListenAddresses {
 pub(crate) struct Listeners {
     pub(crate) tcp: Option<TcpListener>,
     pub(crate) unix: Option<UnixSocket>,
+    pub(crate) probe: Option<TcpListener>,
 }
 
 /// Result of an attempt to open the missing sockets.
@@ -33,27 +36,32 @@ pub(crate) struct Opened {
 
 impl ListenAddresses {
     pub(crate) fn new(addresses: Addresses) -> Self {
-        Self { configured: addresses, tcp: OnceLock::new() }
+        Self { configured: addresses, tcp: OnceLock::new(), probe: OnceLock::new() }
     }
 
     /// Returns true if the endpoint is turned off.
     pub(crate) fn is_empty(&self) -> bool {
-        self.configured.tcp.is_none() && self.configured.unix.is_none()
+        let Addresses { tcp, probe, unix, .. } = &self.configured;
+        tcp.is_none() && probe.is_none() && unix.is_none()
     }
 
     /// Formats the addresses for messages.
     pub(crate) fn names(&self) -> String {
-        let tcp = self.tcp.get().copied().or(self.configured.tcp).map(|address| format!("http://{address}"));
+        let url = |bound: &OnceLock<SocketAddr>, configured: Option<SocketAddr>| {
+            bound.get().copied().or(configured).map(|address| format!("http://{address}"))
+        };
+        let tcp = url(&self.tcp, self.configured.tcp);
+        let probe = url(&self.probe, self.configured.probe).map(|url| format!("{url} (probes)"));
         let unix = self.configured.unix.as_ref().map(|path| path.display().to_string());
-        tcp.into_iter().chain(unix).collect::<Vec<_>>().join(" and ")
+        tcp.into_iter().chain(unix).chain(probe).collect::<Vec<_>>().join(" and ")
     }
+}
 
-    fn bind(&self, wanted: SocketAddr) -> io::Result<TcpListener> {
-        let listener = TcpListener::bind(self.tcp.get().copied().unwrap_or(wanted))?;
-        // An earlier incarnation may have set the same address.
-        let _ = self.tcp.set(listener.local_addr()?);
-        Ok(listener)
-    }
+fn bind(bound: &OnceLock<SocketAddr>, wanted: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(bound.get().copied().unwrap_or(wanted))?;
+    // An earlier incarnation may have set the same address.
+    let _ = bound.set(listener.local_addr()?);
+    Ok(listener)
 }
 
 impl Listeners {
@@ -68,7 +76,7 @@ impl Listeners {
             opened.any |= self.unix.is_some();
         }
         if let (Some(address), None) = (addresses.configured.tcp, &self.tcp) {
-            match addresses.bind(address) {
+            match bind(&addresses.tcp, address) {
                 Ok(listener) => self.tcp = Some(listener),
                 Err(source) => {
                     let owner = (source.kind() == io::ErrorKind::AddrInUse).then(|| port_owner(address));
@@ -76,6 +84,13 @@ impl Listeners {
                 }
             }
             opened.any |= self.tcp.is_some();
+        }
+        if let (Some(address), None) = (addresses.configured.probe, &self.probe) {
+            match bind(&addresses.probe, address) {
+                Ok(listener) => self.probe = Some(listener),
+                Err(source) => opened.errors.push(AdminError::ProbeTcp { address, source }),
+            }
+            opened.any |= self.probe.is_some();
         }
         opened
     }

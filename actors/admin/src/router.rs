@@ -122,6 +122,31 @@ pub(crate) fn routes(app: &mut ServiceConfig) {
     );
 }
 
+/// Adds the routes of the probes alone. They need no token and have no reasons.
+pub(crate) fn probe_routes(app: &mut ServiceConfig) {
+    let headers =
+        DefaultHeaders::new().add(("Cache-Control", "no-store")).add(("X-Content-Type-Options", "nosniff"));
+    let resource = |pattern: &str, handler: fn() -> Route| {
+        let other = web::to(|| async { method_not_allowed(GET_OR_HEAD) });
+        web::resource(pattern)
+            .route(handler().method(Method::GET))
+            .route(handler().method(Method::HEAD))
+            .default_service(other)
+    };
+    app.service(
+        web::scope("")
+            .service(resource("/livez", || web::to(health::livez)))
+            .service(resource("/readyz", || web::to(health::readyz_of_probe)))
+            .service(resource("/metrics", || web::to(metrics)))
+            .default_service(web::to(async || {
+                let message = "this address serves only /livez, /readyz and /metrics";
+                ApiError::new(ErrorKind::UnknownRoute, message).error_response()
+            }))
+            .wrap(from_fn(authentication::mark_served))
+            .wrap(headers),
+    );
+}
+
 fn method_not_allowed(methods: &'static str) -> HttpResponse {
     let message = format!("this route allows only {methods}");
     let mut answer = ApiError::new(ErrorKind::MethodNotAllowed, message).error_response();

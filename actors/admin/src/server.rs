@@ -1,5 +1,5 @@
 //! The HTTP servers, one for each open socket. Each has its own connection limit and worker thread, so that a flood of requests over TCP
-//! does not affect the unix socket.
+//! does not affect the unix socket or the probes.
 //!
 //! A client cannot hold a connection for long: the headers (128 KiB at most) have [`REQUEST_TIMEOUT`], the body has a time-out in `body.rs`,
 //! and an unread response has [`UNREAD_TIMEOUT`]. A connection serves one request, so that pipelined ones take no memory.
@@ -30,7 +30,7 @@ use crate::{
     handler_context::HandlerContext,
     listeners::Listeners,
     peer::Peer,
-    router::routes,
+    router::{probe_routes, routes},
 };
 use orchestrator_subsystem::wire::BODY_LIMIT;
 
@@ -40,6 +40,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const DRAIN_SECS: u64 = 1;
 /// Time without an acknowledgement of sent data after which a TCP connection is closed.
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Maximum number of concurrent connections on the socket of the probes. More wait in the backlog.
+const PROBE_CONNECTIONS_MAX: usize = 32;
 
 /// The servers of the open sockets. Polling runs them, dropping stops them.
 pub(crate) struct Servers {
@@ -59,15 +62,18 @@ enum Socket {
 }
 
 impl Servers {
-    /// Builds a server for each open socket, with the contexts for TCP and for the unix socket.
-    pub(crate) fn build(listeners: &Listeners, [tcp, unix]: [HandlerContext; 2]) -> io::Result<Self> {
+    /// Builds a server for each open socket, with the contexts for TCP, for the unix socket and for the probes.
+    pub(crate) fn build(listeners: &Listeners, [tcp, unix, probe]: [HandlerContext; 3]) -> io::Result<Self> {
         let closing = tcp.closing.clone();
         let mut servers = Vec::new();
         if let Some(listener) = &listeners.tcp {
-            servers.push(server(Socket::Tcp(listener.try_clone()?), tcp)?);
+            servers.push(server(Socket::Tcp(listener.try_clone()?), tcp, Served::All)?);
+        }
+        if let Some(listener) = &listeners.probe {
+            servers.push(server(Socket::Tcp(listener.try_clone()?), probe, Served::Probes)?);
         }
         if let Some(socket) = &listeners.unix {
-            servers.push(server(Socket::Unix(socket.listener.try_clone()?), unix)?);
+            servers.push(server(Socket::Unix(socket.listener.try_clone()?), unix, Served::All)?);
         }
         Ok(Self { servers, closing })
     }
@@ -105,13 +111,31 @@ impl Handle {
     }
 }
 
-fn server(socket: Socket, context: HandlerContext) -> io::Result<Server> {
+/// Routes of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Served {
+    All,
+    /// `/livez`, `/readyz` and `/metrics`, for everybody.
+    Probes,
+}
+
+impl Served {
+    /// Returns the maximum number of concurrent connections.
+    fn connections_max(self) -> usize {
+        match self {
+            Self::All => connections_max(),
+            Self::Probes => connections_max().min(PROBE_CONNECTIONS_MAX),
+        }
+    }
+}
+
+fn server(socket: Socket, context: HandlerContext, served: Served) -> io::Result<Server> {
     let context = Data::new(context);
     let server = Server::build()
         .workers(1)
         .worker_max_blocking_threads(1)
         .disable_signals()
-        .max_concurrent_connections(connections_max())
+        .max_concurrent_connections(served.connections_max())
         .shutdown_timeout(DRAIN_SECS);
     let stop = server.graceful_shutdown_signal();
     let stopped = move || {
@@ -120,10 +144,10 @@ fn server(socket: Socket, context: HandlerContext) -> io::Result<Server> {
     };
     let server = match socket {
         Socket::Tcp(listener) => {
-            server.listen("admin", listener, move || service(context.clone(), stopped.clone()))?
+            server.listen("admin", listener, move || service(context.clone(), stopped.clone(), served))?
         }
         Socket::Unix(listener) => {
-            server.listen_uds("admin", listener, move || service(context.clone(), stopped.clone()))?
+            server.listen_uds("admin", listener, move || service(context.clone(), stopped.clone(), served))?
         }
     };
     Ok(server.run())
@@ -133,10 +157,14 @@ fn server(socket: Socket, context: HandlerContext) -> io::Result<Server> {
 fn service<S: AsyncRead + AsyncWrite + Unpin + 'static, Stopped: Future<Output = ()> + 'static>(
     context: Data<HandlerContext>,
     stopped: impl Fn() -> Stopped + 'static,
+    served: Served,
 ) -> impl ServiceFactory<S, Config = (), Response = (), Error = DispatchError, InitError = ()> {
     let malformed = context.metrics.malformed.clone();
-    let limit = Arc::new(ConnectionLimit::new(connections_max(), context.metrics.evicted.clone()));
-    let app = App::new().app_data(context).app_data(PayloadConfig::new(BODY_LIMIT)).configure(routes);
+    let limit = Arc::new(ConnectionLimit::new(served.connections_max(), context.metrics.evicted.clone()));
+    let app = App::new().app_data(context).app_data(PayloadConfig::new(BODY_LIMIT)).configure(match served {
+        Served::All => routes,
+        Served::Probes => probe_routes,
+    });
     let http = HttpService::build()
         .graceful_shutdown_signal(stopped)
         .client_request_timeout(REQUEST_TIMEOUT)

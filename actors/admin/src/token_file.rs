@@ -3,7 +3,7 @@
 
 use std::{fs::Metadata, os::unix::fs::MetadataExt, path::Path};
 
-use orchestrator_edge::{is_private, open_secret_file, read_at_most};
+use orchestrator_edge::{exposure, open_secret_file, read_at_most};
 use sha2::{Digest, Sha256};
 
 use crate::{AdminError, role::Role};
@@ -45,11 +45,8 @@ pub(crate) fn read(path: &Path) -> Result<(FileVersion, Vec<Entry>), AdminError>
         problems: problems.iter().map(|problem| format!("{}{problem}", path.display())).collect(),
     };
     let (file, metadata) = open_secret_file(path).map_err(unreadable)?;
-    if !is_private(&metadata) {
-        let (mode, group) = (metadata.mode() & 0o777, metadata.gid());
-        return Err(wrong(vec![format!(
-            " has mode {mode:o} and group {group}, so other users may read it: run chmod 600, or 440 with a group of this program"
-        )]));
+    if let Some(reason) = exposure(&metadata) {
+        return Err(wrong(vec![format!(" {reason}")]));
     }
     let text = read_at_most(&file, FILE_MAX).map_err(unreadable)?;
     let entries = parse(&String::from_utf8_lossy(&text)).map_err(wrong)?;

@@ -1,12 +1,14 @@
 //! Addresses with credentials, and secrets in files.
 
 use std::{
+    collections::BTreeSet,
     fs::{File, Metadata},
     io::{self, Read},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
+use parking_lot::Mutex;
 use rustix::{
     fs::OFlags,
     process::{getegid, getgroups},
@@ -27,12 +29,14 @@ pub fn without_credentials(url: &str) -> Option<String> {
 /// Largest file with a secret, in bytes.
 const FILE_MAX: u64 = 64 * 1024;
 
-/// Reads a file with a secret.
+/// Reads a file with a secret. One that other users may read is logged once.
 ///
 /// # Errors
 /// As [`open_secret_file`], or the file has more than 64 KiB or is not UTF-8.
 pub fn read_secret_file(path: &Path) -> io::Result<String> {
-    let text = read_at_most(&open_secret_file(path)?.0, FILE_MAX)?;
+    let (file, metadata) = open_secret_file(path)?;
+    warn_if_exposed(path, &metadata);
+    let text = read_at_most(&file, FILE_MAX)?;
     String::from_utf8(text).map_err(|_| io::Error::other("it is not UTF-8"))
 }
 
@@ -59,8 +63,28 @@ pub fn read_at_most(file: &File, max: u64) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Returns true if only the owner and members of one of the process's own groups can read a file, and only the owner can write to it.
-pub fn is_private(metadata: &Metadata) -> bool {
+/// Returns the reason why other users may read a file with a secret, and what to do. None: only the owner and members of one of the
+/// process's own groups can read it, and only the owner can write to it.
+pub fn exposure(metadata: &Metadata) -> Option<String> {
+    let (mode, group) = (metadata.mode() & 0o777, metadata.gid());
+    (!is_private(metadata)).then(|| {
+        format!(
+            "has mode {mode:o} and group {group}, so other users may read it: run chmod 600, or 440 with a group of this program"
+        )
+    })
+}
+
+/// Logs once for each file and mode that other users may read a file with a secret.
+pub fn warn_if_exposed(path: &Path, metadata: &Metadata) {
+    static WARNED: Mutex<BTreeSet<(PathBuf, u32)>> = Mutex::new(BTreeSet::new());
+    if let Some(reason) = exposure(metadata)
+        && WARNED.lock().insert((path.to_owned(), metadata.mode()))
+    {
+        tracing::warn!("the file {} with a secret {reason}", path.display());
+    }
+}
+
+fn is_private(metadata: &Metadata) -> bool {
     let own = |gid: u32| {
         gid == getegid().as_raw() || getgroups().is_ok_and(|own| own.iter().any(|one| one.as_raw() == gid))
     };

@@ -147,6 +147,18 @@ impl TestEnv {
         first.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no tcp: {endpoint}"))
     }
 
+    /// TCP address of the probes; requires `admin.probe_listen=127.0.0.1:0`.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn admin_probe(&self) -> std::net::SocketAddr {
+        let node = self.node("admin");
+        let endpoint = node["link"]["endpoint"].as_str().unwrap_or_default();
+        let mut all = endpoint.split(" and ");
+        let probe = all.find_map(|url| url.strip_prefix("http://")?.strip_suffix(" (probes)"));
+        probe.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no probes: {endpoint}"))
+    }
+
     /// Value of a metric of the child at `path`.
     ///
     /// # Panics

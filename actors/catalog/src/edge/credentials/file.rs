@@ -7,6 +7,7 @@ use std::{
     path::Path,
 };
 
+use orchestrator_edge::warn_if_exposed;
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
@@ -65,6 +66,7 @@ pub(in crate::edge) fn read(path: &Path) -> Result<FileContent, String> {
         Err(error) => return Err(failed(error.into())),
     }
     let about = file.metadata().map_err(failed)?;
+    warn_if_exposed(path, &about);
     let version =
         FileVersion { inode: about.ino(), modified: (about.mtime(), about.mtime_nsec()), size: about.size() };
     let mut text = String::new();
