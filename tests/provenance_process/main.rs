@@ -3,6 +3,7 @@
 mod broker;
 mod broker_readiness;
 mod client;
+mod connection_strings;
 mod embedded;
 mod hostile;
 mod listings;

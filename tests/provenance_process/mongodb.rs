@@ -71,7 +71,8 @@ fn killing_the_database_during_an_import_loses_nothing() {
     let rows = env.file(contents());
     let written = || env.base().metric("provenance/writer", "written");
     std::thread::scope(|scope| {
-        let import = scope.spawn(|| env.base().cli(&["provenance", "import", "--resume", &rows]));
+        let import = scope
+            .spawn(|| env.base().cli(&["provenance", "import", "--resume", &rows, "--wait-min-secs", "1"]));
         eventually("some rows to be stored", || written() > 300 || import.is_finished());
         server.kill_nine();
         import.join().expect("an import that ends");

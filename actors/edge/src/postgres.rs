@@ -1,10 +1,15 @@
-//! TLS and authentication of connections to PostgreSQL servers, ahead of the driver: libpq's `sslmode`, and no password in clear text
-//! for a remote peer.
+//! Connection strings, TLS and authentication of connections to PostgreSQL servers, ahead of the driver: libpq's services, passfiles,
+//! variables and `sslmode`, and no password in clear text for a remote peer.
 //!
-//! [`PostgresTls::split`] takes the options of TLS out of an address, [`PostgresTls::secure`] prepares a connection for the driver.
+//! [`ConnectionString::parse`] reads a connection string, [`PostgresTls::secure`] prepares a connection for the driver.
 
 mod authentication;
+mod environment;
+mod option_error;
 mod options;
+mod parameters;
+mod passfile;
+mod target_server;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +23,7 @@ use tokio_postgres::{Config, config::LoadBalanceHosts};
 use tokio_rustls::TlsConnector;
 
 use self::authentication::AuthenticationGuard;
-pub use self::options::OptionError;
+pub use self::{option_error::OptionError, options::ConnectionString, target_server::TargetServer};
 use crate::{
     LimitedStream, Transport,
     tls::{ServerName, TlsClient},

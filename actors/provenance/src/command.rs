@@ -19,7 +19,7 @@ use crate::{edge::postgres, flavor::Flavor};
 use crate::{
     method::{Entity, Relation},
     rmq_client::RmqClient,
-    verbs::{Add, FindAll, FindFirst, Get, ListDeadLetters, Stats},
+    verbs::{Add, FindAll, FindFirst, Get, ListDeadLetters, Stats, WaitAdded},
 };
 
 /// Add and query provenance rows.
@@ -134,6 +134,7 @@ pub(crate) async fn run(command: &ProvenanceCommand, context: &mut Context<'_>) 
 pub(crate) fn verbs() -> Verbs<RmqClient> {
     Verbs::default()
         .without_command::<Add>()
+        .without_command::<WaitAdded>()
         .by::<SwhConfig, Get>()
         .by::<SwhConfig, FindFirst>()
         .by::<SwhConfig, FindAll>()

@@ -31,6 +31,7 @@ mod json;
 mod listing;
 mod messages;
 mod method;
+mod pending_calls;
 mod policy;
 mod range_worker;
 mod refused_groups;

@@ -9,9 +9,13 @@ use crate::{
     edge::amqp::DEAD_LETTER,
     json::{Attributes, OccurrenceRow},
     messages::{DeadLetterRequest, Outcome, ReadRequest, Refusal},
+    pending_calls::PendingCalls,
     row::Rows,
     store::{Query, QueryResult, StoreError},
-    verbs::{self, Add, AddArguments, Added, FindAll, FindFirst, Get, ListDeadLetters, MethodRows, Stats},
+    verbs::{
+        self, Add, AddArguments, Added, FindAll, FindFirst, Get, ListDeadLetters, MethodRows, Stats,
+        WaitAdded,
+    },
 };
 use orchestrator_subsystem::Answered;
 use orchestrator_supervise::{
@@ -73,6 +77,8 @@ pub(crate) struct RmqClient {
     /// Time-out of a console call.
     limit: Duration,
     call_timers: CallTimers,
+    /// Calls of `add` that were answered before their rows were stored.
+    pending_calls: PendingCalls,
     metrics: ClientMetrics,
     vitals: Arc<Vitals>,
     stop: StopToken,
@@ -102,6 +108,7 @@ impl RmqClient {
             reads,
             limit,
             call_timers: CallTimers::new(&cx.vitals, statsd, METHODS),
+            pending_calls: PendingCalls::default(),
             metrics: ClientMetrics::register(&cx.vitals),
             vitals: cx.vitals.clone(),
             stop: cx.stop.clone(),
@@ -146,31 +153,78 @@ impl RmqClient {
         }
     }
 
-    /// Adds the rows of the console verb `add`.
-    fn add(&self, cx: &mut ChildCx<'_, Self>, arguments: AddArguments) -> Answer<Self, Answered<Add>> {
-        let AddArguments { groups, mut bad, batch } = arguments;
+    /// Adds the rows of the console verb `add`. Returns the number of stored rows, and the refused ones.
+    fn call(
+        &self,
+        AddArguments { groups, mut bad, batch }: AddArguments,
+    ) -> impl Future<Output = Result<Added, CallError>> + use<> {
         let (route, call_timers) = (self.route.clone(), self.call_timers.clone());
-        let call = async move {
-            let (mut stored, mut refused) = (0, Vec::new());
+        async move {
+            let mut stored = 0;
             for MethodRows { rows, positions } in groups {
                 let _timer = call_timers.start(rows.method().name());
                 let outcome = route.add(rows, batch).await?;
                 stored += outcome.stored;
                 let named = |Refusal { index, reason }| Refusal { index: positions[index as usize], reason };
-                refused.extend(outcome.refused.into_iter().map(named));
+                bad.extend(outcome.refused.into_iter().map(named));
             }
-            Ok((stored, refused))
-        };
-        let call = tokio::time::timeout(self.limit, call);
+            Refusal::sort(&mut bad);
+            Ok(Added { stored, bad, pending: None })
+        }
+    }
+
+    /// Answers once the rows are stored, or with an error.
+    fn add(&self, cx: &mut ChildCx<'_, Self>, arguments: AddArguments) -> Answer<Self, Answered<Add>> {
+        let call = tokio::time::timeout(self.limit, self.call(arguments));
         cx.atomically(self.unless_stopped(call), move |client, outcome, _| {
             let outcome = outcome.and_then(Result::ok);
             let outcome = outcome.unwrap_or_else(|| Err(client.route.timeout_error()));
-            client.count(outcome.as_ref().map(|(stored, _)| *stored));
-            let (stored, refused) = outcome.map_err(|error| ConsoleError::Refused(error.to_string()))?;
-            bad.extend(refused);
-            Refusal::sort(&mut bad);
-            Ok(Added { stored, bad })
+            client.count(outcome.as_ref().map(|added| added.stored));
+            outcome.map_err(|error| ConsoleError::Refused(error.to_string()))
         })
+    }
+
+    /// Answers once the rows are stored, or with the number of the call.
+    fn add_waiting(
+        &mut self,
+        cx: &mut ChildCx<'_, Self>,
+        arguments: AddArguments,
+    ) -> Answer<Self, Answered<Add>> {
+        let Some((call, ended)) = self.pending_calls.add() else {
+            return Answer::now(Err(ConsoleError::Refused("too many calls wait: try again".to_owned())));
+        };
+        cx.spawn(self.call(arguments), move |client, outcome, _| {
+            client.count(outcome.as_ref().map(|added| added.stored));
+            // Nobody may wait any more.
+            let _ = ended.send(Some(outcome.map_err(|error| error.to_string())));
+        });
+        self.wait_added(cx, call)
+    }
+
+    /// Waits for the end of a call, but only for the time of a console call.
+    fn wait_added(&mut self, cx: &mut ChildCx<'_, Self>, call: u64) -> Answer<Self, Answered<Add>> {
+        let Some(mut ended) = self.pending_calls.get(call) else {
+            let text = format!("there is no call {call}: add the rows again");
+            return Answer::now(Err(ConsoleError::BadArguments(text)));
+        };
+        let (reply, answer) = Answer::later();
+        let limit = self.limit;
+        let waited = async move {
+            let ended = tokio::time::timeout(limit, ended.wait_for(Option::is_some)).await;
+            ended.ok()?.ok()?.clone()
+        };
+        cx.spawn(waited, move |client, outcome, _| {
+            let answer = match outcome {
+                None => Ok(Added { stored: 0, bad: Vec::new(), pending: Some(call) }),
+                Some(outcome) => outcome.map_err(ConsoleError::Refused),
+            };
+            let is_pending = answer.as_ref().is_ok_and(|added| added.pending.is_some());
+            // An answer that nobody takes is asked for again.
+            if reply.send(answer).is_ok() && !is_pending {
+                client.pending_calls.remove(call);
+            }
+        });
+        answer
     }
 
     fn list_dead_letters(
@@ -248,10 +302,22 @@ impl Handle<AddRows> for RmqClient {
 
 impl Handle<Add> for RmqClient {
     fn handle(&mut self, add: Add, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Add>> {
+        let wait = add.wait;
         match verbs::add(add) {
+            Ok(arguments) if wait => self.add_waiting(cx, arguments),
             Ok(arguments) => self.add(cx, arguments),
             Err(error) => Answer::now(Err(error)),
         }
+    }
+}
+
+impl Handle<WaitAdded> for RmqClient {
+    fn handle(
+        &mut self,
+        WaitAdded { call }: WaitAdded,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Answer<Self, Answered<WaitAdded>> {
+        self.wait_added(cx, call)
     }
 }
 

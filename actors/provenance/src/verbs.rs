@@ -34,16 +34,32 @@ verb! {
         #[arg(skip)]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub(crate) batch: Option<u32>,
+        /// Answer before the rows are stored if that takes longer; `added` then waits for them
+        #[arg(skip)]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub(crate) wait: bool,
     }
 }
 
-/// Answer to [`Add`].
+verb! {
+    "added", Reads -> Added;
+    /// Wait for rows of an `add` that was answered before they were stored
+    pub(crate) struct WaitAdded {
+        /// Number of the call, from the answer to `add`
+        pub(crate) call: u64,
+    }
+}
+
+/// Answer to [`Add`] and [`WaitAdded`].
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Added {
     /// Number of rows that are stored.
     pub(crate) stored: u64,
     /// Rows that are malformed or refused.
     pub(crate) bad: Vec<Refusal>,
+    /// Number of a call whose rows are not stored yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pending: Option<u64>,
 }
 
 verb! {
@@ -135,7 +151,7 @@ pub(crate) struct MethodRows {
 }
 
 /// Parses the arguments of `add`.
-pub(crate) fn add(Add { rows, batch }: Add) -> Result<AddArguments, ConsoleError> {
+pub(crate) fn add(Add { rows, batch, .. }: Add) -> Result<AddArguments, ConsoleError> {
     let batch = batch.map(|batch| batch as usize);
     if batch.is_some_and(|batch| !(1..=BATCH_MAX).contains(&batch)) {
         return Err(bad(format!("batch: give 1 to {BATCH_MAX} rows")));

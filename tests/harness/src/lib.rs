@@ -56,7 +56,7 @@ pub use job_workers::JobWorkers;
 pub use json_schema::json_schema_errors;
 pub use mongodb::MongoDb;
 pub use own_process::own_process;
-pub use postgres::{Postgres, psql};
+pub use postgres::{PASSWORD_USER, Postgres, psql, psql_with};
 pub use producer::{DATABASE, ProducerEnv, STENCILS, TANGLES, Tanglenomicon};
 pub use prometheus::Prometheus;
 pub use provenance::{ProvenanceEnv, sha1_of};

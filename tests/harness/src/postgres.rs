@@ -26,6 +26,9 @@ fi
 rm -rf "$1"
 "#;
 
+/// User that the server asks for a password. A test creates it.
+pub const PASSWORD_USER: &str = "secured";
+
 /// Server: running, stopped or killed. It is removed when dropped.
 #[derive(Debug)]
 pub struct Postgres {
@@ -170,6 +173,10 @@ impl Postgres {
         let mut initdb = self.as_owner("initdb");
         initdb.args(["-A", "trust", "-E", "UTF8", "--no-locale", "-N", "-U", "postgres"]);
         run(&mut initdb);
+        // Only this user has to give a password.
+        let file = self.directory.join("data/pg_hba.conf");
+        let rules = fs::read_to_string(&file).expect("the rules of access");
+        fs::write(&file, format!("host all {PASSWORD_USER} all scram-sha-256\n{rules}")).expect("write them");
     }
 
     /// Copies certificate and key, since the server demands that the key is its own.
@@ -233,8 +240,17 @@ impl Postgres {
 /// # Errors
 /// The error output of psql.
 pub fn psql(dsn: &str, sql: &str) -> Result<String, String> {
+    psql_with(dsn, sql, &[])
+}
+
+/// As [`psql`], with variables in its environment. It never asks for a password.
+///
+/// # Errors
+/// The error output of psql.
+pub fn psql_with(dsn: &str, sql: &str, variables: &[(&str, String)]) -> Result<String, String> {
     let mut command = Command::new(programs().join("psql"));
-    command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", dsn, "-c", sql]);
+    command.args(["-X", "-w", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", dsn, "-c", sql]);
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     let output = command.output().expect("psql runs");
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned()),

@@ -78,6 +78,7 @@ impl Fixture {
         let url = servers.rabbit.create_vhost(name);
         let env = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
             .set("provenance.transport=amqp")
+            .set("provenance.client.wait_min_secs=2")
             .set(&format!("provenance.amqp.url={url}"))
             .set("provenance.writer.kind=postgres")
             .set(&format!("provenance.postgres.dsn={dsn}"));

@@ -78,7 +78,7 @@ fn a_full_disk_loses_no_row() {
         disk.fill();
         let rows = contents(&env, 100..5_000);
         eventually("the link to be down", || {
-            assert_ne!(env.base().cli(&["provenance", "import", &rows]).0, 0);
+            assert_ne!(env.base().cli(&["provenance", "import", &rows, "--wait-min-secs", "1"]).0, 0);
             env.base().link("provenance/writer").reason.contains("the disk is full")
         });
         assert_eq!(env.count("content"), 100, "queries are answered");

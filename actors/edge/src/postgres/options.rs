@@ -1,17 +1,27 @@
-//! Options of TLS in a PostgreSQL address. The driver knows only some of them.
+//! Connection strings of libpq. The driver knows only some of their options.
 
 use std::path::Path;
 
 use tokio_postgres::Config;
 
-use super::{PostgresTls, SslMode};
+use super::{
+    PostgresTls, SslMode, TargetServer,
+    environment::{self, Variable},
+    option_error::OptionError,
+    parameters::{Parameter, Parameters},
+    passfile::Passfile,
+};
 use crate::tls;
 
-/// Options with values that this program lacks. Ignoring one would weaken the protection that was asked for.
-const UNSUPPORTED: [&str; 13] = [
+/// Options of security that this program lacks. Ignoring one would weaken the protection that was asked for.
+const UNSUPPORTED: [&str; 17] = [
     "channel_binding",
     "gssencmode",
+    "max_protocol_version",
+    "min_protocol_version",
+    "replication",
     "require_auth",
+    "requirepeer",
     "requiressl",
     "ssl_max_protocol_version",
     "ssl_min_protocol_version",
@@ -23,45 +33,105 @@ const UNSUPPORTED: [&str; 13] = [
     "sslnegotiation",
     "sslpassword",
 ];
+/// Options without a meaning for this program, which has its own keepalive and always uses UTF-8.
+const IGNORED: [&str; 11] = [
+    "client_encoding",
+    "gssdelegation",
+    "gsslib",
+    "keepalives",
+    "keepalives_count",
+    "keepalives_idle",
+    "keepalives_interval",
+    "krbsrvname",
+    "sslcompression",
+    "sslsni",
+    "tcp_user_timeout",
+];
 /// Value of `sslrootcert` for the public authorities.
 const PUBLIC_AUTHORITIES: &str = "system";
 
-/// Error in an address. It repeats no part of the address but names of options and of files.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OptionError {
-    /// It is neither a URL nor a list of options.
-    #[error("cannot be read")]
-    Unreadable,
-    /// An option of TLS is not supported, or its value is wrong.
-    #[error("{0}")]
-    Invalid(String),
+/// A connection string, with what libpq adds to it.
+#[derive(Clone)]
+pub struct ConnectionString {
+    /// Configuration of the driver, which uses connections as they are. It has no password of a passfile.
+    pub config: Config,
+    /// TLS of the connections.
+    pub tls: PostgresTls,
+    /// Kind of server that is wanted.
+    pub target: TargetServer,
+    passfile: Option<Passfile>,
 }
 
-impl PostgresTls {
-    /// Splits an address in libpq's format into the configuration of the driver, which then uses connections as they are, and TLS.
+impl ConnectionString {
+    /// Parses a connection string in libpq's format. The service file, the passfile and `PG*` variables add to it, as with libpq.
     ///
     /// # Errors
-    /// See [`OptionError`]; the file of authorities cannot be used.
-    pub fn split(address: &str) -> Result<(Config, Self), OptionError> {
-        let (rest, options) = take_options(address).ok_or(OptionError::Unreadable)?;
-        let mut config: Config = rest.parse().map_err(|_| OptionError::Unreadable)?;
-        config.ssl_mode(tokio_postgres::config::SslMode::Disable);
-        let (mut mode, mut authorities) = (SslMode::Prefer, None);
-        for (name, value) in options {
-            match name.as_str() {
-                "sslmode" => mode = parse_mode(&value)?,
-                "sslrootcert" => authorities = Some(value),
-                _ if is_met(&name, &value) => {}
-                _ => {
-                    let text =
-                        format!("has {name} with a value that this program does not support: leave it out");
-                    return Err(OptionError::Invalid(text));
-                }
+    /// See [`OptionError`]; the service is not defined, or a file cannot be used.
+    pub fn parse(text: &str) -> Result<Self, OptionError> {
+        Self::parse_in(text, &|name| std::env::var(name).ok())
+    }
+
+    pub(super) fn parse_in(text: &str, variable: Variable<'_>) -> Result<Self, OptionError> {
+        let mut parameters = Parameters::parse(text).ok_or(OptionError::Unreadable)?;
+        environment::fill(&mut parameters, variable)?;
+        parameters.fill_port();
+        if let Some(name) = parameters.take("fallback_application_name") {
+            parameters.fill("application_name", &name, None);
+        }
+        let passfile = Passfile::new(parameters.take("passfile"), variable);
+        let target = parameters
+            .take("target_session_attrs")
+            .map_or(Ok(TargetServer::Any), |name| TargetServer::parse(&name))?;
+        let mode = parameters.take("sslmode").map_or(Ok(SslMode::Prefer), |mode| parse_mode(&mode))?;
+        let authorities = parameters.take("sslrootcert");
+        let mut of_driver = String::new();
+        for Parameter { name, value, variable } in parameters.into_vec() {
+            if UNSUPPORTED.contains(&name.as_str()) && !is_met(&name, &value) {
+                let from = variable.map(|variable| format!(" (from {variable})")).unwrap_or_default();
+                let text =
+                    format!("has {name}{from} with a value that this program does not support: leave it out");
+                return Err(OptionError::Invalid(text));
+            }
+            if !UNSUPPORTED.contains(&name.as_str()) && !IGNORED.contains(&name.as_str()) {
+                let value = value.replace('\\', r"\\").replace('\'', r"\'");
+                of_driver += &format!("{name}='{value}' ");
             }
         }
+        let mut config: Config = of_driver.parse().map_err(|_| OptionError::Unreadable)?;
+        config.ssl_mode(tokio_postgres::config::SslMode::Disable);
+        if let Some(user) = config.get_user().is_none().then(own_user).flatten() {
+            config.user(user);
+        }
         let connector = connector(mode, authorities.as_deref()).map_err(OptionError::Invalid)?;
-        Ok((config, Self { mode, connector }))
+        Ok(Self { config, tls: PostgresTls { mode, connector }, target, passfile })
     }
+
+    /// Returns the driver's configuration for one server, with the password that the passfile has for it unless the string has one.
+    /// `host` is the name of the server as in the string, or `localhost` for the default socket.
+    pub fn config_for(&self, host: &str, port: u16) -> Config {
+        let mut config = self.config.clone();
+        let user = config.get_user().unwrap_or_default();
+        let database = config.get_dbname().unwrap_or(user);
+        let password = match (config.get_password(), &self.passfile) {
+            (None, Some(passfile)) => passfile.password([host, &port.to_string(), database, user]),
+            _ => None,
+        };
+        if let Some(password) = password {
+            config.password(password);
+        }
+        config
+    }
+}
+
+/// Returns the name of the process's user.
+fn own_user() -> Option<String> {
+    let (uid, users) =
+        (rustix::process::geteuid().as_raw().to_string(), std::fs::read_to_string("/etc/passwd").ok()?);
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1) == Some(&uid)).then(|| name.to_owned())
+    })
 }
 
 /// Returns true for values of other options that this program meets as it is.
@@ -70,6 +140,8 @@ fn is_met(name: &str, value: &str) -> bool {
         (name, value),
         ("channel_binding", "disable" | "prefer")
             | ("gssencmode", "disable" | "prefer")
+            | ("max_protocol_version", "3.0" | "latest")
+            | ("min_protocol_version", "3.0")
             | ("sslcertmode", "disable" | "allow")
             | ("sslnegotiation", "postgres")
     )
@@ -104,73 +176,4 @@ fn connector(mode: SslMode, authorities: Option<&str>) -> Result<Option<tokio_ru
         None => reason,
     };
     connector.map(Some).map_err(named)
-}
-
-/// Takes the options of TLS out of an address, decoded. None: it cannot be read.
-fn take_options(address: &str) -> Option<(String, Vec<(String, String)>)> {
-    let is_ours = |name: &str| name == "sslmode" || name == "sslrootcert" || UNSUPPORTED.contains(&name);
-    if !["postgres://", "postgresql://"].iter().any(|scheme| address.starts_with(scheme)) {
-        let (ours, others): (Vec<_>, Vec<_>) =
-            keywords(address)?.into_iter().partition(|(name, _)| is_ours(name));
-        let quoted = |value: &str| value.replace('\\', r"\\").replace('\'', r"\'");
-        let others = others.iter().map(|(name, value)| format!("{name}='{}' ", quoted(value)));
-        return Some((others.collect(), ours));
-    }
-    let Some((base, query)) = address.split_once('?') else { return Some((address.to_owned(), Vec::new())) };
-    let (mut ours, mut others) = (Vec::new(), Vec::new());
-    for option in query.split('&').filter(|option| !option.is_empty()) {
-        let (name, value) = option.split_once('=')?;
-        let name = percent_decoded(name)?;
-        if is_ours(&name) {
-            ours.push((name, percent_decoded(value)?));
-        } else {
-            others.push(option);
-        }
-    }
-    Some((format!("{base}?{}", others.join("&")), ours))
-}
-
-/// Parses `name=value name='other value'`, where a backslash quotes the next character.
-fn keywords(address: &str) -> Option<Vec<(String, String)>> {
-    let mut chars = address.chars().peekable();
-    let mut options = Vec::new();
-    loop {
-        while chars.next_if(|c| c.is_whitespace()).is_some() {}
-        let mut name = String::new();
-        while let Some(c) = chars.next_if(|c| !c.is_whitespace() && *c != '=') {
-            name.push(c);
-        }
-        if name.is_empty() {
-            return chars.peek().is_none().then_some(options);
-        }
-        while chars.next_if(|c| c.is_whitespace()).is_some() {}
-        chars.next_if_eq(&'=')?;
-        while chars.next_if(|c| c.is_whitespace()).is_some() {}
-        let is_quoted = chars.next_if_eq(&'\'').is_some();
-        let ends = |c: char| if is_quoted { c == '\'' } else { c.is_whitespace() };
-        let mut value = String::new();
-        while let Some(c) = chars.next_if(|c| !ends(*c)) {
-            value.extend(if c == '\\' { chars.next() } else { Some(c) });
-        }
-        if is_quoted {
-            chars.next_if_eq(&'\'')?;
-        } else if value.is_empty() {
-            return None;
-        }
-        options.push((name, value));
-    }
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, behind)) = rest.split_first() {
-        let code = behind
-            .get(..2)
-            .filter(|_| first == b'%')
-            .and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok());
-        bytes.push(code.unwrap_or(first));
-        rest = if code.is_some() { &behind[2..] } else { behind };
-    }
-    String::from_utf8(bytes).ok()
 }

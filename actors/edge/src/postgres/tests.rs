@@ -1,7 +1,7 @@
 //! Options of addresses, and peers that a password must not be sent to.
 
 use tokio::net::TcpListener;
-use tokio_postgres::{Config, NoTls, config::Host};
+use tokio_postgres::{NoTls, config::Host};
 
 use super::*;
 
@@ -10,6 +10,62 @@ const AUTHORITIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/peer
 /// Codes of authentication requests.
 const CLEARTEXT: i32 = 3;
 const MD5: i32 = 5;
+
+/// Parses with these variables and no others.
+fn parsed(text: &str, variables: &[(&str, &str)]) -> Result<ConnectionString, OptionError> {
+    let value =
+        |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+    ConnectionString::parse_in(text, &value)
+}
+
+#[test]
+fn a_service_and_variables_add_what_the_string_lacks() {
+    let home = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| home.path().join(name).display().to_string();
+    std::fs::write(
+        path(".pg_service.conf"),
+        "# services\n[other]\nhost=wrong\n[mine]\nhost=a\nport=1\nport=2\nuser=service\ndbname=d\n[broken]\nhost\n",
+    )
+    .expect("write");
+    std::fs::write(path("own.conf"), "[mine]\nhost=own\n").expect("write");
+    std::fs::write(path("pg_service.conf"), "[machine]\nhost=machine\n").expect("write");
+    let (home, own) = (home.path().display().to_string(), path("own.conf"));
+    let shown = |text: &str, variables: &[(&str, &str)]| -> Result<String, String> {
+        let all = [&[("HOME", home.as_str()), ("PGSYSCONFDIR", &home)], variables].concat();
+        let config = parsed(text, &all).map_err(|error| error.to_string())?.config;
+        let Host::Tcp(host) = &config.get_hosts()[0] else { panic!("{config:?}") };
+        Ok(format!(
+            "{host} {:?} {} {:?}",
+            config.get_ports(),
+            config.get_user().unwrap_or_default(),
+            config.get_dbname()
+        ))
+    };
+    for (text, variables, wanted) in [
+        ("service=mine", &[][..], "a [1] service Some(\"d\")"),
+        ("postgresql://me@?service=mine", &[], "a [1] me Some(\"d\")"),
+        ("user=me", &[("PGSERVICE", "mine"), ("PGPORT", "9")], "a [1] me Some(\"d\")"),
+        ("service=mine user=me", &[("PGSERVICEFILE", &own), ("PGPORT", "9")], "own [9] me None"),
+        ("service=machine user=me", &[("PGSERVICEFILE", &own)], "machine [] me None"),
+        ("user=me", &[("PGHOST", "b"), ("PGDATABASE", ""), ("PGUSER", "x")], "b [] me None"),
+        ("postgresql://me@c/d", &[("PGPORT", "7"), ("PGHOST", "b")], "c [7] me Some(\"d\")"),
+        ("postgresql://me@c/d", &[], "c [5432] me Some(\"d\")"),
+        ("postgresql://me@c:8/d", &[("PGPORT", "7")], "c [8] me Some(\"d\")"),
+    ] {
+        assert_eq!(shown(text, variables).as_deref(), Ok(wanted), "{text} {variables:?}");
+    }
+    for (text, variables, wanted) in [
+        ("service=unknown", &[][..], "that no service file defines"),
+        ("service=broken", &[], "line 11 of "),
+        ("service=mine", &[("PGSERVICEFILE", "/nowhere/x")], "/nowhere/x cannot be read"),
+        ("host=a", &[("PGGSSENCMODE", "require")], "has gssencmode (from PGGSSENCMODE)"),
+        ("host=a", &[("PGSSLCERT", "me.pem")], "has sslcert (from PGSSLCERT)"),
+        ("host=a target_session_attrs=leader", &[], "another target_session_attrs than any, read-write"),
+    ] {
+        let error = shown(text, variables).expect_err(text);
+        assert!(error.contains(wanted), "{text}: {error}");
+    }
+}
 
 #[test]
 fn options_of_tls_are_taken_out_of_an_address() {
@@ -36,7 +92,8 @@ fn options_of_tls_are_taken_out_of_an_address() {
             SslMode::VerifyFull,
         ),
     ] {
-        let (config, tls) = PostgresTls::split(&address).unwrap_or_else(|error| panic!("{address}: {error}"));
+        let ConnectionString { config, tls, .. } =
+            parsed(&address, &[]).unwrap_or_else(|error| panic!("{address}: {error}"));
         assert_eq!((tls.mode, tls.connector.is_none()), (mode, mode == SslMode::Disable), "{address}");
         assert_eq!(config.get_hosts(), [Host::Tcp("a".to_owned())], "{address}");
         let rest = (config.get_ports(), config.get_user(), config.get_password(), config.get_dbname());
@@ -57,13 +114,13 @@ fn options_that_cannot_be_met_are_refused_with_a_reason() {
     ] {
         let keywords = format!("host=a password={PASSWORD} {}", options.replace('&', " "));
         for address in [format!("postgresql://me:{PASSWORD}@a/d?{options}"), keywords] {
-            let error = PostgresTls::split(&address).map(drop).expect_err(options).to_string();
+            let error = parsed(&address, &[]).map(drop).expect_err(options).to_string();
             assert!(error.contains(reason) && !error.contains(PASSWORD), "{address}: {error}");
         }
     }
     for unreadable in ["host=a sslmode", "host=a password='S3CR3T", "postgresql://a/d?sslmode", "host=a x=y"]
     {
-        assert_eq!(PostgresTls::split(unreadable).map(drop), Err(OptionError::Unreadable), "{unreadable}");
+        assert_eq!(parsed(unreadable, &[]).map(drop), Err(OptionError::Unreadable), "{unreadable}");
     }
 }
 
@@ -79,7 +136,7 @@ async fn attack(options: &str, is_local: bool, answer: u8, request: Vec<u8>) -> 
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let address = format!("postgresql://me:{PASSWORD}@127.0.0.1:{port}/d?{options}");
-    let (config, tls): (Config, _) = PostgresTls::split(&address).expect("an address");
+    let Ok(ConnectionString { config, tls, .. }) = parsed(&address, &[]) else { panic!("an address") };
     let asks_for_tls = tls.mode != SslMode::Disable;
     let peer = async move {
         let (mut stream, _) = listener.accept().await.expect("a connection");

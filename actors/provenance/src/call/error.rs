@@ -13,7 +13,7 @@ pub enum CallError {
     Unstored,
     /// The servers exceeded the caller's time-out.
     #[error(
-        "the rows were not acknowledged in time: check that the servers run and keep up, then add the rows again; a refused row is never acknowledged, it is in the queue {queue} with the reason",
+        "the rows were not acknowledged in time: check that the servers run and keep up, or raise provenance.client.wait_min_secs, then add the rows again; a refused row is never acknowledged, it is in the queue {queue} with the reason",
         queue = DEAD_LETTER
     )]
     Unacknowledged,
@@ -25,7 +25,7 @@ pub enum CallError {
     Refused,
     /// No response came in time.
     #[error(
-        "{received} of {expected} items are stored, and no further response came within {waited:?}: check that the servers run and keep up, then try again; a refused row is never acknowledged, it is in the queue {queue} with the reason",
+        "{received} of {expected} items are stored, and no further response came within {waited:?}: check that the servers run and keep up, or raise provenance.client.wait_min_secs (with --swh-config: --wait-min-secs), then try again; a refused row is never acknowledged, it is in the queue {queue} with the reason",
         queue = DEAD_LETTER
     )]
     TimedOut {

@@ -3,7 +3,7 @@
 
 use std::{fmt, time::Duration};
 
-use orchestrator_edge::postgres::{OptionError, PostgresTls};
+use orchestrator_edge::postgres::{ConnectionString, OptionError, PostgresTls, TargetServer};
 use tokio_postgres::{Config, config::Host};
 
 use crate::store::StoreError;
@@ -18,19 +18,16 @@ const FORM: &str = "write postgresql://USER@HOST:PORT/DATABASE, or host=.. port=
 
 /// Checked address of a database.
 #[derive(Clone)]
-pub(crate) struct Address {
-    config: Config,
-    tls: PostgresTls,
-}
+pub(crate) struct Address(ConnectionString);
 
 impl Address {
-    /// Parses `dsn` in libpq's format.
+    /// Parses `dsn` in libpq's format. Service, passfile and environment add to it (CONTRACT PF18).
     ///
     /// # Errors
-    /// [`StoreError::Refused`]: `dsn` is invalid, or its options of TLS cannot be met.
+    /// [`StoreError::Refused`]: `dsn` is invalid, or its options cannot be met.
     pub(crate) fn parse(dsn: &str) -> Result<Self, StoreError> {
         let refused = |what: &str| StoreError::Refused(format!("the address of the database {what}: {FORM}"));
-        let (mut config, tls) = PostgresTls::split(dsn).map_err(|error| match error {
+        let mut string = ConnectionString::parse(dsn).map_err(|error| match error {
             OptionError::Unreadable => refused("cannot be read"),
             OptionError::Invalid(text) => StoreError::Refused(format!("the address of the database {text}")),
         })?;
@@ -40,6 +37,7 @@ impl Address {
         {
             return Err(refused("has a bare @ behind its host"));
         }
+        let config = &mut string.config;
         let (hosts, addresses) = (config.get_hosts().len(), config.get_hostaddrs().len());
         if hosts.max(addresses) == 0 {
             if config.get_dbname().is_none() {
@@ -55,27 +53,36 @@ impl Address {
         if config.get_application_name().is_none() {
             config.application_name(APPLICATION);
         }
-        Ok(Self { config, tls })
+        Ok(Self(string))
     }
 
     pub(super) fn config(&self) -> &Config {
-        &self.config
+        &self.0.config
+    }
+
+    /// Returns the configuration for one server, with its password.
+    pub(super) fn config_for(&self, host: &str, port: u16) -> Config {
+        self.0.config_for(if host == SOCKET_DIRECTORY { "localhost" } else { host }, port)
     }
 
     pub(super) fn tls(&self) -> &PostgresTls {
-        &self.tls
+        &self.0.tls
+    }
+
+    pub(super) fn target(&self) -> TargetServer {
+        self.0.target
     }
 
     /// Returns the time-out of connecting, at most `most`.
     pub(super) fn connect_timeout(&self, most: Duration) -> Duration {
-        self.config.get_connect_timeout().copied().filter(|span| !span.is_zero()).unwrap_or(most).min(most)
+        self.config().get_connect_timeout().copied().filter(|span| !span.is_zero()).unwrap_or(most).min(most)
     }
 }
 
 /// Writes hosts, ports and database only.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { config, .. } = self;
+        let config = self.config();
         let hosts = config.get_hosts().iter().map(|host| match host {
             Host::Tcp(host) if host.contains(':') => format!("[{host}]"),
             Host::Tcp(host) => host.clone(),
@@ -114,7 +121,8 @@ mod tests {
         for (dsn, shown) in [
             ("postgresql://me:S3CR3T@a:1,b:2/d?application_name=x", "postgresql://a:1,b:2/d"),
             ("host=a port=5433 user=me password='S3C R3T' dbname=d", "postgresql://a:5433/d"),
-            ("host=/run/pg dbname=d passfile=x", ""),
+            ("host=/run/pg dbname=d passfile=x", "postgresql:///run/pg/d"),
+            ("host=/run/pg dbname=d passfile=x replication=true", ""),
             ("host=/run/pg dbname=d", "postgresql:///run/pg/d"),
             ("hostaddr=127.0.0.1", "postgresql://127.0.0.1/"),
             ("dbname=d", "postgresql:///var/run/postgresql/d"),

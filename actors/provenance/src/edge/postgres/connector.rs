@@ -26,13 +26,20 @@ const UNACKED_MAX: Duration = Duration::from_secs(30);
 pub(super) type ServerConnection = Connection<LimitedStream<Box<dyn Transport>, ServerLimit>, NoTlsStream>;
 
 /// Address of one server.
-enum Target {
+struct Target {
+    /// Name by which a passfile knows it.
+    name: String,
+    port: u16,
+    socket: Socket,
+}
+
+/// Socket of a server.
+enum Socket {
     Tcp {
         /// Name that its certificate has.
         name: String,
         /// Name or address to connect to.
         host: String,
-        port: u16,
     },
     Unix(PathBuf),
 }
@@ -52,19 +59,20 @@ impl<'a> Connector<'a> {
         let mut targets: Vec<Target> = (0..hosts.len().max(addresses.len()))
             .map(|index| {
                 let port = ports.get(index).or(ports.first()).copied().unwrap_or(PORT);
+                let tcp = |name: String, host: String| Target {
+                    name: name.clone(),
+                    port,
+                    socket: Socket::Tcp { name, host },
+                };
                 match (addresses.get(index), hosts.get(index)) {
-                    (Some(address), Some(Host::Tcp(name))) => {
-                        Target::Tcp { name: name.clone(), host: address.to_string(), port }
-                    }
-                    (Some(address), _) => {
-                        Target::Tcp { name: address.to_string(), host: address.to_string(), port }
-                    }
-                    (None, Some(Host::Tcp(host))) => {
-                        Target::Tcp { name: host.clone(), host: host.clone(), port }
-                    }
-                    (None, Some(Host::Unix(directory))) => {
-                        Target::Unix(directory.join(format!(".s.PGSQL.{port}")))
-                    }
+                    (Some(address), Some(Host::Tcp(name))) => tcp(name.clone(), address.to_string()),
+                    (Some(address), _) => tcp(address.to_string(), address.to_string()),
+                    (None, Some(Host::Tcp(host))) => tcp(host.clone(), host.clone()),
+                    (None, Some(Host::Unix(directory))) => Target {
+                        name: directory.display().to_string(),
+                        port,
+                        socket: Socket::Unix(directory.join(format!(".s.PGSQL.{port}"))),
+                    },
                     (None, None) => unreachable!("the index is below the longer one's length"),
                 }
             })
@@ -80,7 +88,8 @@ impl<'a> Connector<'a> {
             let stream = target.connect(self.address.tls()).await?;
             self.budget.renew();
             let stream = LimitedStream::new(stream, ServerLimit::new(self.budget.clone()));
-            catch_panic(self.address.config().connect_raw(stream, NoTls))
+            let config = self.address.config_for(&target.name, target.port);
+            catch_panic(config.connect_raw(stream, NoTls))
                 .await
                 .map_err(|panic| StoreError::Unavailable(format!("connecting: {panic}")))?
                 .map_err(|error| explain("connecting", &error))
@@ -91,13 +100,13 @@ impl<'a> Connector<'a> {
 
 impl Target {
     async fn connect(&self, tls: &PostgresTls) -> Result<Box<dyn Transport>, StoreError> {
-        match self {
-            Self::Tcp { name, host, port } => {
-                let stream = connect_tcp(host, *port).await.map_err(|error| unconnected(&error))?;
+        match &self.socket {
+            Socket::Tcp { name, host } => {
+                let stream = connect_tcp(host, self.port).await.map_err(|error| unconnected(&error))?;
                 tls.secure(stream, name).await.map_err(|error| unsecured(&error))
             }
             // A socket of this machine needs no TLS.
-            Self::Unix(path) => match UnixStream::connect(path).await {
+            Socket::Unix(path) => match UnixStream::connect(path).await {
                 Ok(stream) => Ok(Box::new(stream)),
                 Err(error) => Err(unconnected(&error)),
             },

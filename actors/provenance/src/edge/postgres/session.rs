@@ -10,11 +10,9 @@ use std::{
     time::Duration,
 };
 
-use orchestrator_edge::catch_panic;
+use orchestrator_edge::{catch_panic, postgres::TargetServer};
 use tokio::time::timeout;
-use tokio_postgres::{
-    Client, Error, Row, SimpleQueryMessage, Statement, config::TargetSessionAttrs, types::ToSql,
-};
+use tokio_postgres::{Client, Error, Row, SimpleQueryMessage, Statement, types::ToSql};
 
 use super::{
     address::Address,
@@ -74,6 +72,18 @@ impl Session {
 
     /// Connects to the first suitable server of `address`.
     async fn open_first(address: &Address) -> Result<Self, StoreError> {
+        let mut failed = StoreError::Unavailable("the address of the database names no host".to_owned());
+        for target in address.target().passes() {
+            match Self::open_target(address, target).await {
+                Ok(session) => return Ok(session),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    /// Connects to the first server of `address` that is a `target`.
+    async fn open_target(address: &Address, target: TargetServer) -> Result<Self, StoreError> {
         let budget = Arc::<Budget>::default();
         let mut connector = Connector::new(address, budget.clone());
         let mut failed = StoreError::Unavailable("the address of the database names no host".to_owned());
@@ -87,7 +97,7 @@ impl Session {
             };
             let connection = PolledConnection { driver: Some(driver), lost: None, budget: budget.clone() };
             let mut session = Self { client, connection, statements: HashMap::new() };
-            match session.set_up(address).await {
+            match session.set_up(target).await {
                 Ok(()) => return Ok(session),
                 Err(error) => failed = error,
             }
@@ -95,19 +105,13 @@ impl Session {
         Err(failed)
     }
 
-    async fn set_up(&mut self, address: &Address) -> Result<(), StoreError> {
+    async fn set_up(&mut self, target: TargetServer) -> Result<(), StoreError> {
         const ACTION: &str = "setting up the session";
-        let wanted = match address.config().get_target_session_attrs() {
-            TargetSessionAttrs::ReadWrite => Some("off"),
-            TargetSessionAttrs::ReadOnly => Some("on"),
-            _ => None,
-        };
-        if let Some(wanted) = wanted {
-            let shown =
-                self.connection.drive(ACTION, self.client.simple_query("SHOW transaction_read_only")).await?;
+        if let Some(query) = target.query() {
+            let shown = self.connection.drive(ACTION, self.client.simple_query(query)).await?;
             let shown = shown.map_err(|error| self.failed(ACTION, &error))?;
-            let is = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some(wanted));
-            if !shown.iter().any(is) {
+            let is_yes = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("t"));
+            if !shown.iter().any(is_yes) {
                 return Err(StoreError::Unavailable(
                     "no server of the address is as its target_session_attrs asks for".to_owned(),
                 ));
