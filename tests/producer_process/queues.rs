@@ -1,7 +1,7 @@
 //! Queues, types and options of jobs by configuration, with workers of pyfaktory, and the rate at which they complete jobs.
 
 use orchestrator_harness::{
-    Faktory, Instance, MongoDb, ProducerEnv, PyFaktoryWorker, Tanglenomicon, eventually,
+    Faktory, Instance, MongoDb, ProducerEnv, PyFaktoryWorker, Tanglenomicon, eventually, http,
 };
 use serde_json::{Value, json};
 
@@ -109,4 +109,50 @@ fn invalid_options_are_refused_by_key() {
         assert_eq!(Instance::spawn(site.command()).wait().code(), Some(78), "{set}");
         assert!(site.base().log().contains(said), "{set}: {}", site.base().log());
     }
+}
+
+/// What the separate exporter of Faktory shows: the server's other queues, and its sets.
+#[test]
+fn the_queues_and_sets_of_the_server_are_metrics() {
+    let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
+    Tanglenomicon::small().fill(&database);
+    let job = |number: u32, queue: &str, at: &str| {
+        let mut job =
+            json!({ "jid": format!("job-number-{number}"), "jobtype": "t", "args": [], "queue": queue });
+        if !at.is_empty() {
+            job["at"] = json!(at);
+        }
+        job
+    };
+    queue.push(&job(1, "mail", ""));
+    queue.push(&job(2, "mail", ""));
+    queue.push(&job(3, "later", "2999-01-01T00:00:00Z"));
+    let site = ProducerEnv::new(BINARY, &database, &queue).set("producer.page_size=4");
+    let instance = site.start();
+    let metrics = || http(&site.base().admin_socket(), "GET", "/metrics", &[], "").body;
+    let of_server = |end: &str| {
+        let metrics = metrics();
+        let path = "path=\"orchestrator/producer/faktory/";
+        let line = metrics.lines().find(|line| {
+            line.starts_with("orchestrator_producer_server_") && line.contains(path) && line.ends_with(end)
+        });
+        line.map(str::to_owned)
+    };
+    eventually("the queue of another program", || of_server("queue=\"mail\"} 2").is_some());
+    let info = queue.info()["faktory"].clone();
+    eventually("the own queue", || {
+        of_server(&format!("queue=\"arborescent\"}} {}", info["queues"]["arborescent"])).is_some()
+    });
+    for (name, value) in [("retries", 0), ("scheduled", 1), ("dead", 0), ("working", 0)] {
+        let path = "path=\"orchestrator/producer/stencil_producer\"";
+        let line = format!("orchestrator_producer_server_{name}_jobs{{{path}}} {value}");
+        eventually(&line, || metrics().lines().any(|shown| shown == line));
+    }
+    assert!(instance.terminate().success());
+    let instance = site.set("producer.queue_gauges=false");
+    let running = instance.start();
+    eventually("jobs to be pushed", || instance.status()["phase"] == "blocked");
+    let text = http(&instance.base().admin_socket(), "GET", "/metrics", &[], "").body;
+    assert!(!text.contains("orchestrator_producer_server_queue_jobs"), "{text}");
+    assert!(running.terminate().success());
 }

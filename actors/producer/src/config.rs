@@ -66,6 +66,8 @@ pub struct ProducerConfig {
     pub count: CountedQueues,
     /// Complete a TCN even if there are dead jobs.
     pub ignore_dead: bool,
+    /// Show the waiting jobs of each queue of the server as a metric. Up to 64 queues have one.
+    pub queue_gauges: bool,
     /// Create the missing indexes of the tangles at the start. Without them, each page is a full collection scan.
     pub ensure_indexes: bool,
     /// Faktory, which receives the jobs.
@@ -254,6 +256,7 @@ impl Default for ProducerConfig {
             until_done: false,
             count: CountedQueues::default(),
             ignore_dead: false,
+            queue_gauges: true,
             ensure_indexes: false,
             faktory: FaktoryConfig::default(),
             mongodb: MongoConfig::default(),

@@ -94,7 +94,11 @@ const STOP_TIMEOUT: Shutdown = Shutdown::After(Duration::from_secs(5));
 /// An address or a `ca_file` cannot be used. The text begins with the key.
 pub(crate) fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, ProducerError> {
     let server = config.faktory.server().map_err(ProducerError::Config)?;
-    let flow = PoolOptions { connections: config.connections.into(), ..PoolOptions::default() };
+    let flow = PoolOptions {
+        connections: config.connections.into(),
+        queue_gauges: config.queue_gauges,
+        ..PoolOptions::default()
+    };
     let (faktory, connections) = faktory::child_spec(server, flow);
     let status = producer::status();
     let job_options = config.job_options().map_err(ProducerError::Config)?;

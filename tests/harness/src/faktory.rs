@@ -85,23 +85,33 @@ impl Faktory {
     /// # Panics
     /// If it does not answer.
     pub fn info(&self) -> Value {
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a running server");
-        stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
-        let mut reader = BufReader::new(stream);
-        let line = |reader: &mut BufReader<TcpStream>| {
-            let mut line = String::new();
-            reader.read_line(&mut line).expect("a line");
-            line
-        };
-        assert_eq!(line(&mut reader), "+HI {\"v\":2}\r\n");
-        reader.get_mut().write_all(b"HELLO {\"v\":2}\r\n").expect("the server listens");
-        assert_eq!(line(&mut reader), "+OK\r\n");
+        let mut reader = self.connect();
         reader.get_mut().write_all(b"INFO\r\n").expect("the server listens");
         let head = line(&mut reader);
         let length = head.strip_prefix('$').and_then(|length| length.trim_end().parse().ok());
         let mut json = vec![0; length.unwrap_or_else(|| panic!("INFO is answered with {head:?}"))];
         reader.read_exact(&mut json).expect("the whole answer");
         serde_json::from_slice(&json).expect("JSON")
+    }
+
+    /// Pushes a job, as another client does, to a server without password and TLS.
+    ///
+    /// # Panics
+    /// If it is not accepted.
+    pub fn push(&self, job: &Value) {
+        let mut reader = self.connect();
+        reader.get_mut().write_all(format!("PUSH {job}\r\n").as_bytes()).expect("the server listens");
+        assert_eq!(line(&mut reader), "+OK\r\n");
+    }
+
+    fn connect(&self) -> BufReader<TcpStream> {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a running server");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
+        let mut reader = BufReader::new(stream);
+        assert_eq!(line(&mut reader), "+HI {\"v\":2}\r\n");
+        reader.get_mut().write_all(b"HELLO {\"v\":2}\r\n").expect("the server listens");
+        assert_eq!(line(&mut reader), "+OK\r\n");
+        reader
     }
 
     /// Kills the server. Queued jobs are lost; [`Faktory::accepted`] still returns them.
@@ -143,6 +153,12 @@ impl Faktory {
     pub fn thaw(&self) {
         self.server.thaw();
     }
+}
+
+fn line(reader: &mut BufReader<TcpStream>) -> String {
+    let mut line = String::new();
+    reader.read_line(&mut line).expect("a line");
+    line
 }
 
 /// Worker of pyfaktory for one job type. It is stopped when dropped.

@@ -9,6 +9,7 @@ mod error;
 mod pool;
 mod protocol;
 mod queue;
+mod queue_gauges;
 mod resp;
 mod server;
 

@@ -17,6 +17,7 @@ use tokio::{
 use super::{
     connection::Connection,
     error::{connection_lost, not_sent},
+    queue_gauges::QueueGauges,
     server::Server,
 };
 use crate::{batch::Command, queue::Unacknowledged, queue_state::QueueState};
@@ -35,11 +36,12 @@ pub(super) struct BatchRequest {
 /// A request for the lengths of queues and sets.
 pub(super) type InfoRequest = Reply<Result<QueueState, PeerError>>;
 
-/// Returns the factory of the child that serves both inboxes.
+/// Returns the factory of the child that serves both inboxes. `shows_queues` adds the gauges of the server's queues.
 pub(super) fn factory(
     server: Server,
     batches: &InboxSlot<BatchRequest>,
     infos: &InboxSlot<InfoRequest>,
+    shows_queues: bool,
 ) -> Factory {
     let slots = (batches.clone(), infos.clone());
     let task = Factory::task(move |cx: StartCx| {
@@ -48,6 +50,7 @@ pub(super) fn factory(
             batches: slots.0.open(),
             infos: slots.1.open(),
             metrics: ConnectionMetrics::register(&cx.vitals),
+            queue_gauges: shows_queues.then(|| QueueGauges::new(&cx.vitals)),
             was_up: false,
             cx,
         };
@@ -64,6 +67,7 @@ struct ConnectionTask {
     batches: Inbox<BatchRequest>,
     infos: Inbox<InfoRequest>,
     metrics: ConnectionMetrics,
+    queue_gauges: Option<QueueGauges>,
     was_up: bool,
     cx: StartCx,
 }
@@ -98,7 +102,7 @@ impl ConnectionTask {
     }
 
     async fn info(
-        &self,
+        &mut self,
         connection: &mut Connection,
         link: &LinkState,
         request: Option<InfoRequest>,
@@ -108,8 +112,11 @@ impl ConnectionTask {
         let info = connection.info().await;
         drop(asked);
         let lost = match &info {
-            Ok(_) => {
+            Ok(state) => {
                 link.succeeded();
+                if let Some(gauges) = &mut self.queue_gauges {
+                    gauges.update(state);
+                }
                 None
             }
             Err(error) if error.kind == PeerErrorKind::Refused => None,

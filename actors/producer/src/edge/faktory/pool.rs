@@ -39,11 +39,13 @@ pub struct PoolOptions {
     pub connections: usize,
     /// Bytes of the batches that wait for one connection or are in flight on it. A larger batch goes alone.
     pub bytes: usize,
+    /// Gauges of all queues and sets of the server.
+    pub queue_gauges: bool,
 }
 
 impl Default for PoolOptions {
     fn default() -> Self {
-        Self { connections: 1, bytes: 4 * Batch::BYTES_MAX }
+        Self { connections: 1, bytes: 4 * Batch::BYTES_MAX, queue_gauges: false }
     }
 }
 
@@ -80,7 +82,10 @@ pub fn child_spec(server: Server, options: PoolOptions) -> (Faktory, ChildSpec) 
     };
     let (handles, slots): (Vec<_>, Vec<_>) = (0..options.connections.clamp(1, 4)).map(connection).unzip();
     let count = slots.len();
-    let child = move |index: usize| factory(server.clone(), &slots[index].0, &slots[index].1);
+    let child = move |index: usize| {
+        // The first connection answers requests for INFO.
+        factory(server.clone(), &slots[index].0, &slots[index].1, options.queue_gauges && index == 0)
+    };
     let pool = ChildSpec::pool(POOL, count, child).shutdown(STOP_TIMEOUT);
     // An INFO may wait for a batch in flight and for a new connection.
     let info_timeout = connect + handshake + reply * 3;

@@ -129,7 +129,7 @@ fn waiting_batches_are_bounded_in_bytes() {
     peer.kill_nine();
     let server = Server::new(&peer.url(), None, None).unwrap();
     let size = batch(0..100).bytes();
-    let (faktory, spec) = with(server, PoolOptions { connections: 1, bytes: size * 2 + size / 2 });
+    let (faktory, spec) = with(server, PoolOptions { bytes: size * 2 + size / 2, ..PoolOptions::default() });
     TestTree::run(spec, async |_tree| {
         let first = faktory.submit(0, batch(0..100)).await;
         let second = faktory.submit(0, batch(100..200)).await;
