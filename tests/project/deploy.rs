@@ -4,25 +4,78 @@ use std::{fs, process::Command};
 
 use orchestrator_harness::TestEnv;
 
-const UNIT: &str = include_str!("../../deploy/orchestrator.service");
+/// Units with the example configuration that the page of their program links.
+const UNITS: [(&str, &str, &str); 5] = [
+    ("orchestrator", include_str!("../../deploy/orchestrator.service"), "nixpkgs-update.toml"),
+    ("orchestrator-ingester", include_str!("../../deploy/orchestrator-ingester.service"), "dranspose.toml"),
+    (
+        "orchestrator-provenance",
+        include_str!("../../deploy/orchestrator-provenance.service"),
+        "swh-provenance.toml",
+    ),
+    (
+        "orchestrator-producer",
+        include_str!("../../deploy/orchestrator-producer.service"),
+        "tanglenomicon.toml",
+    ),
+    ("orchestrator-catalog", include_str!("../../deploy/orchestrator-catalog.service"), "ermrest-agent.toml"),
+];
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 
-/// Values of a key of the unit.
-fn values(key: &str) -> impl Iterator<Item = &str> {
-    UNIT.lines().filter_map(move |line| line.strip_prefix(key)?.strip_prefix('='))
+/// Values of a key of a unit.
+fn values<'a>(unit: &'a str, key: &str) -> Vec<&'a str> {
+    unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()
 }
 
 #[test]
-fn the_unit_matches_the_program() {
-    assert_eq!(values("Type").collect::<Vec<_>>(), ["notify"], "the program sends READY");
-    assert!(values("WatchdogSec").next().is_some(), "the program feeds a watchdog");
-    assert_eq!(values("RestartPreventExitStatus").collect::<Vec<_>>(), ["78"]);
-    // The program accepts the command line; only the configuration file is missing here.
-    let line = values("ExecStart").next().expect("a command");
-    let arguments: Vec<_> =
-        line.split_whitespace().skip(1).map(|word| if word == "run" { "check" } else { word }).collect();
-    let (code, _, err) = TestEnv::new(BINARY).cli(&arguments);
-    assert!(code == 78 && err.contains("/etc/orchestrator/orchestrator.toml"), "{code}: {err}");
+fn each_unit_runs_its_program_with_the_example_of_its_page() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    for (name, unit, example) in UNITS {
+        assert_eq!(values(unit, "Type"), ["notify"], "{name}: the program sends READY");
+        assert_eq!(values(unit, "WatchdogSec").len(), 1, "{name}: the program feeds a watchdog");
+        assert_eq!(values(unit, "RestartPreventExitStatus"), ["78"], "{name}");
+        assert_eq!(values(unit, "LimitCORE"), ["0"], "{name}: a core file would have secrets");
+        let example = format!("{root}/config/{example}");
+        let config = fs::read_to_string(&example).expect("the example");
+        // What the configuration names, the unit provides.
+        let given = values(unit, "LoadCredential");
+        for line in config.lines().filter(|line| line.contains("/run/credentials/")) {
+            let (_, path) = line.split_once("/run/credentials/").expect("a path");
+            let secret = path.strip_prefix(&format!("{name}.service/")).expect(path).trim_end_matches('"');
+            assert!(given.iter().any(|given| given.starts_with(&format!("{secret}:"))), "{name}: {secret}");
+        }
+        let runtime = values(unit, "RuntimeDirectory").join("");
+        let socket = config.lines().find_map(|line| line.strip_prefix("unix_socket = \"/run/"));
+        if name != "orchestrator" {
+            assert!(
+                socket.is_some_and(|socket| socket.starts_with(&format!("{runtime}/"))),
+                "{name}: {socket:?}"
+            );
+            assert!(values(unit, "IPAddressDeny").is_empty(), "{name}: its servers are on the network");
+            assert!(
+                values(unit, "RestrictAddressFamilies")[0].contains("AF_NETLINK"),
+                "{name} resolves names"
+            );
+        }
+        let runs_programs = !["orchestrator", "orchestrator-provenance"].contains(&name);
+        assert_eq!(values(unit, "MemoryDenyWriteExecute").is_empty(), runs_programs, "{name}");
+        let home = if runs_programs { "read-only" } else { "yes" };
+        assert_eq!(values(unit, "ProtectHome"), [home], "{name}");
+        let command = values(unit, "ExecStart");
+        let arguments: Vec<_> = command[0].split_whitespace().skip(1).collect();
+        let ["run", "--config", file] = arguments[..] else { panic!("{name}: {arguments:?}") };
+        assert!(file.starts_with("/etc/orchestrator/"), "{name}: {file}");
+        let (code, _, err) = TestEnv::new(BINARY).cli(&["check", "--config", &example]);
+        assert_eq!(code, 0, "{name}: {err}");
+        // The drop-in in the comment is a command line that the program knows.
+        let drop_in =
+            unit.lines().find_map(|line| line.strip_prefix("#   ExecStart=/usr/local/bin/orchestrator as "));
+        if let Some(drop_in) = drop_in {
+            let program = drop_in.split(' ').next().expect("a name");
+            let (code, _, err) = TestEnv::new(BINARY).cli(&["as", program, "--help"]);
+            assert_eq!(code, 0, "{name}: {err}");
+        }
+    }
 }
 
 /// Advisories appear without a change of this repository, so a schedule looks for them.
@@ -38,20 +91,25 @@ fn advisories_are_checked_on_a_schedule() {
 }
 
 #[test]
-fn systemd_accepts_the_unit() {
+fn systemd_accepts_the_units() {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
         // Without systemd only the test above applies.
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("orchestrator.service");
-    // systemd checks that the program exists.
-    fs::write(&file, UNIT.replace("/usr/local/bin/orchestrator", BINARY)).expect("write the unit");
-    let output =
-        Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&file).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let ours: Vec<_> = said.lines().filter(|line| line.contains("orchestrator.service")).collect();
-    assert!(output.status.success() && ours.is_empty(), "{said}");
+    for (name, unit, _) in UNITS {
+        let file = folder.path().join(format!("{name}.service"));
+        // systemd checks that the program exists.
+        fs::write(&file, unit.replace("/usr/local/bin/orchestrator", BINARY)).expect("write the unit");
+        let output = Command::new("systemd-analyze")
+            .args(["verify", "--man=no"])
+            .arg(&file)
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let ours: Vec<_> = said.lines().filter(|line| line.contains(&format!("{name}.service"))).collect();
+        assert!(output.status.success() && ours.is_empty(), "{said}");
+    }
 }
 
 #[test]
