@@ -1,6 +1,7 @@
 //! The rate limit of log lines of one kind: [`BURST`] lines, then one line with the number of the others every [`PERIOD`].
 //!
-//! Lines of one kind come from the same statement of the code. Audit lines and lines below `info` have no limit.
+//! Lines of one kind come from the same statement of the code. Audit lines and lines below `info` have no limit, but lines about single
+//! jobs, rows and events ([`DETAIL`]) have one: [`DETAIL_BURST`].
 
 use std::{
     collections::HashMap,
@@ -10,7 +11,7 @@ use std::{
 };
 
 use orchestrator_admin::AUDIT_TARGET;
-use orchestrator_supervise::sanitize_to;
+use orchestrator_supervise::{DETAIL, sanitize_to};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     callsite::Identifier,
@@ -20,6 +21,8 @@ use tracing_subscriber::layer::{Context, Filter};
 
 /// Lines of one kind that are logged before the limit applies.
 const BURST: u32 = 10;
+/// The same for lines about single jobs, rows and events.
+const DETAIL_BURST: u32 = 100;
 /// Time between two lines with the number of suppressed lines.
 const PERIOD: Duration = Duration::from_secs(10);
 /// Longest example of a suppressed line, in bytes.
@@ -60,11 +63,12 @@ impl RateLimit {
     /// Logs the number of suppressed lines of each kind in the last period. `all` includes the current period.
     pub(crate) fn report(&self, all: bool) {
         for Suppressed { target, count, example } in self.due(Instant::now(), all) {
+            let limit = burst(&target);
             tracing::warn!(
                 count,
                 of = target,
                 example,
-                "log lines suppressed: more than {BURST} of one kind"
+                "log lines suppressed: more than {limit} of one kind"
             );
         }
     }
@@ -85,7 +89,7 @@ impl RateLimit {
                 example: std::mem::take(&mut window.example),
             });
             // Only the number is logged until a period without lines of this kind.
-            (window.began, window.logged) = (now, BURST);
+            (window.began, window.logged) = (now, burst(target));
             true
         });
         due
@@ -94,13 +98,14 @@ impl RateLimit {
     /// Counts a line and returns true if it may be logged. The first suppressed line is kept as the example.
     fn admit(&self, kind: Kind, now: Instant, example: impl FnOnce() -> String) -> bool {
         let mut kinds = self.lock();
+        let burst = burst(&kind.1);
         let window = kinds.entry(kind);
         let window =
             window.or_insert_with(|| Window { began: now, logged: 0, suppressed: 0, example: String::new() });
         if window.suppressed == 0 && now.saturating_duration_since(window.began) >= PERIOD {
             (window.began, window.logged) = (now, 0);
         }
-        if window.logged < BURST {
+        if window.logged < burst {
             window.logged += 1;
             return true;
         }
@@ -123,7 +128,8 @@ impl<S: Subscriber> Filter<S> for RateLimit {
 
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
         let metadata = event.metadata();
-        if *metadata.level() > Level::INFO || metadata.target() == AUDIT_TARGET {
+        let is_detail = metadata.target() == DETAIL;
+        if *metadata.level() > Level::INFO && !is_detail || metadata.target() == AUDIT_TARGET {
             return true;
         }
         let target = match metadata.target() {
@@ -132,6 +138,11 @@ impl<S: Subscriber> Filter<S> for RateLimit {
         };
         self.admit((metadata.callsite(), target), Instant::now(), || Text::of(event, "message"))
     }
+}
+
+/// Returns the number of lines of one kind that are logged before the limit applies.
+fn burst(target: &str) -> u32 {
+    if target == DETAIL { DETAIL_BURST } else { BURST }
 }
 
 /// Text of one field of an event.
@@ -232,8 +243,12 @@ mod tests {
                 tracing::debug!(n, "asked for");
             }
             assert_eq!(logged(), 200);
+            for n in 0..1_000 {
+                tracing::debug!(target: DETAIL, n, "an event");
+            }
+            assert_eq!(logged(), 100);
             limit.report(true);
-            assert_eq!(logged(), 1);
+            assert_eq!(logged(), 2);
         });
         assert_eq!(limit.due(Instant::now(), true), []);
     }

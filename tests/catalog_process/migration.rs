@@ -20,7 +20,18 @@ fn the_rule_on_the_page_replaces_the_agent_of_the_original() {
     fs::write(&file, block.replace("http://localhost/ermrest/catalog/1", &server.url())).expect("write");
     server.insert_foo(12, "actionable");
     let mut command = site.bare_command();
-    command.args(["run", "--only", "catalog", "--set", "admin.listen=", "--config"]).arg(&file);
+    command
+        .args([
+            "run",
+            "--only",
+            "catalog",
+            "--set",
+            "admin.listen=",
+            "--set",
+            "telemetry.filter=debug",
+            "--config",
+        ])
+        .arg(&file);
     let _instance = Instance::spawn(command);
     eventually("all rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
     // A table with only `id` and `state`: no other column was written.
@@ -36,4 +47,8 @@ fn the_rule_on_the_page_replaces_the_agent_of_the_original() {
         request["path"] == "/ermrest/catalog/1/entity/Foo/state=actionable?limit=5"
             && request["method"] == "GET"
     }));
+    eventually("the last settlement to be logged", || site.log().matches("a row is settled").count() == 12);
+    let log = site.log();
+    assert_eq!(log.matches("a row is claimed").count(), 12, "{log}");
+    assert!(log.lines().any(|line| line.contains("a row is claimed") && line.contains("foo")), "{log}");
 }

@@ -93,7 +93,7 @@ fn set_overrides_environment_which_overrides_files() {
     let expected = format!(
         "[admin]\nallowed_hosts = []  # default\naudit_file = \"\"  # default\nchaos = false  # default\n\
          listen = \"\"  # environment ORCHESTRATOR__ADMIN__LISTEN\nmax_event_clients = 16  # default\n\
-         tokens_file = \"\"  # default\nunix_socket_mode = \"0600\"  # default\n\n\
+         probe_listen = \"\"  # default\ntokens_file = \"\"  # default\nunix_socket_mode = \"0600\"  # default\n\n\
          [links]\nretry_max_ms = 60000  # default\n\n\
          [queue]\nattempts = 200000  # default\ndatabase = \"7117\"  # environment ORCHESTRATOR__QUEUE__DATABASE\n\
          hold_secs = 3  # --set queue.hold_secs=3\ninput_dir = \"var/fetchers\"  # default\n\

@@ -6,6 +6,7 @@ mod alone {
 }
 mod custom;
 mod detector;
+mod dump_overflow;
 mod eiger_v2;
 mod hooks;
 mod hostile;

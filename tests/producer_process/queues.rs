@@ -127,7 +127,8 @@ fn the_queues_and_sets_of_the_server_are_metrics() {
     queue.push(&job(1, "mail", ""));
     queue.push(&job(2, "mail", ""));
     queue.push(&job(3, "later", "2999-01-01T00:00:00Z"));
-    let site = ProducerEnv::new(BINARY, &database, &queue).set("producer.page_size=4");
+    let site =
+        ProducerEnv::new(BINARY, &database, &queue).set("producer.page_size=4").set("telemetry.filter=debug");
     let instance = site.start();
     let metrics = || http(&site.base().admin_socket(), "GET", "/metrics", &[], "").body;
     let of_server = |end: &str| {
@@ -142,6 +143,10 @@ fn the_queues_and_sets_of_the_server_are_metrics() {
     let info = queue.info()["faktory"].clone();
     eventually("the own queue", || {
         of_server(&format!("queue=\"arborescent\"}} {}", info["queues"]["arborescent"])).is_some()
+    });
+    eventually("debug lines", || {
+        let log = site.base().log();
+        log.contains("the lease is taken") && log.contains("a chunk of jobs is acknowledged")
     });
     for (name, value) in [("retries", 0), ("scheduled", 1), ("dead", 0), ("working", 0)] {
         let path = "path=\"orchestrator/producer/stencil_producer\"";

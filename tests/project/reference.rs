@@ -7,7 +7,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use orchestrator_harness::{CatalogEnv, IngesterEnv, Instance, TestEnv, ZmtpPeer, eventually, http};
+use orchestrator_harness::{CatalogEnv, Faktory, IngesterEnv, Instance, TestEnv, ZmtpPeer, eventually, http};
+use serde_json::json;
 
 const HOOK: &str = "[[hook]]\nname = \"h\"\non = \"queue.failed\"\nprogram = [\"/bin/true\"]\n";
 
@@ -56,9 +57,11 @@ fn the_metrics_table_lists_exactly_the_metrics() {
     let class =
         IngesterEnv::with_source(base, "module:Class", "tcp://127.0.0.1:1", "python = \"/nowhere/python\"");
     let _class = class.start();
-    // The producer's servers do not exist.
+    // A queue of another program; the producer's database does not exist.
+    let faktory = Faktory::start(&[]);
+    faktory.push(&json!({ "jid": "job-number-1", "jobtype": "t", "args": [], "queue": "mail" }));
     let producer = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
-        .set("producer.faktory.url=tcp://127.0.0.1:1")
+        .set(&format!("producer.faktory.url={}", faktory.url()))
         .set("producer.on_complete.argv=[\"/bin/true\"]")
         .set("producer.mongodb.uri=mongodb://127.0.0.1:1");
     let _producing = producer.start();

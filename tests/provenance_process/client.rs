@@ -59,12 +59,15 @@ fn a_tls_broker_is_verified_with_the_configured_ca() {
     assert!(err.contains("provenance.amqp: ca_file = /none: cannot be read"), "{err}");
 
     let authority = format!("provenance.amqp.ca_file={}", Faktory::ca_file().display());
-    let env = env.set("provenance.transport=amqp").set(&url).set(&authority);
+    let env = env.set("provenance.transport=amqp").set(&url).set(&authority).set("telemetry.filter=debug");
     let instance = env.start();
     eventually("all queues to be consumed", || env.base().metric("provenance/amqp", "consumed") == 160);
     let contents = (0..500).map(|number| json!({"add": "content", "id": sha1_of(0, number)}));
     env.ask(&["import", &env.file(contents)]);
     assert_eq!(env.count("content"), 500);
+    let log = env.base().log();
+    let line = log.lines().find(|line| line.contains("a message is settled")).expect("a debug line");
+    assert!(line.contains("content_add.unknown."), "{line}");
     assert!(instance.terminate().success());
 }
 

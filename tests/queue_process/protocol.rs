@@ -26,7 +26,7 @@ const LOG: &str =
 
 #[test]
 fn p01_p02_bytewise_and_pipelined_requests_are_answered_in_order() {
-    let site = site();
+    let site = site().set("telemetry.filter=debug");
     site.write("f1.1.txt", "alpha 0 1\nbravo 0 1\n");
     let _instance = site.start();
     let mut slow = site.worker();
@@ -47,6 +47,12 @@ fn p01_p02_bytewise_and_pipelined_requests_are_answered_in_order() {
     let replies = [slow.reply(), slow.reply(), slow.reply(), slow.reply()];
     assert_eq!(replies, [job("charlie"), Reply::NoJobs, Reply::NoJobs, Reply::NoJobs]);
     assert_eq!(site.database().rows(LOG), ["alpha|1|1|3", "bravo|1|1|0", "charlie|1|0|NULL"]);
+    eventually("debug lines with the path", || {
+        let log = site.log();
+        ["a job is handed out", "a job is reported as done"]
+            .iter()
+            .all(|text| log.lines().any(|line| line.contains(text) && line.contains("bravo")))
+    });
 }
 
 #[test]

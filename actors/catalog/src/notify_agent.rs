@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use orchestrator_supervise::{Backoff, StopToken, sanitize};
+use orchestrator_supervise::{Backoff, DETAIL, StopToken, sanitize};
 use serde_json::Value;
 use tokio::{
     sync::watch,
@@ -127,6 +127,7 @@ impl<H: Handler> NotifyAgent<H> {
         let error = match outcome {
             Outcome::Done(answer) => {
                 self.failed = None;
+                tracing::debug!(target: DETAIL, rule = self.rule, "the program of a notify-only rule has ended");
                 self.reporter.polled(Timestamp::now());
                 if answer.get(AGAIN) == Some(&Value::Bool(true)) {
                     self.polling.require_poll(now);

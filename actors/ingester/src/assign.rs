@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    Answer, AskError, Child, ChildCx, DurableView, Fault, Handle, Outbox, Recipient, Vitals, metrics,
+    Answer, AskError, Child, ChildCx, DETAIL, DurableView, Fault, Handle, Outbox, Recipient, Vitals, metrics,
 };
 
 use crate::{
@@ -92,6 +92,12 @@ impl Handle<EntriesRead> for Assign {
             }
         }
         self.metrics.assigned.add(events.len() as u64);
+        if tracing::enabled!(target: DETAIL, tracing::Level::DEBUG) {
+            let mapping = self.mappings.get().current.uuid;
+            for Assignment { event, streams } in &events {
+                tracing::debug!(target: DETAIL, mapping = mapping.as_ref().map(tracing::field::display), event, ?streams, "an event is assigned");
+            }
+        }
         let (reply, answer) = Answer::later();
         let forwarding = Forwarding {
             mapping: self.mappings.get().current,

@@ -55,6 +55,8 @@ pub struct IngesterConfig {
     /// decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dump_path: Option<String>,
+    /// Reaction if the disk is slower than the scan and 64 MiB of events wait for the dump.
+    pub dump_overflow: DumpOverflow,
     /// Memory for the messages queued for one worker, bytes. Further messages are spilled to disk.
     #[schemars(range(min = 1_048_576, max = 1_099_511_627_776_u64))]
     pub egress_bytes_per_peer: u64,
@@ -130,6 +132,17 @@ pub enum OnGap {
     Align,
 }
 
+/// Reaction to a disk that is slower than the scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DumpOverflow {
+    /// Events are left out of the dump, and the scan continues.
+    #[default]
+    Omit,
+    /// The scan waits, and the dump has all events, as with the original.
+    Block,
+}
+
 impl Default for IngesterConfig {
     fn default() -> Self {
         Self {
@@ -141,6 +154,7 @@ impl Default for IngesterConfig {
             redis_ca_file: None,
             dump_path: None,
             egress_bytes_per_peer: 256 << 20,
+            dump_overflow: DumpOverflow::default(),
             spill_bytes: 8 << 30,
             spill_dir: "/var/tmp".into(),
             on_gap: OnGap::default(),

@@ -14,7 +14,7 @@ use clap::{Args, Subcommand};
 use orchestrator_subsystem::{OriginalContext, redaction::may_hold_secret};
 
 use crate::{
-    config::{IngesterConfig, StreamConfig},
+    config::{DumpOverflow, IngesterConfig, StreamConfig},
     error::IngesterError,
 };
 
@@ -188,6 +188,7 @@ impl Variables {
             redis_url,
             redis_ca_file,
             dump_path: self.get("DUMP_PATH"),
+            dump_overflow: DumpOverflow::Block,
             build_meta_file: self.get("BUILD_META_FILE").map_or(default.build_meta_file.clone(), Into::into),
             stream: streams.into_iter().map(source).collect(),
             ..default

@@ -239,6 +239,7 @@ fn branch(
             ingester: ingester.recipient(),
             egress: egress.clone(),
             dump: dump.clone(),
+            dump_overflow: config.dump_overflow,
             on_gap: config.on_gap,
         },
         ingester: ingester.clone(),

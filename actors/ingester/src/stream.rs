@@ -5,7 +5,8 @@ use std::{collections::VecDeque, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
 use orchestrator_supervise::{
-    DurableView, Factory, Fault, Inbox, InboxSlot, Metric, Recipient, StartCx, metrics, sanitize,
+    DETAIL, DurableView, Factory, Fault, Inbox, InboxSlot, Metric, Recipient, StartCx, metrics, sanitize,
+    sanitize_to,
 };
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -28,6 +29,8 @@ const YIELD_ITEMS: usize = 256;
 /// Bytes after which the child yields, so that a large frame is sent while it is in the processor's
 /// cache.
 const YIELD_BYTES: usize = 512 << 10;
+/// Bytes of a source's header in a debug line.
+const HEADER_SHOWN: usize = 200;
 /// Shortest time between two log lines on gaps. All gaps are counted.
 const GAP_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -243,6 +246,13 @@ impl Run<'_> {
             return;
         }
         let Some(number) = item.number else {
+            let (stream, typ) = (&*self.stream.name, sanitize(&*item.typ));
+            let header = item
+                .frames
+                .first()
+                .map(|frame| sanitize_to(&frame[..frame.len().min(HEADER_SHOWN)], HEADER_SHOWN));
+            let path = self.cx.vitals.path();
+            tracing::debug!(target: DETAIL, path, stream, typ, header, "a series of the source starts or ends");
             // Each series has its own numbers.
             self.gaps = Gaps::default();
             return;

@@ -70,6 +70,11 @@ impl Work {
                     }
                 }
                 Pause::Item(stream) => return sender.wait_for(WaitCondition::Items(stream)),
+                Pause::Dump(event) => {
+                    sender.wait_for(WaitCondition::Dump);
+                    let dump = self.context.dump.clone();
+                    return cx.spawn(async move { dump.queue(event).await }, |work, (), cx| work.advance(cx));
+                }
                 Pause::Room(worker) => {
                     sender.wait_for(WaitCondition::Room);
                     let egress = self.context.egress.clone();

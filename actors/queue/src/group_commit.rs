@@ -13,6 +13,7 @@ use std::time::Instant;
 use ingest::{Ingest, Progress};
 use offers::{Offered, Offers};
 use orchestrator_exchange::{JobFinished, JobId};
+use orchestrator_supervise::DETAIL;
 use slices::Slices;
 
 use crate::{
@@ -309,8 +310,14 @@ impl GroupCommit {
 
     fn answer(&mut self, request: StoreRequest, outcome: Outcome, metrics: &StoreMetrics) {
         match (request, outcome) {
-            (StoreRequest::Worker { reply, .. }, Outcome::Job(job)) => {
+            (StoreRequest::Worker { request, reply, .. }, Outcome::Job(job)) => {
+                if let Request::Done { attr_path, exit_code } = &request {
+                    tracing::debug!(target: DETAIL, attr_path, exit_code, "a job is reported as done");
+                }
                 metrics.answered(job.is_some());
+                if let Some(Job { attr_path, handout, .. }) = &job {
+                    tracing::debug!(target: DETAIL, attr_path, handout = handout.0, "a job is handed out");
+                }
                 if let Err(Some(job)) = reply.send(job) {
                     // The connection closed meanwhile and did not receive the job.
                     self.requests.push(StoreRequest::Undo(job.handout));

@@ -15,6 +15,7 @@ mod console;
 mod console_call;
 mod crash_log;
 mod crash_report;
+mod detail;
 mod durable;
 mod dynamic;
 mod error;
@@ -69,6 +70,7 @@ pub use console::{
 };
 pub use crash_log::CrashLog;
 pub use crash_report::{CrashReport, SampledMetric, Samples};
+pub use detail::DETAIL;
 pub use durable::{Durable, DurableGuard, DurableView};
 pub use dynamic::{Children, ChildrenSlot, children};
 pub use error::{ChildrenError, SpecError};

@@ -3,7 +3,7 @@
 use std::{rc::Rc, time::Duration};
 
 use futures_util::{FutureExt, future::LocalBoxFuture};
-use orchestrator_supervise::sanitize;
+use orchestrator_supervise::{DETAIL, sanitize};
 use tokio::time::Instant;
 
 use super::{
@@ -170,6 +170,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     pub(super) fn add_claimed(&mut self, row: Row, claimed: Row, token: Rc<str>, until: Option<Instant>) {
         let key = self.key_of(&row);
+        tracing::debug!(target: DETAIL, rule = self.rule.name, key = sanitize(&key), token = &*token, "a row is claimed");
         self.deferred.claimed(&key, Instant::now());
         let counts = self.rule.counts_attempts();
         let attempt = counts.then(|| self.rule.attempts(&row).saturating_add(1));

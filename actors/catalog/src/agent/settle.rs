@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{FutureExt, future::LocalBoxFuture};
-use orchestrator_supervise::sanitize;
+use orchestrator_supervise::{DETAIL, sanitize};
 use tokio::time::Instant;
 
 use super::{Agent, request::RequestResult};
@@ -204,6 +204,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             self.report_dead(id);
             if let Some(held) = self.rows.get(id) {
                 let key = self.key_of(&held.row);
+                let (rule, token) = (&self.rule.name, &*held.token);
+                tracing::debug!(target: DETAIL, rule, key = sanitize(&key), token, ?outcome, "a row is settled");
                 self.record_settled(&key, outcome);
             }
         }

@@ -1,9 +1,10 @@
-//! Dump files (CONTRACT IF09 to IF11), written by a thread. A slow or full disk never delays a
-//! scan: events without room are left out, counted and noted.
+//! Dump files (CONTRACT IF09 to IF11), written by a thread. An error of the file never delays a scan. A slow
+//! disk delays it, or events without room are left out and counted (`dump_overflow`, CONTRACT IS04).
 
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -12,6 +13,7 @@ use std::{
 
 use jiff::Timestamp;
 use orchestrator_supervise::{Factory, Fault, InboxSlot, Outbox, Reply, StartCx, metrics, sanitize_to};
+use tokio::sync::Notify;
 
 use crate::{item::Item, protocol::cbors};
 
@@ -55,12 +57,14 @@ impl DumpEvent {
 pub(crate) struct Dump {
     outbox: Outbox<DumpCommand>,
     waiting: Arc<AtomicUsize>,
+    /// The thread has taken an event.
+    taken: Arc<Notify>,
 }
 
 impl Dump {
     /// Creates a handle that sends to `outbox`.
     pub(crate) fn new(outbox: Outbox<DumpCommand>) -> Self {
-        Self { outbox, waiting: Arc::default() }
+        Self { outbox, waiting: Arc::default(), taken: Arc::default() }
     }
 
     /// Outbox for commands that must not be left out.
@@ -68,29 +72,49 @@ impl Dump {
         &self.outbox
     }
 
-    /// Queues an event; false if there is no room.
-    pub(crate) fn offer(&self, event: DumpEvent) -> bool {
+    /// Queues an event, or returns it if there is no room.
+    pub(crate) fn offer(&self, event: DumpEvent) -> Result<(), DumpEvent> {
         let bytes = event.bytes();
         if self.waiting.fetch_add(bytes, Relaxed) + bytes > WAITING_BYTES {
             self.waiting.fetch_sub(bytes, Relaxed);
-            return false;
+            return Err(event);
         }
-        let taken = self.outbox.tell(DumpCommand::Event(event)).is_ok();
-        if !taken {
+        self.outbox.tell(DumpCommand::Event(event)).map_err(|refused| {
             self.waiting.fetch_sub(bytes, Relaxed);
+            match refused.message {
+                DumpCommand::Event(event) => event,
+                _ => unreachable!("the refused message is the one that was sent"),
+            }
+        })
+    }
+
+    /// Queues an event once there is room. A larger one than all room waits until the others are written.
+    pub(crate) async fn queue(&self, event: DumpEvent) {
+        let bytes = event.bytes();
+        loop {
+            let mut taken = pin!(self.taken.notified());
+            taken.as_mut().enable();
+            let waiting = self.waiting.load(Relaxed);
+            if waiting == 0 || waiting + bytes <= WAITING_BYTES {
+                break;
+            }
+            taken.await;
         }
-        taken
+        self.waiting.fetch_add(bytes, Relaxed);
+        // It fails only at the end of the process.
+        let _ = self.outbox.send(DumpCommand::Event(event)).await;
     }
 
     /// Factory of the thread.
     pub(crate) fn factory(&self, commands: &InboxSlot<DumpCommand>) -> Factory {
-        let (slot, waiting) = (commands.clone(), self.waiting.clone());
+        let (slot, waiting, taken) = (commands.clone(), self.waiting.clone(), self.taken.clone());
         let factory = Factory::thread(move |cx: StartCx| {
             let mut writer = DumpWriter::new(&cx);
             let mut commands = slot.open();
             while let Some(command) = commands.next_blocking(&cx) {
                 if let DumpCommand::Event(event) = &command {
                     waiting.fetch_sub(event.bytes(), Relaxed);
+                    taken.notify_waiters();
                 }
                 let _work = cx.vitals.begin_work("write dump");
                 match command {

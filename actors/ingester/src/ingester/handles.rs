@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use orchestrator_edge::PeerError;
-use orchestrator_supervise::{AskError, Durable, DurableView, Outbox, Recipient, reply, sanitize};
+use orchestrator_supervise::{AskError, DETAIL, Durable, DurableView, Outbox, Recipient, reply, sanitize};
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -87,6 +87,9 @@ impl Handles {
         if timeout(FINISH_TIMEOUT, self.dump.send(DumpCommand::Close(closed))).await.is_ok() {
             let _ = timeout(FINISH_TIMEOUT, answer).await;
         }
+        let events = self.sent.get().saturating_sub(self.mappings.lock().current.sent_before);
+        let mapping = self.mapping();
+        tracing::debug!(target: DETAIL, mapping = mapping.as_ref().map(tracing::field::display), number, events, "the scan has ended");
         self.record_end().await;
     }
 

@@ -3,7 +3,7 @@
 use orchestrator_supervise::{Durable, DurableView, Recipient, metrics};
 
 use crate::{
-    config::OnGap,
+    config::{DumpOverflow, OnGap},
     edge::{dump::Dump, egress::Egress},
     mapping::Mappings,
     messages::ScanStarted,
@@ -25,6 +25,7 @@ pub(crate) struct WorkContext {
     pub(crate) egress: Egress,
     pub(crate) dump: Dump,
     pub(crate) on_gap: OnGap,
+    pub(crate) dump_overflow: DumpOverflow,
 }
 
 metrics! {
@@ -40,6 +41,8 @@ metrics! {
         pub(crate) wait_source: counter("microseconds") as "wait_for_source",
         /// Time spent waiting for room in a worker's queue.
         pub(crate) wait_egress: counter("microseconds") as "wait_for_workers",
+        /// Time spent waiting for the dump (`dump_overflow = "block"`).
+        pub(crate) wait_dump: counter("microseconds") as "wait_for_dump",
         /// 1 while a worker's queue is full, in memory and on disk, and all sending waits for it.
         pub(crate) blocked: gauge("") as "blocked_by_worker",
         /// Events sent although a frame of theirs was missing (`on_gap = "align"`).

@@ -4,7 +4,7 @@
 use std::{cmp::Ordering, collections::VecDeque, sync::Arc, time::Instant, vec};
 
 use jiff::Timestamp;
-use orchestrator_supervise::Reply;
+use orchestrator_supervise::{DETAIL, Reply};
 
 use super::{
     active_stream::ActiveStream,
@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     assignment::{Assignment, WorkerList, WorkerName},
+    config::DumpOverflow,
     edge::{
         dump::DumpEvent,
         egress::{Burst, Message},
@@ -51,6 +52,8 @@ pub(super) struct EventSender {
     condition: (WaitCondition, Instant),
     /// Items of the next event received so far.
     gathered: Vec<Item>,
+    /// Time of the next event, once it was passed to the dump.
+    dumped: Option<Timestamp>,
     /// Messages that their workers' queues refused.
     held: VecDeque<(WorkerName, Arc<Message>)>,
     sent: Sent,
@@ -67,6 +70,8 @@ pub(super) enum WaitCondition {
     Items(usize),
     /// Room in a worker's queue.
     Room,
+    /// Room for the next event of the dump.
+    Dump,
 }
 
 /// Reason why a burst ended.
@@ -79,6 +84,8 @@ pub(super) enum Pause {
     Item(usize),
     /// This worker's queue is full.
     Room(WorkerName),
+    /// The dump has no room for this event, which is sent once it has.
+    Dump(DumpEvent),
 }
 
 /// Counters since the last yield.
@@ -109,6 +116,7 @@ impl EventSender {
             finished,
             condition: (WaitCondition::Yield, Instant::now()),
             gathered: Vec::new(),
+            dumped: None,
             held: VecDeque::new(),
             sent: Sent::default(),
         }
@@ -160,6 +168,7 @@ impl EventSender {
             WaitCondition::Events => &self.counts.wait_assignment,
             WaitCondition::Items(_) => &self.counts.wait_source,
             WaitCondition::Room => &self.counts.wait_egress,
+            WaitCondition::Dump => &self.counts.wait_dump,
         };
         self.counts.blocked.set(0);
         metric.add(u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX));
@@ -188,6 +197,9 @@ impl EventSender {
             if let Some((stream, _)) = assignment.streams.get(self.gathered.len()) {
                 break Pause::Item(self.active[*stream].position);
             }
+            if let Some(event) = self.dump() {
+                break Pause::Dump(event);
+            }
             let Some(assignment) = self.assignments.next() else { break Pause::Assignment };
             if self.finished {
                 self.gathered.clear();
@@ -197,8 +209,7 @@ impl EventSender {
                 self.begun = true;
                 self.context.begun.update(|begun| *begun = self.mapping.number);
             }
-            let created_at = Timestamp::now();
-            self.dump(&assignment, created_at);
+            let created_at = self.dumped.take().unwrap_or_else(Timestamp::now);
             self.send(&assignment, created_at, &mut egress);
             self.sent.events += 1;
         };
@@ -232,28 +243,39 @@ impl EventSender {
         }
     }
 
-    fn dump(&self, assignment: &Assignment, created_at: Timestamp) {
-        if self.mapping.dump.is_none() {
-            return;
+    /// Passes the next event to the dump. Returns it if it has to wait for room.
+    fn dump(&mut self) -> Option<DumpEvent> {
+        if self.mapping.dump.is_none() || self.finished || self.dumped.is_some() {
+            return None;
         }
+        let assignment = self.assignments.as_slice().first()?;
+        let created_at = Timestamp::now();
         let named = |((stream, _), item): (&(usize, WorkerList), &Item)| {
             (self.active[*stream].name.clone(), item.clone())
         };
         let items = assignment.streams.iter().zip(&self.gathered).map(named).collect();
-        if !self.context.dump.offer(DumpEvent { event: assignment.event, items, created_at }) {
-            self.counts.not_dumped.add(1);
+        let event = DumpEvent { event: assignment.event, items, created_at };
+        self.dumped = Some(created_at);
+        let left = self.context.dump.offer(event).err()?;
+        if self.context.dump_overflow == DumpOverflow::Block {
+            return Some(left);
         }
+        self.counts.not_dumped.add(1);
+        None
     }
 
     /// Sends the gathered items to the workers that the controller's assignment lists for each stream.
     /// Workers with the same streams share one message.
     fn send(&mut self, assignment: &Assignment, created_at: Timestamp, egress: &mut Burst<'_>) {
-        let Self { active, headers, gathered, held, sent, .. } = self;
+        let Self { active, headers, gathered, held, sent, mapping, .. } = self;
+        let uuid = mapping.uuid.as_ref().map(tracing::field::display);
         let last = assignment.streams.iter().map(|(stream, _)| active[*stream].received).max();
         let received = last.unwrap_or_else(Instant::now);
         let mut send_to = |header, frames, workers: &mut dyn ExactSizeIterator<Item = &WorkerName>| {
             let message = Arc::new(Message { header, frames, received });
             let bytes = message.wire_bytes();
+            let (event, workers_count) = (assignment.event, workers.len());
+            tracing::debug!(target: DETAIL, mapping = uuid, event, bytes, workers = workers_count, "an event with its header is sent");
             sent.bytes += bytes;
             sent.bytes_out += bytes * workers.len();
             for worker in workers {

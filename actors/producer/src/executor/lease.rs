@@ -2,6 +2,8 @@
 
 use std::{future::Future, time::Duration};
 
+use orchestrator_supervise::DETAIL;
+
 use super::{
     Executor,
     error::ActionError,
@@ -56,6 +58,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         if !self.retry_store(async |store| store.take(seen.as_ref(), &lease).await).await? {
             return Ok(Event::LeaseHeld);
         }
+        tracing::debug!(target: DETAIL, epoch, holder = ?self.settings.holder, "the lease is taken");
         self.held_lease.set(Some(HeldLease::new(epoch, asked_ms, ttl_ms)));
         Ok(Event::Leased { epoch })
     }

@@ -1,5 +1,7 @@
 //! Pushing of one stencil: in chunks, each recorded in the cursor before the next one is pushed.
 
+use orchestrator_supervise::DETAIL;
+
 use super::{
     Executor,
     error::ActionError,
@@ -190,6 +192,9 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
             let Unacknowledged { positions, reason } = match pushed {
                 Some(Ok(())) => {
                     self.env.report_success(Peer::Queue);
+                    let (epoch, jobs) = (jid_seed.map(|seed| seed.epoch), unacknowledged.len());
+                    let first = unacknowledged.first().map(tracing::field::debug);
+                    tracing::debug!(target: DETAIL, epoch, jobs, first, "a chunk of jobs is acknowledged");
                     return Ok(());
                 }
                 None => {

@@ -29,7 +29,7 @@ use orchestrator_edge::{
     PeerError,
     amqp::{Deliveries, Session, connection_lost, refused, with_timeout},
 };
-use orchestrator_supervise::{Pending, StopToken, reply, sanitize};
+use orchestrator_supervise::{DETAIL, Pending, StopToken, reply, sanitize};
 use tokio::time::sleep;
 
 use super::{
@@ -253,7 +253,7 @@ impl WorkerChannel {
         self.publish_dead_letters(&done, context)
             .await
             .inspect_err(|error| context.close_connection(error.clone()))?;
-        done.iter().for_each(|(unacked, _)| unacked.report_malformed(context));
+        done.iter().for_each(|(unacked, settled)| unacked.report(settled.stored, context));
         self.reject(&lost, context).await?;
         self.acknowledge(&done, context).await?;
         self.respond(&done, context).await
@@ -338,7 +338,9 @@ impl WorkerChannel {
 impl UnackedMessage {
     /// Counts and reports malformed items and unreadable bodies. The worker reports rows that the
     /// store refuses.
-    fn report_malformed(&self, context: &ConsumerContext) {
+    fn report(&self, stored: u64, context: &ConsumerContext) {
+        let (queue, tag) = (self.routing_key.as_str(), self.tag);
+        tracing::debug!(target: DETAIL, queue, tag, stored, "a message is settled");
         let (reason, what) = match (&self.unreadable, self.malformed.last()) {
             (Some(reason), _) => {
                 context.metrics.unreadable.add(1);
