@@ -99,6 +99,22 @@ impl MongoDb {
         self.server.kill_nine();
     }
 
+    /// Suspends the process with SIGSTOP: connections stay open, and nothing is answered until [`MongoDb::thaw`].
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn freeze(&self) {
+        self.server.freeze();
+    }
+
+    /// Resumes the process.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn thaw(&self) {
+        self.server.thaw();
+    }
+
     /// Starts a killed server at the same address with the same documents.
     ///
     /// # Panics

@@ -135,6 +135,32 @@ impl Postgres {
         self.end(Signal::KILL);
     }
 
+    /// Suspends all processes of the server with SIGSTOP: connections stay open, and nothing is answered until [`Postgres::thaw`].
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn freeze(&self) {
+        self.signal_all(Signal::STOP);
+    }
+
+    /// Resumes all processes of the server.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn thaw(&self) {
+        self.signal_all(Signal::CONT);
+    }
+
+    /// Signals the postmaster, which starts no process while it is suspended, and then its children.
+    fn signal_all(&self, signal: Signal) {
+        let server = Pid::from_child(self.server.as_ref().expect("a running server"));
+        kill_process(server, signal).expect("the server is ours");
+        for process in children(server) {
+            // It may have ended already.
+            let _ = kill_process(process, signal);
+        }
+    }
+
     /// Starts a stopped or killed server at the same address.
     ///
     /// # Panics
@@ -162,6 +188,11 @@ impl Postgres {
             None
         });
         fs::write(self.directory.join("used"), "").expect("note that the port is known");
+    }
+
+    /// TCP port on the loopback address.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Log of the server.
@@ -261,8 +292,9 @@ pub fn psql_with(dsn: &str, sql: &str, variables: &[(&str, String)]) -> Result<S
 impl Drop for Postgres {
     fn drop(&mut self) {
         if let Some(mut server) = self.server.take() {
-            // The process may have ended already.
+            // The process may have ended already, or be suspended.
             let _ = kill_process(Pid::from_child(&server), Signal::QUIT);
+            let _ = kill_process(Pid::from_child(&server), Signal::CONT);
             let _ = server.wait();
         }
         drop(self.watched.take());

@@ -216,6 +216,22 @@ impl Rabbit {
         self.end(Signal::KILL);
     }
 
+    /// Suspends the broker with SIGSTOP: connections stay open, and nothing is answered until [`Rabbit::thaw`].
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Resumes the broker.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// Starts a stopped or killed broker on the same ports with the same files.
     ///
     /// # Panics
@@ -240,10 +256,17 @@ impl Rabbit {
         }
     }
 
+    fn signal(&self, signal: Signal) {
+        let server = self.server.as_ref().expect("a running broker");
+        kill_process_group(Pid::from_child(server), signal).expect("the broker runs");
+    }
+
     fn end(&mut self, signal: Signal) {
-        let Some(mut server) = self.server.take() else { return };
-        let group = i32::try_from(server.id()).ok().and_then(Pid::from_raw).expect("a process");
-        kill_process_group(group, signal).expect("the broker runs");
+        if self.server.is_none() {
+            return;
+        }
+        self.signal(signal);
+        let mut server = self.server.take().expect("a running broker");
         server.wait().expect("a child");
         let gone = || self.endpoint.connect().is_err();
         crate::eventually("the broker to end", gone);

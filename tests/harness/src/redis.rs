@@ -116,6 +116,27 @@ impl Redis {
         self.end(Signal::KILL);
     }
 
+    /// Suspends the server with SIGSTOP: connections stay open, and nothing is answered until [`Redis::thaw`].
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Resumes the server.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let server = Pid::from_child(self.server.as_ref().expect("a running server"));
+        kill_process(server, signal).expect("the server is ours");
+    }
+
     /// Starts a stopped or killed server on the same port.
     ///
     /// # Panics
@@ -202,8 +223,8 @@ impl Redis {
     }
 
     fn end(&mut self, signal: Signal) {
+        self.signal(signal);
         let mut server = self.server.take().expect("a running server");
-        kill_process(Pid::from_child(&server), signal).expect("the server is ours");
         server.wait().expect("its end");
         // The guard script must not kill a process that reuses the pid.
         let _ = fs::remove_file(self.base.join("pid"));
