@@ -17,8 +17,8 @@ impl RetryPolicy {
     pub const LOCAL_LOCK: Self = Self::exception(Duration::from_millis(5), Duration::from_millis(500));
     /// File or socket of this machine: 50 ms to 2.5 s.
     pub const LOCAL: Self = Self::exception(Duration::from_millis(50), Duration::from_millis(2_500));
-    /// Server: 50 ms to 5 s.
-    pub const REMOTE: Self = Self::exception(Duration::from_millis(50), Duration::from_secs(5));
+    /// Server: 50 ms to 2 s. After any outage, it is used again within 3 s of its return.
+    pub const REMOTE: Self = Self::exception(Duration::from_millis(50), Duration::from_secs(2));
 
     /// Creates a policy from its first and its longest delay, for an edge that no named policy fits. The comment of the constant
     /// says why.

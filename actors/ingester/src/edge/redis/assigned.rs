@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
-use orchestrator_edge::{LinkState, PeerError};
+use orchestrator_edge::{LinkState, PeerError, RetryPolicy};
 use orchestrator_supervise::{LinkReporter, Metric, Recipient, Vitals};
 use uuid::Uuid;
 
@@ -10,7 +10,7 @@ use super::{
     connection::truncated,
     entry::{Id, excerpt},
     reader::StreamReader,
-    target::{RETRY, RedisTarget, advice},
+    target::{RedisTarget, advice},
 };
 use crate::messages::{EntriesRead, InvalidEntry};
 
@@ -35,7 +35,7 @@ pub(crate) async fn follow(
     (vitals, skipped): (Arc<Vitals>, Metric),
     assign: &Recipient<EntriesRead>,
 ) {
-    let link = LinkState::of_link(link, RETRY);
+    let link = LinkState::of_link(link, RetryPolicy::REMOTE);
     let key = format!("dranspose:assigned:{mapping}");
     let mut reader = StreamReader::new(key, COUNT, BLOCK, &vitals, skipped);
     let mut last = Id::default();

@@ -3,18 +3,13 @@
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use orchestrator_edge::{
-    PeerError, PeerErrorKind, RetryPolicy,
+    PeerError, PeerErrorKind,
     tls::{self, TlsClient},
 };
 use redis::{Client, ConnectionAddr};
 use uuid::Uuid;
 
 use super::connection::Connection;
-
-/// Delays between two attempts to connect (CONTRACT IE02): shorter than those of other servers, since each mapping waits for
-/// Redis.
-pub(super) const RETRY: RetryPolicy =
-    RetryPolicy::exception(Duration::from_millis(50), Duration::from_secs(2));
 
 /// Address of Redis and the identity of this ingester there.
 #[derive(Clone)]

@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use orchestrator_edge::{LinkState, PeerError};
+use orchestrator_edge::{LinkState, PeerError, RetryPolicy};
 use orchestrator_supervise::{ChildSpec, Durable, MetricKind, Recipient, StartCx};
 use tokio::sync::Notify;
 
@@ -10,7 +10,7 @@ use super::{
     connection::{Connection, truncated},
     entry::{Id, excerpt},
     reader::StreamReader,
-    target::{RETRY, RedisTarget, advice},
+    target::{RedisTarget, advice},
 };
 use crate::{messages::UpdatesArrived, updates::ControllerUpdate};
 
@@ -63,7 +63,7 @@ pub(super) async fn follow(
     position: &Position,
     cx: &StartCx,
 ) {
-    let link = LinkState::new(cx, "redis", target.endpoint(), RETRY);
+    let link = LinkState::new(cx, "redis", target.endpoint(), RetryPolicy::REMOTE);
     let skipped = cx.vitals.register(
         "invalid_updates",
         "",
