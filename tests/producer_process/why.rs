@@ -51,3 +51,19 @@ fn a_full_queue_is_named_with_its_length_and_the_marks() {
         site.base().causes("producer").iter().all(|cause| !cause.text.contains("high_water"))
     });
 }
+
+#[test]
+fn between_two_checks_of_a_completion_there_is_no_cause() {
+    let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
+    Tanglenomicon::small().fill(&database);
+    let site = ProducerEnv::new(BINARY, &database, &queue).set("producer.poll_ms=3000");
+    let _instance = site.start();
+    // After the pushes, before the next reading of the queue.
+    eventually("the wait for the next check", || site.status()["phase"] == "completing");
+    let why = site.base().why("producer");
+    assert!(why.starts_with("producer: nothing holds up work: last job "), "{why}");
+    assert_eq!(site.base().metric("producer/stencil_producer", "blocked"), 0);
+    // The next reading finds the job.
+    site.base().first_cause("producer", "1 job in queue arborescent");
+    assert_eq!(site.status()["phase"], "blocked");
+}

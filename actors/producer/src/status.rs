@@ -229,6 +229,7 @@ fn describe(phase: &Phase, standby: Option<Standby>) -> (&'static str, Option<St
         Phase::Starting => ("starting", None, Vec::new()),
         Phase::Standby => ("standby", None, vec![Standby::texts(standby).0]),
         Phase::Checking => ("checking", None, Vec::new()),
+        Phase::Completing => ("completing", None, Vec::new()),
         Phase::Pushing(stencil) => ("pushing", Some(stencil.clone()), Vec::new()),
         Phase::Blocked { jobs, documents, stencils } => {
             let mut by: Vec<String> = documents.iter().map(ToString::to_string).collect();

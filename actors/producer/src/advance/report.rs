@@ -87,6 +87,8 @@ pub(crate) enum Phase {
     Checking,
     /// Pushing the jobs of this stencil.
     Pushing(String),
+    /// Between two readings that find nothing in the way of the TCN's completion.
+    Completing,
     /// Jobs or documents keep the TCN from being complete.
     Blocked {
         /// Blocking jobs.

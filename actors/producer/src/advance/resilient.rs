@@ -292,7 +292,7 @@ impl Resilient {
         self.idle_readings = self.idle_readings.saturating_add(1);
         let Some(ConfigDocument { completed_tcn, max_tcn }) = self.config else { return self.start_over() };
         if self.idle_readings < IDLE_READINGS_MIN {
-            self.phase = Phase::Checking;
+            self.phase = Phase::Completing;
             return self.sleep(Awaiting::NextTick);
         }
         let target = Selection::Complete { tcn: completed_tcn.saturating_add(1) };
@@ -314,15 +314,18 @@ impl Resilient {
     fn complete(&mut self) -> Action {
         let Some(ConfigDocument { completed_tcn: from, .. }) = self.config else { return self.start_over() };
         self.idle_readings = 0;
-        self.phase = Phase::Checking;
+        self.phase = Phase::Completing;
         self.awaiting = Awaiting::CompletionWritten;
         Action::Complete { from, to: from.saturating_add(1) }
     }
 
     fn blocked(&mut self) -> Action {
         self.idle_readings = 0;
-        self.phase =
-            Phase::Blocked { jobs: self.jobs.clone(), documents: self.documents.clone(), stencils: 0 };
+        let (jobs, documents) = (self.jobs.clone(), self.documents.clone());
+        self.phase = match jobs.is_empty() && documents.is_empty() {
+            true => Phase::Completing,
+            false => Phase::Blocked { jobs, documents, stencils: 0 },
+        };
         self.sleep(Awaiting::NextTick)
     }
 

@@ -95,7 +95,10 @@ impl Strict {
             (Awaiting::QueueState, Event::QueueRead(queue_state)) => {
                 let jobs = blockers(&queue_state, &self.criteria);
                 self.awaiting = Awaiting::OpenCount { drained: jobs.is_empty() };
-                self.phase = Phase::Blocked { jobs, documents: Vec::new(), stencils: 0 };
+                self.phase = match jobs.is_empty() {
+                    true => Phase::Completing,
+                    false => Phase::Blocked { jobs, documents: Vec::new(), stencils: 0 },
+                };
                 Action::CountStencils(Selection::Open { tcn: self.next_tcn() })
             }
             (Awaiting::OpenCount { drained: true }, Event::Counted(0)) => {
@@ -106,8 +109,11 @@ impl Strict {
                 Action::Complete { from, to }
             }
             (Awaiting::OpenCount { .. }, Event::Counted(open)) => {
-                if let Phase::Blocked { stencils, .. } = &mut self.phase {
-                    *stencils = open;
+                match &mut self.phase {
+                    Phase::Blocked { stencils, .. } => *stencils = open,
+                    phase => {
+                        *phase = Phase::Blocked { jobs: Vec::new(), documents: Vec::new(), stencils: open };
+                    }
                 }
                 self.sleep()
             }
