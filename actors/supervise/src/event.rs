@@ -1,16 +1,12 @@
 //! Event log of the tree: the latest events, with sequence numbers.
 
-use std::{
-    collections::VecDeque,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::branch::is_in_branch;
+use crate::{branch::is_in_branch, clock::now_ms};
 
 /// Number of events kept.
 pub const EVENT_LOG_CAPACITY: usize = 4096;
@@ -220,12 +216,6 @@ impl EventLog {
         // Waiting cannot fail: `self` owns the sender.
         let _ = self.newest.subscribe().wait_for(|newest| *newest > seq).await;
     }
-}
-
-/// Wall clock time, milliseconds since 1970.
-pub fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

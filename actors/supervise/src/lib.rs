@@ -10,6 +10,7 @@ mod body;
 mod branch;
 mod build;
 mod child;
+mod clock;
 mod command;
 mod console;
 mod console_call;
@@ -64,6 +65,7 @@ pub use actix::Message;
 pub use block_on::block_on;
 pub use branch::{is_in_branch, without_root};
 pub use child::{Answer, Child, ChildCx, Handle};
+pub use clock::{ClockJump, clock_jump, now_ms};
 pub use command::Command;
 pub use console::{
     CONSOLE_TIMEOUT, ConsoleCallError, ConsoleError, ConsoleReply, ConsoleVerb, Effect, VerbSchemas,
@@ -74,7 +76,7 @@ pub use detail::DETAIL;
 pub use durable::{Durable, DurableGuard, DurableView};
 pub use dynamic::{Children, ChildrenSlot, children};
 pub use error::{ChildrenError, SpecError};
-pub use event::{EVENT_LOG_CAPACITY, Event, EventKind, EventLog, now_ms};
+pub use event::{EVENT_LOG_CAPACITY, Event, EventKind, EventLog};
 pub use exit::{Exit, Fault};
 pub use export::{ExportPages, Exports};
 pub use foreign_panics::{ForeignPanics, catch_foreign_panic};

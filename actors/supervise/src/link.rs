@@ -12,7 +12,8 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{
-    event::{EventKind, EventLog, now_ms},
+    clock::{now_ms, steady_ms, wall_ms},
+    event::{EventKind, EventLog},
     text::sanitize,
 };
 
@@ -127,6 +128,7 @@ impl Drop for LinkRequest {
 pub(crate) struct LinkEntry {
     pub(crate) kind: &'static str,
     pub(crate) endpoint: String,
+    /// State, with times by the steady clock.
     state: Mutex<Link>,
     requests: Mutex<Requests>,
     /// True once the event of the present silence is recorded.
@@ -145,7 +147,7 @@ impl LinkEntry {
     /// State at present. It is unanswered as long as an answer is overdue.
     pub(crate) fn state(&self) -> Link {
         let (state, now) = (self.state.lock().clone(), Instant::now());
-        let Some(since) = self.requests.lock().unanswered_since(now) else { return state };
+        let Some(since) = self.requests.lock().unanswered_since(now) else { return at_wall_clock(state) };
         let span = now.duration_since(since);
         let since_ms = now_ms().saturating_sub(span.as_millis() as u64);
         let mut reason = format!("has not answered for {} s", span.as_secs());
@@ -183,6 +185,14 @@ impl LinkEntry {
     }
 }
 
+/// Converts the start of a state from the steady clock to the wall clock.
+fn at_wall_clock(mut state: Link) -> Link {
+    if let Link::Up { since_ms } | Link::Down { since_ms, .. } = &mut state {
+        *since_ms = wall_ms(*since_ms);
+    }
+    state
+}
+
 /// Handle for reporting the state of a connection. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct LinkReporter {
@@ -199,7 +209,7 @@ impl LinkReporter {
         self.answered();
         let mut state = self.entry.state.lock();
         if !matches!(*state, Link::Up { .. }) {
-            *state = Link::Up { since_ms: now_ms() };
+            *state = Link::Up { since_ms: steady_ms() };
             drop(state);
             *self.entry.reported.lock() = None;
             self.entry.silence_reported.store(false, Relaxed);
@@ -221,7 +231,7 @@ impl LinkReporter {
         let mut state = self.entry.state.lock();
         let since_ms = match &*state {
             Link::Down { since_ms, .. } => *since_ms,
-            _ => now_ms(),
+            _ => steady_ms(),
         };
         *state = Link::Down { since_ms, reason: reason.clone(), retry_at };
         drop(state);

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::event::now_ms;
+use crate::clock::now_ms;
 
 /// Maximum number of occurrences that wait for the reader.
 const WAITING_MAX: usize = 4_096;

@@ -207,6 +207,9 @@ pub struct BlockerSnapshot {
     pub help: String,
     /// Start, milliseconds since 1970.
     pub since_ms: u64,
+    /// Address or name of what failed, if a peer or the system reports the reason. Reports about the same one have one cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault_of: Option<String>,
 }
 
 /// Last finished work of a child, see [`Vitals::set_work_unit`](crate::Vitals::set_work_unit).

@@ -13,9 +13,10 @@ use tokio::sync::mpsc;
 use crate::{
     State, Vitals,
     arbiter::Arbiters,
+    clock::now_ms,
     command::{Command, CommandRefusal, CommandRequest},
     crash_log::CrashLog,
-    event::{Event, EventKind, EventLog, now_ms},
+    event::{Event, EventKind, EventLog},
     export::Exports,
     node::{Node, millis},
     occurrence::Occurrences,

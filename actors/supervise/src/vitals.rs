@@ -21,8 +21,9 @@ use crate::{
     activity::Activity,
     arbiter::Heartbeat,
     blocker::CurrentBlocker,
+    clock::{now_ms, steady_ms, wall_ms},
     crash_log::CrashLog,
-    event::{EventKind, EventLog, now_ms},
+    event::{EventKind, EventLog},
     in_progress::{WorkGuard, WorkInProgress},
     link::{Link, LinkEntry, LinkReporter},
     mailbox_stats::MailboxStats,
@@ -53,16 +54,19 @@ pub struct Vitals {
     incarnation: AtomicU64,
     restarts: AtomicU64,
     budget_left: AtomicU32,
-    started_ms: AtomicU64,
+    /// Start of the current incarnation, by the steady clock.
+    started: AtomicU64,
     pause_state: watch::Sender<PauseState>,
     panic_next: AtomicBool,
     work: Arc<WorkInProgress>,
+    /// Last exit, with its time by the steady clock.
     last_exit: Mutex<Option<ExitSnapshot>>,
     retry_at: Mutex<Option<tokio::time::Instant>>,
     mailboxes: Mutex<Vec<(&'static str, Arc<MailboxStats>)>>,
     link: Mutex<Option<Arc<LinkEntry>>>,
     link_retry_max: Duration,
     metrics: Mutex<Vec<Metric>>,
+    /// Last note, with its time by the steady clock.
     note: Mutex<Option<NoteSnapshot>>,
     blocker: CurrentBlocker,
     work_log: WorkLog,
@@ -88,7 +92,7 @@ impl Vitals {
             incarnation: AtomicU64::new(0),
             restarts: AtomicU64::new(0),
             budget_left: AtomicU32::new(0),
-            started_ms: AtomicU64::new(0),
+            started: AtomicU64::new(0),
             pause_state: watch::Sender::default(),
             panic_next: AtomicBool::new(false),
             work: Arc::default(),
@@ -133,7 +137,7 @@ impl Vitals {
 
     /// Start of the current incarnation, milliseconds since 1970.
     pub fn started_ms(&self) -> u64 {
-        self.started_ms.load(Relaxed)
+        wall_ms(self.started.load(Relaxed))
     }
 
     /// Returns true if the child takes no new messages: it is paused by an operator, and not draining for a stop.
@@ -157,7 +161,8 @@ impl Vitals {
 
     /// Last exit; None before the first.
     pub fn last_exit(&self) -> Option<ExitSnapshot> {
-        self.last_exit.lock().clone()
+        let exit = self.last_exit.lock().clone()?;
+        Some(ExitSnapshot { at_ms: wall_ms(exit.at_ms), ..exit })
     }
 
     /// Time until the child is tried again, while it is given up.
@@ -200,7 +205,8 @@ impl Vitals {
 
     /// Last note; None before the first.
     pub fn last_note(&self) -> Option<NoteSnapshot> {
-        self.note.lock().clone()
+        let note = self.note.lock().clone()?;
+        Some(NoteSnapshot { at_ms: wall_ms(note.at_ms), ..note })
     }
 
     /// Duration of the current poll of the child's arbiter, or delay of its heartbeat, whichever is longer.
@@ -229,7 +235,7 @@ impl Vitals {
     /// Records a note: an item that the child set aside, and the reason. The tree shows the last note, also after restarts; count the
     /// items in a metric. The text is escaped and limited by [`sanitize`].
     pub fn note(&self, text: impl AsRef<str>) {
-        *self.note.lock() = Some(NoteSnapshot { text: sanitize(text.as_ref()), at_ms: now_ms() });
+        *self.note.lock() = Some(NoteSnapshot { text: sanitize(text.as_ref()), at_ms: steady_ms() });
     }
 
     /// Reports an occurrence to the reader in the process, if there is one that wants its `kind`. The caller escapes and limits texts in
@@ -281,7 +287,7 @@ impl Vitals {
 
     pub(crate) fn begin(&self, incarnation: u64) {
         self.incarnation.store(incarnation, Release);
-        self.started_ms.store(now_ms(), Relaxed);
+        self.started.store(steady_ms(), Relaxed);
         self.pause_state.send_modify(|pause_state| pause_state.draining = false);
         self.panic_next.store(false, Release);
         if incarnation > 1 {
@@ -295,13 +301,12 @@ impl Vitals {
         self.clear_blocker();
         self.set_work_waits(false);
         let in_progress = self.work.take_lost().filter(|_| exit.is_abnormal());
-        let at_ms = now_ms();
-        self.report_crash(exit, at_ms, in_progress);
+        self.report_crash(exit, now_ms(), in_progress);
         let (reason, in_progress) = (exit.to_string(), in_progress.map(str::to_owned));
         *self.last_exit.lock() = Some(ExitSnapshot {
             kind: exit.kind().to_owned(),
             reason: reason.clone(),
-            at_ms,
+            at_ms: steady_ms(),
             in_progress: in_progress.clone(),
         });
         if let Some(link) = self.link.lock().as_ref() {

@@ -5,14 +5,17 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-use crate::{event::now_ms, snapshot::WorkSnapshot};
+use crate::{
+    clock::{steady_ms, wall_ms},
+    snapshot::WorkSnapshot,
+};
 
 /// Record of the finished work of one child.
 #[derive(Debug, Default)]
 pub(crate) struct WorkLog {
     unit: OnceLock<&'static str>,
-    /// Milliseconds since 1970; 0 before the first unit.
-    finished_ms: AtomicU64,
+    /// Time by the steady clock; 0 before the first unit.
+    finished: AtomicU64,
     waits: AtomicBool,
 }
 
@@ -23,7 +26,7 @@ impl WorkLog {
     }
 
     pub(crate) fn record(&self) {
-        self.finished_ms.store(now_ms(), Relaxed);
+        self.finished.store(steady_ms(), Relaxed);
     }
 
     pub(crate) fn set_waits(&self, waits: bool) {
@@ -33,7 +36,7 @@ impl WorkLog {
     /// Returns the last finished work; None without a unit.
     pub(crate) fn last(&self) -> Option<WorkSnapshot> {
         let unit = self.unit.get()?;
-        let at_ms = Some(self.finished_ms.load(Relaxed)).filter(|at_ms| *at_ms > 0);
+        let at_ms = Some(self.finished.load(Relaxed)).filter(|at| *at > 0).map(wall_ms);
         Some(WorkSnapshot { unit: (*unit).to_owned(), at_ms, waits: self.waits.load(Relaxed) })
     }
 }

@@ -19,7 +19,20 @@ impl Vitals {
         evidence: &[String],
         help: impl AsRef<str>,
     ) {
-        self.blocker.set(kind, text.as_ref(), evidence, help.as_ref());
+        self.blocker.set(kind, None, text.as_ref(), evidence, help.as_ref());
+    }
+
+    /// Like [`Vitals::set_blocker_with`], for a reason that a peer or the system reports. `fault_of` is the address or name of what failed:
+    /// reports of several children about the same one, also as the endpoint of a link, are one cause.
+    pub fn set_fault(
+        &self,
+        kind: &'static str,
+        fault_of: &str,
+        text: impl AsRef<str>,
+        evidence: &[String],
+        help: impl AsRef<str>,
+    ) {
+        self.blocker.set(kind, Some(fault_of), text.as_ref(), evidence, help.as_ref());
     }
 
     /// Reports that the child works again, or that nothing keeps it from it.
