@@ -54,12 +54,12 @@ impl Reload {
                 }
                 // Pending changes stay different from the running configuration, so that each reload reports them.
                 self.running.program.telemetry.filter = fresh.program.telemetry.filter;
+                self.admin.succeeded(&pending);
             }
             Err(error) => {
-                tracing::error!(
-                    error = format!("{error:#}"),
-                    "cannot reload the configuration: nothing changed"
-                );
+                let error = format!("{error:#}");
+                tracing::error!(error, "cannot reload the configuration: nothing changed");
+                self.admin.failed(&error);
             }
         }
     }

@@ -7,6 +7,9 @@ use orchestrator_subsystem::wire::{SubsystemCauses, Why};
 use orchestrator_supervise::without_root;
 use serde_json::Value;
 
+/// Affected children that are named for each cause.
+const AFFECTS_MAX: usize = 5;
+
 /// Formats the causes.
 pub(super) fn render(why: &Why) -> String {
     why.subsystems.iter().map(|branch| render_branch(branch, why.at_ms)).collect()
@@ -46,6 +49,13 @@ fn render_branch(branch: &SubsystemCauses, now_ms: u64) -> String {
         for fact in &cause.evidence {
             let _ = writeln!(text, "     evidence: {fact}");
         }
+        if !cause.affects.is_empty() {
+            let shown: Vec<_> =
+                cause.affects.iter().take(AFFECTS_MAX).map(|path| without_root(path)).collect();
+            let left = cause.affects.len().saturating_sub(AFFECTS_MAX);
+            let more = if left > 0 { format!(" and {left} more") } else { String::new() };
+            let _ = writeln!(text, "     affects: {}{more}", shown.join(", "));
+        }
         let _ = writeln!(text, "     do: {}", cause.help);
     }
     text
@@ -66,6 +76,7 @@ mod tests {
             since_ms: Some(1_000),
             evidence: vec!["pause by alice: disk".to_owned()],
             help: "orchestrator resume queue/inotify".to_owned(),
+            affects: (1..=7).map(|number| format!("orchestrator/queue/{number}")).collect(),
         };
         let branch = |path: &str, causes, activity: &str| SubsystemCauses {
             path: path.to_owned(),
@@ -80,7 +91,8 @@ mod tests {
             branch("orchestrator/admin", Vec::new(), ""),
         ];
         let expected = "queue:\n  1. queue/inotify: paused by an operator (for 4 s)\n     \
-            evidence: pause by alice: disk\n     do: orchestrator resume queue/inotify\n\
+            evidence: pause by alice: disk\n     affects: queue/1, queue/2, queue/3, queue/4, queue/5 and 2 more\n     \
+            do: orchestrator resume queue/inotify\n\
             catalog: nothing holds up work: last row 0.2 s ago\n\
             admin: nothing holds up work\n";
         assert_eq!(render(&Why { at_ms: 5_000, subsystems }), expected);

@@ -4,6 +4,7 @@ mod access;
 mod alerts;
 /// Judges a duration: `tests/run` runs these one at a time, after all others.
 mod alone {
+    mod killed;
     mod probes;
 }
 mod crashes;
@@ -12,5 +13,6 @@ mod full_screen;
 mod history;
 mod open;
 mod overload;
+mod servers;
 mod views;
 mod why;

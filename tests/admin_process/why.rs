@@ -17,6 +17,17 @@
 //! | deadlocked pair | `actors/admin/tests/endpoint/waits.rs::a_deadlocked_pair_is_named_first_until_the_asks_time_out` |
 //! | stuck thread | [`a_thread_that_is_stuck_is_named`] |
 //! | no fetcher files | [`a_directory_without_fetcher_files_names_the_expected_form`] |
+//! | full disk below another file | `tests/provenance_process/embedded/files.rs`, `tests/ingester_process/{why,hostile/disk}.rs`, `tests/admin_process/access.rs` |
+//! | each of six servers frozen | `frozen.rs` |
+//! | each of six servers killed | `alone/killed.rs`, and `frozen.rs` for RabbitMQ |
+//! | crash loop that is over | [`a_child_that_fails_again_and_again_is_named`] |
+//! | clock that jumps | `clock.rs` |
+//! | reload that failed, or needs a restart | `tests/recovery/systemd_integration.rs::sighup_applies_the_log_filter_and_names_keys_that_need_a_restart` |
+//! | between two checks of a completion | `tests/producer_process/why.rs::between_two_checks_of_a_completion_there_is_no_cause` |
+//! | subsystem that gave up | `tests/recovery/giving_up.rs` |
+
+mod clock;
+mod frozen;
 
 use std::fs;
 
@@ -201,6 +212,10 @@ fn a_child_that_fails_again_and_again_is_named() {
     assert_eq!(cause.evidence.len(), 3, "{cause:?}");
     assert!(cause.evidence.iter().all(|exit| exit.starts_with("panicked")), "{cause:?}");
     assert_eq!(cause.help, "orchestrator crashes queue/fetcher_watcher");
+    // The restart period of the queue's children is 30 s.
+    eventually("the loop to be over", || !env.why("queue").contains("failed 3 times"));
+    let (_, crashes, _) = env.cli(&["crashes", "queue/fetcher_watcher"]);
+    assert!(crashes.contains("injected panic"), "the history stays: {crashes}");
 }
 
 #[test]

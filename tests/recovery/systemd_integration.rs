@@ -137,6 +137,11 @@ fn sighup_applies_the_log_filter_and_names_keys_that_need_a_restart() {
     await_notice(&manager, "READY=1");
     assert!(env.log().contains("telemetry.filter"), "{}", env.log());
     assert!(env.log().contains("queue.hold_secs") && env.log().contains("restart"), "{}", env.log());
+    let why = || env.cli(&["why"]).1;
+    let metrics = || http(&env.admin_socket(), "GET", "/metrics", &[], "").body;
+    let pending = "orchestrator:\n  1. orchestrator: changed keys need a restart: queue.hold_secs (for ";
+    assert!(why().starts_with(pending), "{}", why());
+    assert!(metrics().contains("\norchestrator_config_last_reload_successful 1\n"));
     restart();
     eventually("more to be logged", || env.log().contains("DEBUG"));
 
@@ -145,6 +150,14 @@ fn sighup_applies_the_log_filter_and_names_keys_that_need_a_restart() {
     instance.signal(Signal::HUP);
     await_notice(&manager, "READY=1");
     assert!(env.log().contains("filterr") && env.log().contains("cannot reload"), "{}", env.log());
+    let first = why().lines().nth(1).map(str::to_owned).unwrap_or_default();
+    assert!(first.starts_with("  1. orchestrator: the configuration was not reloaded: "), "{}", why());
+    let line =
+        fs::read_to_string(&file).expect("it is there").lines().position(|line| line.contains("filterr"));
+    let place = format!("{}:{}", file, line.expect("its line") + 1);
+    assert!(first.contains(&place) && first.contains("filterr"), "{place} in {}", why());
+    assert!(metrics().contains("\norchestrator_config_last_reload_successful 0\n"));
+    assert!(metrics().contains("orchestrator_blocked{path=\"orchestrator\",cause=\"reload_failed\"} 1\n"));
     let before = env.log().matches("DEBUG").count();
     restart();
     eventually("debug lines still to come", || env.log().matches("DEBUG").count() > before);

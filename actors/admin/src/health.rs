@@ -42,7 +42,7 @@ pub(crate) async fn readyz_of_probe(context: Data<HandlerContext>) -> HttpRespon
 
 fn readiness_of(context: &HandlerContext, verbose: bool, reasons: bool) -> HttpResponse {
     let snapshot = context.tree.snapshot();
-    let children = readiness::check(&snapshot.root, &context.own_path);
+    let children = readiness::check(&snapshot.root, &context.own_path, snapshot.captured_at_ms);
     let ready = children.iter().all(|child| child.failure.is_none());
     let shown = children.iter().filter(|child| verbose || child.failure.is_some());
     let mut text: String = shown.map(|child| child.line(reasons)).collect();

@@ -9,16 +9,17 @@ use crate::{
     exposition::{Exposition, Kind, name_part},
     handler_context::HandlerContext,
     process::ProcessUsage,
+    why,
 };
 
 pub(crate) async fn metrics(context: Data<HandlerContext>) -> HttpResponse {
-    let text = text(&context.tree, &context.state.program_info.version);
-    HttpResponse::Ok().content_type("text/plain; version=0.0.4; charset=utf-8").body(text)
+    HttpResponse::Ok().content_type("text/plain; version=0.0.4; charset=utf-8").body(text(&context))
 }
 
-fn text(tree: &Tree, version: &str) -> String {
-    let snapshot = tree.snapshot();
+fn text(context: &HandlerContext) -> String {
+    let (tree, snapshot) = (&context.tree, context.tree.snapshot());
     let mut out = Exposition::default();
+    let version = context.state.program_info.version.as_str();
     let help = "1; the version of the program is a label.";
     out.add(Kind::Gauge, "orchestrator_build_info", help, &[("version", version)], 1);
     let started_ms = snapshot.captured_at_ms.saturating_sub(snapshot.uptime_ms);
@@ -30,6 +31,13 @@ fn text(tree: &Tree, version: &str) -> String {
         child(&mut out, node);
         histograms(&mut out, tree, node);
     });
+    let reloaded = u8::from(context.state.program_info.reload.is_successful());
+    let help = "1 unless the last reload of the configuration failed.";
+    out.add(Kind::Gauge, "orchestrator_config_last_reload_successful", help, &[], reloaded);
+    let help = "1 while a cause holds up work of the child, as in `orchestrator why`; no series otherwise.";
+    for (path, cause) in why::blocked(context, &snapshot) {
+        out.add(Kind::Gauge, "orchestrator_blocked", help, &[("path", &path), ("cause", &cause)], 1);
+    }
     out.render()
 }
 

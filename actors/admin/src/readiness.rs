@@ -2,11 +2,15 @@
 //!
 //! | A child is not ready if | except if |
 //! |---|---|
-//! | it is stuck | its link is down or unanswered, which is the reason then |
+//! | it is stuck, in one work item for 5 s | it, or a child that it waits for, has a fault, which is the reason then |
 //! | it does not run | it is paused, or it is transient and has exited |
 //! | its link is not up | the link is idle, the child is paused, or the child is the endpoint itself |
+//!
+//! The reason of a fault is the text of the cause in `GET /v1/why`.
 
-use orchestrator_supervise::{NodeSnapshot, Tree, sanitize};
+use orchestrator_supervise::{NodeSnapshot, Tree, UNANSWERED, sanitize};
+
+use crate::fault::Faults;
 
 /// Readiness of one child.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,23 +34,27 @@ impl ChildReadiness<'_> {
 
 /// Returns the children that are not ready, each as `{path}: {reason}`. The link of the endpoint at the path `own` is ignored.
 pub fn readiness_failures(tree: &Tree, own: &str) -> Vec<String> {
-    let root = tree.snapshot().root;
+    let snapshot = tree.snapshot();
     let failure = |child: &ChildReadiness<'_>| Some(format!("{}: {}", child.path, child.failure.as_ref()?));
-    check(&root, own).iter().filter_map(failure).collect()
+    check(&snapshot.root, own, snapshot.captured_at_ms).iter().filter_map(failure).collect()
 }
 
-/// Returns the readiness of every child. `own` is the path of the endpoint.
-pub(crate) fn check<'a>(root: &'a NodeSnapshot, own: &str) -> Vec<ChildReadiness<'a>> {
+/// Returns the readiness of every child at the time `now_ms` since 1970. `own` is the path of the endpoint.
+pub(crate) fn check<'a>(root: &'a NodeSnapshot, own: &str, now_ms: u64) -> Vec<ChildReadiness<'a>> {
     let mut children = Vec::new();
-    visit(root, own, &mut children);
+    visit(root, own, &Faults::of(root, now_ms), &mut children);
     children
 }
 
-fn visit<'a>(node: &'a NodeSnapshot, own: &str, children: &mut Vec<ChildReadiness<'a>>) {
-    children.push(ChildReadiness { path: &node.path, state: &node.state, failure: failure(node, own) });
+fn visit<'a>(node: &'a NodeSnapshot, own: &str, faults: &Faults, children: &mut Vec<ChildReadiness<'a>>) {
+    children.push(ChildReadiness {
+        path: &node.path,
+        state: &node.state,
+        failure: failure(node, own, faults),
+    });
     // The children of a supervisor that has exited or was given up are expected to be stopped.
     if !has_exited(node) && node.state != "given_up" {
-        node.children.iter().for_each(|child| visit(child, own, children));
+        node.children.iter().for_each(|child| visit(child, own, faults, children));
     }
 }
 
@@ -55,11 +63,9 @@ fn has_exited(node: &NodeSnapshot) -> bool {
 }
 
 /// Returns the reason why a child is not ready, by the table of this module.
-fn failure(node: &NodeSnapshot, own: &str) -> Option<String> {
-    let state = node.state.as_str();
-    let is_away = |state: &str| matches!(state, "down" | "unanswered");
-    let waits_for_peer = state == "running" && node.link.as_ref().is_some_and(|link| is_away(&link.state));
-    if node.stuck && !waits_for_peer {
+fn failure(node: &NodeSnapshot, own: &str, faults: &Faults) -> Option<String> {
+    let (state, fault) = (node.state.as_str(), faults.at(&node.path));
+    if is_stuck(node) && fault.is_none() && !faults.is_behind(&node.path) {
         return Some(stuck(node));
     }
     if state == "paused" || has_exited(node) {
@@ -73,8 +79,15 @@ fn failure(node: &NodeSnapshot, own: &str) -> Option<String> {
         .link
         .as_ref()
         .filter(|link| !matches!(link.state.as_str(), "up" | "idle") && node.path != own)?;
-    let reason = link.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    Some(format!("{} to {} is {}{reason}", link.kind, link.endpoint, link.state))
+    let connecting = || format!("{} to {} is {}", link.kind, link.endpoint, link.state);
+    Some(fault.map_or_else(connecting, |cause| cause.text.clone()))
+}
+
+/// Returns true if the child is stuck. One request may take as long as its peer may leave it without an answer.
+fn is_stuck(node: &NodeSnapshot) -> bool {
+    let most = UNANSWERED.as_millis();
+    let hangs = node.in_progress.as_ref().is_some_and(|work| u128::from(work.for_ms) >= most);
+    node.stuck && (node.state == "stuck" || node.arbiter_silent_ms.is_some() || hangs)
 }
 
 fn stuck(node: &NodeSnapshot) -> String {

@@ -1,4 +1,6 @@
-//! Timestamps in RFC 3339, in UTC with milliseconds. No I/O.
+//! Timestamps in RFC 3339, in UTC with milliseconds, and times in seconds. No I/O.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -6,6 +8,11 @@ use jiff::Timestamp;
 pub fn rfc3339(at_ms: u64) -> String {
     let at = i64::try_from(at_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     at.map_or_else(String::new, |at| format!("{at:.3}"))
+}
+
+/// Converts milliseconds to seconds.
+pub(crate) fn seconds(ms: u64) -> f64 {
+    Duration::from_millis(ms).as_secs_f64()
 }
 
 #[cfg(test)]

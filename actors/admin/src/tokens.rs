@@ -4,10 +4,6 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release},
-    },
 };
 
 use parking_lot::Mutex;
@@ -15,24 +11,10 @@ use subtle::{Choice, ConstantTimeEq};
 
 use crate::{
     AdminError,
+    reload::Reload,
     role::{Caller, Role},
     token_file::{self, Entry, FileVersion},
 };
-
-/// Flag that requests a reload of the tokens file. Clones share it.
-#[derive(Debug, Clone, Default)]
-pub struct Reload(Arc<AtomicBool>);
-
-impl Reload {
-    /// Requests that the next HTTP request reads the file again.
-    pub fn request(&self) {
-        self.0.store(true, Release);
-    }
-
-    fn take(&self) -> bool {
-        self.0.swap(false, AcqRel)
-    }
-}
 
 /// The tokens of one file.
 #[derive(Debug)]

@@ -84,7 +84,7 @@ impl Waiting {
 }
 
 /// Returns the name of the root's child at or above a path.
-fn branch_of(path: &str) -> &str {
+pub(crate) fn branch_of(path: &str) -> &str {
     path.split('/').nth(1).unwrap_or_default()
 }
 
@@ -103,6 +103,7 @@ fn deadlock(path: &str, cycle: &[(&str, &WaitSnapshot)], now_ms: u64) -> Cause {
         since_ms: Some(now_ms.saturating_sub(age_ms)),
         evidence: cycle.iter().map(|(from, wait)| describe(from, wait)).collect(),
         help: format!("orchestrator restart {}", without_root(path)),
+        affects: Vec::new(),
     }
 }
 

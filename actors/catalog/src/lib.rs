@@ -142,6 +142,7 @@ fn catalog(
     let factory = RuleChildFactory {
         context,
         catalog: config.name.clone(),
+        server: endpoint(config, &config.unverified_hosts)?.url().into(),
         queue: queue.cloned(),
         notices: notices.clone(),
     };

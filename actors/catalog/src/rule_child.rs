@@ -37,6 +37,8 @@ pub(crate) struct RuleChildFactory<S> {
     pub(crate) context: AgentContext<S>,
     /// Name of the catalog.
     pub(crate) catalog: String,
+    /// Address of the catalog, as its link names it.
+    pub(crate) server: Arc<str>,
     pub(crate) queue: Option<JobQueue>,
     pub(crate) notices: Notices,
 }
@@ -49,7 +51,7 @@ impl<S: Service + Clone + Send + 'static> RuleChildFactory<S> {
             RuleHandle { config: config.clone(), assignment: assignment.clone(), status: Status::default() };
         let (factory, status, name) = (self.clone(), handle.status.clone(), config.name.clone());
         let task = Factory::task(move |cx: StartCx| {
-            let reporter = StatusReporter::new(&name, &status, &cx.vitals);
+            let reporter = StatusReporter::new(&name, &factory.server, &status, &cx.vitals);
             RuleChild { factory: factory.clone(), assignment: assignment.clone(), reporter, cx }.run()
         });
         let spec = ChildSpec::worker(ChildSpec::id_of(&config.name), task)

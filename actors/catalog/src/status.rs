@@ -134,6 +134,8 @@ rule_counters! {
 #[derive(Debug, Clone)]
 pub(crate) struct StatusReporter {
     rule: String,
+    /// Address of the catalog, as its link names it.
+    server: Arc<str>,
     vitals: Arc<Vitals>,
     status: Status,
     metrics: Arc<RuleMetrics>,
@@ -142,11 +144,12 @@ pub(crate) struct StatusReporter {
 }
 
 impl StatusReporter {
-    /// Creates the reporter of `rule` and registers its metrics at `vitals`.
-    pub(crate) fn new(rule: &str, status: &Status, vitals: &Arc<Vitals>) -> Self {
+    /// Creates the reporter of `rule` of the catalog at `server`, and registers its metrics at `vitals`.
+    pub(crate) fn new(rule: &str, server: &Arc<str>, status: &Status, vitals: &Arc<Vitals>) -> Self {
         vitals.set_work_unit("row");
         Self {
             rule: rule.to_owned(),
+            server: server.clone(),
             vitals: vitals.clone(),
             status: status.clone(),
             metrics: Arc::new(RuleMetrics::register(vitals, rule)),
@@ -188,15 +191,18 @@ impl StatusReporter {
             ("parked", Some(reason)) => {
                 let help =
                     format!("orchestrator catalog check {rule}; then orchestrator catalog run-once {rule}");
-                self.vitals.set_blocker_with(
+                self.vitals.set_fault(
                     "rule_parked",
+                    &format!("rule {rule}"),
                     format!("the server refuses the rule: {reason}"),
                     &["the rule asks again every five minutes; other rules continue".to_owned()],
                     help,
                 );
             }
             ("waiting", Some(reason)) => {
-                self.vitals.set_blocker("server_unavailable", reason, "orchestrator catalog status");
+                let evidence = [format!("rule {rule} waits for {}", self.server)];
+                let help = "orchestrator catalog status";
+                self.vitals.set_fault("server_unavailable", &self.server, reason, &evidence, help);
             }
             ("plan_failed", Some(reason)) => {
                 let help = format!("orchestrator catalog check {rule}");

@@ -71,8 +71,9 @@ pub struct SubsystemCauses {
 /// One cause that holds up work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Name of the cause, for programs: `given_up`, `deadlocked`, `paused`, `stopped`, `crash_loop`, `unanswered`, `stuck`,
-    /// `link_down`, `starting`, `not_ready`, `mailbox_full`, or what a subsystem reports.
+    /// Id of the cause, which stays the same in later versions and is the label `cause` of the metric `orchestrator_blocked`: `given_up`,
+    /// `deadlocked`, `paused`, `stopped`, `crash_loop`, `unanswered`, `link_down`, `stuck`, `starting`, `not_ready`, `mailbox_full`,
+    /// `waits_for_subsystem`, or what a subsystem reports.
     pub kind: String,
     /// Path of the child.
     pub path: String,
@@ -84,6 +85,9 @@ pub struct Cause {
     pub evidence: Vec<String>,
     /// Command or action that helps.
     pub help: String,
+    /// Paths of the other children that wait because of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub affects: Vec<String>,
 }
 
 /// Body of every error response.

@@ -11,6 +11,8 @@ pub struct PrintedCause {
     pub text: String,
     /// Facts that support it.
     pub evidence: Vec<String>,
+    /// Other children that wait because of it.
+    pub affects: Vec<String>,
     /// Command or action that helps.
     pub help: String,
 }
@@ -37,12 +39,14 @@ impl TestEnv {
             if key.strip_suffix('.').is_some_and(|number| number.parse::<u32>().is_ok()) {
                 let (path, text) = text.split_once(": ").unwrap_or_else(|| panic!("{line}"));
                 let (path, text) = (path.to_owned(), text.to_owned());
-                causes.push(PrintedCause { path, text, evidence: Vec::new(), help: String::new() });
+                let (evidence, affects) = (Vec::new(), Vec::new());
+                causes.push(PrintedCause { path, text, evidence, affects, help: String::new() });
                 continue;
             }
             let cause = causes.last_mut().unwrap_or_else(|| panic!("no cause before {line}"));
             match key {
                 "evidence:" => cause.evidence.push(text.to_owned()),
+                "affects:" => cause.affects = text.split(", ").map(str::to_owned).collect(),
                 "do:" => text.clone_into(&mut cause.help),
                 _ => panic!("unknown line {line}"),
             }

@@ -1,10 +1,8 @@
 //! Last finished work of a branch, and the start of the time without work.
 
-use std::time::Duration;
-
 use orchestrator_supervise::{NodeSnapshot, WorkSnapshot};
 
-use crate::timestamp::rfc3339;
+use crate::timestamp::{rfc3339, seconds};
 
 /// Time without finished work after which a branch without waiting work is idle.
 const IDLE_AFTER_MS: u64 = 1_000;
@@ -52,10 +50,6 @@ fn text(last: &WorkSnapshot, idle_since_ms: Option<u64>, now_ms: u64) -> String 
         None if last.waits => format!("{done}; more work waits"),
         None => done,
     }
-}
-
-pub(super) fn seconds(ms: u64) -> f64 {
-    Duration::from_millis(ms).as_secs_f64()
 }
 
 #[cfg(test)]

@@ -66,7 +66,8 @@ impl EventFacts {
 
     fn forget_exits(&mut self, now_ms: u64) {
         self.exits.retain(|_, exits| {
-            exits.retain(|(at_ms, _)| now_ms.saturating_sub(*at_ms) <= EXITS_KEPT_MS);
+            // Those after a clock that went back are older.
+            exits.retain(|(at_ms, _)| *at_ms <= now_ms && now_ms - at_ms <= EXITS_KEPT_MS);
             !exits.is_empty()
         });
     }

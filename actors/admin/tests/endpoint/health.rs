@@ -72,6 +72,22 @@ fn a_stuck_child_fails_readiness_with_its_work_in_progress() {
 }
 
 #[test]
+fn one_request_of_a_second_does_not_fail_readiness() {
+    site::run(|site| async move {
+        let vitals = site.tree.vitals("demo/store").unwrap();
+        let _work = vitals.begin_work("request");
+        let busy_ms = || site.tree.node("demo/store").unwrap().in_progress.unwrap().for_ms;
+        eventually("the request to be stuck", || site.tree.node("demo/store").unwrap().stuck).await;
+        let reply = site.get("/readyz").await;
+        assert!(reply.status == 200 && busy_ms() < 5_000, "{reply:?}");
+        eventually("a request of 5 s", || busy_ms() >= 5_000).await;
+        let reply = site.get("/readyz").await;
+        assert_eq!(reply.status, 503);
+        assert!(reply.body.starts_with("failed: test/demo/store: stuck in request for 5"), "{}", reply.body);
+    });
+}
+
+#[test]
 fn a_blocked_root_fails_liveness() {
     site::run(|site| async move {
         let (tcp, client) = (site.tcp, site);

@@ -92,10 +92,11 @@ fn a_peer_that_is_away_explains_the_child_that_waits_for_it() {
         let vitals = site.tree.vitals("demo/store").unwrap();
         let _work = vitals.begin_work("group");
         eventually("the work is stuck", || site.tree.node("demo/store").unwrap().stuck).await;
-        vitals.set_blocker("worker_away", "not connected", "start the worker");
+        vitals.set_blocker("no_mapping", "no mapping", "post a mapping");
         site.link.down("connection refused", Duration::from_secs(5));
-        let cause = first(&site).await;
-        assert_eq!(cause.kind, "worker_away", "both have the same cause");
+        assert_eq!(first(&site).await.kind, "link_down", "the other reason is none of the peer");
+        vitals.set_fault("disk_full", "fake:1", "no space left", &[], "free space");
+        assert_eq!(first(&site).await.kind, "disk_full", "the child says more about the same fault");
         eventually("a later loss", || {
             site.link.up();
             site.link.down("connection refused", Duration::from_secs(5));
@@ -116,6 +117,34 @@ fn a_peer_that_is_away_explains_the_child_that_waits_for_it() {
         assert!(cause.text.ends_with(" s; time-out") && cause.since_ms.is_some(), "{cause:?}");
         assert!(cause.evidence[0].starts_with("works on `group` for "), "{cause:?}");
         assert_eq!(cause.help, "check that fake:1 runs and is reachable");
+    });
+}
+
+#[test]
+fn a_fault_is_one_cause_of_all_children_that_report_it() {
+    site::run(|site| async move {
+        site.link.down("connection refused", Duration::from_secs(5));
+        let source = site.tree.vitals("demo/source").unwrap();
+        source.set_fault("server_away", "fake:1", "no answer", &[], "start it");
+        let found = causes(&site).await;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].kind.as_str(), found[0].path.as_str()), ("link_down", "test/demo/store"));
+        assert_eq!(found[0].affects, ["test/demo/source"]);
+        let metrics = site.get("/metrics").await.body;
+        for path in ["test/demo/store", "test/demo/source"] {
+            let line = format!("orchestrator_blocked{{path=\"{path}\",cause=\"link_down\"}} 1\n");
+            assert!(metrics.contains(&line), "no {line} in {metrics}");
+        }
+        source.set_fault("server_away", "fake:2", "no answer", &[], "start it");
+        let found = causes(&site).await;
+        assert_eq!(found.len(), 2, "another server: {found:?}");
+        assert!(
+            found.iter().all(|cause| cause.affects.is_empty() && !cause.evidence.is_empty()),
+            "{found:?}"
+        );
+        source.clear_blocker();
+        site.link.up();
+        assert!(!site.get("/metrics").await.body.contains("orchestrator_blocked{"));
     });
 }
 

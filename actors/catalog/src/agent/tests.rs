@@ -89,7 +89,8 @@ impl Fixture {
             grace: Duration::from_secs(20),
         };
         let status = self.statuses.borrow_mut().entry(name.to_owned()).or_default().clone();
-        let reporter = StatusReporter::new(name, &status, &testing::vitals("catalog/test"));
+        let reporter =
+            StatusReporter::new(name, &"http://catalog".into(), &status, &testing::vitals("catalog/test"));
         let agent = Agent::new(Rc::new(rule), context, Rc::new(handler.clone()), reporter, Duration::MAX);
         let agent = agent.planner(planner);
         let run = agent.run(self.triggers.subscribe(), self.stop.clone(), self.retire.clone());

@@ -62,6 +62,7 @@ fn details(path: &str, text: &str) -> Details {
         since_ms: Some(500),
         evidence: vec![format!("pause by {text}")],
         help: format!("orchestrator resume {text}"),
+        affects: Vec::new(),
     };
     let causes = SubsystemCauses {
         path: path.to_owned(),

@@ -1,0 +1,171 @@
+//! The cause that holds up one child, with its rank.
+
+use orchestrator_subsystem::wire::Cause;
+use orchestrator_supervise::{Command, NodeSnapshot, without_root};
+
+use super::facts::Facts;
+use crate::{
+    fault::{reported_cause, state_of, works_on},
+    timestamp::seconds,
+};
+
+/// Failed incarnations within a minute after which a child counts as failing again and again.
+const CRASH_LOOP: usize = 3;
+/// Events of a child that are shown as evidence.
+const EVIDENCE_MAX: usize = 3;
+
+/// Kinds of causes, the one with the largest effect first. Faults that a peer or the system reports come before children that are
+/// busy or stuck because of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    GivenUp,
+    Deadlock,
+    Operator,
+    CrashLoop,
+    Fault,
+    Stuck,
+    Blocked,
+    Starting,
+    MailboxFull,
+}
+
+/// Cause of a child.
+#[derive(Debug)]
+pub(super) struct Finding {
+    pub(super) rank: Rank,
+    pub(super) cause: Cause,
+}
+
+/// Finds the cause of one kind.
+type Find = fn(&NodeSnapshot, &Facts<'_>) -> Option<Cause>;
+
+/// Each kind of cause, in the order of [`Rank`].
+const KINDS: [(Rank, Find); 9] = [
+    (Rank::GivenUp, given_up),
+    (Rank::Deadlock, |node, facts| facts.waiting.deadlock_of(&node.path)),
+    (Rank::Operator, steered),
+    (Rank::CrashLoop, failing),
+    (Rank::Fault, |node, facts| facts.faults.at(&node.path).cloned()),
+    (Rank::Stuck, stuck),
+    (Rank::Blocked, |node, _| node.blocker.as_ref().map(|blocker| reported_cause(node, blocker))),
+    (Rank::Starting, restarting),
+    (Rank::MailboxFull, overflowing),
+];
+
+impl Finding {
+    /// The cause of a child with the largest effect. It has evidence, if only the state of the child.
+    pub(super) fn of(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Self> {
+        let (rank, mut cause) =
+            KINDS.into_iter().find_map(|(rank, find)| Some((rank, find(node, facts)?)))?;
+        if cause.evidence.is_empty() {
+            cause.evidence.push(state_of(node));
+        }
+        Some(Self { rank, cause })
+    }
+}
+
+/// A cause at a child; path and help follow from the child.
+pub(super) fn at(node: &NodeSnapshot, kind: &str, text: String, help: String) -> Cause {
+    Cause {
+        kind: kind.to_owned(),
+        path: node.path.clone(),
+        text,
+        since_ms: None,
+        evidence: Vec::new(),
+        help,
+        affects: Vec::new(),
+    }
+}
+
+/// The child exceeded its restart intensity.
+fn given_up(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
+    let exit = node.last_exit.as_ref().filter(|_| node.state == "given_up")?;
+    let text = format!("given up: {}", exit.reason);
+    let evidence = node.retry_in_ms.map(|ms| format!("tried again in {:.1} s", seconds(ms)));
+    let path = without_root(&node.path);
+    let help = format!("orchestrator crashes {path}; once the cause is gone, orchestrator start {path}");
+    let evidence = evidence.into_iter().collect();
+    Some(Cause { since_ms: Some(exit.at_ms), evidence, ..at(node, "given_up", text, help) })
+}
+
+/// An operator paused or stopped the child, or what it hands out.
+fn steered(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
+    let command = facts.events.commands.get(&node.path);
+    if let Some(blocker) = node.blocker.as_ref().filter(|blocker| blocker.kind == "paused") {
+        let cause = reported_cause(node, blocker);
+        let by = facts.console_pauses.get(&node.path).or(command.map(|known| &known.text)).cloned();
+        return Some(Cause { evidence: by.into_iter().chain(cause.evidence).collect(), ..cause });
+    }
+    let cause = match node.state.as_str() {
+        "paused" => at(
+            node,
+            "paused",
+            "paused by an operator".to_owned(),
+            format!("orchestrator resume {}", without_root(&node.path)),
+        ),
+        "stopped" if command.is_some_and(|known| known.command == Command::Stop) => at(
+            node,
+            "stopped",
+            "stopped by an operator".to_owned(),
+            format!("orchestrator start {}", without_root(&node.path)),
+        ),
+        _ => return None,
+    };
+    let evidence = command.map(|known| known.text.clone()).into_iter().collect();
+    Some(Cause { since_ms: command.map(|known| known.at_ms), evidence, ..cause })
+}
+
+/// The child failed repeatedly, and has not run for longer than the period of its restart intensity since then.
+fn failing(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
+    let exits = facts.events.exits.get(&node.path).filter(|exits| exits.len() >= CRASH_LOOP)?;
+    let (last_ms, reason) = exits.last()?;
+    let period_ms = facts.periods_ms.get(node.path.as_str());
+    let runs_ms = facts.now_ms.saturating_sub(*last_ms);
+    if node.state == "running" && period_ms.is_some_and(|period_ms| runs_ms > *period_ms) {
+        return None;
+    }
+    let text = format!("failed {} times within a minute: {reason}", exits.len());
+    let evidence = exits.iter().rev().take(EVIDENCE_MAX).map(|(_, reason)| reason.clone()).collect();
+    let since_ms = node.last_exit.as_ref().map(|exit| exit.at_ms);
+    let help = format!("orchestrator crashes {}", without_root(&node.path));
+    Some(Cause { since_ms, evidence, ..at(node, "crash_loop", text, help) })
+}
+
+fn stuck(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
+    let text = node.stuck.then(|| match &node.in_progress {
+        Some(work) => works_on(work),
+        None => format!("its arbiter {} does not run", node.arbiter.as_deref().unwrap_or("?")),
+    })?;
+    let silence = node.arbiter_silent_ms.map(|ms| format!("no progress for {:.1} s", seconds(ms)));
+    let depth: usize = node.mailboxes.iter().map(|mailbox| mailbox.depth).sum();
+    let waiting = (depth > 0).then(|| format!("{depth} messages wait"));
+    let help = format!("orchestrator tree {}; OrchestratorStuck in the runbook", without_root(&node.path));
+    let evidence = silence.into_iter().chain(waiting).collect();
+    Some(Cause { evidence, ..at(node, "stuck", text, help) })
+}
+
+/// A child that starts, stops or waits for its next start.
+fn restarting(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
+    let waits = ["backing_off", "starting", "stopping"].contains(&node.state.as_str());
+    // A supervisor waits for the children below it.
+    if !waits || !node.children.is_empty() && node.state != "backing_off" {
+        return None;
+    }
+    let exit = node.last_exit.as_ref();
+    let text = match exit {
+        Some(exit) => format!("{} after: {}", node.state, exit.reason),
+        None => node.state.clone(),
+    };
+    let cause = at(node, "starting", text, format!("orchestrator tree {}", without_root(&node.path)));
+    Some(Cause { since_ms: exit.map(|exit| exit.at_ms), ..cause })
+}
+
+fn overflowing(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
+    let full = node.mailboxes.iter().find(|one| one.capacity > 0 && one.depth >= one.capacity)?;
+    let text = format!("`{}` is full: {} messages wait", full.name, full.depth);
+    let most = full.messages.iter().max_by_key(|kind| kind.count);
+    let kind = most.map(|kind| format!("mostly `{}`", kind.name));
+    let evidence = kind.into_iter().chain(facts.waiting.for_child(&node.path).iter().cloned()).collect();
+    let help = format!("orchestrator top {} --once", without_root(&node.path));
+    Some(Cause { evidence, ..at(node, "mailbox_full", text, help) })
+}
