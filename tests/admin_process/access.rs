@@ -219,8 +219,12 @@ fn operators_are_not_locked_out_by_refusals_or_by_a_full_disk() {
         let state = if verb == "pause" { "running" } else { "paused" };
         assert_eq!(env.node("queue/inotify")["state"], state);
         assert_eq!(lines(&audit).len(), 10 + executed, "the log has a partial line");
+        let text = format!("no space left for the audit log {}: commands are refused", audit.display());
+        let cause = env.first_cause("admin", &text);
+        assert!(cause.evidence[0].contains(" bytes are free on the file system of "), "{cause:?}");
         disk.free();
         assert_eq!(command(verb).status, 200);
+        assert!(env.causes("admin").is_empty(), "{}", env.why("admin"));
         assert_eq!(lines(&audit).len(), 11 + executed);
     });
 }

@@ -14,9 +14,11 @@ use std::{
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
 };
 
-use orchestrator_supervise::{escape_json, now_ms, sanitize_to};
+use orchestrator_edge::{is_full, report_full};
+use orchestrator_supervise::{Vitals, escape_json, now_ms, sanitize_to};
 use parking_lot::Mutex;
 use rustix::{
     fs::{FallocateFlags, OFlags, fallocate},
@@ -50,6 +52,8 @@ const RESERVE: u64 = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct Audit {
     path: Option<PathBuf>,
+    /// State of the endpoint, which reports a full disk.
+    vitals: OnceLock<Arc<Vitals>>,
     /// Locked while a file is opened, because two sockets are served.
     refusals: Mutex<Refusals>,
 }
@@ -63,7 +67,7 @@ pub(crate) struct ReservedLine {
 impl Audit {
     /// Creates a log that writes to the file at `path`, if any, and to the program's log.
     pub(crate) fn new(path: Option<&Path>) -> Self {
-        Self { path: path.map(Path::to_owned), refusals: Mutex::default() }
+        Self { path: path.map(Path::to_owned), vitals: OnceLock::new(), refusals: Mutex::default() }
     }
 
     /// Returns true if the lines are written to a file.
@@ -71,13 +75,29 @@ impl Audit {
         self.path.is_some()
     }
 
-    /// Creates the file and reserves disk space for the first commands.
-    pub(crate) fn prepare(&self) {
+    /// Creates the file and reserves disk space for the first commands. A full disk is reported at `vitals`, now and later.
+    pub(crate) fn prepare(&self, vitals: &Arc<Vitals>) {
+        let _ = self.vitals.set(vitals.clone());
         if let Some(path) = &self.path
-            && let Err(error) = open_for_command(path)
+            && let Err(error) = self.open_for_command(path)
         {
             tracing::warn!("cannot write the audit log {}: {error}: commands are refused", path.display());
         }
+    }
+
+    /// Opens the file with room for a command, or reports that the disk is full.
+    fn open_for_command(&self, path: &Path) -> io::Result<File> {
+        let opened = open_for_command(path);
+        match (&opened, self.vitals.get()) {
+            (Err(error), Some(vitals)) if is_full(error) => {
+                let text =
+                    format!("no space left for the audit log {}: commands are refused", path.display());
+                report_full(vitals, path, text);
+            }
+            (Ok(_), Some(vitals)) => vitals.clear_blocker(),
+            _ => {}
+        }
+        opened
     }
 
     /// Reserves space for the line of a permitted command, before it is executed.
@@ -89,7 +109,7 @@ impl Audit {
             return Ok(ReservedLine { file: None });
         };
         let _files = self.refusals.lock();
-        let file = open_for_command(path).map_err(|error| {
+        let file = self.open_for_command(path).map_err(|error| {
             format!("cannot write the audit log {}: {error}: the command was not executed", path.display())
         })?;
         Ok(ReservedLine { file: Some(file) })

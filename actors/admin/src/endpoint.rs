@@ -67,7 +67,7 @@ pub fn child_spec(config: &AdminConfig, binding: Binding, program_info: ProgramI
             }
             if cx.incarnation == 1 {
                 state.load_history();
-                state.audit.prepare();
+                state.audit.prepare(&cx.vitals);
             }
             let ended = tokio::select! {
                 ended = serve(&state, binding, &cx) => ended,

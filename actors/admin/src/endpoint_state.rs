@@ -69,7 +69,7 @@ impl EndpointState {
     pub(crate) fn store_history(&self) {
         let Some(path) = &self.history_path else { return };
         if let Err(error) = history::store(&self.history.lock(), path) {
-            tracing::warn!("the history is not kept: {error}");
+            tracing::warn!("the history is not kept: {error}; {}", orchestrator_edge::free_space(path));
         }
     }
 }

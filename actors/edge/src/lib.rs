@@ -16,6 +16,7 @@ mod database_lock;
 #[cfg(feature = "delivery")]
 pub mod delivery;
 mod descriptors;
+mod disk;
 mod edge;
 mod file_identity;
 mod host_port;
@@ -42,6 +43,7 @@ pub mod tls;
 pub use connection_slots::{ConnectionEvent, ConnectionSlot, ConnectionSlots, EvictionPolicy};
 pub use database_lock::DatabaseLock;
 pub use descriptors::raise_descriptor_limit;
+pub use disk::{free_space, is_full, report_full};
 pub use edge::Edge;
 pub use file_identity::{DatabaseFiles, DatabasePart, FileIdentity, FileReplaced};
 pub use host_port::HostPort;

@@ -72,6 +72,10 @@ fn a_dump_on_a_full_or_read_only_disk_ends_with_a_whole_event() {
         carry(&env, &detector, &mut worker, 2);
         assert!(note(&env, "dump").contains("No space left on device"), "{}", note(&env, "dump"));
         assert_eq!(env.metric("dump", "dump_errors"), 1);
+        let cause = env.base.first_cause("ingester", "No space left on device");
+        assert_eq!(cause.path, "ingester/eiger-ingester/dump");
+        let free = format!(" bytes are free on the file system of {}", dump.display());
+        assert!(cause.evidence[0].ends_with(&free) && cause.help.starts_with("df -h "), "{cause:?}");
         assert_eq!(fs::metadata(&dump).expect("the dump").len(), whole, "the dump has a partial event");
 
         let mount = |options: &str| {
@@ -84,6 +88,7 @@ fn a_dump_on_a_full_or_read_only_disk_ends_with_a_whole_event() {
         assert!(note(&env, "dump").contains("Read-only file system"), "{}", note(&env, "dump"));
         mount("remount,rw");
         carry(&env, &detector, &mut worker, 4);
+        assert!(!env.base.why("ingester").contains("No space left"), "the next dump has space");
 
         // The whole file can be replayed.
         let played = || {

@@ -81,6 +81,10 @@ fn a_full_disk_loses_no_row() {
             assert_ne!(env.base().cli(&["provenance", "import", &rows, "--wait-min-secs", "1"]).0, 0);
             env.base().link("provenance/writer").reason.contains("the disk is full")
         });
+        let cause = env.base().first_cause("provenance", " bytes are free on the file system of ");
+        let database = disk.path().join("p.db").display().to_string();
+        assert!(cause.path == "provenance/writer" && cause.text.contains(&database), "{cause:?}");
+        assert_eq!(cause.help, format!("df -h {database}"));
         assert_eq!(env.count("content"), 100, "queries are answered");
         disk.free();
         eventually("the link to be up", || env.base().link("provenance/writer").state == "up");

@@ -4,6 +4,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
+    path::Path,
     pin::pin,
     sync::{
         Arc,
@@ -12,6 +13,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use orchestrator_edge::{is_full, report_full};
 use orchestrator_supervise::{Factory, Fault, InboxSlot, Outbox, Reply, StartCx, metrics, sanitize_to};
 use tokio::sync::Notify;
 
@@ -162,6 +164,7 @@ impl DumpWriter {
 
     fn open(&mut self, path: Option<String>) {
         self.close();
+        self.cx.vitals.clear_blocker();
         let Some(path) = path else { return };
         match DumpFile::open(&path) {
             Ok(mut output) => {
@@ -225,6 +228,9 @@ impl DumpWriter {
             sanitize_to(path, PATH_SHOWN)
         );
         tracing::error!(path = self.cx.vitals.path(), text);
+        if is_full(error) {
+            report_full(&self.cx.vitals, Path::new(path), &text);
+        }
         self.cx.vitals.note(text);
     }
 }

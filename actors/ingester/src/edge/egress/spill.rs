@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use orchestrator_edge::{is_full, report_full};
 use orchestrator_supervise::{Factory, Fault, Metric, MetricKind, StartCx, block_on};
 
 use super::{
@@ -58,6 +59,10 @@ impl SpillWorker<'_> {
                 continue;
             }
             drop(work);
+            if retry_at.is_none() {
+                // Nothing is left to be written.
+                self.cx.vitals.clear_blocker();
+            }
             // The outcome does not matter: the loop checks again.
             let _ = block_on(retry_at, async {
                 tokio::select! {
@@ -78,6 +83,9 @@ impl SpillWorker<'_> {
             let written = file.append(entries, &limits.spill_dir, limits.segment_bytes);
             let bytes = written.map_err(|error| self.fail("write", &error)).ok();
             succeeded &= bytes.is_some();
+            if succeeded {
+                self.cx.vitals.clear_blocker();
+            }
             self.report(|| self.egress.lock().written(&job.peer, job.epoch, bytes));
         }
         if let Some(bytes) = job.read {
@@ -101,6 +109,9 @@ impl SpillWorker<'_> {
             "cannot {what} spilled messages in {directory}: free space there, or choose another directory ({error})"
         );
         tracing::error!("{text}");
+        if is_full(error) {
+            report_full(&self.cx.vitals, &self.egress.inner.limits.spill_dir, &text);
+        }
         self.cx.vitals.note(text);
     }
 }

@@ -16,13 +16,14 @@ pub(in crate::edge) fn identity_error(path: &Path, error: &io::Error) -> StoreEr
 /// A damaged file is [`StoreError::Unavailable`], too: the rows are valid, and their sender must
 /// keep them.
 pub(in crate::edge) fn explain(path: &Path, action: &str, error: &rusqlite::Error) -> StoreError {
-    let path = path.display();
+    let (file, path) = (path, path.display());
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             StoreError::Unavailable(format!("{action} {path}: another connection has it locked, try again"))
         }
         Some(ErrorCode::DiskFull) => {
-            StoreError::Unavailable(format!("{action} {path}: the disk is full, make room and try again"))
+            let space = orchestrator_edge::free_space(file);
+            StoreError::Unavailable(format!("{action} {path}: the disk is full, {space}: make room"))
         }
         Some(ErrorCode::DatabaseCorrupt) => {
             StoreError::Unavailable(format!("{action} {path}: {error}, restore the file from a backup"))

@@ -1,6 +1,6 @@
 //! Reasons why no job is handed out, reported to `GET /v1/why`.
 
-use std::{borrow::Cow, path::Path};
+use std::borrow::Cow;
 
 use orchestrator_supervise::Vitals;
 
@@ -41,20 +41,7 @@ pub(super) fn report_limited(vitals: &Vitals, attr_path: &str, limit: &Limit) {
 /// Reports a lack of space, with the free bytes of the file system. Ignores other errors.
 pub(super) fn report_full(vitals: &Vitals, error: &StorageError) {
     let StorageError::Full { path } = error else { return };
-    let help = format!("df -h {0}; free space on the file system of {0}", path.display());
-    vitals.set_blocker_with("disk_full", error.to_string(), &[free_space(path)], help);
-}
-
-fn free_space(database: &Path) -> String {
-    let directory = database.parent().filter(|parent| !parent.as_os_str().is_empty());
-    match rustix::fs::statvfs(directory.unwrap_or(Path::new("."))) {
-        Ok(disk) => {
-            let [free, size] =
-                [disk.f_bavail, disk.f_blocks].map(|blocks| blocks.saturating_mul(disk.f_frsize));
-            format!("{free} of {size} bytes are free on the file system of {}", database.display())
-        }
-        Err(error) => format!("the file system of {} cannot be examined: {error}", database.display()),
-    }
+    orchestrator_edge::report_full(vitals, path, error.to_string());
 }
 
 /// Quotes a word for a shell, because attribute paths come from files.
