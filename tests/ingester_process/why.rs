@@ -1,8 +1,8 @@
 //! `orchestrator why` for the ingester subsystem.
 
-use std::{net::TcpListener, thread};
+use std::{fs, net::TcpListener, thread};
 
-use orchestrator_harness::{IngesterEnv, ZmtpPeer, eventually};
+use orchestrator_harness::{IngesterEnv, SmallDisk, ZmtpPeer, eventually};
 use serde_json::json;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
@@ -74,4 +74,48 @@ fn a_worker_that_reads_nothing_is_named_with_its_bytes() {
     eventually("the last event", || env.base.why("ingester").contains("; last event "));
     drop(instance);
     sending.join().expect("the source ends");
+}
+
+#[test]
+fn a_full_disk_of_spilled_messages_is_named_before_the_worker() {
+    SmallDisk::with(4, "why::a_full_disk_of_spilled_messages_is_named_before_the_worker", |disk| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let upstream = format!("tcp://{}", listener.local_addr().expect("its address"));
+        let env =
+            IngesterEnv::new(BINARY, &upstream, "egress_bytes_per_peer = 8388608\nspill_bytes = 67108864");
+        let file = env.base.path().join("ingester.toml");
+        let (base, spill) = (env.base.path().display().to_string(), disk.path().display().to_string());
+        let text = fs::read_to_string(&file).expect("the configuration");
+        let text = text.replace(&format!("spill_dir = \"{base}\""), &format!("spill_dir = {spill:?}"));
+        fs::write(&file, text).expect("write the configuration");
+        let instance = env.start();
+        let controller = env.controller();
+        controller.start_mapping(MAPPING, &["eiger"]);
+        let events: Vec<_> = (0..=FRAMES).map(|event| (event, json!({ "eiger": ["slow"] }))).collect();
+        controller.assign_events(MAPPING, &events);
+        let sending = thread::spawn(move || send_series(&listener));
+        let cause = env.base.first_cause("ingester", &format!("cannot write spilled messages in {spill}"));
+        assert_eq!(cause.path, "ingester/eiger-ingester/spill");
+        let free = format!(" bytes are free on the file system of {spill}");
+        assert!(cause.evidence[0].ends_with(&free) && cause.help.starts_with("df -h "), "{cause:?}");
+        disk.grow(64);
+        let mut slow = ZmtpPeer::connect(env.port, "DEALER", "slow").expect("the ingester listens");
+        for _ in 0..=FRAMES {
+            slow.receive().expect("an event");
+        }
+        eventually("no cause", || !env.base.why("ingester").contains(&spill));
+        drop(instance);
+        sending.join().expect("the source ends");
+    });
+}
+
+#[test]
+fn a_class_that_cannot_be_imported_names_the_key_and_the_module() {
+    let env = IngesterEnv::with_class(BINARY, "nowhere_to_be_found:Source");
+    let _instance = env.spawn();
+    eventually("the endpoint", || env.base.snapshot().is_some());
+    let cause = env.base.first_cause("ingester", "No module named 'nowhere_to_be_found'");
+    assert_eq!(cause.path, "ingester/eiger-ingester/python_0");
+    assert!(cause.text.contains("nowhere_to_be_found:Source cannot be imported by "), "{cause:?}");
+    assert!(cause.text.contains("set ingester.python"), "{cause:?}");
 }

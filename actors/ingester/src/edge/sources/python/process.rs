@@ -176,6 +176,11 @@ impl Host {
             _ => failure.or(by_itself.then(|| last.text())).unwrap_or_default(),
         };
         let class = &self.launch.class;
+        if ["ModuleNotFoundError", "ImportError"].iter().any(|name| detail.contains(name)) {
+            let python = self.launch.python.display();
+            let keys = "install what is missing there, or set ingester.python, or PYTHONPATH in ingester.env";
+            return format!("{class} cannot be imported by {python}: {keys}: {detail}");
+        }
         let detail = if detail.is_empty() { detail } else { format!(": {detail}") };
         format!("{class} has ended ({ended}), and the current scan with it{detail}")
     }
