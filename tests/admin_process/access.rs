@@ -239,7 +239,7 @@ fn probes_have_a_port_of_their_own_without_tokens_and_reasons() {
     let get = |path: &str| http_tcp(probe, "GET", path, &["Host: pod.example:9100"], "");
     eventually("the instance to be ready", || get("/readyz").status == 200);
     assert_eq!((get("/livez").status, get("/readyz?verbose").body.as_str()), (200, "ok\n"));
-    assert!(get("/metrics").body.contains("orchestrator_process_uptime_seconds"));
+    assert!(get("/metrics").body.contains("process_start_time_seconds"));
     for path in [
         "/",
         "/v1/tree",
