@@ -132,7 +132,7 @@ pub(crate) fn run(command: &ClientCommand, target: &Target, out: &mut dyn Write)
             let code = ExitCode::of(&error);
             if code != ExitCode::Ok {
                 // If standard error is closed, the exit code still reports the error.
-                let text = crate::prefixed(&redact(&error.to_string()));
+                let text = colour::error_line(&redact(&error.to_string()));
                 let _ = std::io::stderr().lock().write_all(text.as_bytes());
             }
             code

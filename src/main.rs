@@ -24,7 +24,6 @@ mod version;
 
 use std::path::{Path, PathBuf};
 
-use anstyle::AnsiColor;
 use anyhow::{Context, Result};
 use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
 use orchestrator_admin::Binding;
@@ -226,7 +225,7 @@ fn report_usage_error(error: &clap::Error) -> std::process::ExitCode {
     }
     let text = NUMBERS.iter().fold(redact(&text), |text, (from, to)| text.replace(from, to));
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let _ = std::io::stderr().lock().write_all(prefixed(text.trim_end()).as_bytes());
+    let _ = std::io::stderr().lock().write_all(colour::error_line(text.trim_end()).as_bytes());
     std::process::ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
@@ -325,14 +324,8 @@ fn exit_code(result: Result<ExitCode>) -> ExitCode {
 /// Prints an error that prevents the start, and returns the exit code of configuration errors.
 fn report_error(error: &anyhow::Error) -> ExitCode {
     use std::io::Write;
-    let _ = std::io::stderr().lock().write_all(prefixed(&redact(&format!("{error:#}"))).as_bytes());
+    let _ = std::io::stderr().lock().write_all(colour::error_line(&redact(&format!("{error:#}"))).as_bytes());
     ExitCode::Config
-}
-
-/// Returns an error as it is printed: red on a terminal, without control characters.
-fn prefixed(text: &str) -> String {
-    let red = colour::is_wanted(&std::io::stderr()).then_some(AnsiColor::Red);
-    colour::painted(&format!("orchestrator: {text}\n"), [red])
 }
 
 impl From<&RunArguments> for Sources {

@@ -26,6 +26,12 @@ pub(crate) fn for_stdout(text: &str, colours: Vec<Option<AnsiColor>>) -> String 
     painted(text, if is_wanted(&std::io::stdout()) { colours } else { Vec::new() })
 }
 
+/// Returns an error as it is printed: red on a terminal, without control characters.
+pub(crate) fn error_line(text: &str) -> String {
+    let red = is_wanted(&std::io::stderr()).then_some(AnsiColor::Red);
+    painted(&format!("orchestrator: {text}\n"), [red])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -96,8 +96,8 @@ mod tests {
             catalog: nothing holds up work: last row 0.2 s ago\n\
             admin: nothing holds up work\n";
         assert_eq!(render(&Why { at_ms: 5_000, subsystems }), expected);
-        let colours =
-            [None, Some(AnsiColor::Red), None, None, Some(AnsiColor::Green), Some(AnsiColor::Green)];
+        let (red, green) = (Some(AnsiColor::Red), Some(AnsiColor::Green));
+        let colours = [None, red, None, None, None, green, green];
         assert_eq!(line_colours(expected), colours);
     }
 }

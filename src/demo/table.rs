@@ -1,5 +1,5 @@
 //! Catalog of the demo: a server with one table whose rows a rule claims and the queue's workers do. It answers what a rule of
-//! [`super::instance`] asks ERMrest for (CONTRACT CP and CE of the catalog), anything else with 400.
+//! [`super::instance`] asks ERMrest for, anything else with 400.
 
 use std::{
     net::{SocketAddr, TcpListener},
