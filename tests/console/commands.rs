@@ -142,7 +142,7 @@ async fn each_verb_of_a_child_has_a_form() {
     browser
         .until(
             "the refusal",
-            "document.querySelector('dialog[open] .problem').textContent.includes('no job of alpha waits')",
+            "document.querySelector('dialog[open] .problem').textContent.includes('alpha: no such job waits')",
         )
         .await;
     browser.close().await;

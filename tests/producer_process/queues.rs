@@ -140,9 +140,9 @@ fn the_queues_and_sets_of_the_server_are_metrics() {
         line.map(str::to_owned)
     };
     eventually("the queue of another program", || of_server("queue=\"mail\"} 2").is_some());
-    let info = queue.info()["faktory"].clone();
     eventually("the own queue", || {
-        of_server(&format!("queue=\"arborescent\"}} {}", info["queues"]["arborescent"])).is_some()
+        let jobs = queue.info()["faktory"]["queues"]["arborescent"].clone();
+        of_server(&format!("queue=\"arborescent\"}} {jobs}")).is_some()
     });
     eventually("debug lines", || {
         let log = site.base().log();

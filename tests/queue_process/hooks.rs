@@ -137,6 +137,8 @@ fn a_program_is_told_which_subsystem_was_given_up_until_it_succeeds() {
     let program = json!(["/bin/sh", "-c", script]);
     let _instance =
         start(&site, &format!("[[hook]]\nname = \"ops\"\non = \"subsystem.gave_up\"\nprogram = {program}\n"));
+    // A panic during the first start ends the process.
+    eventually("all children to run", || site.snapshot().is_some_and(|tree| tree.runs()));
     site.exceed_restarts("provenance");
     eventually("the second attempt to succeed", || site.metric("hooks/ops", "delivered") == 1);
     assert_eq!(site.metric("hooks/ops", "failed"), 1);

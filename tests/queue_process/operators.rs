@@ -189,7 +189,7 @@ fn a_bumped_job_is_next_once_and_after_a_restart() {
     assert_eq!(worker.ready().attr_path(), last);
     assert_eq!(worker.done(last, 0).attr_path(), order[0]);
     let (code, _, err) = site.cli(&["queue", "bump", last]);
-    assert!(code != 0 && err.contains("no job of"), "{code}: {err}");
+    assert!(code != 0 && err.contains("no such job waits"), "{code}: {err}");
 }
 
 #[test]

@@ -9,6 +9,8 @@ mod text;
 pub use self::command::redact_command;
 pub use self::text::{may_hold_secret, may_quote_secret, redact, redact_address, redact_addresses};
 
+use percent_encoding::percent_decode_str;
+
 /// Replacement for a secret.
 pub const REDACTED: &str = "***";
 
@@ -39,20 +41,7 @@ pub fn is_secret_name(name: &str) -> bool {
 
 /// Decodes percent-encoding. Invalid UTF-8 is replaced.
 fn decoded(text: &str) -> String {
-    let (bytes, mut out) = (text.as_bytes(), Vec::with_capacity(text.len()));
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let digits = bytes.get(at + 1..at + 3).filter(|_| *byte == b'%');
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        if let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            out.push(byte);
-            at += 3;
-        } else {
-            out.push(*byte);
-            at += 1;
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -109,6 +109,8 @@ pub(crate) fn load(path: &Path) -> Result<Option<History>, HistoryFileError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     use serde_json::json;
 
@@ -186,6 +188,7 @@ mod tests {
         let path = directory.path().join("history");
         assert!(load(&path).unwrap().is_none(), "there is no file");
         store(&history(2), &path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let whole = fs::read(&path).unwrap();
         for at in (0..whole.len()).step_by(7).chain(whole.len() - 40..whole.len()) {
             let mut changed = whole.clone();

@@ -1,5 +1,7 @@
 //! Parameters of a connection string: a URL, or a list of `name=value`. Both are read as libpq reads them.
 
+use percent_encoding::percent_decode_str;
+
 /// Schemes of URLs.
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 /// Port of a URL that names a host, once nothing else has set one.
@@ -147,17 +149,7 @@ fn parse_list(text: &str) -> Option<Vec<(String, String)>> {
 }
 
 fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, behind)) = rest.split_first() {
-        let code = behind
-            .get(..2)
-            .filter(|_| first == b'%')
-            .and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok());
-        bytes.push(code.unwrap_or(first));
-        rest = if code.is_some() { &behind[2..] } else { behind };
-    }
-    String::from_utf8(bytes).ok()
+    percent_decode_str(text).decode_utf8().ok().map(Into::into)
 }
 
 #[cfg(test)]
