@@ -43,8 +43,11 @@ impl Servers {
         let rabbit = thread::spawn(move || with_broker.then(Rabbit::start));
         let (postgres, mongodb) = (Postgres::start(), MongoDb::start());
         let dsn = postgres.create_database("provenance");
-        let many =
-            Tanglenomicon { completed_and_max: (3, 4), stencils: vec![(4, 2, 2)], tangles: vec![(2, 300)] };
+        let many = Tanglenomicon {
+            completed_and_max: (3, 4),
+            stencils: vec![(4, 2, 2); 40],
+            tangles: vec![(2, 60)],
+        };
         many.fill(&mongodb);
         Self {
             postgres,
