@@ -63,7 +63,7 @@ mod tests {
         let database = directory.path().join("db");
         fs::write(directory.path().join("db.orchestrator-lock"), "").expect("a file of an older version");
         let lock = DatabaseLock::take(&database).expect("the lock");
-        assert_eq!(fs::metadata(lock.path()).expect("the file").permissions().mode() & 0o777, MODE);
+        assert_eq!(fs::metadata(lock.path()).expect("the file").permissions().mode() & 0o777, 0o600);
         assert_eq!(DatabaseLock::take(&database).expect_err("it is taken").kind(), io::ErrorKind::WouldBlock);
         assert!(!lock.is_replaced());
         fs::remove_file(lock.path()).expect("remove");
