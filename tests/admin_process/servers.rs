@@ -8,24 +8,14 @@ use std::{
 };
 
 use orchestrator_harness::{
-    Controller, Ermrest, Faktory, Instance, MongoDb, Postgres, Rabbit, Redis, Tanglenomicon, TestEnv,
-    eventually, free_port, http, sha1_of,
+    Controller, Ermrest, Faktory, Instance, LEASED_RULE, MongoDb, Postgres, Rabbit, Redis, Tanglenomicon,
+    TestEnv, eventually, free_port, http, sha1_of,
 };
 use serde_json::json;
 
 const MAPPING: &str = "6277a4d0-975c-4dfe-97be-7f6d1d5a5c38";
 /// Options of the Faktory server, which make the producer push for longer than the test takes.
 pub(crate) const SLOW_PUSHES: [&str; 2] = ["--push-latency-ms", "20"];
-
-const RULE: &str = r#"
-[[catalog.rule]]
-name = "work"
-table = "Foo"
-filter = "state=actionable"
-sort = "id"
-claim.set = { state = "claimed", claimed_by = "$token", lease_until = "$now+60s" }
-done = { state = "complete", lease_until = "$null" }
-"#;
 
 /// The servers. RabbitMQ, which takes long to start, is left out on request.
 pub(crate) struct Servers {
@@ -76,7 +66,7 @@ impl Servers {
              [[ingester]]\nname = \"eiger-ingester\"\nlisten = \"127.0.0.1:{port}\"\nredis_url = {redis:?}\n\
              spill_dir = \"{directory}\"\n\
              [[ingester.stream]]\nname = \"eiger\"\nsource = \"stins\"\nupstream_url = \"tcp://127.0.0.1:1\"\n\
-             [[catalog]]\nname = \"lab\"\nbase = {ermrest:?}\namqp = \"\"\npoll_without_notices_secs = 0.1\n{RULE}",
+             [[catalog]]\nname = \"lab\"\nbase = {ermrest:?}\namqp = \"\"\npoll_without_notices_secs = 0.1\n{LEASED_RULE}",
             dsn = self.dsn,
             faktory = self.faktory.url(),
             mongodb = self.mongodb.uri(),

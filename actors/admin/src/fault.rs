@@ -20,7 +20,7 @@ const NEARLY_MS: u64 = 1_000;
 pub(crate) struct Faults {
     /// Cause at each child that reports one, with what failed.
     causes: BTreeMap<String, (String, Cause)>,
-    /// What failed for each child that waits because of one of those.
+    /// Failed server or file for which each other child waits.
     waiting: BTreeMap<String, String>,
 }
 
@@ -116,7 +116,7 @@ fn stuck_since(node: &NodeSnapshot, now_ms: u64) -> Option<u64> {
     Some(now_ms.saturating_sub(work.for_ms))
 }
 
-/// What failed at a child, and the cause.
+/// Returns the failed server or file that a child reports, and the cause.
 fn fault(node: &NodeSnapshot) -> Option<(String, Cause)> {
     if matches!(node.state.as_str(), "stopped" | "given_up") {
         return None;

@@ -53,7 +53,7 @@ pub enum ConsoleError {
     /// The arguments are invalid.
     #[error("{0}")]
     BadArguments(String),
-    /// What the arguments name does not exist.
+    /// The arguments name something that does not exist.
     #[error("{0}")]
     NotFound(String),
     /// The child cannot carry out the verb now.

@@ -22,6 +22,17 @@ fail = { state = "actionable", claimed_by = "$null", lease_until = "$null", erro
 dead = { state = "dead", claimed_by = "$null", lease_until = "$null", error = "$error" }
 "#;
 
+/// Rule with a lease, without attempts.
+pub const LEASED_RULE: &str = r#"
+[[catalog.rule]]
+name = "work"
+table = "Foo"
+filter = "state=actionable"
+sort = "id"
+claim.set = { state = "claimed", claimed_by = "$token", lease_until = "$now+60s" }
+done = { state = "complete", lease_until = "$null" }
+"#;
+
 /// Environment with a configuration file that the test may rewrite.
 #[derive(Debug)]
 pub struct CatalogEnv {

@@ -41,7 +41,7 @@ mod worker;
 mod zmtp;
 
 pub use admin::{HttpReply, http, http_tcp, raw_tcp, try_http};
-pub use catalog::{CatalogEnv, FULL_RULE};
+pub use catalog::{CatalogEnv, FULL_RULE, LEASED_RULE};
 pub use connection_flood::{ReaderFlood, open_event_readers, open_stalled_connections};
 pub use controller::{Controller, IngesterEnv};
 pub use database::Database;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use orchestrator_harness::{Ermrest, TestEnv};
+use orchestrator_harness::{Ermrest, LEASED_RULE, TestEnv};
 use serde_json::json;
 
 use crate::{
@@ -14,16 +14,6 @@ use crate::{
 
 /// Maximum number of unclaimed rows.
 const WAITING: u64 = 5;
-
-const RULE: &str = r#"
-[[catalog.rule]]
-name = "work"
-table = "Foo"
-filter = "state=actionable"
-sort = "id"
-claim.set = { state = "claimed", claimed_by = "$token", lease_until = "$now+60s" }
-done = { state = "complete", lease_until = "$null" }
-"#;
 
 struct Catalog {
     server: Ermrest,
@@ -43,7 +33,7 @@ pub(crate) fn ermrest(_plan: &Plan) -> Box<dyn Edge> {
     let server = Ermrest::start(&[]);
     let (switch, side) = Side::servers(server.port());
     let sections = format!(
-        "[[catalog]]\nname = \"lab\"\nbase = \"http://{}/ermrest/catalog/1\"\namqp = \"\"\npoll_without_notices_secs = 0.25\n{RULE}",
+        "[[catalog]]\nname = \"lab\"\nbase = \"http://{}/ermrest/catalog/1\"\namqp = \"\"\npoll_without_notices_secs = 0.25\n{LEASED_RULE}",
         switch.address()
     );
     // A response of up to 64 MiB is read before it is parsed.
@@ -68,7 +58,7 @@ pub(crate) fn amqp(plan: &Plan) -> Box<dyn Edge> {
     let server = Ermrest::start(&["--amqp", &broker::url(plan)]);
     let sections = format!(
         "[[catalog]]\nname = \"lab\"\nbase = \"{}\"\namqp = \"amqp://guest:guest@{}/{vhost}\"\n\
-         poll_secs = 600.0\npoll_without_notices_secs = 600.0\n{RULE}",
+         poll_secs = 600.0\npoll_without_notices_secs = 600.0\n{LEASED_RULE}",
         server.url(),
         switch.address()
     );

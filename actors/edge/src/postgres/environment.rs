@@ -1,4 +1,4 @@
-//! What libpq adds to a connection string: the service file, and variables of the environment.
+//! Parameters that libpq adds to a connection string: from the service file and the environment.
 
 use super::{option_error::OptionError, parameters::Parameters};
 use crate::secrets::{open_secret_file, read_at_most};
