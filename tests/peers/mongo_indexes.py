@@ -1,5 +1,6 @@
-"""Indexes for mongomock: a collection finds its documents by `_id` and by unique keys, where mongomock walks over all of them."""
+"""Indexes for mongomock: a collection finds its documents by `_id`, in its order, and by unique keys. mongomock walks over all of them."""
 
+import bisect
 import itertools
 
 import bson
@@ -13,6 +14,7 @@ class IndexedStore(mongomock.store.CollectionStore):
     def __init__(self, name):
         super().__init__(name)
         self.ids_by = {}
+        self.ordered = []
 
     def create_index(self, index_name, index_dict):
         super().create_index(index_name, index_dict)
@@ -31,16 +33,33 @@ class IndexedStore(mongomock.store.CollectionStore):
             ids.setdefault(document.get(field), {})[key] = True
 
     def __setitem__(self, key, document):
+        if key not in self._documents:
+            self.ordered = None
         super().__setitem__(key, document)
         self.note(key, document)
 
     def __delitem__(self, key):
         super().__delitem__(key)
+        self.ordered = None
         self.index_again()
 
     def drop(self):
         super().drop()
         self.ids_by = {}
+        self.ordered = []
+
+    def from_id(self, bound):
+        """The documents whose `_id` is in the bound, in its order."""
+        if self.ordered is None:
+            self.ordered = sorted(self._documents)
+        begin = 0
+        if isinstance(bound, dict) and "$gt" in bound:
+            begin = bisect.bisect_right(self.ordered, bound["$gt"])
+        elif isinstance(bound, dict) and "$gte" in bound:
+            begin = bisect.bisect_left(self.ordered, bound["$gte"])
+        keys = self.ordered
+        ids = (keys[at] for at in range(begin, len(keys)))
+        return (self._documents[key] for key in ids if key in self._documents)
 
     def candidates(self, query):
         """A field of the query that an index has, and the documents that it finds; no field if there is none."""
@@ -65,7 +84,15 @@ def iter_documents(collection, query):
         return WALK(collection, query)
     # An `$in` would be gone through again for each document.
     rest = {key: value for key, value in query.items() if key != field}
-    return (document for document in found if mongomock.collection.filter_applies(rest, document))
+    return (document for document in found if FITS(rest, document))
+
+
+def find(collection, query, sort, fields):
+    """The documents of a query. In the order of `_id`, each is read when it is taken, as a cursor does."""
+    if list(sort.items()) != [("_id", 1)] or collection._store.candidates(query)[0]:
+        return collection._get_dataset(query, sort, fields, dict)
+    found = collection._store.from_id(query.get("_id"))
+    return (collection._copy_only_fields(document, fields, dict) for document in found if FITS(query, document))
 
 
 def install():
@@ -74,4 +101,5 @@ def install():
     mongomock.store.CollectionStore = IndexedStore
 
 
+FITS = mongomock.collection.filter_applies
 WALK = mongomock.collection.Collection._iter_documents

@@ -252,37 +252,44 @@ class Server:
         return {"value": value, "lastErrorObject": {"n": done, "updatedExisting": before is not None}}
 
     def do_find(self, request, sections, collection):
-        cursor = collection.find(request.get("filter") or {}, request.get("projection") or None)
-        if request.get("sort"):
-            cursor = cursor.sort(list(request["sort"].items()))
-        cursor = cursor.skip(request.get("skip") or 0).limit(abs(request.get("limit") or 0))
-        return self.batch(collection.full_name, list(cursor), request.get("batchSize"), request.get("singleBatch", False))
+        found = mongo_indexes.find(
+            collection, request.get("filter") or {}, request.get("sort") or {}, request.get("projection") or None
+        )
+        skip = request.get("skip") or 0
+        limit = abs(request.get("limit") or 0) or None
+        found = itertools.islice(found, skip, limit and skip + limit)
+        return self.batch(collection.full_name, found, request.get("batchSize"), request.get("singleBatch", False))
 
     def do_aggregate(self, request, sections, collection):
-        documents = list(collection.aggregate(request["pipeline"]))
+        documents = iter(list(collection.aggregate(request["pipeline"])))
         return self.batch(collection.full_name, documents, (request.get("cursor") or {}).get("batchSize"))
 
     def do_count(self, request, sections, collection):
         return {"n": collection.count_documents(request.get("query") or {})}
 
     def batch(self, namespace, documents, size, single=False):
-        size = 101 if size is None else size
-        rest = [] if single else documents[size:]
-        cursor = next(self.ids) if rest else 0
-        if rest:
+        first, rest = self.taken(documents, 101 if size is None else size)
+        cursor = next(self.ids) if rest and not single else 0
+        if cursor:
             self.cursors[cursor] = rest
-        return {"cursor": {"id": bson.Int64(cursor), "ns": namespace, "firstBatch": documents[:size]}}
+        return {"cursor": {"id": bson.Int64(cursor), "ns": namespace, "firstBatch": first}}
+
+    @staticmethod
+    def taken(documents, size):
+        """The next documents of a cursor, and what is left, if anything is."""
+        batch = list(itertools.islice(documents, size))
+        following = list(itertools.islice(documents, 1))
+        return batch, itertools.chain(following, documents) if following else None
 
     def do_getmore(self, request, sections, database):
         cursor = int(request["getMore"])
         if cursor not in self.cursors:
             raise OperationFailure("cursor id not found", 43)
-        documents, size = self.cursors.pop(cursor), request.get("batchSize") or 1000
-        if documents[size:]:
-            self.cursors[cursor] = documents[size:]
-        more = bson.Int64(cursor if documents[size:] else 0)
+        batch, rest = self.taken(self.cursors.pop(cursor), request.get("batchSize") or 1000)
+        if rest:
+            self.cursors[cursor] = rest
         namespace = f"{database.name}.{request['collection']}"
-        return {"cursor": {"id": more, "ns": namespace, "nextBatch": documents[:size]}}
+        return {"cursor": {"id": bson.Int64(cursor if rest else 0), "ns": namespace, "nextBatch": batch}}
 
     def do_killcursors(self, request, *_):
         for cursor in request.get("cursors", []):
