@@ -116,6 +116,8 @@ pub(crate) struct Agent<S, H> {
     /// Largest write that the server accepts, in rows.
     batch_max: usize,
     last_was_write: bool,
+    /// Settlements that are ready before are written together.
+    collect_until: Option<Instant>,
     /// Moving average of handlers' durations.
     handler_time: Option<Duration>,
     read_outage: Outage,
@@ -166,6 +168,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             batch,
             batch_max: batch,
             last_was_write: false,
+            collect_until: None,
             handler_time: None,
             read_outage: Outage::new(backoff_factor, retry_max),
             write_outage: Outage::new(backoff_factor, retry_max),

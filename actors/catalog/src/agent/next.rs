@@ -76,7 +76,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         match self.write_outage.until(now) {
             Some(until) => waits.push(until),
             None => {
-                if let Some(request) = self.next_write(now) {
+                if let Some(request) = self.next_write(now, &mut waits) {
                     return Next::Request(request);
                 }
             }
@@ -101,7 +101,11 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     /// Returns the next write: renewals first, then settlements. After a write, a requested poll
     /// goes first.
-    fn next_write(&mut self, now: Instant) -> Option<LocalBoxFuture<'static, RequestResult>> {
+    fn next_write(
+        &mut self,
+        now: Instant,
+        waits: &mut Vec<Instant>,
+    ) -> Option<LocalBoxFuture<'static, RequestResult>> {
         if let Some(renewal) = self.renew(now) {
             return Some(renewal);
         }
@@ -109,11 +113,16 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             return Some(check);
         }
         let poll_first = self.last_was_write && self.may_poll(now) && self.read_outage.until(now).is_none();
-        if !poll_first && let Some(settlement) = self.settle_batch() {
-            self.last_was_write = true;
-            return Some(settlement);
+        if poll_first {
+            return None;
         }
-        None
+        if let Some(until) = self.collects_until(now) {
+            waits.push(until);
+            return None;
+        }
+        let settlement = self.settle_batch()?;
+        self.last_was_write = true;
+        Some(settlement)
     }
 
     fn next_read(
@@ -191,7 +200,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         a_second.max(concurrency * 2).min(self.rule.limit)
     }
 
-    fn is_stopping(&self) -> bool {
+    pub(super) fn is_stopping(&self) -> bool {
         self.retiring || self.grace_ends.is_some()
     }
 
@@ -224,7 +233,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         self.polling.request_ended(result.wrote(), Instant::now());
         match result {
             RequestResult::Polled(poll, result) => self.handle_poll(*poll, result),
-            RequestResult::Settled(batch, answer) => self.handle_settled(&batch, answer),
+            RequestResult::Settled(batch, answer, begun) => self.handle_settled(&batch, answer, begun),
             RequestResult::Renewed(batch, answer, until) => self.handle_renewal(&batch, answer, until),
             RequestResult::Confirmed(claim, answer) => self.handle_confirmation(claim, answer),
             RequestResult::Checked(ids, answer) => self.handle_checked(ids, answer),

@@ -17,7 +17,8 @@ use crate::{
 /// Result of a request to the server.
 pub(super) enum RequestResult {
     Polled(Box<Poll>, ChangeResult),
-    Settled(Batch, Result<Bytes, RequestError>),
+    /// With the time at which the write began.
+    Settled(Batch, Result<Bytes, RequestError>, Instant),
     Renewed(Batch, Result<Bytes, RequestError>, Instant),
     Confirmed(UnconfirmedClaim, Result<Vec<Row>, RequestError>),
     Checked(Vec<u64>, Result<Vec<Row>, RequestError>),
@@ -28,7 +29,7 @@ impl RequestResult {
     pub(super) fn wrote(&self) -> bool {
         match self {
             Self::Polled(_, result) => matches!(result, ChangeResult::Changed(_)),
-            Self::Settled(_, answer) | Self::Renewed(_, answer, _) => answer.is_ok(),
+            Self::Settled(_, answer, _) | Self::Renewed(_, answer, _) => answer.is_ok(),
             Self::Confirmed(..) | Self::Checked(..) => false,
         }
     }

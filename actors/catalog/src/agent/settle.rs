@@ -18,6 +18,9 @@ use crate::{
     template::Variables,
 };
 
+/// Longest time for which settlements are collected.
+const COLLECT_MAX: Duration = Duration::from_millis(50);
+
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// Handles the end of a handler.
     pub(super) fn handler_finished(&mut self, id: u64, outcome: Option<Outcome>, span: Duration) {
@@ -154,13 +157,25 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// Writes the next batch of settlements.
     pub(super) fn settle_batch(&mut self) -> Option<LocalBoxFuture<'static, RequestResult>> {
         let batch = self.rows.batch(self.batch)?;
-        let write = self.write_batch(&batch, Purpose::Settlement);
-        Some(write.map(|answer| RequestResult::Settled(batch, answer)).boxed_local())
+        let (write, begun) = (self.write_batch(&batch, Purpose::Settlement), Instant::now());
+        Some(write.map(move |answer| RequestResult::Settled(batch, answer, begun)).boxed_local())
     }
 
-    /// Handles the response to a batch of settlements.
-    pub(super) fn handle_settled(&mut self, batch: &Batch, answer: Result<Bytes, RequestError>) {
+    /// Returns the time until which settlements are collected for one write: as long as the last one took, while other rows may be
+    /// settled meanwhile. A write costs most servers far more than a row.
+    pub(super) fn collects_until(&self, now: Instant) -> Option<Instant> {
+        self.collect_until.filter(|until| *until > now && self.rows.working() > 0 && !self.is_stopping())
+    }
+
+    /// Handles the response to a batch of settlements, whose write began at `begun`.
+    pub(super) fn handle_settled(
+        &mut self,
+        batch: &Batch,
+        answer: Result<Bytes, RequestError>,
+        begun: Instant,
+    ) {
         let now = Instant::now();
+        self.collect_until = Some(now + (now - begun).min(COLLECT_MAX));
         match answer {
             Ok(body) => {
                 self.write_outage.reset();

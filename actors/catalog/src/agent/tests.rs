@@ -20,11 +20,13 @@ use crate::{
     status::{RuleStatus, Status},
 };
 
-/// Handler with a fixed duration.
+/// Handler whose runs have a known duration.
 #[derive(Clone)]
 struct TestHandler {
     /// Duration of a run.
     duration: Duration,
+    /// Added for each run that began before.
+    step: Duration,
     outcome: Rc<dyn Fn(&Task) -> Outcome>,
     /// Tasks that were started.
     begun: Rc<RefCell<Vec<Task>>>,
@@ -32,8 +34,9 @@ struct TestHandler {
 
 impl Handler for TestHandler {
     async fn handle(&self, task: Task) -> Outcome {
+        let before = u32::try_from(self.begun.borrow().len()).expect("a few runs");
         self.begun.borrow_mut().push(task.clone());
-        tokio::time::sleep(self.duration).await;
+        tokio::time::sleep(self.duration + self.step * before).await;
         (self.outcome)(&task)
     }
 }
@@ -41,6 +44,7 @@ impl Handler for TestHandler {
 fn done_handler() -> TestHandler {
     TestHandler {
         duration: Duration::ZERO,
+        step: Duration::ZERO,
         outcome: Rc::new(|_| Outcome::Done(Row::new())),
         begun: Rc::default(),
     }

@@ -34,6 +34,21 @@ fn settlements_are_written_in_batches() {
 }
 
 #[test]
+fn settlements_are_collected_while_other_rows_are_handled() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(50);
+        let mut rule = full_rule();
+        rule["concurrency"] = json!(50);
+        // A write takes 20 ms.
+        let handler = TestHandler { step: Duration::from_millis(2), ..done_handler() };
+        fixture.agent("agent", &rule, &handler);
+        fixture.complete(50, secs(1)).await;
+        let sizes: Vec<_> = fixture.table.puts().iter().map(|(_, rows)| rows.len()).collect();
+        assert_eq!(sizes, [50, 1, 20, 20, 9], "claimed; the first at once, the last with nothing left to wait for");
+    });
+}
+
+#[test]
 fn a_failed_row_is_retried_and_dead_after_its_last_attempt() {
     run_with_paused_time(async || {
         let fixture = Fixture::new(1);
