@@ -36,6 +36,8 @@ struct Round {
     rate: f64,
     /// Part of the time in which the server, which has one thread at work at a time, was busy.
     server_busy: f64,
+    /// Writes of the rule, claims and settlements, for each row.
+    writes: f64,
 }
 
 /// The figures.
@@ -59,6 +61,8 @@ pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
         "of_the_queue_alone": ratios(queue),
         "server_busy": figure(&jobs, |round| round.server_busy),
         "server_busy_without_handler": figure(&alone, |round| round.server_busy),
+        "writes_per_row": figure(&jobs, |round| round.writes),
+        "writes_per_row_without_handler": figure(&alone, |round| round.writes),
     }))
 }
 
@@ -79,7 +83,8 @@ fn of_rule(binary: &Path, options: &Options, handler: &str) -> Result<Round> {
     let used = cpu_s(server.pid())?;
     let rate = rate(&server, options.rows);
     let server_busy = (cpu_s(server.pid())? - used) * rate / f64::from(options.rows);
-    Ok(Round { rate, server_busy })
+    let writes = server.response_count("PUT", 200) as f64 / f64::from(options.rows);
+    Ok(Round { rate, server_busy, writes })
 }
 
 /// Jobs a second of the same workers, from a file.
