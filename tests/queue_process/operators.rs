@@ -210,6 +210,38 @@ fn a_pause_outlives_the_process() {
 }
 
 #[test]
+fn a_pause_with_an_end_is_shown_and_ends_by_itself() {
+    let site = site();
+    let instance = started(&site, "alpha 0 1\n");
+    let (code, _, err) = site.cli(&["queue", "pause", "--until", "soon"]);
+    assert!(code == 2 && err.contains("write a duration (30m)"), "{code}: {err}");
+    for (path, verb) in
+        [("queue/inotify", &["pause", "queue/inotify"]), ("queue/queue_console", &["queue", "pause"])]
+    {
+        let pause = |span: &str| {
+            let (code, _, err) = site.cli(&[&verb[..], &["--until", span, "--reason", "lunch"]].concat());
+            assert_eq!(code, 0, "{err}");
+        };
+        pause("1s");
+        eventually("the end of the pause", || !site.cli(&["tree", path]).1.contains(" until 20"));
+        pause("2h");
+        let (_, why, _) = site.cli(&["why", path]);
+        assert!(
+            why.contains("paused") && why.contains(" until 20") && why.contains("lunch"),
+            "{path}: {why}"
+        );
+        assert!(site.cli(&["tree", path]).1.contains(" until 20"), "{path}");
+    }
+    instance.kill_nine();
+    let _instance = site.start();
+    assert_eq!(site.worker().ready(), Reply::NoJobs);
+    assert!(site.cli(&["tree", "queue/queue_console"]).1.contains("hand-outs until 20"));
+    assert!(text(&site, &["pause", "--until", "1s"]).starts_with("paused until 20"));
+    let mut worker = site.worker();
+    eventually("hand-outs to be resumed", || matches!(worker.ready(), Reply::Job { .. }));
+}
+
+#[test]
 fn metrics_tell_exit_codes_durations_and_waiting_jobs() {
     let site = site();
     let instance = started(&site, "a 0\nb 0\nc 0\nd 0\n");

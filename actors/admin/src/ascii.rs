@@ -4,7 +4,7 @@ use orchestrator_supervise::{
     ExitSnapshot, LinkSnapshot, MailboxSnapshot, NodeSnapshot, TreeSnapshot, without_root,
 };
 
-use orchestrator_subsystem::columns::align;
+use orchestrator_subsystem::{columns::align, until_text};
 
 /// Right-aligned columns: incarnation, restarts, age.
 const RIGHT: [usize; 3] = [3, 4, 5];
@@ -73,6 +73,9 @@ impl TreeTable {
         notes.extend(node.last_exit.as_ref().and_then(|exit| self.last_exit(exit)));
         notes.extend(node.retry_in_ms.map(|ms| format!("tried again in {}", format_duration(ms))));
         notes.extend(node.note.as_ref().map(|note| format!("{} ago: {}", self.since(note.at_ms), note.text)));
+        if node.paused_until_ms.is_some() {
+            notes.push(format!("paused{}", until_text(node.paused_until_ms)));
+        }
         // The state of a child that an operator paused by its console is "running".
         let paused = node.blocker.as_ref().filter(|blocker| blocker.kind == "paused");
         notes.extend(paused.map(|blocker| blocker.text.clone()));

@@ -5,7 +5,7 @@ use actix_web::http::StatusCode;
 use orchestrator_supervise::{
     Command, ConsoleCallError, ConsoleVerb, Effect, Origin, State, is_in_branch, sanitize,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     admin_metrics::AdminMetrics,
@@ -14,6 +14,7 @@ use crate::{
     handler_context::HandlerContext,
     role::{Caller, Role},
 };
+use orchestrator_subsystem::Until;
 use orchestrator_subsystem::wire::{CommandArgs, CommandResponse, ErrorKind, REASON_LIMIT};
 
 /// Note in the answer to a panic of a thread.
@@ -110,6 +111,15 @@ impl HandlerContext {
             let message = format!("the reason is longer than {REASON_LIMIT} bytes: shorten it");
             return Err(ApiError::new(ErrorKind::BadRequest, message));
         }
+        let verb = match (verb, &args.until) {
+            (Command::Pause(_), until) => Command::Pause(Until::pause(until.as_ref())),
+            (verb, None) => verb,
+            (verb, Some(_)) => {
+                let message = format!("`until` is the end of a pause, and {} has none", verb.name());
+                return Err(ApiError::new(ErrorKind::BadRequest, message));
+            }
+        };
+        entry.record.args = args.until.map(|until| json!({ "until": until }));
         let origin = Origin { by: caller.who.clone(), reason: sanitize(args.reason.trim()) };
         entry.record.reason.clone_from(&origin.reason);
         let state = || self.tree.vitals(path).map(|vitals| vitals.state());

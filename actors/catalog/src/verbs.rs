@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator_subsystem::{columns::align, verb};
+use orchestrator_subsystem::{Until, columns::align, verb};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -62,8 +62,12 @@ verb! {
     "pause", Pauses -> PausedRules, text |_, answer| answer.line();
     /// Stop claiming rows until `resume`; rows already claimed are finished
     ///
-    /// Example: orchestrator catalog pause convert
+    /// Example: orchestrator catalog pause convert --until 30m
     pub(crate) struct Pause {
+        /// Resume then: a duration (30m), a time of day (18:00), or a date and time
+        #[arg(long, value_name = "TIME|DURATION")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub(crate) until: Option<Until>,
         /// Apply to this rule only
         pub(crate) rule: Option<String>,
         /// Reason, recorded in the audit log and shown by `orchestrator why`

@@ -6,9 +6,9 @@ mod environment;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use orchestrator_subsystem::{Answered, Verbs};
+use orchestrator_subsystem::{Answered, Until, Verbs};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, Durable, Factory, Handle, MailboxSlot, Outbox, StartCx,
+    Answer, Child, ChildCx, Durable, Factory, Handle, MailboxSlot, Outbox, PauseSpan, StartCx,
 };
 use tokio::sync::watch;
 
@@ -91,6 +91,7 @@ impl<Q: Queue + Unpin + 'static> Child for StencilProducer<Q> {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
         let Some(queue) = self.queue.take() else { return };
         self.working = true;
+        self.await_pause_end(cx);
         let settings = settings(&self.config, self.queues.clone(), self.cx.incarnation);
         let paused = self.paused.subscribe();
         let env = LiveEnvironment::new(&self.cx, self.status.clone(), paused, &self.config, settings.marks);
@@ -119,18 +120,33 @@ impl<Q: Queue + Unpin + 'static> Handle<ShowStatus> for StencilProducer<Q> {
 }
 
 impl<Q: Queue + Unpin + 'static> Handle<Pause> for StencilProducer<Q> {
-    fn handle(&mut self, _: Pause, _: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Pause>> {
-        Answer::now(Ok(self.set_paused(true)))
+    fn handle(&mut self, verb: Pause, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Pause>> {
+        let answer = self.set_pause(Some(Until::pause(verb.until.as_ref())));
+        self.await_pause_end(cx);
+        Answer::now(Ok(answer))
     }
 }
 
 impl<Q: Queue + Unpin + 'static> Handle<Resume> for StencilProducer<Q> {
     fn handle(&mut self, _: Resume, _: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Resume>> {
-        Answer::now(Ok(self.set_paused(false)))
+        Answer::now(Ok(self.set_pause(None)))
     }
 }
 
 impl<Q: Queue + Unpin + 'static> StencilProducer<Q> {
+    /// Resumes pushing once the time of the pause is over.
+    fn await_pause_end(&self, cx: &mut ChildCx<'_, Self>) {
+        let Some(delay) = self.status.lock().pause.and_then(PauseSpan::look_again) else { return };
+        cx.after(delay, |producer, cx| {
+            let is_over = producer.status.lock().pause.is_some_and(PauseSpan::is_over);
+            if is_over {
+                producer.set_pause(None);
+            } else {
+                producer.await_pause_end(cx);
+            }
+        });
+    }
+
     /// Returns the verbs of the console.
     pub(crate) fn verbs() -> Verbs<Self> {
         Verbs::default().with::<ShowStatus>().with::<Pause>().with::<Resume>()
@@ -153,13 +169,14 @@ impl<Q> StencilProducer<Q> {
         self.cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch)
     }
 
-    fn set_paused(&self, paused: bool) -> Paused {
+    fn set_pause(&self, pause: Option<PauseSpan>) -> Paused {
+        let paused = pause.is_some();
         self.paused.send_replace(paused);
         let mut status = self.status.lock();
-        status.paused = paused;
+        (status.paused, status.pause) = (paused, pause);
         status.report_blocker(&self.cx.vitals);
-        tracing::info!(paused, "an operator switched pushing");
-        Paused { paused }
+        tracing::info!(?pause, "pushing paused or resumed");
+        Paused { paused, until_ms: pause.and_then(|pause| pause.until_ms) }
     }
 }
 

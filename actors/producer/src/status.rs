@@ -5,7 +5,8 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use orchestrator_supervise::Vitals;
+use orchestrator_subsystem::until_text;
+use orchestrator_supervise::{PauseSpan, Vitals};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +65,9 @@ pub(crate) struct Status {
     pub blocked_by: Vec<String>,
     /// True while an operator has paused pushing.
     pub paused: bool,
+    /// The pause, with its end.
+    #[serde(skip)]
+    pub pause: Option<PauseSpan>,
     /// True while pushing is stopped until the queue length falls to `low_water`.
     pub held: bool,
     /// Unavailable peers, `database` or `queue`, with the reason.
@@ -199,7 +203,11 @@ impl Status {
         let causes = self.blocked_by.join("; ");
         match &*self.phase {
             _ if self.paused => {
-                vitals.set_blocker("paused", "an operator paused pushing", "orchestrator producer resume");
+                let text = format!(
+                    "an operator paused pushing{}",
+                    until_text(self.pause.and_then(|pause| pause.until_ms))
+                );
+                vitals.set_blocker("paused", text, "orchestrator producer resume");
             }
             "standby" => {
                 vitals.set_blocker_with("lease_held", causes, &self.evidence, Standby::texts(self.standby).1)

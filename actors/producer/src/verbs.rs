@@ -1,6 +1,6 @@
 //! Verbs of the console, and the text of their answers.
 
-use orchestrator_subsystem::{columns::align, verb};
+use orchestrator_subsystem::{Until, columns::align, until_text, verb};
 use orchestrator_supervise::NodeSnapshot;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,11 +29,15 @@ pub(crate) struct StatusAnswer {
 }
 
 verb! {
-    "pause", Pauses -> Paused, text |_, _| "pushing is paused until `orchestrator producer resume`\n".to_owned();
+    "pause", Pauses -> Paused, text |_, answer| format!("pushing is paused{}\n", until_text(answer.until_ms));
     /// Stop pushing jobs until `resume`; the chunk in flight is completed
     ///
-    /// Example: orchestrator producer pause
+    /// Example: orchestrator producer pause --until 18:00
     pub(crate) struct Pause {
+        /// Resume then: a duration (30m), a time of day (18:00), or a date and time
+        #[arg(long, value_name = "TIME|DURATION")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub(crate) until: Option<Until>,
         /// Reason, recorded in the audit log and shown by `orchestrator why`
         #[arg(long, default_value = "", value_name = "TEXT")]
         #[serde(default)]
@@ -59,6 +63,9 @@ verb! {
 pub(crate) struct Paused {
     /// True while no job is pushed.
     pub(crate) paused: bool,
+    /// Time at which the pause ends by itself, milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) until_ms: Option<u64>,
 }
 
 /// Returns a line for each connection in `branch` that is not up. The actor does not know of these while a chunk waits for one.

@@ -85,7 +85,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
     let (commands, commands_slot) = inbox(COMMAND_CAPACITY);
     let (console, console_slot) = mailbox::<QueueConsole>(OPERATOR_CAPACITY);
     let (watcher_mailbox, watcher_slot) = mailbox::<FetcherWatcher>(NOTICE_CAPACITY);
-    let paused = Durable::new("paused", pause_file::is_paused(&config.database));
+    let pause = Durable::new("paused", pause_file::pause(&config.database));
     let wal_state = Arc::new(WalState::default());
     let (rescan, warned) = (RescanFlag::default(), WarnedNames::default());
     let refused_links = RefusedLinks::default();
@@ -94,7 +94,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         let console = QueueConsole {
             requests: requests.clone(),
             chores: chores.clone(),
-            paused: paused.clone(),
+            pause: pause.clone(),
             refused_links: refused_links.clone(),
         };
         Factory::actor(console_slot, move |_| Ok(console.clone()))
@@ -105,7 +105,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         ingest: ingest_slot.clone(),
         chores,
         wal_state: wal_state.clone(),
-        paused: paused.view(),
+        pause: pause.view(),
     };
     let queue_store = Factory::thread(move |cx| store.run(&cx))
         .with_inbox("requests", &requests_slot)
@@ -136,7 +136,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         .child(
             ChildSpec::worker("queue_console", queue_console)
                 .console(queue_console::verbs().console(&console))
-                .durable(&paused),
+                .durable(&pause),
         )
         // A restarted reader sends every operation again, so operations of its predecessor are
         // dropped.

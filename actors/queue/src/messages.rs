@@ -5,7 +5,7 @@
 use std::{ffi::OsString, sync::Arc};
 
 use orchestrator_exchange::{JobEnd, JobId, JobOffered};
-use orchestrator_supervise::Reply;
+use orchestrator_supervise::{PauseSpan, Reply};
 
 use crate::{
     file_name::{FetcherFile, NameError},
@@ -78,7 +78,7 @@ pub(crate) enum Chore {
     /// Asks for the groups that were not tried since the given time, up to the given number.
     Stale(i64, usize, Reply<Answer<Vec<StaleGroup>>>),
     /// Records that hand-outs are paused or resumed, for the next start.
-    RecordPause(bool, Reply<Answer<()>>),
+    RecordPause(Option<PauseSpan>, Reply<Answer<()>>),
 }
 
 /// Answer to an operator's question, or the reason why it failed.

@@ -3,10 +3,10 @@
 
 use std::fmt::Display;
 
-use orchestrator_subsystem::{Answered, Verbs};
+use orchestrator_subsystem::{Answered, Until, Verbs, until_text};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, Durable, Fault, Handle, Outbox, Pending, Reply,
-    sanitize,
+    Answer, Child, ChildCx, ConsoleError, ConsoleReply, Durable, Fault, Handle, Outbox, PauseSpan, Pending,
+    Reply, sanitize,
 };
 
 use crate::{
@@ -29,7 +29,7 @@ const SECONDS_PER_DAY: i64 = 86_400;
 pub(crate) struct QueueConsole {
     pub(crate) requests: Outbox<StoreRequest>,
     pub(crate) chores: Outbox<Chore>,
-    pub(crate) paused: Durable<bool>,
+    pub(crate) pause: Durable<Option<PauseSpan>>,
     pub(crate) refused_links: RefusedLinks,
 }
 
@@ -53,6 +53,7 @@ pub(crate) fn verbs() -> Verbs<QueueConsole> {
 impl Child for QueueConsole {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
         self.report_pause(cx);
+        self.await_pause_end(cx);
     }
 }
 
@@ -73,7 +74,7 @@ impl Handle<Peek> for QueueConsole {
 
 impl Handle<Stats> for QueueConsole {
     fn handle(&mut self, _: Stats, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Stats>> {
-        let paused = self.paused.get();
+        let paused = self.pause.get().is_some();
         self.ask(cx, Chore::Counts, move |storage::Counts { rows, ready, held, logged, in_flight }| Totals {
             held,
             in_flight,
@@ -192,36 +193,58 @@ impl Handle<Requeue> for QueueConsole {
 }
 
 impl Handle<Pause> for QueueConsole {
-    fn handle(&mut self, _: Pause, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Pause>> {
-        self.set_paused(true, cx)
+    fn handle(&mut self, verb: Pause, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Pause>> {
+        self.set_pause(Some(Until::pause(verb.until.as_ref())), cx)
     }
 }
 
 impl Handle<Resume> for QueueConsole {
     fn handle(&mut self, _: Resume, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Resume>> {
-        self.set_paused(false, cx)
+        self.set_pause(None, cx)
     }
 }
 
 impl QueueConsole {
     /// Pauses or resumes hand-outs, also for later starts. While paused, workers get `NOJOBS`, and
     /// their DONE lines still count.
-    fn set_paused(&self, paused: bool, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply<Paused>> {
-        let recorded = self.chores.request(|reply| Chore::RecordPause(paused, reply));
+    fn set_pause(
+        &self,
+        pause: Option<PauseSpan>,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Answer<Self, ConsoleReply<Paused>> {
+        let recorded = self.chores.request(|reply| Chore::RecordPause(pause, reply));
         after(recorded, cx, "housekeeper", move |console, recorded, cx| {
             recorded.map_err(|error| refused(Fault::from_error(&error)))?;
-            console.paused.update(|value| *value = paused);
+            console.pause.update(|value| *value = pause);
             console.report_pause(cx);
-            tracing::info!(paused, "hand-outs paused or resumed");
-            Ok(Paused { paused })
+            console.await_pause_end(cx);
+            tracing::info!(?pause, "hand-outs paused or resumed");
+            Ok(Paused { paused: pause.is_some(), until_ms: pause.and_then(|pause| pause.until_ms) })
         })
     }
 
+    /// Resumes hand-outs once the time of the pause is over.
+    fn await_pause_end(&self, cx: &mut ChildCx<'_, Self>) {
+        let Some(delay) = self.pause.get().and_then(PauseSpan::look_again) else { return };
+        cx.after(delay, |console, cx| {
+            if !console.pause.get().is_some_and(PauseSpan::is_over) {
+                return console.await_pause_end(cx);
+            }
+            console.pause.update(|value| *value = None);
+            console.report_pause(cx);
+            tracing::info!("hand-outs are resumed: the time of the pause is over");
+            // The file says the same without it.
+            let _ = console.chores.request(|reply| Chore::RecordPause(None, reply));
+        });
+    }
+
     fn report_pause(&self, cx: &ChildCx<'_, Self>) {
-        if self.paused.get() {
-            cx.vitals().set_blocker("paused", "an operator paused hand-outs", "orchestrator queue resume");
-        } else {
-            cx.vitals().clear_blocker();
+        match self.pause.get() {
+            Some(pause) => {
+                let text = format!("an operator paused hand-outs{}", until_text(pause.until_ms));
+                cx.vitals().set_blocker("paused", &text, "orchestrator queue resume");
+            }
+            None => cx.vitals().clear_blocker(),
         }
     }
 

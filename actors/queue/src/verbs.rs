@@ -3,7 +3,7 @@
 mod answers;
 mod report;
 
-use orchestrator_subsystem::{verb, verb::number};
+use orchestrator_subsystem::{Until, until_text, verb, verb::number};
 
 pub(crate) use self::answers::*;
 use crate::storage::{FailedJob, Peeked, StaleGroup};
@@ -151,11 +151,15 @@ verb! {
 }
 
 verb! {
-    "pause", Pauses -> Paused, text |_, _| "paused: no job is handed out\n".to_owned();
+    "pause", Pauses -> Paused, text |_, answer| format!("paused{}: no job is handed out\n", until_text(answer.until_ms));
     /// Stop handing out jobs until `resume`; workers get NOJOBS, and their DONE lines still count
     ///
-    /// Example: orchestrator queue pause --reason "new disk"
+    /// Example: orchestrator queue pause --until 30m --reason "new disk"
     pub(crate) struct Pause {
+        /// Resume then: a duration (30m), a time of day (18:00), or a date and time
+        #[arg(long, value_name = "TIME|DURATION")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub(crate) until: Option<Until>,
         /// Reason, recorded in the audit log and shown by `orchestrator why`
         #[arg(long, default_value = "", value_name = "TEXT")]
         #[serde(default)]

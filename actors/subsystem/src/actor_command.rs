@@ -1,12 +1,13 @@
 //! Commands of the kernel to one child, on the command line and in requests.
 
 use clap::{Args, Subcommand};
-use orchestrator_supervise::Command;
+use orchestrator_supervise::{Command, PauseSpan};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     command::{CommandError, Context},
     output::OutputFormat,
+    until::Until,
     wire::{CommandResponse, actor_url},
 };
 
@@ -27,8 +28,8 @@ pub enum ActorCommand {
     Start(ActorArguments),
     /// Pause a child that takes in work: it accepts no new work and finishes queued work
     ///
-    /// Example: orchestrator pause queue/inotify --reason "too much at once"
-    Pause(ActorArguments),
+    /// Example: orchestrator pause queue/inotify --until 30m --reason "too much at once"
+    Pause(PauseArguments),
     /// Resume a paused child
     ///
     /// Example: orchestrator resume queue/inotify
@@ -46,6 +47,16 @@ pub struct ActorArguments {
     format: OutputFormat,
 }
 
+/// Arguments of a pause.
+#[derive(Debug, Clone, Args)]
+pub struct PauseArguments {
+    #[command(flatten)]
+    child: ActorArguments,
+    /// Resume the child then: a duration (30m), a time of day (18:00), or a date and time
+    #[arg(long, value_name = "TIME|DURATION")]
+    until: Option<Until>,
+}
+
 /// Body of `POST /v1/actors/{path}/{verb}`; an empty body is `{}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[group(skip)]
@@ -54,17 +65,23 @@ pub struct CommandArgs {
     /// Record this reason in the events and the audit log; at most 512 bytes
     #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
     pub reason: String,
+    /// End of a pause
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
 }
 
 impl ActorCommand {
     /// Returns the kernel's command and its arguments.
-    fn parts(&self) -> (Command, &ActorArguments) {
+    fn parts(&self) -> (Command, &ActorArguments, Option<&Until>) {
         match self {
-            Self::Restart(arguments) => (Command::Restart, arguments),
-            Self::Stop(arguments) => (Command::Stop, arguments),
-            Self::Start(arguments) => (Command::Start, arguments),
-            Self::Pause(arguments) => (Command::Pause, arguments),
-            Self::Resume(arguments) => (Command::Resume, arguments),
+            Self::Restart(arguments) => (Command::Restart, arguments, None),
+            Self::Stop(arguments) => (Command::Stop, arguments, None),
+            Self::Start(arguments) => (Command::Start, arguments, None),
+            Self::Pause(PauseArguments { child, until }) => {
+                (Command::Pause(PauseSpan::default()), child, until.as_ref())
+            }
+            Self::Resume(arguments) => (Command::Resume, arguments, None),
         }
     }
 
@@ -73,8 +90,9 @@ impl ActorCommand {
     /// # Errors
     /// The instance cannot be reached, or refuses the command.
     pub async fn run(&self, context: &mut Context<'_>) -> Result<(), CommandError> {
-        let (command, ActorArguments { path, body, format }) = self.parts();
-        let response = context.send(&actor_url(path, command.name()), body).await?;
+        let (command, ActorArguments { path, body, format }, until) = self.parts();
+        let body = CommandArgs { until: until.cloned(), ..body.clone() };
+        let response = context.send(&actor_url(path, command.name()), &body).await?;
         if format.json {
             return context.print(&format.print(&response));
         }

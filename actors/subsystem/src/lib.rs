@@ -9,6 +9,7 @@
 //! | [`mod@subsystem`] | the trait that a crate implements |
 //! | [`any_subsystem`], [`section`] | type-erased forms of a subsystem and of its section |
 //! | [`mod@verb`], [`mod@verbs`], [`route`], [`text`] | verbs of consoles, and the text of their answers |
+//! | [`until`] | end of a pause |
 //! | [`command`] | context and errors of a command |
 //! | [`wire`] | JSON types and URLs of the admin endpoint |
 //! | [`original`] | replaced programs |
@@ -28,6 +29,7 @@ pub mod route;
 pub mod section;
 pub mod subsystem;
 pub mod text;
+pub mod until;
 pub mod verb;
 pub mod verbs;
 pub mod wire;
@@ -44,6 +46,7 @@ pub use crate::{
     output::OutputFormat,
     section::{ProgressSource, Section},
     subsystem::{Branch, Subsystem},
+    until::{Until, until_text},
     verb::{Answered, Verb},
     verbs::{VerbCommand, Verbs},
 };

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::pause_state::PauseSpan;
+
 /// Command about one child of a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
@@ -14,7 +16,7 @@ pub enum Command {
     /// Start a stopped child.
     Start,
     /// Stop taking new messages and items.
-    Pause,
+    Pause(PauseSpan),
     /// Take messages and items again.
     Resume,
     /// Chaos: make the child panic. A thread panics at the next work item that it begins.
@@ -32,7 +34,7 @@ impl Command {
         Command::Restart,
         Command::Stop,
         Command::Start,
-        Command::Pause,
+        Command::Pause(PauseSpan { until_ms: None }),
         Command::Resume,
         Command::Panic,
         Command::Freeze,
@@ -49,7 +51,7 @@ impl Command {
             Command::Restart => "restart",
             Command::Stop => "stop",
             Command::Start => "start",
-            Command::Pause => "pause",
+            Command::Pause(_) => "pause",
             Command::Resume => "resume",
             Command::Panic => "panic",
             Command::Freeze => "freeze",

@@ -89,6 +89,7 @@ pub use mailbox::{Mailbox, MailboxSlot, Recipient, mailbox};
 pub use mailbox_stats::{MailboxStats, MessageStats};
 pub use metric::{GaugeGuard, Metric, MetricKind};
 pub use occurrence::{Occurrence, Occurrences};
+pub use pause_state::PauseSpan;
 pub use refusal::{AskError, Refused};
 pub use reply::{Pending, Reply, reply};
 pub use root::Root;

@@ -79,6 +79,8 @@ enum Step {
     Ended(Exit),
     Progress,
     Deadline,
+    /// The time of an operator's pause is over.
+    PauseEnds,
 }
 
 impl Runner {
@@ -123,16 +125,12 @@ impl Runner {
     /// Carries out a pause, a resume or a freeze.
     fn execute(&self, request: CommandRequest) {
         match request.command {
-            Command::Pause => {
-                self.vitals.set_paused(true);
+            Command::Pause(pause) => {
+                self.vitals.set_pause(Some(pause));
                 self.vitals.replace_state(State::Running, State::Paused);
                 self.vitals.event(EventKind::Paused);
             }
-            Command::Resume => {
-                self.vitals.set_paused(false);
-                self.vitals.replace_state(State::Paused, State::Running);
-                self.vitals.event(EventKind::Resumed);
-            }
+            Command::Resume => self.resume(),
             _ => {}
         }
         let command = request.command;
@@ -140,6 +138,12 @@ impl Runner {
         if command == Command::Freeze {
             std::thread::sleep(FREEZE);
         }
+    }
+
+    fn resume(&self) {
+        self.vitals.set_pause(None);
+        self.vitals.replace_state(State::Paused, State::Running);
+        self.vitals.event(EventKind::Resumed);
     }
 
     /// Runs one incarnation from start to end.
@@ -238,9 +242,11 @@ impl Runner {
             let stopping = stop.is_cancelled();
             // An incarnation that starts paused is polled until it is up.
             let polled = !up || !self.vitals.is_paused() || body.runs_while_paused();
+            let pause = self.vitals.pause().filter(|pause| pause.until_ms.is_some());
             let step = tokio::select! {
                 biased;
                 request = control.recv() => Step::Control(request),
+                () = pause.unwrap_or_default().wait_over(), if pause.is_some() => Step::PauseEnds,
                 step = poll_fn(|cx| self.poll_body(body, cx, up)), if polled => step,
                 () = sleep_until(deadline), if deadline.is_some() => Step::Deadline,
             };
@@ -264,6 +270,10 @@ impl Runner {
                     deadline = None;
                     self.vitals.report_stop_timeout();
                     true
+                }
+                Step::PauseEnds => {
+                    self.resume();
+                    false
                 }
                 Step::Control(Some(Control::Kill)) => true,
                 Step::Control(Some(Control::Stop { shutdown, deadline: for_children })) => {

@@ -32,6 +32,9 @@ pub struct NodeSnapshot {
     pub state: String,
     /// True if a work item, or a poll of its arbiter, has lasted over a second.
     pub stuck: bool,
+    /// Time at which an operator's pause ends by itself, milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_until_ms: Option<u64>,
     /// `permanent` or `transient`.
     pub restart: String,
     /// For supervisors: `one_for_one`, `one_for_all` or `rest_for_one`.

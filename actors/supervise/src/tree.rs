@@ -254,7 +254,7 @@ impl Tree {
 
     async fn run_command(&self, path: &str, node: &Node, command: Command) -> Result<(), CommandError> {
         let illegal = |text: String| Err(CommandError::Illegal(text));
-        let wants_pause = matches!(command, Command::Pause | Command::Resume);
+        let wants_pause = matches!(command, Command::Pause(_) | Command::Resume);
         if command.is_chaos() && !self.inner.chaos {
             return illegal(format!("{} is allowed only with admin.chaos = true", command.name()));
         }
@@ -276,11 +276,6 @@ impl Tree {
             let members = members.iter().map(|(path, node)| self.send_command(path, node, command));
             // Every member gets the command, even if one refuses it.
             join_all(members).await.into_iter().collect::<Result<(), _>>()?;
-            let states = [State::Running, State::Paused];
-            let [from, to] = if command == Command::Pause { states } else { [states[1], states[0]] };
-            node.vitals.set_paused(command == Command::Pause);
-            node.vitals.replace_state(from, to);
-            return Ok(());
         }
         self.send_command(path, node, command).await
     }

@@ -29,7 +29,7 @@ use crate::{
     mailbox_stats::MailboxStats,
     metric::Metric,
     occurrence::Occurrences,
-    pause_state::PauseState,
+    pause_state::{PauseSpan, PauseState},
     snapshot::{ExitSnapshot, NoteSnapshot},
     state::State,
     text::sanitize,
@@ -328,8 +328,13 @@ impl Vitals {
         self.budget_left.store(left, Relaxed);
     }
 
-    pub(crate) fn set_paused(&self, paused: bool) {
-        self.pause_state.send_modify(|pause_state| pause_state.by_operator = paused);
+    pub(crate) fn set_pause(&self, pause: Option<PauseSpan>) {
+        self.pause_state.send_modify(|pause_state| pause_state.by_operator = pause);
+    }
+
+    /// Returns the pause by an operator, also while the child drains for a stop.
+    pub(crate) fn pause(&self) -> Option<PauseSpan> {
+        self.pause_state.borrow().by_operator
     }
 
     pub(crate) fn set_draining(&self) {

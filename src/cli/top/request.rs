@@ -41,7 +41,7 @@ async fn fetch_crash(client: &Client, subject: &Subject) -> Result<Option<Newest
 
 /// Sends a command. It is never repeated.
 pub(super) async fn send(client: &Client, command: &Command) -> Result<CommandResponse, CommandError> {
-    let body = CommandArgs { reason: command.reason.clone() };
+    let body = CommandArgs { reason: command.reason.clone(), until: None };
     let answer = client.post(&actor_url(&command.path, command.verb.name), &body).await?;
     client.read(answer, "response")
 }

@@ -34,6 +34,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
         strategy: None,
         intensity: None,
         period_ms: None,
+        paused_until_ms: None,
         pausable: false,
         console: false,
         durable: Vec::new(),

@@ -41,14 +41,15 @@ impl EventFacts {
         match kind {
             EventKind::Commanded { verb, by, reason, outcome } if outcome == "ok" => {
                 match Command::parse(&verb) {
-                    Some(command @ (Command::Pause | Command::Stop)) => {
+                    Some(command @ (Command::Pause(_) | Command::Stop)) => {
                         let reason = if reason.is_empty() { "no reason given" } else { &reason };
                         let text = format!("{verb} by {by}: {reason}");
                         self.commands.insert(path, InEffect { command, at_ms, text });
                     }
                     // A pause outlives a restart.
                     Some(Command::Start | Command::Restart) => {
-                        self.commands.retain(|of, known| *of != path || known.command == Command::Pause);
+                        self.commands
+                            .retain(|of, known| *of != path || matches!(known.command, Command::Pause(_)));
                     }
                     _ => {}
                 }

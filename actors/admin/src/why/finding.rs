@@ -1,6 +1,6 @@
 //! The cause that holds up one child, with its rank.
 
-use orchestrator_subsystem::wire::Cause;
+use orchestrator_subsystem::{until_text, wire::Cause};
 use orchestrator_supervise::{Command, NodeSnapshot, without_root};
 
 use super::facts::Facts;
@@ -100,7 +100,7 @@ fn steered(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
         "paused" => at(
             node,
             "paused",
-            "paused by an operator".to_owned(),
+            format!("paused by an operator{}", until_text(node.paused_until_ms)),
             format!("orchestrator resume {}", without_root(&node.path)),
         ),
         "stopped" if command.is_some_and(|known| known.command == Command::Stop) => at(

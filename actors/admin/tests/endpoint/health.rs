@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orchestrator_supervise::{Command, testing::eventually};
+use orchestrator_supervise::{Command, PauseSpan, testing::eventually};
 
 use crate::site::{self, Block};
 
@@ -46,7 +46,10 @@ fn a_link_that_is_down_fails_readiness() {
 #[test]
 fn a_stopped_child_fails_readiness_and_a_paused_one_does_not() {
     site::run(|site| async move {
-        site.tree.command("demo/source", Command::Pause, &Default::default()).await.unwrap();
+        site.tree
+            .command("demo/source", Command::Pause(PauseSpan::default()), &Default::default())
+            .await
+            .unwrap();
         assert_eq!(site.get("/readyz").await.status, 200);
         site.tree.command("demo/source", Command::Stop, &Default::default()).await.unwrap();
         let reply = site.get("/readyz").await;

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use orchestrator_subsystem::wire::{Cause, Why};
-use orchestrator_supervise::{Command, Origin, testing::eventually};
+use orchestrator_supervise::{Command, Origin, PauseSpan, testing::eventually};
 
 use crate::site::{self, Block, Site};
 
@@ -151,7 +151,10 @@ fn a_fault_is_one_cause_of_all_children_that_report_it() {
 #[test]
 fn a_paused_child_names_the_operator_and_the_reason() {
     site::run(|site| async move {
-        site.tree.command("demo/source", Command::Pause, &alice("new disk")).await.unwrap();
+        site.tree
+            .command("demo/source", Command::Pause(PauseSpan::default()), &alice("new disk"))
+            .await
+            .unwrap();
         // It hides a cause behind it.
         site.link.down("connection refused", Duration::from_secs(5));
         let cause = first(&site).await;
@@ -189,7 +192,7 @@ fn a_child_that_was_started_again_and_ended_by_itself_is_no_cause() {
 #[test]
 fn a_pause_names_its_operator_after_a_restart() {
     site::run(|site| async move {
-        for command in [Command::Pause, Command::Restart] {
+        for command in [Command::Pause(PauseSpan::default()), Command::Restart] {
             site.tree.command("demo/source", command, &alice("new disk")).await.unwrap();
         }
         assert_eq!(first(&site).await.evidence, ["pause by alice: new disk"]);

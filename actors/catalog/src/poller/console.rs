@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
+use orchestrator_subsystem::Until;
 use orchestrator_subsystem::{Answered, Verbs, route::Each};
 use orchestrator_supervise::{
     Answer, ChildCx, ChildSpec, Command, ConsoleError, ConsoleReply, Handle, Origin, State, Vitals, sanitize,
@@ -128,7 +129,8 @@ impl<S: Service + Clone + Unpin + Send + 'static> Handle<RunOnce> for CatalogPol
 
 impl<S: Service + Clone + Unpin + Send + 'static> Handle<Pause> for CatalogPoller<S> {
     fn handle(&mut self, verb: Pause, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Pause>> {
-        self.set_paused((verb.rule, verb.reason), Command::Pause, cx)
+        let pause = Until::pause(verb.until.as_ref());
+        self.set_paused((verb.rule, verb.reason), Command::Pause(pause), cx)
     }
 }
 

@@ -66,7 +66,7 @@ fn export(config: &QueueConfig, file: &PageFile, arguments: &ExportArguments) ->
             "cannot read the queue from {path}: {reason}: name its configuration with --config"
         ))
     })?;
-    listing.paused = pause_file::is_paused(&config.database);
+    listing.paused = pause_file::pause(&config.database).is_some();
     let written = file.replace(|out| page::write(&listing, arguments.log_url.as_ref(), out));
     written.map_err(|error| cannot_write(arguments, &error))?;
     Ok(listing.groups.len())

@@ -128,8 +128,8 @@ impl Housekeeper {
             Chore::Stale(before, limit, reply) => {
                 self.answer(reply, |inspector| inspector.stale(before, limit))
             }
-            Chore::RecordPause(paused, reply) => {
-                drop(reply.send(pause_file::record(&self.config.database, paused)))
+            Chore::RecordPause(pause, reply) => {
+                drop(reply.send(pause_file::record(&self.config.database, pause)))
             }
         }
     }

@@ -4,33 +4,50 @@
 //! lock that another program may hold.
 
 use std::{
-    fs::{self, File},
-    io,
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
+use orchestrator_supervise::PauseSpan;
 use rustix::fs::OFlags;
 
 use crate::{edge::suffix::with_suffix, storage::StorageError};
 
-/// Returns true if hand-outs were paused when the process ended.
-pub(crate) fn is_paused(database: &Path) -> bool {
-    path(database).exists()
+/// Longest content that is read: a number.
+const CONTENT_MAX: u64 = 32;
+
+/// Returns the pause that the file records, unless its time is over. A file without a time records a pause without an end.
+pub(crate) fn pause(database: &Path) -> Option<PauseSpan> {
+    let file = path(database);
+    file.symlink_metadata().ok()?;
+    let mut text = String::new();
+    // What cannot be read is a pause, too: hand-outs begin only when an operator, or the time, says so.
+    if let Ok(file) = open(File::options().read(true), &file) {
+        let _ = file.take(CONTENT_MAX).read_to_string(&mut text);
+    }
+    Some(PauseSpan { until_ms: text.trim().parse().ok() }).filter(|pause| !pause.is_over())
 }
 
 /// Records durably that hand-outs are paused or resumed.
-pub(super) fn record(database: &Path, paused: bool) -> Result<(), StorageError> {
+pub(super) fn record(database: &Path, pause: Option<PauseSpan>) -> Result<(), StorageError> {
     let file = path(database);
-    write(&file, paused).map_err(StorageError::backend(&file, "recording the pause"))
+    write(&file, pause).map_err(StorageError::backend(&file, "recording the pause"))
 }
 
-fn write(file: &Path, paused: bool) -> io::Result<()> {
-    if paused {
-        // A link at the path is refused: whoever may write here must not choose the file.
-        let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
-        let opened = File::options().write(true).create(true).truncate(false).custom_flags(flags).open(file);
-        opened?.sync_all()?;
+/// Opens the file. A link at the path is refused: whoever may write here must not choose the file. Nor does a FIFO block the open.
+fn open(options: &mut OpenOptions, file: &Path) -> io::Result<File> {
+    let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default();
+    options.custom_flags(flags).open(file)
+}
+
+fn write(file: &Path, pause: Option<PauseSpan>) -> io::Result<()> {
+    if let Some(pause) = pause {
+        let mut opened = open(File::options().write(true).create(true).truncate(true), file)?;
+        let until = pause.until_ms.map(|until_ms| format!("{until_ms}\n"));
+        opened.write_all(until.unwrap_or_default().as_bytes())?;
+        opened.sync_all()?;
     } else {
         match fs::remove_file(file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -53,14 +70,18 @@ mod tests {
     fn a_pause_is_recorded_and_a_link_is_not_followed() {
         let directory = tempfile::tempdir().expect("a directory");
         let database = directory.path().join("db");
-        for paused in [true, true, false, false] {
-            record(&database, paused).expect("recorded");
-            assert_eq!(is_paused(&database), paused);
+        let (lasting, ends) = (PauseSpan::default(), PauseSpan { until_ms: Some(u64::MAX) });
+        for recorded in [Some(lasting), Some(ends), Some(lasting), None, None] {
+            record(&database, recorded).expect("recorded");
+            assert_eq!(pause(&database), recorded);
         }
+        record(&database, Some(PauseSpan { until_ms: Some(1) })).expect("recorded");
+        assert_eq!(pause(&database), None, "its time is over");
+        record(&database, None).expect("removed");
         let other = directory.path().join("other");
         fs::write(&other, "text").expect("a file");
         std::os::unix::fs::symlink(&other, path(&database)).expect("a link");
-        record(&database, true).expect_err("a link");
+        record(&database, Some(lasting)).expect_err("a link");
         assert_eq!(fs::read_to_string(&other).expect("the file"), "text");
     }
 }

@@ -25,7 +25,7 @@ use std::{
 };
 
 use orchestrator_edge::{FileReplaced, LinkState, RetryPolicy};
-use orchestrator_supervise::{DurableView, Fault, Inbox, InboxSlot, Outbox, StartCx, block_on};
+use orchestrator_supervise::{DurableView, Fault, Inbox, InboxSlot, Outbox, PauseSpan, StartCx, block_on};
 
 use self::stopped::{Stopped, request_restart};
 use crate::{
@@ -66,8 +66,8 @@ pub(crate) struct QueueStore {
     pub(crate) ingest: InboxSlot<IngestOp>,
     pub(crate) chores: Outbox<Chore>,
     pub(crate) wal_state: Arc<WalState>,
-    /// True if an operator paused hand-outs.
-    pub(crate) paused: DurableView<bool>,
+    /// Pause of hand-outs by an operator.
+    pub(crate) pause: DurableView<Option<PauseSpan>>,
 }
 
 /// State of one incarnation.
@@ -187,7 +187,7 @@ impl Incarnation<'_> {
                 self.final_checkpoint();
                 continue;
             }
-            let paused = self.spec.paused.get();
+            let paused = self.spec.pause.get().is_some();
             let (begun, jobs) = (Instant::now(), self.metrics.worked());
             match self.group.turn(&mut self.store, paused, &self.metrics, unix_time) {
                 Ok(finished) => {

@@ -173,4 +173,7 @@ pub(crate) struct Requeued {
 pub(crate) struct Paused {
     /// True while no job is handed out.
     pub(crate) paused: bool,
+    /// Time at which the pause ends by itself, milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) until_ms: Option<u64>,
 }

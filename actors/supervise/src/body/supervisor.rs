@@ -193,7 +193,7 @@ impl SupervisorBody {
         let Some(index) = there else { return request.answer(Err(CommandRefusal::Removed)) };
         let entry = &mut self.children[index];
         match command {
-            Command::Pause | Command::Resume | Command::Panic | Command::Freeze => {
+            Command::Pause(_) | Command::Resume | Command::Panic | Command::Freeze => {
                 return entry.tell(Control::Command(request));
             }
             Command::Start if entry.stays_running() => {

@@ -13,8 +13,8 @@ use std::{
 use crate::probe::*;
 use futures_util::{FutureExt, future::join_all};
 use orchestrator_supervise::{
-    ChildSpec, Children, ChildrenError, Command, CommandError, EventKind, Limits, Placement, Restart,
-    Strategy, SupervisorSpec, Tree, children,
+    ChildSpec, Children, ChildrenError, Command, CommandError, EventKind, Limits, PauseSpan, Placement,
+    Restart, Strategy, SupervisorSpec, Tree, children,
     testing::{TestTree, eventually},
 };
 
@@ -81,7 +81,7 @@ fn a_removed_id_can_be_used_again() {
     TestTree::run(spec, async |tree| {
         children.add(journaling("a", &Journal::default()).1.pausable()).await.unwrap();
         command(&tree, "test/d/a", Command::Restart).await;
-        command(&tree, "test/d/a", Command::Pause).await;
+        command(&tree, "test/d/a", Command::Pause(PauseSpan::default())).await;
         children.remove("a").await.unwrap();
         let (a, child) = journaling("a", &Journal::default());
         children.add(child.pausable()).await.unwrap();
@@ -163,7 +163,7 @@ fn children_are_commanded_by_path() {
         command(&tree, path, Command::Stop).await;
         assert_eq!(state(&tree, path), "stopped");
         command(&tree, path, Command::Start).await;
-        command(&tree, path, Command::Pause).await;
+        command(&tree, path, Command::Pause(PauseSpan::default())).await;
         a.tell(Ping(2)).unwrap();
         assert_eq!((state(&tree, path).as_str(), a.depth()), ("paused", 1));
         command(&tree, path, Command::Resume).await;

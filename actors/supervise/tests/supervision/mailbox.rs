@@ -5,7 +5,8 @@ use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 use crate::probe::*;
 use futures_util::future::join_all;
 use orchestrator_supervise::{
-    AskError, ChildSpec, Command, EventKind, Fault, OnRestart, Strategy, SupervisorSpec, Tree, mailbox,
+    AskError, ChildSpec, Command, EventKind, Fault, OnRestart, PauseSpan, Strategy, SupervisorSpec, Tree,
+    mailbox,
     testing::{TestTree, eventually},
 };
 use tokio::sync::oneshot;
@@ -227,7 +228,7 @@ fn a_flooded_actor_obeys_commands() {
     let (mailbox, child) = probe("a", &config);
     TestTree::run(tree(child.pausable().shutdown(deadline(20))), async |tree| {
         mailbox.tell(act(again)).unwrap();
-        command(&tree, "a", Command::Pause).await;
+        command(&tree, "a", Command::Pause(PauseSpan::default())).await;
         let handled = || tree.node("a").unwrap().mailboxes[0].handled;
         let before = handled();
         assert_eq!((handled(), state(&tree, "a").as_str()), (before, "paused"));

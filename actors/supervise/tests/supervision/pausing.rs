@@ -2,8 +2,8 @@
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    ChildSpec, Command, CommandError, EventKind, Factory, InboxSlot, Outbox, StartCx, State, StateChange,
-    Strategy, SupervisorSpec, Tree, inbox, mailbox,
+    ChildSpec, Command, CommandError, EventKind, Factory, InboxSlot, Outbox, PauseSpan, StartCx, State,
+    StateChange, Strategy, SupervisorSpec, Tree, inbox, mailbox, now_ms,
     testing::{TestTree, eventually},
 };
 
@@ -18,7 +18,7 @@ fn a_paused_actor_queues_messages_up_to_its_capacity() {
     let config = ProbeConfig { journal: journal.clone(), ..ProbeConfig::default() };
     let child = ChildSpec::worker("a", factory("a", slot, &config)).pausable();
     TestTree::run(spec().child(child), async |tree| {
-        let paused = tree.command("a", Command::Pause, &origin()).await;
+        let paused = tree.command("a", Command::Pause(PauseSpan::default()), &origin()).await;
         assert_eq!(
             paused,
             Ok(StateChange { before: State::Running, after: State::Paused, acts_later: false })
@@ -43,7 +43,7 @@ fn pause_survives_a_restart_and_a_stop() {
     let journal = Journal::default();
     let (mailbox, child) = journaling("a", &journal);
     TestTree::run(spec().child(child.pausable()), async |tree| {
-        command(&tree, "a", Command::Pause).await;
+        command(&tree, "a", Command::Pause(PauseSpan::default())).await;
         command(&tree, "a", Command::Restart).await;
         assert_eq!((state(&tree, "a").as_str(), tree.node("a").unwrap().incarnation), ("paused", 2));
         command(&tree, "a", Command::Stop).await;
@@ -65,7 +65,7 @@ fn a_child_can_be_paused_before_its_start_and_a_stop_drains_it() {
     let (mailbox, child) = journaling("a", &journal);
     TestTree::run(spec().child(child.pausable()), async |tree| {
         command(&tree, "a", Command::Stop).await;
-        command(&tree, "a", Command::Pause).await;
+        command(&tree, "a", Command::Pause(PauseSpan::default())).await;
         (0..3).for_each(|n| mailbox.tell(Ping(n)).unwrap());
         command(&tree, "a", Command::Start).await;
         assert_eq!((state(&tree, "a").as_str(), mailbox.depth()), ("paused", 3));
@@ -109,7 +109,7 @@ fn paused_tasks_and_threads_receive_nothing_until_resumed() {
             let depth = |tree: &Tree| tree.node("a").unwrap().mailboxes[0].depth;
             outbox.tell(0).unwrap();
             eventually("it takes", || journal.lines() == ["0"]).await;
-            command(&tree, "a", Command::Pause).await;
+            command(&tree, "a", Command::Pause(PauseSpan::default())).await;
             // A restart that is up shows that the pause has taken effect.
             command(&tree, "a", Command::Restart).await;
             assert_eq!(state(&tree, "a"), "paused");
@@ -118,7 +118,7 @@ fn paused_tasks_and_threads_receive_nothing_until_resumed() {
             command(&tree, "a", Command::Resume).await;
             eventually("it takes again", || journal.lines().len() == 4).await;
             // Paused while it waits for an item: it does not receive the next one, but a stop drains it.
-            command(&tree, "a", Command::Pause).await;
+            command(&tree, "a", Command::Pause(PauseSpan::default())).await;
             outbox.tell(4).unwrap();
             command(&tree, "a", Command::Stop).await;
             assert_eq!((depth(&tree), journal.lines().len()), (0, 5));
@@ -140,7 +140,7 @@ fn a_stop_overrides_a_pause() {
         Ok(())
     });
     TestTree::run(spec().child(ChildSpec::worker("a", task).pausable()), async |tree| {
-        command(&tree, "a", Command::Pause).await;
+        command(&tree, "a", Command::Pause(PauseSpan::default())).await;
         command(&tree, "a", Command::Stop).await;
         assert_eq!(tree.node("a").unwrap().last_exit.unwrap().kind, "shutdown");
     });
@@ -154,7 +154,7 @@ fn a_pool_is_paused_as_a_whole() {
         factory("member", slots.lock().unwrap()[i].take().unwrap(), &ProbeConfig::default())
     });
     TestTree::run(spec().child(pool.pausable()), async |tree| {
-        command(&tree, "pool", Command::Pause).await;
+        command(&tree, "pool", Command::Pause(PauseSpan::default())).await;
         for (i, mailbox) in mailboxes.iter().enumerate() {
             mailbox.tell(Ping(1)).unwrap();
             assert_eq!((state(&tree, &format!("pool/{i}")).as_str(), mailbox.depth()), ("paused", 1));
@@ -170,6 +170,38 @@ fn a_pool_is_paused_as_a_whole() {
 }
 
 #[test]
+fn a_pause_ends_at_its_time_also_of_a_pool_and_over_a_restart() {
+    let (mailboxes, slots): (Vec<_>, Vec<_>) = (0..2).map(|_| mailbox::<Probe>(4)).unzip();
+    let slots = std::sync::Mutex::new(slots.into_iter().map(Some).collect::<Vec<_>>());
+    let pool = ChildSpec::pool("pool", 2, move |i| {
+        factory("member", slots.lock().unwrap()[i].take().unwrap(), &ProbeConfig::default())
+    });
+    let (single, child) = journaling("a", &Journal::default());
+    TestTree::run(spec().child(pool.pausable()).child(child.pausable()), async |tree| {
+        let until = |span: u64| Command::Pause(PauseSpan { until_ms: Some(now_ms() + span) });
+        command(&tree, "pool", until(600_000)).await;
+        assert!(tree.node("pool").unwrap().paused_until_ms.is_some_and(|until| until > now_ms()));
+        let ends = until(300);
+        command(&tree, "pool", ends).await;
+        command(&tree, "a", ends).await;
+        command(&tree, "a", Command::Restart).await;
+        for mailbox in &mailboxes {
+            mailbox.tell(Ping(1)).unwrap();
+        }
+        single.tell(Ping(1)).unwrap();
+        eventually("all are handled", || {
+            mailboxes.iter().chain([&single]).all(|mailbox| mailbox.depth() == 0)
+        })
+        .await;
+        for path in ["pool", "pool/0", "pool/1", "a"] {
+            eventually("resumed", || state(&tree, path) == "running").await;
+            assert_eq!(tree.node(path).unwrap().paused_until_ms, None);
+            assert!(events(&tree, &format!("test/{path}")).contains(&EventKind::Resumed), "{path}");
+        }
+    });
+}
+
+#[test]
 fn a_refused_pause_lists_pausable_children() {
     let inner = spec().child(journaling("x", &Journal::default()).1.pausable());
     let spec =
@@ -180,7 +212,7 @@ fn a_refused_pause_lists_pausable_children() {
             ("inner", "`test/inner` cannot be paused; below it these can: test/inner/x"),
             ("test", "`test` cannot be paused; below it these can: test/inner/x"),
         ] {
-            for verb in [Command::Pause, Command::Resume] {
+            for verb in [Command::Pause(PauseSpan::default()), Command::Resume] {
                 let refused = tree.command(path, verb, &origin()).await;
                 assert_eq!(refused, Err(CommandError::Illegal(text.to_owned())));
             }

@@ -2,8 +2,8 @@
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    Backoff, ChildSpec, Command, CommandError, EventKind, Factory, Fault, Origin, Placement, Root, StartCx,
-    State, StateChange, Strategy, SupervisorSpec, Tree,
+    Backoff, ChildSpec, Command, CommandError, EventKind, Factory, Fault, Origin, PauseSpan, Placement, Root,
+    StartCx, State, StateChange, Strategy, SupervisorSpec, Tree,
     testing::{TestTree, eventually},
 };
 use tokio::sync::{mpsc, oneshot};
@@ -86,7 +86,7 @@ fn every_command_is_recorded_with_its_outcome() {
     TestTree::run(spec().child(journaling("a", &Journal::default()).1), async |tree| {
         let origin = Origin { by: "uid 0".to_owned(), reason: "drill".to_owned() };
         let _ = tree.command("a", Command::Restart, &origin).await;
-        let _ = tree.command("a", Command::Pause, &origin).await;
+        let _ = tree.command("a", Command::Pause(PauseSpan::default()), &origin).await;
         let noted: Vec<_> = events(&tree, "test/a")
             .into_iter()
             .filter_map(|event| match event {

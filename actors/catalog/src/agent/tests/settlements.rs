@@ -44,7 +44,11 @@ fn settlements_are_collected_while_other_rows_are_handled() {
         fixture.agent("agent", &rule, &handler);
         fixture.complete(50, secs(1)).await;
         let sizes: Vec<_> = fixture.table.puts().iter().map(|(_, rows)| rows.len()).collect();
-        assert_eq!(sizes, [50, 1, 20, 20, 9], "claimed; the first at once, the last with nothing left to wait for");
+        assert_eq!(
+            sizes,
+            [50, 1, 20, 20, 9],
+            "claimed; the first at once, the last with nothing left to wait for"
+        );
     });
 }
 
