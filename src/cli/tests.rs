@@ -44,8 +44,8 @@ impl<const N: usize> Handle<Verb<N>> for Console {
     fn handle(&mut self, Verb(args): Verb<N>, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
         Answer::now(match VERBS[N] {
             "ls" => Ok(json!([
-                { "fetcher": "github", "run_started": 1_700_000_000, "complete": true, "rows": 12, "deleted": false },
-                { "fetcher": "pypi", "run_started": 5, "complete": false, "rows": 1, "deleted": false },
+                { "fetcher": "github", "run_started": 1_700_000_000, "complete": true, "rows": 12, "waiting": 7, "deleted": false },
+                { "fetcher": "pypi", "run_started": 5, "complete": false, "rows": 1, "waiting": 0, "deleted": false },
             ])),
             "peek" if args == json!({ "n": 3 }) => Ok(json!([{
                 "attr_path": "a.b", "payload": format!("1 2\t{}", "x".repeat(80)), "fetcher": "github", "run_started": 5,
@@ -183,9 +183,9 @@ fn queue_commands_print_tables() {
     ]);
     let cut = format!("1 2 {}…", "x".repeat(55));
     let expected = [
-        "FETCHER  RUN STARTED  COMPLETE  ROWS  DELETED\n\
-         github    1700000000  yes         12  no\n\
-         pypi               5  no           1  no\n",
+        "FETCHER  RUN STARTED  COMPLETE  ROWS  WAITING  DELETED\n\
+         github    1700000000  yes         12        7  no\n\
+         pypi               5  no           1        0  no\n",
         &format!(
             "ATTR PATH  PAYLOAD{}FETCHER  RUN STARTED  LAST STARTED\n\
              a.b        {cut}  github             5  1970-01-01T00:00:00Z\n",

@@ -69,6 +69,15 @@ fn a_mapping_that_ended_whole_is_one_job() {
     eventually("the job", || workers.taken().contains_key(&uuid(1)));
     assert_eq!(workers.taken()[&uuid(1)], ["eiger-ingester  3"]);
     eventually("its end to be recorded", || env.metric("jobs", "open_jobs") == 0);
+    let progress = || {
+        ["scan/assign mapping_assigned", "scan/work mapping_sent", "scan/work events"].map(|metric| {
+            let (path, name) = metric.split_once(' ').expect("path and name");
+            env.metric(path, name)
+        })
+    };
+    assert_eq!(progress(), [3, 3, 3]);
+    controller.start_mapping(&uuid(4), &[]);
+    eventually("the progress of the next mapping", || progress() == [0, 0, 3]);
     // Each update names the controller's current mapping, also to a new process.
     assert!(instance.terminate().success());
     let _instance = start(&env);

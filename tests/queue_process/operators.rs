@@ -279,3 +279,40 @@ fn metrics_tell_exit_codes_durations_and_waiting_jobs() {
             && value("oldest_waiting_seconds") == Some(0)
     });
 }
+
+#[test]
+fn jobs_of_a_pattern_are_bumped_as_far_as_there_is_room() {
+    let site = site();
+    let lines: String = (0..40).map(|i| format!("py{i} 0\nother{i} 0\n")).collect();
+    let _instance = started(&site, &lines);
+    let matching = column(&answer(&site, &["peek", "-n", "40", "--match", "py*"]), "attr_path");
+    let bumped = answer(&site, &["bump-all", "py*"]);
+    assert_eq!((&bumped["bumped"], &bumped["full"]), (&json!(matching[..32]), &json!(true)));
+    assert_eq!(answer(&site, &["bump-all", "py*"]), bumped, "no path is bumped twice");
+    assert_eq!(column(&answer(&site, &["peek", "-n", "32"]), "attr_path"), matching[..32]);
+    assert_eq!(text(&site, &["bump-all", "rust*"]), "no waiting job matches\n");
+    assert!(text(&site, &["bump-all", "other*"]).starts_with("no more jobs can be bumped"));
+}
+
+#[test]
+fn jobs_in_flight_are_requeued_by_pattern_and_time() {
+    let site = site();
+    let _instance = started(&site, "a1 0\na2 0\nb1 0\n");
+    let mut worker = site.worker();
+    while worker.ready() != Reply::NoJobs {}
+    let nothing = "nothing to requeue: no job of this filter was handed out\n";
+    assert_eq!(
+        text(&site, &["requeue-all", "in-flight", "--until", "1h"]),
+        nothing,
+        "handed out an hour ago"
+    );
+    assert_eq!(text(&site, &["requeue-all", "failed"]), nothing);
+    assert_eq!(text(&site, &["requeue-all", "in-flight", "--match", "a?", "--since", "1h"]), "2 requeued\n");
+    assert_eq!(column(&answer(&site, &["in-flight"]), "attr_path"), ["b1"]);
+    let next = |worker: &mut orchestrator_harness::Worker| worker.ready().attr_path().to_owned();
+    let mut again = [next(&mut worker), next(&mut worker)];
+    again.sort();
+    assert_eq!(again, ["a1", "a2"]);
+    let (code, _, err) = site.cli(&["queue", "requeue-all", "failed", "--match", &"x".repeat(1_001)]);
+    assert!(code == 2 && err.contains("shorten it"), "{code}: {err}");
+}

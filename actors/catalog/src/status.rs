@@ -82,13 +82,15 @@ macro_rules! rule_counters {
                 /// Finished polls, after notices or the interval.
                 polls: counter(""),
                 $( $(#[doc = $help])+ $field: counter($unit), )+
+                /// Candidates that the last poll has read and not claimed; it reads up to the rule's limit.
+                candidates: gauge("rows"),
                 /// Claimed rows that are not settled.
                 in_progress: gauge("rows"),
                 /// Unix time of the oldest claim that is not settled; 0 if there is none.
                 oldest_claim: gauge("timestamp_seconds"),
                 /// 1 while the rule is parked because the server refuses its requests.
                 parked: gauge(""),
-                /// Time from the creation of the last claimed row to its claim.
+                /// Time from the creation of the last claimed row to its claim; 0 once no row is in progress.
                 lag: gauge("milliseconds"),
                 /// Claims with an unknown outcome, and rows that cannot be settled.
                 unsettled: counter(""),
@@ -225,10 +227,18 @@ impl StatusReporter {
     /// Sets the numbers of rows.
     pub(crate) fn set_row_counts(&self, in_progress: usize, working: usize, deferred: usize) {
         self.metrics.in_progress.set(in_progress as u64);
+        if in_progress == 0 {
+            self.metrics.lag.set(0);
+        }
         self.vitals.set_work_waits(in_progress > 0);
         self.change(|status| {
             (status.in_progress, status.working, status.deferred) = (in_progress, working, deferred)
         });
+    }
+
+    /// Sets the number of candidates that a poll has left.
+    pub(crate) fn set_candidates(&self, left: usize) {
+        self.metrics.candidates.set(left as u64);
     }
 
     /// Records the end of a poll.
@@ -279,5 +289,22 @@ impl StatusReporter {
     /// Sets the keys that a dry run would claim.
     pub(crate) fn set_would_claim(&self, keys: Vec<String>) {
         self.change(|status| status.would_claim = keys);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orchestrator_supervise::testing;
+
+    #[test]
+    fn the_lag_ends_with_the_last_row() {
+        let vitals = testing::vitals("catalog/test");
+        let reporter = StatusReporter::new("work", &"http://catalog".into(), &Status::default(), &vitals);
+        reporter.set_lag(Duration::from_secs(5));
+        reporter.set_row_counts(1, 0, 0);
+        assert_eq!(reporter.metrics.lag.get(), 5_000);
+        reporter.set_row_counts(0, 0, 0);
+        assert_eq!(reporter.metrics.lag.get(), 0);
     }
 }

@@ -25,6 +25,8 @@ metrics! {
     struct AssignMetrics {
         /// Events that include a stream of this ingester and were assigned to workers.
         assigned: counter("events") as "assigned_events",
+        /// Assigned events of the current mapping.
+        of_mapping: gauge("events") as "mapping_assigned",
         /// Assignment entries that could not be read and were skipped; their events are not sent.
         invalid: counter("") as "invalid_assignments",
     }
@@ -65,6 +67,7 @@ impl Assign {
 
 impl Child for Assign {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
+        self.metrics.of_mapping.set(0);
         let mapping = self.mappings.get().current;
         let link = cx.vitals().link("redis", self.redis.endpoint());
         let Some(uuid) = mapping.uuid.filter(|_| !mapping.active.is_empty()) else { return link.idle() };
@@ -92,6 +95,7 @@ impl Handle<EntriesRead> for Assign {
             }
         }
         self.metrics.assigned.add(events.len() as u64);
+        self.metrics.of_mapping.add(events.len() as u64);
         if tracing::enabled!(target: DETAIL, tracing::Level::DEBUG) {
             let mapping = self.mappings.get().current.uuid;
             for Assignment { event, streams } in &events {

@@ -91,6 +91,7 @@ impl Child for Work {
     /// Purges all queues of the former mapping before it reports the start.
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
         self.counts.blocked.set(0);
+        self.counts.of_mapping.set(0);
         let mapping = self.context.mappings.get().current;
         let started = ScanStarted { mapping: mapping.number };
         if let Some(mapping) = self.begin(mapping, cx.vitals()) {

@@ -8,7 +8,7 @@ mod ingest;
 mod offers;
 mod slices;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ingest::{Ingest, Progress};
 use offers::{Offered, Offers};
@@ -19,12 +19,16 @@ use slices::Slices;
 use crate::{
     messages::{IngestOp, StoreRequest},
     protocol::Request,
-    storage::{Bumped, Deletion, Finished, HandoutId, Job, Requeued, RunState, Storage, StorageError},
+    storage::{
+        Bumped, Deletion, Finished, HandoutId, Job, Requeued, RequeuedSlice, RunState, Storage, StorageError,
+    },
     store_metrics::{FinishedJob, StoreMetrics},
 };
 
 /// Maximum number of consecutive turns without a sync. A sync takes longer the more was written before it.
 const UNSYNCED_MAX: u32 = 2;
+/// Duration of a slice of jobs that an operator requeues. Workers that ask meanwhile wait for it.
+const REQUEUE_SLICE: Duration = Duration::from_millis(4);
 
 /// Requests and operations that wait for a turn, and state kept between turns.
 pub(crate) struct GroupCommit {
@@ -48,6 +52,7 @@ enum Outcome {
     Nothing,
     Job(Option<Job>),
     Requeued(Requeued),
+    RequeuedSlice(RequeuedSlice),
     Bumped(Bumped),
     Offered(Offered),
 }
@@ -325,6 +330,9 @@ impl GroupCommit {
             }
             // The operator may have stopped waiting.
             (StoreRequest::Requeue { reply, .. }, Outcome::Requeued(done)) => drop(reply.send(done)),
+            (StoreRequest::RequeueSlice { reply, .. }, Outcome::RequeuedSlice(done)) => {
+                drop(reply.send(done))
+            }
             (StoreRequest::Bump { reply, .. }, Outcome::Bumped(done)) => drop(reply.send(done)),
             (StoreRequest::Offer { offer, reply }, Outcome::Offered(offered)) => {
                 self.offers.answer(&offer.job, reply, offered)
@@ -370,6 +378,10 @@ impl GroupCommit {
             }
             StoreRequest::Requeue { attr_path, .. } => {
                 return Ok(Outcome::Requeued(store.requeue(attr_path, now)?));
+            }
+            StoreRequest::RequeueSlice { filter, from, .. } => {
+                let slice = store.requeue_slice(filter, from, REQUEUE_SLICE, now)?;
+                return Ok(Outcome::RequeuedSlice(slice));
             }
             StoreRequest::Bump { attr_path, .. } => return Ok(Outcome::Bumped(store.bump(attr_path)?)),
         };

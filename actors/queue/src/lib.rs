@@ -96,6 +96,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
             chores: chores.clone(),
             pause: pause.clone(),
             refused_links: refused_links.clone(),
+            requeues: false,
         };
         Factory::actor(console_slot, move |_| Ok(console.clone()))
     };

@@ -11,8 +11,8 @@ use crate::{
     file_name::{FetcherFile, NameError},
     protocol::Request,
     storage::{
-        Attempt, AttrReport, Batch, Bumped, Counts, FailedAttempts, FailedJob, HandoutId, Job, Peeked,
-        Requeued, RunCount, RunId, RunState, StaleGroup, StorageError,
+        Attempt, AttrReport, Batch, Bumped, Counts, FailedAttempts, FailedJob, HandoutId, Job, JobFilter,
+        Pattern, Peeked, Requeued, RequeuedSlice, RunCount, RunId, RunState, StaleGroup, StorageError,
     },
 };
 
@@ -41,6 +41,8 @@ pub(crate) enum StoreRequest {
         /// Receives the number of changed rows.
         reply: Reply<Requeued>,
     },
+    /// An operator makes some jobs of a filter available again, from an attribute path on.
+    RequeueSlice { filter: Arc<JobFilter>, from: String, reply: Reply<RequeuedSlice> },
     /// An operator puts an attribute path before all others, once.
     Bump { attr_path: String, reply: Reply<Bumped> },
     /// Another subsystem offers a job.
@@ -63,14 +65,14 @@ pub(crate) enum Chore {
     Idle,
     /// Asks for the runs with their row counts.
     Runs(Reply<Answer<Vec<RunCount>>>),
-    /// Asks for the next jobs, up to the given number.
-    Peek(usize, Reply<Answer<Vec<Peeked>>>),
+    /// Asks for the next jobs of a pattern, up to the given number.
+    Peek(Option<Pattern>, usize, Reply<Answer<Vec<Peeked>>>),
     /// Asks for the totals of all tables.
     Counts(Reply<Answer<Counts>>),
     /// Asks for the state of an attribute path, with up to the given number of attempts.
     Attr(String, usize, Reply<Answer<AttrReport>>),
-    /// Asks for the jobs in flight that began first, up to the given number.
-    InFlight(usize, Reply<Answer<Vec<Attempt>>>),
+    /// Asks for the jobs of a pattern in flight that began first, up to the given number.
+    InFlight(Option<Pattern>, usize, Reply<Answer<Vec<Attempt>>>),
     /// Asks for the latest failed attempts.
     Failed(FailedAttempts, Reply<Answer<Vec<Attempt>>>),
     /// Asks for the failed jobs after a number, up to the given number of them.

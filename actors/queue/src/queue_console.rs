@@ -1,6 +1,8 @@
 //! The actor that answers operators and pauses hand-outs. Jobs go from the store to the worker
 //! socket without it.
 
+mod bulk;
+
 use std::fmt::Display;
 
 use orchestrator_subsystem::{Answered, Until, Verbs, until_text};
@@ -15,8 +17,8 @@ use crate::{
     refused_links::RefusedLinks,
     storage::{self, FailedAttempts},
     verbs::{
-        AttemptRow, Bump, Bumped, Failed, Failures, InFlight, Ls, PathReport, Pause, Paused, Peek, Requeue,
-        Requeued, Resume, RunRow, RunningRow, Show, Stale, Stats, Totals,
+        AttemptRow, Bump, BumpAll, Bumped, Failed, Failures, InFlight, Ls, PathReport, Pause, Paused, Peek,
+        Requeue, RequeueAll, Requeued, Resume, RunRow, RunningRow, Show, Stale, Stats, Totals,
     },
 };
 
@@ -31,6 +33,8 @@ pub(crate) struct QueueConsole {
     pub(crate) chores: Outbox<Chore>,
     pub(crate) pause: Durable<Option<PauseSpan>>,
     pub(crate) refused_links: RefusedLinks,
+    /// True while jobs of a filter are requeued.
+    pub(crate) requeues: bool,
 }
 
 /// Returns the verbs, which are the commands of the queue, too.
@@ -45,7 +49,9 @@ pub(crate) fn verbs() -> Verbs<QueueConsole> {
         .with::<Failures>()
         .with::<Stale>()
         .with::<Bump>()
+        .with::<BumpAll>()
         .with::<Requeue>()
+        .with::<RequeueAll>()
         .with::<Pause>()
         .with::<Resume>()
 }
@@ -67,8 +73,12 @@ impl Handle<Ls> for QueueConsole {
 }
 
 impl Handle<Peek> for QueueConsole {
-    fn handle(&mut self, Peek { n }: Peek, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Peek>> {
-        self.ask(cx, |reply| Chore::Peek(rows(n), reply), |jobs| jobs)
+    fn handle(
+        &mut self,
+        Peek { n, pattern }: Peek,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Answer<Self, Answered<Peek>> {
+        self.ask(cx, |reply| Chore::Peek(pattern, rows(n), reply), |jobs| jobs)
     }
 }
 
@@ -105,12 +115,12 @@ impl Handle<Show> for QueueConsole {
 impl Handle<InFlight> for QueueConsole {
     fn handle(
         &mut self,
-        InFlight { n }: InFlight,
+        InFlight { n, pattern }: InFlight,
         cx: &mut ChildCx<'_, Self>,
     ) -> Answer<Self, Answered<InFlight>> {
         self.ask(
             cx,
-            |reply| Chore::InFlight(rows(n), reply),
+            |reply| Chore::InFlight(pattern, rows(n), reply),
             |jobs| {
                 let now = unix_time();
                 jobs.into_iter().map(|job| RunningRow::new(job, now)).collect()
@@ -122,10 +132,10 @@ impl Handle<InFlight> for QueueConsole {
 impl Handle<Failed> for QueueConsole {
     fn handle(
         &mut self,
-        Failed { code, since, n }: Failed,
+        Failed { code, since, pattern, n }: Failed,
         cx: &mut ChildCx<'_, Self>,
     ) -> Answer<Self, Answered<Failed>> {
-        let which = FailedAttempts { exit_code: code, since, limit: rows(n) };
+        let which = FailedAttempts { exit_code: code, since, pattern, limit: rows(n) };
         self.ask(
             cx,
             |reply| Chore::Failed(which, reply),
@@ -270,7 +280,7 @@ fn after<T: 'static, R: Send + 'static>(
     match answer {
         Ok(answer) => cx.atomically(answer, move |console, answer, cx| match answer {
             Ok(answer) => done(console, answer, cx),
-            Err(_) => Err(refused(format_args!("the {child} was restarted before it answered: ask again"))),
+            Err(_) => Err(refused(restarted(child))),
         }),
         Err(full) => Answer::now(Err(refused(full))),
     }
@@ -278,6 +288,10 @@ fn after<T: 'static, R: Send + 'static>(
 
 fn refused(reason: impl Display) -> ConsoleError {
     ConsoleError::Refused(reason.to_string())
+}
+
+fn restarted(child: &str) -> String {
+    format!("the {child} was restarted before it answered: ask again")
 }
 
 fn not_found(reason: &str, attr_path: &str) -> ConsoleError {

@@ -53,7 +53,12 @@ impl RefusedLinks {
     pub(crate) fn rows(&self) -> Vec<RunRow> {
         let links = self.0.lock();
         let row = |(name, (run, reason)): (&String, &(RunId, String))| RunRow {
-            run: RunCount { state: RunState { run: run.clone(), complete: false }, rows: 0, deleted: false },
+            run: RunCount {
+                state: RunState { run: run.clone(), complete: false },
+                rows: 0,
+                waiting: 0,
+                deleted: false,
+            },
             refused: Some(format!("{name}: {reason}")),
         };
         links.iter().map(row).collect()

@@ -12,19 +12,21 @@ mod inspection;
 mod limits;
 mod offers;
 mod order;
+mod selection;
 
 pub(crate) use attr::{AttrState, Class, Dispatch, GroupPosition, LogRow, Row, Section, is_expired, is_held};
 pub(crate) use batch::Batch;
 pub(crate) use batch::Entry;
 pub(crate) use error::StorageError;
 pub(crate) use inspection::{
-    Attempt, AttrReport, Counts, FailedAttempts, FailedJob, HeldJobs, Peeked, RunCount, Sample, StaleGroup,
-    Waiting, WaitingGroup,
+    Attempt, AttrReport, Counts, Ends, FailedAttempts, FailedJob, HeldJobs, ListedRow, Peeked, RunCount,
+    Sample, StaleGroup, Waiting, WaitingGroup, time_to_empty,
 };
 pub(crate) use limits::{LIMITS_MAX, LimitedJobs};
 pub(crate) use limits::{Limit, Limits};
 pub(crate) use offers::{Finished, OWNER_RUN, OfferState, is_owner};
 pub(crate) use order::GroupKey;
+pub(crate) use selection::{JobFilter, JobState, Pattern, RequeuedSlice};
 
 use std::time::{Duration, Instant};
 
@@ -107,6 +109,9 @@ pub(crate) struct Requeued {
     /// True if the attribute path was in flight, so that its hold was ended.
     pub was_in_flight: bool,
 }
+
+/// Maximum number of bumped paths. Each dequeue examines all that are held, so the number is small.
+pub(crate) const BUMPS_MAX: usize = 32;
 
 /// Outcome of [`Storage::bump`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,6 +220,16 @@ pub(crate) trait Storage {
     /// is finished at `now` without exit code, which ends the hold. A late DONE of the worker still
     /// counts.
     fn requeue(&mut self, attr_path: &str, now: i64) -> Result<Requeued, StorageError>;
+
+    /// Requeues the jobs of `filter`, as [`Self::requeue`] does, for about `budget`: in order of their
+    /// attribute paths, at or behind `from`. Jobs that are available already stay as they are.
+    fn requeue_slice(
+        &mut self,
+        filter: &JobFilter,
+        from: &str,
+        budget: Duration,
+        now: i64,
+    ) -> Result<RequeuedSlice, StorageError>;
 
     /// Puts `attr_path` before all others for its next hand-out, for operators. A held path keeps its
     /// place until its hold ends.

@@ -6,11 +6,11 @@ mod report;
 use orchestrator_subsystem::{Until, until_text, verb, verb::number};
 
 pub(crate) use self::answers::*;
-use crate::storage::{FailedJob, Peeked, StaleGroup};
+use crate::storage::{FailedJob, JobState, Pattern, Peeked, StaleGroup};
 
 verb! {
     "ls", Reads -> Vec<RunRow>, empty "no fetcher file in the queue\n";
-    /// List the runs of all fetchers (a run is a fetcher file), with the number of rows of each
+    /// List the runs of all fetchers (a run is a fetcher file), with the numbers of rows and of waiting jobs of each
     ///
     /// Example: orchestrator queue ls
     pub(crate) struct Ls {}
@@ -26,6 +26,11 @@ verb! {
         #[arg(short, default_value_t = 10, value_name = "N")]
         #[serde(default = "number::<10>")]
         pub(crate) n: u32,
+        /// Show only attribute paths of this pattern: `*` stands for any characters, `?` for one
+        #[arg(long = "match", value_name = "PATTERN")]
+        #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<String>")]
+        pub(crate) pattern: Option<Pattern>,
     }
 }
 
@@ -39,7 +44,7 @@ verb! {
 
 verb! {
     "show", Reads -> PathReport, text |_, answer| report::show(answer);
-    /// Show the waiting job, the running job and the past attempts of an attribute path
+    /// Show the runs that list an attribute path, its waiting and running job, and its past attempts
     ///
     /// Example: orchestrator queue show python3Packages.requests
     pub(crate) struct Show {
@@ -63,6 +68,11 @@ verb! {
         #[arg(short, default_value_t = 100, value_name = "N")]
         #[serde(default = "number::<100>")]
         pub(crate) n: u32,
+        /// List only attribute paths of this pattern: `*` stands for any characters, `?` for one
+        #[arg(long = "match", value_name = "PATTERN")]
+        #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<String>")]
+        pub(crate) pattern: Option<Pattern>,
     }
 }
 
@@ -78,6 +88,11 @@ verb! {
         /// List only attempts handed out since then: a duration like 24h, a time like 2026-11-23T08:00:00Z, or unix seconds
         #[arg(long, value_name = "TIME", value_parser = report::time)]
         pub(crate) since: Option<i64>,
+        /// List only attribute paths of this pattern: `*` stands for any characters, `?` for one
+        #[arg(long = "match", value_name = "PATTERN")]
+        #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<String>")]
+        pub(crate) pattern: Option<Pattern>,
         /// Number of attempts, at most 1000
         #[arg(short, default_value_t = 100, value_name = "N")]
         #[serde(default = "number::<100>")]
@@ -147,6 +162,56 @@ verb! {
         /// Attribute path of the job
         #[arg(value_name = "ATTR")]
         pub(crate) attr_path: String,
+    }
+}
+
+verb! {
+    "bump-all", Changes -> BumpedAll, text |_, answer| report::bumped(answer);
+    /// Put the waiting jobs of a pattern before all others, for their next hand-outs; at most 32 jobs are bumped at a time
+    ///
+    /// Example: orchestrator queue bump-all 'python3Packages.*'
+    pub(crate) struct BumpAll {
+        /// Pattern of attribute paths: `*` stands for any characters, `?` for one
+        #[arg(value_name = "PATTERN")]
+        #[serde(rename = "match")]
+        #[schemars(with = "String")]
+        pub(crate) pattern: Pattern,
+        /// Reason, recorded in the audit log
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        #[serde(default)]
+        pub(crate) reason: String,
+    }
+}
+
+verb! {
+    "requeue-all", Changes -> RequeuedAll, text |_, answer| report::requeued(*answer);
+    /// Make all jobs of a filter available again, also those that workers have; the workers are not stopped
+    ///
+    /// Only the last hand-out of an attribute path counts. Many jobs are requeued after the answer, between requests of workers.
+    ///
+    /// Example: orchestrator queue requeue-all failed --code 124 --since 24h
+    pub(crate) struct RequeueAll {
+        /// State of the jobs
+        #[arg(value_enum, value_name = "STATE")]
+        pub(crate) state: JobState,
+        /// Requeue only jobs with this exit code
+        #[arg(long, allow_negative_numbers = true)]
+        pub(crate) code: Option<i64>,
+        /// Requeue only jobs handed out since then: a duration like 24h, a time like 2026-11-23T08:00:00Z, or unix seconds
+        #[arg(long, value_name = "TIME", value_parser = report::time)]
+        pub(crate) since: Option<i64>,
+        /// Requeue only jobs handed out until then: a time, or a duration like 2h for at least two hours ago
+        #[arg(long, value_name = "TIME", value_parser = report::time)]
+        pub(crate) until: Option<i64>,
+        /// Requeue only attribute paths of this pattern: `*` stands for any characters, `?` for one
+        #[arg(long = "match", value_name = "PATTERN")]
+        #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<String>")]
+        pub(crate) pattern: Option<Pattern>,
+        /// Reason, recorded in the audit log
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        #[serde(default)]
+        pub(crate) reason: String,
     }
 }
 

@@ -188,6 +188,7 @@ fn nothing_is_answered_during_a_database_outage_and_all_is_stored_after_it() {
                 assert_eq!(record.answers(), answers, "an answer without a database");
                 begun.elapsed() > outage()
             });
+            assert!(home.metric("amqp", "unacknowledged") > 0, "messages wait for the database");
             // Verify answered rows before the suspended server can store them again.
             instance.signal(Signal::STOP);
             servers.postgres.own().start_again();
@@ -197,6 +198,7 @@ fn nothing_is_answered_during_a_database_outage_and_all_is_stored_after_it() {
             instance.signal(Signal::CONT);
             assert_eq!(missing, Ok(0), "rows were answered for and not stored");
         });
+        eventually("the last acknowledgement", || fixture.home.metric("amqp", "unacknowledged") == 0);
     });
     assert!(instance.terminate().success(), "{}", fixture.home.env.base().log());
 }

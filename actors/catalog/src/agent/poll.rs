@@ -93,6 +93,10 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         for key in unclaimed.faulty.iter().chain(&unclaimed.left) {
             self.deferred.failed(key, now, fastrand::f64());
         }
+        if target == Target::Candidates && !matches!(result, ChangeResult::Failed(_)) {
+            let claimed = if let ChangeResult::Changed(change) = &result { change.changed.len() } else { 0 };
+            self.reporter.set_candidates(unclaimed.found.saturating_sub(unclaimed.excluded + claimed));
+        }
         if poll.dry_run && target == Target::Candidates && matches!(result, ChangeResult::Empty { .. }) {
             self.reporter.set_would_claim(unclaimed.would_claim.clone());
         }

@@ -62,6 +62,8 @@ pub(super) struct Poll {
 /// Candidates that were not claimed.
 #[derive(Default)]
 pub(super) struct Unclaimed {
+    /// Number of candidates that were read.
+    pub(super) found: usize,
     /// There are more candidates than wanted.
     pub(super) more: bool,
     /// Number of excluded candidates.
@@ -101,7 +103,7 @@ impl Poll {
         let answer =
             answer.unwrap_or_else(|| Err(RequestError::Unavailable("the process is stopping".to_owned())));
         let rows = self.change.handle_read(answer, self.idle.as_deref())?;
-        let mut unclaimed = Unclaimed::default();
+        let mut unclaimed = Unclaimed { found: rows.len(), ..Unclaimed::default() };
         // Dropped, the program is killed.
         let plan = self.stop.run_until_cancelled(self.plan(rule, rows, &mut unclaimed)).await;
         self.unclaimed = unclaimed;

@@ -33,6 +33,8 @@ metrics! {
     pub(crate) struct WorkMetrics {
         /// Events queued for their workers.
         pub(crate) events: counter("events"),
+        /// Events of the current mapping that were queued for their workers.
+        pub(crate) of_mapping: gauge("events") as "mapping_sent",
         /// Bytes queued for workers.
         pub(crate) bytes: counter("bytes") as "event",
         /// Time spent waiting for events to be assigned.

@@ -215,6 +215,7 @@ impl EventSender {
         };
         let events = self.sent.events - before.events;
         self.counts.events.add(events);
+        self.counts.of_mapping.add(events);
         self.context.sent.update(|sent| *sent += events);
         self.counts.bytes.add((self.sent.bytes_out - before.bytes_out) as u64);
         pause

@@ -27,6 +27,14 @@ metrics! {
         oldest_waiting: gauge("seconds"),
         /// Unix time of the last DONE; 0 if there was none.
         last_done: gauge("timestamp_seconds"),
+        /// Jobs reported done in the last 24 hours with exit code 0, of the attempts that are kept.
+        done_in_a_day: gauge("jobs"),
+        /// Jobs reported done in the last 24 hours with another exit code, of the attempts that are kept.
+        failed_in_a_day: gauge("jobs"),
+        /// Unix time from which the jobs of the last 24 hours are counted: later than 24 hours ago if older attempts are not kept.
+        day_counted_since: gauge("timestamp_seconds"),
+        /// Time until no job waits at the rate of the last hour; 0 if fewer than 10 jobs ended in it, or none waits.
+        time_to_empty: gauge("seconds"),
     }
 }
 
@@ -70,5 +78,9 @@ impl Gauges {
         self.metrics.in_flight.set(sample.in_flight);
         self.metrics.oldest_waiting.set(seconds(sample.oldest_waiting.map(|added| unix_time() - added)));
         self.metrics.last_done.set(seconds(sample.last_done));
+        self.metrics.done_in_a_day.set(sample.ends.done);
+        self.metrics.failed_in_a_day.set(sample.ends.failed);
+        self.metrics.day_counted_since.set(seconds(Some(sample.ends.since)));
+        self.metrics.time_to_empty.set(sample.time_to_empty.unwrap_or(0));
     }
 }

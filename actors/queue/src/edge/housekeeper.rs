@@ -100,7 +100,7 @@ impl Housekeeper {
                 }
                 Received::TimedOut => {
                     let _work = cx.vitals.begin_work("sample");
-                    gauges.sample(|| self.ask(|inspector| inspector.sample()));
+                    gauges.sample(|| self.ask(|inspector| inspector.sample(unix_time())));
                 }
                 Received::Stopped => return Ok(()),
             }
@@ -115,13 +115,17 @@ impl Housekeeper {
             }
             Chore::Idle => drop(self.checkpoint(CheckpointMode::Truncate)),
             Chore::Runs(reply) => self.answer(reply, |inspector| inspector.runs()),
-            Chore::Peek(limit, reply) => self.answer(reply, |inspector| inspector.peek(unix_time(), limit)),
+            Chore::Peek(pattern, limit, reply) => {
+                self.answer(reply, |inspector| inspector.peek(pattern.as_ref(), unix_time(), limit))
+            }
             Chore::Counts(reply) => self.answer(reply, |inspector| inspector.counts()),
             Chore::Attr(attr_path, limit, reply) => {
                 self.answer(reply, |inspector| inspector.attr(&attr_path, unix_time(), limit))
             }
-            Chore::InFlight(limit, reply) => self.answer(reply, |inspector| inspector.in_flight(limit)),
-            Chore::Failed(which, reply) => self.answer(reply, |inspector| inspector.failed(which)),
+            Chore::InFlight(pattern, limit, reply) => {
+                self.answer(reply, |inspector| inspector.in_flight(pattern.as_ref(), limit))
+            }
+            Chore::Failed(which, reply) => self.answer(reply, |inspector| inspector.failed(&which)),
             Chore::Failures(after, limit, reply) => {
                 self.answer(reply, |inspector| inspector.failures(after, limit))
             }

@@ -25,6 +25,7 @@ mod offers;
 mod open;
 mod other_writers;
 mod replaced;
+mod requeue;
 mod runs;
 mod schema;
 mod sibling;

@@ -15,7 +15,7 @@ use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
 use super::*;
 use crate::{
     edge::sqlite::{Options, SqliteStore},
-    storage::{Batch, OfferState, RunId, Upsert},
+    storage::{Batch, JobFilter, OfferState, RunId, Upsert},
 };
 
 /// Operations that fail, each with the number of times left.
@@ -125,6 +125,15 @@ impl Storage for FaultyStore {
     }
     fn requeue(&mut self, attr_path: &str, now: i64) -> Result<Requeued, StorageError> {
         self.inner.requeue(attr_path, now)
+    }
+    fn requeue_slice(
+        &mut self,
+        filter: &JobFilter,
+        from: &str,
+        budget: Duration,
+        now: i64,
+    ) -> Result<RequeuedSlice, StorageError> {
+        self.inner.requeue_slice(filter, from, budget, now)
     }
     fn bump(&mut self, attr_path: &str) -> Result<Bumped, StorageError> {
         self.inner.bump(attr_path)

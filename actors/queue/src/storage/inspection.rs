@@ -4,7 +4,7 @@ use orchestrator_subsystem::text::TIME;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Limit, RunId, RunState};
+use super::{Limit, Pattern, RunId, RunState};
 
 /// A run with the number of its rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -14,6 +14,9 @@ pub(crate) struct RunCount {
     pub state: RunState,
     /// Number of its rows.
     pub rows: u64,
+    /// Number of its jobs that wait, including those whose attribute path is held.
+    #[serde(default)]
+    pub waiting: u64,
     /// True while the run is being deleted.
     pub deleted: bool,
 }
@@ -103,12 +106,14 @@ pub(crate) struct Attempt {
 }
 
 /// Selection of failed attempts: exit codes other than 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FailedAttempts {
     /// Only this exit code.
     pub exit_code: Option<i64>,
     /// Only attempts handed out at this time or later, in unix seconds.
     pub since: Option<i64>,
+    /// Only these attribute paths.
+    pub pattern: Option<Pattern>,
     /// Maximum number.
     pub limit: usize,
 }
@@ -145,9 +150,24 @@ pub(crate) struct WaitingGroup {
     pub is_limited: bool,
 }
 
+/// A row of a fetcher file in the database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct ListedRow {
+    /// Run that lists it.
+    #[serde(flatten)]
+    pub run: RunId,
+    /// Time at which the run was added, in unix seconds.
+    #[schemars(extend("format" = TIME))]
+    pub added: Option<i64>,
+    /// True if a hand-out has used the row.
+    pub handed_out: bool,
+}
+
 /// State of an attribute path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AttrReport {
+    /// The rows that list it, newest runs first.
+    pub listed: Vec<ListedRow>,
     /// Its ready groups, in order of their fetchers.
     pub waiting: Vec<WaitingGroup>,
     /// The job in flight, and the last second of its hold.
@@ -183,4 +203,41 @@ pub(crate) struct Sample {
     pub oldest_waiting: Option<i64>,
     /// Time of the last DONE, in unix seconds.
     pub last_done: Option<i64>,
+    /// Ends of the last 24 hours.
+    pub ends: Ends,
+    /// Time until no job waits at the rate of the last hour, in seconds; None if fewer than 10 jobs ended in it.
+    pub time_to_empty: Option<u64>,
+}
+
+/// Jobs that workers reported done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Ends {
+    /// Number with exit code 0.
+    pub done: u64,
+    /// Number with another exit code.
+    pub failed: u64,
+    /// Time from which all attempts are known, in unix seconds.
+    pub since: i64,
+}
+
+/// Fewest ended jobs from which a rate is computed.
+const ENDED_MIN: u64 = 10;
+
+/// Returns the time, in seconds, until `waiting` jobs are handed out if `ended` jobs end every `secs` seconds; None if too few ended.
+pub(crate) fn time_to_empty(waiting: u64, ended: u64, secs: u64) -> Option<u64> {
+    (ended >= ENDED_MIN).then(|| waiting.saturating_mul(secs.max(1)).div_ceil(ended))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_needs_ten_ended_jobs() {
+        assert_eq!(time_to_empty(100, 9, 3_600), None);
+        assert_eq!(time_to_empty(100, 10, 3_600), Some(36_000));
+        assert_eq!(time_to_empty(1, 10, 0), Some(1), "at least a second");
+        assert_eq!(time_to_empty(0, 10, 3_600), Some(0));
+        assert_eq!(time_to_empty(u64::MAX, 10, 3_600), Some(u64::MAX / 10 + 1));
+    }
 }

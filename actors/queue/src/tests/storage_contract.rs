@@ -6,3 +6,4 @@ mod limits;
 mod offers;
 mod operations;
 mod operators;
+mod selections;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::{
     Synchronous,
     edge::sqlite::{Options, SqliteStore},
-    storage::{Deletion, Limit, Limits, RunId, Storage, StorageError},
+    storage::{Deletion, JobFilter, JobState, Limit, Limits, RunId, Storage, StorageError},
     tests::store::*,
 };
 
@@ -191,4 +191,20 @@ fn a_deletion_costs_few_steps_a_row() {
     assert_eq!(store.number("SELECT count(*) FROM orchestrator_group"), 1);
     assert_eq!(store.number("SELECT count(*) FROM queue"), 1);
     assert!(total < 45 * ROWS as u64, "{} steps a row", total as f64 / ROWS as f64);
+}
+
+#[test]
+fn a_slice_of_requeued_jobs_has_bounded_cost() {
+    let mut costs = Vec::new();
+    for jobs in [100, 5_000] {
+        let mut store = fresh();
+        feed_batch(&mut store, "f1", 1, &packages(jobs));
+        drain(&mut store, 10);
+        let filter =
+            JobFilter { state: JobState::InFlight, pattern: None, exit_code: None, since: None, until: None };
+        let (slice, steps) = steps(&mut store, |s| s.requeue_slice(&filter, "", Duration::ZERO, 20));
+        assert_eq!(slice.jobs, 1);
+        costs.push(steps);
+    }
+    assert!(costs[1] <= costs[0] * 3 / 2 + 20 && costs[1] < 2_000, "{costs:?}");
 }

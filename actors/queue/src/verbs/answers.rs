@@ -4,7 +4,7 @@ use orchestrator_subsystem::text::TIME;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::storage::{Attempt, AttrReport, RunCount, WaitingGroup};
+use crate::storage::{Attempt, AttrReport, ListedRow, RunCount, WaitingGroup};
 
 /// A run in the answer to [`Ls`](super::Ls).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +37,9 @@ pub(crate) struct Totals {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct PathReport {
     pub(crate) attr_path: String,
+    /// Up to 100 rows that list it, newest runs first.
+    #[serde(default)]
+    pub(crate) listed: Vec<ListedRow>,
     /// Its ready groups, in order of their fetchers.
     pub(crate) waiting: Vec<WaitingRow>,
     pub(crate) in_flight: Option<InFlightJob>,
@@ -47,7 +50,7 @@ pub(crate) struct PathReport {
 impl PathReport {
     /// Returns true if the queue knows nothing of the path.
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.in_flight.is_none() && self.attempts.is_empty()
+        self.listed.is_empty() && self.in_flight.is_none() && self.attempts.is_empty()
     }
 
     pub(crate) fn new(attr_path: String, found: AttrReport) -> Self {
@@ -69,6 +72,7 @@ impl PathReport {
         };
         Self {
             attr_path,
+            listed: found.listed,
             waiting: found.waiting.into_iter().map(waiting).collect(),
             in_flight: found.in_flight.map(in_flight),
             attempts: found.attempts.into_iter().map(AttemptRow::from).collect(),
@@ -166,6 +170,24 @@ pub(crate) struct Requeued {
     /// True if a worker had the job.
     #[serde(default)]
     pub(crate) was_in_flight: bool,
+}
+
+/// Answer to [`BumpAll`](super::BumpAll).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct BumpedAll {
+    /// Attribute paths that are next, in order.
+    pub(crate) bumped: Vec<String>,
+    /// True if as many paths are bumped as possible, so that others of the pattern may be left.
+    pub(crate) full: bool,
+}
+
+/// Answer to [`RequeueAll`](super::RequeueAll).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct RequeuedAll {
+    /// Number of jobs that are available again.
+    pub(crate) requeued: u64,
+    /// False if more jobs are requeued after this answer.
+    pub(crate) finished: bool,
 }
 
 /// Answer to [`Pause`](super::Pause) and [`Resume`](super::Resume).

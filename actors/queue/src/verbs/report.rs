@@ -3,7 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use orchestrator_subsystem::{columns::align, text};
 
-use super::{AttemptRow, InFlightJob, PathReport, WaitingRow};
+use super::{AttemptRow, BumpedAll, InFlightJob, PathReport, RequeuedAll, WaitingRow};
+use crate::storage::ListedRow;
 
 /// Parses the time of an option: unix seconds, a time, or a duration before now.
 pub(super) fn time(text: &str) -> Result<i64, String> {
@@ -19,12 +20,35 @@ pub(super) fn time(text: &str) -> Result<i64, String> {
     })
 }
 
+/// Formats the answer to `bump-all`.
+pub(super) fn bumped(answer: &BumpedAll) -> String {
+    let mut text: String = answer.bumped.iter().map(|attr_path| format!("{attr_path} is next\n")).collect();
+    if answer.full {
+        text += "no more jobs can be bumped: wait until some of them are handed out\n";
+    } else if answer.bumped.is_empty() {
+        text += "no waiting job matches\n";
+    }
+    text
+}
+
+/// Formats the answer to `requeue-all`.
+pub(super) fn requeued(answer: RequeuedAll) -> String {
+    match answer {
+        RequeuedAll { requeued: 0, finished: true } => {
+            "nothing to requeue: no job of this filter was handed out\n".to_owned()
+        }
+        RequeuedAll { requeued, finished: true } => format!("{requeued} requeued\n"),
+        RequeuedAll { requeued, .. } => format!("{requeued} requeued; others follow\n"),
+    }
+}
+
 /// Formats the answer to `show`.
 pub(super) fn show(report: &PathReport) -> String {
     let mut rows = vec![pair("path", report.attr_path.clone())];
+    rows.extend(report.listed.iter().map(|row| pair("listed", listed(row))));
     rows.extend(report.waiting.iter().map(|group| pair("waiting", waiting(group))));
     rows.extend(report.in_flight.iter().map(|job| pair("in flight", in_flight(job))));
-    if rows.len() == 1 {
+    if report.waiting.is_empty() && report.in_flight.is_none() {
         rows.push(pair("waiting", "no".to_owned()));
     }
     let without_path = |attempt: &AttemptRow| AttemptRow { attr_path: None, ..attempt.clone() };
@@ -34,6 +58,12 @@ pub(super) fn show(report: &PathReport) -> String {
 
 fn pair(name: &str, value: String) -> Vec<String> {
     vec![name.to_owned(), value]
+}
+
+fn listed(row: &ListedRow) -> String {
+    let added = row.added.map_or_else(String::new, |time| format!(" since {}", text::time_of(time)));
+    let state = if row.handed_out { "handed out" } else { "not handed out" };
+    format!("in run {} of {}{added}, {state}", row.run.started, row.run.fetcher)
 }
 
 fn waiting(group: &WaitingRow) -> String {
@@ -73,6 +103,10 @@ mod tests {
     fn show_has_a_line_for_each_state_and_a_table_of_attempts() {
         let answer = json!({
             "attr_path": "a.b",
+            "listed": [
+                { "fetcher": "one", "run_started": 3, "added": 0, "handed_out": false },
+                { "fetcher": "two", "run_started": 2, "added": null, "handed_out": true },
+            ],
             "waiting": [
                 { "fetcher": "one", "run_started": 3, "payload": "1 2", "position": 7, "held_until": null, "limited": false },
                 { "fetcher": "two", "run_started": 4, "payload": "x", "position": null, "held_until": 60, "limited": false },
@@ -84,6 +118,8 @@ mod tests {
             ],
         });
         let expected = "path       a.b\n\
+            listed     in run 3 of one since 1970-01-01T00:00:00Z, not handed out\n\
+            listed     in run 2 of two, handed out\n\
             waiting    position 7 in run 3 of one: 1 2\n\
             waiting    held until 1970-01-01T00:01:00Z in run 4 of two: x\n\
             in flight  since 1970-01-01T00:00:00Z on connection 5 (pid 9 uid 1), held until 1970-01-01T00:01:00Z\n\

@@ -105,6 +105,8 @@ metrics! {
         pub(super) rows: counter("rows"),
         /// Messages acknowledged to the broker: all their rows are stored or dead letters.
         pub(super) acked: counter("messages"),
+        /// Messages delivered by the broker and not yet acknowledged or returned.
+        pub(super) unacknowledged: gauge("messages"),
         /// Responses, sent by the server or received by the client.
         pub(super) responses: counter("messages"),
         /// Messages published to the dead letters.

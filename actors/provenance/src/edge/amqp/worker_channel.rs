@@ -1,7 +1,6 @@
 //! AMQP channel of one worker, from delivery to acknowledgement and response.
 //!
-//! All state of a channel ends with it. A delivery tag of a closed channel would acknowledge
-//! another message on a new one.
+//! All state of a channel ends with it. A delivery tag of a closed channel would acknowledge another message on a new one.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +28,7 @@ use orchestrator_edge::{
     PeerError,
     amqp::{Deliveries, Session, connection_lost, refused, with_timeout},
 };
-use orchestrator_supervise::{DETAIL, Pending, StopToken, reply, sanitize};
+use orchestrator_supervise::{DETAIL, GaugeGuard, Pending, StopToken, reply, sanitize};
 use tokio::time::sleep;
 
 use super::{
@@ -80,6 +79,7 @@ struct UnackedMessage {
     exchange: ShortString,
     routing_key: ShortString,
     properties: BasicProperties,
+    _counted: GaugeGuard,
 }
 
 /// Future of a delivery and its outcome. The outcome is None if the worker ended first.
@@ -137,8 +137,7 @@ impl WorkerChannel {
         })
     }
 
-    /// Takes deliveries and settles them. After `stop` it accepts no more, and returns once all are
-    /// settled.
+    /// Takes deliveries and settles them. After `stop` it accepts no more, and returns once all are settled.
     pub(super) async fn run(&mut self, context: &ConsumerContext, stop: &StopToken) -> Result<(), PeerError> {
         let mut stopping = false;
         while !(stopping && self.unacked.is_empty()) {
@@ -211,6 +210,7 @@ impl WorkerChannel {
             exchange: delivery.exchange,
             routing_key: delivery.routing_key,
             properties: delivery.properties,
+            _counted: context.metrics.unacknowledged.hold(),
         };
         let (reply, settled) = reply();
         self.unacked.push(PendingOutcome { unacked: Some(unacked), reply: settled });

@@ -7,7 +7,7 @@ use crate::storage::{HandoutId, LogRow};
 use rusqlite::{Connection, params};
 
 /// Maximum number of rows that one insertion removes.
-const TRIMMED_MAX: u64 = 256;
+pub(super) const TRIMMED_MAX: u64 = 256;
 
 /// Worker that a job is handed out to, and the time.
 #[derive(Clone, Copy)]

@@ -2,12 +2,9 @@
 //!
 //! A bump is kept as long as the record of its hand-out, so that an undone hand-out does not use it up.
 
-use crate::storage::HandoutId;
+use crate::storage::{BUMPS_MAX, HandoutId};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
-
-/// Maximum number of bumps. Each dequeue examines all that are held, so the number is small.
-pub(super) const BUMPS_MAX: usize = 32;
 
 /// All bumps in memory.
 #[derive(Debug, Default)]

@@ -6,13 +6,15 @@ mod bumped;
 mod failures;
 mod listing;
 mod ready_groups;
-mod waiting;
+mod sample;
+mod stale;
 
 use super::error::storage_error;
 use super::groups::{self, NULL_KEY, column};
 use super::limited::Limited;
 use super::open::Options;
-use crate::storage::{Counts, GroupKey, Peeked, RunCount, RunId, RunState, Section, StorageError};
+use crate::storage::{Counts, GroupKey, Pattern, Peeked, RunCount, RunId, RunState, Section, StorageError};
+use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Rows, params};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -44,19 +46,23 @@ impl Inspector {
             let conn = Connection::open_with_flags(path, flags)?;
             conn.busy_timeout(Duration::from_millis(50))?;
             conn.pragma_update(None, "cache_size", -2048)?;
+            add_function(&conn)?;
             Ok(conn)
         };
         let conn = connect().map_err(|error| storage_error(path, "opening for reading", error))?;
         Ok(Self { conn, path: path.to_path_buf(), options, timeout })
     }
 
-    /// Returns the runs with the number of their rows. Scans an index of all rows.
+    /// Returns the runs with the numbers of their rows and waiting jobs. Scans indexes of all of them.
     pub(crate) fn runs(&mut self) -> Result<Vec<RunCount>, StorageError> {
         self.ask("counting the rows of runs", |conn, _| {
             conn.prepare_cached(
                 "SELECT f.name, r.run_started, r.is_complete, d.run_started IS NOT NULL,
                      (SELECT count(*) FROM queue AS q
-                      WHERE q.fetcher_run_started = r.run_started AND q.fetcher_id = r.fetcher_id)
+                      WHERE q.fetcher_run_started = r.run_started AND q.fetcher_id = r.fetcher_id),
+                     iif(d.run_started IS NULL,
+                         (SELECT count(*) FROM orchestrator_group AS g
+                          WHERE g.fetcher_id = r.fetcher_id AND g.run_started = r.run_started), 0)
                  FROM fetcher_runs AS r JOIN fetchers AS f USING (fetcher_id)
                      LEFT JOIN orchestrator_deleted_run AS d USING (fetcher_id, run_started)
                  ORDER BY f.fetcher_id, r.run_started",
@@ -64,14 +70,20 @@ impl Inspector {
             .query_map([], |row| {
                 let run = RunId { fetcher: row.get(0)?, started: row.get(1)? };
                 let state = RunState { run, complete: row.get::<_, i64>(2)? != 0 };
-                Ok(RunCount { state, deleted: row.get(3)?, rows: row.get::<_, i64>(4)?.unsigned_abs() })
+                let count = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
+                Ok(RunCount { state, deleted: row.get(3)?, rows: count(4)?, waiting: count(5)? })
             })?
             .collect()
         })
     }
 
-    /// Returns the next `limit` jobs in the order of hand-outs at `now`, as if none ended meanwhile.
-    pub(crate) fn peek(&mut self, now: i64, limit: usize) -> Result<Vec<Peeked>, StorageError> {
+    /// Returns the next `limit` jobs of a pattern in the order of hand-outs at `now`, as if none ended meanwhile.
+    pub(crate) fn peek(
+        &mut self,
+        pattern: Option<&Pattern>,
+        now: i64,
+        limit: usize,
+    ) -> Result<Vec<Peeked>, StorageError> {
         self.ask("reading the next jobs", |conn, options| {
             let hold_secs = options.hold_secs;
             let mut next: Vec<(GroupKey, Section)> = Vec::new();
@@ -79,14 +91,17 @@ impl Inspector {
                 // A hold that ends now is still held (CONTRACT QO02).
                 let before = if section.held { now.saturating_sub(hold_secs) } else { i64::MAX };
                 next.extend(
-                    section_start(conn, section, before, limit)?.into_iter().map(|key| (key, section)),
+                    section_start(conn, section, pattern, before, limit)?
+                        .into_iter()
+                        .map(|key| (key, section)),
                 );
             }
             let mut limited = Limited::load(conn, &options.limits)?;
             let first = bumped::eligible(conn, &limited, now, hold_secs)?;
             next.retain(|(key, _)| !first.iter().any(|(bumped, _)| bumped == key));
             next.sort();
-            next.splice(0..0, first);
+            let is_selected = |attr_path: &str| pattern.is_none_or(|pattern| pattern.matches(attr_path));
+            next.splice(0..0, first.into_iter().filter(|(key, _)| is_selected(&key.attr_path)));
             let (mut jobs, mut paths, mut bytes) = (Vec::new(), HashSet::new(), 0);
             for (key, section) in next {
                 if jobs.len() == limit {
@@ -144,28 +159,42 @@ fn count(conn: &Connection, sql: &str) -> rusqlite::Result<u64> {
     conn.query_row(sql, [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
 }
 
+/// Adds the SQL function `orchestrator_matches(pattern, attr_path)`. Without a pattern, all paths match.
+fn add_function(conn: &Connection) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    conn.create_scalar_function("orchestrator_matches", 2, flags, |context| {
+        let pattern = context.get::<Option<String>>(0)?.and_then(|pattern| pattern.parse::<Pattern>().ok());
+        let attr_path = context.get_raw(1).as_str()?;
+        Ok(pattern.is_none_or(|pattern| pattern.matches(attr_path)))
+    })
+}
+
 /// Returns the parameter of `LIMIT`.
 fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// Returns the first groups of a section that were started before `before`, at most `limit`. Together they are longer
-/// than an answer by one path at most.
+/// Returns the first groups of a section and a pattern that were started before `before`, at most `limit`. Together they
+/// are longer than an answer by one path at most.
 fn section_start(
     conn: &Connection,
     section: Section,
+    pattern: Option<&Pattern>,
     before: i64,
     limit: usize,
 ) -> rusqlite::Result<Vec<GroupKey>> {
     let mut statement = conn.prepare_cached(
         "SELECT started_key, jitter_key, attr_path FROM orchestrator_group AS g
          WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3 AND (started_key < ?4 OR started_key = ?6)
+             AND orchestrator_matches(?7, attr_path)
              AND NOT EXISTS (SELECT 1 FROM orchestrator_deleted_run AS d
                              WHERE d.fetcher_id = g.fetcher_id AND d.run_started = g.run_started)
          ORDER BY started_key, jitter_key, attr_path LIMIT ?5",
     )?;
     let (run, held) = (section.run_started, column(section));
-    let mut found = statement.query(params![section.fetcher_id, run, held, before, rows(limit), NULL_KEY])?;
+    let pattern = pattern.map(Pattern::as_str);
+    let mut found =
+        statement.query(params![section.fetcher_id, run, held, before, rows(limit), NULL_KEY, pattern])?;
     let (mut keys, mut bytes) = (Vec::new(), 0);
     while bytes <= ANSWER_BYTES_MAX
         && let Some(row) = found.next()?

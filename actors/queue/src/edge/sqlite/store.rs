@@ -9,13 +9,13 @@ use super::error::storage_error;
 use super::open::{Opened, Options, lock, open, set_synchronous};
 use super::other_writers::OtherWriters;
 use super::view::View;
-use super::{attr, bumps, deletion, dequeue, failures, handout, ingest, offers, replaced, staging};
+use super::{attr, bumps, deletion, dequeue, failures, handout, ingest, offers, replaced, requeue, staging};
 use crate::config::Synchronous;
 use crate::edge::unix_time::unix_time;
 use crate::protocol::ATTR_PATH_BYTES_MAX;
 use crate::storage::{
-    Batch, Bumped, Deletion, Finished, HandoutId, Job, OfferState, Requeued, RunId, RunState, Storage,
-    StorageError, Upsert,
+    Batch, Bumped, Deletion, Finished, HandoutId, Job, JobFilter, OfferState, Requeued, RequeuedSlice, RunId,
+    RunState, Storage, StorageError, Upsert,
 };
 use orchestrator_edge::{DatabaseFiles, DatabaseLock, FileReplaced};
 use orchestrator_exchange::{JobFinished, JobId};
@@ -353,15 +353,17 @@ impl Storage for SqliteStore {
     }
 
     fn requeue(&mut self, attr_path: &str, now: i64) -> Result<Requeued, StorageError> {
-        self.run("requeuing", |conn, view, _| {
-            let before = attr::load(conn, view, attr_path)?;
-            let mut after = before.clone();
-            let (rows, was_in_flight) = after.requeue(now);
-            attr::save(conn, view, attr_path, &before, &after)?;
-            handout::forget_attr(conn, view, attr_path)?;
-            offers::undone(conn, attr_path)?;
-            Ok(Requeued { rows, was_in_flight })
-        })
+        self.run("requeuing", |conn, view, _| requeue::path(conn, view, attr_path, now))
+    }
+
+    fn requeue_slice(
+        &mut self,
+        filter: &JobFilter,
+        from: &str,
+        budget: Duration,
+        now: i64,
+    ) -> Result<RequeuedSlice, StorageError> {
+        self.run("requeuing jobs", |conn, view, _| requeue::slice(conn, view, filter, from, (budget, now)))
     }
 
     fn bump(&mut self, attr_path: &str) -> Result<Bumped, StorageError> {

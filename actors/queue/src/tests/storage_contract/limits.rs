@@ -89,7 +89,7 @@ fn a_bumped_job_waits_for_its_limit_and_peek_tells_what_is_handed_out() {
     assert_eq!(group(&mut s, |s| s.bump("py3")), Bumped::Done);
     let mut inspector = Inspector::open(&s.path(), options(&[("py*", 1), ("never", 0)]), PLENTY).unwrap();
     let peek = |inspector: &mut Inspector| -> Vec<String> {
-        inspector.peek(11, 10).unwrap().into_iter().map(|next| next.attr_path).collect()
+        inspector.peek(None, 11, 10).unwrap().into_iter().map(|next| next.attr_path).collect()
     };
     assert_eq!(peek(&mut inspector), ["py3", "other"]);
     assert_eq!(next_attr(&mut s, 11).as_deref(), Some("py3"));

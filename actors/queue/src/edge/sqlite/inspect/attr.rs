@@ -5,8 +5,13 @@ use super::super::limited::Limited;
 use super::super::runs::Runs;
 use super::ready_groups::ready_groups;
 use super::{Inspector, attempts, bumped, payload_start};
-use crate::storage::{AttrReport, Class, GroupKey, Section, StorageError, WaitingGroup, is_expired};
+use crate::storage::{
+    AttrReport, Class, GroupKey, ListedRow, RunId, Section, StorageError, WaitingGroup, is_expired,
+};
 use rusqlite::{Connection, params};
+
+/// Maximum number of rows that list a path in an answer.
+const LISTED_MAX: u32 = 100;
 
 impl Inspector {
     /// Returns the state of an attribute path at `now` with up to `limit` attempts. Counts the groups
@@ -39,6 +44,7 @@ impl Inspector {
                 waiting.push(WaitingGroup { run, payload, position, is_limited });
             }
             Ok(AttrReport {
+                listed: listed(conn, attr_path)?,
                 waiting,
                 in_flight: in_flight.map(|job| {
                     let until = job.started.saturating_add(hold_secs);
@@ -48,6 +54,25 @@ impl Inspector {
             })
         })
     }
+}
+
+/// Returns the rows that list a path, newest runs first.
+fn listed(conn: &Connection, attr_path: &str) -> rusqlite::Result<Vec<ListedRow>> {
+    conn.prepare_cached(
+        "SELECT f.name, q.fetcher_run_started, r.added, q.is_dequeued
+         FROM queue AS q JOIN fetchers AS f ON f.fetcher_id = q.fetcher_id
+             LEFT JOIN orchestrator_run AS r ON r.fetcher_id = q.fetcher_id AND r.run_started = q.fetcher_run_started
+         WHERE q.attr_path = ?1
+             AND NOT EXISTS (
+                 SELECT 1 FROM orchestrator_deleted_run AS d
+                 WHERE d.fetcher_id = q.fetcher_id AND d.run_started = q.fetcher_run_started)
+         ORDER BY q.fetcher_run_started DESC, f.name LIMIT ?2",
+    )?
+    .query_map(params![attr_path, LISTED_MAX], |row| {
+        let run = RunId { fetcher: row.get(0)?, started: row.get(1)? };
+        Ok(ListedRow { run, added: row.get(2)?, handed_out: row.get::<_, i64>(3)? != 0 })
+    })?
+    .collect()
 }
 
 /// Returns the position of a group in the order of hand-outs, from 1. Bumped groups come first.

@@ -1,8 +1,8 @@
-//! Questions about waiting jobs: those not tried for long, and totals for the metrics.
+//! Question about waiting jobs that were not tried for long.
 
 use super::super::groups::{self, NULL_KEY, column};
-use super::{ANSWER_BYTES_MAX, Inspector, collect_within, count, rows};
-use crate::storage::{RunId, Sample, Section, StaleGroup, StorageError};
+use super::{ANSWER_BYTES_MAX, Inspector, collect_within, rows};
+use crate::storage::{RunId, Section, StaleGroup, StorageError};
 use rusqlite::{Connection, Row, params};
 use std::collections::BTreeSet;
 
@@ -23,20 +23,6 @@ impl Inspector {
                 }
             }
             Ok(stale)
-        })
-    }
-
-    /// Returns totals for the metrics. Scans the log and the table of groups.
-    pub(crate) fn sample(&mut self) -> Result<Sample, StorageError> {
-        self.ask("counting for the metrics", |conn, _| {
-            let waiting = count(conn, "SELECT count(*) FROM orchestrator_group")?;
-            let (in_flight, last_done) = conn.query_row(
-                "SELECT count(*) FILTER (WHERE finished IS NULL),
-                     max(finished) FILTER (WHERE exit_code IS NOT NULL) FROM log",
-                [],
-                |row| Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?)),
-            )?;
-            Ok(Sample { waiting, in_flight, last_done, oldest_waiting: oldest_waiting(conn)? })
         })
     }
 }
@@ -103,16 +89,4 @@ fn stale_group(row: &Row<'_>) -> rusqlite::Result<StaleGroup> {
         last_started: row.get(3)?,
         listed: row.get(4)?,
     })
-}
-
-fn oldest_waiting(conn: &Connection) -> rusqlite::Result<Option<i64>> {
-    conn.query_row(
-        "SELECT min(r.added) FROM orchestrator_run AS r
-         WHERE EXISTS (SELECT 1 FROM orchestrator_group AS g
-                       WHERE g.fetcher_id = r.fetcher_id AND g.run_started = r.run_started)
-             AND NOT EXISTS (SELECT 1 FROM orchestrator_deleted_run AS d
-                             WHERE d.fetcher_id = r.fetcher_id AND d.run_started = r.run_started)",
-        [],
-        |row| row.get(0),
-    )
 }
