@@ -200,6 +200,11 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", json!({ "features": scheme })).await;
     }
 
+    /// Sets the time zone of the pages.
+    pub(crate) async fn set_timezone(&self, name: &str) {
+        self.devtools("Emulation.setTimezoneOverride", json!({ "timezoneId": name })).await;
+    }
+
     /// Minimizes the window, which hides the page.
     pub(crate) async fn minimize(&self) {
         self.client.minimize_window().await.expect("a window that can be minimized");

@@ -39,6 +39,9 @@ async fn a_restart_command_restarts_the_child() {
         )
         .await;
     browser.until("it to run again", &format!("{row}.dataset.state === 'running'")).await;
+    // The root was not restarted, children below it were.
+    let root = "document.querySelector('tr[data-path=orchestrator] .col-restarts').textContent";
+    browser.until("the root's restarts", &format!("/^0 \\(\\+[1-9]\\)$/.test({root})")).await;
     browser
         .until(
             "the reason",
@@ -209,7 +212,7 @@ async fn a_subsystem_that_was_given_up_is_shown_with_its_next_try_and_can_be_sta
             "the card",
             &format!(
                 "{card}.dataset.state === 'given_up' && \
-                 /given up, tried again in .*: panicked: injected panic/.test({card}.querySelector('.problems').textContent) && \
+                 /given up, tried again in [^:]*$/.test({card}.querySelector('.problems').textContent) && \
                  /given up: panicked: injected panic/.test({card}.querySelector('.cause').textContent)"
             ),
         )

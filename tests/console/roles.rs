@@ -64,10 +64,20 @@ async fn a_viewer_sees_what_reads_and_no_action_and_commands_are_refused() {
         .until("the page", "document.querySelectorAll('.subsystem .chart:not([hidden])').length > 0")
         .await;
     browser.until("the search", "document.querySelector('.subsystem form.search')?.offsetParent").await;
-    assert_eq!(
-        browser.run("return document.querySelectorAll('.subsystem button[data-verb]').length;").await,
-        json!(0)
-    );
+    // The queue is empty. A viewer sees its figures and lists, without commands for their rows.
+    let list = |title: &str| format!("document.querySelector('.job-list[aria-label=\"{title}\"]').innerText");
+    for (title, text) in [
+        ("Failed attempts", "No attempt has failed."),
+        ("Jobs in flight", "No job is in flight."),
+        ("Next jobs", "No job can be handed out now."),
+    ] {
+        browser.until(title, &format!("{}.includes('{text}')", list(title))).await;
+    }
+    let figures = "[...document.querySelectorAll('.subsystem .figure-value')].map(f => f.textContent).join()";
+    browser.until("the figures", &format!("{figures} === '0,0,0,0,–,empty'")).await;
+    let buttons =
+        "return document.querySelectorAll('.subsystem button[data-verb], .bulk:not([hidden])').length;";
+    assert_eq!(browser.run(buttons).await, json!(0));
     let refused = format!(
         "const done = arguments[0]; const token = sessionStorage.getItem('orchestrator-token');
          fetch('/v1/actors/{path}/restart', {{ method: 'POST', headers: {{ Authorization: `Bearer ${{token}}` }} }})

@@ -49,15 +49,15 @@ export function commandLines(command) {
   }));
 }
 
-/** Opens the confirmation dialog with a reason, and sends the command. `done` receives the response. */
-export function confirmAction({ path, verb, body = {}, console = false, done }) {
+/** Opens the confirmation dialog with a reason, and sends the command. `about` says what it does; `done` receives the response. */
+export function confirmAction({ path, verb, body = {}, about = "", console = false, done }) {
   const reason = el("input", { id: "reason", maxlength: "500", autocomplete: "off", placeholder: "disk was full" });
   const problem = el("p", { class: "problem", role: "alert", hidden: true });
   const lines = el("div");
   // `console` is true, or the declaration of the verb.
   const declared = console.requestBody?.content["application/json"].schema.properties;
   const takesReason = !declared || "reason" in declared;
-  const go = el("button", { class: "main", text: `${verb[0].toUpperCase()}${verb.slice(1)}` });
+  const go = el("button", { class: "main", text: `${verb[0].toUpperCase()}${verb.slice(1).replaceAll("-", " ")}` });
   const fullBody = () => (reason.value.trim() ? { ...body, reason: reason.value.trim() } : body);
   const updateLines = () => lines.replaceChildren(commandLines({ path, verb, body: fullBody(), console }));
   reason.addEventListener("input", updateLines);
@@ -83,6 +83,7 @@ export function confirmAction({ path, verb, body = {}, console = false, done }) 
     el("form", { on: { submit } },
       el("h2", { id: "action-title", text: `${verb} ${path}` }),
       EFFECTS[verb] && !console ? el("p", { class: "quiet", text: EFFECTS[verb] }) : null,
+      about ? el("p", { text: about }) : null,
       takesReason ? [el("label", { for: "reason", text: "Reason, for the audit log" }), reason] : null,
       problem,
       el("p", { class: "buttons" }, go, el("button", { type: "button", text: "Cancel", on: { click: () => dialog.close() } })),

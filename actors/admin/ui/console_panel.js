@@ -3,25 +3,40 @@
 import { consoleUrl, get, post } from "./api.js";
 import { commandLines, confirmAction } from "./actions.js";
 import { el, setText, table } from "./dom.js";
-import { count, words } from "./format.js";
+import { count, moment, words } from "./format.js";
 import { canCommand } from "./live.js";
 
-/** Formats a response: a list of objects or an object with plain values as a table, else as JSON. */
-export function answerView(answer) {
+/** Returns the names of the fields of a verb's answer that are times in unix seconds. */
+export function timesOf(declared) {
+  const names = new Set();
+  const visit = (schema) => {
+    if (schema === null || typeof schema !== "object") return;
+    for (const [name, field] of Object.entries(schema.properties ?? {})) if (field?.format === "unix-time") names.add(name);
+    Object.values(schema).forEach(visit);
+  };
+  visit(declared?.responses?.["200"]?.content?.["application/json"]?.schema ?? null);
+  return names;
+}
+
+/** Formats a response: a list of objects or an object with plain values as a table, else as JSON. `times` names fields with times. */
+export function answerView(answer, times = new Set()) {
   const plain = (value) => value === null || typeof value !== "object";
-  const shown = (value) => (typeof value === "number" ? count(value) : plain(value) ? String(value ?? "–") : JSON.stringify(value));
+  const shown = (value, key) => {
+    if (typeof value === "number") return times.has(key) ? moment(value * 1000) : count(value);
+    return plain(value) ? String(value ?? "–") : JSON.stringify(value);
+  };
   if (Array.isArray(answer) && answer.length && answer.every((one) => one && !plain(one))) {
     const keys = [...new Set(answer.flatMap(Object.keys))];
-    return table("Answer", keys.map(words), answer.map((one) => keys.map((key) => shown(one[key]))));
+    return table("Answer", keys.map(words), answer.map((one) => keys.map((key) => shown(one[key], key))));
   }
   if (answer && !Array.isArray(answer) && typeof answer === "object" && Object.values(answer).every(plain)) {
-    return el("dl", { class: "pairs" }, Object.entries(answer).flatMap(([key, value]) => [el("dt", { text: words(key) }), el("dd", { text: shown(value) })]));
+    return el("dl", { class: "pairs" }, Object.entries(answer).flatMap(([key, value]) => [el("dt", { text: words(key) }), el("dd", { text: shown(value, key) })]));
   }
   return el("pre", { class: "reason", text: JSON.stringify(answer, null, 2) });
 }
 
 /** Returns the declarations of the verbs of the child at `path` that the caller may use, by their names. */
-async function verbsOf(path) {
+export async function verbsOf(path) {
   const before = consoleUrl(path, "");
   const paths = Object.entries((await get("/openapi.json")).paths).filter(([url]) => url.startsWith(before));
   const verbs = paths.map(([url, item]) => [decodeURIComponent(url.slice(before.length)), item.post]);
@@ -81,7 +96,7 @@ export function consolePanel(child) {
   async function send(name, given) {
     problem.hidden = true;
     try {
-      answer.replaceChildren(answerView(await post(consoleUrl(path, name), given)));
+      answer.replaceChildren(answerView(await post(consoleUrl(path, name), given), timesOf(verbs.get(name))));
     } catch (error) {
       fail(error.message);
     }
@@ -99,7 +114,7 @@ export function consolePanel(child) {
     }
     const declared = verbs.get(verb.value);
     if (declared["x-effect"] === "reads") send(verb.value, given);
-    else confirmAction({ path, verb: verb.value, body: given, console: declared, done: (got) => answer.replaceChildren(answerView(got)) });
+    else confirmAction({ path, verb: verb.value, body: given, console: declared, done: (got) => answer.replaceChildren(answerView(got, timesOf(declared))) });
   }
 
   verb.addEventListener("change", choose);

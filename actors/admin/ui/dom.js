@@ -64,10 +64,12 @@ export function keyed(parent, known, items, keyOf, create) {
   }
 }
 
-/** Creates a table with a header row. Heads and cells are texts or elements; `number` and `wide` of a head apply to its column. */
+/** Creates a table with a header row. Heads and cells are texts or elements; `number` and `wide` of a head apply to its column, `label` names it. */
 export function table(caption, heads, rows, empty = "Nothing yet.") {
   if (rows.length === 0) return el("p", { class: "quiet", text: empty });
-  const cell = (value, i) => el("td", { class: heads[i]?.number ? "number" : heads[i]?.wide ? "wide" : null }, value instanceof Node ? value : String(value ?? ""));
+  // On a narrow screen each cell is a line with the name of its column.
+  const label = (one) => one?.label ?? (one?.name ?? one)?.textContent ?? one?.name ?? one;
+  const cell = (value, i) => el("td", { class: heads[i]?.number ? "number" : heads[i]?.wide ? "wide" : null, "data-label": label(heads[i]) }, value instanceof Node ? value : String(value ?? ""));
   const head = heads.map((one) => {
     const name = one.name ?? one;
     return el("th", { scope: "col", class: one.number ? "number" : null }, name);

@@ -2,10 +2,11 @@
 
 import { actionButtons } from "./actions.js";
 import { el, setAttr, setText } from "./dom.js";
-import { duration, words } from "./format.js";
+import { duration, local, words } from "./format.js";
 import { panelFor, TABS } from "./panels.js";
 import { link as pageOf } from "./router.js";
 import { hasNoPeer, linkBadge, liveGlyph, stateOf } from "./states.js";
+import { restartsBelow } from "./tree_rows.js";
 
 export function drawer({ close }) {
   const sign = liveGlyph();
@@ -42,6 +43,13 @@ export function drawer({ close }) {
   }
   let select = () => {};
 
+  /** Restarts of the child itself, which its supervisor counts. */
+  function restarts(child) {
+    const below = restartsBelow(child);
+    const own = child.restarts ? `${child.restarts} ${child.restarts === 1 ? "restart" : "restarts"}${below || child.children.length ? " of its own" : ""}, ${child.budget_left} left before the supervisor gives up` : null;
+    return [own, below ? `${below} ${below === 1 ? "restart" : "restarts"} of children below it` : null].filter(Boolean).join(", ") || null;
+  }
+
   function factsOf(child) {
     const parts = [
       child.kind,
@@ -50,7 +58,7 @@ export function drawer({ close }) {
       `incarnation ${child.incarnation}`,
       child.started_ms && child.state === "running" ? `for ${duration(Date.now() - child.started_ms)}` : null,
       child.arbiter ? `arbiter ${child.arbiter}` : null,
-      child.restarts ? `restarts ${child.restarts}, ${child.budget_left} left before the supervisor gives up` : null,
+      restarts(child),
       child.retry_in_ms === undefined ? null : `tried again in ${duration(child.retry_in_ms)}`,
     ];
     return parts.filter(Boolean).join(" · ");
@@ -75,7 +83,7 @@ export function drawer({ close }) {
       facts.replaceChildren(el("span", { class: "word", text: words(stateOf(child)) }), ` ${factsOf(child)} `, ...link, ...targets);
       const reason = hasNoPeer(child) && child.link.reason ? `${child.link.kind} to ${child.link.endpoint}: ${child.link.reason}` : child.note?.text;
       note.hidden = !reason;
-      setText(note, reason ?? "");
+      setText(note, local(reason ?? ""));
       const actionKey = `${child.path} ${child.state} ${now.commands}`;
       if (actionKey !== shown.actions) actions.replaceChildren(...(now.commands ? actionButtons(child) : []));
       const open = TABS.filter((tab) => !tab.when || tab.when(child, now));

@@ -28,6 +28,21 @@ export function micros(value) {
   return `${(value / 1e6).toFixed(value < 1e7 ? 1 : 0)} s`;
 }
 
+/** Largest bounds of a first bucket: one microsecond, or a millisecond in coarse histograms. */
+const FIRST_BUCKETS = [1, 1000];
+/** Lower bounds, in microseconds, of the buckets that also have all longer durations. */
+const LAST_BUCKETS = [2 ** 26, 1000 * 2 ** 26];
+
+/** Formats a quantile: the bounds of its bucket, whose upper one is `us` microseconds. */
+export function bounds(us) {
+  if (!us) return "–";
+  if (FIRST_BUCKETS.includes(us)) return `under ${micros(us)}`;
+  if (LAST_BUCKETS.includes(us / 2)) return `over ${micros(us / 2)}`;
+  const [low, high] = [us / 2, us].map(micros);
+  const [lowUnit, highUnit] = [low, high].map((text) => text.split(" ")[1]);
+  return lowUnit === highUnit ? `${low.split(" ")[0]}–${high}` : `${low} – ${high}`;
+}
+
 /** Formats a duration in milliseconds. */
 export function duration(ms) {
   const seconds = Math.max(0, Math.round(ms / 1000));
@@ -61,9 +76,37 @@ export function clock(ms) {
   return new Date(ms).toLocaleTimeString([], { hour12: false });
 }
 
-/** Formats the time of day with milliseconds. */
+/** Formats a time: the time of day, after the date unless it is today. */
+export function moment(ms) {
+  const time = new Date(ms);
+  const two = (value) => String(value).padStart(2, "0");
+  const date = time.toDateString() === new Date().toDateString() ? "" : `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} `;
+  return `${date}${clock(ms)}`;
+}
+
+/** Replaces the times in UTC of a text of the program by local ones. */
+export function local(text) {
+  return text.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (time) => moment(Date.parse(time)));
+}
+
+/** Smallest number of a run that is a time, in seconds: others only have an order, such as that of jobs of other subsystems. */
+const RUN_TIME_MIN = 1e9;
+
+/** Returns true if the number of a run is a time. */
+export function isTime(number) {
+  return number >= RUN_TIME_MIN;
+}
+
+/** Names a span up to the present: `Last 12 min`. */
+export function lastSpan(ms) {
+  const minutes = Math.round(ms / 60000);
+  if (minutes >= 58) return minutes < 63 ? "Last hour" : `Last ${duration(ms)}`;
+  return minutes < 2 ? "Last minute" : `Last ${minutes} min`;
+}
+
+/** Formats a time with milliseconds. */
 export function exactClock(ms) {
-  return `${clock(ms)}.${String(ms % 1000).padStart(3, "0")}`;
+  return `${moment(ms)}.${String(ms % 1000).padStart(3, "0")}`;
 }
 
 /** Formats an identifier: `backing_off` becomes `backing off`. */

@@ -101,21 +101,21 @@ export function flows() {
   };
 }
 
-/** Creates the progress of each ingester: sent events out of the assigned ones. */
+/** Creates the progress of each ingester: sent events out of the assigned ones of the current mapping. */
 export function mappingProgress() {
   const part = section("Progress of the mapping");
   const measure = meter();
   return {
     node: part.node,
     update(branch, now) {
-      const found = branch.children.filter((one) => sum(one, "assigned_events") !== null)
-        .map((one) => ({ path: one.path, name: one.label ?? one.id, sent: sum(one, "events") ?? 0, assigned: sum(one, "assigned_events"), mappings: sum(one, "mappings") ?? 0 }));
+      const found = branch.children.filter((one) => sum(one, "mapping_assigned") !== null)
+        .map((one) => ({ path: one.path, name: one.label ?? one.id, sent: sum(one, "mapping_sent") ?? 0, assigned: sum(one, "mapping_assigned"), mappings: sum(one, "mappings") ?? 0 }));
       const rateOf = measure(now.tree.captured_at_ms, new Map(found.map((one) => [one.path, one.sent])));
       part.draw(`${now.tree.captured_at_ms} ${JSON.stringify(found)}`, () => found.flatMap((one) => {
         const speed = rateOf(one.path);
         const left = one.assigned - one.sent;
         const time = speed > 0 && left > 0 ? `, ${duration((left / speed) * 1000)} left at ${rate(speed)}` : "";
-        const text = one.mappings === 0 ? "no mapping yet" : `mapping ${count(one.mappings)} since the start, ${count(one.sent)} of ${count(one.assigned)} assigned events sent${time}`;
+        const text = one.mappings === 0 ? "no mapping yet" : `${count(one.sent)} of ${count(one.assigned)} assigned events sent${time}`;
         return [el("p", { text: `${one.name}: ${text}` }), progressBar(one.sent, one.assigned)];
       }));
       return found.length > 0;

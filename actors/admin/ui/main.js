@@ -2,7 +2,8 @@
 
 import { hasToken, setToken } from "./api.js";
 import { el, keyed, setAttr, setText } from "./dom.js";
-import { clock, duration } from "./format.js";
+import { duration, moment } from "./format.js";
+import { jobPage } from "./job_page.js";
 import { canCommand, start, state, subscribe } from "./live.js";
 import { overviewPage } from "./overview.js";
 import { link, route } from "./router.js";
@@ -17,9 +18,17 @@ const [connectionState, uptime, roleName] = ["", "uptime", ""].map((name) => el(
 const links = new Map();
 let page = null;
 let shown = "";
+/** Name of the page, with the job of its own page. */
+let opened = null;
 let tokenDialog = null;
 
-function pageFor(name) {
+/** Returns the attribute path of the job whose page an address names, or null. */
+function jobOf({ page: name, path }) {
+  return name === "queue" && path.startsWith("job/") ? path.slice(4) : null;
+}
+
+function pageFor(name, job) {
+  if (job !== null) return jobPage(job);
   if (name === "tree") return treePage();
   if (name === "" || name === "overview") return overviewPage();
   return subsystemPage(name);
@@ -27,10 +36,12 @@ function pageFor(name) {
 
 function navigate() {
   const at = route();
-  if (!page || shown !== at.page) {
+  const job = jobOf(at);
+  const next = `${at.page} ${job}`;
+  if (opened !== next) {
     page?.close?.();
-    shown = at.page;
-    page = pageFor(at.page);
+    [shown, opened] = [at.page, next];
+    page = pageFor(at.page, job);
     main.replaceChildren(page.node);
     scrollTo(0, 0);
   }
@@ -76,7 +87,7 @@ function frame() {
   document.title = `${here} – ${root}`;
   let text = "";
   if (state.status === "lost") text = `Connection lost: ${state.message}. Reconnecting; the data shown is out of date.`;
-  else if (state.restartedAt && Date.now() - state.restartedAt < 20000) text = `The program was restarted at ${clock(state.restartedAt)}.`;
+  else if (state.restartedAt && Date.now() - state.restartedAt < 20000) text = `The program was restarted at ${moment(state.restartedAt)}.`;
   setText(banner, text);
   setAttr(banner, "data-kind", state.status === "lost" ? "bad" : "info");
   banner.hidden = text === "";

@@ -3,14 +3,15 @@
 import { why } from "./api.js";
 import { chart } from "./chart.js";
 import { el, keyed, setAttr, setText } from "./dom.js";
-import { bytes, count } from "./format.js";
+import { bytes, count, local } from "./format.js";
 import { feed } from "./feed.js";
+import { figures } from "./figures.js";
 import { state } from "./live.js";
 import { link } from "./router.js";
 import { liveGlyph, worstOf } from "./states.js";
 import { chartsOf } from "./subsystems.js";
 import { timeline } from "./timeline.js";
-import { problems } from "./problems.js";
+import { problemItems, problems } from "./problems.js";
 
 const WHY_MS = 2000;
 
@@ -18,16 +19,20 @@ const WHY_MS = 2000;
 function causeOf(path) {
   const text = el("p", { class: "cause" });
   let last = -Infinity;
+  let told = [];
   return {
     node: text,
+    /** Paths of the children whose reason it shows. */
+    told: () => told,
     tick() {
       if (document.hidden || performance.now() - last < WHY_MS || state.status !== "live") return;
       last = performance.now();
       why(path).then(({ causes: [cause], activity }) => {
         setAttr(text, "data-kind", cause?.kind ?? "none");
-        setAttr(text, "title", cause ? cause.evidence.join("; ") : "");
+        setAttr(text, "title", cause ? local(cause.evidence.join("; ")) : "");
+        told = cause ? [cause.path, ...(cause.affects ?? [])] : [];
         const quiet = activity ? `Nothing holds up work: ${activity}` : "Nothing holds up work";
-        setText(text, cause ? `${cause.path.split("/").slice(1).join("/")}: ${cause.text}. Do: ${cause.help}` : quiet);
+        setText(text, cause ? local(`${cause.path.split("/").slice(1).join("/")}: ${cause.text}. Do: ${cause.help}`) : quiet);
       }, () => setText(text, ""));
     },
   };
@@ -38,6 +43,7 @@ function card(first) {
   const sign = liveGlyph();
   const summary = el("p", { class: "summary" });
   const cause = causeOf(first.path);
+  const strip = figures(id);
   const list = el("ul", { class: "problems" });
   const [flow, backlog] = chartsOf(id).filter((one) => one.card);
   const charts = [flow, backlog].map((one) => ({ ...one, graph: chart(one.title, one.show, { small: true }) }));
@@ -46,7 +52,7 @@ function card(first) {
   });
   const node = el("article", { class: "card", "aria-label": id },
     el("header", {}, sign.node, el("h2", {}, el("a", { href: link(id), text: id }))),
-    summary, cause.node, list,
+    strip.node, summary, cause.node, list,
     el("div", { class: "charts" }, charts.map((one) => one.graph.node)),
     el("p", { class: "card-links" }, el("a", { href: link(id), text: "Details" }), el("a", { href: link("tree", first.path), text: "In the tree" })));
   return {
@@ -55,7 +61,8 @@ function card(first) {
       const worst = worstOf(branch);
       sign.update(worst);
       setAttr(node, "data-state", worst);
-      const found = problems(branch);
+      strip.update(branch, state);
+      const found = problems(branch, { told: cause.told() });
       let many = 0;
       const visit = (one) => {
         if (one.children.length === 0) many += 1;
@@ -63,12 +70,7 @@ function card(first) {
       };
       visit(branch);
       setText(summary, found.length === 0 ? `All ${many} children are running` : `${found.length} of ${many} children ${found.length === 1 ? "has a problem" : "have problems"}`);
-      const key = JSON.stringify(found.slice(0, 4));
-      if (list.dataset.key !== key) {
-        list.dataset.key = key;
-        const shown = found.slice(0, 4).map((one) => el("li", {}, el("a", { href: link("tree", one.path), text: one.name }), ` ${one.text}`));
-        list.replaceChildren(...shown, ...(found.length > 4 ? [el("li", { class: "quiet", text: `and ${found.length - 4} more` })] : []));
-      }
+      problemItems(list, found, 4);
       live.tick();
       cause.tick();
     },

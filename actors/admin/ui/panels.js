@@ -4,7 +4,8 @@ import { chart, perSecond } from "./chart.js";
 import { consolePanel } from "./console_panel.js";
 import { crashReports } from "./crashes.js";
 import { el, keyed, setText, table } from "./dom.js";
-import { count, exactClock, inUnit, micros, duration, words } from "./format.js";
+import { eventList } from "./events.js";
+import { bounds, count, duration, inUnit, moment, words } from "./format.js";
 import { feed } from "./feed.js";
 
 export const TABS = [
@@ -22,6 +23,7 @@ export function panelFor(tab, child) {
 }
 
 const number = (name) => ({ name, number: true });
+const QUANTILES = ["Count", "p50", "p95", "p99"].map(number);
 
 /** Returns a function that rebuilds the content of a panel when its key has changed. */
 function replacing(build) {
@@ -36,14 +38,15 @@ function replacing(build) {
 }
 
 function times3(us) {
-  return [micros(us[0]), micros(us[1]), bar(us[2])];
+  return [bounds(us[0]), bounds(us[1]), bar(us[2])];
 }
 
 function bar(p) {
+  if (!p) return "–";
   const wide = 2 + Math.min(14, Math.log2(Math.max(1, p)) * 0.6);
   const meter = el("span", { class: "log-bar", "aria-hidden": "true" });
   meter.style.width = `${wide}px`;
-  return el("span", {}, meter, micros(p));
+  return el("span", {}, meter, bounds(p));
 }
 
 function mailbox(first) {
@@ -57,12 +60,15 @@ function mailbox(first) {
     make(child) {
       const current = child.in_progress ? `Working on: ${child.in_progress.name} for ${duration(child.in_progress.for_ms)}.` : "Idle.";
       const boxes = child.mailboxes.map((box) => [box.name, `${count(box.depth)} of ${count(box.capacity)}`, count(box.high_water), count(box.handled), count(box.refused), count(box.purged)]);
-      const times = child.mailboxes.flatMap((box) => box.messages.map((one) => [one.name, count(one.count), ...times3(one.wait_us), ...times3(one.handling_us)]));
+      const messages = child.mailboxes.flatMap((box) => box.messages);
+      const times = (key) => messages.filter((one) => one[key][2] > 0).map((one) => [one.name, count(one.count), ...times3(one[key])]);
       return [
         el("p", { class: "quiet", text: current }),
         table("Mailboxes", ["Mailbox", number("Waiting"), number("Highest"), number("Handled"), number("Refused"), number("Purged")], boxes, "The child has no mailbox."),
-        el("h3", { text: "Message times" }),
-        table("Message times", ["Message", number("Count"), number("Wait p50"), number("p95"), number("p99"), number("Handling p50"), number("p95"), number("p99")], times, "No message has been handled."),
+        el("h3", { text: "Wait in the mailbox" }),
+        table("Wait in the mailbox", ["Message", ...QUANTILES], times("wait_us"), "No message has been handled."),
+        el("h3", { text: "Handling" }),
+        table("Handling", ["Message", ...QUANTILES], times("handling_us"), "No time of a handler is known."),
       ];
     },
   });
@@ -78,36 +84,6 @@ function mailbox(first) {
   };
 }
 
-function eventText(event) {
-  const { seq, at_ms, path, event: kind, ...rest } = event;
-  return Object.entries(rest).filter(([, value]) => value !== null && value !== "").map(([key, value]) => (key === "reason" ? value : `${words(key)} ${value}`)).join(", ");
-}
-
-/** Returns true for an event that reports a fault. A requested stop is none. */
-export function isFault(event) {
-  if (event.event === "exited") return !/^(normal|shutdown)/.test(event.reason);
-  return ["escalated", "given_up", "stop_timed_out", "link_down", "link_unanswered"].includes(event.event);
-}
-
-/** Creates a list of events, the newest first. */
-export function eventList(withPath) {
-  const list = el("ol", { class: "events" });
-  const known = new Map();
-  return {
-    node: el("div", {}, list),
-    update(events, empty = "There are no events.") {
-      keyed(list, known, events, (one) => one.seq, (one) => ({
-        node: el("li", { class: `event event-${one.event} ${isFault(one) ? "bad" : ""}` },
-          el("time", { datetime: new Date(one.at_ms).toISOString(), text: exactClock(one.at_ms) }),
-          el("span", { class: "event-kind", text: words(one.event) }),
-          withPath ? el("a", { class: "event-path", href: `#/tree/${one.path.split("/").map(encodeURIComponent).join("/")}?tab=events`, text: one.path }) : null,
-          el("span", { class: "event-text", text: eventText(one) })),
-        update() {},
-      }));
-      list.dataset.empty = events.length ? "" : empty;
-    },
-  };
-}
 
 function events(first) {
   const list = eventList(first.children.length > 0);
@@ -115,7 +91,7 @@ function events(first) {
     node: list.node,
     update(child, now) {
       const below = now.events.filter((one) => one.path === first.path || (child.children.length && one.path.startsWith(`${first.path}/`)));
-      list.update(below.slice(-200).reverse());
+      list.update(below.reverse(), undefined, 200);
     },
   };
 }
@@ -127,7 +103,7 @@ function exits(first) {
     node,
     update(child) {
       const exit = child.last_exit;
-      const text = exit ? `${exit.kind} at ${exactClock(exit.at_ms)}` : "The child has not exited since the program was started.";
+      const text = exit ? `${exit.kind} at ${moment(exit.at_ms)}` : "The child has not exited since the program was started.";
       if (!node.firstChild) node.append(el("p", { class: "quiet" }), el("pre", { class: "reason" }), el("p", { class: "quiet" }), reports.node);
       setText(node.childNodes[0], text);
       node.childNodes[1].hidden = !exit;
@@ -149,7 +125,7 @@ function metrics(first) {
     key: (child) => child.timings,
     make: (child) => (child.timings.length === 0 ? [] : [
       el("h3", { text: "Durations" }),
-      table("Durations", ["Name", ...["Count", "p50", "p95", "p99"].map(number)],
+      table("Durations", ["Name", ...QUANTILES],
         child.timings.map((one) => [`${words(one.name)} · ${one.value}`, count(one.count), ...times3(one.us)])),
     ]),
   });

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { el, table } from "./dom.js";
-import { clock, count, duration, rate } from "./format.js";
+import { count, duration, local, moment, rate } from "./format.js";
 import { meter } from "./meter.js";
 import { all, answered, metric, number, progressBar, section, wide } from "./view_parts.js";
 
@@ -82,10 +82,10 @@ export function tcnState() {
     // A producer that does not push keeps its last estimate.
     const pushes = !status.paused && !status.held && status.phase === "pushing";
     const left = status.eta_secs ?? (pushes ? status.left_secs : null);
-    const blocked = status.blocked_by.slice(0, 20).map((text) => el("li", { text }));
-    const away = Object.entries(status.away).map(([peer, reason]) => el("li", { text: `${peer}: ${reason}` }));
+    const blocked = status.blocked_by.slice(0, 20).map((text) => el("li", { text: local(text) }));
+    const away = Object.entries(status.away).map(([peer, reason]) => el("li", { text: local(`${peer}: ${reason}`) }));
     return [
-      el("p", { text: `TCN ${status.tcn ?? "–"}: ${status.phase} since ${clock(status.since_ms)}${status.paused ? ", paused" : ""}${status.held ? ", stopped at the high-water mark" : ""}${left === null || left === undefined ? "" : `, ${duration(left * 1000)} left`}` }),
+      el("p", { text: `TCN ${status.tcn ?? "–"}: ${status.phase} since ${moment(status.since_ms)}${status.paused ? ", paused" : ""}${status.held ? ", stopped at the high-water mark" : ""}${left === null || left === undefined ? "" : `, ${duration(left * 1000)} left`}` }),
       status.tcn_total > 0 ? progressBar(status.tcn_pushed, status.tcn_total) : null,
       el("h3", { text: "Stencils by state" }), stencils(status),
       blocked.length + away.length ? el("h3", { text: "What it waits for" }) : null,

@@ -1,7 +1,7 @@
 // Views of provenance: workers by exchange and range, durations, dead letters.
 
 import { el, table } from "./dom.js";
-import { clock, count, inUnit, rate, words } from "./format.js";
+import { bounds, count, local, moment, rate, words } from "./format.js";
 import { meter } from "./meter.js";
 import { link } from "./router.js";
 import { glyph, stateOf } from "./states.js";
@@ -85,7 +85,7 @@ export function latencies() {
     update(branch) {
       const found = all(branch).flatMap((node) => node.timings.filter((one) => one.count > 0));
       const only = new Set(found.map((one) => one.name)).size === 1;
-      const rows = found.map((one) => [only ? one.value : `${words(one.name)} · ${one.value}`, count(one.count), ...one.us.map((value) => inUnit(value, "us"))]);
+      const rows = found.map((one) => [only ? one.value : `${words(one.name)} · ${one.value}`, count(one.count), ...one.us.map(bounds)]);
       part.draw(JSON.stringify(rows), () => [table("Latency by method", ["Method", ...["Count", "p50", "p95", "p99"].map(number)], rows)]);
       return rows.length > 0;
     },
@@ -110,6 +110,6 @@ export function deadLetters() {
   };
   const latest = answered("Latest dead letters", "dead-letters", (letters) =>
     table("Dead letters", ["Last at", number("Times"), wide("Reason"), wide("Row")],
-      letters.map((one) => [clock(one.last_at * 1000), count(one.times), one.reason, el("code", { text: shortened(JSON.stringify(one.line)) })]), "There are no dead letters."), { args: { limit: LETTERS_SHOWN }, when: (branch) => sum(branch, "dead_lettered") !== null });
+      letters.map((one) => [moment(one.last_at * 1000), count(one.times), local(one.reason), el("code", { text: shortened(JSON.stringify(one.line)) })]), "There are no dead letters."), { args: { limit: LETTERS_SHOWN }, when: (branch) => sum(branch, "dead_lettered") !== null });
   return [counted, latest];
 }

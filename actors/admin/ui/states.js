@@ -22,12 +22,12 @@ export function stateOf(node) {
   return node.stuck ? "stuck" : node.state;
 }
 
-/** Returns true if the link of a child is down or unanswered. */
+/** Returns true if the link of a child is not up, so that the child is not ready. An idle link needs no peer. */
 export function hasNoPeer(node) {
-  return ["down", "unanswered"].includes(node.link?.state);
+  return Boolean(node.link) && !["up", "idle"].includes(node.link.state);
 }
 
-/** Returns the worst state of a child and its descendants. A link that is down or unanswered counts as `attention`, an exited transient child as running. */
+/** Returns the worst state of a child and its descendants. A link that is not up counts as `attention`, an exited transient child as running. */
 export function worstOf(node) {
   const own = stateOf(node);
   if (own === "stopped" && node.restart !== "permanent") return "running";

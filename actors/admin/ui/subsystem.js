@@ -3,11 +3,12 @@
 import { actionButtons } from "./actions.js";
 import { chart } from "./chart.js";
 import { el, setAttr, setText } from "./dom.js";
-import { words } from "./format.js";
+import { lastSpan, words } from "./format.js";
+import { figures } from "./figures.js";
 import { feed } from "./feed.js";
-import { problems } from "./problems.js";
-import { link, route } from "./router.js";
-import { liveGlyph, stateOf } from "./states.js";
+import { problemItems, problems } from "./problems.js";
+import { route } from "./router.js";
+import { liveGlyph, stateOf, worstOf } from "./states.js";
 import { chartsOf } from "./subsystems.js";
 import { treeTable } from "./tree_page.js";
 import { viewsOf } from "./views.js";
@@ -22,9 +23,12 @@ export function subsystemPage(name) {
   const views = viewsOf(name);
   const charts = chartsOf(name).map((one) => ({ ...one, graph: chart(one.title, one.show) }));
   const grid = el("div", { class: "charts wide" }, charts.map((one) => one.graph.node));
+  const span = el("h2", { text: "Last hour" });
+  const strip = figures(name);
   const content = el("div", {},
+    strip.node,
     list,
-    el("h2", { text: "Last hour" }), grid,
+    span, grid,
     views.map((one) => one.node),
     el("div", { class: "tools" }, el("h2", { text: "Children" }), rows.field),
     rows.node);
@@ -39,6 +43,7 @@ export function subsystemPage(name) {
       const drawn = one.draw(column);
       one.graph.node.hidden = !drawn.found;
       if (drawn.found) one.graph.update(drawn);
+      setText(span, lastSpan(drawn.until - drawn.from));
     }
   }
 
@@ -50,14 +55,11 @@ export function subsystemPage(name) {
       content.hidden = !branch;
       setText(missing, `The subsystem ${name} is not configured.`);
       if (!branch) return;
-      sign.update(stateOf(branch));
+      sign.update(worstOf(branch));
+      strip.update(branch, now);
       const found = problems(branch, { blockers: true });
       setText(summary, `${words(stateOf(branch))} · ${found.length === 0 ? "no problems" : `${found.length} ${found.length === 1 ? "problem" : "problems"}`}`);
-      const key = JSON.stringify(found);
-      if (list.dataset.key !== key) {
-        list.dataset.key = key;
-        list.replaceChildren(...found.slice(0, 12).map((one) => el("li", {}, el("a", { href: link("tree", one.path), text: one.name }), ` ${one.text}`)));
-      }
+      problemItems(list, found, 12);
       const buttons = `${branch.state} ${commands}`;
       if (buttons !== actionKey) actions.replaceChildren(...(commands ? actionButtons(branch) : []));
       actionKey = buttons;

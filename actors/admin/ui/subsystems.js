@@ -11,6 +11,11 @@ function level(title, metric, unit = "") {
   return { title, metrics: [metric], show: (value) => inUnit(Math.round(value), unit), draw: (column) => column(metric) };
 }
 
+/** Workers that connect for each request are seen by their requests only. */
+function perMinute(title, metric) {
+  return { title, metrics: [metric], show: (value) => `${count(Math.round(value * 60))}/min`, draw: (column) => column(metric, "rate") };
+}
+
 const card = (one) => ({ ...one, card: true });
 const WAITING = level("Messages waiting", "mailbox_depth");
 
@@ -20,7 +25,7 @@ const CHARTS = {
     card(WAITING),
     flow("Jobs finished", "finished"),
     flow("Rows stored", "ingested"),
-    level("Workers connected", "connections"),
+    perMinute("Requests of workers", "answered"),
     level("Files followed", "followed"),
     flow("Transactions", "commits"),
     level("Write-ahead log, pages", "write_ahead_log"),

@@ -1,8 +1,8 @@
 // The timeline of the last hour: restarts, links and commands. A selected time links to the tree at that time.
 
 import { el, setText, svg } from "./dom.js";
-import { clock } from "./format.js";
-import { eventList, isFault } from "./panels.js";
+import { eventList, isFault } from "./events.js";
+import { clock, lastSpan } from "./format.js";
 import { link } from "./router.js";
 
 const HOUR_MS = 3600000;
@@ -36,8 +36,9 @@ export function timeline() {
   const left = el("span");
   const right = el("span");
   const list = eventList(true);
+  const span = el("h2", { id: "timeline-title", text: "Last hour" });
   const node = el("section", { class: "timeline", "aria-labelledby": "timeline-title" },
-    el("div", { class: "head" }, el("h2", { id: "timeline-title", text: "Last hour" }), shown, past, live),
+    el("div", { class: "head" }, span, shown, past, live),
     el("div", { class: "lanes-box" },
       el("div", { class: "lane-names" }, LANES.map((lane) => el("span", { text: lane.title }))),
       el("div", { class: "lanes-field" }, picture, slider, el("div", { class: "chart-times" }, left, right))),
@@ -69,6 +70,7 @@ export function timeline() {
       slider.max = now.until;
       slider.step = 1000;
       if (at === null) slider.value = now.until;
+      setText(span, lastSpan(now.until - now.from));
       setText(left, clock(now.from));
       setText(right, clock(now.until));
     }
@@ -84,7 +86,7 @@ export function timeline() {
     }
     setText(shown, at === null ? "" : clock(at));
     const until = at === null ? Infinity : at + 15000;
-    list.update(chosen.filter((event) => event.at_ms <= until).slice(at === null ? -40 : -20).reverse(), "There were no restarts, link changes or commands.");
+    list.update(chosen.filter((event) => event.at_ms <= until).reverse(), "There were no restarts, link changes or commands.", at === null ? 40 : 20);
   }
 
   return {

@@ -1,7 +1,7 @@
 // Rows of the tree: selection, order and content.
 
 import { el, setAttr, setText } from "./dom.js";
-import { count, micros, rate, words } from "./format.js";
+import { bounds, count, rate, words } from "./format.js";
 import { link } from "./router.js";
 import { linkBadge, liveGlyph, stateOf, strip } from "./states.js";
 
@@ -25,12 +25,18 @@ function own(node, value, join) {
 
 const add = (a, b) => a + b;
 
+/** Returns the restarts of a child's descendants. */
+export function restartsBelow(node) {
+  return node.children.reduce((sum, child) => sum + child.restarts + restartsBelow(child), 0);
+}
+
 /** Returns the values of a child's columns. Those of a supervisor include its descendants. */
 export function valuesOf(node, rates) {
-  const restarts = (one) => one.children.reduce((sum, child) => sum + restarts(child), one.restarts);
+  const restarts = restartsBelow(node);
   return {
     state: stateOf(node),
-    restarts: restarts(node),
+    restarts: node.restarts + restarts,
+    below: restarts,
     depth: own(node, (mailbox) => mailbox.depth, add),
     capacity: node.mailboxes.reduce((sum, mailbox) => sum + mailbox.capacity, 0),
     rate: rates.get(node.path) ?? null,
@@ -119,13 +125,14 @@ export function rowPart(handlers) {
         setText(kind, child.kind === "pool" ? `pool of ${child.children.length}` : child.strategy ? words(child.strategy) : child.kind);
         sign.update(values.state);
         setText(words_, words(values.state));
-        setText(cells.restarts, values.restarts === 0 ? "0" : count(values.restarts));
+        setText(cells.restarts, values.below ? `${count(child.restarts)} (+${count(values.below)})` : count(child.restarts));
+        setAttr(cells.restarts, "title", values.below ? `${child.restarts} of its own, ${values.below} of children below it` : null);
         setAttr(cells.restarts, "data-some", values.restarts > 0 ? "true" : null);
         const capacity = values.capacity && !parent ? `/${count(values.capacity)}` : "";
         setText(cells.depth, `${count(values.depth)}${capacity}`);
         setAttr(cells.depth, "data-full", values.capacity && values.depth >= values.capacity * 0.8 ? "true" : null);
         setText(cells.rate, rate(values.rate));
-        setText(cells.p99, values.p99 ? micros(values.p99) : "–");
+        setText(cells.p99, bounds(values.p99));
         const linkNow = child.link ? JSON.stringify([child.link.kind, child.link.state, child.link.reason]) : "";
         if (linkNow !== linkKey) cells.link.replaceChildren(...(child.link ? [linkBadge(child.link)] : []));
         linkKey = linkNow;

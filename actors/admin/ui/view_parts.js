@@ -2,7 +2,7 @@
 
 import { confirmAction } from "./actions.js";
 import { consoleUrl, post } from "./api.js";
-import { answerView } from "./console_panel.js";
+import { answerView, timesOf, verbsOf } from "./console_panel.js";
 import { el, setText, svg } from "./dom.js";
 import { clock } from "./format.js";
 
@@ -49,20 +49,39 @@ export function progressBar(part, whole) {
     svg("rect", { class: "progress-back", width: 100, height: 6 }), svg("rect", { class: "progress-done", width: wide, height: 6 }));
 }
 
+/** Creates a pace of reads that no user asks for: together they take a hundredth of the time at most, so that many pages are no load. */
+export function pace() {
+  let next = 0;
+  return {
+    isDue: () => performance.now() >= next,
+    /** Reads, and waits the longer for the next time the longer this takes. */
+    async read(work) {
+      const began = performance.now();
+      try {
+        return await work();
+      } finally {
+        next = performance.now() + 100 * (performance.now() - began);
+      }
+    },
+  };
+}
+
 /**
  * Creates a section with the answer of each console in the branch to a verb that changes nothing. It is asked for when the page is
- * opened and by a button. `make(answer, node)` returns the content; `when(branch)` hides the section.
+ * opened, by a button, and when `changed(branch)` returns another value. `make(answer, node)` returns the content; `when(branch)` hides
+ * the section.
  */
-export function answered(title, verb, make, { args = {}, when = () => true } = {}) {
+export function answered(title, verb, make, { args = {}, when = () => true, changed = () => "" } = {}) {
   const at = el("span", { class: "quiet" });
   const body = el("div", { role: "status" });
-  let paths = "";
+  const reads = pace();
+  let [paths, shown] = ["", ""];
   let found = [];
   const ask = async () => {
     const parts = await Promise.all(found.map(async (node) => {
       const head = found.length > 1 ? el("h3", { text: node.path.split("/").slice(2, -1).join("/") }) : null;
       try {
-        return [head, make(await post(consoleUrl(node.path, verb), args), node)];
+        return [head, make(await reads.read(() => post(consoleUrl(node.path, verb), args)), node)];
       } catch (error) {
         return [head, el("p", { class: "problem", text: error.message })];
       }
@@ -77,9 +96,13 @@ export function answered(title, verb, make, { args = {}, when = () => true } = {
     update(branch) {
       found = when(branch) ? all(branch).filter((one) => one.console) : [];
       const next = found.map((one) => one.path).join();
-      if (next !== paths && next !== "") ask();
-      paths = next;
-      return found.length > 0;
+      const state = `${next} ${changed(branch)}`;
+      // A row that has the focus stays.
+      const isDue = next !== paths || (state !== shown && reads.isDue() && !body.contains(document.activeElement));
+      if (next === "" || !isDue) return found.length > 0;
+      [paths, shown] = [next, state];
+      ask();
+      return true;
     },
   };
 }
@@ -92,7 +115,8 @@ export function consoles(verbs) {
   let key = "";
   const send = async (path, verb, args) => {
     try {
-      answer.replaceChildren(answerView(await post(consoleUrl(path, verb), args)));
+      const declared = (await verbsOf(path)).get(verb);
+      answer.replaceChildren(answerView(await post(consoleUrl(path, verb), args), timesOf(declared)));
     } catch (error) {
       answer.replaceChildren(el("p", { class: "problem", text: error.message }));
     }

@@ -4,11 +4,12 @@ import { ruleStates, ruleTable } from "./catalog_views.js";
 import { flows, mappingProgress, workers } from "./ingester_views.js";
 import { stencilProgress, tcnState, watermarks } from "./producer_views.js";
 import { deadLetters, heatMap, latencies } from "./provenance_views.js";
-import { backlog, exitCodes, inFlight, jobSearch } from "./queue_views.js";
+import { failedJobs, inFlight, waitingJobs } from "./job_lists.js";
+import { backlog, exitCodes, jobSearch } from "./queue_views.js";
 import { consoles } from "./view_parts.js";
 
 const VIEWS = {
-  queue: () => [backlog(), inFlight(), exitCodes(), jobSearch(), consoles([["stats", {}], ["peek", { n: 20 }]])],
+  queue: () => [jobSearch(), failedJobs(), inFlight(), waitingJobs(), backlog(), exitCodes(), consoles([["stats", {}]])],
   provenance: () => [heatMap(), latencies(), ...deadLetters()],
   ingester: () => [flows(), mappingProgress(), workers()],
   producer: () => [stencilProgress(), watermarks(), tcnState(), consoles([["status", {}]])],
