@@ -257,8 +257,9 @@ fn no_profile_sets_panic() {
 fn each_test_binary_is_run() {
     let run = fs::read_to_string(root().join("tests/run")).expect("tests/run");
     let words: Vec<&str> = run.split([' ', '"', '\n']).collect();
-    let run: BTreeSet<&str> =
-        words.windows(2).filter(|pair| pair[0] == "--test").map(|pair| pair[1]).collect();
+    let by_cargo = words.windows(2).filter(|pair| pair[0] == "--test").map(|pair| pair[1]);
+    let started = words.iter().filter_map(|word| word.strip_prefix("${programs[")?.strip_suffix("]}"));
+    let run: BTreeSet<&str> = by_cargo.chain(started.filter(|name| !name.starts_with('$'))).collect();
     let binaries: BTreeSet<String> = rust_files()
         .into_iter()
         .filter_map(|(path, _)| {
