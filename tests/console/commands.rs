@@ -7,10 +7,14 @@ use serde_json::json;
 use crate::browser::{Browser, env, pausable};
 
 /// Opens the dialog of a command, enters a reason and confirms.
-async fn command(browser: &Browser, verb: &str, reason: &str) {
+async fn command(browser: &Browser, verb: &str, reason: &str, until: Option<&str>) {
     browser.click(&format!(".drawer .actions button[data-verb={verb}]")).await;
     browser.until("the dialog", "document.querySelector('dialog[open] #reason')").await;
     browser.type_text(reason).await;
+    if let Some(until) = until {
+        browser.click("dialog[open] #until").await;
+        browser.type_text(until).await;
+    }
     let lines = browser
         .run(
             "return [...document.querySelectorAll('dialog[open] code')].map(c => c.textContent).join('\\n');",
@@ -18,6 +22,7 @@ async fn command(browser: &Browser, verb: &str, reason: &str) {
         .await;
     let lines = lines.as_str().expect("lines");
     assert!(lines.contains(&format!("orchestrator {verb} ")), "{lines}");
+    assert_eq!(lines.contains("--until"), until.is_some(), "{lines}");
     assert!(lines.contains(&format!("--reason '{reason}'")) && lines.contains("curl -X POST"), "{lines}");
     browser.press(Key::Enter).await;
     browser.until("the dialog to close", "!document.querySelector('dialog[open]')").await;
@@ -30,7 +35,7 @@ async fn a_restart_command_restarts_the_child() {
     let path = pausable(&env);
     let browser = Browser::open(&env).await;
     browser.go(&format!("#/tree/{path}?tab=events")).await;
-    command(&browser, "restart", "its disk was full").await;
+    command(&browser, "restart", "its disk was full", None).await;
     let row = format!("document.querySelector('tr[data-path=\"{path}\"]')");
     browser
         .until(
@@ -60,7 +65,7 @@ async fn pause_and_resume_commands_change_the_state() {
     let short = path.trim_start_matches("orchestrator/").to_owned();
     let browser = Browser::open(&env).await;
     browser.go(&format!("#/tree/{path}?tab=events")).await;
-    command(&browser, "pause", "maintenance").await;
+    command(&browser, "pause", "maintenance", Some("2h")).await;
     let row = format!("document.querySelector('tr[data-path=\"{path}\"]')");
     browser
         .until(
@@ -69,6 +74,7 @@ async fn pause_and_resume_commands_change_the_state() {
         )
         .await;
     assert_eq!(env.node(&short)["state"], json!("paused"));
+    browser.until("the end", "document.querySelector('.drawer').textContent.includes('paused until ')").await;
     browser
         .until("the button that resumes", "document.querySelector('.drawer button[data-verb=resume]')")
         .await;
@@ -77,7 +83,7 @@ async fn pause_and_resume_commands_change_the_state() {
     let cause = "[...document.querySelectorAll('.cause')].map(c => c.textContent).join('\\n')";
     browser.until("the cause", &format!("{cause}.includes('Do: orchestrator resume {short}')")).await;
     browser.go(&format!("#/tree/{path}?tab=events")).await;
-    command(&browser, "resume", "done").await;
+    command(&browser, "resume", "done", None).await;
     browser.until("it to run", &format!("{row}.dataset.state === 'running'")).await;
     browser.go("#/").await;
     browser.until("the next cause", &format!("{cause}.includes('queue/reader: no fetcher file in ')")).await;
@@ -224,7 +230,7 @@ async fn a_subsystem_that_was_given_up_is_shown_with_its_next_try_and_can_be_sta
             "document.querySelector('.drawer .facts').textContent.includes('tried again in')",
         )
         .await;
-    command(&browser, "start", "the disk is back").await;
+    command(&browser, "start", "the disk is back", None).await;
     let row = "document.querySelector('tr[data-path=\"orchestrator/provenance\"]')";
     browser.until("it to run again", &format!("{row}.dataset.state === 'running'")).await;
     assert_eq!(browser.console_errors().await, Vec::<String>::new());

@@ -32,8 +32,9 @@ export function shellLines({ path, verb, body, console }) {
   if (!console) {
     const name = path.split("/").slice(1).join("/") || path;
     const reason = body.reason ? ` --reason ${quoted(body.reason)}` : "";
+    const until = body.until ? ` --until ${quoted(body.until)}` : "";
     const plain = /^[\w/.-]+$/.test(name) ? name : quoted(name);
-    lines.unshift(["CLI", `orchestrator ${verb} ${plain}${reason}`]);
+    lines.unshift(["CLI", `orchestrator ${verb} ${plain}${until}${reason}`]);
   }
   return lines;
 }
@@ -52,15 +53,17 @@ export function commandLines(command) {
 /** Opens the confirmation dialog with a reason, and sends the command. `about` says what it does; `done` receives the response. */
 export function confirmAction({ path, verb, body = {}, about = "", console = false, done }) {
   const reason = el("input", { id: "reason", maxlength: "500", autocomplete: "off", placeholder: "disk was full" });
+  const until = el("input", { id: "until", maxlength: "50", autocomplete: "off", placeholder: "30m or 18:00; empty: until it is resumed" });
   const problem = el("p", { class: "problem", role: "alert", hidden: true });
   const lines = el("div");
   // `console` is true, or the declaration of the verb.
   const declared = console.requestBody?.content["application/json"].schema.properties;
   const takesReason = !declared || "reason" in declared;
   const go = el("button", { class: "main", text: `${verb[0].toUpperCase()}${verb.slice(1).replaceAll("-", " ")}` });
-  const fullBody = () => (reason.value.trim() ? { ...body, reason: reason.value.trim() } : body);
+  const filled = () => [reason, until].filter((field) => field.value.trim()).map((field) => [field.id, field.value.trim()]);
+  const fullBody = () => ({ ...body, ...Object.fromEntries(filled()) });
   const updateLines = () => lines.replaceChildren(commandLines({ path, verb, body: fullBody(), console }));
-  reason.addEventListener("input", updateLines);
+  [reason, until].forEach((field) => field.addEventListener("input", updateLines));
   updateLines();
 
   async function submit(event) {
@@ -85,6 +88,7 @@ export function confirmAction({ path, verb, body = {}, about = "", console = fal
       EFFECTS[verb] && !console ? el("p", { class: "quiet", text: EFFECTS[verb] }) : null,
       about ? el("p", { text: about }) : null,
       takesReason ? [el("label", { for: "reason", text: "Reason, for the audit log" }), reason] : null,
+      verb === "pause" && !console ? [el("label", { for: "until", text: "Resume then" }), until] : null,
       problem,
       el("p", { class: "buttons" }, go, el("button", { type: "button", text: "Cancel", on: { click: () => dialog.close() } })),
       el("h3", { text: "Shell command" }), lines));

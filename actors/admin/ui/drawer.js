@@ -2,7 +2,7 @@
 
 import { actionButtons } from "./actions.js";
 import { el, setAttr, setText } from "./dom.js";
-import { duration, local, words } from "./format.js";
+import { duration, local, moment, words } from "./format.js";
 import { panelFor, TABS } from "./panels.js";
 import { link as pageOf } from "./router.js";
 import { hasNoPeer, linkBadge, liveGlyph, stateOf } from "./states.js";
@@ -59,6 +59,7 @@ export function drawer({ close }) {
       child.started_ms && child.state === "running" ? `for ${duration(Date.now() - child.started_ms)}` : null,
       child.arbiter ? `arbiter ${child.arbiter}` : null,
       restarts(child),
+      child.paused_until_ms === undefined ? null : `paused until ${moment(child.paused_until_ms)}`,
       child.retry_in_ms === undefined ? null : `tried again in ${duration(child.retry_in_ms)}`,
     ];
     return parts.filter(Boolean).join(" · ");

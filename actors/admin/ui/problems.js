@@ -1,7 +1,7 @@
 // Children with problems, and the reasons.
 
 import { el } from "./dom.js";
-import { duration, local, words } from "./format.js";
+import { duration, local, moment, words } from "./format.js";
 import { link } from "./router.js";
 import { hasNoPeer, stateOf } from "./states.js";
 
@@ -13,7 +13,7 @@ function problem(node, blockers) {
   const state = stateOf(node);
   if (node.link?.state === "unanswered") return [`${node.link.kind} does not answer`, node.link.reason];
   if (node.stuck) return [node.in_progress ? `is stuck in ${node.in_progress.name} for ${duration(node.in_progress.for_ms)}` : "is stuck"];
-  if (state === "paused") return ["is paused"];
+  if (state === "paused") return [node.paused_until_ms === undefined ? "is paused" : `is paused until ${moment(node.paused_until_ms)}`];
   if (state !== "running") {
     if (state === "stopped" && node.restart !== "permanent") return null;
     const again = node.retry_in_ms === undefined ? "" : `, tried again in ${duration(node.retry_in_ms)}`;
