@@ -21,7 +21,7 @@ use crate::{
     activity::Activity,
     arbiter::Heartbeat,
     blocker::CurrentBlocker,
-    clock::{now_ms, steady_ms, wall_ms},
+    clock::{steady_ms, wall_ms},
     crash_log::CrashLog,
     event::{EventKind, EventLog},
     in_progress::{WorkGuard, WorkInProgress},
@@ -301,12 +301,13 @@ impl Vitals {
         self.clear_blocker();
         self.set_work_waits(false);
         let in_progress = self.work.take_lost().filter(|_| exit.is_abnormal());
-        self.report_crash(exit, now_ms(), in_progress);
+        let at_ms = steady_ms();
+        self.report_crash(exit, wall_ms(at_ms), in_progress);
         let (reason, in_progress) = (exit.to_string(), in_progress.map(str::to_owned));
         *self.last_exit.lock() = Some(ExitSnapshot {
             kind: exit.kind().to_owned(),
             reason: reason.clone(),
-            at_ms: steady_ms(),
+            at_ms,
             in_progress: in_progress.clone(),
         });
         if let Some(link) = self.link.lock().as_ref() {
