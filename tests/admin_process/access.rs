@@ -67,7 +67,8 @@ fn a_restart_appears_in_tree_events_audit_and_metrics() {
     assert_eq!(fs::metadata(&audit).expect("the log").permissions().mode() & 0o777, 0o600);
     let metrics = http(&env.admin_socket(), "GET", "/metrics", &[], "").body;
     for sample in [
-        r#"orchestrator_child_restarts_total{path="orchestrator/queue/fetcher_watcher"} 1"#,
+        r#"orchestrator_child_restarts_total{path="orchestrator/queue/fetcher_watcher",kind="failed"} 0"#,
+        r#"orchestrator_child_restarts_total{path="orchestrator/queue/fetcher_watcher",kind="planned"} 1"#,
         r#"orchestrator_admin_audit_lines_total{path="orchestrator/admin"} 1"#,
         r#"orchestrator_admin_event_clients{path="orchestrator/admin"} 1"#,
     ] {

@@ -51,7 +51,7 @@ fn a_child_is_found_explained_and_restarted() {
     top.type_text("New disk\r");
     top.await_text("y: restart it    n: cancel");
     top.type_text("y");
-    top.await_text("restarts 1, ");
+    top.await_text("; 1 by command");
     top.await_text("incarnation 2");
     top.await_text("exit ");
     let (code, out, err) = env.cli(&["tail", "--no-follow", "-n", "1000", "--text", "new DISK"]);

@@ -159,7 +159,7 @@ fn a_rule_is_controlled_by_its_path() {
         fs::write(&go, "").expect("write");
         assert_eq!(restart.join().expect("it ran").0, 0);
     });
-    assert_eq!(child(&site, "held"), ("running".to_owned(), 3, 2));
+    assert_eq!(child(&site, "held"), ("running".to_owned(), 3, 1), "one was a command");
     complete(&server, 3);
     assert_eq!(row(&server, 3)["attempts"], 1);
 

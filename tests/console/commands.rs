@@ -39,10 +39,12 @@ async fn a_restart_command_restarts_the_child() {
     let row = format!("document.querySelector('tr[data-path=\"{path}\"]')");
     browser
         .until(
-            "a restart to be counted",
-            &format!("{row}.querySelector('.col-restarts').textContent === '1'"),
+            "the next incarnation",
+            "document.querySelector('.drawer .facts')?.textContent.includes('incarnation 2')",
         )
         .await;
+    let marked = format!("{row}.querySelector('.col-restarts[data-some]') !== null");
+    assert_eq!(browser.run(&format!("return {marked};")).await, false, "only failures are");
     browser.until("it to run again", &format!("{row}.dataset.state === 'running'")).await;
     // The root was not restarted, children below it were.
     let root = "document.querySelector('tr[data-path=orchestrator] .col-restarts').textContent";

@@ -28,7 +28,7 @@ async fn a_hidden_page_pauses_and_catches_up() {
     eventually("the page to stop reading events", || env.metric("admin", "event_clients") == 0);
     let requests = "performance.getEntriesByType('resource').filter(e => e.name.includes('/v1/')).length";
     let before = browser.run(&format!("return [{requests}, performance.now()];")).await;
-    env.actor_command(&short, "restart");
+    env.inject_panic(&short);
     eventually("a restart", || env.node(&short)["restarts"] == 1);
     let until = before[1].as_f64().expect("a time") + f64::from(HIDDEN_MS);
     browser.until("several intervals to pass", &format!("performance.now() > {until}")).await;

@@ -90,7 +90,7 @@ fn replaced_under_load(what: &str, keeps_all: bool, change: impl FnOnce(&TestEnv
         // The admin endpoint reports a planned restart, at no cost to the restart intensity.
         eventually(&format!("{what}: the link to be up again"), || {
             let node = site.node("queue/queue_store");
-            node["restarts"] == 1 && site.link("queue/queue_store").state == "up"
+            node["planned_restarts"] == 1 && site.link("queue/queue_store").state == "up"
         });
         let noticed = load.codes.load(SeqCst);
         eventually(&format!("{what}: the work to go on"), || load.codes.load(SeqCst) > noticed + 150);

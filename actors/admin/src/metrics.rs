@@ -104,13 +104,15 @@ fn child(out: &mut Exposition, node: &NodeSnapshot) {
             up,
         );
     }
-    out.add(
-        Kind::Counter,
-        "orchestrator_child_restarts_total",
-        "Restarts of the child, including planned ones.",
-        &path,
-        node.restarts,
-    );
+    let help = "Restarts after a failure of the child, a sibling or a supervisor above it (kind failed), and by command or for a new \
+                mapping (kind planned; no series before the first).";
+    let mut restarts = |kind, count| {
+        out.add(Kind::Counter, "orchestrator_child_restarts_total", help, &[path[0], ("kind", kind)], count);
+    };
+    restarts("failed", node.restarts);
+    if node.planned_restarts > 0 {
+        restarts("planned", node.planned_restarts);
+    }
     node.mailboxes.iter().for_each(|one| mailbox(out, node, one));
     node.metrics.iter().for_each(|one| metric(out, node, one));
 }

@@ -65,6 +65,7 @@ impl Node {
             incarnation: vitals.incarnation(),
             started_ms: vitals.started_ms(),
             restarts: vitals.restarts(),
+            planned_restarts: vitals.planned_restarts(),
             budget_left: vitals.budget_left(),
             last_exit: vitals.last_exit(),
             retry_in_ms: vitals.retry_in().map(millis),

@@ -39,7 +39,7 @@ impl Root {
         let cx = ChildContext { path: name.to_owned(), arbiter: workers, report, index: 0, commands: None };
         let entry = builder.build(root, cx);
         tree.populate(builder.nodes);
-        entry.tell(Control::Start { incarnation: 1 });
+        entry.tell(Control::Start { incarnation: 1, planned: true });
         let mut root = Self { tree, control: entry.control, reports, exit: None };
         // The first report: the root is up, or an exit, which `wait` returns.
         if let Some(Report { kind: ReportKind::Exited(exit), .. }) = root.reports.recv().await {

@@ -19,6 +19,8 @@ use crate::{
 pub(crate) enum Control {
     Start {
         incarnation: u64,
+        /// By command, not after a failure.
+        planned: bool,
     },
     Stop {
         shutdown: Shutdown,
@@ -67,10 +69,10 @@ enum IncarnationEnd {
     Abandoned,
 }
 
-/// NextStep step of a runner after an incarnation.
+/// Next step of a runner after an incarnation.
 enum NextStep {
     Idle,
-    Start(u64),
+    Start { incarnation: u64, planned: bool },
     End,
 }
 
@@ -93,10 +95,10 @@ impl Runner {
         let mut body = make(BodyCx { vitals: self.vitals.clone() });
         let mut next = NextStep::Idle;
         loop {
-            let incarnation = match next {
-                NextStep::Start(incarnation) => incarnation,
+            let (incarnation, planned) = match next {
+                NextStep::Start { incarnation, planned } => (incarnation, planned),
                 NextStep::Idle => match idle(body.as_mut(), &mut control).await {
-                    Some(Control::Start { incarnation }) => incarnation,
+                    Some(Control::Start { incarnation, planned }) => (incarnation, planned),
                     Some(request) => {
                         self.execute_idle(request);
                         continue;
@@ -105,7 +107,7 @@ impl Runner {
                 },
                 NextStep::End => break,
             };
-            next = self.run_incarnation(body.as_mut(), &mut control, incarnation).await;
+            next = self.run_incarnation(body.as_mut(), &mut control, incarnation, planned).await;
         }
         // A panic in the body's destructor must not end the arbiter.
         let _ = guard(|| drop(body));
@@ -152,11 +154,12 @@ impl Runner {
         body: &mut dyn Body,
         control: &mut mpsc::UnboundedReceiver<Control>,
         incarnation: u64,
+        planned: bool,
     ) -> NextStep {
         if incarnation > 1 && self.on_restart == OnRestart::Purge {
             self.vitals.purge();
         }
-        self.vitals.begin(incarnation);
+        self.vitals.begin(incarnation, planned);
         let stop = CancellationToken::new();
         // However the incarnation ends, a thread that is left behind is asked to stop.
         let _stop_at_end = stop.clone().drop_guard();
@@ -165,6 +168,7 @@ impl Runner {
             vitals: self.vitals.clone(),
             stop: stop.clone(),
             incarnation,
+            planned,
             tree: self.tree.clone(),
         };
         let end = match self.scope.run(|| body.start(cx)) {
@@ -200,9 +204,12 @@ impl Runner {
                 request = control.recv() => request,
             };
             match request {
-                Some(Control::Start { incarnation }) => next = NextStep::Start(incarnation),
+                Some(Control::Start { incarnation, planned }) => {
+                    next = NextStep::Start { incarnation, planned };
+                }
                 Some(Control::Stop { .. } | Control::Kill) => {
-                    if let NextStep::Start(incarnation) = std::mem::replace(&mut next, NextStep::Idle) {
+                    if let NextStep::Start { incarnation, .. } = std::mem::replace(&mut next, NextStep::Idle)
+                    {
                         self.send_report(incarnation, ReportKind::Exited(Exit::Killed));
                     }
                 }

@@ -62,8 +62,11 @@ pub struct NodeSnapshot {
     pub incarnation: u64,
     /// Start of the incarnation, milliseconds since 1970.
     pub started_ms: u64,
-    /// Starts after the first.
+    /// Restarts because of an exit of the child, a sibling or a supervisor above it.
     pub restarts: u64,
+    /// Restarts by command, or for a new mapping; 0 in the JSON of an instance that counts them as `restarts`.
+    #[serde(default)]
+    pub planned_restarts: u64,
     /// Restarts that its supervisor still allows in the current period.
     pub budget_left: u32,
     /// Last exit.

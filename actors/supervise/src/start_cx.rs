@@ -17,6 +17,8 @@ pub struct StartCx {
     pub stop: CancellationToken,
     /// Number of this incarnation, from 1.
     pub incarnation: u64,
+    /// The start follows from a command, not from a failure. A supervisor passes it on to its children.
+    pub(crate) planned: bool,
     /// Handle on the tree, for example to restart a sibling ([`Tree::request_restart`]).
     pub tree: Tree,
 }

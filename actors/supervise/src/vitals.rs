@@ -52,7 +52,8 @@ pub struct Vitals {
     activity: Arc<Activity>,
     state: AtomicU8,
     incarnation: AtomicU64,
-    restarts: AtomicU64,
+    failed_restarts: AtomicU64,
+    planned_restarts: AtomicU64,
     budget_left: AtomicU32,
     /// Start of the current incarnation, by the steady clock.
     started: AtomicU64,
@@ -90,7 +91,8 @@ impl Vitals {
             activity: Arc::default(),
             state: AtomicU8::new(State::Stopped as u8),
             incarnation: AtomicU64::new(0),
-            restarts: AtomicU64::new(0),
+            failed_restarts: AtomicU64::new(0),
+            planned_restarts: AtomicU64::new(0),
             budget_left: AtomicU32::new(0),
             started: AtomicU64::new(0),
             pause_state: watch::Sender::default(),
@@ -125,9 +127,14 @@ impl Vitals {
         self.incarnation.load(Acquire)
     }
 
-    /// Starts after the first one, planned ones included.
+    /// Restarts because of an exit of the child, a sibling or a supervisor above it.
     pub fn restarts(&self) -> u64 {
-        self.restarts.load(Relaxed)
+        self.failed_restarts.load(Relaxed)
+    }
+
+    /// Restarts because of a [`Command`](crate::Command) to the child, a sibling or a supervisor above it.
+    pub fn planned_restarts(&self) -> u64 {
+        self.planned_restarts.load(Relaxed)
     }
 
     /// Restarts that the supervisor still allows in the current period.
@@ -285,13 +292,14 @@ impl Vitals {
         self.replace_state(State::Stopped, State::GivenUp);
     }
 
-    pub(crate) fn begin(&self, incarnation: u64) {
+    pub(crate) fn begin(&self, incarnation: u64, planned: bool) {
         self.incarnation.store(incarnation, Release);
         self.started.store(steady_ms(), Relaxed);
         self.pause_state.send_modify(|pause_state| pause_state.draining = false);
         self.panic_next.store(false, Release);
         if incarnation > 1 {
-            self.restarts.fetch_add(1, Relaxed);
+            let restarts = if planned { &self.planned_restarts } else { &self.failed_restarts };
+            restarts.fetch_add(1, Relaxed);
         }
         self.set_state(State::Starting);
     }

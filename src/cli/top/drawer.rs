@@ -108,7 +108,9 @@ impl Content {
         }
         let state = Span::styled(escape_line(state), self.palette.state(state));
         self.lines.push(TextLine::from(vec![state, Span::raw(escape_line(facts))]));
-        self.add("restarts", format!("{}, {} more allowed now", child.restarts, child.budget_left));
+        let planned = child.planned_restarts;
+        let planned = if planned == 0 { String::new() } else { format!("; {planned} by command") };
+        self.add("restarts", format!("{}, {} more allowed now{planned}", child.restarts, child.budget_left));
         if let Some(ms) = child.retry_in_ms {
             self.add("tried again in", format_duration(ms));
         }

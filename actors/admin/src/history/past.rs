@@ -27,6 +27,7 @@ fn visit(node: &mut NodeSnapshot, values: &Values<'_>, none: &HashMap<&str, i64>
     node.stuck = number("child_stuck") > 0;
     node.incarnation = number("child_incarnation");
     node.restarts = number("child_restarts");
+    node.planned_restarts = number("child_planned_restarts");
     node.started_ms = 0;
     (node.in_progress, node.last_exit, node.note) = (None, None, None);
     node.waits.clear();

@@ -21,6 +21,7 @@ pub(super) fn each(node: &NodeSnapshot, put: &mut dyn FnMut(&str, i64)) {
     put("child_stuck", node.stuck.into());
     put("child_incarnation", signed(node.incarnation));
     put("child_restarts", signed(node.restarts));
+    put("child_planned_restarts", signed(node.planned_restarts));
     put("in_progress_ms", node.in_progress.as_ref().map_or(0, |work| signed(work.for_ms)));
     if let Some(state) = node.link.as_ref().and_then(|link| number(&LINK_STATES, &link.state)) {
         put("link_state", state);

@@ -44,6 +44,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
         incarnation: 1 + tick / 10,
         started_ms: 1,
         restarts: tick / 10,
+        planned_restarts: tick / 7,
         budget_left: 1,
         last_exit: None,
         retry_in_ms: None,
@@ -162,7 +163,10 @@ fn a_past_tree_is_restored() {
         rewind(&mut restored, found, &values);
         let expected = tree(3, tick, at_ms);
         let (restored, expected) = (&restored.root.children[2], &expected.root.children[2]);
-        assert_eq!((&restored.state, restored.restarts), (&expected.state, expected.restarts));
+        assert_eq!(
+            (&restored.state, restored.restarts, restored.planned_restarts),
+            (&expected.state, expected.restarts, expected.planned_restarts)
+        );
         assert_eq!(restored.metrics, expected.metrics);
         assert_eq!(restored.mailboxes[0].handled, expected.mailboxes[0].handled);
     }

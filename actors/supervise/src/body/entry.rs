@@ -32,6 +32,8 @@ pub(crate) struct Entry {
     /// The child stops because a sibling failed.
     pub(crate) sibling_failed: bool,
     pub(crate) start_at: Instant,
+    /// The wanted start follows from a command and from no failure.
+    pub(crate) planned: bool,
     /// While stopping: time from which the child's arbiter counts as blocked.
     pub(crate) stop_by: Option<Instant>,
     /// Restarts since the child last ran for a stable period.
@@ -80,6 +82,7 @@ impl Entry {
             must_start: false,
             sibling_failed: false,
             start_at: Instant::now(),
+            planned: true,
             stop_by: None,
             attempt: 0,
             give_ups: 0,
@@ -101,7 +104,9 @@ impl Entry {
         self.must_stop = self.status != Status::Idle;
     }
 
-    pub(crate) fn want_start(&mut self, at: Instant) {
+    /// Starts the child at `at`. A start that already waits because of a failure stays one, also if a command hastens it.
+    pub(crate) fn want_start(&mut self, at: Instant, planned: bool) {
+        self.planned = planned && (self.planned || !self.must_start);
         self.must_start = true;
         self.start_at = at;
     }
@@ -167,7 +172,7 @@ impl Entry {
         self.must_start = false;
         self.status = Status::Starting;
         self.incarnation += 1;
-        self.tell(Control::Start { incarnation: self.incarnation });
+        self.tell(Control::Start { incarnation: self.incarnation, planned: self.planned });
     }
 
     /// Records the end of the incarnation; returns whether the supervisor wanted it.

@@ -199,11 +199,11 @@ impl SupervisorBody {
             Command::Start if entry.stays_running() => {
                 return request.answer(Err(CommandRefusal::AlreadyRunning));
             }
-            Command::Start => entry.want_start(now),
+            Command::Start => entry.want_start(now, true),
             Command::Stop => entry.want_end(),
             Command::Restart => {
                 entry.want_stop();
-                entry.want_start(now);
+                entry.want_start(now, true);
                 self.restart_siblings(index, now, false);
             }
         }
@@ -288,7 +288,7 @@ impl Body for SupervisorBody {
         for entry in self.children.iter_mut().filter(|entry| !entry.leaves) {
             entry.attempt = 0;
             entry.give_ups = 0;
-            entry.want_start(now);
+            entry.want_start(now, cx.planned);
         }
         Ok(())
     }

@@ -1,9 +1,11 @@
 //! Commands: effect, answer and record.
 
+use std::time::Duration;
+
 use crate::probe::*;
 use orchestrator_supervise::{
-    Backoff, ChildSpec, Command, CommandError, EventKind, Factory, Fault, Origin, PauseSpan, Placement, Root,
-    StartCx, State, StateChange, Strategy, SupervisorSpec, Tree,
+    Backoff, ChildSpec, Command, CommandError, EventKind, Factory, Fault, Limits, Origin, PauseSpan,
+    Placement, Root, StartCx, State, StateChange, Strategy, SupervisorSpec, Tree,
     testing::{TestTree, eventually},
 };
 use tokio::sync::{mpsc, oneshot};
@@ -158,7 +160,7 @@ fn an_abandoned_command_is_not_carried_out() {
 #[test]
 fn restarting_a_supervisor_restarts_its_children_in_order() {
     let journal = Journal::default();
-    let inner = spec().limits(limits(0, std::time::Duration::from_secs(1)));
+    let inner = spec().limits(limits(0, Duration::from_secs(1)));
     let inner = inner.child(journaling("x", &journal).1).child(journaling("y", &journal).1);
     TestTree::run(spec().child(ChildSpec::supervisor("inner", inner)), async |tree| {
         journal.clear();
@@ -177,7 +179,7 @@ fn restarting_a_supervisor_restarts_its_children_in_order() {
 fn a_restart_command_follows_the_strategy() {
     let journal = Journal::default();
     let spec = SupervisorSpec::new(Strategy::RestForOne)
-        .limits(limits(0, std::time::Duration::from_secs(1)))
+        .limits(limits(0, Duration::from_secs(1)))
         .child(journaling("a", &journal).1)
         .child(journaling("b", &journal).1)
         .child(journaling("c", &journal).1);
@@ -185,6 +187,42 @@ fn a_restart_command_follows_the_strategy() {
         command(&tree, "b", Command::Restart).await;
         until_incarnation(&tree, "c", 2).await;
         assert_eq!((tree.node("a").unwrap().incarnation, tree.node("b").unwrap().incarnation), (1, 2));
+    });
+}
+
+#[test]
+fn restarts_by_command_and_after_failures_are_counted_apart() {
+    let inner = SupervisorSpec::new(Strategy::RestForOne).limits(limits(1, Duration::from_secs(60)));
+    let inner =
+        inner.child(journaling("x", &Journal::default()).1).child(journaling("y", &Journal::default()).1);
+    let backoff = Backoff { first: Duration::from_secs(20), max: Duration::from_secs(20) };
+    let slow = spec().limits(Limits { intensity: 1, period: Duration::from_secs(60), backoff });
+    let slow = slow.child(journaling("z", &Journal::default()).1);
+    let spec = spec().child(ChildSpec::supervisor("inner", inner)).child(ChildSpec::supervisor("slow", slow));
+    TestTree::run(spec, async |tree| {
+        let counts = |path: &str| {
+            let node = tree.node(path).unwrap();
+            (node.restarts, node.planned_restarts)
+        };
+        let all = || ["inner", "inner/x", "inner/y"].map(counts);
+        command(&tree, "inner/x", Command::Restart).await;
+        until_incarnation(&tree, "inner/y", 2).await;
+        command(&tree, "inner", Command::Restart).await;
+        for verb in [Command::Stop, Command::Start] {
+            command(&tree, "inner/x", verb).await;
+        }
+        assert_eq!(all(), [(0, 1), (0, 3), (0, 2)]);
+        command(&tree, "inner/x", Command::Panic).await;
+        until_incarnation(&tree, "inner/y", 4).await;
+        assert_eq!(all(), [(0, 1), (1, 3), (1, 2)], "a sibling's failure");
+        command(&tree, "inner/x", Command::Panic).await;
+        until_incarnation(&tree, "inner/y", 5).await;
+        assert_eq!(all(), [(1, 1), (2, 3), (2, 2)], "the supervisor's failure");
+        // A command only hastens the restart after a failure.
+        command(&tree, "slow/z", Command::Panic).await;
+        until_state(&tree, "slow/z", "backing_off").await;
+        command(&tree, "slow/z", Command::Restart).await;
+        assert_eq!(counts("slow/z"), (1, 0));
     });
 }
 
@@ -217,6 +255,8 @@ fn a_child_can_restart_its_siblings() {
             until_incarnation(&tree, "group", incarnation).await;
         }
         assert_eq!(tree.node("accept").unwrap().incarnation, 1);
+        let work = tree.node("group/work").unwrap();
+        assert_eq!((work.restarts, work.planned_restarts), (0, 2));
         assert_eq!(journal.count("work stopped"), 2);
     });
 }
@@ -238,7 +278,7 @@ fn a_freeze_shows_the_arbiter_as_stuck() {
         command(&tree, "a", Command::Freeze).await;
         let stuck = |tree: &Tree| tree.node("a").unwrap().stuck;
         eventually("the silent arbiter is flagged", || stuck(&tree)).await;
-        assert!(tree.vitals("a").unwrap().arbiter_silence() > std::time::Duration::from_secs(1));
+        assert!(tree.vitals("a").unwrap().arbiter_silence() > Duration::from_secs(1));
         eventually("it goes on", || !stuck(&tree)).await;
         assert_eq!(tree.node("a").unwrap().incarnation, 1);
     });

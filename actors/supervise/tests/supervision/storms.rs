@@ -179,7 +179,7 @@ fn a_restart_command_costs_no_budget() {
             let (node, inner) = (tree.node("inner/a").unwrap(), tree.node("inner").unwrap());
             assert_eq!((node.budget_left, inner.budget_left), (1, 1000));
         }
-        assert_eq!(tree.node("inner/a").unwrap().restarts, 20);
+        assert_eq!(tree.node("inner/a").unwrap().planned_restarts, 20);
     });
 }
 

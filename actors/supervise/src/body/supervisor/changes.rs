@@ -105,7 +105,7 @@ impl SupervisorBody {
         dynamic.next += 1;
         entry.vitals.event(EventKind::Added);
         if matches!(self.mode, Mode::Steady | Mode::Booting) {
-            entry.want_start(Instant::now());
+            entry.want_start(Instant::now(), true);
             entry.added = Some(reply);
         } else {
             let _ = reply.send(Ok(()));

@@ -65,7 +65,7 @@ impl SupervisorBody {
         let entry = &mut self.children[index];
         entry.vitals.replace_state(State::Stopped, State::BackingOff);
         entry.vitals.event(EventKind::RestartScheduled { delay_ms: millis(delay) });
-        entry.want_start(now + delay);
+        entry.want_start(now + delay, false);
         self.restart_siblings(index, now + delay, true);
     }
 
@@ -79,7 +79,7 @@ impl SupervisorBody {
             }
             entry.want_stop();
             entry.sibling_failed = failed && entry.must_stop;
-            entry.want_start(at);
+            entry.want_start(at, !failed);
         }
     }
 
@@ -112,7 +112,7 @@ impl SupervisorBody {
         let delay = retry.delay(entry.give_ups, NO_JITTER);
         entry.give_ups = entry.give_ups.saturating_add(1);
         entry.attempt = 0;
-        entry.want_start(now + delay);
+        entry.want_start(now + delay, false);
         entry.vitals.give_up(now + delay);
         let (reason, delay_ms) = (sanitize(format!("{exceeded}: {exit}")), millis(delay));
         tracing::error!(path = entry.vitals.path(), reason, delay_ms, "child given up, will be tried again");
