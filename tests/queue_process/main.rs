@@ -13,6 +13,7 @@ mod limits;
 mod links;
 mod locks;
 mod log;
+mod long_files;
 mod memory;
 mod names_and_bytes;
 mod operators;

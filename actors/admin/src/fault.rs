@@ -113,7 +113,7 @@ fn weight(cause: &Cause) -> (u8, Option<u64>) {
 /// Start of the work in which a child is stuck, milliseconds since 1970. None if its arbiter stands still, which has another reason.
 fn stuck_since(node: &NodeSnapshot, now_ms: u64) -> Option<u64> {
     let work = node.in_progress.as_ref().filter(|_| node.stuck && node.arbiter_silent_ms.is_none())?;
-    Some(now_ms.saturating_sub(work.for_ms))
+    Some(now_ms.saturating_sub(work.silent_ms))
 }
 
 /// Returns the failed server or file that a child reports, and the cause.

@@ -2,7 +2,7 @@
 //!
 //! | A child is not ready if | except if |
 //! |---|---|
-//! | it is stuck, in one work item for 5 s | it, or a child that it waits for, has a fault, which is the reason then |
+//! | it is stuck, in one work item without progress for 5 s | it, or a child that it waits for, has a fault, which is the reason then |
 //! | it does not run | it is paused, or it is transient and has exited |
 //! | its link is not up | the link is idle, the child is paused, or the child is the endpoint itself |
 //!
@@ -86,13 +86,13 @@ fn failure(node: &NodeSnapshot, own: &str, faults: &Faults) -> Option<String> {
 /// Returns true if the child is stuck. One request may take as long as its peer may leave it without an answer.
 fn is_stuck(node: &NodeSnapshot) -> bool {
     let most = UNANSWERED.as_millis();
-    let hangs = node.in_progress.as_ref().is_some_and(|work| u128::from(work.for_ms) >= most);
+    let hangs = node.in_progress.as_ref().is_some_and(|work| u128::from(work.silent_ms) >= most);
     node.stuck && (node.state == "stuck" || node.arbiter_silent_ms.is_some() || hangs)
 }
 
 fn stuck(node: &NodeSnapshot) -> String {
     match &node.in_progress {
-        Some(work) => format!("stuck in {} for {} ms", work.name, work.for_ms),
+        Some(work) => format!("stuck in {} for {} ms", work.name, work.silent_ms),
         None if node.state == "stuck" => "stuck: it did not stop at its deadline".to_owned(),
         None => format!("stuck: arbiter {} is blocked", node.arbiter.as_deref().unwrap_or("?")),
     }

@@ -17,6 +17,9 @@ use crate::protocol::ATTR_PATH_BYTES_MAX;
 /// Maximum number of skipped lines listed in one [`FeedResult`]; all are counted.
 const SKIPS_LISTED: usize = 8;
 
+/// Lines between two reports of progress.
+const PROGRESS_LINES: u64 = 4_096;
+
 /// A line that gives no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SkippedLine {
@@ -57,8 +60,8 @@ pub(crate) struct LineSplitter {
 }
 
 impl LineSplitter {
-    /// Feeds the next bytes of the file.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> FeedResult {
+    /// Feeds the next bytes of the file. Calls `progress` every 4,096 lines.
+    pub(crate) fn feed(&mut self, bytes: &[u8], progress: &dyn Fn()) -> FeedResult {
         let mut fed = FeedResult::default();
         let mut start = 0;
         if self.after_cr && !bytes.is_empty() {
@@ -69,6 +72,9 @@ impl LineSplitter {
         let mut ends = memchr::memchr2_iter(b'\n', b'\r', &bytes[first..]).map(|at| at + first).peekable();
         while let Some(end) = ends.next() {
             self.end_line(&bytes[start..end], start, &mut fed);
+            if self.lines.is_multiple_of(PROGRESS_LINES) {
+                progress();
+            }
             start = end + 1;
             if bytes[end] == b'\r' {
                 if bytes.get(start) == Some(&b'\n') {

@@ -10,11 +10,8 @@ use tokio::sync::mpsc;
 
 use crate::{
     Link, State, Timing, Vitals, command::CommandRequest, console::ConsoleVerb, export::Exports,
-    histogram::Histogram, mailbox_stats::MailboxStats, snapshot::*,
+    histogram::Histogram, in_progress::STUCK_AFTER, mailbox_stats::MailboxStats, snapshot::*,
 };
-
-/// Duration after which a work item, or a poll of the arbiter, counts as stuck.
-const STUCK_AFTER: Duration = Duration::from_secs(1);
 
 /// Entry of one child in the registry.
 pub(crate) struct Node {
@@ -41,8 +38,8 @@ impl Node {
     /// Returns a snapshot of the child.
     pub(crate) fn snapshot(&self, path: String, children: Vec<NodeSnapshot>) -> NodeSnapshot {
         let vitals = &self.vitals;
-        let in_progress = vitals.in_progress().map(|(name, since)| (name, since.elapsed()));
-        let busy = in_progress.is_some_and(|(_, span)| span > STUCK_AFTER);
+        let (in_progress, now) = (vitals.work().oldest(), Instant::now());
+        let busy = in_progress.is_some_and(|item| item.is_stuck(now));
         let state = vitals.state();
         let silence = vitals.arbiter_silence();
         NodeSnapshot {
@@ -70,9 +67,12 @@ impl Node {
             last_exit: vitals.last_exit(),
             retry_in_ms: vitals.retry_in().map(millis),
             mailboxes: vitals.mailboxes().iter().map(|(name, stats)| mailbox(name, stats)).collect(),
-            in_progress: in_progress
-                .map(|(name, span)| InProgressSnapshot { name: name.to_owned(), for_ms: millis(span) }),
-            waits: vitals.activity().waits().current(Instant::now()),
+            in_progress: in_progress.map(|item| InProgressSnapshot {
+                name: item.name.to_owned(),
+                for_ms: millis(now.saturating_duration_since(item.since)),
+                silent_ms: millis(item.silence(now)),
+            }),
+            waits: vitals.activity().waits().current(now),
             link: vitals.link_state().map(|(kind, endpoint, link)| link_snapshot(kind, endpoint, link)),
             note: vitals.last_note(),
             blocker: vitals.blocker(),

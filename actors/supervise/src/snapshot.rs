@@ -30,7 +30,7 @@ pub struct NodeSnapshot {
     pub kind: String,
     /// `stopped`, `starting`, `running`, `paused`, `stopping`, `backing_off`, `stuck` or `given_up`.
     pub state: String,
-    /// True if a work item, or a poll of its arbiter, has lasted over a second.
+    /// True if a work item, or a poll of its arbiter, has made no progress for over a second.
     pub stuck: bool,
     /// Time at which an operator's pause ends by itself, milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,6 +154,9 @@ pub struct InProgressSnapshot {
     pub name: String,
     /// Duration so far, milliseconds.
     pub for_ms: u64,
+    /// Time since its start or its last report of progress, milliseconds; 0 in the JSON of an instance without such reports.
+    #[serde(default)]
+    pub silent_ms: u64,
 }
 
 /// Waits of a child for one mailbox.

@@ -154,7 +154,7 @@ impl Vitals {
 
     /// Name and start of the oldest work item in progress.
     pub fn in_progress(&self) -> Option<(&'static str, Instant)> {
-        self.work.oldest()
+        self.work.oldest().map(|item| (item.name, item.since))
     }
 
     /// Waits and panics of the child's code.
@@ -257,9 +257,14 @@ impl Vitals {
     /// # Panics
     /// After [`Command::Panic`](crate::Command::Panic) on a thread child.
     pub fn begin_work(self: &Arc<Self>, name: &'static str) -> WorkGuard {
-        let guard = self.work.begin(name);
+        let guard = self.work.begin(name, Instant::now());
         assert!(!self.panic_next.swap(false, AcqRel), "injected panic");
         guard
+    }
+
+    /// Reports that the work in progress advances. A child with a long work item that calls it at least once a second is not stuck.
+    pub fn progress(&self) {
+        self.work.progress(Instant::now());
     }
 
     /// Waits until the child takes messages: it is not paused, or drains for a stop.

@@ -87,23 +87,20 @@ fn run(
         }
         for _ in 0..COMMANDS_PER_TURN {
             let Some(command) = commands.try_recv() else { break };
-            let _work = cx.vitals.begin_work("read command");
-            reader.execute(command)?;
+            reader.during("read command", |reader| reader.execute(command))?;
         }
         if rescan.take() {
-            reader.execute(ReadCommand::Rescan)?;
+            reader.during("read command", |reader| reader.execute(ReadCommand::Rescan))?;
         }
         let deadline = reader.deadline(Instant::now());
         if deadline.is_some_and(|at| at <= Instant::now()) {
-            let _work = cx.vitals.begin_work("file");
-            reader.work(Instant::now())?;
+            reader.during("file", |reader| reader.work(Instant::now()))?;
             continue;
         }
         reader.report_files();
         match commands.recv_blocking(&cx.stop, deadline) {
             Received::Item(command) => {
-                let _work = cx.vitals.begin_work("read command");
-                reader.execute(command)?;
+                reader.during("read command", |reader| reader.execute(command))?;
             }
             Received::Stopped => return Err(Stopped),
             Received::TimedOut => {}

@@ -8,7 +8,7 @@ type Pairs = Vec<(String, String)>;
 
 /// Feeds a piece of `text`, and reads a long line again.
 fn feed(splitter: &mut LineSplitter, piece: &[u8], text: &[u8]) -> FeedResult {
-    let mut fed = splitter.feed(piece);
+    let mut fed = splitter.feed(piece, &|| ());
     if let Some(line) = fed.long.take() {
         let range = line.range();
         let at = |position| usize::try_from(position).expect("inside of the text");
@@ -41,9 +41,19 @@ fn pairs(expected: &[(&str, &str)]) -> Pairs {
 fn c06_a_line_counts_once_its_end_is_written() {
     let mut splitter = LineSplitter::default();
     for (piece, count) in [("al", 0), ("pha 0 1\n", 1), ("bra", 0), ("vo ", 0), ("0 1", 0), ("\n", 1)] {
-        let fed = splitter.feed(piece.as_bytes());
+        let fed = splitter.feed(piece.as_bytes(), &|| ());
         assert_eq!(fed.rows.len(), count, "{piece:?}");
     }
+}
+
+#[test]
+fn progress_is_reported_every_4096_lines() {
+    let calls = std::cell::Cell::new(0);
+    let mut splitter = LineSplitter::default();
+    for _ in 0..3 {
+        splitter.feed("a 1\n".repeat(4_000).as_bytes(), &|| calls.set(calls.get() + 1));
+    }
+    assert_eq!(calls.get(), 2, "12,000 lines");
 }
 
 #[test]
@@ -68,8 +78,8 @@ fn c19_only_cr_lf_and_crlf_end_lines() {
 #[test]
 fn c19_a_cr_at_the_end_of_a_read_ends_the_line_at_once() {
     let mut splitter = LineSplitter::default();
-    assert_eq!(splitter.feed(b"a 1\r").rows.len(), 1);
-    let fed = splitter.feed(b"\nb\n");
+    assert_eq!(splitter.feed(b"a 1\r", &|| ()).rows.len(), 1);
+    let fed = splitter.feed(b"\nb\n", &|| ());
     assert_eq!(
         fed.skips,
         [SkippedLine { line: 2, reason: SkipReason::NoSpace }],
@@ -97,9 +107,9 @@ fn r06_a_character_split_between_reads_is_kept() {
 #[test]
 fn c21_a_tail_is_discarded_on_request() {
     let mut splitter = LineSplitter::default();
-    splitter.feed(b"a 1\nb 2");
+    splitter.feed(b"a 1\nb 2", &|| ());
     assert_eq!(splitter.discard_tail(), 3);
-    assert_eq!(splitter.feed(b"c 3\n").rows, pairs(&[("c", "3")]));
+    assert_eq!(splitter.feed(b"c 3\n", &|| ()).rows, pairs(&[("c", "3")]));
 }
 
 #[test]
@@ -148,15 +158,15 @@ fn r16_little_is_kept_of_a_line_without_an_end() {
     for start in ["path", "path payload", &white] {
         let mut splitter = LineSplitter::default();
         let piece = [b'x'; 4096];
-        splitter.feed(b"a 1\n");
-        splitter.feed(start.as_bytes());
+        splitter.feed(b"a 1\n", &|| ());
+        splitter.feed(start.as_bytes(), &|| ());
         let pieces = LINE_BYTES_MAX / piece.len() + 1;
         for _ in 0..pieces {
-            let fed = splitter.feed(&piece);
+            let fed = splitter.feed(&piece, &|| ());
             assert!(fed.rows.is_empty() && splitter.tail.capacity() <= 2 * KEPT_BYTES_MAX);
         }
         let long = (start.len() + pieces * piece.len()) as u64;
-        let fed = splitter.feed(b" 1\nb 2\n");
+        let fed = splitter.feed(b" 1\nb 2\n", &|| ());
         assert_eq!(fed.rows, pairs(&[("b", "2")]), "{start}");
         assert_eq!(fed.skips.len(), 1, "{start}");
         let reason = match start {
@@ -172,16 +182,16 @@ fn c21_a_long_tail_is_discarded_and_read_again() {
     let mut splitter = LineSplitter::default();
     let text = format!("a 1\nb {}", "2".repeat(3 * KEPT_BYTES_MAX));
     for piece in text.as_bytes().chunks(KEPT_BYTES_MAX) {
-        splitter.feed(piece);
+        splitter.feed(piece, &|| ());
     }
     assert_eq!(splitter.discard_tail(), text.len() as u64 - 4);
     let again = format!("{text}\n");
     let fed = feed(&mut splitter, &again.as_bytes()[4..], again.as_bytes());
     assert_eq!(fed.rows.len(), 1);
     for piece in again.as_bytes()[..again.len() - 1].chunks(KEPT_BYTES_MAX) {
-        splitter.feed(piece);
+        splitter.feed(piece, &|| ());
     }
-    let line = splitter.feed(b"\n").long.expect("a line to be read again");
+    let line = splitter.feed(b"\n", &|| ()).long.expect("a line to be read again");
     let (first, second) = (again.len() as u64, 2 * again.len() as u64);
     assert_eq!(line.range(), first + 4..second - 1);
     assert_eq!(line.number(), 4);

@@ -104,8 +104,14 @@ impl FollowedFile {
     }
 
     /// Reads the next slice, at most `bytes` and [`SLICE_BYTES`], into `buffer` of
-    /// [`BUFFER_BYTES`].
-    pub(super) fn slice(&mut self, input_dir: &Path, buffer: &mut [u8], bytes: usize) -> io::Result<Slice> {
+    /// [`BUFFER_BYTES`]. Calls `progress` as [`LineSplitter::feed`] does.
+    pub(super) fn slice(
+        &mut self,
+        input_dir: &Path,
+        buffer: &mut [u8],
+        bytes: usize,
+        progress: &dyn Fn(),
+    ) -> io::Result<Slice> {
         let handle = match &self.handle {
             Some(handle) => handle,
             None => match probe::open(&input_dir.join(self.file.name()))? {
@@ -125,7 +131,7 @@ impl FollowedFile {
         }
         let fresh = &wanted[fingerprint..filled];
         self.offset += fresh.len() as u64;
-        let mut fed = self.splitter.feed(fresh);
+        let mut fed = self.splitter.feed(fresh, progress);
         self.fingerprint = wanted[filled.saturating_sub(FINGERPRINT_BYTES)..filled].to_vec();
         if let Some(line) = fed.long.take() {
             match text_of(handle, &line) {

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_supervise::{Outbox, StartCx, metrics};
+use orchestrator_supervise::{Outbox, StartCx, WorkGuard, metrics};
 
 use super::{
     followed_file::{BUFFER_BYTES, FollowedFile, Phase, SLICE_BYTES, Slice},
@@ -35,6 +35,9 @@ pub(super) const RETRY_DELAY: Duration = Duration::from_millis(250);
 /// Size of a slice before workers are answered for the first time, in bytes.
 const FIRST_SLICE_BYTES: usize = 256 << 10;
 
+/// Rows between two reports of progress.
+const PROGRESS_ROWS: usize = 4_096;
+
 /// Maximum number of skipped lines per file reported in warnings.
 const SKIPS_LISTED: u64 = 10;
 
@@ -54,6 +57,8 @@ pub(super) struct Reader {
     pub(super) scanned: bool,
     pub(super) cx: StartCx,
     ops: Outbox<IngestOp>,
+    /// Work item in progress, with its name.
+    work_item: Option<(&'static str, WorkGuard)>,
     buffer: Box<[u8]>,
     pub(super) metrics: ReaderMetrics,
     pub(super) missing_files: MissingFiles,
@@ -105,6 +110,7 @@ impl Reader {
             scanned: false,
             cx: cx.clone(),
             ops,
+            work_item: None,
             buffer: vec![0; BUFFER_BYTES].into(),
             metrics: ReaderMetrics::register(&cx.vitals),
             missing_files: MissingFiles::default(),
@@ -157,8 +163,24 @@ impl Reader {
         self.finish_initial_read()
     }
 
-    pub(super) fn send(&self, op: IngestOp) -> Result<(), Stopped> {
-        self.ops.send_blocking(op, &self.cx.stop).map_err(|_| Stopped)
+    /// Runs `work` as a work item, which the tree names.
+    pub(super) fn during<T>(&mut self, name: &'static str, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.work_item = Some((name, self.cx.vitals.begin_work(name)));
+        let done = work(self);
+        self.work_item = None;
+        done
+    }
+
+    /// Runs `wait` outside of the work item: a reader that waits for the store, which may delete a run for minutes, is not stuck.
+    pub(super) fn while_waiting<T>(&mut self, wait: impl FnOnce(&Self) -> T) -> T {
+        let name = self.work_item.take().map(|(name, _)| name);
+        let done = wait(self);
+        self.work_item = name.map(|name| (name, self.cx.vitals.begin_work(name)));
+        done
+    }
+
+    pub(super) fn send(&mut self, op: IngestOp) -> Result<(), Stopped> {
+        self.while_waiting(|reader| reader.ops.send_blocking(op, &reader.cx.stop)).map_err(|_| Stopped)
     }
 
     fn fire(&mut self, timer: Timer, now: Instant) -> Result<(), Stopped> {
@@ -207,7 +229,7 @@ impl Reader {
         followed_file.queued = false;
         // Small slices let small files finish before large ones until workers are answered.
         let bytes = if self.initial_read.is_some() { FIRST_SLICE_BYTES } else { SLICE_BYTES };
-        match followed_file.slice(&self.input_dir, &mut self.buffer, bytes) {
+        match followed_file.slice(&self.input_dir, &mut self.buffer, bytes, &|| self.cx.vitals.progress()) {
             Ok(Slice::Read { fed, bytes, end }) => {
                 if let Some(left) = &mut self.initial_read {
                     left.rows = left.rows.saturating_sub(fed.row_bytes);
@@ -276,7 +298,13 @@ impl Reader {
         }
         self.metrics.rows.add(fed.rows.len() as u64);
         self.metrics.bytes.add(fed.row_bytes as u64);
-        let rows = Batch::after(rows_before, fed.rows);
+        let progress = |at| {
+            if at % PROGRESS_ROWS == 0 {
+                self.cx.vitals.progress();
+            }
+        };
+        let rows = fed.rows.into_iter().enumerate().inspect(|(at, _)| progress(*at)).map(|(_, row)| row);
+        let rows = Batch::after(rows_before, rows);
         // The last rows carry `complete` (CONTRACT QR42).
         self.send(IngestOp::Rows { run: key.0, rows, complete: ends })
     }

@@ -106,14 +106,15 @@ impl Reader {
     fn known_runs(&mut self) -> Result<Option<HashMap<RunId, bool>>, Stopped> {
         let (reply, answer) = reply();
         self.send(IngestOp::KnownRuns { reply })?;
+        let stop = self.cx.stop.clone();
         let wait = async {
             tokio::select! {
                 biased;
                 answer = answer => Ok(answer.ok()),
-                () = self.cx.stop.cancelled() => Err(Stopped),
+                () = stop.cancelled() => Err(Stopped),
             }
         };
-        let known = block_on(None, wait).unwrap_or(Ok(None))?;
+        let known = self.while_waiting(|_| block_on(None, wait)).unwrap_or(Ok(None))?;
         Ok(known.map(|runs| runs.into_iter().map(|state| (state.run, state.complete)).collect()))
     }
 
@@ -125,6 +126,7 @@ impl Reader {
     }
 
     fn examine_known(&mut self, file: &FetcherFile, is_complete: bool) -> Result<(), Stopped> {
+        self.cx.vitals.progress();
         if is_complete && !self.tracking.is_tracked(&file.run) {
             self.skip(file);
             return Ok(());
