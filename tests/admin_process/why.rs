@@ -25,9 +25,11 @@
 //! | reload that failed, or needs a restart | `tests/recovery/systemd_integration.rs::sighup_applies_the_log_filter_and_names_keys_that_need_a_restart` |
 //! | between two checks of a completion | `tests/producer_process/why.rs::between_two_checks_of_a_completion_there_is_no_cause` |
 //! | subsystem that gave up | `tests/recovery/giving_up.rs` |
+//! | late input | `late_input.rs` |
 
 mod clock;
 mod frozen;
+mod late_input;
 
 use std::fs;
 

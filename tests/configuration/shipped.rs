@@ -96,6 +96,7 @@ fn set_overrides_environment_which_overrides_files() {
          probe_listen = \"\"  # default\ntokens_file = \"\"  # default\nunix_socket_mode = \"0600\"  # default\n\n\
          [links]\nretry_max_ms = 60000  # default\n\n\
          [queue]\nattempts = 200000  # default\ndatabase = \"7117\"  # environment ORCHESTRATOR__QUEUE__DATABASE\n\
+         expect = []  # default\n\
          hold_secs = 3  # --set queue.hold_secs=3\ninput_dir = \"var/fetchers\"  # default\n\
          limit = []  # default\n\
          on_corrupt = \"rebuild\"  # default\nredeliver_after_lease = false  # default\n\

@@ -44,7 +44,8 @@ fn the_metrics_table_lists_exactly_the_metrics() {
             .set("provenance.sqlite.path=provenance.db")
             .set("provenance.dead_letters=dead-letters.db")
             .set("provenance.amqp.url=amqp://127.0.0.1:1")
-            .set(&format!("provenance.transport={transport}"));
+            .set(&format!("provenance.transport={transport}"))
+            .set("queue.expect=[{ fetcher = \"github\", every = \"8h\" }]");
         env.write("f.1.txt", "alpha 0 1\n");
         let instance = env.start();
         (env, instance)

@@ -113,6 +113,13 @@ fn child(out: &mut Exposition, node: &NodeSnapshot) {
     if node.planned_restarts > 0 {
         restarts("planned", node.planned_restarts);
     }
+    for input in &node.expected_inputs {
+        let labels = [path[0], ("input", input.name.as_str())];
+        let help =
+            "Time by which input is late: since the end of its configured period; 0 while it is not late.";
+        let late = input.late_ms as f64 / 1e3;
+        out.add(Kind::Gauge, "orchestrator_input_late_seconds", help, &labels, late);
+    }
     node.mailboxes.iter().for_each(|one| mailbox(out, node, one));
     node.metrics.iter().for_each(|one| metric(out, node, one));
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
+use orchestrator_subsystem::Period;
 use orchestrator_supervise::Backoff;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -171,6 +172,10 @@ pub struct RuleConfig {
     pub dead: BTreeMap<String, Value>,
     /// Show in `status` what would be claimed, and claim nothing.
     pub dry_run: bool,
+    /// Time without new rows after which the table's input is late: a number and `s`, `m`, `h` or `d`.
+    /// Unset: it never is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expect_every: Option<Period>,
 }
 
 /// `claim` of a rule.
@@ -261,6 +266,7 @@ impl Default for RuleConfig {
             fail: BTreeMap::new(),
             dead: BTreeMap::new(),
             dry_run: false,
+            expect_every: None,
         }
     }
 }

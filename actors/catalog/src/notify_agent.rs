@@ -173,6 +173,7 @@ pub(crate) fn problems(config: &RuleConfig) -> Vec<String> {
         ("fail", !config.fail.is_empty()),
         ("dead", !config.dead.is_empty()),
         ("dry_run", config.dry_run),
+        ("expect_every", config.expect_every.is_some()),
     ]
     .into_iter()
     .filter(|(_, given)| *given)

@@ -89,6 +89,7 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
                 retire.cancel();
                 retire = StopToken::new();
                 if let Some(config) = &wanted.config {
+                    self.reporter.expect(config);
                     agents.extend(self.agent(config, triggers.subscribe(), &retire));
                 }
                 active_config = wanted.config;

@@ -3,11 +3,14 @@
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use orchestrator_supervise::{Timing, Vitals, metrics, sanitize};
+use orchestrator_subsystem::Period;
+use orchestrator_supervise::{ExpectedInput, Timing, Vitals, metrics, sanitize};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::config::RuleConfig;
 
 /// Number of texts for operators that are kept.
 const TEXTS_KEPT: usize = 20;
@@ -143,6 +146,7 @@ pub(crate) struct StatusReporter {
     metrics: Arc<RuleMetrics>,
     /// Durations of handlers.
     handler_time: Timing,
+    expected: Arc<Mutex<Option<ExpectedInput>>>,
 }
 
 impl StatusReporter {
@@ -160,6 +164,17 @@ impl StatusReporter {
                 "Time that handlers take for a row.",
                 ("kind", "row"),
             ),
+            expected: Arc::default(),
+        }
+    }
+
+    /// Declares the input that the rule expects by its configuration.
+    pub(crate) fn expect(&self, config: &RuleConfig) {
+        let help = format!("check what writes the rows; orchestrator catalog status {}", self.rule);
+        let declare = |every: Period| self.vitals.expect_input(&self.rule, every.duration(), &help);
+        *self.expected.lock() = config.expect_every.map(declare);
+        if config.expect_every.is_none() {
+            self.vitals.forget_input(&self.rule);
         }
     }
 
@@ -175,7 +190,15 @@ impl StatusReporter {
         if matches!(counter, RuleCounter::Done | RuleCounter::Failed | RuleCounter::Dead) {
             self.vitals.record_work();
         }
+        if matches!(counter, RuleCounter::Claimed | RuleCounter::PassedOver) {
+            self.input_arrived();
+        }
         self.change(|status| counter.add(by as u64, &mut status.counts, &self.metrics));
+    }
+
+    /// Records that new rows have come.
+    fn input_arrived(&self) {
+        self.expected.lock().iter().for_each(ExpectedInput::arrived);
     }
 
     /// Reports that `row` is dead for `reason`.

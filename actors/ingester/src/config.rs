@@ -10,6 +10,7 @@ use orchestrator_edge::{
     process::{EnvValue, Environment},
     read_secret,
 };
+use orchestrator_subsystem::Period;
 use orchestrator_supervise::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -118,6 +119,10 @@ pub struct StreamConfig {
     /// Replay speed: `full`, `recorded`, or a rate such as `1000/s`. Unset: full speed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<String>,
+    /// Time without items after which the stream's input is late: a number and `s`, `m`, `h` or `d`. Unset:
+    /// it never is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expect_every: Option<Period>,
 }
 
 /// Reaction to missing frames.

@@ -330,6 +330,7 @@ impl ScanBranch {
                 make,
                 options: config.source_options(),
                 endpoint: config.endpoint(),
+                expect_every: config.expect_every,
             };
             let child = scan_child(format!("stream_{position}"), spec.factory());
             tree = tree.child(child.label(config.name).placement(Placement::Dedicated));

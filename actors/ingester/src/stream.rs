@@ -4,9 +4,10 @@
 use std::{collections::VecDeque, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
+use orchestrator_subsystem::Period;
 use orchestrator_supervise::{
-    DETAIL, DurableView, Factory, Fault, Inbox, InboxSlot, Metric, Recipient, StartCx, metrics, sanitize,
-    sanitize_to,
+    DETAIL, DurableView, ExpectedInput, Factory, Fault, Inbox, InboxSlot, Metric, Recipient, StartCx,
+    metrics, sanitize, sanitize_to,
 };
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -47,6 +48,8 @@ pub(crate) struct StreamSpec {
     pub(crate) options: SourceOptions,
     /// Address or file, shown in the tree.
     pub(crate) endpoint: String,
+    /// Time without items after which the input is late.
+    pub(crate) expect_every: Option<Period>,
 }
 
 impl StreamSpec {
@@ -67,6 +70,10 @@ impl StreamSpec {
         // Registers the metrics also if this mapping does not use the stream.
         let (counts, source_counts) =
             (StreamMetrics::register(&cx.vitals), SourceCounts::register(&cx.vitals));
+        let expected = self.expect_every.map(|every| {
+            let help = format!("check that {} sends", self.endpoint);
+            cx.vitals.expect_input(&self.stream().name, every.duration(), &help)
+        });
         if mapping.active.contains(&self.position) {
             let source = (self.make)(&self.options).map_err(|error| Fault::from_error(&error))?;
             let run = Run {
@@ -77,6 +84,8 @@ impl StreamSpec {
                 gap_logged_at: None,
                 batch: VecDeque::new(),
                 turn_bytes: 0,
+                has_items: false,
+                expected,
                 source: StopGuard(source),
                 finished: false,
                 work: &self.work,
@@ -128,6 +137,7 @@ impl StreamSpec {
                         let Some(next) = more else { break };
                         item = next;
                     }
+                    run.note_arrival();
                     tokio::select! {
                         biased;
                         () = run.enqueue() => {}
@@ -181,6 +191,9 @@ struct Run<'a> {
     batch: VecDeque<Item>,
     /// Bytes received in this turn.
     turn_bytes: usize,
+    /// An item was received in this turn.
+    has_items: bool,
+    expected: Option<ExpectedInput>,
     source: StopGuard,
     /// Further items are dropped (CONTRACT IO13).
     finished: bool,
@@ -196,6 +209,7 @@ impl Run<'_> {
             Some(Ok(item)) => {
                 let bytes = item.bytes();
                 self.turn_bytes += bytes;
+                self.has_items = true;
                 self.counts.items.add(1);
                 self.counts.bytes.add(bytes as u64);
                 self.check_gap(&item);
@@ -212,6 +226,13 @@ impl Run<'_> {
             None => tracing::info!(path = self.cx.vitals.path(), "the source has ended"),
         }
         true
+    }
+
+    /// Records that items have arrived in this turn, if they are expected.
+    fn note_arrival(&mut self) {
+        if std::mem::take(&mut self.has_items) {
+            self.expected.iter().for_each(ExpectedInput::arrived);
+        }
     }
 
     /// Drops all further items and tells the source that the mapping has finished.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use orchestrator_edge::SocketAccess;
+use orchestrator_subsystem::Period;
 use orchestrator_supervise::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,21 @@ pub struct QueueConfig {
     pub attempts: u32,
     /// Limits of jobs in flight; a job counts against the first one that it matches. At most 16.
     pub limit: Vec<Limit>,
+    /// Fetchers whose input is late if they add no file for a period. At most 64.
+    pub expect: Vec<ExpectedFetcher>,
+}
+
+/// Fetcher that adds a file at least once in a period.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["fetcher", "every"]))]
+pub struct ExpectedFetcher {
+    /// Pattern of fetchers, the stems of their file names: `*` stands for any characters, `?` for one. One
+    /// of them is enough.
+    #[schemars(length(min = 1))]
+    pub fetcher: String,
+    /// Longest time between two files: a number and `s`, `m`, `h` or `d`.
+    pub every: Period,
 }
 
 /// Action on a damaged database.
@@ -88,12 +104,22 @@ impl Default for QueueConfig {
             synchronous: Synchronous::default(),
             attempts: 200_000,
             limit: Vec::new(),
+            expect: Vec::new(),
         }
+    }
+}
+
+impl Default for ExpectedFetcher {
+    fn default() -> Self {
+        Self { fetcher: String::new(), every: Period::DAY }
     }
 }
 
 /// Limit of jobs of all other subsystems that no configured limit matches, so that they do not starve the files.
 const OFFERED_IN_FLIGHT: u32 = 8;
+
+/// Maximum number of expected fetchers.
+const EXPECTED_MAX: usize = 64;
 
 /// Maximum length of a pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 1_000;
@@ -128,6 +154,27 @@ impl QueueConfig {
                 mistakes.push(format!(
                     "queue.limit = {}..: the pattern has more than {PATTERN_BYTES_MAX} bytes",
                     sanitize(&start)
+                ));
+            }
+        }
+        mistakes.extend(self.check_expected());
+        mistakes
+    }
+
+    fn check_expected(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        if self.expect.len() > EXPECTED_MAX {
+            let count = self.expect.len();
+            mistakes.push(format!("queue.expect = {count}: there are more than {EXPECTED_MAX} fetchers"));
+        }
+        for (at, ExpectedFetcher { fetcher, .. }) in self.expect.iter().enumerate() {
+            let shown = sanitize(fetcher.chars().take(20).collect::<String>());
+            if self.expect[..at].iter().any(|other| other.fetcher == *fetcher) {
+                mistakes.push(format!("queue.expect = {shown}: another one has this fetcher"));
+            }
+            if fetcher.len() > PATTERN_BYTES_MAX {
+                mistakes.push(format!(
+                    "queue.expect = {shown}..: the pattern has more than {PATTERN_BYTES_MAX} bytes"
                 ));
             }
         }

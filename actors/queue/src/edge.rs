@@ -2,6 +2,7 @@
 //! them.
 
 pub(crate) mod error;
+mod expected_runs;
 pub(crate) mod files;
 mod gauges;
 pub(crate) mod housekeeper;

@@ -39,7 +39,7 @@ use orchestrator_supervise::{
     mailbox,
 };
 
-pub use config::{OnCorrupt, QueueConfig, Synchronous};
+pub use config::{ExpectedFetcher, OnCorrupt, QueueConfig, Synchronous};
 pub use subsystem::Queue;
 
 use crate::{

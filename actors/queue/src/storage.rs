@@ -7,7 +7,7 @@
 mod attr;
 mod batch;
 mod error;
-mod glob;
+pub(crate) mod glob;
 mod inspection;
 mod limits;
 mod offers;

@@ -15,6 +15,7 @@
 //! | [`original`] | replaced programs |
 //! | [`output`], [`columns`] | text and tables for a terminal |
 //! | [`redaction`] | removal of secrets from texts |
+//! | [`period`] | durations in the configuration |
 //! | [`yaml`], [`percent`] | configuration files and addresses of the replaced programs |
 
 pub mod actor_command;
@@ -24,6 +25,7 @@ pub mod command;
 pub mod original;
 pub mod output;
 pub mod percent;
+pub mod period;
 pub mod redaction;
 pub mod route;
 pub mod section;
@@ -44,6 +46,7 @@ pub use crate::{
     command::{CommandError, ConfigArguments, Context, Instance, NoCommand},
     original::{Original, OriginalContext, OriginalFile, OriginalUnit},
     output::OutputFormat,
+    period::Period,
     section::{ProgressSource, Section},
     subsystem::{Branch, Subsystem},
     until::{Until, until_text},

@@ -77,6 +77,7 @@ impl Node {
             note: vitals.last_note(),
             blocker: vitals.blocker(),
             last_work: vitals.last_work(),
+            expected_inputs: vitals.expected_inputs(),
             metrics: vitals
                 .metrics()
                 .iter()

@@ -91,6 +91,9 @@ pub struct NodeSnapshot {
     /// Last finished work, if it counts units of work.
     #[serde(default)]
     pub last_work: Option<WorkSnapshot>,
+    /// Inputs that it expects at intervals.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expected_inputs: Vec<ExpectedInputSnapshot>,
     /// Registered metrics.
     pub metrics: Vec<MetricSnapshot>,
     /// Registered histograms of durations; empty in the JSON of an instance without them.
@@ -230,6 +233,21 @@ pub struct WorkSnapshot {
     pub at_ms: Option<u64>,
     /// True if more work waits in the child, besides the messages in its mailboxes.
     pub waits: bool,
+}
+
+/// Input that a child expects at intervals, see [`Vitals::expect_input`](crate::Vitals::expect_input).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpectedInputSnapshot {
+    /// Name, for example of a fetcher.
+    pub name: String,
+    /// Longest time between two arrivals, milliseconds.
+    pub every_ms: u64,
+    /// Last arrival, or the start of the first period, milliseconds since 1970.
+    pub last_ms: u64,
+    /// Time by which the next arrival is late, milliseconds; 0 if it is not.
+    pub late_ms: u64,
+    /// Command or action that helps if it is late.
+    pub help: String,
 }
 
 /// Registered metric.

@@ -24,6 +24,7 @@ use crate::{
     clock::{steady_ms, wall_ms},
     crash_log::CrashLog,
     event::{EventKind, EventLog},
+    expected_input::ExpectedInput,
     in_progress::{WorkGuard, WorkInProgress},
     link::{Link, LinkEntry, LinkReporter},
     mailbox_stats::MailboxStats,
@@ -72,6 +73,7 @@ pub struct Vitals {
     blocker: CurrentBlocker,
     work_log: WorkLog,
     timings: Mutex<Vec<Timing>>,
+    expected_inputs: Mutex<Vec<ExpectedInput>>,
     heartbeat: OnceLock<Arc<Heartbeat>>,
 }
 
@@ -108,6 +110,7 @@ impl Vitals {
             blocker: CurrentBlocker::default(),
             work_log: WorkLog::default(),
             timings: Mutex::new(Vec::new()),
+            expected_inputs: Mutex::new(Vec::new()),
             heartbeat: OnceLock::new(),
         })
     }

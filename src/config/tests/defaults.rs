@@ -37,8 +37,17 @@ fn is_unset(section: &str, line: &str) -> bool {
     const LIMIT: [&str; 2] = ["match", "fetcher"];
     const INGESTER: [&str; 2] = ["env", "env_pass"];
     const CATALOG: [&str; 5] = ["credential_file", "token_file", "token", "amqp", "amqp_file"];
-    const RULE: [&str; 7] =
-        ["table", "filter", "query", "update", "lease_secs", "attempts_column", "max_attempts"];
+    const RULE: [&str; 8] = [
+        "table",
+        "filter",
+        "query",
+        "update",
+        "lease_secs",
+        "attempts_column",
+        "max_attempts",
+        "expect_every",
+    ];
+    const STREAM: [&str; 1] = ["expect_every"];
     const HANDLER: [&str; 9] =
         ["argv", "cwd", "env", "env_pass", "url", "headers", "headers_file", "attr_path", "payload"];
     const PLAN: [&str; 5] = ["argv", "columns", "cwd", "env", "env_pass"];
@@ -53,6 +62,7 @@ fn is_unset(section: &str, line: &str) -> bool {
         "hook" => &HOOK,
         "queue.limit" => &LIMIT,
         "ingester" => &INGESTER,
+        "ingester.stream" => &STREAM,
         "catalog" => &CATALOG,
         "catalog.rule" => &RULE,
         "catalog.rule.handler" => &HANDLER,
@@ -92,8 +102,13 @@ fn the_commented_configuration_has_every_key() {
     let known: BTreeSet<_> = all.into_iter().map(|(key, _)| key).collect();
     let missing: Vec<_> = known.difference(&written).filter(|key| !has_keys_below(key, &written)).collect();
     assert!(missing.is_empty(), "not in config/orchestrator.toml: {missing:?}");
-    // Limits have no names, so their keys have no paths. tests/configuration/shipped.rs compares them with the schema.
-    let is_path = |key: &&String| key.contains('.') && !columns(key) && !key.starts_with("queue.limit.");
+    // Limits and expected fetchers have no names, so their keys have no paths. tests/configuration/shipped.rs compares them with the schema.
+    let is_path = |key: &&String| {
+        key.contains('.')
+            && !columns(key)
+            && !key.starts_with("queue.limit.")
+            && !key.starts_with("queue.expect.")
+    };
     let unknown: Vec<_> = written.difference(&known).filter(is_path).collect();
     assert!(unknown.is_empty(), "in config/orchestrator.toml, but not in the schema: {unknown:?}");
 }
@@ -119,12 +134,13 @@ fn the_commented_configuration_shows_the_defaults() {
         let section = shown.sections.iter().position(|section| section.name() == name);
         section.expect("the file has the section")
     };
-    // A hook, a limit, a stream and a rule have no defaults; the file shows examples.
+    // A hook, a limit, an expected fetcher, a stream and a rule have no defaults; the file shows examples.
     let hooks = std::mem::take(&mut shown.program.hook);
     assert_eq!(hooks, [orchestrator_hooks::HookConfig { name: "failures".to_owned(), ..Default::default() }]);
     let at = section(&shown, "queue");
     let mut queue = shown.sections[at].get::<Queue>().unwrap().clone();
     assert_eq!(queue.limit.drain(..).map(|limit| limit.in_flight).collect::<Vec<_>>(), [2]);
+    assert_eq!(queue.expect.drain(..).map(|expected| expected.fetcher).collect::<Vec<_>>(), ["github"]);
     shown.sections[at] = Section::new::<Queue>(queue);
     let at = section(&shown, "ingester");
     let mut ingesters = shown.sections[at].get::<Ingesters>().unwrap().clone();

@@ -64,6 +64,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
         note: None,
         blocker: None,
         last_work: None,
+        expected_inputs: Vec::new(),
         metrics,
         timings: Vec::new(),
         children: Vec::new(),

@@ -1,12 +1,13 @@
 //! The cause that holds up one child, with its rank.
 
 use orchestrator_subsystem::{until_text, wire::Cause};
-use orchestrator_supervise::{Command, NodeSnapshot, without_root};
+use orchestrator_supervise::{Command, ExpectedInputSnapshot, NodeSnapshot, without_root};
 
 use super::facts::Facts;
 use crate::{
+    ascii::format_duration,
     fault::{reported_cause, state_of, works_on},
-    timestamp::seconds,
+    timestamp::{rfc3339, seconds},
 };
 
 /// Failed incarnations within a minute after which a child counts as failing again and again.
@@ -27,6 +28,7 @@ pub(super) enum Rank {
     Blocked,
     Starting,
     MailboxFull,
+    InputLate,
 }
 
 /// Cause of a child.
@@ -40,7 +42,7 @@ pub(super) struct Finding {
 type Find = fn(&NodeSnapshot, &Facts<'_>) -> Option<Cause>;
 
 /// Each kind of cause, in the order of [`Rank`].
-const KINDS: [(Rank, Find); 9] = [
+const KINDS: [(Rank, Find); 10] = [
     (Rank::GivenUp, given_up),
     (Rank::Deadlock, |node, facts| facts.waiting.deadlock_of(&node.path)),
     (Rank::Operator, steered),
@@ -50,6 +52,7 @@ const KINDS: [(Rank, Find); 9] = [
     (Rank::Blocked, |node, _| node.blocker.as_ref().map(|blocker| reported_cause(node, blocker))),
     (Rank::Starting, restarting),
     (Rank::MailboxFull, overflowing),
+    (Rank::InputLate, late_input),
 ];
 
 impl Finding {
@@ -158,6 +161,23 @@ fn restarting(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
     };
     let cause = at(node, "starting", text, format!("orchestrator tree {}", without_root(&node.path)));
     Some(Cause { since_ms: exit.map(|exit| exit.at_ms), ..cause })
+}
+
+/// Input of the child is late. The latest one is named first.
+fn late_input(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
+    let mut late: Vec<_> = node.expected_inputs.iter().filter(|input| input.late_ms > 0).collect();
+    late.sort_by_key(|input| std::cmp::Reverse(input.late_ms));
+    let first = late.first()?;
+    let text = |input: &ExpectedInputSnapshot| {
+        let [silent, every] =
+            [input.every_ms.saturating_add(input.late_ms), input.every_ms].map(format_duration);
+        format!("no input `{}` for {silent}, expected every {every}", input.name)
+    };
+    let others = late[1..].iter().take(EVIDENCE_MAX).map(|input| text(input));
+    let last = format!("the last input, or the start of the program, was at {}", rfc3339(first.last_ms));
+    let evidence = std::iter::once(last).chain(others).collect();
+    let since_ms = Some(first.last_ms.saturating_add(first.every_ms));
+    Some(Cause { since_ms, evidence, ..at(node, "input_late", text(first), first.help.clone()) })
 }
 
 fn overflowing(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {

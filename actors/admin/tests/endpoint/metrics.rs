@@ -23,7 +23,10 @@ fn the_metrics_page_is_valid_and_complete() {
         assert_eq!(value(&format!("orchestrator_child_up{{{store}}}")), 1.0);
         assert_eq!(value(r#"orchestrator_child_up{path="test/demo/brief"}"#), 0.0);
         assert_eq!(value(r#"orchestrator_child_restarts_total{path="test/demo/source",kind="failed"}"#), 0.0);
-        assert_eq!(value(r#"orchestrator_child_restarts_total{path="test/demo/source",kind="planned"}"#), 1.0);
+        assert_eq!(
+            value(r#"orchestrator_child_restarts_total{path="test/demo/source",kind="planned"}"#),
+            1.0
+        );
         assert_eq!(value(r#"orchestrator_supervisor_budget_left{path="test/demo"}"#), 5.0);
         assert_eq!(value(&format!("orchestrator_mailbox_capacity{{{mailbox}}}")), 16.0);
         assert_eq!(value(&format!("orchestrator_mailbox_handled_total{{{mailbox}}}")), 1.0);

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use crate::{
     config::QueueConfig,
     edge::{
+        expected_runs::ExpectedRuns,
         gauges::Gauges,
         pause_file,
         sqlite::{CheckpointMode, Checkpointed, Checkpointer, Inspector},
@@ -92,6 +93,7 @@ impl Housekeeper {
         // The store asks again for a checkpoint that a former incarnation did not finish.
         self.wal_state.checkpoint_running.store(false, Relaxed);
         let mut gauges = Gauges::new(&cx.vitals);
+        let expected = ExpectedRuns::new(&self.config.expect, &self.config.input_dir, &cx.vitals);
         loop {
             match chores.recv_blocking(&cx.stop, Some(gauges.next_sample())) {
                 Received::Item(chore) => {
@@ -100,7 +102,13 @@ impl Housekeeper {
                 }
                 Received::TimedOut => {
                     let _work = cx.vitals.begin_work("sample");
-                    gauges.sample(|| self.ask(|inspector| inspector.sample(unix_time())));
+                    gauges.sample(|| {
+                        let sample = self.ask(|inspector| inspector.sample(unix_time()))?;
+                        if !expected.is_empty() {
+                            expected.update(&self.ask(|inspector| inspector.last_runs())?, unix_time());
+                        }
+                        Ok(sample)
+                    });
                 }
                 Received::Stopped => return Ok(()),
             }

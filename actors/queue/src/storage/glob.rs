@@ -1,9 +1,9 @@
-//! Patterns of limits.
+//! Patterns of attribute paths and fetchers.
 
 /// Returns true if `text` matches `pattern`, in which `*` stands for any characters, also none, and
 /// `?` for one. Every other character stands for itself. Takes at most the product of both lengths.
 #[must_use]
-pub(super) fn matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut at, mut next) = (0, 0);
     // Position behind the last star, and the position in the text up to which it reaches.

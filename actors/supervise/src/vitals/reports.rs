@@ -1,7 +1,12 @@
 //! Reports of a child about its work: why it does none, and when it has finished some.
 
+use std::time::Duration;
+
 use super::Vitals;
-use crate::snapshot::{BlockerSnapshot, WorkSnapshot};
+use crate::{
+    expected_input::ExpectedInput,
+    snapshot::{BlockerSnapshot, ExpectedInputSnapshot, WorkSnapshot},
+};
 
 impl Vitals {
     /// Reports why the child does no work although it runs, and what helps; `GET /v1/why` shows it. The start of a cause
@@ -59,6 +64,28 @@ impl Vitals {
     /// Reports whether work waits in the child, besides the messages in its mailboxes. Ends with the incarnation.
     pub fn set_work_waits(&self, waits: bool) {
         self.work_log.set_waits(waits);
+    }
+
+    /// Declares that the input `name` arrives at least once in `every`; `GET /v1/why` and `/metrics` show when it is late, with the command or
+    /// action `help`. The period begins now. A later call for the same name, also of another incarnation, keeps the last arrival.
+    pub fn expect_input(&self, name: &str, every: Duration, help: &str) -> ExpectedInput {
+        let mut inputs = self.expected_inputs.lock();
+        let known = inputs.iter().position(|input| input.is(name)).map(|at| inputs.swap_remove(at));
+        let input =
+            known.map_or_else(|| ExpectedInput::new(name, every, help), |known| known.with(every, help));
+        inputs.push(input.clone());
+        input
+    }
+
+    /// Ends the expectation of the input `name`.
+    pub fn forget_input(&self, name: &str) {
+        self.expected_inputs.lock().retain(|input| !input.is(name));
+    }
+
+    pub(crate) fn expected_inputs(&self) -> Vec<ExpectedInputSnapshot> {
+        let mut inputs: Vec<_> = self.expected_inputs.lock().iter().map(ExpectedInput::snapshot).collect();
+        inputs.sort_by(|a, b| a.name.cmp(&b.name));
+        inputs
     }
 
     /// Returns the last finished work; None if the child has declared no unit.

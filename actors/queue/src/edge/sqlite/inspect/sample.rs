@@ -19,6 +19,18 @@ struct Counted {
 }
 
 impl Inspector {
+    /// Returns for each fetcher the time at which its last run was added, in unix seconds.
+    pub(crate) fn last_runs(&mut self) -> Result<Vec<(String, i64)>, StorageError> {
+        self.ask("reading the last runs", |conn, _| {
+            conn.prepare_cached(
+                "SELECT f.name, max(r.added) FROM orchestrator_run AS r JOIN fetchers AS f USING (fetcher_id)
+                 GROUP BY f.name",
+            )?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect()
+        })
+    }
+
     /// Returns totals at `now` for the metrics. Scans the log, the table of groups and the attempts of a day.
     pub(crate) fn sample(&mut self, now: i64) -> Result<Sample, StorageError> {
         self.ask("counting for the metrics", |conn, options| {
