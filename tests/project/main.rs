@@ -8,5 +8,6 @@ mod pages;
 mod promises;
 mod quick_starts;
 mod reference;
+mod series;
 mod tidy;
 mod tutorial;

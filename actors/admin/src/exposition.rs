@@ -11,8 +11,8 @@ use orchestrator_supervise::Histogram;
 /// Maximum number of series of one name. A histogram counts as one.
 const SERIES_MAX: usize = 4096;
 
-/// Step between the kernel's power-of-two buckets that are exported. Every second one is precise enough for quantiles.
-const BUCKET_STEP: usize = 2;
+/// Exported buckets of a histogram, as exponents of two in units of its resolution. All others are added to the next one.
+pub(crate) type Buckets = [usize];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -54,9 +54,16 @@ impl Exposition {
     }
 
     /// Adds a histogram, in seconds.
-    pub(crate) fn histogram(&mut self, name: &str, help: &str, labels: &Labels<'_>, histogram: &Histogram) {
+    pub(crate) fn histogram(
+        &mut self,
+        name: &str,
+        help: &str,
+        labels: &Labels<'_>,
+        histogram: &Histogram,
+        exported: &Buckets,
+    ) {
         let labels = format_labels(labels);
-        self.series(Kind::Histogram, name, help, &labels, || buckets(name, &labels, histogram));
+        self.series(Kind::Histogram, name, help, &labels, || buckets(name, &labels, histogram, exported));
     }
 
     fn series(&mut self, kind: Kind, name: &str, help: &str, labels: &str, lines: impl FnOnce() -> String) {
@@ -106,17 +113,14 @@ fn escape_value(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-fn buckets(name: &str, labels: &str, histogram: &Histogram) -> String {
+fn buckets(name: &str, labels: &str, histogram: &Histogram, exported: &Buckets) -> String {
     let sum = histogram.sum_seconds();
     let counts = histogram.cumulative();
     let comma = if labels.is_empty() { "" } else { "," };
     let mut lines = String::new();
     // The kernel's last bucket is unbounded.
-    let (bounded, total) = match counts.split_last() {
-        Some(((_, total), bounded)) => (bounded, *total),
-        None => (counts.as_slice(), 0),
-    };
-    for (bound, count) in bounded.iter().step_by(BUCKET_STEP) {
+    let total = counts.last().map_or(0, |(_, total)| *total);
+    for (bound, count) in exported.iter().filter_map(|at| counts.get(*at)) {
         let _ = writeln!(lines, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {count}");
     }
     let _ = writeln!(lines, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {total}");
@@ -164,7 +168,7 @@ mod tests {
         for us in [1, 3, 100, 1_000_000_000] {
             histogram.record(Duration::from_micros(us));
         }
-        let text = buckets("h", "", &histogram);
+        let text = buckets("h", "", &histogram, &[0, 2]);
         for line in [
             "h_bucket{le=\"0.000001\"} 1",
             "h_bucket{le=\"0.000004\"} 2",

@@ -1,16 +1,27 @@
 //! `GET /metrics`: the values of all vitals in the Prometheus text format.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use actix_web::{HttpResponse, web::Data};
-use orchestrator_supervise::{MailboxSnapshot, MetricKind, MetricSnapshot, NodeSnapshot, Tree};
+use orchestrator_supervise::{
+    Histogram, MailboxSnapshot, MessageStats, MetricKind, MetricSnapshot, NodeSnapshot, Timing, Tree, Vitals,
+};
 
 use crate::{
-    exposition::{Exposition, Kind, name_part},
+    exposition::{Buckets, Exposition, Kind, Labels, name_part},
     handler_context::HandlerContext,
     process::ProcessUsage,
     why,
 };
+
+/// Buckets of subsystems' durations: from 256 us to 67 s in steps of 4, or from 256 ms to 19 h.
+const TIMING_BUCKETS: [usize; 10] = [8, 10, 12, 14, 16, 18, 20, 22, 24, 26];
+/// Buckets of messages: from 1 ms to 4 s in steps of 16, since most histograms are theirs.
+const MESSAGE_BUCKETS: [usize; 4] = [10, 14, 18, 22];
+/// Name of an actor's mailbox. The reader of an inbox does not tell how long it handles a message.
+const ACTOR_MAILBOX: &str = "mailbox";
+/// Kind of a supervisor of equal children.
+const POOL: &str = "pool";
 
 pub(crate) async fn metrics(context: Data<HandlerContext>) -> HttpResponse {
     HttpResponse::Ok().content_type("text/plain; version=0.0.4; charset=utf-8").body(text(&context))
@@ -27,10 +38,7 @@ fn text(context: &HandlerContext) -> String {
     out.add(Kind::Gauge, "process_start_time_seconds", help, &[], started_ms as f64 / 1e3);
     process(&mut out, ProcessUsage::read());
     arbiters(&mut out, tree);
-    snapshot.root.walk(&mut |node| {
-        child(&mut out, node);
-        histograms(&mut out, tree, node);
-    });
+    children(&mut out, tree, &snapshot.root, None);
     let reloaded = u8::from(context.state.program_info.reload.is_successful());
     let help = "1 unless the last reload of the configuration failed.";
     out.add(Kind::Gauge, "orchestrator_config_last_reload_successful", help, &[], reloaded);
@@ -72,20 +80,45 @@ fn arbiters(out: &mut Exposition, tree: &Tree) {
     }
 }
 
-fn child(out: &mut Exposition, node: &NodeSnapshot) {
+/// Adds `node` and the children below it. Members of a pool have few series each, so that a pool of 80 does not make most of the
+/// response; their gauges and histograms are those of the pool.
+fn children(out: &mut Exposition, tree: &Tree, node: &NodeSnapshot, parent: Option<&NodeSnapshot>) {
+    let is_member = parent.is_some_and(|parent| parent.kind == POOL);
+    child(out, node, is_member);
+    // Only subsystems and the endpoint are given up alone.
+    if parent.is_some_and(|parent| !parent.path.contains('/')) {
+        let help = "1 if the subsystem, or the endpoint, exceeded its restart intensity and waits to be tried again.";
+        let given_up = u8::from(node.state == "given_up");
+        out.add(Kind::Gauge, "orchestrator_child_given_up", help, &[("path", &node.path)], given_up);
+    }
+    if !is_member {
+        let mailboxes = if node.kind == POOL { pooled_mailboxes(node) } else { node.mailboxes.clone() };
+        mailboxes.iter().for_each(|mailbox| mailbox_gauges(out, node, mailbox));
+        pooled_gauges(node).iter().for_each(|gauge| metric(out, &node.path, gauge));
+        let measured = if node.kind == POOL { node.children.as_slice() } else { std::slice::from_ref(node) };
+        let vitals: Vec<_> = measured.iter().filter_map(|node| tree.vitals(&node.path)).collect();
+        histograms(out, &node.path, &vitals);
+    }
+    node.children.iter().for_each(|child| children(out, tree, child, Some(node)));
+}
+
+fn child(out: &mut Exposition, node: &NodeSnapshot, is_member: bool) {
     let path = [("path", node.path.as_str())];
     let state = |name: &str| u8::from(node.state == name);
     let up = state("running") + state("paused");
     let mut gauge = |name: &str, help: &str, value: u64| out.add(Kind::Gauge, name, help, &path, value);
-    gauge("orchestrator_child_up", "1 if the child is running or paused.", up.into());
-    gauge("orchestrator_child_paused", "1 if an operator has paused the child.", state("paused").into());
-    gauge(
-        "orchestrator_child_stuck",
-        "1 if the child's work in progress or its arbiter hangs.",
-        node.stuck.into(),
-    );
-    let given_up = "1 if the child exceeded its restart intensity and waits to be tried again.";
-    gauge("orchestrator_child_given_up", given_up, state("given_up").into());
+    if up == 0 || !is_member {
+        let help = "1 if the child is running or paused; for a member of a pool, no series then.";
+        gauge("orchestrator_child_up", help, up.into());
+    }
+    if node.pausable {
+        let help = "1 if an operator has paused the child; no series if it cannot be paused.";
+        gauge("orchestrator_child_paused", help, state("paused").into());
+    }
+    if node.stuck || !is_member {
+        let help = "1 if the child's work in progress or its arbiter hangs; for a member of a pool, no series otherwise.";
+        gauge("orchestrator_child_stuck", help, node.stuck.into());
+    }
     // Siblings have the same value, that of their supervisor, unless they give up alone.
     if let Some(least) = node.children.iter().map(|child| child.budget_left).min() {
         let help = "Restarts left in the current period before the supervisor gives up. At the root: before it gives up the \
@@ -120,61 +153,108 @@ fn child(out: &mut Exposition, node: &NodeSnapshot) {
         let late = input.late_ms as f64 / 1e3;
         out.add(Kind::Gauge, "orchestrator_input_late_seconds", help, &labels, late);
     }
-    node.mailboxes.iter().for_each(|one| mailbox(out, node, one));
-    node.metrics.iter().for_each(|one| metric(out, node, one));
+    node.mailboxes.iter().for_each(|one| mailbox_counters(out, node, one, is_member));
+    let own = node.metrics.iter().filter(|metric| !is_member || metric.kind == MetricKind::Counter);
+    own.for_each(|one| metric(out, &node.path, one));
 }
 
-fn mailbox(out: &mut Exposition, node: &NodeSnapshot, mailbox: &MailboxSnapshot) {
-    let labels = [("path", node.path.as_str()), ("mailbox", mailbox.name.as_str())];
-    let mut add = |kind, name: &str, help: &str, value: u64| {
-        out.add(kind, &format!("orchestrator_mailbox_{name}"), help, &labels, value);
-    };
-    add(Kind::Gauge, "depth", "Messages waiting in the mailbox.", mailbox.depth as u64);
-    add(Kind::Gauge, "capacity", "Maximum number of messages in the mailbox.", mailbox.capacity as u64);
-    add(
-        Kind::Gauge,
-        "high_water",
-        "Highest number of messages that waited at once.",
-        mailbox.high_water as u64,
-    );
-    add(Kind::Counter, "refused_total", "Messages refused because the mailbox was full.", mailbox.refused);
-    add(Kind::Counter, "handled_total", "Messages passed to a handler.", mailbox.handled);
-    add(
-        Kind::Counter,
-        "purged_total",
-        "Messages that a purge dropped before they were handled.",
-        mailbox.purged,
-    );
-}
-
-fn histograms(out: &mut Exposition, tree: &Tree, node: &NodeSnapshot) {
-    let Some(vitals) = tree.vitals(&node.path) else { return };
-    for timing in vitals.timings() {
-        let name = timing_name(&node.path, timing.name);
-        out.histogram(&name, timing.help, &[("path", &node.path), timing.label], &timing.histogram);
+/// Returns the mailboxes of a pool's members, added up by name; the highest number is that of one member.
+fn pooled_mailboxes(pool: &NodeSnapshot) -> Vec<MailboxSnapshot> {
+    let mut pooled = Vec::<MailboxSnapshot>::new();
+    for mailbox in pool.children.iter().flat_map(|member| &member.mailboxes) {
+        match pooled.iter_mut().find(|known| known.name == mailbox.name) {
+            Some(known) => {
+                known.depth += mailbox.depth;
+                known.capacity += mailbox.capacity;
+                known.high_water = known.high_water.max(mailbox.high_water);
+            }
+            None => pooled.push(mailbox.clone()),
+        }
     }
-    for (mailbox, gauge) in vitals.mailboxes() {
-        for stats in gauge.message_stats() {
-            let labels = [("path", node.path.as_str()), ("mailbox", mailbox), ("message", stats.name)];
-            let help = "Time from sending a message to the start of its handler.";
-            out.histogram("orchestrator_message_wait_seconds", help, &labels, &stats.wait);
-            out.histogram(
-                "orchestrator_message_handling_seconds",
-                "Run time of the message handler.",
-                &labels,
-                &stats.handling,
-            );
+    pooled
+}
+
+/// Returns the gauges of a pool's members, added up by name and label; none for other children.
+fn pooled_gauges(pool: &NodeSnapshot) -> Vec<MetricSnapshot> {
+    let mut pooled = Vec::<MetricSnapshot>::new();
+    let members = pool.children.iter().filter(|_| pool.kind == POOL);
+    for gauge in members.flat_map(|member| &member.metrics).filter(|one| one.kind == MetricKind::Gauge) {
+        match pooled.iter_mut().find(|known| known.name == gauge.name && known.label == gauge.label) {
+            Some(known) => known.value += gauge.value,
+            None => pooled.push(gauge.clone()),
+        }
+    }
+    pooled
+}
+
+fn mailbox_gauges(out: &mut Exposition, node: &NodeSnapshot, mailbox: &MailboxSnapshot) {
+    let labels = [("path", node.path.as_str()), ("mailbox", mailbox.name.as_str())];
+    let mut add = |name: &str, help: &str, value: usize| {
+        out.add(Kind::Gauge, &format!("orchestrator_mailbox_{name}"), help, &labels, value);
+    };
+    add("depth", "Messages waiting in the mailbox, or in all mailboxes of the pool.", mailbox.depth);
+    let help = "Maximum number of messages in the mailbox, or in all mailboxes of the pool.";
+    add("capacity", help, mailbox.capacity);
+    let help =
+        "Highest number of messages that waited at once in the mailbox, or in one mailbox of the pool.";
+    add("high_water", help, mailbox.high_water);
+}
+
+fn mailbox_counters(out: &mut Exposition, node: &NodeSnapshot, mailbox: &MailboxSnapshot, is_member: bool) {
+    let labels = [("path", node.path.as_str()), ("mailbox", mailbox.name.as_str())];
+    let mut add = |name: &str, help: &str, value: u64| {
+        out.add(Kind::Counter, &format!("orchestrator_mailbox_{name}_total"), help, &labels, value);
+    };
+    add("refused", "Messages refused because the mailbox was full.", mailbox.refused);
+    add("handled", "Messages passed to a handler.", mailbox.handled);
+    if mailbox.purged > 0 || !is_member {
+        let help = "Messages that a purge dropped before they were handled; for a member of a pool, no series before the first.";
+        add("purged", help, mailbox.purged);
+    }
+}
+
+/// Adds the histograms of one child, or the sums over the members of a pool.
+fn histograms(out: &mut Exposition, path: &str, measured: &[Arc<Vitals>]) {
+    let mut timings = BTreeMap::<_, Vec<Timing>>::new();
+    let mut messages = BTreeMap::<_, Vec<Arc<MessageStats>>>::new();
+    for vitals in measured {
+        for timing in vitals.timings() {
+            timings.entry((timing.name, timing.label)).or_default().push(timing);
+        }
+        for (mailbox, gauge) in vitals.mailboxes() {
+            for stats in gauge.message_stats() {
+                messages.entry((mailbox, stats.name)).or_default().push(stats);
+            }
+        }
+    }
+    let mut add = |name: &str, help: &str, labels: &Labels<'_>, buckets: &Buckets, sum: Option<Histogram>| {
+        sum.into_iter().for_each(|sum| out.histogram(name, help, labels, &sum, buckets));
+    };
+    for ((name, label), parts) in timings {
+        let (name, help) = (timing_name(path, name), parts[0].help);
+        let sum = Histogram::sum_of(parts.iter().map(|timing| &*timing.histogram));
+        add(&name, help, &[("path", path), label], &TIMING_BUCKETS, sum);
+    }
+    for ((mailbox, message), parts) in messages {
+        let labels = [("path", path), ("mailbox", mailbox), ("message", message)];
+        let help = "Time from sending a message to the start of its handler.";
+        let wait = Histogram::sum_of(parts.iter().map(|stats| &stats.wait));
+        add("orchestrator_message_wait_seconds", help, &labels, &MESSAGE_BUCKETS, wait);
+        if mailbox == ACTOR_MAILBOX {
+            let help = "Run time of the message handler of an actor.";
+            let handling = Histogram::sum_of(parts.iter().map(|stats| &stats.handling));
+            add("orchestrator_message_handling_seconds", help, &labels, &MESSAGE_BUCKETS, handling);
         }
     }
 }
 
-fn metric(out: &mut Exposition, node: &NodeSnapshot, metric: &MetricSnapshot) {
-    let name = metric_name(&node.path, metric);
+fn metric(out: &mut Exposition, path: &str, metric: &MetricSnapshot) {
+    let name = metric_name(path, metric);
     let kind = match metric.kind {
         MetricKind::Counter => Kind::Counter,
         MetricKind::Gauge => Kind::Gauge,
     };
-    let mut labels = vec![("path", node.path.as_str())];
+    let mut labels = vec![("path", path)];
     labels.extend(metric.label.as_ref().map(|label| (label.name.as_str(), label.value.as_str())));
     match base_unit(&metric.unit) {
         ("seconds", per_second @ 2..) => {

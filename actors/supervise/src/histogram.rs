@@ -30,6 +30,21 @@ impl Histogram {
         Self { buckets: Default::default(), sum_us: AtomicU64::new(0), resolution_us }
     }
 
+    /// Sum of histograms of one resolution; None of none.
+    pub fn sum_of<'a>(all: impl IntoIterator<Item = &'a Histogram>) -> Option<Histogram> {
+        let mut all = all.into_iter().peekable();
+        let resolution_us = all.peek()?.resolution_us;
+        let sum = Self { buckets: Default::default(), sum_us: AtomicU64::new(0), resolution_us };
+        for one in all {
+            debug_assert_eq!(one.resolution_us, resolution_us, "one name has one resolution");
+            for (total, part) in sum.buckets.iter().zip(&one.buckets) {
+                total.fetch_add(part.load(Relaxed), Relaxed);
+            }
+            sum.sum_us.fetch_add(one.sum_us.load(Relaxed), Relaxed);
+        }
+        Some(sum)
+    }
+
     /// Adds one duration.
     pub fn record(&self, span: Duration) {
         let us = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
@@ -112,6 +127,19 @@ mod tests {
         );
         assert_eq!(histogram.cumulative()[16], (65.536, 2));
         assert_eq!(histogram.sum_seconds(), 10_860.0);
+    }
+
+    #[test]
+    fn a_sum_counts_the_durations_of_all() {
+        let all = [1, 3, 900].map(|us| {
+            let histogram = Histogram::default();
+            histogram.record(Duration::from_micros(us));
+            histogram
+        });
+        let sum = Histogram::sum_of(&all).unwrap();
+        assert_eq!((sum.count(), sum.sum_seconds()), (3, 0.000_904));
+        assert_eq!([0.3, 0.6, 1.0].map(|q| sum.quantile_us(q)), [1, 4, 1024]);
+        assert!(Histogram::sum_of(&all[..0]).is_none());
     }
 
     #[test]
