@@ -88,7 +88,7 @@ fn commands_that_only_read_are_not_audited() {
     let (env, audit) = env_with_tokens();
     let _instance = env.start();
     // Workers are served before the database is open, and questions are refused until it is.
-    eventually("all children to run", || env.snapshot().is_some_and(|tree| tree.runs()));
+    eventually("the database to be open", || env.cli(&["queue", "stats"]).0 == 0);
     for command in [&["queue", "stats"][..], &["queue", "ls"], &["queue", "in-flight"], &["queue", "pause"]] {
         let (code, _, err) = env.cli(command);
         assert_eq!(code, 0, "{command:?}: {err}");
