@@ -5,7 +5,13 @@ import itertools
 
 import bson
 import mongomock.collection
+import mongomock.filtering
 import mongomock.store
+
+
+def order(key):
+    """The place of an `_id` in an order, also among ids of other types."""
+    return mongomock.filtering.resolve_sort_key("_id", {"_id": key})
 
 
 class IndexedStore(mongomock.store.CollectionStore):
@@ -51,12 +57,12 @@ class IndexedStore(mongomock.store.CollectionStore):
     def from_id(self, bound):
         """The documents whose `_id` is in the bound, in its order."""
         if self.ordered is None:
-            self.ordered = sorted(self._documents)
+            self.ordered = sorted(self._documents, key=order)
         begin = 0
         if isinstance(bound, dict) and "$gt" in bound:
-            begin = bisect.bisect_right(self.ordered, bound["$gt"])
+            begin = bisect.bisect_right(self.ordered, order(bound["$gt"]), key=order)
         elif isinstance(bound, dict) and "$gte" in bound:
-            begin = bisect.bisect_left(self.ordered, bound["$gte"])
+            begin = bisect.bisect_left(self.ordered, order(bound["$gte"]), key=order)
         keys = self.ordered
         ids = (keys[at] for at in range(begin, len(keys)))
         return (self._documents[key] for key in ids if key in self._documents)

@@ -133,7 +133,7 @@ fn the_queues_and_sets_of_the_server_are_metrics() {
     let metrics = || http(&site.base().admin_socket(), "GET", "/metrics", &[], "").body;
     let of_server = |end: &str| {
         let metrics = metrics();
-        let path = "path=\"orchestrator/producer/faktory/";
+        let path = "path=\"orchestrator/producer/faktory\"";
         let line = metrics.lines().find(|line| {
             line.starts_with("orchestrator_producer_server_") && line.contains(path) && line.ends_with(end)
         });
