@@ -20,7 +20,9 @@ async fn panic_in_handler(site: &Site) {
     let before = site.tree.node("demo/store").unwrap().incarnation;
     let verb = site.tree.console_verb("demo/store", "panic").unwrap();
     let asked = verb.call(json!({ "secret": "content" })).await;
-    assert!(matches!(asked, Err(ConsoleCallError::Ask(AskError::Lost))), "{asked:?}");
+    // The first panic of a process reads its debug information, which takes seconds on a busy machine.
+    let unanswered = matches!(asked, Err(ConsoleCallError::Ask(AskError::Lost | AskError::TimedOut(_))));
+    assert!(unanswered, "{asked:?}");
     eventually("the store runs again", || {
         let store = site.tree.node("demo/store").unwrap();
         store.incarnation > before && store.state == "running"
