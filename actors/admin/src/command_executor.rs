@@ -14,8 +14,10 @@ use crate::{
     handler_context::HandlerContext,
     role::{Caller, Role},
 };
-use orchestrator_subsystem::Until;
-use orchestrator_subsystem::wire::{CommandArgs, CommandResponse, ErrorKind, REASON_LIMIT};
+use orchestrator_subsystem::{
+    Until,
+    wire::{CommandArgs, CommandResponse, ErrorKind, REASON_LIMIT},
+};
 
 /// Note in the answer to a panic of a thread.
 const ACTS_LATER: &str = "a thread panics at the next work item that it begins";

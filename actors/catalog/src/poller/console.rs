@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
-use orchestrator_subsystem::Until;
-use orchestrator_subsystem::{Answered, Verbs, route::Each};
+use orchestrator_subsystem::{Answered, Until, Verbs, route::Each};
 use orchestrator_supervise::{
     Answer, ChildCx, ChildSpec, Command, ConsoleError, ConsoleReply, Handle, Origin, State, Vitals, sanitize,
 };
