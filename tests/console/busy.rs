@@ -45,6 +45,7 @@ pub(crate) async fn until_page(browser: &Browser, page: &str) {
         && document.querySelector('main h1, .drawer:not([hidden]) h2')
         && ![...document.querySelectorAll('main .chart:not([hidden])')].some(c => c.querySelector('.chart-times span').textContent === '')
         && ![...document.querySelectorAll('.view:not([hidden]) .view-head .quiet')].some(at => at.textContent === '')
+        && !document.querySelector('.job-page:not(:has(.job-state))')
         && ![...document.querySelectorAll('.arrow-text')].some(rates => rates.textContent.startsWith('–'))";
     browser.go(page).await;
     browser.until(page, SHOWN).await;

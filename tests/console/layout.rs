@@ -8,11 +8,18 @@ use crate::{
     roles::env_with_tokens,
 };
 
-const SIZES: [(&str, u32, u32); 3] = [("wide", 1440, 900), ("narrow", 320, 720), ("large", 3840, 2160)];
-const SCHEMES: [&str; 2] = ["light", "dark"];
+/// Screen: name, width, height and color scheme, which has no effect on the layout.
+type Screen = (&'static str, u32, u32, &'static str);
+
+const SCREENS: [Screen; 4] = [
+    ("wide", 1440, 900, "light"),
+    ("narrow", 320, 720, "light"),
+    ("large", 3840, 2160, "light"),
+    ("wide", 1440, 900, "dark"),
+];
 
 /// Checks width and colors of the shown page and saves a screenshot of its whole height.
-async fn check(browser: &Browser, name: &str, (size, width, height): (&str, u32, u32), scheme: &str) {
+async fn check(browser: &Browser, name: &str, (size, width, height, scheme): Screen) {
     let over = browser.run("return document.documentElement.scrollWidth - window.innerWidth;").await;
     assert!(over.as_i64() <= Some(0), "{name} is {over} pixels wider than a {size} screen");
     let ground = browser.run("return getComputedStyle(document.body).backgroundColor;").await;
@@ -37,13 +44,11 @@ async fn check(browser: &Browser, name: &str, (size, width, height): (&str, u32,
             .await;
         assert_eq!(cut, json!([]), "tables of {name} on a {size} screen");
     }
-    if size != "large" || scheme == "light" {
-        let whole = browser.run("return document.documentElement.scrollHeight;").await;
-        let whole = whole.as_u64().and_then(|high| u32::try_from(high).ok()).unwrap_or(height);
-        browser.emulate(width, whole.clamp(height, 4_000), scheme).await;
-        browser.picture(&format!("{name}-{size}-{scheme}")).await;
-        browser.emulate(width, height, scheme).await;
-    }
+    let whole = browser.run("return document.documentElement.scrollHeight;").await;
+    let whole = whole.as_u64().and_then(|high| u32::try_from(high).ok()).unwrap_or(height);
+    browser.emulate(width, whole.clamp(height, 4_000), scheme).await;
+    browser.picture(&format!("{name}-{size}-{scheme}")).await;
+    browser.emulate(width, height, scheme).await;
 }
 
 #[tokio::test]
@@ -63,13 +68,11 @@ async fn no_page_is_wider_than_the_screen() {
         ("producer", "#/producer".to_owned()),
         ("catalog", "#/catalog".to_owned()),
     ];
-    for scheme in SCHEMES {
-        for size in SIZES {
-            browser.emulate(size.1, size.2, scheme).await;
-            for (name, hash) in &pages {
-                until_page(&browser, hash).await;
-                check(&browser, name, size, scheme).await;
-            }
+    for screen in SCREENS {
+        browser.emulate(screen.1, screen.2, screen.3).await;
+        for (name, hash) in &pages {
+            until_page(&browser, hash).await;
+            check(&browser, name, screen).await;
         }
     }
     assert_eq!(browser.console_errors().await, Vec::<String>::new());
@@ -84,21 +87,17 @@ async fn the_token_form_and_the_dialog_of_a_command_fit_the_screen() {
     let browser = Browser::open(&tokens).await;
     browser.go("#/").await;
     browser.until("the form", "document.querySelector('dialog[open] #token')").await;
-    for scheme in SCHEMES {
-        for size in SIZES {
-            browser.emulate(size.1, size.2, scheme).await;
-            check(&browser, "token", size, scheme).await;
-        }
+    for screen in SCREENS {
+        browser.emulate(screen.1, screen.2, screen.3).await;
+        check(&browser, "token", screen).await;
     }
     browser.close().await;
     let browser = Browser::open(&open).await;
     until_page(&browser, &format!("#/tree/{}", child_with_work(&open))).await;
     browser.click(".drawer button[data-verb=restart]").await;
-    for scheme in SCHEMES {
-        for size in SIZES {
-            browser.emulate(size.1, size.2, scheme).await;
-            check(&browser, "command", size, scheme).await;
-        }
+    for screen in SCREENS {
+        browser.emulate(screen.1, screen.2, screen.3).await;
+        check(&browser, "command", screen).await;
     }
     browser.close().await;
 }
@@ -111,11 +110,9 @@ async fn the_banner_fits_the_screen() {
     until_page(&browser, "#/").await;
     instance.kill_nine();
     browser.until("the banner", "document.querySelector('#banner:not([hidden])')").await;
-    for scheme in SCHEMES {
-        for size in SIZES {
-            browser.emulate(size.1, size.2, scheme).await;
-            check(&browser, "banner", size, scheme).await;
-        }
+    for screen in SCREENS {
+        browser.emulate(screen.1, screen.2, screen.3).await;
+        check(&browser, "banner", screen).await;
     }
     browser.close().await;
 }

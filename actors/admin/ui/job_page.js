@@ -44,7 +44,7 @@ function details(job) {
 export function jobPage(attrPath) {
   const at = el("span", { class: "quiet" });
   const told = el("p", { class: "told", role: "status", hidden: true });
-  const body = el("div", { class: "view" });
+  const body = el("div", { class: "view" }, el("p", { class: "quiet", text: "Reading the job…" }));
   const actions = el("div", { class: "actions" }, ["requeue", "bump"].map((verb) => el("button", { "data-verb": verb, text: verb, on: { click: () => changeJobs({ path, verb, body: { attr_path: attrPath }, done: (text) => {
     told.hidden = false;
     setText(told, text);
