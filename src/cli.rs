@@ -79,6 +79,10 @@ pub(crate) enum ClientCommand {
         #[command(flatten)]
         format: OutputFormat,
     },
+    /// Exit with code 0 if all children are ready, else with 1 and the reasons, for the health check of a container
+    ///
+    /// Example: orchestrator health
+    Health,
     /// Show the last crashes of each child: panic or fault, position in the source, message type, events and
     /// metrics before it
     ///
@@ -117,7 +121,7 @@ impl ClientCommand {
             | Self::Open { format } => format,
             Self::Top(arguments) => &arguments.format,
             // `tail` escapes each event, and the others escape their texts.
-            Self::Tail(_) => return false,
+            Self::Tail(_) | Self::Health => return false,
             Self::Actor(_) | Self::Subsystem(_) => return true,
         };
         format.json
@@ -172,6 +176,11 @@ fn execute(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Res
                     return Ok(ExitCode::Failure);
                 }
             }
+            ClientCommand::Health => {
+                let (is_ready, text) = client.probe("/readyz").await?;
+                write(&text, context.out)?;
+                return Ok(if is_ready { ExitCode::Ok } else { ExitCode::Failure });
+            }
             _ => context.print(&request(command, &client).await?)?,
         }
         Ok(ExitCode::Ok)
@@ -201,6 +210,7 @@ async fn request(command: &ClientCommand, client: &Client) -> Result<String, Com
         | ClientCommand::Tail(_)
         | ClientCommand::Tree { .. }
         | ClientCommand::Why { .. }
+        | ClientCommand::Health
         | ClientCommand::Actor(_)
         | ClientCommand::Subsystem(_) => Ok(String::new()),
     }

@@ -1,15 +1,46 @@
-//! The admin endpoint and the logs of `orchestrator as NAME ..`.
+//! The arguments, the admin endpoint and the logs of `orchestrator as NAME ..`.
 //!
 //! A drop-in listens on no TCP port by default, since the replaced program did not. If the service manager provides a runtime
 //! directory, the admin endpoint listens on `admin.sock` there.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Result;
 use orchestrator_admin::AdminConfig;
 use orchestrator_subsystem::OriginalContext;
 
-use crate::{config::TelemetryConfig, telemetry};
+use crate::{config::TelemetryConfig, subsystems, telemetry};
+
+/// Returns the arguments of this process, which may have been started under the name of a replaced program: `dranspose ingester ..` is
+/// `orchestrator as dranspose-ingester ..`.
+pub(crate) fn arguments(of_process: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let given: Vec<OsString> = of_process.into_iter().collect();
+    let file = given.first().and_then(|program| Path::new(program).file_name()?.to_str());
+    let subcommand = given.get(1).and_then(|word| word.to_str());
+    let Some((name, words)) = file.and_then(|file| replaced(file, subcommand)) else { return given };
+    let own = ["orchestrator", "as"].into_iter().chain(name).map(OsString::from);
+    own.chain(given.into_iter().skip(words)).collect()
+}
+
+/// Returns the drop-in for a program's file and its first argument, and how many of the two name it. The drop-in is None if the file
+/// needs another argument.
+fn replaced(file: &str, subcommand: Option<&str>) -> Option<(Option<&'static str>, usize)> {
+    let find = |is_called: &dyn Fn(&str, &[&str]) -> bool| {
+        subsystems::drop_ins().find(|original| is_called(original.name, original.starts))
+    };
+    if let Some(original) = find(&|name, starts| name == file || starts.contains(&file)) {
+        return Some((Some(original.name), 1));
+    }
+    let called = subcommand.map(|word| format!("{file}-{}", word.replace('_', "-")));
+    if let Some(original) = find(&|name, _| Some(name) == called.as_deref()) {
+        return Some((Some(original.name), 2));
+    }
+    let prefix = format!("{file}-");
+    find(&|name, _| name.starts_with(&prefix)).map(|_| (None, 1))
+}
 
 /// Returns the admin section: the TCP address `listen`, if any, and a socket in the runtime directory, if there is one.
 pub(crate) fn admin(listen: Option<&str>) -> AdminConfig {
@@ -67,6 +98,27 @@ mod tests {
     fn filter(variables: &[(&str, &str)]) -> Result<String> {
         let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
         telemetry(&OriginalContext::new(variables)).map(|telemetry| telemetry.filter)
+    }
+
+    #[test]
+    #[cfg(all(feature = "queue", feature = "ingester"))]
+    fn the_name_of_the_process_selects_the_drop_in() {
+        let arguments = |line: &str| {
+            let words = arguments(line.split(' ').map(OsString::from));
+            words.into_iter().map(|word| word.into_string().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        for (line, own) in [
+            ("/usr/bin/supervisor.py a b", "orchestrator as nixpkgs-update-supervisor a b"),
+            ("nixpkgs-update-supervisor a", "orchestrator as nixpkgs-update-supervisor a"),
+            ("/bin/dranspose ingester -n x", "orchestrator as dranspose-ingester -n x"),
+            ("dranspose http_ingester", "orchestrator as dranspose-http-ingester"),
+            ("dranspose worker -n x", "orchestrator as worker -n x"),
+            ("dranspose", "orchestrator as"),
+            ("./orchestrator ingester", "./orchestrator ingester"),
+            ("/proc/self/exe symbols", "/proc/self/exe symbols"),
+        ] {
+            assert_eq!(arguments(line), own);
+        }
     }
 
     #[test]

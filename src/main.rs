@@ -160,7 +160,7 @@ enum ConfigCommand {
 }
 
 fn main() -> std::process::ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::try_parse_from(drop_in::arguments(std::env::args_os())) {
         Ok(arguments) => arguments,
         Err(error) => return report_usage_error(&error),
     };

@@ -4,7 +4,9 @@ use std::ffi::OsString;
 
 use anyhow::Context as _;
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand, error::ErrorKind};
-use orchestrator_subsystem::{AnySubsystem, CommandError, Context, Exchange, OriginalContext, Section};
+use orchestrator_subsystem::{
+    AnySubsystem, CommandError, Context, Exchange, Original, OriginalContext, Section,
+};
 
 macro_rules! subsystems {
     ($($feature:literal => $subsystem:expr,)*) => {
@@ -72,6 +74,12 @@ impl DropIn {
         let section = section.with_context(|| format!("no such program: {}", self.name))?;
         section.map_err(anyhow::Error::from_boxed)
     }
+}
+
+/// Returns the programs that this build replaces by a command line, `orchestrator as NAME ..`.
+pub(crate) fn drop_ins() -> impl Iterator<Item = &'static Original> {
+    let originals = SUBSYSTEMS.iter().flat_map(|subsystem| subsystem.originals());
+    originals.filter(|original| DropIn::has_subcommand(original.name))
 }
 
 /// Parses the arguments of the replaced program `name`.

@@ -10,7 +10,7 @@ use orchestrator_edge::{
 use orchestrator_subsystem::{
     CommandError, Instance,
     command::CommandFuture,
-    output::{escape_line, escape_strings},
+    output::{escape_line, escape_lines, escape_strings},
     wire::ErrorBody,
 };
 use orchestrator_supervise::sanitize;
@@ -124,6 +124,18 @@ impl Client {
         }
     }
 
+    /// Sends a GET request to a probe. Returns whether it succeeded, and its text.
+    pub(crate) async fn probe(&self, route: &str) -> Result<(bool, String), CommandError> {
+        let Response { status, body, .. } =
+            self.respond(Method::GET, route, String::new(), READ_TIMEOUT).await?;
+        match status {
+            StatusCode::OK | StatusCode::SERVICE_UNAVAILABLE => {
+                Ok((status.is_success(), escape_lines(&String::from_utf8_lossy(&body))))
+            }
+            _ => Err(self.unexpected_response(format!("status {status}"))),
+        }
+    }
+
     async fn exchange(
         &self,
         method: Method,
@@ -131,6 +143,17 @@ impl Client {
         body: String,
         limit: Duration,
     ) -> Result<Value, CommandError> {
+        let Response { status, body, .. } = self.respond(method, route, body, limit).await?;
+        self.parse(status, &body)
+    }
+
+    async fn respond(
+        &self,
+        method: Method,
+        route: &str,
+        body: String,
+        limit: Duration,
+    ) -> Result<Response, CommandError> {
         let request = self.request(method, route, body)?;
         let deadline = Instant::now() + limit;
         let answer = async {
@@ -138,8 +161,7 @@ impl Client {
             let time = deadline.saturating_duration_since(Instant::now());
             connection.exchange(request, Limits { body: RESPONSE_LIMIT, time }).await
         };
-        let Response { status, body, .. } = answer.await.map_err(|error| self.failed(error, limit))?;
-        self.parse(status, &body)
+        answer.await.map_err(|error| self.failed(error, limit))
     }
 
     async fn open(&self, limit: Duration) -> Result<Connection, PeerError> {

@@ -5,15 +5,16 @@ use std::{
     collections::HashSet,
     fs,
     net::TcpListener,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use orchestrator_harness::{Instance, Reply, TestEnv, eventually, http, original};
 
 const NAME: &str = "nixpkgs-update-supervisor";
 const USAGE: i32 = 2;
+const UNREACHABLE: i32 = 3;
 
 fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
@@ -50,6 +51,60 @@ fn listeners_of(instance: &Instance) -> usize {
     let links = open.filter_map(|entry| fs::read_link(entry.expect("an entry").path()).ok());
     let links: HashSet<_> = links.map(|link| link.display().to_string()).collect();
     links.intersection(&listeners).count()
+}
+
+/// A link to the binary with the name of another program.
+fn named(env: &TestEnv, name: &str) -> PathBuf {
+    let link = env.path().join(name);
+    symlink(env!("CARGO_BIN_EXE_orchestrator"), &link).expect("link the program");
+    link
+}
+
+#[test]
+fn the_name_of_the_program_selects_the_drop_in() {
+    let env = env();
+    for (file, subcommand, drop_in) in [
+        (NAME, None, NAME),
+        ("dranspose", Some("ingester"), "dranspose-ingester"),
+        ("dranspose", Some("http_ingester"), "dranspose-http-ingester"),
+        ("fproducer", None, "fproducer"),
+        ("swh-provenance-server", None, "swh-provenance-server"),
+    ] {
+        let link = env.path().join(file);
+        let link = if link.exists() { link } else { named(&env, file) };
+        let output = Command::new(link).args(subcommand).arg("--help").output().expect("it runs");
+        let help = String::from_utf8_lossy(&output.stdout);
+        assert!(help.contains(&format!("Usage: orchestrator as {drop_in} ")), "{file}: {help}");
+    }
+    let output = Command::new(env.path().join("dranspose")).arg("worker").output().expect("it runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(USAGE));
+    assert!(error.contains("unrecognized subcommand 'worker'"), "{error}");
+}
+
+#[test]
+fn a_program_called_supervisor_py_serves_and_tells_its_health() {
+    let env = env();
+    let socket = env.path().join("admin.sock");
+    let mut command = Command::new(named(&env, "supervisor.py"));
+    command
+        .env("RUNTIME_DIRECTORY", env.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.args([env.database_path(), env.input_dir(), env.socket()]);
+    let health = || {
+        let (code, out, _) = env.cli(&["--socket", &socket.display().to_string(), "health"]);
+        (code, out)
+    };
+    assert_eq!(health().0, UNREACHABLE);
+    let instance = Instance::spawn(command);
+    instance.await_service(&env);
+    eventually("it is ready", || health() == (0, "ok\n".to_owned()));
+    let stopped = env.cli(&["--socket", &socket.display().to_string(), "stop", "queue/reader"]);
+    assert_eq!(stopped.0, 0, "{stopped:?}");
+    let (code, reasons) = health();
+    assert!(code == 1 && reasons.contains("queue/reader"), "{code}: {reasons}");
 }
 
 #[test]
