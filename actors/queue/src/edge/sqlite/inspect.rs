@@ -22,6 +22,14 @@ use std::time::{Duration, Instant};
 
 /// Number of SQLite's virtual machine steps between two checks of the deadline.
 const STEPS: i32 = 2_000;
+/// Condition on a row `q` of `queue`: its run is not deleted, and no newer run of its fetcher lists the path.
+const IS_NEWEST: &str = "NOT EXISTS (
+        SELECT 1 FROM orchestrator_deleted_run AS d
+        WHERE d.fetcher_id = q.fetcher_id AND d.run_started = q.fetcher_run_started)
+    AND NOT EXISTS (
+        SELECT 1 FROM queue AS newer
+        WHERE newer.attr_path = q.attr_path AND newer.fetcher_id = q.fetcher_id
+            AND newer.fetcher_run_started > q.fetcher_run_started)";
 /// Maximum size of the texts in an answer, in bytes. Rows beyond it are left out.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Maximum length of a payload in an answer, in characters.

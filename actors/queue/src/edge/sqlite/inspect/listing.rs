@@ -4,7 +4,7 @@ use super::super::attr;
 use super::super::groups::{self, column};
 use super::super::limited::Limited;
 use super::super::runs::Runs;
-use super::{Inspector, bumped, counts, payload_start, rows};
+use super::{IS_NEWEST, Inspector, bumped, counts, payload_start, rows};
 use crate::listing::{GroupState, ListedGroup, Listing, Pace};
 use crate::storage::{GroupKey, LogRow, Section, StorageError, is_expired};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -153,18 +153,10 @@ impl<'a> Reader<'a> {
     /// Adds the groups that were handed out, the latest ones first.
     fn add_handed_out(&mut self) -> rusqlite::Result<()> {
         let conn = self.conn;
-        let mut statement = conn.prepare_cached(
+        let mut statement = conn.prepare_cached(&format!(
             "SELECT q.attr_path, q.fetcher_id, q.rowid FROM queue AS q
-             WHERE q.is_dequeued <> 0
-                 AND NOT EXISTS (
-                     SELECT 1 FROM orchestrator_deleted_run AS d
-                     WHERE d.fetcher_id = q.fetcher_id AND d.run_started = q.fetcher_run_started)
-                 AND NOT EXISTS (
-                     SELECT 1 FROM queue AS newer
-                     WHERE newer.attr_path = q.attr_path AND newer.fetcher_id = q.fetcher_id
-                         AND newer.fetcher_run_started > q.fetcher_run_started)
-             ORDER BY q.last_started DESC",
-        )?;
+             WHERE q.is_dequeued <> 0 AND {IS_NEWEST} ORDER BY q.last_started DESC"
+        ))?;
         let mut found = statement.query([])?;
         while let Some(row) = found.next()? {
             let attr_path: String = row.get(0)?;

@@ -1,7 +1,7 @@
 //! Question about waiting jobs that were not tried for long.
 
 use super::super::groups::{self, NULL_KEY, column};
-use super::{ANSWER_BYTES_MAX, Inspector, collect_within, rows};
+use super::{ANSWER_BYTES_MAX, IS_NEWEST, Inspector, collect_within, rows};
 use crate::storage::{RunId, Section, StaleGroup, StorageError};
 use rusqlite::{Connection, Row, params};
 use std::collections::BTreeSet;
@@ -29,18 +29,11 @@ impl Inspector {
 
 fn handed_out_before(conn: &Connection, before: i64, limit: usize) -> rusqlite::Result<Vec<StaleGroup>> {
     let mut statement = conn.prepare_cached(
-        "SELECT q.attr_path, f.name, q.fetcher_run_started, q.last_started, r.added
+        &format!("SELECT q.attr_path, f.name, q.fetcher_run_started, q.last_started, r.added
          FROM queue AS q JOIN fetchers AS f USING (fetcher_id)
              LEFT JOIN orchestrator_run AS r ON r.fetcher_id = q.fetcher_id AND r.run_started = q.fetcher_run_started
-         WHERE q.last_started < ?1
-             AND NOT EXISTS (
-                 SELECT 1 FROM orchestrator_deleted_run AS d
-                 WHERE d.fetcher_id = q.fetcher_id AND d.run_started = q.fetcher_run_started)
-             AND NOT EXISTS (
-                 SELECT 1 FROM queue AS newer
-                 WHERE newer.attr_path = q.attr_path AND newer.fetcher_id = q.fetcher_id
-                     AND newer.fetcher_run_started > q.fetcher_run_started)
-         ORDER BY q.last_started, q.order_jitter, q.attr_path, q.fetcher_id LIMIT ?2",
+         WHERE q.last_started < ?1 AND {IS_NEWEST}
+         ORDER BY q.last_started, q.order_jitter, q.attr_path, q.fetcher_id LIMIT ?2"),
     )?;
     collect_within(ANSWER_BYTES_MAX, statement.query(params![before, rows(limit)])?, stale_group, size)
 }
