@@ -4,6 +4,7 @@ mod alerts;
 mod contracts;
 mod deploy;
 mod first_run;
+mod nix;
 mod pages;
 mod promises;
 mod quick_starts;
