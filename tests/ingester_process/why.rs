@@ -2,27 +2,30 @@
 
 use std::{fs, net::TcpListener, thread};
 
-use orchestrator_harness::{IngesterEnv, SmallDisk, ZmtpPeer, eventually};
+use orchestrator_harness::{IngesterEnv, SmallDisk, ZmtpPeer, eventually, wait_for};
 use serde_json::json;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 const MAPPING: &str = "6277a4d0-975c-4dfe-97be-7f6d1d5a5c38";
 const FRAME: usize = 1 << 20;
 const FRAMES: u64 = 40;
+const HEADER: &[u8] = br#"{"htype":"header","msg_number":0,"filename":""}"#;
 
 /// Sends a series of images as fast as they are taken, and keeps the connection open.
 fn send_series(listener: &TcpListener) {
     let mut peer = ZmtpPeer::accept(listener, "PUSH").expect("the ingester connects");
-    let mut send = |parts: &[&[u8]]| peer.send(parts).expect("the ingester takes it");
-    send(&[br#"{"htype":"header","msg_number":0,"filename":""}"#]);
-    for frame in 0..FRAMES {
-        let head = format!(
-            r#"{{"htype":"image","frame":{frame},"shape":[1024,1024],"type":"uint8","compression":"none","msg_number":{}}}"#,
-            frame + 1
-        );
-        send(&[head.as_bytes(), &vec![7; FRAME]]);
-    }
+    peer.send(&[HEADER]).expect("the ingester takes it");
+    (0..FRAMES).for_each(|frame| send_image(&mut peer, frame, FRAME));
     let _ = peer.receive();
+}
+
+/// Sends an image of `len` bytes, which is that of event `frame` + 1.
+fn send_image(source: &mut ZmtpPeer, frame: u64, len: usize) {
+    let head = format!(
+        r#"{{"htype":"image","frame":{frame},"shape":[{len}],"type":"uint8","compression":"none","msg_number":{}}}"#,
+        frame + 1
+    );
+    source.send(&[head.as_bytes(), &vec![7; len]]).expect("the ingester takes it");
 }
 
 #[test]
@@ -74,6 +77,62 @@ fn a_worker_that_reads_nothing_is_named_with_its_bytes() {
     eventually("the last event", || env.base.why("ingester").contains("; last event "));
     drop(instance);
     sending.join().expect("the source ends");
+}
+
+/// All events are in the workers' sockets.
+#[test]
+fn a_worker_that_does_not_finish_its_last_event_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let upstream = format!("tcp://{}", listener.local_addr().expect("its address"));
+    let env = IngesterEnv::new(BINARY, &upstream, "worker_idle_secs = 1");
+    let _instance = env.start();
+    let (controller, why) = (env.controller(), || env.base.why("ingester"));
+    let mut workers =
+        ["w1", "w2"].map(|name| ZmtpPeer::connect(env.port, "DEALER", name).expect("the ingester listens"));
+    controller.start_mapping(MAPPING, &["eiger", "elsewhere"]);
+    let mut source = ZmtpPeer::accept(&listener, "PUSH").expect("the ingester connects");
+    source.send(&[HEADER]).expect("the ingester takes it");
+    // As a worker that is ready reports it.
+    controller.report_finished(MAPPING, "w1", &[]);
+    let to = |event, workers: &[&str]| (event, json!({ "eiger": workers }));
+    controller
+        .assign_events(MAPPING, &[to(0, &["w1", "w2"]), to(1, &["w1"]), to(2, &["w2"]), to(3, &["w1"])]);
+    send_image(&mut source, 0, 10);
+    workers[0].receive().and_then(|_| workers[0].receive()).expect("two events");
+    send_image(&mut source, 1, 10);
+    // w1 may have finished event 1: it reports that with event 3.
+    let cause = env.base.first_cause("ingester", "worker w2 has not finished event 2, which it got ");
+    assert_eq!(cause.path, "ingester/eiger-ingester/egress");
+    let evidence = [
+        "2 events were sent to w2; no worker has reported one of this mapping as finished",
+        "w2 is connected and has sent no ping",
+        "other ingesters take part in the mapping: w2 may wait for one of them",
+    ];
+    assert_eq!(cause.evidence, evidence);
+    assert_eq!(cause.help, "orchestrator ingester status; restart worker w2 and post a new mapping");
+    workers[1].send(&[&[7; 16]]).expect("a ping");
+    controller.report_finished(MAPPING, "w2", &[0]);
+    let reported = "2 events were sent to w2; the last one that it reported as finished is event 0";
+    let cause = wait_for("the report", || {
+        let cause = env.base.first_cause("ingester", "worker w2 ");
+        (cause.evidence[0] == reported).then_some(cause)
+    });
+    assert!(cause.evidence[1].starts_with("w2 is connected; its last ping came "), "{cause:?}");
+    send_image(&mut source, 2, 10);
+    controller.report_finished(MAPPING, "w1", &[0, 1, 3]);
+    controller.report_finished(MAPPING, "w2", &[2]);
+    eventually("no cause", || why().contains("; last event "));
+    // The mapping stays open, and w1 has finished its events for longer.
+    controller.assign_events(MAPPING, &[to(4, &["w2"])]);
+    send_image(&mut source, 3, 10);
+    (0..3).for_each(|_| _ = workers[1].receive().expect("its events"));
+    drop(workers);
+    wait_for("the lost worker", || {
+        let cause = env.base.first_cause("ingester", "worker w2 has not finished event 4, which it got ");
+        (cause.evidence.len() == 3 && cause.evidence[1] == "w2 is not connected").then_some(())
+    });
+    controller.start_mapping("6277a4d0-975c-4dfe-97be-7f6d1d5a5c39", &["eiger"]);
+    eventually("no cause", || !why().contains("has not finished"));
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod command_line;
 mod control;
 mod custom;
 mod dump;
+mod idle;
 mod pandabox;
 mod parallel;
 mod protocols;

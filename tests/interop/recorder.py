@@ -40,6 +40,13 @@ class Recorder:
         return event.event_number
 
 
+class Silent(Recorder):
+    """Sends the reducer nothing, so that only the worker itself reports an event as finished."""
+
+    def process_event(self, *arguments, **keywords):
+        super().process_event(*arguments, **keywords)
+
+
 class Counter:
     """A reducer that keeps the numbers of the events."""
 

@@ -68,6 +68,9 @@ pub struct IngesterConfig {
     /// Directory of the spill files. They are unnamed and vanish with the process.
     #[schemars(length(min = 1))]
     pub spill_dir: PathBuf,
+    /// Time after which `orchestrator why` names a worker that has not finished the last event it got, seconds.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub worker_idle_secs: u64,
     /// Reaction to missing frames.
     pub on_gap: OnGap,
     /// Job of the queue in this process for each mapping that ended whole. Unset: none.
@@ -162,6 +165,7 @@ impl Default for IngesterConfig {
             dump_overflow: DumpOverflow::default(),
             spill_bytes: 8 << 30,
             spill_dir: "/var/tmp".into(),
+            worker_idle_secs: 30,
             on_gap: OnGap::default(),
             on_finished: None,
             build_meta_file: "/etc/build_git_meta.json".into(),

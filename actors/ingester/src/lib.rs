@@ -189,6 +189,7 @@ fn branch(
         bytes_per_peer: usize::try_from(config.egress_bytes_per_peer).unwrap_or(usize::MAX),
         spill_bytes: config.spill_bytes,
         spill_dir: config.spill_dir.clone(),
+        worker_idle: Duration::from_secs(config.worker_idle_secs),
         ..EgressLimits::default()
     });
     let (dump_outbox, dump_slot) = inbox(DUMP_EVENTS_MAX);
@@ -200,7 +201,9 @@ fn branch(
     let (finished_outboxes, finished_slots): (Vec<_>, Vec<_>) =
         queues.iter().map(|_| inbox(FINISHED_MAX)).unzip();
     let position = Position::default();
-    let redis = redis::factory(target.clone(), commands_slot, ingester.recipient(), position.clone());
+    let reports = (egress.clone(), mappings.view());
+    let redis =
+        redis::factory(target.clone(), commands_slot, ingester.recipient(), position.clone(), reports);
     let workers = egress::factory(config.address()?, egress.clone(), accept.recipient());
     let identity = Arc::new(Identity {
         name,

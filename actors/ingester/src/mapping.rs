@@ -14,6 +14,8 @@ pub(crate) struct Mapping {
     pub uuid: Option<Uuid>,
     /// Positions of the streams that the mapping uses.
     pub active: Vec<usize>,
+    /// Other ingesters take part in it.
+    pub shared: bool,
     /// Dump file of its events.
     pub dump: Option<String>,
     /// Number of the mapping in this process, from 1.
@@ -46,7 +48,7 @@ impl Mappings {
     pub(crate) fn begin(
         &mut self,
         uuid: Uuid,
-        active: Vec<usize>,
+        (active, shared): (Vec<usize>, bool),
         dump: Option<String>,
         sent_before: u64,
     ) -> u64 {
@@ -57,6 +59,7 @@ impl Mappings {
         self.current = Mapping {
             uuid: Some(uuid),
             active,
+            shared,
             dump,
             number: self.current.number + 1,
             finished: false,
@@ -76,7 +79,7 @@ mod tests {
         let mut mappings = Mappings::default();
         for n in 0..FORMER_MAX as u128 + 3 {
             assert!(mappings.is_new(Uuid::from_u128(n)));
-            assert_eq!(mappings.begin(Uuid::from_u128(n), vec![0], None, 0), n as u64 + 1);
+            assert_eq!(mappings.begin(Uuid::from_u128(n), (vec![0], false), None, 0), n as u64 + 1);
             assert!((0..=n).rev().take(FORMER_MAX + 1).all(|known| !mappings.is_new(Uuid::from_u128(known))));
             mappings.current.finished = n % 2 == 0;
         }

@@ -30,6 +30,11 @@ impl ControllerUpdate {
         };
         mine.enumerate().filter(|(_, stream)| is_named(stream)).map(|(position, _)| position).collect()
     }
+
+    /// Number of streams that the update names, of all ingesters; 0 if it names none.
+    pub(crate) fn streams_count(&self) -> usize {
+        self.active_streams.as_ref().map_or(0, Vec::len)
+    }
 }
 
 #[cfg(test)]

@@ -114,6 +114,7 @@ impl Handle<EventsAssigned> for Work {
         cx: &mut ChildCx<'_, Self>,
     ) -> Answer<Self, ()> {
         let Some(sender) = &mut self.sender else { return Answer::done() };
+        self.context.egress.record_assigned(&events);
         let answer = if sender.push_events(events) {
             Answer::done()
         } else {

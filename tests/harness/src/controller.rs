@@ -60,6 +60,21 @@ impl<'a> Controller<'a> {
         self.redis.command(&["XADD", &key, "*", "data", &json!(entry).to_string()]);
     }
 
+    /// Reports, as the worker `worker`, that it has finished events.
+    pub fn report_finished(&self, mapping: &str, worker: &str, events: &[u64]) {
+        let report = json!({
+            "state": "idle", "source": "worker", "completed": events, "worker": worker,
+            "has_result": vec![true; events.len()], "processing_times": null,
+        });
+        self.redis.command(&[
+            "XADD",
+            &format!("dranspose:ready:{mapping}"),
+            "*",
+            "data",
+            &report.to_string(),
+        ]);
+    }
+
     /// Returns true if the ingester has reported the end of `mapping`.
     pub fn is_finished(&self, mapping: &str) -> bool {
         let expected = json!({"state": "finished", "source": "ingester", "ingester": self.ingester});

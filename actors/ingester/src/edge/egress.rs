@@ -12,6 +12,7 @@
 mod connection;
 mod eviction;
 mod forwarding;
+mod idle_worker;
 mod kernel_queue;
 mod limits;
 mod listener;
@@ -19,6 +20,7 @@ mod message;
 mod metrics_exporter;
 mod peer_state;
 mod peers;
+mod progress;
 #[cfg(test)]
 mod properties;
 mod queue;
@@ -28,7 +30,12 @@ mod spill;
 mod spill_file;
 mod staging;
 
-use std::{net::SocketAddr, sync::Arc, time::Instant};
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use orchestrator_supervise::{ChildSpec, Durable, DurableGuard};
 use tokio::sync::Notify;
@@ -37,7 +44,13 @@ pub(crate) use server::factory;
 pub(crate) use spill::spill_factory;
 
 use self::peers::{OfferOutcome, Peers};
-pub(crate) use self::{limits::EgressLimits, message::Message, peer_state::PeerState};
+pub(crate) use self::{
+    limits::EgressLimits,
+    message::Message,
+    peer_state::PeerState,
+    progress::{FinishedEvent, ReportsRead},
+};
+use crate::assignment::Assignment;
 
 /// The worker's queue is full in memory and on disk; wait for [`Egress::wait_for_room`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -121,6 +134,39 @@ impl Egress {
     pub(crate) fn peers(&self) -> Vec<PeerState> {
         let now_ms = self.now_ms();
         self.lock().states(now_ms)
+    }
+
+    /// Records the events that are assigned to each worker, before they are sent.
+    pub(crate) fn record_assigned(&self, events: &[Assignment]) {
+        let mut last = HashMap::new();
+        for Assignment { event, streams } in events {
+            last.extend(streams.iter().flat_map(|(_, workers)| workers).map(|worker| (worker, *event)));
+        }
+        let mut peers = self.lock();
+        last.into_iter().for_each(|(worker, event)| peers.record_assigned(worker, event));
+    }
+
+    /// Time after which a worker that has not finished its last event counts as idle.
+    pub(crate) fn worker_idle(&self) -> Duration {
+        self.inner.limits.worker_idle
+    }
+
+    /// Number of the mapping, if a worker may be idle, which its reports tell.
+    pub(crate) fn wants_reports(&self) -> Option<u64> {
+        let now_ms = self.now_ms();
+        let peers = self.lock();
+        let is_overdue = |state| idle_worker::overdue(state, self.worker_idle()).is_some();
+        peers.states(now_ms).iter().any(is_overdue).then(|| peers.epoch())
+    }
+
+    /// Records events that workers finished in the mapping `epoch` of [`Egress::wants_reports`].
+    pub(crate) fn record_finished(&self, epoch: u64, reports: &[FinishedEvent]) {
+        self.lock().record_finished(epoch, reports);
+    }
+
+    /// Records that all reports of the mapping `epoch` were recorded.
+    pub(crate) fn record_reports_read(&self, epoch: u64, read: ReportsRead) {
+        self.lock().record_reports_read(epoch, read);
     }
 
     /// Returns true if all sending waits for room in a worker's queue.

@@ -1,8 +1,8 @@
 //! Redis, the control plane: keys and streams of CONTRACT ID01 to ID10. While Redis is away,
 //! connections are retried and frames continue to flow.
 //!
-//! One child owns two connections, one for commands and one that blocks on updates. Assignments
-//! have a third connection in the child that reads them.
+//! One child owns two connections, one for commands and one that blocks on updates. It opens another one
+//! while it reads the reports of workers. Assignments have a connection in the child that reads them.
 
 mod assigned;
 mod commands;
@@ -11,30 +11,38 @@ mod entry;
 mod log;
 mod reader;
 mod reply_limit;
+mod reports;
 mod target;
 mod updates;
 
-use orchestrator_supervise::{Factory, Fault, InboxSlot, Recipient, StartCx};
+use orchestrator_supervise::{DurableView, Factory, Fault, InboxSlot, Recipient, StartCx};
 
 pub(crate) use self::{assigned::follow as follow_assigned, log::child as log_child};
 pub(crate) use self::{
     target::RedisTarget,
     updates::{KEY as UPDATES_KEY, Position},
 };
-use crate::messages::{RedisCommand, UpdatesArrived};
+use crate::{
+    edge::egress::Egress,
+    mapping::Mappings,
+    messages::{RedisCommand, UpdatesArrived},
+};
 
 /// Factory of the child that executes commands and delivers every update to `ingester`, in order,
-/// one batch at a time. `position` is the last handled update and outlives the child.
+/// one batch at a time. `position` is the last handled update and outlives the child. Reports of the
+/// workers are recorded in `egress` when it wants them.
 pub(crate) fn factory(
     target: RedisTarget,
     commands: InboxSlot<RedisCommand>,
     ingester: Recipient<UpdatesArrived>,
     position: Position,
+    (egress, mappings): (Egress, DurableView<Mappings>),
 ) -> Factory {
     let slot = commands.clone();
     let factory = Factory::task(move |cx: StartCx| {
         let (target, commands, ingester, position) =
             (target.clone(), commands.clone(), ingester.clone(), position.clone());
+        let (egress, mappings) = (egress.clone(), mappings.clone());
         async move {
             // The controller posts a mapping once the ingester's key is published: only an ingester that
             // knows where to read from may publish it.
@@ -46,7 +54,8 @@ pub(crate) fn factory(
                 }
             };
             let following = updates::follow(&target, &ingester, &position, &cx);
-            futures_util::future::join(serving, following).await;
+            let reports = reports::follow(&target, &egress, &mappings, &cx);
+            futures_util::future::join3(serving, following, reports).await;
             Ok::<(), Fault>(())
         }
     });
@@ -57,13 +66,13 @@ pub(crate) fn factory(
 mod tests {
     use orchestrator_harness::Redis;
     use orchestrator_supervise::{
-        ChildSpec, Strategy, SupervisorSpec, inbox, mailbox,
+        ChildSpec, Durable, Strategy, SupervisorSpec, inbox, mailbox,
         testing::{TestTree, eventually},
     };
     use uuid::Uuid;
 
     use super::*;
-    use crate::{ingester::Ingester, messages::RedisAction};
+    use crate::{edge::egress::EgressLimits, ingester::Ingester, messages::RedisAction};
 
     /// A mapping that is posted in between would never be read.
     #[test]
@@ -75,8 +84,10 @@ mod tests {
         let (ingester, _slot) = mailbox::<Ingester>(8);
         let publish = |reply| RedisCommand { action: RedisAction::Publish(b"{}".to_vec()), reply };
         let answer = outbox.request(publish).expect("room");
-        let child =
-            ChildSpec::worker("redis", factory(target, slot, ingester.recipient(), Position::default()));
+        let reports =
+            (Egress::new(EgressLimits::default()), Durable::new("mappings", Mappings::default()).view());
+        let redis_factory = factory(target, slot, ingester.recipient(), Position::default(), reports);
+        let child = ChildSpec::worker("redis", redis_factory);
         let tree = SupervisorSpec::new(Strategy::OneForOne).child(child);
         TestTree::run(tree, |tree| async move {
             let is_refused = || {

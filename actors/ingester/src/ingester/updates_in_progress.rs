@@ -68,10 +68,13 @@ impl Ingester {
             let prefix = self.controller.parameters.dump_prefix()?;
             Some(format!("{prefix}{}-{uuid}.cbors", self.identity.name))
         });
+        let numbers_events = |stream: &usize| self.handles.streams[*stream].numbers_events;
+        let shared = update.streams_count() > active.len() || active.iter().any(numbers_events);
         tracing::info!(%uuid, streams = ?active, dump, "a mapping begins");
         let awaited = active.iter().copied().collect();
         let sent = self.handles.sent.get();
-        let number = self.handles.mappings.update(|mappings| mappings.begin(uuid, active, dump, sent));
+        let number =
+            self.handles.mappings.update(|mappings| mappings.begin(uuid, (active, shared), dump, sent));
         let starting = MappingStart { uuid, number, requests: 0, scan_started: false, awaited, finish };
         self.stage = Stage::Starting(starting);
         self.request_scan(number, cx);

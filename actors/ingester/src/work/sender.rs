@@ -273,9 +273,9 @@ impl EventSender {
         let last = assignment.streams.iter().map(|(stream, _)| active[*stream].received).max();
         let received = last.unwrap_or_else(Instant::now);
         let mut send_to = |header, frames, workers: &mut dyn ExactSizeIterator<Item = &WorkerName>| {
-            let message = Arc::new(Message { header, frames, received });
-            let bytes = message.wire_bytes();
             let (event, workers_count) = (assignment.event, workers.len());
+            let message = Arc::new(Message { event, header, frames, received });
+            let bytes = message.wire_bytes();
             tracing::debug!(target: DETAIL, mapping = uuid, event, bytes, workers = workers_count, "an event with its header is sent");
             sent.bytes += bytes;
             sent.bytes_out += bytes * workers.len();

@@ -8,6 +8,7 @@ use std::{
     thread,
 };
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -318,6 +319,14 @@ impl Deployment {
         eventually("workers to get events", || {
             self.worker_names().map(|name| self.recorded_events(name, scan).len()).sum::<usize>() >= count
         });
+    }
+
+    /// Sends a signal to a worker.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub fn signal_worker(&self, worker: &str, signal: Signal) {
+        self.workers.get(worker).expect("a worker").signal(signal);
     }
 
     /// Blocks a worker in its current or next event until [`Deployment::release_worker`].

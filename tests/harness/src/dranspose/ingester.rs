@@ -37,6 +37,7 @@ pub struct IngesterSpec {
     name: String,
     port: u16,
     environment: Vec<(String, String)>,
+    settings: Vec<String>,
 }
 
 /// Source of the frames.
@@ -95,6 +96,7 @@ impl IngesterSpec {
             name: format!("{stream}-ingester"),
             port: free_port(),
             environment: Vec::new(),
+            settings: Vec::new(),
         }
     }
 
@@ -116,6 +118,13 @@ impl IngesterSpec {
     #[must_use]
     pub fn with(mut self, variable: &str, value: &str) -> Self {
         self.environment.push((variable.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Sets a key of our ingester's section, such as `worker_idle_secs=1`.
+    #[must_use]
+    pub fn set(mut self, assignment: &str) -> Self {
+        self.settings.extend(["--set".to_owned(), format!("ingester.{}.{assignment}", self.name)]);
         self
     }
 
@@ -153,7 +162,7 @@ impl IngesterSpec {
                 let said = File::options().create(true).append(true).open(&log).expect("a log file");
                 let mut program = Command::new(binary);
                 program.arg("as").arg(format!("dranspose-{}", command.replace('_', "-")));
-                program.args(arguments).envs(environment);
+                program.args(arguments).args(&self.settings).envs(environment);
                 program.env("RUNTIME_DIRECTORY", directory).env_remove("ORCHESTRATOR_SOCKET");
                 program.current_dir(directory).stdin(Stdio::null());
                 program.stdout(said.try_clone().expect("a second handle")).stderr(said);

@@ -173,6 +173,7 @@ impl WorkerConnection<'_> {
         let [uuid] = parts else { return shared.bad_pings.add(1) };
         let Ok(service_uuid) = <[u8; 16]>::try_from(&uuid[..]) else { return shared.bad_pings.add(1) };
         Priority::Worker.raise(slot);
+        self.egress.lock().pinged(&self.name, self.id, Instant::now());
         // A refused ping is counted by the mailbox; workers ping every two seconds.
         let _ = shared.pings.tell(WorkerPinged { worker: self.name.clone(), service_uuid });
     }

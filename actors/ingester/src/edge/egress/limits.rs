@@ -24,6 +24,8 @@ pub(crate) struct EgressLimits {
     pub connections_max: Option<usize>,
     /// Time-out of a handshake.
     pub handshake_deadline: Duration,
+    /// Time after which a worker that has not finished its last event counts as idle.
+    pub worker_idle: Duration,
 }
 
 impl Default for EgressLimits {
@@ -35,6 +37,7 @@ impl Default for EgressLimits {
             segment_bytes: 64 << 20,
             connections_max: None,
             handshake_deadline: Duration::from_secs(5),
+            worker_idle: Duration::from_secs(30),
         }
     }
 }

@@ -9,6 +9,8 @@ use crate::{item::Parts, zmtp::FrameHeader};
 /// A message, shared by the queues of all its workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Message {
+    /// Number of the event.
+    pub event: u64,
     /// First part, the JSON header (CONTRACT IP04).
     pub header: Bytes,
     /// Other parts: the frames of all streams in the header's order.

@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use orchestrator_supervise::{Vitals, metrics, sanitize};
 
 use super::{
-    Egress,
+    Egress, idle_worker,
     peer_state::PeerState,
-    slow_worker::{self, SlowWorker},
+    slow_worker::{self, WorkerCause},
 };
 
 /// Label of a worker's metrics.
@@ -67,9 +67,9 @@ impl MetricsExporter {
     }
 
     pub(super) fn refresh(&mut self, egress: &Egress) {
-        let (totals, resets) = {
+        let (totals, resets, reports_read) = {
             let peers = egress.lock();
-            (peers.totals(), peers.resets)
+            (peers.totals(), peers.resets, peers.reports_read())
         };
         self.metrics.queued_bytes.set(totals.queued_bytes);
         self.metrics.spilled_bytes.set(totals.spilled_bytes);
@@ -82,8 +82,10 @@ impl MetricsExporter {
             self.vitals.record_work();
         }
         self.events_sent = events_sent;
-        match slow_worker::find(&states, egress.holds_senders()) {
-            Some(SlowWorker { kind, text, evidence, help }) => {
+        let read = reports_read.map(|read| (read, read.began.elapsed()));
+        let idle = || idle_worker::find(&states, read, egress.worker_idle());
+        match slow_worker::find(&states, egress.holds_senders()).or_else(idle) {
+            Some(WorkerCause { kind, text, evidence, help }) => {
                 self.vitals.set_blocker_with(kind, text, &evidence, help);
             }
             None => self.vitals.clear_blocker(),

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use super::progress::Progress;
+
 /// State of one worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PeerState {
@@ -23,4 +25,10 @@ pub(crate) struct PeerState {
     pub oldest_age: Option<Duration>,
     /// Time since its connection took the last byte, or since it connected; None without a connection.
     pub taken_age: Option<Duration>,
+    /// Time since its connection took the last byte of a message; None without one in this mapping.
+    pub given_age: Option<Duration>,
+    /// Time since the last ping on its connection.
+    pub ping_age: Option<Duration>,
+    /// Its events of this mapping.
+    pub progress: Progress,
 }

@@ -1,6 +1,7 @@
 //! Queues and connections of all peers.
 
 mod disk;
+mod progress;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,6 +19,7 @@ use super::{
     limits::{BACKLOG, EgressLimits, SMALL_FRAME},
     message::Message,
     peer_state::PeerState,
+    progress::{Progress, ReportsRead},
     queue::{Destination, Entry, PeerQueue, RECORD_HEAD, Shares},
     spill_file::SpillFile,
     staging::Staging,
@@ -58,6 +60,8 @@ struct Attached {
     notified: bool,
     /// Time when it took the last byte, or was attached.
     taken: Instant,
+    /// Time of its last ping.
+    pinged: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -70,8 +74,10 @@ struct Peer {
     refused: Option<usize>,
     /// It is in the list of peers with work for the disk.
     listed: bool,
-    /// The current mapping sends to it.
-    addressed: bool,
+    /// Its events of the current mapping.
+    progress: Progress,
+    /// Time when a connection took the last byte of the last message.
+    given: Option<Instant>,
     events_out: u64,
     bytes_out: u64,
 }
@@ -104,6 +110,8 @@ pub(super) struct Peers {
     pub(super) local_addr: Option<std::net::SocketAddr>,
     /// Connections reset at a change of mappings.
     pub(super) resets: u64,
+    /// Last complete read of the workers' reports.
+    reports_read: Option<ReportsRead>,
     /// None before the child has started once.
     pub(super) forwarding: Option<ForwardingTimes>,
 }
@@ -129,6 +137,7 @@ impl Peers {
             #[cfg(test)]
             local_addr: None,
             resets: 0,
+            reports_read: None,
             forwarding: None,
         }
     }
@@ -145,7 +154,7 @@ impl Peers {
             Some(peer) => peer,
             None => self.map.entry(worker.into()).or_insert_with(|| Peer::new(worker.into())),
         };
-        peer.addressed = true;
+        peer.progress.queued = Some(message.event);
         match peer.queue.destination(entry.cost(), self.shares, disk) {
             Destination::Front => {
                 let backlog = peer.queue.memory() > BACKLOG;
@@ -192,7 +201,7 @@ impl Peers {
         self.next_connection_id += 1;
         let peer = self.map.entry(name.clone()).or_insert_with(|| Peer::new(name.clone()));
         let connection = PeerConnection { id, stream, wake, end };
-        let attached = Attached { connection, used: false, notified: false, taken: now };
+        let attached = Attached { connection, used: false, notified: false, taken: now, pinged: None };
         if let Some(old) = peer.attached.replace(attached) {
             old.connection.end.notify_one();
         }
@@ -206,7 +215,7 @@ impl Peers {
         peer.attached = None;
         peer.queue.unstage();
         // A peer that was never assigned an event is forgotten.
-        if peer.queue.is_empty() && !peer.addressed {
+        if peer.queue.is_empty() && peer.progress.is_empty() {
             self.map.remove(name);
         }
     }
@@ -248,6 +257,7 @@ impl Peers {
         if messages == 0 {
             return Some(Wakeups::default());
         }
+        peer.given = Some(now);
         let forwarding = &self.forwarding;
         peer.queue.sent(messages, |entry| {
             if let Some(forwarding) = forwarding {
@@ -263,6 +273,7 @@ impl Peers {
         self.disk_bytes = 0;
         self.to_disk_bytes = 0;
         self.listed.clear();
+        self.reports_read = None;
         let resets = &mut self.resets;
         self.map.retain(|_, peer| {
             let waited = !peer.queue.is_empty();
@@ -296,6 +307,9 @@ impl Peers {
             bytes_out: peer.bytes_out,
             oldest_age: peer.queue.oldest_ms().map(age),
             taken_age: peer.attached.as_ref().map(|attached| attached.taken.elapsed()),
+            given_age: peer.given.map(|given| given.elapsed()),
+            ping_age: peer.attached.as_ref().and_then(|attached| Some(attached.pinged?.elapsed())),
+            progress: peer.progress,
         };
         self.map.values().map(state).collect()
     }
@@ -310,7 +324,8 @@ impl Peer {
             attached: None,
             refused: None,
             listed: false,
-            addressed: false,
+            progress: Progress::default(),
+            given: None,
             events_out: 0,
             bytes_out: 0,
         }

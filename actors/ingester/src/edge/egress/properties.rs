@@ -43,6 +43,7 @@ fn entry(number: u64, len: usize) -> Entry {
     let header = Bytes::from(number.to_be_bytes().to_vec());
     Entry::new(
         Arc::new(Message {
+            event: number,
             header,
             frames: [Bytes::from(vec![0; len])].into_iter().collect(),
             received: Instant::now(),
@@ -159,7 +160,7 @@ proptest! {
     #[test]
     fn a_compact_copy_has_the_same_bytes(lens in prop::collection::vec(0..3_000_usize, 0..5)) {
         let frames: Parts = lens.iter().map(|&len| Bytes::from(vec![len as u8; len])).collect();
-        let message = Message { header: Bytes::from_static(b"{}"), frames, received: Instant::now() };
+        let message = Message { event: 0, header: Bytes::from_static(b"{}"), frames, received: Instant::now() };
         let given = Entry::new(Arc::new(message.clone()), 0);
         let mut wire = Vec::new();
         crate::zmtp::encode_message(&message.parts(), &mut wire);

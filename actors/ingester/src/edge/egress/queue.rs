@@ -66,6 +66,7 @@ impl Entry {
             };
             let frames = message.frames.iter().map(copy).collect();
             Body::Shared(Arc::new(Message {
+                event: message.event,
                 header: message.header.clone(),
                 frames,
                 received: message.received,

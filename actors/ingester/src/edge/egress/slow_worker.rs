@@ -13,9 +13,9 @@ const NAMES_MAX: usize = 3;
 /// Longest name of a worker in a text, bytes.
 const NAME_BYTES: usize = 64;
 
-/// Report of a slow worker.
+/// Report of a worker that holds up a scan.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct SlowWorker {
+pub(super) struct WorkerCause {
     pub(super) kind: &'static str,
     pub(super) text: String,
     pub(super) evidence: Vec<String>,
@@ -24,17 +24,14 @@ pub(super) struct SlowWorker {
 
 /// Returns the worker that has read nothing for the longest time. `holds_senders` tells whether all
 /// sending waits for a full queue.
-pub(super) fn find(states: &[PeerState], holds_senders: bool) -> Option<SlowWorker> {
+pub(super) fn find(states: &[PeerState], holds_senders: bool) -> Option<WorkerCause> {
     let mut slow: Vec<_> = states.iter().filter_map(|state| Some((stalled(state)?, state))).collect();
     slow.sort_by(|a, b| (b.0, &a.1.worker).cmp(&(a.0, &b.1.worker)));
     let ((span, first), others) = slow.split_first()?;
     let worker = name(first);
     let bytes = format!("{} bytes in memory and {} on disk", first.queued_bytes, first.spilled_bytes);
-    let (kind, state, verb) = if first.connected {
-        ("slow_worker", "reads nothing", "restart")
-    } else {
-        ("worker_away", "is not connected", "start")
-    };
+    let (kind, state) =
+        if first.connected { ("slow_worker", "reads nothing") } else { ("worker_away", "is not connected") };
     let text = format!("worker {worker} {state}: {bytes} wait for it");
     let since = match first.taken_age {
         None => "was needed",
@@ -49,12 +46,21 @@ pub(super) fn find(states: &[PeerState], holds_senders: bool) -> Option<SlowWork
     if holds_senders {
         evidence.push("a queue is full in memory and on disk: all workers wait".to_owned());
     }
-    if !others.is_empty() {
-        let names: Vec<_> = others.iter().take(NAMES_MAX).map(|(_, state)| name(state)).collect();
-        evidence.push(format!("{} more workers, for example {}", others.len(), names.join(", ")));
-    }
-    let help = format!("orchestrator ingester status; {verb} worker {worker} and post a new mapping");
-    Some(SlowWorker { kind, text, evidence, help })
+    evidence.extend(further(others.iter().map(|(_, state)| *state)));
+    Some(WorkerCause { kind, text, evidence, help: help(first) })
+}
+
+/// Fact about further workers; None without any.
+pub(super) fn further<'a>(others: impl ExactSizeIterator<Item = &'a PeerState>) -> Option<String> {
+    let count = others.len();
+    let names: Vec<_> = others.take(NAMES_MAX).map(name).collect();
+    (count > 0).then(|| format!("{count} more workers, for example {}", names.join(", ")))
+}
+
+/// Help for a worker that holds up a scan.
+pub(super) fn help(state: &PeerState) -> String {
+    let verb = if state.connected { "restart" } else { "start" };
+    format!("orchestrator ingester status; {verb} worker {} and post a new mapping", name(state))
 }
 
 /// Time for which events wait and the worker has taken nothing; None if it is shorter than
@@ -66,13 +72,14 @@ fn stalled(state: &PeerState) -> Option<Duration> {
 }
 
 /// Name of a worker, which comes from the network.
-fn name(state: &PeerState) -> String {
+pub(super) fn name(state: &PeerState) -> String {
     sanitize_to(&*state.worker, NAME_BYTES)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::edge::egress::progress::Progress;
 
     fn state(worker: &str, oldest: Option<u64>, taken: Option<u64>) -> PeerState {
         PeerState {
@@ -85,6 +92,9 @@ mod tests {
             bytes_out: 700,
             oldest_age: oldest.map(Duration::from_millis),
             taken_age: taken.map(Duration::from_millis),
+            given_age: None,
+            ping_age: None,
+            progress: Progress::default(),
         }
     }
 

@@ -125,7 +125,7 @@ fn config_key(target: &RedisTarget) -> String {
     format!("dranspose:ingester:{}:config", target.name)
 }
 
-fn ready_key(mapping: Uuid) -> String {
+pub(super) fn ready_key(mapping: Uuid) -> String {
     format!("dranspose:ready:{mapping}")
 }
 

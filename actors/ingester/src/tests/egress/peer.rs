@@ -95,7 +95,8 @@ impl Worker {
 pub(crate) fn message(number: u64, len: usize) -> Arc<Message> {
     let header = Bytes::from(format!("{{\"event_number\":{number}}}"));
     let frame: Vec<u8> = (0..len).map(|at| (at as u64 ^ number) as u8).collect();
-    Arc::new(Message { header, frames: [Bytes::from(frame)].into_iter().collect(), received: Instant::now() })
+    let frames = [Bytes::from(frame)].into_iter().collect();
+    Arc::new(Message { event: number, header, frames, received: Instant::now() })
 }
 
 pub(crate) fn parts(message: &Message) -> Vec<Bytes> {
