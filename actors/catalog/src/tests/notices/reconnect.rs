@@ -19,8 +19,8 @@ fn a_deleted_queue_is_declared_again() {
         for round in 1..=2 {
             let before = wait_until_up(&mut notices).await;
             // Only an administrator can delete an exclusive queue.
-            let delete = "[rabbit_amqqueue:delete(Q, false, false, <<\"test\">>) || Q <- rabbit_amqqueue:list(<<\"deleting\">>)].";
-            rabbit().ctl(&["eval", delete]);
+            let delete = "[rabbit_amqqueue:delete(Q, false, false, <<\"test\">>) || Q <- rabbit_amqqueue:list(<<\"deleting\">>)]";
+            rabbit().eval(delete);
             wait_for_count(&mut notices, before + 1).await;
             assert_eq!(metric(&tree, "bindings"), round + 1);
             publisher.publish().await;
