@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use orchestrator_harness::{Instance, TestEnv, eventually, http, wait_for};
+use orchestrator_harness::{Instance, SmallDisk, TestEnv, eventually, http, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -77,6 +77,43 @@ fn a_history_that_cannot_be_written_is_a_warning() {
     first_sample(&env);
     assert!(instance.terminate().success());
     assert!(env.log().contains("the history is not kept"), "{}", env.log());
+}
+
+/// A stop on a full disk ends in time. The file of before stays, or there is none.
+#[test]
+fn a_full_disk_below_the_history_is_a_warning_and_damages_nothing() {
+    SmallDisk::with(1, "history::a_full_disk_below_the_history_is_a_warning_and_damages_nothing", |disk| {
+        let directory = disk.path().display().to_string();
+        let env =
+            TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set(&format!("admin.history_dir={directory}"));
+        let stop_on_a_full_disk = || {
+            let instance = env.start();
+            let first = first_sample(&env);
+            disk.fill();
+            assert!(instance.terminate().success());
+            disk.free();
+            first
+        };
+        let names = || -> Vec<_> {
+            let entries = fs::read_dir(disk.path()).expect("the directory");
+            entries.map(|entry| entry.expect("an entry").file_name()).collect()
+        };
+        stop_on_a_full_disk();
+        assert_eq!(names(), [""; 0], "no part of a file is left");
+        let instance = env.start();
+        let first = first_sample(&env);
+        assert!(instance.terminate().success());
+        let file = fs::read(disk.path().join(&names()[0])).expect("the history");
+        assert_eq!(stop_on_a_full_disk(), first);
+        assert_eq!(fs::read(disk.path().join(&names()[0])).expect("the history"), file, "the former one");
+        let log = env.log();
+        let warnings: Vec<_> = log.lines().filter(|line| line.contains("the history is not kept")).collect();
+        let free = format!("0 of 1048576 bytes are free on the file system of {directory}/history-");
+        assert!(warnings.len() == 2 && warnings.iter().all(|line| line.contains(&free)), "{log}");
+        for other in ["the history begins empty", "child did not stop in time"] {
+            assert!(!log.contains(other), "{log}");
+        }
+    });
 }
 
 /// Three instances with the same working directory and their databases in one directory stop at the same time.
