@@ -26,10 +26,12 @@
 //! | between two checks of a completion | `tests/producer_process/why.rs::between_two_checks_of_a_completion_there_is_no_cause` |
 //! | subsystem that gave up | `tests/recovery/giving_up.rs` |
 //! | late input | `late_input.rs` |
+//! | memory above the budget | `memory.rs` |
 
 mod clock;
 mod frozen;
 mod late_input;
+mod memory;
 
 use std::fs;
 

@@ -49,6 +49,11 @@ pub struct AdminConfig {
     /// subsystem's database, else `var`. With "", they are kept in memory only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history_dir: Option<PathBuf>,
+    /// Memory budget of the process, in bytes, such as `MemoryMax=` of its unit. While the process uses more, `orchestrator why` names the
+    /// largest queues. Unset: 256 MiB and the bounds of all queues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub memory_budget: Option<u64>,
     /// Accepted names in the `Host` header, besides `localhost` and IP addresses.
     #[schemars(extend("format" = "address"))]
     pub allowed_hosts: Vec<String>,
@@ -140,6 +145,7 @@ impl Default for AdminConfig {
             tokens_file: PathBuf::new(),
             audit_file: PathBuf::new(),
             history_dir: None,
+            memory_budget: None,
             allowed_hosts: Vec::new(),
             max_event_clients: 16,
         }

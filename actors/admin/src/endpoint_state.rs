@@ -9,6 +9,7 @@ use crate::{
     audit::Audit,
     history::{self, History, LIMIT_BYTES},
     listeners::ListenAddresses,
+    memory::Memory,
     tokens::Tokens,
     why::EventFacts,
 };
@@ -28,6 +29,7 @@ pub(crate) struct EndpointState {
     pub(crate) started_ms: OnceLock<u64>,
     pub(crate) history: Mutex<History>,
     history_path: Option<PathBuf>,
+    pub(crate) memory: Memory,
     /// Operator and reason of each console's `pause` that was not resumed, by path.
     pub(crate) console_pauses: Mutex<BTreeMap<String, String>>,
     /// Facts that `GET /v1/why` has read from the events.
@@ -49,6 +51,7 @@ impl EndpointState {
             started_ms: OnceLock::new(),
             history: Mutex::new(History::new(LIMIT_BYTES)),
             history_path: config.history_path(&program_info.subsystems),
+            memory: Memory::new(config.memory_budget),
             console_pauses: Mutex::default(),
             event_facts: Mutex::default(),
             program_info,

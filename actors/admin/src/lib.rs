@@ -37,6 +37,7 @@ mod history_view;
 mod host_check;
 mod info;
 mod listeners;
+mod memory;
 mod metrics;
 mod openapi;
 mod page;

@@ -37,6 +37,10 @@ fn text(context: &HandlerContext) -> String {
     let help = "Start of the process, in seconds since 1970.";
     out.add(Kind::Gauge, "process_start_time_seconds", help, &[], started_ms as f64 / 1e3);
     process(&mut out, ProcessUsage::read());
+    let help =
+        "Memory budget of the process: `admin.memory_budget`, or what the program and all queues may take.";
+    let budget = context.state.memory.budget(&snapshot.root);
+    out.add(Kind::Gauge, "orchestrator_memory_budget_bytes", help, &[], budget);
     arbiters(&mut out, tree);
     children(&mut out, tree, &snapshot.root, None);
     let reloaded = u8::from(context.state.program_info.reload.is_successful());
@@ -319,6 +323,7 @@ mod tests {
                     help: "",
                     label: None,
                     value: 0,
+                    bound: None,
                 },
             )
         };

@@ -28,6 +28,11 @@ impl ProcessUsage {
         Self { open_fds, max_fds, cpu_seconds, ..Self::parse(&status) }
     }
 
+    /// Reads the resident memory alone.
+    pub(crate) fn resident() -> Option<u64> {
+        Self::parse(&fs::read_to_string("/proc/self/status").ok()?).resident_bytes
+    }
+
     fn parse(status: &str) -> Self {
         let number = |key: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(key))?;

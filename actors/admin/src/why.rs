@@ -24,6 +24,7 @@ use self::{
 use crate::{
     api_error::ApiError,
     handler_context::HandlerContext,
+    process::ProcessUsage,
     readiness,
     timestamp::{rfc3339, seconds},
 };
@@ -65,8 +66,10 @@ pub(crate) fn blocked(context: &HandlerContext, snapshot: &TreeSnapshot) -> BTre
 /// Causes of the whole process, which no child reports, at the root. None if there are none.
 fn process(context: &HandlerContext, snapshot: &TreeSnapshot) -> Option<SubsystemCauses> {
     let path = snapshot.root.path.clone();
+    let memory = ProcessUsage::resident().and_then(|resident| context.state.memory.cause(snapshot, resident));
     let jumped = clock_jump().and_then(|jump| clock_jumped(snapshot, jump));
-    let causes: Vec<_> = jumped.into_iter().chain(context.state.program_info.reload.cause(&path)).collect();
+    let reload = context.state.program_info.reload.cause(&path);
+    let causes: Vec<_> = [memory, jumped, reload].into_iter().flatten().collect();
     let is_any = !causes.is_empty();
     let (last_work, idle_since_ms, activity) = (None, None, String::new());
     is_any.then_some(SubsystemCauses { path, causes, last_work, idle_since_ms, activity })

@@ -13,6 +13,9 @@ use crate::priority_semaphore::WritePriority;
 pub(crate) const AFTER_ABORT: RetryPolicy =
     RetryPolicy::exception(Duration::from_millis(20), Duration::from_millis(200));
 
+/// Maximum length of a response's body, in bytes (CONTRACT CE11): far more than any server sends within its 15 s limit.
+pub(crate) const BODY_BYTES_MAX: usize = 64 << 20;
+
 /// A read (CONTRACT CP01, CP05).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Get {

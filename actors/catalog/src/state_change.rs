@@ -103,6 +103,11 @@ impl StateChange {
         self.last_etag.as_deref()
     }
 
+    /// Returns the bytes of the cached response.
+    pub(crate) fn cached_bytes(&self) -> usize {
+        self.cached.as_ref().map_or(0, |cached| cached.body.len())
+    }
+
     /// Returns the read. It is conditional (`If-None-Match`) only for the query that the ETag belongs to.
     pub(crate) fn read(&self) -> Get {
         let cached = self.cached.as_ref().filter(|cached| self.cache && cached.path == self.query);

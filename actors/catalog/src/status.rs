@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::config::RuleConfig;
+use crate::{config::RuleConfig, service::BODY_BYTES_MAX};
 
 /// Number of texts for operators that are kept.
 const TEXTS_KEPT: usize = 20;
@@ -95,6 +95,8 @@ macro_rules! rule_counters {
                 parked: gauge(""),
                 /// Time from the creation of the last claimed row to its claim; 0 once no row is in progress.
                 lag: gauge("milliseconds"),
+                /// Bytes of the rule's last answers, which are kept until the server has newer ones.
+                cached: gauge("bytes") as "cached_answers",
                 /// Claims with an unknown outcome, and rows that cannot be settled.
                 unsettled: counter(""),
             }
@@ -153,12 +155,15 @@ impl StatusReporter {
     /// Creates the reporter of `rule` of the catalog at `server`, and registers its metrics at `vitals`.
     pub(crate) fn new(rule: &str, server: &Arc<str>, status: &Status, vitals: &Arc<Vitals>) -> Self {
         vitals.set_work_unit("row");
+        let metrics = RuleMetrics::register(vitals, rule);
+        // One answer for each kind of poll.
+        metrics.cached.set_bound(2 * BODY_BYTES_MAX as u64);
         Self {
             rule: rule.to_owned(),
             server: server.clone(),
             vitals: vitals.clone(),
             status: status.clone(),
-            metrics: Arc::new(RuleMetrics::register(vitals, rule)),
+            metrics: Arc::new(metrics),
             handler_time: vitals.register_timing(
                 "handling",
                 "Time that handlers take for a row.",
@@ -262,6 +267,11 @@ impl StatusReporter {
     /// Sets the number of candidates that a poll has left.
     pub(crate) fn set_candidates(&self, left: usize) {
         self.metrics.candidates.set(left as u64);
+    }
+
+    /// Sets the bytes of the answers that are kept.
+    pub(crate) fn set_cached_bytes(&self, bytes: usize) {
+        self.metrics.cached.set(bytes as u64);
     }
 
     /// Records the end of a poll.

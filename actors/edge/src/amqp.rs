@@ -12,13 +12,13 @@ use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::BoxFuture};
 use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPScheme, uri::AMQPUri};
-use orchestrator_supervise::{LinkReporter, LinkRequest, sanitize};
+use orchestrator_supervise::{GaugeGuard, LinkReporter, LinkRequest, Metric, sanitize};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use self::deliveries::Deliveries;
 use self::{
-    frames::UnreadDeliveries,
+    frames::{UNREAD_BYTES_MAX, UnreadDeliveries},
     socket::{CONNECT_TIMEOUT, Established},
 };
 use crate::{
@@ -56,6 +56,8 @@ pub struct Broker {
     tls: Option<TlsClient>,
     /// Most messages that may wait to be read; 0 if unlimited.
     unread_max: u64,
+    /// Gauge of the received messages, in bytes.
+    held: Option<Metric>,
     link: Option<LinkReporter>,
 }
 
@@ -99,7 +101,7 @@ impl Broker {
         let endpoint = format!("{}:{}/{}", uri.authority.host, uri.authority.port, uri.vhost);
         // Also a size in the URL is limited: lapin keeps buffers for 64 frames.
         uri.query.frame_max = uri.query.frame_max.filter(|max| (SMALL_FRAME..=FRAME).contains(max));
-        Ok(Self { uri, name: name.into(), endpoint, tls, unread_max: 0, link: None })
+        Ok(Self { uri, name: name.into(), endpoint, tls, unread_max: 0, held: None, link: None })
     }
 
     /// Fails the connection when more than `max` messages, or 1 GiB of them, wait to be read. `max` is the prefetch count of `basic.qos`; each
@@ -107,6 +109,15 @@ impl Broker {
     #[must_use]
     pub fn enforce_prefetch(mut self, max: usize) -> Self {
         self.unread_max = max as u64;
+        self
+    }
+
+    /// Shows in `held`, a gauge of bytes, the messages that wait to be read, and those whose share from [`DeliveryTracker::record_read`] is
+    /// not dropped.
+    #[must_use]
+    pub fn showing(mut self, held: &Metric) -> Self {
+        held.set_bound(UNREAD_BYTES_MAX);
+        self.held = Some(held.clone());
         self
     }
 
@@ -148,7 +159,7 @@ impl Broker {
         let properties = ConnectionProperties::default().with_connection_name(self.name.as_str().into());
         let mut uri = self.uri.clone();
         let frame_max = *uri.query.frame_max.get_or_insert(FRAME);
-        let unread = UnreadDeliveries::new(self.unread_max);
+        let unread = UnreadDeliveries::new(self.unread_max, self.held.clone());
         let socket_closed = CancellationToken::new();
         let established = Arc::<Established>::default();
         let connect = socket::connect(
@@ -217,9 +228,9 @@ pub struct Session {
 pub struct DeliveryTracker(Arc<UnreadDeliveries>);
 
 impl DeliveryTracker {
-    /// Records that a message with a body of `body` bytes was read.
-    pub fn record_read(&self, body: usize) {
-        self.0.read(body);
+    /// Records that a message with a body of `body` bytes was read. Returns its share in the gauge of [`Broker::showing`], if there is one.
+    pub fn record_read(&self, body: usize) -> Option<GaugeGuard> {
+        self.0.read(body)
     }
 }
 

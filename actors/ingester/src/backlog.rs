@@ -103,6 +103,11 @@ impl Backlog {
         self.waiting.lock().bytes
     }
 
+    /// Upper bound of [`Backlog::bytes`], unless a single item is larger.
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
     /// Number of queued items.
     pub(crate) fn items(&self) -> usize {
         self.waiting.lock().items.len()

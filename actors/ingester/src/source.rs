@@ -42,6 +42,11 @@ pub trait Source {
         false
     }
 
+    /// Bytes that the source has received and not returned yet, and their upper bound; zeros if they are few.
+    fn buffered(&self) -> (usize, usize) {
+        (0, 0)
+    }
+
     /// Called when all events of the mapping were ingested.
     fn finish(&mut self) {}
 

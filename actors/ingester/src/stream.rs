@@ -306,7 +306,9 @@ impl Run<'_> {
 
     fn update_gauges(&self) {
         let backlog = &self.stream.backlog;
-        self.counts.waiting_bytes.set(backlog.bytes() as u64);
+        let (buffered, buffered_max) = self.source.0.buffered();
+        self.counts.waiting_bytes.set((backlog.bytes() + buffered) as u64);
+        self.counts.waiting_bytes.set_bound((backlog.bytes_max() + buffered_max) as u64);
         self.counts.waiting_items.set(backlog.items() as u64);
         let oldest = backlog.oldest().unwrap_or_default();
         self.counts.oldest.set(u64::try_from(oldest.as_millis()).unwrap_or(u64::MAX));

@@ -5,7 +5,7 @@
 use std::{ffi::OsString, sync::Arc};
 
 use orchestrator_exchange::{JobEnd, JobId, JobOffered};
-use orchestrator_supervise::{PauseSpan, Reply};
+use orchestrator_supervise::{GaugeGuard, PauseSpan, Reply};
 
 use crate::{
     file_name::{FetcherFile, NameError},
@@ -103,6 +103,8 @@ pub(crate) enum IngestOp {
         /// True if these are the last rows of a complete file; `complete` is committed together
         /// with them.
         complete: bool,
+        /// Share of the rows in the reader's gauge of waiting bytes.
+        _held: Option<GaugeGuard>,
     },
     /// Deletes the run and its rows, because its file is gone.
     DeleteRun { run: RunId },

@@ -25,16 +25,26 @@ pub struct Metric {
     pub(crate) kind: MetricKind,
     pub(crate) help: &'static str,
     pub(crate) label: Option<(&'static str, Arc<str>)>,
-    pub(crate) value: Arc<AtomicI64>,
+    value: Arc<MetricValue>,
 }
 
-/// Share of one in a gauge.
+#[derive(Debug, Default)]
+struct MetricValue {
+    now: AtomicI64,
+    /// Upper bound; 0 if none is declared.
+    bound: AtomicI64,
+}
+
+/// Share in a gauge, subtracted when it is dropped.
 #[derive(Debug)]
-pub struct GaugeGuard(Arc<AtomicI64>);
+pub struct GaugeGuard {
+    value: Arc<MetricValue>,
+    share: i64,
+}
 
 impl Drop for GaugeGuard {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.value.now.fetch_sub(self.share, Relaxed);
     }
 }
 
@@ -42,7 +52,7 @@ impl Metric {
     pub(crate) fn new(name: &'static str, unit: &'static str, kind: MetricKind, help: &'static str) -> Self {
         let help = help.trim_ascii();
         debug_assert!(!help.is_empty(), "metric {name} has no help text");
-        Self { name, unit, kind, help, label: None, value: Arc::new(AtomicI64::new(0)) }
+        Self { name, unit, kind, help, label: None, value: Arc::default() }
     }
 
     pub(crate) fn labelled(self, label: &'static str, value: &str) -> Self {
@@ -55,23 +65,70 @@ impl Metric {
 
     /// Adds to the value.
     pub fn add(&self, by: u64) {
-        self.value.fetch_add(i64::try_from(by).unwrap_or(i64::MAX), Relaxed);
+        self.value.now.fetch_add(signed(by), Relaxed);
     }
 
     /// Sets the value.
     pub fn set(&self, to: u64) {
-        self.value.store(i64::try_from(to).unwrap_or(i64::MAX), Relaxed);
+        self.value.now.store(signed(to), Relaxed);
     }
 
     /// Adds one to a gauge until the guard is dropped.
     #[must_use]
     pub fn hold(&self) -> GaugeGuard {
-        self.value.fetch_add(1, Relaxed);
-        GaugeGuard(self.value.clone())
+        self.hold_many(1)
+    }
+
+    /// Adds `share` to a gauge until the guard is dropped.
+    #[must_use]
+    pub fn hold_many(&self, share: u64) -> GaugeGuard {
+        self.add(share);
+        self.adopt(share)
+    }
+
+    /// Returns a guard for a `share` that was added to the gauge before.
+    #[must_use]
+    pub fn adopt(&self, share: u64) -> GaugeGuard {
+        GaugeGuard { value: self.value.clone(), share: signed(share) }
+    }
+
+    /// Declares a gauge of bytes as memory that the child holds, and its upper bound. The memory budget of the process contains the
+    /// bounds of all children.
+    pub fn set_bound(&self, bytes: u64) {
+        self.value.bound.store(signed(bytes), Relaxed);
     }
 
     /// Current value.
     pub fn get(&self) -> i64 {
-        self.value.load(Relaxed)
+        self.value.now.load(Relaxed)
+    }
+
+    /// Declared upper bound.
+    pub(crate) fn bound(&self) -> Option<u64> {
+        u64::try_from(self.value.bound.load(Relaxed)).ok().filter(|bound| *bound > 0)
+    }
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_subtracted_when_their_guards_are_dropped_and_only_declared_bounds_show() {
+        let gauge = Metric::new("waiting", "bytes", MetricKind::Gauge, "Bytes.");
+        assert_eq!((gauge.get(), gauge.bound()), (0, None));
+        gauge.set_bound(64);
+        let shares = [gauge.hold(), gauge.hold_many(9)];
+        gauge.add(5);
+        let adopted = gauge.adopt(5);
+        assert_eq!((gauge.get(), gauge.bound()), (15, Some(64)));
+        drop(shares);
+        assert_eq!(gauge.get(), 5);
+        drop(adopted);
+        assert_eq!((gauge.get(), gauge.clone().bound()), (0, Some(64)), "clones share both");
     }
 }

@@ -91,6 +91,7 @@ impl Node {
                         value: value.to_string(),
                     }),
                     value: metric.get(),
+                    bound: metric.bound(),
                 })
                 .collect(),
             timings: vitals.timings().iter().map(timing).collect(),

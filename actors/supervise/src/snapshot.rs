@@ -267,6 +267,9 @@ pub struct MetricSnapshot {
     pub label: Option<LabelSnapshot>,
     /// Value.
     pub value: i64,
+    /// Upper bound of memory that the child holds, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<u64>,
 }
 
 /// Label of a metric.

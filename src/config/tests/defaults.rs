@@ -16,7 +16,7 @@ use super::{
 
 /// Returns true if `line`, below the header `section`, is an example: a key without a default, or with one that TOML cannot express.
 fn is_unset(section: &str, line: &str) -> bool {
-    const ANYWHERE: [&str; 15] = [
+    const ANYWHERE: [&str; 16] = [
         "unix_socket",
         "unix_socket_owner",
         "unix_socket_group",
@@ -24,6 +24,7 @@ fn is_unset(section: &str, line: &str) -> bool {
         "socket_owner",
         "socket_group",
         "history_dir",
+        "memory_budget",
         "url_file",
         "dsn_file",
         "uri_file",

@@ -18,6 +18,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
         help: "",
         label: None,
         value: value as i64,
+        bound: None,
     };
     let mut metrics: Vec<_> = (0..12)
         .map(|i| metric(&format!("rows_{i}"), MetricKind::Counter, tick * 900 + noise(seed + i, tick) % 900))
@@ -71,7 +72,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
     }
 }
 
-pub(super) fn tree(children: u64, tick: u64, at_ms: u64) -> TreeSnapshot {
+pub(crate) fn tree(children: u64, tick: u64, at_ms: u64) -> TreeSnapshot {
     let mut root = node("o", 0, 0);
     root.children = (0..children).map(|i| node(&format!("o/c{i}"), tick, i * 100)).collect();
     TreeSnapshot { seq: 0, captured_at_ms: at_ms, uptime_ms: at_ms, root }

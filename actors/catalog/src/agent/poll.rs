@@ -83,6 +83,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     pub(super) fn handle_poll(&mut self, poll: Poll, result: ChangeResult) {
         let (target, now, unclaimed) = (poll.target, Instant::now(), &poll.unclaimed);
         self.poll_state.last_etags[target as usize] = poll.change.last_etag().map(str::to_owned);
+        self.poll_state.cached_bytes[target as usize] = poll.change.cached_bytes();
+        self.reporter.set_cached_bytes(self.poll_state.cached_bytes.iter().sum());
         if target == Target::HeldRows {
             let wait = |at| now + self.context.clock.until(path::saturating_add(at, MARGIN));
             self.poll_state.next_lease_end = unclaimed.next_lease_end.map(wait);

@@ -14,6 +14,8 @@ pub(super) struct PollState {
     pub(super) idle: Option<String>,
     /// ETag of the last poll, by target.
     pub(super) last_etags: [Option<String>; 2],
+    /// Bytes of the cached response, by target.
+    pub(super) cached_bytes: [usize; 2],
     /// Earliest end of another agent's lease.
     pub(super) next_lease_end: Option<Instant>,
     /// Earliest time of the next poll for held rows, unless a lease ends.
@@ -28,6 +30,7 @@ impl PollState {
             wanted: true,
             idle: None,
             last_etags: [None, None],
+            cached_bytes: [0; 2],
             next_lease_end: None,
             held_rows_from: Instant::now(),
         }

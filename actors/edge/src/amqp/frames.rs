@@ -8,6 +8,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use orchestrator_supervise::{GaugeGuard, Metric};
+
 use super::nesting::{flatten, flatten_content};
 
 /// Largest body of a message, in bytes: RabbitMQ's default.
@@ -72,17 +74,19 @@ pub(super) enum LimitError {
 }
 
 /// Received messages that the consumer has not read yet, shared by connection and consumer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct UnreadDeliveries {
     messages: AtomicU64,
     bytes: AtomicU64,
     /// Most messages; 0 if unlimited.
     max: u64,
+    /// Gauge of the bytes, in which a message stays until its consumer drops its share.
+    held: Option<Metric>,
 }
 
 impl UnreadDeliveries {
-    pub(super) fn new(max: u64) -> Arc<Self> {
-        Arc::new(Self { max, ..Self::default() })
+    pub(super) fn new(max: u64, held: Option<Metric>) -> Arc<Self> {
+        Arc::new(Self { messages: AtomicU64::new(0), bytes: AtomicU64::new(0), max, held })
     }
 
     fn received(&self, body: u64) -> Result<(), LimitError> {
@@ -93,18 +97,28 @@ impl UnreadDeliveries {
         if self.messages.fetch_add(1, Relaxed) >= self.max {
             return Err(LimitError::Messages(self.max));
         }
+        self.held.iter().for_each(|held| held.add(bytes));
         match self.bytes.fetch_add(bytes, Relaxed) + bytes {
             UNREAD_BYTES_MAX.. => Err(LimitError::UnreadBytes),
             _ => Ok(()),
         }
     }
 
-    /// Records that a message with a body of `body` bytes was read.
-    pub(super) fn read(&self, body: usize) {
+    /// Records that a message with a body of `body` bytes was read. Returns its share in the gauge.
+    pub(super) fn read(&self, body: usize) -> Option<GaugeGuard> {
         let bytes = body as u64 + MESSAGE_COST;
         // Not below zero: a message may be recorded twice.
         let _ = self.messages.fetch_update(Relaxed, Relaxed, |messages| messages.checked_sub(1));
-        let _ = self.bytes.fetch_update(Relaxed, Relaxed, |waiting| Some(waiting.saturating_sub(bytes)));
+        let unread = self.bytes.fetch_update(Relaxed, Relaxed, |unread| Some(unread.saturating_sub(bytes)));
+        let unread = unread.unwrap_or_else(|unread| unread);
+        self.held.as_ref().map(|held| held.adopt(bytes.min(unread)))
+    }
+}
+
+impl Drop for UnreadDeliveries {
+    fn drop(&mut self) {
+        // What is unread ends with the connection.
+        drop(self.held.as_ref().map(|held| held.adopt(*self.bytes.get_mut())));
     }
 }
 

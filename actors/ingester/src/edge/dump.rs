@@ -7,14 +7,16 @@ use std::{
     path::Path,
     pin::pin,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
 
 use jiff::Timestamp;
 use orchestrator_edge::{is_full, report_full};
-use orchestrator_supervise::{Factory, Fault, InboxSlot, Outbox, Reply, StartCx, metrics, sanitize_to};
+use orchestrator_supervise::{
+    Factory, Fault, InboxSlot, Metric, Outbox, Reply, StartCx, metrics, sanitize_to,
+};
 use tokio::sync::Notify;
 
 use crate::{item::Item, protocol::cbors};
@@ -58,9 +60,39 @@ impl DumpEvent {
 #[derive(Debug, Clone)]
 pub(crate) struct Dump {
     outbox: Outbox<DumpCommand>,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
     /// The thread has taken an event.
     taken: Arc<Notify>,
+}
+
+/// Bytes of the events that wait for the disk.
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: AtomicUsize,
+    /// Registered at the start of the thread.
+    gauge: OnceLock<Metric>,
+}
+
+impl Waiting {
+    fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Returns the bytes with the added ones.
+    fn add(&self, bytes: usize) -> usize {
+        let now = self.bytes.fetch_add(bytes, Relaxed) + bytes;
+        self.show();
+        now
+    }
+
+    fn subtract(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Relaxed);
+        self.show();
+    }
+
+    fn show(&self) {
+        self.gauge.get().into_iter().for_each(|gauge| gauge.set(self.bytes() as u64));
+    }
 }
 
 impl Dump {
@@ -77,12 +109,12 @@ impl Dump {
     /// Queues an event, or returns it if there is no room.
     pub(crate) fn offer(&self, event: DumpEvent) -> Result<(), DumpEvent> {
         let bytes = event.bytes();
-        if self.waiting.fetch_add(bytes, Relaxed) + bytes > WAITING_BYTES {
-            self.waiting.fetch_sub(bytes, Relaxed);
+        if self.waiting.add(bytes) > WAITING_BYTES {
+            self.waiting.subtract(bytes);
             return Err(event);
         }
         self.outbox.tell(DumpCommand::Event(event)).map_err(|refused| {
-            self.waiting.fetch_sub(bytes, Relaxed);
+            self.waiting.subtract(bytes);
             match refused.message {
                 DumpCommand::Event(event) => event,
                 _ => unreachable!("the refused message is the one that was sent"),
@@ -96,13 +128,13 @@ impl Dump {
         loop {
             let mut taken = pin!(self.taken.notified());
             taken.as_mut().enable();
-            let waiting = self.waiting.load(Relaxed);
+            let waiting = self.waiting.bytes();
             if waiting == 0 || waiting + bytes <= WAITING_BYTES {
                 break;
             }
             taken.await;
         }
-        self.waiting.fetch_add(bytes, Relaxed);
+        self.waiting.add(bytes);
         // It fails only at the end of the process.
         let _ = self.outbox.send(DumpCommand::Event(event)).await;
     }
@@ -112,10 +144,12 @@ impl Dump {
         let (slot, waiting, taken) = (commands.clone(), self.waiting.clone(), self.taken.clone());
         let factory = Factory::thread(move |cx: StartCx| {
             let mut writer = DumpWriter::new(&cx);
+            writer.metrics.waiting.set_bound(WAITING_BYTES as u64);
+            waiting.gauge.get_or_init(|| writer.metrics.waiting.clone());
             let mut commands = slot.open();
             while let Some(command) = commands.next_blocking(&cx) {
                 if let DumpCommand::Event(event) = &command {
-                    waiting.fetch_sub(event.bytes(), Relaxed);
+                    waiting.subtract(event.bytes());
                     taken.notify_waiters();
                 }
                 let _work = cx.vitals.begin_work("write dump");
@@ -145,6 +179,8 @@ metrics! {
         bytes: counter("bytes") as "dumped",
         /// Dump files that could not be opened or written.
         errors: counter("errors") as "dump_errors",
+        /// Bytes of the events that wait for the dump's disk.
+        waiting: gauge("bytes") as "dump_waiting",
     }
 }
 

@@ -39,7 +39,7 @@ impl Ingest {
                 Upsert::Done => Ok(Progress::Done),
                 Upsert::Pending => Ok(Progress::Blocked),
             },
-            IngestOp::Rows { run, rows, complete } => {
+            IngestOp::Rows { run, rows, complete, .. } => {
                 let deadline = Instant::now() + slice;
                 let reached = match store.enqueue(run, rows, self.from, Some(deadline)) {
                     Ok(reached) => reached,

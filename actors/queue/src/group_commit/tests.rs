@@ -207,7 +207,7 @@ fn run() -> RunId {
 
 fn rows(attr_paths: &[&str]) -> IngestOp {
     let pairs = attr_paths.iter().map(|attr| ((*attr).to_owned(), "1 2".to_owned()));
-    IngestOp::Rows { run: run(), rows: Batch::new(pairs), complete: false }
+    IngestOp::Rows { run: run(), rows: Batch::new(pairs), complete: false, _held: None }
 }
 
 #[test]
@@ -368,8 +368,8 @@ fn while_paused_workers_get_nojobs_and_done_counts() {
 #[test]
 fn complete_is_committed_with_the_last_rows_and_rows_of_deleted_runs_are_dropped() {
     let mut fixture = Fixture::with_rows(&["a"]);
-    let op =
-        IngestOp::Rows { run: run(), rows: Batch::new([("b".to_owned(), "1".to_owned())]), complete: true };
+    let last = Batch::new([("b".to_owned(), "1".to_owned())]);
+    let op = IngestOp::Rows { run: run(), rows: last, complete: true, _held: None };
     fixture.group.add_ingest(op);
     fixture.store.faults.arm("commit", 1);
     assert!(fixture.turn().is_err());
@@ -390,7 +390,7 @@ fn complete_is_committed_with_the_last_rows_and_rows_of_deleted_runs_are_dropped
 #[test]
 fn the_last_rows_of_a_deleted_fetcher_add_no_run() {
     let mut fixture = Fixture::new();
-    fixture.ingest(IngestOp::Rows { run: run(), rows: Batch::default(), complete: true });
+    fixture.ingest(IngestOp::Rows { run: run(), rows: Batch::default(), complete: true, _held: None });
     fixture.store.begin().unwrap();
     // A run that is complete would not be read again from its file.
     assert_eq!(fixture.store.known_runs().unwrap(), []);

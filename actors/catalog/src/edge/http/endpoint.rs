@@ -9,10 +9,7 @@ use orchestrator_edge::{
     tls::{self, TlsClient},
 };
 
-use crate::request_retries::Retries;
-
-/// Default limit of a response body: far more than any server sends within its 15 s limit.
-const BODY_LIMIT: usize = 64 * 1024 * 1024;
+use crate::{request_retries::Retries, service::BODY_BYTES_MAX};
 
 /// Address of a catalog, and security of its connections.
 #[derive(Clone)]
@@ -108,7 +105,7 @@ impl CatalogEndpoint {
             url: format!("{scheme}://{authority}{prefix}"),
             timeouts: Timeouts::default(),
             retries: Retries::default(),
-            body_limit: BODY_LIMIT,
+            body_limit: BODY_BYTES_MAX,
         })
     }
 

@@ -1,5 +1,6 @@
 //! Streams of frames that exceed a limit.
 
+use orchestrator_supervise::MetricKind;
 use proptest::prelude::*;
 
 use super::*;
@@ -23,7 +24,7 @@ fn message(body: usize) -> Vec<u8> {
 }
 
 fn tracker(max: u64) -> FrameTracker {
-    FrameTracker::new(FRAME_MAX, UnreadDeliveries::new(max))
+    FrameTracker::new(FRAME_MAX, UnreadDeliveries::new(max, None))
 }
 
 #[test]
@@ -64,6 +65,26 @@ fn a_read_message_makes_room() {
         tracker.track(&mut [deliver(), header(BODY_MAX)].concat(), true),
         Err(LimitError::UnreadBytes)
     );
+}
+
+#[test]
+fn the_gauge_has_messages_until_their_shares_are_dropped_or_the_connection_ends() {
+    let held = orchestrator_supervise::testing::vitals("o/amqp").register(
+        "held",
+        "bytes",
+        MetricKind::Gauge,
+        "Bytes.",
+    );
+    let message_cost = (300 + MESSAGE_COST) as i64;
+    let mut tracker = FrameTracker::new(FRAME_MAX, UnreadDeliveries::new(10, Some(held.clone())));
+    tracker.track(&mut message(300).repeat(3), true).expect("three wait");
+    assert_eq!(held.get(), 3 * message_cost);
+    let shares = [(), ()].map(|()| tracker.unread.read(300));
+    assert_eq!(held.get(), 3 * message_cost, "read, not settled");
+    drop(tracker);
+    assert_eq!(held.get(), 2 * message_cost, "the unread one ends with the connection");
+    drop(shares);
+    assert_eq!(held.get(), 0);
 }
 
 #[test]

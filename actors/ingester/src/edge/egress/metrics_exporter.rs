@@ -50,6 +50,8 @@ pub(super) struct MetricsExporter {
     /// Resets already counted by the metric.
     resets_counted: u64,
     labels: BTreeSet<Arc<str>>,
+    /// Upper bound of one worker's queue, bytes.
+    bytes_per_peer: u64,
     /// Events sent to the known workers.
     events_sent: u64,
 }
@@ -62,6 +64,7 @@ impl MetricsExporter {
             metrics: EgressMetrics::register(vitals),
             resets_counted: egress.lock().resets,
             labels: BTreeSet::new(),
+            bytes_per_peer: egress.inner.limits.bytes_per_peer as u64,
             events_sent: 0,
         }
     }
@@ -107,6 +110,7 @@ impl MetricsExporter {
         metrics.events.set(state.events_out);
         metrics.sent.set(state.bytes_out);
         metrics.queued.set(state.queued_bytes as u64);
+        metrics.queued.set_bound(self.bytes_per_peer);
         metrics.spilled.set(state.spilled_bytes);
         metrics.oldest.set(u64::try_from(oldest).unwrap_or(u64::MAX));
     }

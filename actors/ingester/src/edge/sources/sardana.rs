@@ -21,7 +21,10 @@ use crate::{
     edge::sources::{
         dial::RETRY,
         outcome_counter::OutcomeCounter,
-        sardana::server::{AcceptedPost, Server},
+        sardana::{
+            body::BodyLimits,
+            server::{AcceptedPost, Server},
+        },
     },
     item::Item,
     protocol::sardana::Sardana,
@@ -72,6 +75,10 @@ impl Drop for SardanaSource {
 }
 
 impl Source for SardanaSource {
+    fn buffered(&self) -> (usize, usize) {
+        (self.server.borrow().as_ref().map_or(0, Server::buffered), BodyLimits::HELD_MAX)
+    }
+
     fn run(&mut self, cx: SourceCx) -> Items {
         cx.link.connecting(0);
         let (sender, posts) = mpsc::channel(POSTS_MAX);

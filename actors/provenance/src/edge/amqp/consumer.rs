@@ -65,8 +65,8 @@ pub(crate) fn factory(broker: Broker, options: ConsumerOptions) -> Factory {
         let (broker, options) = (broker.clone(), options.clone());
         async move {
             let link = LinkState::new(&cx, "amqp", broker.endpoint(), RetryPolicy::REMOTE);
-            let broker = broker.reporting_to(&link);
             let metrics = ConsumerMetrics::register(&cx.vitals);
+            let broker = broker.reporting_to(&link).showing(&metrics.held);
             let mut down_since = Instant::now();
             while let Err(error) = serve(&broker, &options, &metrics, &link, &cx).await {
                 if link.is_up() {

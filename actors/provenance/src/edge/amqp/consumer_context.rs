@@ -107,6 +107,8 @@ metrics! {
         pub(super) acked: counter("messages"),
         /// Messages delivered by the broker and not yet acknowledged or returned.
         pub(super) unacknowledged: gauge("messages"),
+        /// Bytes of received messages, whether read or not, that are not yet acknowledged or returned.
+        pub(super) held: gauge("bytes") as "unacknowledged_bytes",
         /// Responses, sent by the server or received by the client.
         pub(super) responses: counter("messages"),
         /// Messages published to the dead letters.

@@ -79,7 +79,7 @@ struct UnackedMessage {
     exchange: ShortString,
     routing_key: ShortString,
     properties: BasicProperties,
-    _counted: GaugeGuard,
+    _counted: (GaugeGuard, Option<GaugeGuard>),
 }
 
 /// Future of a delivery and its outcome. The outcome is None if the worker ended first.
@@ -187,7 +187,7 @@ impl WorkerChannel {
             refused(&what, reason)
         })?;
         context.metrics.deliveries.add(1);
-        context.taken.record_read(delivery.data.len());
+        let held = context.taken.record_read(delivery.data.len());
         if self.unacked.len() >= self.tags.len() * usize::from(context.prefetch) {
             let reason =
                 format!("the broker sends more than the {} messages of its prefetch", context.prefetch);
@@ -210,7 +210,7 @@ impl WorkerChannel {
             exchange: delivery.exchange,
             routing_key: delivery.routing_key,
             properties: delivery.properties,
-            _counted: context.metrics.unacknowledged.hold(),
+            _counted: (context.metrics.unacknowledged.hold(), held),
         };
         let (reply, settled) = reply();
         self.unacked.push(PendingOutcome { unacked: Some(unacked), reply: settled });

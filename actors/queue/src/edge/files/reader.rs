@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     file_name::WarnedNames,
-    lines::FeedResult,
+    lines::{FeedResult, LINE_BYTES_MAX},
     messages::{IngestOp, ReadCommand},
     refused_links::RefusedLinks,
     storage::Batch,
@@ -38,6 +38,8 @@ const FIRST_SLICE_BYTES: usize = 256 << 10;
 /// Rows between two reports of progress.
 const PROGRESS_ROWS: usize = 4_096;
 
+/// Maximum memory of a long line while it is stored, in bytes (CONTRACT QR16).
+const LONG_LINE_BYTES_MAX: u64 = 3 * LINE_BYTES_MAX as u64;
 /// Maximum number of skipped lines per file reported in warnings.
 const SKIPS_LISTED: u64 = 10;
 
@@ -81,6 +83,8 @@ metrics! {
         pub(super) failed: counter("opens") as "failed_opens",
         /// Bytes of rows read from fetcher files.
         pub(super) bytes: counter("bytes") as "read_bytes",
+        /// Bytes of rows that are read from fetcher files and not yet stored.
+        pub(super) waiting: gauge("bytes") as "unstored",
         /// Rows read from fetcher files.
         pub(super) rows: counter("rows") as "read_rows",
         /// Fetcher files that are symbolic links and are not followed, because neither root nor the program's
@@ -99,6 +103,8 @@ impl Reader {
         ops: Outbox<IngestOp>,
         cx: &StartCx,
     ) -> Self {
+        let metrics = ReaderMetrics::register(&cx.vitals);
+        metrics.waiting.set_bound(LONG_LINE_BYTES_MAX);
         Self {
             input_dir,
             refused_links,
@@ -112,7 +118,7 @@ impl Reader {
             ops,
             work_item: None,
             buffer: vec![0; BUFFER_BYTES].into(),
-            metrics: ReaderMetrics::register(&cx.vitals),
+            metrics,
             missing_files: MissingFiles::default(),
         }
     }
@@ -298,6 +304,7 @@ impl Reader {
         }
         self.metrics.rows.add(fed.rows.len() as u64);
         self.metrics.bytes.add(fed.row_bytes as u64);
+        let held = Some(self.metrics.waiting.hold_many(fed.row_bytes as u64));
         let progress = |at| {
             if at % PROGRESS_ROWS == 0 {
                 self.cx.vitals.progress();
@@ -306,7 +313,7 @@ impl Reader {
         let rows = fed.rows.into_iter().enumerate().inspect(|(at, _)| progress(*at)).map(|(_, row)| row);
         let rows = Batch::after(rows_before, rows);
         // The last rows carry `complete` (CONTRACT QR42).
-        self.send(IngestOp::Rows { run: key.0, rows, complete: ends })
+        self.send(IngestOp::Rows { run: key.0, rows, complete: ends, _held: held })
     }
 }
 

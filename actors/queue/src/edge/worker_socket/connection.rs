@@ -12,6 +12,7 @@ use tokio::{
 
 use super::slots::{BUSY, IDLE};
 use crate::{
+    lines::LINE_BYTES_MAX,
     messages::StoreRequest,
     protocol::{ProtocolError, Request, RequestParser, encode_head, encode_reply},
     storage::{HandoutId, Job},
@@ -43,6 +44,8 @@ metrics! {
         answered: counter("requests"),
         /// Replies that could not be delivered; their jobs are available again.
         undelivered: counter("replies"),
+        /// Bytes of payloads that are being written to workers.
+        unsent: gauge("bytes"),
     }
 }
 
@@ -57,6 +60,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(requests: Outbox<StoreRequest>, vitals: Arc<Vitals>) -> Self {
         let metrics = ReplyMetrics::register(&vitals);
+        metrics.unsent.set_bound(LINE_BYTES_MAX as u64);
         Self { requests, vitals, metrics }
     }
 
@@ -163,6 +167,7 @@ impl WorkerConnection {
             () = abandoned => return Err(ConnectionError::StoreGone),
         };
         in_progress.handout = job.as_ref().map(|job| job.handout);
+        let _unsent = job.as_ref().map(|job| shared.metrics.unsent.hold_many(job.payload.len() as u64));
         match write_reply(&mut self.stream, &mut self.out, job.as_ref()).await {
             Ok(()) => {
                 shared.metrics.answered.add(1);

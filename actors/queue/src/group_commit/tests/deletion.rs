@@ -9,7 +9,7 @@ fn a_third_of_a_hundred_thousand_rows_goes_with_few_syncs() {
     let mut fixture = Fixture::new();
     let pairs = (0..ROWS).map(|n| (format!("pkg{n}"), "1 2".to_owned()));
     fixture.ingest(IngestOp::UpsertRun { run: run(), complete: false });
-    fixture.ingest(IngestOp::Rows { run: run(), rows: Batch::new(pairs), complete: true });
+    fixture.ingest(IngestOp::Rows { run: run(), rows: Batch::new(pairs), complete: true, _held: None });
     fixture.ingest(IngestOp::Reconciled);
     while fixture.group.has_work() {
         fixture.turn().unwrap();
@@ -35,7 +35,12 @@ fn a_request_and_a_delivery_are_synced_during_a_deletion() {
     let other = RunId::new("g", 1);
     let pairs = (0..5_000).map(|n| (format!("pkg{n}"), "1 2".to_owned()));
     fixture.ingest(IngestOp::UpsertRun { run: other.clone(), complete: false });
-    fixture.ingest(IngestOp::Rows { run: other.clone(), rows: Batch::new(pairs), complete: true });
+    fixture.ingest(IngestOp::Rows {
+        run: other.clone(),
+        rows: Batch::new(pairs),
+        complete: true,
+        _held: None,
+    });
     fixture.ingest(IngestOp::DeleteRun { run: other });
     let mut answer = fixture.ready();
     fixture.store.begun.clear();

@@ -45,6 +45,15 @@ impl Default for BodyLimits {
 }
 
 impl BodyLimits {
+    /// Upper bound of [`BodyLimits::held`].
+    pub(super) const HELD_MAX: usize = (BODIES_MAX_KIB + QUEUED_MAX_KIB as usize) << 10;
+
+    /// Bytes of all bodies and waiting posts.
+    pub(super) fn held(&self) -> usize {
+        let free_kib = self.bodies.available_permits() + self.queued.available_permits();
+        Self::HELD_MAX - (free_kib << 10)
+    }
+
     /// Reads a body to its end.
     pub(super) async fn read(&self, request: &HttpRequest, payload: Payload) -> Result<Body, Rejection> {
         let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());

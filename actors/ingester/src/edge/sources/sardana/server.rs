@@ -100,6 +100,11 @@ impl Server {
         Ok(Self { router, thread, _stop: stop })
     }
 
+    /// Bytes of all bodies, and of the posts that wait for the run.
+    pub(super) fn buffered(&self) -> usize {
+        self.router.limits.held()
+    }
+
     /// Returns true if the server ended by itself; the log has the reason.
     pub(super) fn has_ended(&self) -> bool {
         self.thread.is_finished()
