@@ -132,6 +132,42 @@ mod tests {
     }
 
     #[test]
+    fn a_tree_has_the_fields_of_its_snapshot() {
+        const SNAPSHOTS: &str = include_str!("../../supervise/src/snapshot.rs");
+        let document = document();
+        let node = "Node/properties/";
+        for (snapshot, schema) in [
+            ("Tree", "Tree"),
+            ("Node", "Node"),
+            ("Exit", &format!("{node}last_exit")),
+            ("Mailbox", &format!("{node}mailboxes/items")),
+            ("Message", &format!("{node}mailboxes/items/properties/messages/items")),
+            ("InProgress", &format!("{node}in_progress")),
+            ("Wait", &format!("{node}waits/items")),
+            ("Link", &format!("{node}link")),
+            ("Note", &format!("{node}note")),
+            ("Blocker", &format!("{node}blocker")),
+            ("Work", "Work"),
+            ("ExpectedInput", &format!("{node}expected_inputs/items")),
+            ("Metric", &format!("{node}metrics/items")),
+            ("Label", &format!("{node}metrics/items/properties/label")),
+            ("Timing", &format!("{node}timings/items")),
+        ] {
+            let (_, body) = SNAPSHOTS.split_once(&format!("pub struct {snapshot}Snapshot {{")).expect("it");
+            let (body, _) = body.split_once("\n}").expect("its end");
+            let shown = body
+                .split("pub ")
+                .skip(1)
+                .zip(body.split("pub "))
+                .filter(|(_, before)| !before.contains("#[serde(skip)]"));
+            let fields: BTreeSet<_> = shown.filter_map(|(field, _)| field.split(':').next()).collect();
+            let properties = document.pointer(&format!("/components/schemas/{schema}/properties"));
+            let properties = properties.and_then(Value::as_object).expect("properties");
+            assert_eq!(properties.keys().map(String::as_str).collect::<BTreeSet<_>>(), fields, "{snapshot}");
+        }
+    }
+
+    #[test]
     fn references_resolve_and_error_kinds_exist() {
         let document = document();
         fn visit(value: &Value, document: &Value) {
