@@ -133,6 +133,7 @@ spill_dir = "{self.home}"
 [[ingester.stream]]
 name = "eiger"
 source = "stins"
+expect_every = "5m"
 upstream_url = "tcp://127.0.0.1:{self.detector.getsockname()[1]}"
 [producer]
 page_size = 1
@@ -151,10 +152,11 @@ name = "work"
 table = "Foo"
 filter = "state=actionable"
 sort = "id"
+expect_every = "5m"
 claim.set = {{ state = "claimed", claimed_by = "$token", lease_until = "$now+60s" }}
 done = {{ state = "complete", lease_until = "$null" }}
 handler = {{ kind = "command", argv = ["/bin/true"] }}
-""".replace("[queue]", "[queue]\ninput_dir = \"fetchers\"\nsocket = \"worker.sock\"\ndatabase = \"queue.db\"")
+""".replace("[queue]", "[queue]\ninput_dir = \"fetchers\"\nsocket = \"worker.sock\"\ndatabase = \"queue.db\"\n[[queue.expect]]\nfetcher = \"github\"\nevery = \"10m\"")
 
     def fill_mongo(self):
         stencils = [{"_id": "config", "current_completed_tcn": 3, "max_tcn": 5}]
