@@ -29,7 +29,7 @@ pub(crate) fn arguments(of_process: impl IntoIterator<Item = OsString>) -> Vec<O
 /// needs another argument.
 fn replaced(file: &str, subcommand: Option<&str>) -> Option<(Option<&'static str>, usize)> {
     let find = |is_called: &dyn Fn(&str, &[&str]) -> bool| {
-        subsystems::drop_ins().find(|original| is_called(original.name, original.starts))
+        subsystems::drop_in_where(|original| is_called(original.name, original.starts))
     };
     if let Some(original) = find(&|name, starts| name == file || starts.contains(&file)) {
         return Some((Some(original.name), 1));

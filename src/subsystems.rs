@@ -76,10 +76,11 @@ impl DropIn {
     }
 }
 
-/// Returns the programs that this build replaces by a command line, `orchestrator as NAME ..`.
-pub(crate) fn drop_ins() -> impl Iterator<Item = &'static Original> {
+/// Returns a program that this build replaces by a command line, `orchestrator as NAME ..`, and for which `is_wanted` is true.
+pub(crate) fn drop_in_where(is_wanted: impl Fn(&Original) -> bool) -> Option<&'static Original> {
     let originals = SUBSYSTEMS.iter().flat_map(|subsystem| subsystem.originals());
-    originals.filter(|original| DropIn::has_subcommand(original.name))
+    // The definition of the command lines is made only for a program that is wanted.
+    originals.filter(|original| is_wanted(original)).find(|original| DropIn::has_subcommand(original.name))
 }
 
 /// Parses the arguments of the replaced program `name`.
