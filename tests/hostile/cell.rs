@@ -13,7 +13,7 @@ use crate::{
     behaviour::Behaviour,
     client::Clients,
     edge::{Build, Edge, Plan, Side},
-    measured::{Measured, UNANSWERED_MAX, check_limits},
+    measured::{Measured, UNANSWERED_MAX, Violation, check_limits},
     reference,
     switch::Switch,
     watch::{AskTree, Seen, Watch},
@@ -57,8 +57,8 @@ fn attack_time(behaviour: Behaviour) -> Duration {
 /// Runs one cell.
 ///
 /// # Errors
-/// All violated limits, with the measurements.
-pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
+/// If a limit is violated.
+pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, Violation> {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let plan = Plan { directory: env.path().to_owned(), ..plan };
     let behaviour = plan.behaviour;
@@ -109,8 +109,10 @@ pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
         crashed,
     };
     let unprintable = measured.unprintable.clone().unwrap_or_default();
-    check_limits(&measured)
-        .map_err(|broken| format!("{broken}\n  {measured}\n{unprintable}{}{}", links(&env), tail(&env)))?;
+    check_limits(&measured).map_err(|Violation { text, is_late }| {
+        let text = format!("{text}\n  {measured}\n{unprintable}{}{}", links(&env), tail(&env));
+        Violation { text, is_late }
+    })?;
     edge.finish(&env);
     if behaviour == Behaviour::MisusesLogin {
         let began = Instant::now();

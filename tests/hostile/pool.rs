@@ -1,4 +1,4 @@
-//! Runs cells concurrently, several per processor because they mostly wait.
+//! Runs cells concurrently, several per processor because they mostly wait. One that exceeds nothing but limits of durations is run again, alone.
 
 use std::{
     any::Any,
@@ -14,8 +14,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::{
     behaviour::Behaviour,
     cell,
-    edge::{Cells, Plan},
+    edge::{Build, Cells, Plan},
     edges::broker,
+    measured::Violation,
     reference,
 };
 
@@ -23,11 +24,19 @@ use crate::{
 const CELLS_PER_PROCESSOR: usize = 3;
 
 type Key = (&'static str, Behaviour);
+type Cell = (&'static str, Behaviour, Build);
 
 #[derive(Default)]
 struct Results {
-    found: Mutex<HashMap<Key, Result<(), String>>>,
+    found: Mutex<HashMap<Key, Result<(), Violation>>>,
     more: Condvar,
+}
+
+impl Results {
+    fn add(&self, (edge, behaviour, _): &Cell, result: Result<(), Violation>) {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).insert((edge, *behaviour), result);
+        self.more.notify_all();
+    }
 }
 
 /// Waits for the result of a cell. The first call starts all cells that the command line selects.
@@ -41,8 +50,8 @@ pub(crate) fn result_of(edge: &'static str, behaviour: Behaviour, edges: &'stati
     loop {
         if let Some(result) = found.remove(&(edge, behaviour)) {
             drop(found);
-            if let Err(broken) = result {
-                panic!("{edge} {behaviour}: {broken}");
+            if let Err(violation) = result {
+                panic!("{edge} {behaviour}: {}", violation.text);
             }
             return;
         }
@@ -65,27 +74,45 @@ fn start(edges: &'static [Cells]) -> Arc<Results> {
         thread::spawn(broker::prepare);
     }
     selected.reverse();
-    let (left, results) = (Arc::new(Mutex::new(selected)), Arc::new(Results::default()));
-    let processors = thread::available_parallelism().map_or(2, usize::from);
-    for _ in 0..processors * CELLS_PER_PROCESSOR {
-        let (left, results) = (left.clone(), results.clone());
-        thread::spawn(move || {
-            loop {
-                let next = left.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                let Some((edge, behaviour, build)) = next else { return };
-                let plan = Plan { edge, behaviour, directory: PathBuf::new() };
-                let ran = catch_unwind(AssertUnwindSafe(|| cell::run(plan, build)));
-                let result = ran.unwrap_or_else(|panic| Err(text_of(&*panic)));
-                if let Ok(measured) = &result {
-                    eprintln!("{edge} {behaviour}: {measured}");
-                }
-                let mut found = results.found.lock().unwrap_or_else(PoisonError::into_inner);
-                found.insert((edge, behaviour), result.map(|_| ()));
-                results.more.notify_all();
-            }
-        });
-    }
+    let results = Arc::new(Results::default());
+    let found = results.clone();
+    thread::spawn(move || run(selected, &found));
     results
+}
+
+/// Runs the cells, the last one first.
+fn run(cells: Vec<Cell>, results: &Results) {
+    let (left, late) = (Mutex::new(cells), Mutex::new(Vec::new()));
+    let processors = thread::available_parallelism().map_or(2, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..processors * CELLS_PER_PROCESSOR {
+            scope.spawn(|| {
+                loop {
+                    let next = left.lock().unwrap_or_else(PoisonError::into_inner).pop();
+                    let Some(cell) = next else { return };
+                    match measured(&cell) {
+                        Err(violation) if violation.is_late => {
+                            late.lock().unwrap_or_else(PoisonError::into_inner).push((cell, violation));
+                        }
+                        result => results.add(&cell, result),
+                    }
+                }
+            });
+        }
+    });
+    for (cell, violation) in late.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        eprintln!("{} {}: again, alone, after: {}", cell.0, cell.1, violation.text);
+        results.add(&cell, measured(&cell));
+    }
+}
+
+/// Runs a cell.
+fn measured((edge, behaviour, build): &Cell) -> Result<(), Violation> {
+    let plan = Plan { edge, behaviour: *behaviour, directory: PathBuf::new() };
+    let ran = catch_unwind(AssertUnwindSafe(|| cell::run(plan, *build)));
+    let measured = ran.unwrap_or_else(|panic| Err(Violation::lasting(text_of(&*panic))))?;
+    eprintln!("{edge} {behaviour}: {measured}");
+    Ok(())
 }
 
 /// Returns true if the command line selects the cell, by the rules of Rust's test runner.

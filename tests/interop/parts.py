@@ -8,6 +8,7 @@ parts are gone.
 """
 
 import ctypes
+import gc
 import json
 import os
 import signal
@@ -18,6 +19,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import uvicorn
 from dranspose import cli, controller, debug_worker, replay  # noqa: F401  imported for the parts
+
+# A part does not visit, and thereby copy, what is imported.
+gc.collect()
+gc.freeze()
 
 
 def program(arguments):
