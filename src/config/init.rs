@@ -36,7 +36,7 @@ use crate::subsystems::{self, SUBSYSTEMS};
 #[derive(Debug, Clone, Args)]
 pub(crate) struct InitArguments {
     /// Program that is replaced: nixpkgs-update-supervisor, swh-provenance-server, dranspose-ingester, dranspose-http-ingester,
-    /// fproducer or deriva-agent
+    /// fproducer, deriva-agent or deriva-imaging-server
     #[arg(long = "for", value_name = "PROGRAM")]
     program: String,
     /// Take over the values of this file: the program's own configuration, or its systemd unit file
@@ -144,16 +144,16 @@ fn section_of(
     if command.is_some() {
         bail!("it is no unit file: --command goes with a unit file, or without --from");
     }
-    let path = fs::canonicalize(file)?.into_os_string();
+    let path = fs::canonicalize(file)?;
     match original.file {
         OriginalFile::None => bail!("{name} has no configuration file: name its unit file instead"),
-        OriginalFile::Argument => subsystems::drop_in(name, &[path])?.section(context),
+        OriginalFile::Argument => subsystems::drop_in(name, &[path.into_os_string()])?.section(context),
         OriginalFile::Variable(variable) => {
-            *context = OriginalContext::new([(variable.into(), path)]);
+            *context = OriginalContext::new([(variable.into(), path.into_os_string())]);
             subsystems::drop_in(name, &[])?.section(context)
         }
         OriginalFile::Text(translate) => {
-            let values = translate(&text, context).map_err(anyhow::Error::msg)?;
+            let values = translate(&text, &path, context).map_err(anyhow::Error::msg)?;
             subsystem.section(values)?.context("it configures nothing")
         }
     }

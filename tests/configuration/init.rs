@@ -6,13 +6,14 @@ use orchestrator_harness::TestEnv;
 use serde_json::{Value, json};
 
 const CONFIG: i32 = 78;
-const ALL: [&str; 6] = [
+const ALL: [&str; 7] = [
     "nixpkgs-update-supervisor",
     "swh-provenance-server",
     "dranspose-ingester",
     "dranspose-http-ingester",
     "fproducer",
     "deriva-agent",
+    "deriva-imaging-server",
 ];
 
 fn env() -> TestEnv {
@@ -216,6 +217,27 @@ fn derivas_file_is_taken_over() {
 }
 
 #[test]
+fn the_imaging_servers_file_is_taken_over() {
+    let text = r#"{"get_claimable_url": "/entity/isa:imaging_data/processing_status=new?limit=1",
+        "put_claim_url": "/attributegroup/isa:imaging_data/RID;processing_status", "image_processing_status": "processing_status",
+        "deriva_imaging_server": "lab", "catalog_number": 1, "credentials_file": "/home/lab/.deriva/credential.json"}"#;
+    let env = env();
+    let config = init(&env, "deriva-imaging-server", "deriva_imaging.json", text);
+    let (catalog, rule) = (&config["catalog"][0], &config["catalog"][0]["rule"][0]);
+    assert_eq!(
+        (&catalog["base"], &catalog["poll_secs"]),
+        (&json!("https://lab/ermrest/catalog/1"), &json!(300.0))
+    );
+    let file = env.path().join("deriva_imaging.json");
+    let argv = json!(["deriva-imaging-client", "--config", file, "--rid", "$row.RID"]);
+    assert_eq!(rule["handler"]["argv"], argv);
+    assert_eq!(
+        (&rule["claim"]["set"], &rule["fail"]["processing_status"]),
+        (&json!({"processing_status": "in progress"}), &json!("error"))
+    );
+}
+
+#[test]
 fn what_cannot_be_taken_over_is_refused_and_nothing_is_written() {
     for (program, name, text, said) in [
         ("cron", "x", "", "replaces no such program; it replaces nixpkgs-update-supervisor"),
@@ -230,6 +252,7 @@ fn what_cannot_be_taken_over_is_refused_and_nothing_is_written() {
             "required arguments",
         ),
         ("deriva-agent", "x.json", "[]", "no configuration of deriva"),
+        ("deriva-imaging-server", "x.json", r#"{"server": {}}"#, "no configuration of deriva-imaging-server"),
         ("deriva-agent", "x.service", "[Service]\nExecStart=a\n", "name its JSON file"),
     ] {
         let env = env();

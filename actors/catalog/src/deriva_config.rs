@@ -1,6 +1,8 @@
 //! Configuration file of deriva, `~/.deriva/config.json`: server and session, for `config init`. The agent itself is code, so the rule
 //! of the result is an example that claims nothing.
 
+use std::path::Path;
+
 use orchestrator_subsystem::OriginalContext;
 use orchestrator_supervise::sanitize_to;
 use serde::Deserialize;
@@ -49,7 +51,7 @@ impl Default for Server {
 ///
 /// # Errors
 /// The text is not such a file. The error repeats no value.
-pub(crate) fn translate(text: &str, context: &mut OriginalContext) -> Result<Value, String> {
+pub(crate) fn translate(text: &str, _file: &Path, context: &mut OriginalContext) -> Result<Value, String> {
     let invalid = |error: serde_json::Error| match error.line() {
         0 => "it is no configuration of deriva".to_owned(),
         line => format!("line {line}: it is no configuration of deriva"),
@@ -59,21 +61,11 @@ pub(crate) fn translate(text: &str, context: &mut OriginalContext) -> Result<Val
     let File { server: Server { protocol, host, catalog_id } } =
         serde_json::from_value(Value::Object(object)).map_err(invalid)?;
     let mut section: Value = serde_json::from_str(EXAMPLE).map_err(invalid)?;
-    let id = match catalog_id {
-        Value::String(id) => id,
-        Value::Number(id) => id.to_string(),
-        _ => return Err("server.catalog_id: write a number or a text".to_owned()),
-    };
-    let plain =
-        |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || "/?#@".contains(c));
-    if !plain(&host) || !plain(&id) || !["http", "https"].contains(&protocol.as_str()) {
-        return Err(
-            "server: write protocol http or https, the name of one host, and the catalog's number".to_owned()
-        );
-    }
+    let base = base(&protocol, &host, &catalog_id)
+        .ok_or("server: write protocol http or https, the name of one host, and the catalog's number")?;
     let catalog = &mut section[0];
-    catalog["name"] = json!(sanitize_to(&host, 100));
-    catalog["base"] = json!(format!("{protocol}://{host}/ermrest/catalog/{id}"));
+    catalog["name"] = json!(section_name(&host));
+    catalog["base"] = json!(base);
     if let Some(Session { connect, read, retries, unverified_hosts }) = Session::parse(text)? {
         catalog["connect_timeout_ms"] = json!(connect.as_millis());
         catalog["read_timeout_ms"] = json!(read.as_millis());
@@ -87,13 +79,32 @@ pub(crate) fn translate(text: &str, context: &mut OriginalContext) -> Result<Val
     Ok(section)
 }
 
+/// Name of the section for a server.
+pub(crate) fn section_name(host: &str) -> String {
+    sanitize_to(host, 100)
+}
+
+/// Address of a catalog. None if a part cannot be one.
+pub(crate) fn base(protocol: &str, host: &str, id: &Value) -> Option<String> {
+    let id = match id {
+        Value::String(id) => id.clone(),
+        Value::Number(id) => id.to_string(),
+        _ => return None,
+    };
+    let plain =
+        |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || "/?#@".contains(c));
+    let is_address = plain(host) && plain(&id) && ["http", "https"].contains(&protocol);
+    is_address.then(|| format!("{protocol}://{host}/ermrest/catalog/{id}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{CatalogConfig, check};
 
     fn translated(text: &str) -> Result<Vec<CatalogConfig>, String> {
-        translate(text, &mut OriginalContext::default()).map(|value| serde_json::from_value(value).unwrap())
+        translate(text, Path::new("config.json"), &mut OriginalContext::default())
+            .map(|value| serde_json::from_value(value).unwrap())
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod edge;
 mod error;
 mod handler;
 mod handler_config;
+mod imaging_config;
 mod messages;
 mod notify_agent;
 mod outcome_kind;

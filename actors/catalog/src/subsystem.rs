@@ -13,6 +13,7 @@ use crate::{
     edge::http::HttpCatalog,
     error::CatalogError,
     handler_config::{HandlerKind, NO_QUEUE},
+    imaging_config,
     poller::CatalogPoller,
     rule_reloader::RuleReloader,
 };
@@ -27,12 +28,20 @@ impl Subsystem for Catalogs {
     type Command = CatalogCommand;
     type DropIn = NoCommand;
 
-    const ORIGINALS: &'static [Original] = &[Original {
-        name: "deriva-agent",
-        starts: &[],
-        file: OriginalFile::Text(deriva_config::translate),
-        example: deriva_config::EXAMPLE,
-    }];
+    const ORIGINALS: &'static [Original] = &[
+        Original {
+            name: "deriva-agent",
+            starts: &[],
+            file: OriginalFile::Text(deriva_config::translate),
+            example: deriva_config::EXAMPLE,
+        },
+        Original {
+            name: "deriva-imaging-server",
+            starts: &[],
+            file: OriginalFile::Text(imaging_config::translate),
+            example: deriva_config::EXAMPLE,
+        },
+    ];
     const NAME: &'static str = "catalog";
     const DESCRIPTION: &'static str = "Catalogs, each with its rules.";
     const COMMANDS_HELP: &'static str = "Inspect, preview and control the rules of catalogs";

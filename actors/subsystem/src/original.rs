@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use serde_json::Value;
@@ -90,6 +90,6 @@ pub enum OriginalFile {
     Argument,
     /// This variable names it.
     Variable(&'static str),
-    /// Its text is translated into the section as JSON.
-    Text(fn(&str, &mut OriginalContext) -> Result<Value, String>),
+    /// Its text, with its path, is translated into the section as JSON.
+    Text(fn(&str, &Path, &mut OriginalContext) -> Result<Value, String>),
 }
