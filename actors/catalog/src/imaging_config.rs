@@ -74,7 +74,7 @@ pub(crate) fn translate(text: &str, file: &Path, context: &mut OriginalContext) 
             "update": from.put_claim_url,
             "key": "RID",
             "limit": 1,
-            "claim": {"set": {&status: "in progress"}},
+            "claim": {"guard": "if-match", "set": {&status: "in progress"}},
             "handler": {
                 "kind": "command",
                 "argv": ["deriva-imaging-client", "--config", file, "--rid", "$row.RID"],
