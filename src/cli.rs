@@ -34,6 +34,7 @@ use self::{
     top::TopArguments,
 };
 use crate::{
+    backup,
     config::{Config, Sources},
     subsystems::SubsystemCommand,
 };
@@ -220,6 +221,8 @@ async fn request(command: &ClientCommand, client: &Client) -> Result<String, Com
 fn load(arguments: &ConfigArguments, only: &str) -> Result<Section, CommandError> {
     let config = Config::load(&Sources::new(arguments, Some(only)));
     let mut config = config.map_err(|error| CommandError::Config(format!("{error:#}")))?;
+    // Before the command opens a file of the subsystem.
+    backup::recover(&config).map_err(|error| CommandError::Local(format!("{error:#}")))?;
     let section = config.sections.pop();
     section.ok_or_else(|| CommandError::Config(format!("{only}: the configuration has no such section")))
 }

@@ -1,6 +1,7 @@
 //! `orchestrator`: a queue, a provenance storage, an ingester, a producer and a catalog agent in one supervised process. This file
 //! parses the arguments, then runs, checks, or sends a command to a running instance.
 
+mod backup;
 mod banner;
 mod cli;
 mod completion;
@@ -87,6 +88,34 @@ enum Command {
     ///
     /// Example: orchestrator check --config /etc/orchestrator/orchestrator.toml
     Check {
+        #[command(flatten)]
+        run: RunArguments,
+        #[command(flatten)]
+        format: OutputFormat,
+    },
+    /// Copy all that an instance keeps into a new directory, while it runs or not
+    ///
+    /// The copy has databases, pause, history, audit log and configuration files, as they are after the command has begun. What servers
+    /// keep, such as PostgreSQL, MongoDB and RabbitMQ, is not in it: the output names it.
+    ///
+    /// Example: orchestrator backup /var/backups/orchestrator-1 --config /etc/orchestrator/orchestrator.toml
+    Backup {
+        /// Directory, which must not exist
+        directory: PathBuf,
+        #[command(flatten)]
+        run: RunArguments,
+        #[command(flatten)]
+        format: OutputFormat,
+    },
+    /// Put a backup back to the paths of the configuration, while no instance runs
+    ///
+    /// The backup is checked first. All files are replaced or none, also if the command is killed; the former ones stay, with the suffix
+    /// .before-restore. A configuration file that exists is not replaced.
+    ///
+    /// Example: orchestrator restore /var/backups/orchestrator-1 --config /etc/orchestrator/orchestrator.toml
+    Restore {
+        /// Directory that `orchestrator backup` wrote
+        directory: PathBuf,
         #[command(flatten)]
         run: RunArguments,
         #[command(flatten)]
@@ -179,6 +208,8 @@ fn main() -> std::process::ExitCode {
         Some(Command::Run(run)) => start(&run),
         None => start(&arguments.run),
         Some(Command::Check { run, format }) => check(&run, format),
+        Some(Command::Backup { directory, run, format }) => print_or_fail(back_up(&directory, &run, format)),
+        Some(Command::Restore { directory, run, format }) => print_or_fail(restore(&directory, &run, format)),
         Some(Command::Completions { shell }) => completions(shell),
         Some(Command::Man { directory }) => exit_code(man(&directory)),
         Some(Command::Config(ConfigCommand::Print { run, format })) => {
@@ -268,6 +299,27 @@ fn check(arguments: &RunArguments, format: OutputFormat) -> ExitCode {
     code
 }
 
+fn back_up(directory: &Path, arguments: &RunArguments, format: OutputFormat) -> Result<String> {
+    let sources = Sources::from(arguments);
+    let config = Config::load(&sources)?;
+    note(backup::recover(&config)?);
+    let manifest = backup::back_up(directory, &config, &sources.files)?;
+    Ok(if format.json { format.print(&manifest) } else { manifest.list() })
+}
+
+fn restore(directory: &Path, arguments: &RunArguments, format: OutputFormat) -> Result<String> {
+    let restored = backup::restore(directory, &arguments.into())?;
+    Ok(if format.json { format.print(&restored) } else { restored.text() })
+}
+
+/// Prints notes to standard error.
+fn note(notes: impl IntoIterator<Item = String>) {
+    use std::io::Write;
+    for note in notes {
+        let _ = writeln!(std::io::stderr().lock(), "orchestrator: {}", escape_lines(&redact(&note)));
+    }
+}
+
 /// Writes the man pages.
 fn man(directory: &Path) -> Result<ExitCode> {
     std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
@@ -278,13 +330,9 @@ fn man(directory: &Path) -> Result<ExitCode> {
 
 /// Writes a configuration. The notes about it go to standard error.
 fn init(arguments: &InitArguments) -> ExitCode {
-    use std::io::Write;
     let verify = |config: &Config| topology::build(config).map(drop);
     print(config::init::run(arguments, verify).map(|written| {
-        for note in &written.notes {
-            let note = escape_lines(&redact(note));
-            let _ = writeln!(std::io::stderr().lock(), "orchestrator: {note}");
-        }
+        note(written.notes);
         written.text
     }))
 }
@@ -300,6 +348,13 @@ fn print(text: Result<String>) -> ExitCode {
         }
         Err(error) => report_error(&error),
     }
+}
+
+/// Prints a result, or an error. Errors other than those of the configuration have the code of failures.
+fn print_or_fail(text: Result<String>) -> ExitCode {
+    let is_failure = text.as_ref().is_err_and(|error| !error.is::<config::report::InvalidConfig>());
+    let code = print(text);
+    if is_failure { ExitCode::Failure } else { code }
 }
 
 fn completions(shell: clap_complete::Shell) -> ExitCode {

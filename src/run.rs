@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use orchestrator_supervise::{Exit, Root};
 
 use crate::{
+    backup,
     banner::Banner,
     cli::exit_code::ExitCode,
     completion,
@@ -33,6 +34,9 @@ pub(crate) const SYMBOLS: &str = "symbols";
 pub(crate) fn run(config: &Config, sources: Option<Sources>) -> Result<ExitCode> {
     let TelemetryConfig { format, filter } = &config.program.telemetry;
     let (filter, log_limit) = telemetry::start(*format, filter)?;
+    if let Some(undone) = backup::recover(config)? {
+        tracing::warn!("{undone}");
+    }
     let Topology { root, admin, sections } = topology::build(config)?;
     limits::check(&root)?;
     topology::preflight(config)?;

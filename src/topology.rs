@@ -2,8 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use orchestrator_admin::ProgramInfo;
-use orchestrator_subsystem::{ProgressSource, section::SectionReload};
+use orchestrator_admin::{AdminConfig, ProgramInfo};
+use orchestrator_subsystem::{Kept, ProgressSource, section::SectionReload};
 use orchestrator_supervise::{Backoff, Limits, Strategy, SupervisorSpec};
 
 use crate::{
@@ -44,10 +44,8 @@ pub(crate) fn build(config: &Config) -> anyhow::Result<Topology> {
     );
     config.program.admin.check()?;
     let (admin, mut sections) = (orchestrator_admin::Reload::default(), Vec::new());
-    let mut endpoint = config.program.admin.clone();
-    endpoint.history_dir.get_or_insert_with(|| state_dir(config));
     let endpoint =
-        orchestrator_admin::child_spec(&endpoint, config.admin_binding, program_info(config, &admin));
+        orchestrator_admin::child_spec(&endpoint(config), config.admin_binding, program_info(config, &admin));
     let mut root = SupervisorSpec::new(Strategy::OneForOne)
         .limits(Limits::ROOT)
         .independent_branches()
@@ -75,6 +73,28 @@ fn state_dir(config: &Config) -> PathBuf {
     config.sections.iter().find_map(|section| section.state_dir()).unwrap_or_else(|| "var".into())
 }
 
+/// Returns the section of the endpoint, with the directory of the history.
+fn endpoint(config: &Config) -> AdminConfig {
+    let mut endpoint = config.program.admin.clone();
+    endpoint.history_dir.get_or_insert_with(|| state_dir(config));
+    endpoint
+}
+
+/// Returns what the program keeps over a restart, for backups.
+pub(crate) fn kept(config: &Config) -> Kept {
+    let mut kept = Kept::default();
+    // Before the queue, whose failed jobs it numbers: an occurrence may come twice after a restore, and none is left out.
+    #[cfg(feature = "hooks")]
+    if !config.program.hook.is_empty() {
+        use orchestrator_edge::sqlite::{check, copy};
+        kept = kept.database("hooks/outbox", &outbox(config), copy, check);
+    }
+    for section in &config.sections {
+        kept = kept.and(section.name(), section.kept());
+    }
+    kept.and("admin", endpoint(config).kept(&subsystem_names(config)))
+}
+
 /// Returns the path of the database with what waits for hooks.
 #[cfg(feature = "hooks")]
 fn outbox(config: &Config) -> PathBuf {
@@ -88,12 +108,16 @@ pub(crate) fn progress(config: &Config) -> Option<ProgressSource> {
     Some(ProgressSource { ends: source.ends && config.sections.len() == 1, ..source })
 }
 
+fn subsystem_names(config: &Config) -> Vec<String> {
+    config.sections.iter().map(|section| section.name().to_owned()).collect()
+}
+
 /// Returns the description of this program that the admin endpoint serves.
 fn program_info(config: &Config, reload: &orchestrator_admin::Reload) -> ProgramInfo {
     ProgramInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         features: subsystems::names().into_iter().map(str::to_owned).collect(),
-        subsystems: config.sections.iter().map(|section| section.name().to_owned()).collect(),
+        subsystems: subsystem_names(config),
         config: config.redacted(),
         reload: reload.clone(),
     }

@@ -227,13 +227,21 @@ fn allocate(file: &File, length: u64, space: u64) -> io::Result<()> {
     }
 }
 
+/// Returns the files of the log at `path`, each with what its name ends with, the newest first.
+pub(crate) fn files(path: &Path) -> impl Iterator<Item = (String, PathBuf)> {
+    let former = (1..=FORMER_FILES).map(|number| (format!(".{number}"), beside(path, &number.to_string())));
+    std::iter::once((String::new(), path.to_owned())).chain(former)
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{suffix}"));
+    name.into()
+}
+
 /// Begins a new file, with its reserve, and renames the former ones.
 fn begin_file(path: &Path) -> io::Result<File> {
-    let other = |suffix: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{suffix}"));
-        PathBuf::from(name)
-    };
+    let other = |suffix: &str| beside(path, suffix);
     let fresh = other("new");
     // The file of an earlier attempt.
     let _ = fs::remove_file(&fresh);

@@ -1,16 +1,18 @@
 //! The section `[admin]`.
 
 use std::{
-    net::SocketAddr,
+    io::ErrorKind,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
 };
 
 use orchestrator_edge::SocketAccess;
+use orchestrator_subsystem::{Kept, KeptKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{AdminError, token_file};
+use crate::{AdminError, audit, token_file, unix_socket::has_listener};
 
 /// Section `[admin]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -119,6 +121,29 @@ impl AdminConfig {
         let instance = format!("{subsystems:?} {:?} {:?}", self.listen, self.unix_socket);
         let [a, b, c, d, ..]: [u8; 32] = Sha256::digest(instance).into();
         Some(directory.join(format!("history-{a:02x}{b:02x}{c:02x}{d:02x}")))
+    }
+
+    /// Returns the files of an instance with these subsystems. The tokens are the operator's.
+    pub fn kept(&self, subsystems: &[String]) -> Kept {
+        let mut kept = Kept::default();
+        if let Some(path) = self.history_path(subsystems) {
+            kept = kept.with("history", &path, KeptKind::File);
+        }
+        // The newest first: a file that is renamed meanwhile is copied twice, and none is left out.
+        for (suffix, path) in self.audit_path().into_iter().flat_map(audit::files) {
+            kept = kept.with(&format!("audit{suffix}"), &path, KeptKind::Lines);
+        }
+        kept
+    }
+
+    /// Returns an address at which an instance with this configuration would listen and another process listens now.
+    pub fn address_in_use(&self) -> Option<String> {
+        let Addresses { tcp, unix, .. } = self.addresses().ok()?;
+        let is_in_use = |address: &SocketAddr| {
+            TcpListener::bind(address).is_err_and(|error| error.kind() == ErrorKind::AddrInUse)
+        };
+        let unix = unix.filter(|path| has_listener(path)).map(|path| path.display().to_string());
+        unix.or_else(|| tcp.filter(is_in_use).map(|address| address.to_string()))
     }
 
     fn address(&self, listen: &str) -> Result<SocketAddr, AdminError> {

@@ -89,7 +89,8 @@ fn check_path(path: &Path) -> Result<(), AdminError> {
     if has_listener(path) { Err(AdminError::InUse(path.to_owned())) } else { Ok(()) }
 }
 
-fn has_listener(path: &Path) -> bool {
+/// Returns true if a process listens at `path`.
+pub(crate) fn has_listener(path: &Path) -> bool {
     // Non-blocking, since a full backlog would block.
     let Ok(fd) = stream_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) else {
         return false;

@@ -1,8 +1,8 @@
 //! Entry of this crate in the list of subsystems.
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Exchange, NoCommand, Original, OriginalContext, OriginalFile, Subsystem,
-    VerbCommand,
+    Branch, CommandError, Context, Exchange, Kept, NoCommand, Original, OriginalContext, OriginalFile,
+    Subsystem, VerbCommand,
 };
 
 use crate::{
@@ -90,6 +90,12 @@ impl Subsystem for Catalogs {
 
     fn check(all: &Self::Config) -> Vec<String> {
         check(all)
+    }
+
+    fn kept(all: &Self::Config) -> Kept {
+        all.iter().fold(Kept::default(), |kept, catalog| {
+            kept.elsewhere(format!("rows and claims of {}, in ERMrest at {}", catalog.name, catalog.base))
+        })
     }
 
     fn greeting(all: &Self::Config) -> String {

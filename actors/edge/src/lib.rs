@@ -4,8 +4,8 @@
 //! [`LinkState`] counts failures, reports the link and waits for the next attempt, by a [`RetryPolicy`]. An [`Edge`] uses
 //! it to stay connected. [`catch_panic`] makes a failed call of a client library's panic.
 //! [`LimitedStream`] fails when a peer sends too much. [`OneRequest`] ends after one HTTP request. [`ConnectionSlots`] accepts connections
-//! up to a limit. The features `amqp`, `http`, `mongodb`, `postgres` and `tls` add parts of clients that more than one edge uses, and
-//! `process` adds programs; `delivery` delivers JSON to either.
+//! up to a limit. The features `amqp`, `http`, `mongodb`, `postgres`, `sqlite` and `tls` add parts of clients that more than one edge
+//! uses, and `process` adds programs; `delivery` delivers JSON to either.
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
@@ -36,6 +36,8 @@ pub mod process;
 mod retry_policy;
 mod secrets;
 mod socket_access;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 mod timed;
 #[cfg(feature = "tls")]
 pub mod tls;

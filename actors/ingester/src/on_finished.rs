@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use orchestrator_exchange::{JobId, JobOffered, payload_text};
+use orchestrator_supervise::ChildSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -46,6 +47,11 @@ pub(crate) struct FinishedMapping {
 }
 
 impl OnFinished {
+    /// Returns the directory of the records of the ingester `name`.
+    pub(crate) fn directory(&self, name: &str) -> PathBuf {
+        self.records.join(ChildSpec::id_of(name))
+    }
+
     /// Returns the problems that the schema cannot express, as key and text.
     pub(crate) fn check(&self) -> Vec<(&'static str, &str, String)> {
         let mut problems = Vec::new();

@@ -1,8 +1,11 @@
 //! Entry of this crate in the list of subsystems.
 
+use orchestrator_edge::without_credentials;
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Exchange, Original, OriginalContext, OriginalFile, Subsystem, VerbCommand,
+    Branch, CommandError, Context, Exchange, Kept, KeptKind, Original, OriginalContext, OriginalFile,
+    Subsystem, VerbCommand,
 };
+use orchestrator_supervise::ChildSpec;
 
 use crate::{
     check, child_spec,
@@ -81,6 +84,23 @@ impl Subsystem for Ingesters {
 
     fn preflight(all: &Self::Config) -> Result<(), IngesterError> {
         preflight(all)
+    }
+
+    /// Returns the records of mappings. Dumps are measurements, and spill files end with the process.
+    fn kept(all: &Self::Config) -> Kept {
+        all.iter().fold(Kept::default(), |kept, config| {
+            let name = config.name();
+            let kept = match &config.on_finished {
+                Some(finished) => {
+                    let role = format!("{}/records", ChildSpec::id_of(&name));
+                    kept.with(&role, &finished.directory(&name), KeptKind::Directory)
+                }
+                None => kept,
+            };
+            let file = config.redis_url_file.as_ref().map(|file| file.display().to_string());
+            let at = file.or_else(|| without_credentials(&config.redis_url)).unwrap_or_default();
+            kept.elsewhere(format!("mappings and positions of {name}, in Redis at {at}"))
+        })
     }
 
     fn greeting(all: &Self::Config) -> String {

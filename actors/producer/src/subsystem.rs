@@ -1,7 +1,7 @@
 //! Implementation of [`Subsystem`].
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Exchange, Original, OriginalContext, OriginalFile, ProgressSource,
+    Branch, CommandError, Context, Exchange, Kept, Original, OriginalContext, OriginalFile, ProgressSource,
     Subsystem, VerbCommand,
 };
 
@@ -63,6 +63,12 @@ impl Subsystem for Producer {
 
     fn preflight(config: &ProducerConfig) -> Result<(), ProducerError> {
         preflight(config)
+    }
+
+    fn kept(config: &ProducerConfig) -> Kept {
+        Kept::default()
+            .elsewhere(format!("stencils, tangles and progress, in MongoDB at {}", config.mongodb.endpoint()))
+            .elsewhere(format!("jobs, in Faktory at {}", config.faktory.url))
     }
 
     fn greeting(config: &ProducerConfig) -> String {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Exchange, Original, OriginalContext, OriginalFile, Subsystem, VerbCommand,
+    Branch, CommandError, Context, Exchange, Kept, Original, OriginalContext, OriginalFile, Subsystem,
+    VerbCommand,
 };
 
 use crate::{
@@ -73,6 +74,10 @@ impl Subsystem for Provenance {
 
     fn state_dir(config: &ProvenanceConfig) -> Option<PathBuf> {
         config.own_file().and_then(Path::parent).map(Path::to_owned)
+    }
+
+    fn kept(config: &ProvenanceConfig) -> Kept {
+        stores::kept(config)
     }
 
     fn greeting(config: &ProvenanceConfig) -> String {

@@ -33,7 +33,9 @@ mod verbs;
 
 use std::{sync::Arc, time::Duration};
 
+use orchestrator_edge::sqlite as copies;
 use orchestrator_exchange::Exchange;
+use orchestrator_subsystem::{Kept, KeptKind};
 use orchestrator_supervise::{
     ChildSpec, Durable, Factory, Limits, OnRestart, Placement, Shutdown, Strategy, SupervisorSpec, inbox,
     mailbox,
@@ -178,6 +180,15 @@ pub(crate) fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
         // The store itself waits for temporary errors and rebuilds a damaged database.
         Ok(_) | Err(_) => Ok(worker_socket::check(&config.socket)?),
     }
+}
+
+/// Returns the files of the queue. The fetcher files are the fetchers'.
+pub(crate) fn kept(config: &QueueConfig) -> Kept {
+    Kept::default().database("database", &config.database, copies::copy, copies::check).with(
+        "pause",
+        &pause_file::path(&config.database),
+        KeptKind::File,
+    )
 }
 
 /// Errors that keep the queue from starting.

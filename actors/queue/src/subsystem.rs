@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Exchange, Original, OriginalContext, OriginalFile, Subsystem, VerbCommand,
+    Branch, CommandError, Context, Exchange, Kept, Original, OriginalContext, OriginalFile, Subsystem,
+    VerbCommand,
 };
 
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     command::{self, QueueCommand},
     config::QueueConfig,
     drop_in::DropIn,
-    preflight, queue_console,
+    kept, preflight, queue_console,
 };
 
 /// The queue subsystem.
@@ -65,6 +66,10 @@ impl Subsystem for Queue {
 
     fn state_dir(config: &QueueConfig) -> Option<PathBuf> {
         config.database.parent().map(Path::to_owned)
+    }
+
+    fn kept(config: &QueueConfig) -> Kept {
+        kept(config)
     }
 
     fn greeting(config: &QueueConfig) -> String {

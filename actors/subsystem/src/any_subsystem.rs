@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::{
     command::{CommandError, ConfigArguments, Context},
+    kept::Kept,
     original::{Original, OriginalContext},
     section::{BoxError, ErasedConfig, ProgressSource, Section, SectionReload},
     subsystem::Subsystem,
@@ -219,6 +220,10 @@ impl<S: Subsystem> ErasedConfig for TypedConfig<S> {
 
     fn state_dir(&self) -> Option<PathBuf> {
         S::state_dir(&self.0)
+    }
+
+    fn kept(&self) -> Kept {
+        S::kept(&self.0)
     }
 
     fn greeting(&self) -> String {

@@ -13,6 +13,7 @@
 //! | [`command`] | context and errors of a command |
 //! | [`wire`] | JSON types and URLs of the admin endpoint |
 //! | [`original`] | replaced programs |
+//! | [`kept`] | files that outlive the process |
 //! | [`output`], [`columns`] | text and tables for a terminal |
 //! | [`redaction`] | removal of secrets from texts |
 //! | [`period`] | durations in the configuration |
@@ -22,6 +23,7 @@ pub mod actor_command;
 pub mod any_subsystem;
 pub mod columns;
 pub mod command;
+pub mod kept;
 pub mod original;
 pub mod output;
 pub mod percent;
@@ -44,6 +46,7 @@ pub use crate::{
     actor_command::ActorCommand,
     any_subsystem::AnySubsystem,
     command::{CommandError, ConfigArguments, Context, Instance, NoCommand},
+    kept::{Kept, KeptFile, KeptKind},
     original::{Original, OriginalContext, OriginalFile, OriginalUnit},
     output::OutputFormat,
     period::Period,

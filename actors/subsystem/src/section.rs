@@ -6,6 +6,8 @@ use orchestrator_exchange::Exchange;
 use orchestrator_supervise::{ChildSpec, MetricSnapshot};
 use serde_json::Value;
 
+use crate::kept::Kept;
+
 /// Reason why a subsystem cannot start.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -76,6 +78,8 @@ pub trait ErasedConfig: fmt::Debug + Send + Sync {
     fn offers_jobs(&self) -> bool;
     /// Returns the directory of the subsystem's database file; see [`Subsystem::state_dir`](crate::Subsystem::state_dir).
     fn state_dir(&self) -> Option<PathBuf>;
+    /// Returns what the subsystem keeps; see [`Subsystem::kept`](crate::Subsystem::kept).
+    fn kept(&self) -> Kept;
     /// Returns lines for the terminal of an interactive start.
     fn greeting(&self) -> String;
     /// Returns the source of the progress line, if the subsystem has finite work.

@@ -10,6 +10,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     command::{CommandError, Context},
+    kept::Kept,
     original::{Original, OriginalContext},
     section::ProgressSource,
     verbs::VerbCommand,
@@ -116,6 +117,12 @@ pub trait Subsystem: Send + Sync + 'static {
     fn state_dir(config: &Self::Config) -> Option<PathBuf> {
         let _ = config;
         None
+    }
+
+    /// Returns what the subsystem keeps over a restart of the process, for backups. Each role is unique in the subsystem.
+    fn kept(config: &Self::Config) -> Kept {
+        let _ = config;
+        Kept::default()
     }
 
     /// Returns lines for the terminal of an interactive start: the name at column 2, endpoints at column 14, and below them a first

@@ -8,9 +8,7 @@ use std::{io, path::Path};
 use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use orchestrator_edge::{Edge, LinkState, RetryPolicy, timed};
 use orchestrator_exchange::{JobEnd, JobOffered, JobQueue};
-use orchestrator_supervise::{
-    ChildSpec, Factory, Fault, Inbox, InboxSlot, Reply, StartCx, metrics, sanitize,
-};
+use orchestrator_supervise::{Factory, Fault, Inbox, InboxSlot, Reply, StartCx, metrics, sanitize};
 use uuid::Uuid;
 
 use self::records::Records;
@@ -49,7 +47,7 @@ pub(crate) fn factory(
     slot: &InboxSlot<JobCommand>,
 ) -> Factory {
     let (name, commands) = (name.to_owned(), slot.clone());
-    let directory = config.records.join(ChildSpec::id_of(&name));
+    let directory = config.directory(&name);
     let factory = Factory::thread(move |cx: StartCx| {
         let inbox = commands.open();
         timed(async {

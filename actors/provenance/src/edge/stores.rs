@@ -1,6 +1,7 @@
 //! Selection of the configured store, shared by writer and reader.
 
-use orchestrator_edge::{LinkState, RetryPolicy};
+use orchestrator_edge::{LinkState, RetryPolicy, without_credentials};
+use orchestrator_subsystem::Kept;
 use orchestrator_supervise::{Factory, Fault, InboxSlot, StartCx};
 
 #[cfg(feature = "mongodb")]
@@ -17,7 +18,7 @@ use crate::config::PostgresConfig;
 #[cfg(feature = "sqlite")]
 use crate::config::SqliteConfig;
 use crate::{
-    config::{ProvenanceConfig, WriterKind},
+    config::{ProvenanceConfig, Transport, WriterKind},
     error::ProvenanceError,
     messages::{DeadLetterRequest, ReadRequest, WriteRequest},
     store::{Store, StoreError, StoreReader},
@@ -178,6 +179,30 @@ pub(crate) fn dead_letters(
         Err(ProvenanceError::Config(format!("this build lacks SQLite for {path}: set transport = \"amqp\"")))
     };
     factory
+}
+
+/// Returns the files of the store and of the dead letters, and what is kept in servers.
+pub(crate) fn kept(config: &ProvenanceConfig) -> Kept {
+    let (mut kept, amqp) = (Kept::default(), &config.amqp);
+    #[cfg(feature = "sqlite")]
+    {
+        use orchestrator_edge::sqlite::{check, copy};
+        if config.writer.kind == WriterKind::Sqlite {
+            kept = kept.database("rows", &config.sqlite.path, copy, check);
+        }
+        if config.transport == Transport::Embedded {
+            kept = kept.database("dead_letters", &config.dead_letters, copy, check);
+        }
+    }
+    if config.writer.kind != WriterKind::Sqlite {
+        kept = kept.elsewhere(format!("rows, in {} at {}", config.writer.kind, endpoint(config)));
+    }
+    if config.transport == Transport::Amqp {
+        let file = amqp.url_file.as_ref().map(|file| file.display().to_string());
+        let at = file.or_else(|| without_credentials(&amqp.url)).unwrap_or_default();
+        kept = kept.elsewhere(format!("waiting and refused rows, in RabbitMQ at {at}"));
+    }
+    kept
 }
 
 /// Returns the address of the configured store, without any password.

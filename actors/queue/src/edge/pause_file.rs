@@ -58,7 +58,8 @@ fn write(file: &Path, pause: Option<PauseSpan>) -> io::Result<()> {
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-fn path(database: &Path) -> PathBuf {
+/// Returns the path of the file.
+pub(crate) fn path(database: &Path) -> PathBuf {
     with_suffix(database, ".paused")
 }
 
