@@ -5,6 +5,7 @@ mod alone {
     mod healing;
     mod stops;
 }
+mod backup;
 mod boot_and_stop;
 mod demo;
 mod giving_up;
