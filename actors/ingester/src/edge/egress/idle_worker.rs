@@ -73,18 +73,11 @@ mod tests {
     /// A connected worker that got its last event `given` seconds ago.
     fn state(worker: &str, given: u64, [assigned, queued, finished]: [Option<u64>; 3]) -> PeerState {
         PeerState {
-            worker: worker.into(),
-            connected: true,
-            queued_bytes: 0,
-            queued_messages: 0,
-            spilled_bytes: 0,
-            events_out: 7,
-            bytes_out: 700,
-            oldest_age: None,
             taken_age: Some(Duration::ZERO),
             given_age: Some(Duration::from_secs(given)),
             ping_age: Some(Duration::from_millis(1_240)),
             progress: Progress { assigned, queued, finished },
+            ..PeerState::example(worker)
         }
     }
 

@@ -32,3 +32,24 @@ pub(crate) struct PeerState {
     /// Its events of this mapping.
     pub progress: Progress,
 }
+
+#[cfg(test)]
+impl PeerState {
+    /// A connected worker that got events and has nothing left to take.
+    pub(super) fn example(worker: &str) -> Self {
+        Self {
+            worker: worker.into(),
+            connected: true,
+            queued_bytes: 0,
+            queued_messages: 0,
+            spilled_bytes: 0,
+            events_out: 7,
+            bytes_out: 700,
+            oldest_age: None,
+            taken_age: None,
+            given_age: None,
+            ping_age: None,
+            progress: Progress::default(),
+        }
+    }
+}

@@ -79,22 +79,16 @@ pub(super) fn name(state: &PeerState) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::edge::egress::progress::Progress;
 
     fn state(worker: &str, oldest: Option<u64>, taken: Option<u64>) -> PeerState {
         PeerState {
-            worker: worker.into(),
             connected: taken.is_some(),
             queued_bytes: 1_000,
             queued_messages: 3,
             spilled_bytes: 20,
-            events_out: 7,
-            bytes_out: 700,
             oldest_age: oldest.map(Duration::from_millis),
             taken_age: taken.map(Duration::from_millis),
-            given_age: None,
-            ping_age: None,
-            progress: Progress::default(),
+            ..PeerState::example(worker)
         }
     }
 
