@@ -5,6 +5,7 @@ mod contracts;
 mod deploy;
 mod first_run;
 mod nix;
+mod packages;
 mod pages;
 mod promises;
 mod quick_starts;

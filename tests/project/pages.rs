@@ -10,7 +10,7 @@ const LINES_MAX: [(&str, usize); 3] =
     [("README.md", 150), ("ARCHITECTURE.md", 200), ("CONTRIBUTING.md", 200)];
 
 /// Pages whose sentences are limited.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "README.md",
     "ARCHITECTURE.md",
     "actors/queue/README.md",
@@ -19,6 +19,7 @@ const PAGES: [&str; 9] = [
     "actors/producer/README.md",
     "actors/catalog/README.md",
     "actors/hooks/README.md",
+    "deploy/PACKAGES.md",
     "deploy/RUNBOOK.md",
 ];
 

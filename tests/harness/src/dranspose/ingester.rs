@@ -1,6 +1,7 @@
 //! The ingester under test: ours, in place of the Python one, or the Python one itself, to see whether the tests check_scan rightly.
 
 use std::{
+    ffi::OsString,
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -23,9 +24,13 @@ pub enum Implementation {
 impl Implementation {
     /// Ours, unless `ORCHESTRATOR_INTEROP_INGESTER` is `python`.
     pub fn under_test() -> Self {
-        let python = std::env::var("ORCHESTRATOR_INTEROP_INGESTER").is_ok_and(|which| which == "python");
-        if python { Self::Python } else { Self::Ours }
+        if given().is_some_and(|which| which == "python") { Self::Python } else { Self::Ours }
     }
+}
+
+/// `python`, or the path of a program in place of the binary of the tests.
+fn given() -> Option<OsString> {
+    std::env::var_os("ORCHESTRATOR_INTEROP_INGESTER")
 }
 
 /// Command line and environment of an ingester, the same for both implementations.
@@ -160,7 +165,7 @@ impl IngesterSpec {
             }
             Implementation::Ours => {
                 let said = File::options().create(true).append(true).open(&log).expect("a log file");
-                let mut program = Command::new(binary);
+                let mut program = Command::new(given().unwrap_or_else(|| binary.into()));
                 program.arg("as").arg(format!("dranspose-{}", command.replace('_', "-")));
                 program.args(arguments).args(&self.settings).envs(environment);
                 program.env("RUNTIME_DIRECTORY", directory).env_remove("ORCHESTRATOR_SOCKET");
