@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use orchestrator_admin::timestamp::rfc3339;
+use orchestrator_edge::with_suffix;
 use orchestrator_subsystem::{KeptFile, KeptKind};
 use orchestrator_supervise::now_ms;
 use rustix::fs::OFlags;
@@ -28,7 +29,7 @@ pub(crate) fn back_up(directory: &Path, config: &Config, files: &[PathBuf]) -> R
     // Without a slash at the end, which would change the meaning of a suffix.
     let directory = std::path::absolute(directory.components().collect::<PathBuf>())?;
     ensure!(!durable::exists(&directory), "{} exists: name a directory that does not", directory.display());
-    let partial = durable::beside(&directory, ".partial");
+    let partial = with_suffix(&directory, ".partial");
     let written = begin(&partial).and_then(|lock| {
         let manifest = write(&partial, config, files).inspect_err(|_| drop(fs::remove_dir_all(&partial)))?;
         fs::rename(&partial, &directory)?;

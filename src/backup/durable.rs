@@ -13,13 +13,6 @@ use sha2::{Digest, Sha256};
 /// Bytes that are read at a time.
 const CHUNK: usize = 256 * 1024;
 
-/// Returns `path` with `suffix` appended to its last name.
-pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
 /// Returns the directory of `path`.
 pub(super) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use orchestrator_edge::FileIdentity;
+use orchestrator_edge::{FileIdentity, with_suffix};
 use serde::{Deserialize, Serialize};
 
 use super::durable;
@@ -108,7 +108,7 @@ fn lock(first: &Path) -> Result<Option<File>> {
 impl Journal {
     /// Writes the journal to `file` in one step, locked and synced. The caller syncs the directory.
     fn write(&self, file: &Path) -> Result<File> {
-        let new = durable::beside(file, ".new");
+        let new = with_suffix(file, ".new");
         durable::remove(&new)?;
         let written = durable::write_new(&new, &mut serde_json::to_vec(self)?.as_slice(), 0o600)?;
         durable::give(&new, &fs::metadata(durable::parent(file))?)?;

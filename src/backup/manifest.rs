@@ -107,10 +107,10 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Returns the entries with configuration files, in the order of `--config`.
-    pub(super) fn configuration(&self) -> impl Iterator<Item = (&Entry, &CopiedFile)> {
+    /// Returns the configuration files, in the order of `--config`.
+    pub(super) fn configuration(&self) -> impl Iterator<Item = &CopiedFile> {
         let files = self.entries.iter().filter(|entry| entry.kind == Kind::Configuration);
-        files.filter_map(|entry| Some((entry, entry.files.first()?)))
+        files.filter_map(|entry| entry.files.first())
     }
 
     /// Formats the entries that have files, and then what is not included.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use orchestrator_edge::DatabaseLock;
+use orchestrator_edge::{DatabaseLock, with_suffix};
 use orchestrator_subsystem::{KeptFile, KeptKind};
 use serde::Serialize;
 
@@ -50,7 +50,7 @@ pub(crate) fn restore(directory: &Path, sources: &Sources) -> Result<Restored> {
             notes.extend((!is_same).then(kept));
         } else {
             prepare(&copy, &path)?;
-            fs::rename(durable::beside(&path, ".restored"), &path)?;
+            fs::rename(with_suffix(&path, ".restored"), &path)?;
             durable::sync_directory(durable::parent(&path))?;
             notes.push(format!("{} was missing and is that of the backup", path.display()));
         }
@@ -83,7 +83,7 @@ fn configuration(
 ) -> Result<(Config, Vec<Configuration>)> {
     let mut sources = sources.clone();
     let mut found = Vec::new();
-    for (path, (_, copy)) in sources.files.iter_mut().zip(manifest.configuration()) {
+    for (path, copy) in sources.files.iter_mut().zip(manifest.configuration()) {
         let copy = directory.join(&copy.name);
         found.push(Configuration { path: path.clone(), copy: copy.clone() });
         if !durable::exists(path) {
@@ -160,7 +160,7 @@ fn lock(config: &Config, pairs: &[(&Entry, KeptFile)]) -> Result<Vec<DatabaseLoc
 
 /// Copies `from` beside `path`, with the owner of what is there.
 fn prepare(from: &Path, path: &Path) -> Result<PathBuf> {
-    let new = durable::beside(path, ".restored");
+    let new = with_suffix(path, ".restored");
     durable::remove(&new)?;
     fs::create_dir_all(durable::parent(path))?;
     let like = fs::metadata(path).or_else(|_| fs::metadata(durable::parent(path)))?;
@@ -171,11 +171,11 @@ fn prepare(from: &Path, path: &Path) -> Result<PathBuf> {
 /// Copies the files of an entry beside their target, and returns the renames that put them there.
 fn moves_of(directory: &Path, entry: &Entry, kept: &KeptFile) -> Result<Vec<Move>> {
     let path = durable::resolve(&kept.path)?;
-    let before = durable::beside(&path, ".before-restore");
+    let before = with_suffix(&path, ".before-restore");
     let mut moves = Vec::new();
     if entry.kind == Kind::Database {
         for suffix in SIBLINGS {
-            let (path, before) = (durable::beside(&path, suffix), durable::beside(&before, suffix));
+            let (path, before) = (with_suffix(&path, suffix), with_suffix(&before, suffix));
             durable::remove(&before)?;
             moves.extend(durable::exists(&path).then_some(Move { path, before: Some(before), new: None }));
         }

@@ -17,7 +17,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use orchestrator_edge::{is_full, report_full};
+use orchestrator_edge::{is_full, report_full, with_suffix};
 use orchestrator_supervise::{Vitals, escape_json, now_ms, sanitize_to};
 use parking_lot::Mutex;
 use rustix::{
@@ -229,19 +229,17 @@ fn allocate(file: &File, length: u64, space: u64) -> io::Result<()> {
 
 /// Returns the files of the log at `path`, each with what its name ends with, the newest first.
 pub(crate) fn files(path: &Path) -> impl Iterator<Item = (String, PathBuf)> {
-    let former = (1..=FORMER_FILES).map(|number| (format!(".{number}"), beside(path, &number.to_string())));
-    std::iter::once((String::new(), path.to_owned())).chain(former)
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{suffix}"));
-    name.into()
+    let suffixes =
+        std::iter::once(String::new()).chain((1..=FORMER_FILES).map(|number| format!(".{number}")));
+    suffixes.map(|suffix| {
+        let file = with_suffix(path, &suffix);
+        (suffix, file)
+    })
 }
 
 /// Begins a new file, with its reserve, and renames the former ones.
 fn begin_file(path: &Path) -> io::Result<File> {
-    let other = |suffix: &str| beside(path, suffix);
+    let other = |suffix: &str| with_suffix(path, &format!(".{suffix}"));
     let fresh = other("new");
     // The file of an earlier attempt.
     let _ = fs::remove_file(&fresh);

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::FileIdentity;
+use crate::{FileIdentity, with_suffix};
 
 /// Only the owner may open the file: whoever can open it can lock it, and so block the next start.
 const MODE: u32 = 0o600;
@@ -27,9 +27,7 @@ impl DatabaseLock {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if another instance has the lock; other kinds if the file cannot be used.
     pub fn take(database: &Path) -> io::Result<Self> {
-        let mut path = database.as_os_str().to_owned();
-        path.push(".orchestrator-lock");
-        let path = PathBuf::from(path);
+        let path = with_suffix(database, ".orchestrator-lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(MODE).open(&path)?;
         let metadata = file.metadata()?;
         if metadata.permissions().mode() & 0o777 != MODE {

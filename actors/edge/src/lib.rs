@@ -38,6 +38,7 @@ mod secrets;
 mod socket_access;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod suffix;
 mod timed;
 #[cfg(feature = "tls")]
 pub mod tls;
@@ -60,4 +61,5 @@ pub use secrets::{
     without_credentials,
 };
 pub use socket_access::SocketAccess;
+pub use suffix::with_suffix;
 pub use timed::timed;

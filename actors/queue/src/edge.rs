@@ -11,6 +11,5 @@ pub(crate) mod page_file;
 pub(crate) mod pause_file;
 pub(crate) mod queue_store;
 pub(crate) mod sqlite;
-pub(crate) mod suffix;
 pub(crate) mod unix_time;
 pub(crate) mod worker_socket;

@@ -1,5 +1,5 @@
-//! What was acknowledged before a backup is there after its restore, and a kill at any time leaves either the old state or the restored
-//! one, never parts of both.
+//! Backups under load and restores that are killed. Nothing that was acknowledged before the backup is missing after its restore. After a
+//! kill, the state is entirely the old or entirely the restored one.
 
 use std::{
     fs,

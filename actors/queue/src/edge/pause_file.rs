@@ -10,10 +10,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use orchestrator_edge::with_suffix;
 use orchestrator_supervise::PauseSpan;
 use rustix::fs::OFlags;
 
-use crate::{edge::suffix::with_suffix, storage::StorageError};
+use crate::storage::StorageError;
 
 /// Longest content that is read: a number.
 const CONTENT_MAX: u64 = 32;

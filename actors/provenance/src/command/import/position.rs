@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use orchestrator_edge::with_suffix;
 use serde::{Deserialize, Serialize};
 
 /// Position of an import: everything before it is settled.
@@ -29,9 +30,7 @@ impl Position {
 
 /// Returns the path of the file that stores the position in `file`.
 pub(super) fn path(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".import-position");
-    name.into()
+    with_suffix(file, ".import-position")
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Handling of a database whose files were deleted, moved or replaced while open (CONTRACT PS08).
 //! SQLite continues on the open files, so its commits reach no file at the path.
 
-use std::{path::PathBuf, time::SystemTime};
+use std::time::SystemTime;
 
-use orchestrator_edge::{DatabaseFiles, DatabasePart, FileReplaced};
+use orchestrator_edge::{DatabaseFiles, DatabasePart, FileReplaced, with_suffix};
 use rusqlite::{Connection, config::DbConfig};
 
 /// Checkpoints all commits into the open database file, wherever it is now. Closing `conn` then
@@ -24,9 +24,7 @@ pub(super) fn set_aside(conn: &Connection, files: &DatabaseFiles, replaced: &Fil
     let length = log.metadata().map_or(0, |metadata| metadata.len());
     if length > 0 && is_ours == (replaced.part == DatabasePart::Database) {
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
-        let mut kept = log.as_os_str().to_owned();
-        kept.push(format!(".replaced-{now}"));
-        let kept = PathBuf::from(kept);
+        let kept = with_suffix(log, &format!(".replaced-{now}"));
         match std::fs::rename(log, &kept) {
             Ok(()) => {
                 tracing::warn!(?log, ?kept, "renamed a log that does not belong to the database beside it");

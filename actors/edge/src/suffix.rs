@@ -1,9 +1,9 @@
-//! Names of files beside the database.
+//! Names of files beside another one.
 
 use std::path::{Path, PathBuf};
 
 /// Returns the path with `suffix` appended to its last name.
-pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
