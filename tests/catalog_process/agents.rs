@@ -83,7 +83,7 @@ fn four_agents_with_etag_guards_claim_each_row_once() {
 /// The originals guard by ETag, ours by row: neither claims a row that the other one has.
 #[test]
 fn two_agents_beside_two_originals_claim_each_row_once() {
-    let broker = Rabbit::start_at_default_port();
+    let broker = Rabbit::shared();
     let server = Ermrest::start(&[&SLOW[..], &["--amqp", &broker.url()]].concat());
     // Small claims leave rows to the other agents.
     let sites: Vec<_> = (0..2)
@@ -97,7 +97,7 @@ fn two_agents_beside_two_originals_claim_each_row_once() {
             site.rule(FULL_RULE).rule(&handler)
         })
         .collect();
-    let mut originals = ["first", "second"].map(|name| DerivaAgent::start(&server.url(), &broker, 5, name));
+    let mut originals = ["first", "second"].map(|name| DerivaAgent::start(&server.url(), broker, 5, name));
     let queues =
         || broker.ctl(&["list_queues", "name"]).lines().filter(|name| name.starts_with("amq.gen")).count();
     eventually("the originals to listen", || queues() == 2);

@@ -8,7 +8,7 @@ mod alone {
 mod faults;
 mod hooks;
 mod jobs;
-mod migration;
+mod moving;
 mod notify_only;
 mod plan;
 mod polling;

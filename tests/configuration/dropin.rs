@@ -10,7 +10,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use orchestrator_harness::{Instance, Reply, TestEnv, eventually, http, original};
+use orchestrator_harness::{Instance, Reply, TestEnv, UnitFile, eventually, http, original};
+
+const PAGE: &str = include_str!("../../actors/queue/README.md");
 
 const NAME: &str = "nixpkgs-update-supervisor";
 const USAGE: i32 = 2;
@@ -306,6 +308,44 @@ fn d03_d06_version_2_is_opened_unchanged() {
     assert_eq!(env.database().queue(), ["4|1|alpha|kept", "4|1|bravo|kept"]);
     assert_eq!(schema(&env.database_path()), reference(&env));
     assert!(instance.terminate().success());
+}
+
+/// The page's change of the unit, with a database that the original leaves: one job is done, one is in flight, one waits.
+/// After the stop, the file is as the original needs it.
+#[test]
+fn a_site_moves_and_can_go_back() {
+    let env = env();
+    let rows = "INSERT INTO log VALUES ('bravo', 200, NULL, NULL);
+        INSERT INTO queue VALUES (4, 1, 'alpha', '0 1', 1, 100, -1555884244), (4, 1, 'bravo', '1 2', 1, 200, 515152637),
+        (4, 1, 'charlie', '2 3', 0, NULL, 1);";
+    original::create(&env.database_path(), 2, 2, &format!("{ROWS}{rows}"));
+    env.write("f.1.txt", "alpha 0 1\nbravo 1 2\ncharlie 2 3\n");
+    let paths = [env.database_path(), env.input_dir(), env.socket()].map(|path| path.display().to_string());
+    let [before, after] = UnitFile::before_and_after(
+        PAGE,
+        &[
+            ("/var/lib/nixpkgs-update/queue.db", &paths[0]),
+            ("/var/lib/nixpkgs-update/fetchers", &paths[1]),
+            ("/run/nixpkgs-update/worker.sock", &paths[2]),
+        ],
+    );
+    // The arguments stay.
+    assert_eq!(before.command()[1..], after.command()[3..]);
+    let instance = Instance::spawn(env.command_of_unit(&after));
+    instance.await_service(&env);
+    let (mut taken_before, mut worker) = (env.worker(), env.worker());
+    assert_eq!(worker.ready(), Reply::Job { attr_path: "charlie".into(), payload: "2 3".into() });
+    taken_before.done("bravo", 1);
+    worker.done("charlie", 0);
+    let (code, stats, error) = env.cli(&["queue", "stats", "--json"]);
+    assert!(code == 0 && stats.contains("\"in_flight\": 0"), "{stats}{error}");
+    assert!(instance.terminate().success());
+    assert!(!env.socket().exists() && !env.path().join("queue.db-wal").exists());
+    assert_eq!(
+        env.database().rows("SELECT attr_path, finished IS NULL, exit_code FROM log ORDER BY attr_path"),
+        ["alpha|0|0", "bravo|0|1", "charlie|0|0"]
+    );
+    assert_eq!(schema(&env.database_path()), reference(&env));
 }
 
 /// CONTRACT QD07: the jitter hash, for every vector of the contract that is a valid attribute path.

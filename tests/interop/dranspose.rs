@@ -11,6 +11,7 @@ mod control;
 mod custom;
 mod dump;
 mod idle;
+mod moving;
 mod pandabox;
 mod parallel;
 mod protocols;

@@ -1,14 +1,15 @@
 //! Start, end and configuration of the producer, with a worker of pyfaktory.
 
-use std::{collections::BTreeSet, fs, process::Command};
+use std::{collections::BTreeSet, fs, process::Command, time::UNIX_EPOCH};
 
 use orchestrator_harness::{
     DATABASE, Faktory, Instance, MongoDb, ProducerEnv, PyFaktoryWorker, STENCILS, Tanglenomicon, TestEnv,
-    eventually,
+    UnitFile, eventually,
 };
 use serde_json::{Value, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
+const PAGE: &str = include_str!("../../actors/producer/README.md");
 const CONFIG: i32 = 78;
 
 fn args_of(queue: &Faktory) -> Vec<Value> {
@@ -121,6 +122,30 @@ fn the_originals_file_is_accepted() {
     let plan: Value = serde_json::from_str(&plan).expect("JSON");
     assert_eq!((&plan["plan"]["jobs"], &plan["missing_indexes"]), (&json!(0), &json!([])), "{plan}");
     assert!(!site.log().contains("p@ss") && !site.log().contains("p%40ss"), "{}", site.log());
+}
+
+/// The page's change of the unit. After the stop, the documents are as the original needs them.
+#[test]
+fn a_site_moves_and_can_go_back() {
+    let (database, queue) = (MongoDb::start_with_password("root", "p@ss/1"), Faktory::start(&[]));
+    let small = Tanglenomicon::small();
+    small.fill(&database);
+    let _worker = worker(&queue);
+    let site = TestEnv::new(BINARY);
+    let file = originals_file(&site, &database, &queue, "p@ss/1");
+    let [before, after] = UnitFile::before_and_after(PAGE, &[("/etc/tanglenomicon/config.yaml", &file)]);
+    assert_eq!(before.command()[2], after.command()[3], "the file stays");
+    let mut command = site.command_of_unit(&after);
+    command.args(["--set", "producer.poll_ms=100"]);
+    let instance = Instance::spawn(command);
+    eventually("all to be done", || site.cli(&["producer", "status"]).1.contains("finished"));
+    assert!(instance.terminate().success(), "{}", site.log());
+    assert_complete(&small, 2, &database, &queue);
+    let now = UNIX_EPOCH.elapsed().expect("a clock").as_millis() as u64;
+    let documents = database.documents(DATABASE, STENCILS);
+    let config = documents.iter().find(|document| document["_id"] == "config").expect("a document");
+    let lease_ends = config["orchestrator"]["lease"]["until_ms"].as_u64().expect("a time");
+    assert!(lease_ends <= now, "the lease is released: {config}");
 }
 
 /// The original ignores keys that it does not know.

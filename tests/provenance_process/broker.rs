@@ -6,30 +6,31 @@ mod fixture;
 mod outages;
 mod poison;
 
-use orchestrator_harness::{Instance, eventually, sha1_of};
+use orchestrator_harness::{Instance, UnitFile, eventually, sha1_of};
 use serde_json::{Value, json};
 
 use fixture::Fixture;
 
+const PAGE: &str = include_str!("../../actors/provenance/README.md");
 const ROWS: u32 = 20_000;
 
 fn contents() -> impl Iterator<Item = Value> {
     (0..ROWS).map(|number| json!({"add": "content", "id": sha1_of(0, number)}))
 }
 
-/// The original's environment variable and configuration file start the replacement.
+/// The page's change of the unit, with the original's configuration file. After the stop, broker and database are as the
+/// original needs them.
 #[test]
-fn the_original_configuration_file_suffices() {
+fn a_site_moves_and_can_go_back() {
     let fixture = Fixture::new("original", "without-path");
     let home = &fixture.home;
     let env = home.env.base();
     let file = env.path().join("swh.yml");
+    let path = file.display().to_string();
+    let [_, unit] = UnitFile::before_and_after(PAGE, &[("/etc/softwareheritage/provenance.yml", &path)]);
     let start_with = |text: &str| {
         std::fs::write(&file, text).expect("write a file");
-        let mut command = env.bare_command();
-        command.args(["as", "swh-provenance-server"]);
-        command.env("SWH_CONFIG_FILENAME", &file).env("RUNTIME_DIRECTORY", env.path());
-        Instance::spawn(command)
+        Instance::spawn(env.command_of_unit(&unit))
     };
     assert_eq!(start_with("provenance: {}\n").wait().code(), Some(78));
     assert!(env.log().contains("Missing 'provenance.rabbitmq' configuration"), "{}", env.log());
@@ -42,4 +43,5 @@ fn the_original_configuration_file_suffices() {
     home.env.ask(&["import", &home.env.file(contents())]);
     assert_eq!(home.env.count("content"), u64::from(ROWS));
     assert!(instance.terminate().success(), "{}", env.log());
+    fixture.emptied();
 }

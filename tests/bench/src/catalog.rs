@@ -47,31 +47,31 @@ pub(crate) struct Options {
 pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
     // Each agent runs in a directory of its own.
     let binary = &std::fs::canonicalize(binary).context("find the binary: build it with --profile dist")?;
-    let broker = Rabbit::start_at_default_port();
+    let broker = Rabbit::shared();
     if options.claims {
-        let ours = competing(binary, &broker, options.agents);
+        let ours = competing(binary, broker, options.agents);
         return Ok(json!({ "bench": "catalog", "agents": options.agents, "competing": ours }));
     }
     let (mut ours, mut theirs, mut times) = (Vec::new(), Vec::new(), Vec::new());
     let mut memory = 0;
     for _ in 0..options.rounds {
-        let (rate, resident) = original(&broker, options);
+        let (rate, resident) = original(broker, options);
         memory = memory.max(resident);
-        let our = rate_of_ours(binary, &broker, options);
+        let our = rate_of_ours(binary, broker, options);
         times.push(our / rate);
         ours.push(our);
         theirs.push(rate);
     }
-    let (idle, resident) = idle(binary, &broker)?;
+    let (idle, resident) = idle(binary, broker)?;
     let rounded = |figure: f64| (figure * 100.0).round() / 100.0;
     let mib = |bytes: u64| rounded(bytes as f64 / f64::from(1 << 20));
     Ok(json!({
         "bench": "catalog", "rows": options.rows, "agents": options.agents,
         "rows_per_s": rounded(median(ours)), "original_rows_per_s": rounded(median(theirs)),
         "times_the_original": rounded(median(times)),
-        "claim_p50_ms": { "coalesce_100": claims(binary, &broker, 100), "coalesce_0": claims(binary, &broker, 0),
-            "original": claims_of_the_original(&broker) },
-        "competing": competing(binary, &broker, options.agents),
+        "claim_p50_ms": { "coalesce_100": claims(binary, broker, 100), "coalesce_0": claims(binary, broker, 0),
+            "original": claims_of_the_original(broker) },
+        "competing": competing(binary, broker, options.agents),
         "idle": idle, "resident_mib": mib(resident), "original_resident_mib": mib(memory),
     }))
 }

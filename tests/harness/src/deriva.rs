@@ -46,7 +46,7 @@ pub struct DerivaAgent {
 impl DerivaAgent {
     /// Starts an agent on the catalog at `url` that claims up to `limit` rows at once.
     ///
-    /// `broker` sends its change notices and must be a [`Rabbit::start_at_default_port`]: deriva supports no other port.
+    /// `broker` sends its change notices and must be [`Rabbit::shared`], at AMQP's default port: deriva supports no other.
     ///
     /// # Panics
     /// If Python or the packages cannot be installed.

@@ -65,30 +65,23 @@ impl Rabbit {
         Self::prepare(BrokerEndpoint::free())
     }
 
-    /// Broker (also with TLS) shared by the tests of this process that do not stop it. Each test creates its own virtual host.
+    /// Broker shared by the tests of this process that do not stop it. Each test creates its own virtual host.
+    ///
+    /// It is at AMQP's default port on its own loopback address, for clients that support no other port. It also accepts TLS, with a
+    /// certificate for `localhost` signed by [`Faktory::ca_file`](crate::Faktory::ca_file).
     ///
     /// # Panics
     /// As [`Rabbit::start`].
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Rabbit> = OnceLock::new();
-        SHARED.get_or_init(Self::start_tls)
-    }
-
-    /// Starts a broker that also accepts TLS, with a certificate for `localhost` signed by
-    /// [`Faktory::ca_file`](crate::Faktory::ca_file).
-    ///
-    /// # Panics
-    /// As [`Rabbit::start`].
-    pub fn start_tls() -> Self {
-        Self::launch(BrokerEndpoint { secured: Some(free_port()), ..BrokerEndpoint::free() })
-    }
-
-    /// Starts a broker at AMQP's default port on its own loopback address, for clients that support no other port.
-    ///
-    /// # Panics
-    /// As [`Rabbit::start`].
-    pub fn start_at_default_port() -> Self {
-        Self::launch(BrokerEndpoint { address: free_address(), amqp: DEFAULT_PORT, ..BrokerEndpoint::free() })
+        SHARED.get_or_init(|| {
+            Self::launch(BrokerEndpoint {
+                address: free_address(),
+                amqp: DEFAULT_PORT,
+                secured: Some(free_port()),
+                ..BrokerEndpoint::free()
+            })
+        })
     }
 
     fn launch(endpoint: BrokerEndpoint) -> Self {
@@ -136,7 +129,7 @@ impl Rabbit {
         self.url_of("%2f")
     }
 
-    /// TLS address of the default virtual host of a [`Rabbit::start_tls`].
+    /// TLS address of the default virtual host of [`Rabbit::shared`].
     ///
     /// # Panics
     /// If the broker has no TLS port.

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Database, Instance, Worker, child_logs, eventually, http};
+use crate::{Database, Instance, UnitFile, Worker, child_logs, eventually, http};
 
 /// Directory with input files, database, sockets and log of one instance at a time. It is removed when dropped.
 #[derive(Debug)]
@@ -170,6 +170,28 @@ impl TestEnv {
         command.current_dir(self.path()).stdin(Stdio::null());
         command.stdout(log.try_clone().expect("a second handle")).stderr(log);
         command.env_remove("RUNTIME_DIRECTORY").env("ORCHESTRATOR_SOCKET", self.admin_socket());
+        command
+    }
+
+    /// As [`TestEnv::bare_command`], in an environment as systemd gives it: without that of the test.
+    pub fn service_command(&self) -> Command {
+        let mut command = self.bare_command();
+        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command
+    }
+
+    /// Command that `unit` starts.
+    ///
+    /// # Panics
+    /// If the unit starts another program.
+    pub fn command_of_unit(&self, unit: &UnitFile) -> Command {
+        let words = unit.command();
+        assert_eq!(words[0], "/usr/local/bin/orchestrator");
+        let mut command = self.service_command();
+        command.args(&words[1..]).envs(unit.environment());
+        if unit.has_runtime_directory() {
+            command.env("RUNTIME_DIRECTORY", self.path());
+        }
         command
     }
 

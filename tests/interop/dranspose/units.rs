@@ -1,14 +1,10 @@
 //! Unit files of a site (`tests/interop/units`): our drop-in starts with their command lines, and
 //! `config init` makes configurations of them that start by themselves.
 
-use std::{
-    fs::{self, File},
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, path::Path};
 
 use orchestrator_harness::{
-    Instance, Redis, TestEnv,
+    Instance, Redis, TestEnv, UnitFile,
     dranspose::{programs, python},
     eventually, free_port, http_tcp, wait_for,
 };
@@ -53,31 +49,14 @@ impl Unit {
         if self.text.contains("http_ingester") { "dranspose-http-ingester" } else { "dranspose-ingester" }
     }
 
-    /// Our command in an environment as systemd gives it: without that of the test.
-    fn command(&self) -> Command {
-        let log = File::options().create(true).append(true).open(self.env.log_path()).expect("a log file");
-        let mut command = Command::new(BINARY);
-        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
-        command.current_dir(self.env.path()).stdin(Stdio::null());
-        command.stdout(log.try_clone().expect("a second handle")).stderr(log);
-        command
-    }
-
     /// `orchestrator as PROGRAM` with the unit's arguments and variables.
     fn drop_in(&self) -> Instance {
-        let mut command = self.command();
-        let joined = self.text.replace("\\\n", " ");
-        let lines = |key: &str| joined.lines().filter_map(|line| line.strip_prefix(key)).collect::<Vec<_>>();
-        let file = fs::read_to_string(self.env.path().join("dranspose.env")).expect("a file");
-        for pair in lines("Environment=").join(" ").split_whitespace().chain(file.split_whitespace()) {
-            let (name, value) = pair.trim_matches('"').split_once('=').expect("a variable");
-            command.env(name, value);
-        }
-        command.env("RUNTIME_DIRECTORY", self.env.admin_socket().parent().expect("a directory"));
-        command.args(["as", self.program()]);
-        let start = lines("ExecStart=").join(" ");
-        let arguments = start.split_once("ingester ").expect("arguments").1;
-        command.args(arguments.split_whitespace());
+        let mut command = self.env.service_command();
+        let unit = UnitFile::new(&self.text);
+        command.env("REDIS_URL", self.redis.url()).envs(unit.environment());
+        command.env("RUNTIME_DIRECTORY", self.env.path()).args(["as", self.program()]);
+        let words = unit.command();
+        command.args(words.iter().skip_while(|word| !word.ends_with("ingester")).skip(1));
         // Only the interpreter of the unit can import dranspose.
         command.arg("--python").arg(python());
         Instance::spawn(command)
@@ -96,7 +75,7 @@ impl Unit {
             "o.toml",
         ]);
         assert_eq!(code, 0, "{}: {error}", self.name);
-        let mut command = self.command();
+        let mut command = self.env.service_command();
         let socket = format!("admin.unix_socket={}", self.env.admin_socket().display());
         command.args(["run", "--config", "o.toml", "--set", "admin.listen=\"\"", "--set", &socket]);
         Instance::spawn(command)

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{DransposeProcess, Ingester, IngesterSpec, Map, Scan, programs};
-use crate::{HttpReply, Redis, eventually, free_port, http_tcp, wait_for};
+use crate::{HttpReply, Redis, UnitFile, eventually, free_port, http_tcp, wait_for};
 
 /// Running dranspose without ingesters. Everything is killed when dropped; a failed test prints the last log lines.
 #[derive(Debug)]
@@ -116,9 +116,20 @@ impl Deployment {
 
     /// Starts an ingester and waits until it is registered in Redis.
     pub fn start_ingester(&mut self, spec: &IngesterSpec) -> Ingester {
+        self.registered(spec, |deployment| {
+            spec.start(&deployment.binary, &deployment.redis.url(), deployment.path())
+        })
+    }
+
+    /// As [`Deployment::start_ingester`], with what `unit` starts. `spec` has its name.
+    pub fn start_unit(&mut self, spec: &IngesterSpec, unit: &UnitFile) -> Ingester {
+        self.registered(spec, |deployment| Ingester::of_unit(unit, &deployment.binary, deployment.path()))
+    }
+
+    fn registered(&mut self, spec: &IngesterSpec, start: impl FnOnce(&Self) -> Ingester) -> Ingester {
         let known = || self.ingester_state(spec).map(|config| config["service_uuid"].clone());
         let before = known();
-        let mut ingester = spec.start(&self.binary, &self.redis.url(), self.path());
+        let mut ingester = start(self);
         wait_for("an ingester's configuration in Redis", || {
             assert!(!ingester.ended(), "the ingester has ended:\n{}", ingester.log());
             known().filter(|now| Some(now) != before.as_ref())

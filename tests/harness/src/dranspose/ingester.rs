@@ -10,7 +10,7 @@ use std::{
 use rustix::process::Signal;
 
 use super::DransposeProcess;
-use crate::{Instance, free_port};
+use crate::{Instance, UnitFile, free_port};
 
 /// Implementation of the ingester.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,18 +164,32 @@ impl IngesterSpec {
                 Process::Python(DransposeProcess::start(&program, &environment, directory, &log))
             }
             Implementation::Ours => {
-                let said = File::options().create(true).append(true).open(&log).expect("a log file");
-                let mut program = Command::new(given().unwrap_or_else(|| binary.into()));
-                program.arg("as").arg(format!("dranspose-{}", command.replace('_', "-")));
-                program.args(arguments).args(&self.settings).envs(environment);
-                program.env("RUNTIME_DIRECTORY", directory).env_remove("ORCHESTRATOR_SOCKET");
-                program.current_dir(directory).stdin(Stdio::null());
-                program.stdout(said.try_clone().expect("a second handle")).stderr(said);
-                Process::Ours(Instance::spawn(program))
+                let drop_in = format!("dranspose-{}", command.replace('_', "-"));
+                let settings = self.settings.iter().map(String::as_str);
+                let words: Vec<_> = ["as", &drop_in].into_iter().chain(arguments).chain(settings).collect();
+                let binary = given().unwrap_or_else(|| binary.into());
+                ours(binary.as_ref(), &words, &environment, directory, &log)
             }
         };
         Ingester { process, log }
     }
+}
+
+/// Starts `binary` in `directory`, with its output in the file `log`.
+fn ours(
+    binary: &Path,
+    words: &[&str],
+    environment: &[(&str, &str)],
+    directory: &Path,
+    log: &Path,
+) -> Process {
+    let said = File::options().create(true).append(true).open(log).expect("a log file");
+    let mut program = Command::new(binary);
+    program.args(words).envs(environment.iter().copied());
+    program.env("RUNTIME_DIRECTORY", directory).env_remove("ORCHESTRATOR_SOCKET");
+    program.current_dir(directory).stdin(Stdio::null());
+    program.stdout(said.try_clone().expect("a second handle")).stderr(said);
+    Process::Ours(Instance::spawn(program))
 }
 
 /// Running ingester. It is killed when dropped.
@@ -192,6 +206,19 @@ enum Process {
 }
 
 impl Ingester {
+    /// Starts what `unit` starts: dranspose, or `binary` in place of the orchestrator.
+    pub(super) fn of_unit(unit: &UnitFile, binary: &Path, directory: &Path) -> Self {
+        let log = directory.join("unit.log");
+        let (words, environment) = (unit.command(), unit.environment());
+        let process = if words[0].ends_with("/orchestrator") {
+            ours(binary, &words[1..], &environment, directory, &log)
+        } else {
+            let program = [&["dranspose"], &words[1..]].concat();
+            Process::Python(DransposeProcess::start(&program, &environment, directory, &log))
+        };
+        Self { process, log }
+    }
+
     /// Sends SIGKILL and waits for the end.
     pub fn kill_nine(self) {
         match self.process {
