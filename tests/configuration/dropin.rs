@@ -193,6 +193,7 @@ fn a_busy_admin_port_logs_a_warning() {
     });
     assert!(instance.ended().is_none());
     assert!(instance.terminate().success());
+    assert!(!env.log().contains("ended unexpectedly"), "{}", env.log());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use orchestrator_supervise::metrics;
 metrics! {
     /// Metrics that all connections share.
     pub(crate) struct AdminMetrics {
-        /// Connections closed without a valid HTTP request.
+        /// Connections that brought no valid HTTP request, but something else.
         pub(crate) malformed: counter("connections") as "refused_malformed",
         /// Connections closed for new ones at the maximum number: after 0.1 s their request was incomplete, a probe, or still waiting.
         pub(crate) evicted: counter("connections"),

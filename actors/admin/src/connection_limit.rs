@@ -73,6 +73,8 @@ struct Shared {
     /// True if a request other than a probe is answered. Such a connection is not closed for others.
     is_admitted: AtomicBool,
     is_evicted: AtomicBool,
+    /// True once the client has sent something.
+    has_input: AtomicBool,
     waker: AtomicWaker,
 }
 
@@ -135,6 +137,11 @@ impl Slot {
     pub(crate) fn is_evicted(&self) -> bool {
         self.shared.is_evicted.load(Relaxed)
     }
+
+    /// Returns true if the client has sent something.
+    pub(crate) fn has_input(&self) -> bool {
+        self.shared.has_input.load(Relaxed)
+    }
 }
 
 impl Drop for Slot {
@@ -185,7 +192,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for LimitedConnection<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.check(cx)?;
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.slot.shared.has_input.store(true, Relaxed);
+        }
+        read
     }
 }
 

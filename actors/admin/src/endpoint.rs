@@ -104,8 +104,9 @@ async fn serve(state: &Arc<EndpointState>, binding: Binding, cx: &StartCx) -> Re
         let more = loop {
             tokio::select! {
                 biased;
-                ended = &mut running => return Err(ended_early(ended)),
+                // The stop also ends an endpoint without sockets.
                 () = cx.stop.cancelled() => break false,
+                ended = &mut running => return Err(ended_early(ended)),
                 () = next_attempt(&link, &opened) => {}
             }
             opened = listeners.open_missing(addresses);

@@ -38,8 +38,8 @@ impl Peer {
     }
 }
 
-/// A connection. If it ends without a request, and was not closed for another one, it is counted and logged with its peer, since the HTTP library rejects malformed
-/// requests without naming their sender.
+/// A connection. If it ends without a valid request, it is counted and logged with its peer, since the HTTP library rejects malformed
+/// requests without naming their sender. One that was closed for another one, or brought nothing, such as a check of the port, is not.
 pub(crate) struct Connection {
     peer: Peer,
     slot: Arc<Slot>,
@@ -57,7 +57,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if !self.served.get() && !self.slot.is_evicted() {
+        if !self.served.get() && !self.slot.is_evicted() && self.slot.has_input() {
             self.malformed.add(1);
             tracing::info!(peer = %self.peer, "connection closed without a valid HTTP request");
         }

@@ -1,6 +1,8 @@
 //! Invalid and malicious requests. Each gets an error response, and the endpoint keeps running.
 
-use crate::site::{self};
+use tokio::net::TcpStream;
+
+use crate::site;
 
 #[test]
 fn unknown_routes_are_404_with_the_known_routes() {
@@ -128,5 +130,20 @@ fn a_chunked_body_is_read_to_its_last_chunk() {
             site.send(&format!("{head}{chunks}GET /v1/tree HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
         assert_eq!((reply.status, reply.json()["echo"]["n"].as_i64()), (200, Some(1)), "{reply:?}");
         assert_eq!(site.send(&format!("{head}5\r\n{{\"n\":\r\n;\r\n")).await.error().0, 400);
+    });
+}
+
+/// A check of the port brings nothing, and is no fault.
+#[test]
+fn only_connections_with_an_invalid_request_are_counted() {
+    site::run(|site| async move {
+        for _ in 0..5 {
+            drop(TcpStream::connect(site.tcp).await.unwrap());
+        }
+        for sent in 1..=2 {
+            assert_eq!(site.send("nonsense\r\n\r\n").await.status, 400);
+            let counted = async || Some(site.metric("refused_malformed")).filter(|count| *count >= sent);
+            assert_eq!(site::wait_for("the count", counted).await, sent);
+        }
     });
 }
