@@ -255,8 +255,8 @@ impl Rule {
             );
         }
         if self.fail.is_empty() && !self.done.is_empty() {
-            warnings
-                .push("fail is not given: a row that failed stays claimed until its lease ends".to_owned());
+            let until = if self.lease.is_some() { " until its lease ends" } else { "" };
+            warnings.push(format!("fail is not given: a row that failed stays claimed{until}"));
         }
         if self.max_attempts.is_some() && self.attempts.is_none() {
             warnings.push("max_attempts counts nothing without attempts_column".to_owned());
