@@ -85,6 +85,9 @@ pub(crate) fn run(arguments: &InitArguments, verify: Check) -> Result<Written> {
     let schema = Schema::whole();
     let mut values = section.to_json()?;
     let directory = arguments.output.as_deref().map(parent);
+    if let Some(missing) = directory.as_deref().filter(|directory| !directory.is_dir()) {
+        bail!("--output: the directory {} is missing: create it first", missing.display());
+    }
     let secrets = secret_files::move_out(&mut values, section.name(), directory.as_deref(), &schema)?;
     notes.extend(secrets.iter().map(|secret| secret.note(arguments.output.is_some())));
     let to_toml = |values: &Value| {

@@ -264,4 +264,6 @@ fn what_cannot_be_taken_over_is_refused_and_nothing_is_written() {
     }
     let (code, _, err) = env().cli(&["config", "init", "--for", "fproducer", "--from", "/nowhere"]);
     assert!(code == CONFIG && err.contains("--from /nowhere: No such file"), "{err}");
+    let (code, _, err) = env().cli(&["config", "init", "--for", "fproducer", "--output", "/nowhere/o.toml"]);
+    assert!(code == CONFIG && err.contains("the directory /nowhere is missing: create it first"), "{err}");
 }
