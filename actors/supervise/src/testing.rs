@@ -1,6 +1,7 @@
 //! Test support: a tree that fails the test if a child outlives it, and conditions with a deadline.
 
 use std::{
+    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -9,6 +10,8 @@ use crate::{CrashLog, Event, EventLog, NodeSnapshot, Occurrences, Root, Supervis
 
 /// Longest wait for a condition.
 const DEADLINE: Duration = Duration::from_secs(20);
+
+type BoxedTest<'a> = Box<dyn FnOnce(Tree) -> Pin<Box<dyn Future<Output = ()> + 'a>> + 'a>;
 
 /// Tree under test.
 #[derive(Debug)]
@@ -22,6 +25,11 @@ impl TestTree {
     /// # Panics
     /// If the test panics, or the tree or one of its children does not stop.
     pub fn run<Fut: Future<Output = ()>>(spec: SupervisorSpec, test: impl FnOnce(Tree) -> Fut) {
+        Self::run_boxed(spec, Box::new(|tree| Box::pin(test(tree))));
+    }
+
+    /// What runs a test is compiled once, not for each of them.
+    fn run_boxed<'a>(spec: SupervisorSpec, test: BoxedTest<'a>) {
         actix_rt::System::new().block_on(async {
             let mut tested = Self::start(spec).await;
             test(tested.root.tree().clone()).await;

@@ -6,7 +6,7 @@ mod faults;
 mod settlements;
 mod table;
 
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+use std::{cell::RefCell, collections::BTreeMap, pin::Pin, rc::Rc, time::Duration};
 
 use orchestrator_supervise::{StopToken, testing};
 use serde_json::{Value, json};
@@ -154,5 +154,7 @@ fn run_with_paused_time(test: impl AsyncFnOnce()) {
         .start_paused(true)
         .build()
         .expect("a runtime");
-    LocalSet::new().block_on(&runtime, test());
+    // What runs a test is compiled once, not for each of them.
+    let test: Pin<Box<dyn Future<Output = ()>>> = Box::pin(test());
+    LocalSet::new().block_on(&runtime, test);
 }
