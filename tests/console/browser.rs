@@ -1,7 +1,7 @@
 //! Headless chromium with chromedriver, one per test.
 
 use std::{
-    fs,
+    env, fs,
     io::{BufRead, BufReader},
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -223,8 +223,11 @@ impl Browser {
         bad.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Saves a screenshot of the page below `target/screenshots/`.
+    /// Saves a screenshot of the page below `target/screenshots/`, if [`takes_pictures`].
     pub(crate) async fn picture(&self, name: &str) {
+        if !takes_pictures() {
+            return;
+        }
         let folder = screenshots();
         fs::create_dir_all(&folder).expect("a directory below target/");
         let png = self.client.screenshot().await.expect("a picture");
@@ -253,6 +256,11 @@ impl WebDriverCompatibleCommand for Extension {
     fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
         (Method::POST, Some(self.body.to_string()))
     }
+}
+
+/// True if `ORCHESTRATOR_SCREENSHOTS` is set: screenshots are for people, and take a third of the time of the layout's tests.
+pub(crate) fn takes_pictures() -> bool {
+    env::var_os("ORCHESTRATOR_SCREENSHOTS").is_some()
 }
 
 fn screenshots() -> PathBuf {
