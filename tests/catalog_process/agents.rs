@@ -99,7 +99,7 @@ fn two_agents_beside_two_originals_claim_each_row_once() {
         .collect();
     let mut originals = ["first", "second"].map(|name| DerivaAgent::start(&server.url(), broker, 5, name));
     let queues =
-        || broker.ctl(&["list_queues", "name"]).lines().filter(|name| name.starts_with("amq.gen")).count();
+        || broker.queues("/", "consumers").iter().filter(|(name, _)| name.starts_with("amq.gen")).count();
     eventually("the originals to listen", || queues() == 2);
     let _instances: Vec<_> = sites.iter().map(CatalogEnv::start).collect();
     eventually("all to listen", || queues() == 4);

@@ -55,9 +55,10 @@ fn readiness_requires_a_consumer_for_every_queue() {
         }
         assert!(notice.starts_with("STATUS=waiting for "), "{notice}");
     }
-    let queues = rabbit.ctl(&["-q", "list_queues", "--no-table-headers", "name", "consumers"]);
-    let consumed = queues.lines().filter(|line| line.contains("_add.") && line.ends_with("\t1")).count();
-    assert_eq!(consumed, 160, "{queues}");
+    let queues = rabbit.queues("/", "consumers");
+    let consumed =
+        queues.iter().filter(|(name, consumers)| name.contains("_add.") && *consumers == 1).count();
+    assert_eq!(consumed, 160, "{queues:?}");
     assert_eq!(readyz(&env).status, 200);
     assert!(instance.terminate().success(), "{}", env.base().log());
 }

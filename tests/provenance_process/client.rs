@@ -117,8 +117,8 @@ fn the_original_client_file_reaches_the_store_through_the_broker() {
     command.args(["as", "swh-provenance-server"]).env("SWH_CONFIG_FILENAME", &server);
     let instance = Instance::spawn(command);
     let consumers = || {
-        let queues = rabbit.ctl(&["list_queues", "-p", "original-client", "name", "consumers"]);
-        queues.lines().filter(|line| line.contains(".unknown.") && line.ends_with("\t1")).count()
+        let queues = rabbit.queues("original-client", "consumers");
+        queues.iter().filter(|(name, consumers)| name.contains(".unknown.") && *consumers == 1).count()
     };
     eventually("the server to consume", || consumers() == 80);
     assert_ne!(env.cli(&["tree"]).0, 0, "an endpoint where there should be none");

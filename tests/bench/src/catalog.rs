@@ -82,7 +82,7 @@ fn server(broker: &Rabbit) -> Ermrest {
 
 fn listening(broker: &Rabbit, agents: usize) {
     let queues =
-        || broker.ctl(&["list_queues", "name"]).lines().filter(|name| name.starts_with("amq.gen")).count();
+        || broker.queues("/", "consumers").iter().filter(|(name, _)| name.starts_with("amq.gen")).count();
     wait_for("all agents to listen", || (queues() == agents).then_some(()));
 }
 

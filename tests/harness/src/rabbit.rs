@@ -206,6 +206,23 @@ impl Rabbit {
         result.unwrap_or_else(|| panic!("{expression}: {output:?}")).to_owned()
     }
 
+    /// Number of `what` (`messages` or `consumers`) of each queue of the virtual host `vhost`.
+    ///
+    /// # Panics
+    /// As [`Rabbit::eval`].
+    pub fn queues(&self, vhost: &str, what: &str) -> Vec<(String, u64)> {
+        let list = self.eval(&format!(
+            "[{{binary_to_list(N), V}} || [{{name, {{resource, _, queue, N}}}}, {{{what}, V}}] \
+             <- rabbit_amqqueue:info_all(<<\"{vhost}\">>, [name, {what}])]"
+        ));
+        let read = |entry: &str| {
+            let (name, rest) = entry.split_once("\", ").expect("a name and a number");
+            let (number, _) = rest.split_once('}').expect("the end of an entry");
+            (name.to_owned(), number.parse().expect("a number"))
+        };
+        list.split("{\"").skip(1).map(read).collect()
+    }
+
     /// AMQP port.
     pub fn port(&self) -> u16 {
         self.endpoint.amqp

@@ -95,15 +95,8 @@ impl Fixture {
 
     /// Numbers of unacknowledged messages by queue.
     pub(crate) fn waiting(&self) -> BTreeMap<String, u64> {
-        let vhost = &self.home.vhost;
-        let arguments = ["list_queues", "-p", vhost, "--no-table-headers", "name", "messages"];
-        let listed = self.servers.rabbit.ctl(&arguments);
-        let read = |line: &str| {
-            let (queue, count) = line.split_once('\t')?;
-            let count = count.trim().parse().expect("a number");
-            (count > 0).then(|| (queue.to_owned(), count))
-        };
-        listed.lines().filter_map(read).collect()
+        let queues = self.servers.rabbit.queues(&self.home.vhost, "messages");
+        queues.into_iter().filter(|(_, count)| *count > 0).collect()
     }
 
     /// Waits until every queue is empty, including responses and dead letters.
