@@ -178,8 +178,6 @@ impl EventSender {
     pub(super) fn burst(&mut self) -> Pause {
         let egress = self.context.egress.clone();
         let mut egress = egress.burst();
-        // One time for all events of a burst, but for one that has waited for the dump.
-        let now = Timestamp::now();
         let before = self.sent;
         let pause = loop {
             if let Some(worker) = self.send_held(&mut egress) {
@@ -199,7 +197,7 @@ impl EventSender {
             if let Some((stream, _)) = assignment.streams.get(self.gathered.len()) {
                 break Pause::Item(self.active[*stream].position);
             }
-            if let Some(event) = self.dump(now) {
+            if let Some(event) = self.dump() {
                 break Pause::Dump(event);
             }
             let Some(assignment) = self.assignments.next() else { break Pause::Assignment };
@@ -211,7 +209,7 @@ impl EventSender {
                 self.begun = true;
                 self.context.begun.update(|begun| *begun = self.mapping.number);
             }
-            let created_at = self.dumped.take().unwrap_or(now);
+            let created_at = self.dumped.take().unwrap_or_else(Timestamp::now);
             self.send(&assignment, created_at, &mut egress);
             self.sent.events += 1;
         };
@@ -246,12 +244,13 @@ impl EventSender {
         }
     }
 
-    /// Passes the next event to the dump, created at `created_at`. Returns it if it has to wait for room.
-    fn dump(&mut self, created_at: Timestamp) -> Option<DumpEvent> {
+    /// Passes the next event to the dump. Returns it if it has to wait for room.
+    fn dump(&mut self) -> Option<DumpEvent> {
         if self.mapping.dump.is_none() || self.finished || self.dumped.is_some() {
             return None;
         }
         let assignment = self.assignments.as_slice().first()?;
+        let created_at = Timestamp::now();
         let named = |((stream, _), item): (&(usize, WorkerList), &Item)| {
             (self.active[*stream].name.clone(), item.clone())
         };
