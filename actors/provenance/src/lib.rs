@@ -9,6 +9,9 @@
 //! `listing` (rows that are read in pages). Actors: `range_worker`, `rmq_client`. All input and output
 //! is under `edge`.
 
+// What is public inside is what `bench` exports.
+#![cfg_attr(not(feature = "postgres"), allow(unreachable_pub))]
+
 #[cfg(not(any(feature = "mongodb", feature = "postgres", feature = "sqlite")))]
 compile_error!(
     "provenance has no store: choose the feature provenance-sqlite, provenance-postgres or provenance-mongodb"

@@ -91,6 +91,7 @@ impl DeadLetter {
 /// Request to the child that stores dead letters. A dropped reply means that it was restarted: send
 /// the request again.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "only the child with SQLite reads them"))]
 pub(crate) enum DeadLetterRequest {
     /// Stores letters.
     Keep {

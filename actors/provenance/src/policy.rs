@@ -9,7 +9,9 @@ mod routing;
 mod worker;
 
 pub(crate) use range::{Range, RangeSet};
-pub use routing::{Routing, split};
+pub use routing::Routing;
+#[cfg(any(test, feature = "postgres"))]
+pub use routing::split;
 pub(crate) use routing::{ranges, split_by_ranges};
 pub(crate) use worker::Worker;
 

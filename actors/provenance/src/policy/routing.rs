@@ -51,6 +51,7 @@ impl Routing {
 
 /// Splits rows by range. Ranges are in order, rows of a range keep their order, and empty ranges
 /// are left out.
+#[cfg(any(test, feature = "postgres"))]
 #[must_use]
 pub fn split(rows: Rows, routing: Routing) -> Vec<(Range, Rows)> {
     let ranges = ranges(&rows, routing);
@@ -71,7 +72,7 @@ pub(crate) fn ranges(rows: &Rows, routing: Routing) -> Vec<Range> {
     }
 }
 
-/// Splits rows as [`split`], given the range of each row.
+/// Splits rows by range, given that of each row. Ranges are in order, and rows of a range keep theirs.
 pub(crate) fn split_by_ranges(rows: Rows, ranges: &[Range]) -> Vec<(Range, Rows)> {
     match rows {
         Rows::Contents(rows) => split_as(rows, ranges, Rows::Contents),
