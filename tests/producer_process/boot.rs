@@ -84,17 +84,42 @@ fn sigterm_ends_it_at_once_while_faktory_is_down() {
     assert!(!site.base().log().contains("did not stop in time"), "{}", site.base().log());
 }
 
-/// Writes the original's file with the right ports.
-fn originals_file(site: &TestEnv, database: &MongoDb, queue: &Faktory, password: &str) -> String {
-    let (faktory, mongo) = (queue.port(), database.port());
-    let text = format!(
-        "faktory-connection-info: {{port: {faktory}, domain: localhost}}\n\
-         db-connection-info: {{domain: 127.0.0.1, port: {mongo}, user: root, password: '{password}', database: {DATABASE}}}\n\
-         tangle-collections: {{stencil_col_name: {STENCILS}, col_name: arborescent_tangles, page_size: 2}}\n"
-    );
-    let path = site.path().join("config.yaml");
-    fs::write(&path, text).expect("write a file");
-    path.display().to_string()
+/// Servers with stencils and a worker, and the original's file for them.
+struct OriginalSite {
+    /// Dropped before its server.
+    _worker: PyFaktoryWorker,
+    env: TestEnv,
+    file: String,
+    small: Tanglenomicon,
+    database: MongoDb,
+    queue: Faktory,
+}
+
+impl OriginalSite {
+    fn new(password: &str) -> Self {
+        let (database, queue) = (MongoDb::start_with_password("root", password), Faktory::start(&[]));
+        let small = Tanglenomicon::small();
+        small.fill(&database);
+        let (env, worker) = (TestEnv::new(BINARY), worker(&queue));
+        let (faktory, mongo) = (queue.port(), database.port());
+        let text = format!(
+            "faktory-connection-info: {{port: {faktory}, domain: localhost}}\n\
+             db-connection-info: {{domain: 127.0.0.1, port: {mongo}, user: root, password: '{password}', database: {DATABASE}}}\n\
+             tangle-collections: {{stencil_col_name: {STENCILS}, col_name: arborescent_tangles, page_size: 2}}\n"
+        );
+        let file = env.path().join("config.yaml");
+        fs::write(&file, text).expect("write a file");
+        Self { _worker: worker, file: file.display().to_string(), env, small, database, queue }
+    }
+
+    fn drop_in(&self, arguments: &[&str]) -> Command {
+        drop_in(&self.env, &[&[&*self.file], arguments].concat())
+    }
+
+    /// As [`assert_complete`], with pages of 2.
+    fn assert_complete(&self) {
+        assert_complete(&self.small, 2, &self.database, &self.queue);
+    }
 }
 
 fn drop_in(site: &TestEnv, arguments: &[&str]) -> Command {
@@ -105,19 +130,13 @@ fn drop_in(site: &TestEnv, arguments: &[&str]) -> Command {
 
 #[test]
 fn the_originals_file_is_accepted() {
-    let (database, queue) = (MongoDb::start_with_password("root", "p@ss/1"), Faktory::start(&[]));
-    let small = Tanglenomicon::small();
-    small.fill(&database);
-    let _worker = worker(&queue);
-    let site = TestEnv::new(BINARY);
-    let file = originals_file(&site, &database, &queue, "p@ss/1");
-    let mut instance = Instance::spawn(drop_in(
-        &site,
-        &[&file, "--until-done", "--ensure-indexes", "--set", "producer.chunk=7"],
-    ));
+    let original = OriginalSite::new("p@ss/1");
+    let OriginalSite { env: site, file, .. } = &original;
+    let mut instance =
+        Instance::spawn(original.drop_in(&["--until-done", "--ensure-indexes", "--set", "producer.chunk=7"]));
     assert_eq!(instance.wait().code(), Some(0), "{}", site.log());
-    assert_complete(&small, 2, &database, &queue);
-    let (code, plan, err) = site.cli(&["producer", "plan", "--fproducer", &file, "--json"]);
+    original.assert_complete();
+    let (code, plan, err) = site.cli(&["producer", "plan", "--fproducer", file, "--json"]);
     assert_eq!(code, 0, "{err}");
     let plan: Value = serde_json::from_str(&plan).expect("JSON");
     assert_eq!((&plan["plan"]["jobs"], &plan["missing_indexes"]), (&json!(0), &json!([])), "{plan}");
@@ -127,22 +146,18 @@ fn the_originals_file_is_accepted() {
 /// The page's change of the unit. After the stop, the documents are as the original needs them.
 #[test]
 fn a_site_moves_and_can_go_back() {
-    let (database, queue) = (MongoDb::start_with_password("root", "p@ss/1"), Faktory::start(&[]));
-    let small = Tanglenomicon::small();
-    small.fill(&database);
-    let _worker = worker(&queue);
-    let site = TestEnv::new(BINARY);
-    let file = originals_file(&site, &database, &queue, "p@ss/1");
-    let [before, after] = UnitFile::before_and_after(PAGE, &[("/etc/tanglenomicon/config.yaml", &file)]);
+    let original = OriginalSite::new("p@ss/1");
+    let OriginalSite { env: site, file, .. } = &original;
+    let [before, after] = UnitFile::before_and_after(PAGE, &[("/etc/tanglenomicon/config.yaml", file)]);
     assert_eq!(before.command()[2], after.command()[3], "the file stays");
     let mut command = site.command_of_unit(&after);
     command.args(["--set", "producer.poll_ms=100"]);
     let instance = Instance::spawn(command);
     eventually("all to be done", || site.cli(&["producer", "status"]).1.contains("finished"));
     assert!(instance.terminate().success(), "{}", site.log());
-    assert_complete(&small, 2, &database, &queue);
+    original.assert_complete();
     let now = UNIX_EPOCH.elapsed().expect("a clock").as_millis() as u64;
-    let documents = database.documents(DATABASE, STENCILS);
+    let documents = original.database.documents(DATABASE, STENCILS);
     let config = documents.iter().find(|document| document["_id"] == "config").expect("a document");
     let lease_ends = config["orchestrator"]["lease"]["until_ms"].as_u64().expect("a time");
     assert!(lease_ends <= now, "the lease is released: {config}");
@@ -151,17 +166,13 @@ fn a_site_moves_and_can_go_back() {
 /// The original ignores keys that it does not know.
 #[test]
 fn unknown_keys_of_the_originals_file_are_ignored_with_one_warning_each() {
-    let (database, queue) = (MongoDb::start_with_password("root", "p@ss/1"), Faktory::start(&[]));
-    let small = Tanglenomicon::small();
-    small.fill(&database);
-    let _worker = worker(&queue);
-    let site = TestEnv::new(BINARY);
-    let file = originals_file(&site, &database, &queue, "p@ss/1");
-    let text = fs::read_to_string(&file).expect("the file");
-    fs::write(&file, format!("{text}\nlogging: {{level: S3CR3T}}\nretries: 3\n")).expect("write a file");
-    let mut instance = Instance::spawn(drop_in(&site, &[&file, "--until-done"]));
+    let original = OriginalSite::new("p@ss/1");
+    let OriginalSite { env: site, file, .. } = &original;
+    let text = fs::read_to_string(file).expect("the file");
+    fs::write(file, format!("{text}\nlogging: {{level: S3CR3T}}\nretries: 3\n")).expect("write a file");
+    let mut instance = Instance::spawn(original.drop_in(&["--until-done"]));
     assert_eq!(instance.wait().code(), Some(0), "{}", site.log());
-    assert_complete(&small, 2, &database, &queue);
+    original.assert_complete();
     let log = site.log();
     for key in ["logging", "retries"] {
         let lines = log.lines().filter(|line| line.contains(&format!("{file}: {key}: unknown key, ignored")));
@@ -169,24 +180,20 @@ fn unknown_keys_of_the_originals_file_are_ignored_with_one_warning_each() {
         assert!(lines.len() == 1 && lines[0].contains("WARN"), "{key}: {log}");
     }
     assert!(!log.contains("S3CR3T"), "{log}");
-    let (code, plan, err) = site.cli(&["producer", "plan", "--fproducer", &file]);
+    let (code, plan, err) = site.cli(&["producer", "plan", "--fproducer", file]);
     assert!(code == 0 && plan.contains("retries: unknown key, ignored"), "{plan}{err}");
 }
 
 /// Strict pushes in the original's order and writes the same documents. The start pushes TCN 4, and each tick a TCN.
 #[test]
 fn strict_pushes_in_the_originals_order_and_writes_its_documents() {
-    let (database, queue) = (MongoDb::start_with_password("root", "secret"), Faktory::start(&[]));
-    let small = Tanglenomicon::small();
-    small.fill(&database);
-    let _worker = worker(&queue);
-    let site = TestEnv::new(BINARY);
-    let file = originals_file(&site, &database, &queue, "secret");
-    let instance = Instance::spawn(drop_in(&site, &[&file, "--strict"]));
+    let original = OriginalSite::new("secret");
+    let OriginalSite { env: site, small, database, queue, .. } = &original;
+    let instance = Instance::spawn(original.drop_in(&["--strict"]));
     let wanted = small.jobs(2);
     eventually("all jobs", || queue.accepted().len() == wanted.len());
     assert!(instance.terminate().success(), "{}", site.log());
-    assert_eq!(args_of(&queue), wanted);
+    assert_eq!(args_of(queue), wanted);
     for document in database.documents(DATABASE, STENCILS) {
         assert!(document.get("orchestrator").is_none(), "{document}");
     }
