@@ -15,3 +15,12 @@ mod polling;
 mod rules;
 mod session;
 mod why;
+
+const PAGE: &str = include_str!("../../actors/catalog/README.md");
+
+/// Returns the code blocks of a section of the catalog's page, without their fences.
+fn page_blocks(heading: &str) -> Vec<&'static str> {
+    let (_, section) = PAGE.split_once(heading).expect("the section");
+    let section = section.split("\n#").next().expect("its end");
+    section.split("```").skip(1).step_by(2).filter_map(|block| Some(block.split_once('\n')?.1)).collect()
+}

@@ -5,25 +5,10 @@ use std::{fs, process::Command};
 use orchestrator_harness::{Ermrest, Instance, Rabbit, TestEnv, UnitFile, deriva_python, eventually};
 use serde_json::{Value, json};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
-const PAGE: &str = include_str!("../../actors/catalog/README.md");
-const ROWS: usize = 12;
+use super::PAGE;
 
-/// First block of the section in this language, with the addresses of the servers.
-fn block(language: &str, server: &Ermrest) -> String {
-    let (_, section) = PAGE.split_once("\n## Moving from ").expect("the section");
-    let (_, block) = section.split_once(&format!("```{language}\n")).expect("a block");
-    let (block, _) = block.split_once("```").expect("its end");
-    // Both use the broker of the catalog's host if they are given none.
-    let broker = Rabbit::shared();
-    let (host, port) = (broker.host(), server.port());
-    let python = ["\"localhost\", \"1\"", &format!("\"localhost:{port}\", \"1\", amqp_server=\"{host}\"")];
-    let url = "base = \"http://localhost/ermrest/catalog/1\"";
-    let toml = [url, &format!("base = \"{}\"\namqp = \"{}\"", server.url(), broker.url())];
-    let [from, to] = if language == "python" { python } else { toml };
-    assert!(block.contains(from), "{block}");
-    block.replace(from, to)
-}
+const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
+const ROWS: usize = 12;
 
 /// Adds rows, and waits until `agent` has completed them.
 fn works(server: &Ermrest, round: usize, agent: Command) -> Instance {
@@ -39,8 +24,18 @@ fn a_site_moves_and_goes_back() {
     let server = Ermrest::start(&["--amqp", &Rabbit::shared().url()]);
     let site = TestEnv::new(BINARY);
     let (original, rule) = (site.path().join("look_for_work.py"), site.path().join("agent.toml"));
-    fs::write(&original, block("python", &server)).expect("write");
-    fs::write(&rule, block("toml", &server)).expect("write");
+    let [python, toml, ..] = super::page_blocks("\n## Moving from ")[..] else { panic!("two blocks") };
+    // Both use the broker of the catalog's host if they are given none.
+    let (broker, port) = (Rabbit::shared(), server.port());
+    let catalog = format!("\"localhost:{port}\", \"1\", amqp_server=\"{}\"", broker.host());
+    let base = format!("base = \"{}\"\namqp = \"{}\"", server.url(), broker.url());
+    for (file, text, from, to) in [
+        (&original, python, "\"localhost\", \"1\"", catalog),
+        (&rule, toml, "base = \"http://localhost/ermrest/catalog/1\"", base),
+    ] {
+        assert!(text.contains(from), "{text}");
+        fs::write(file, text.replace(from, &to)).expect("write");
+    }
     let unit_values = [("/opt/agent/look_for_work.py", original.to_str().expect("UTF-8"))];
     let [before, _] = UnitFile::before_and_after(PAGE, &unit_values);
     let unit_values = [("/etc/orchestrator/agent.toml", rule.to_str().expect("UTF-8"))];

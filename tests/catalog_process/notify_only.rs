@@ -6,22 +6,14 @@ use orchestrator_harness::{CatalogEnv, Ermrest, Rabbit, deriva_python, eventuall
 use serde_json::json;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
-const PAGE: &str = include_str!("../../actors/catalog/README.md");
 const HEADING: &str = "### A look_for_work as it is";
 /// Changes that come at once.
 const BURST: u32 = 20;
 
-/// Returns the code blocks of the section, without their fences.
-fn blocks() -> Vec<&'static str> {
-    let (_, section) = PAGE.split_once(HEADING).expect("the section");
-    let section = section.split("\n#").next().expect("its end");
-    section.split("```").skip(1).step_by(2).filter_map(|block| Some(block.split_once('\n')?.1)).collect()
-}
-
 /// The function is that of the original's documentation, with the library from PyPI.
 #[test]
 fn the_function_on_the_page_runs_at_each_change() {
-    let [function, program, rule] = blocks()[..] else { panic!("three blocks") };
+    let [function, program, rule] = super::page_blocks(HEADING)[..] else { panic!("three blocks") };
     let url = Rabbit::shared().create_vhost("notify-only");
     let server = Ermrest::start(&["--amqp", &url]);
     let site = CatalogEnv::new(BINARY, &server).notices(&url);

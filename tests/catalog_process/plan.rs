@@ -6,15 +6,7 @@ use orchestrator_harness::{CatalogEnv, Ermrest, Instance, TestEnv, deriva_state_
 use serde_json::{Map, Value, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
-const PAGE: &str = include_str!("../../actors/catalog/README.md");
 const HEADING: &str = "### A row_transform_func as it is";
-
-/// Returns the code blocks of a section, without their fences.
-fn blocks() -> Vec<&'static str> {
-    let (_, section) = PAGE.split_once(HEADING).expect("the section");
-    let section = section.split("\n#").next().expect("its end");
-    section.split("```").skip(1).step_by(2).filter_map(|block| Some(block.split_once('\n')?.1)).collect()
-}
 
 /// Returns some columns of the rows, sorted.
 fn columns(server: &Ermrest, table: &str) -> Vec<String> {
@@ -32,7 +24,7 @@ fn row(server: &Ermrest, id: u32) -> Map<String, Value> {
 
 #[test]
 fn the_function_on_the_page_does_what_it_does_with_the_original() {
-    let [function, program, rule] = blocks()[..] else { panic!("three blocks") };
+    let [function, program, rule] = super::page_blocks(HEADING)[..] else { panic!("three blocks") };
     let (server, site) = (Ermrest::start(&[]), TestEnv::new(BINARY));
     fs::write(site.path().join("my_agent.py"), function).expect("write");
     fs::write(site.path().join("plan.py"), program).expect("write");

@@ -28,7 +28,7 @@ impl TestTree {
         Self::run_boxed(spec, Box::new(|tree| Box::pin(test(tree))));
     }
 
-    /// What runs a test is compiled once, not for each of them.
+    /// As [`TestTree::run`]. Not generic, so that the runtime's code is compiled once and not for each test.
     fn run_boxed<'a>(spec: SupervisorSpec, test: BoxedTest<'a>) {
         actix_rt::System::new().block_on(async {
             let mut tested = Self::start(spec).await;

@@ -154,7 +154,7 @@ fn run_with_paused_time(test: impl AsyncFnOnce()) {
         .start_paused(true)
         .build()
         .expect("a runtime");
-    // What runs a test is compiled once, not for each of them.
+    // Boxed, so that the runtime's code is compiled once and not for each test.
     let test: Pin<Box<dyn Future<Output = ()>>> = Box::pin(test());
     LocalSet::new().block_on(&runtime, test);
 }
