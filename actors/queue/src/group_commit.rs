@@ -19,9 +19,7 @@ use slices::Slices;
 use crate::{
     messages::{IngestOp, StoreRequest},
     protocol::Request,
-    storage::{
-        Bumped, Deletion, Finished, HandoutId, Job, Requeued, RequeuedSlice, RunState, Storage, StorageError,
-    },
+    storage::{Deletion, Finished, HandoutId, Job, Operation, Outcome, RunState, Storage, StorageError},
     store_metrics::{FinishedJob, StoreMetrics},
 };
 
@@ -48,18 +46,16 @@ pub(crate) struct GroupCommit {
 }
 
 /// Answer of a request, sent after the commit.
-enum Outcome {
-    Nothing,
-    Job(Option<Job>),
-    Requeued(Requeued),
-    RequeuedSlice(RequeuedSlice),
-    Bumped(Bumped),
+enum Answer {
+    /// The storage's, or nothing for a worker whose connection has closed.
+    Served(Outcome),
+    /// To an offer that the storage does not see.
     Offered(Offered),
 }
 
 /// Result of a turn, applied after the commit.
 struct Turn {
-    outcomes: Vec<Outcome>,
+    answers: Vec<Answer>,
     ingest: Progress,
     deleting: bool,
     /// True if a power failure may undo the turn.
@@ -142,6 +138,11 @@ impl GroupCommit {
         if self.reconciled { &self.requests } else { &[] }
     }
 
+    /// Returns the waiting delivery notices as operations.
+    fn notices(&self) -> Vec<Operation<'static>> {
+        self.delivered.iter().copied().map(Operation::Delivered).collect()
+    }
+
     /// Returns true if delivery notices wait for the next turn.
     pub(crate) fn has_delivery_notices(&self) -> bool {
         !self.delivered.is_empty()
@@ -153,9 +154,7 @@ impl GroupCommit {
     pub(crate) fn recover<S: Storage>(&mut self, store: &mut S, now: i64) -> Result<usize, StorageError> {
         let recovered = (|| {
             store.begin()?;
-            for handout in &self.delivered {
-                store.delivered(*handout)?;
-            }
+            store.serve(&self.notices(), now)?;
             let undone = store.undo_undelivered()?;
             store.withdraw_waiting(now)?;
             store.commit()?;
@@ -174,8 +173,8 @@ impl GroupCommit {
     }
 
     /// Runs one transaction over the waiting work, and sends the answers after its commit. Returns
-    /// the jobs that workers reported done. `now` returns wall-clock time in seconds and is called
-    /// once per request.
+    /// the jobs that workers reported done. `now` is wall-clock time in seconds, read after the requests
+    /// arrived.
     ///
     /// # Errors
     /// Nothing was stored, all work still waits, and the turn may be repeated.
@@ -184,7 +183,7 @@ impl GroupCommit {
         store: &mut S,
         paused: bool,
         metrics: &StoreMetrics,
-        now: impl Fn() -> i64,
+        now: i64,
     ) -> Result<Vec<FinishedJob>, StorageError> {
         if let Some(Ingest { op: IngestOp::Rows { rows, .. }, staged, .. }) = &mut self.ingest
             && !*staged
@@ -198,7 +197,7 @@ impl GroupCommit {
         // Set even if the turn fails: on a full disk requests may succeed where ingest does not.
         self.background_next = serves;
         let begun = Instant::now();
-        match self.attempt(store, serves, paused, &now) {
+        match self.attempt(store, serves, paused, now) {
             Ok(mut turn) => {
                 if matches!(turn.ingest, Progress::At(_)) {
                     self.ingest_slices.took(begun.elapsed());
@@ -224,19 +223,16 @@ impl GroupCommit {
         store: &mut S,
         serves: bool,
         paused: bool,
-        now: &impl Fn() -> i64,
+        now: i64,
     ) -> Result<Turn, StorageError> {
         let is_unsynced = !serves && self.is_deletion_next() && self.unsynced < UNSYNCED_MAX;
         if is_unsynced {
             store.begin_unsynced()?;
         } else {
             store.begin()?;
-            for handout in &self.delivered {
-                store.delivered(*handout)?;
-            }
         }
         let mut turn = Turn {
-            outcomes: Vec::new(),
+            answers: Vec::new(),
             ingest: Progress::Untouched,
             deleting: self.deleting,
             is_unsynced,
@@ -245,12 +241,13 @@ impl GroupCommit {
             undone: 0,
             rows: 0,
         };
+        let notices = if is_unsynced { Vec::new() } else { self.notices() };
         if serves {
-            for request in self.served() {
-                let outcome = self.serve(store, request, paused, now(), &mut turn)?;
-                turn.outcomes.push(outcome);
-            }
+            self.serve(store, notices, paused, now, &mut turn)?;
         } else {
+            if !notices.is_empty() {
+                store.serve(&notices, now)?;
+            }
             self.background(store, &mut turn)?;
         }
         store.commit()?;
@@ -284,7 +281,7 @@ impl GroupCommit {
             self.delivered.clear();
         }
         self.deleting = turn.deleting;
-        if turn.outcomes.is_empty() {
+        if turn.answers.is_empty() {
             self.delete_turn = !self.delete_turn;
         }
         metrics.commits.add(1);
@@ -296,10 +293,10 @@ impl GroupCommit {
             Progress::Done => self.finish_ingest(None),
             Progress::Runs(runs) => self.finish_ingest(Some(runs)),
         }
-        let rest = self.requests.split_off(turn.outcomes.len());
+        let rest = self.requests.split_off(turn.answers.len());
         let served = std::mem::replace(&mut self.requests, rest);
-        for (request, outcome) in served.into_iter().zip(turn.outcomes) {
-            self.answer(request, outcome, metrics);
+        for (request, answer) in served.into_iter().zip(turn.answers) {
+            self.answer(request, answer, metrics);
         }
     }
 
@@ -313,9 +310,20 @@ impl GroupCommit {
         }
     }
 
-    fn answer(&mut self, request: StoreRequest, outcome: Outcome, metrics: &StoreMetrics) {
-        match (request, outcome) {
-            (StoreRequest::Worker { request, reply, .. }, Outcome::Job(job)) => {
+    fn answer(&mut self, request: StoreRequest, answer: Answer, metrics: &StoreMetrics) {
+        let served = match (request, answer) {
+            (StoreRequest::Offer { offer, reply }, Answer::Offered(offered)) => {
+                return self.offers.answer(&offer.job, reply, offered);
+            }
+            (StoreRequest::Withdraw(job), _) => return self.offers.withdrawn(&job),
+            (_, Answer::Offered(_)) => return,
+            (request, Answer::Served(outcome)) => (request, outcome),
+        };
+        match served {
+            (StoreRequest::Worker { request, reply, .. }, Outcome::Worker { job, .. }) => {
+                if reply.is_closed() && job.is_none() {
+                    return;
+                }
                 if let Request::Done { attr_path, exit_code } = &request {
                     tracing::debug!(target: DETAIL, attr_path, exit_code, "a job is reported as done");
                 }
@@ -334,65 +342,91 @@ impl GroupCommit {
                 drop(reply.send(done))
             }
             (StoreRequest::Bump { reply, .. }, Outcome::Bumped(done)) => drop(reply.send(done)),
-            (StoreRequest::Offer { offer, reply }, Outcome::Offered(offered)) => {
-                self.offers.answer(&offer.job, reply, offered)
-            }
-            (StoreRequest::Withdraw(job), _) => self.offers.withdrawn(&job),
             _ => {}
         }
     }
 
+    /// Carries out the notices and the waiting requests as one batch.
     fn serve<S: Storage>(
         &self,
         store: &mut S,
-        request: &StoreRequest,
+        notices: Vec<Operation<'_>>,
         paused: bool,
         now: i64,
         turn: &mut Turn,
-    ) -> Result<Outcome, StorageError> {
-        let (connection, reply) = match request {
-            StoreRequest::Worker { request, connection, reply } => {
-                if let Request::Done { attr_path, exit_code } = request
-                    && let Some(Finished { seconds, offered }) = store.finish(attr_path, *exit_code, now)?
-                {
-                    let exit_code = *exit_code;
-                    turn.finished.push(FinishedJob { exit_code, seconds });
-                    turn.ended.extend(offered.map(|job| (job, JobFinished { exit_code, seconds })));
+    ) -> Result<(), StorageError> {
+        let mut batch = notices;
+        let first = batch.len();
+        // An offer that the storage does not see has no operation.
+        let mut decided: Vec<Option<Offered>> = Vec::new();
+        for request in self.served() {
+            let offered = match request {
+                StoreRequest::Offer { offer, reply } => self.offers.decide(offer, reply),
+                _ => None,
+            };
+            if offered.is_none() {
+                batch.push(operation(request, paused));
+            }
+            decided.push(offered);
+        }
+        let mut outcomes = store.serve(&batch, now)?.into_iter().skip(first);
+        for (request, offered) in self.served().iter().zip(decided) {
+            let answer = match (offered, request) {
+                (Some(offered), _) => Answer::Offered(offered),
+                (None, request) => {
+                    let Some(outcome) = outcomes.next() else { break };
+                    turn.record(request, outcome)
                 }
-                (connection, reply)
-            }
-            StoreRequest::Offer { offer, reply } => {
-                return Ok(Outcome::Offered(self.offers.serve(store, offer, reply)?));
-            }
-            StoreRequest::Withdraw(job) => {
-                store.withdraw(job)?;
-                return Ok(Outcome::Nothing);
-            }
-            StoreRequest::Delivered(handout) => {
-                store.delivered(*handout)?;
-                return Ok(Outcome::Nothing);
-            }
-            StoreRequest::Undo(handout) => {
-                turn.undone += u64::from(store.undo(*handout)?);
-                return Ok(Outcome::Nothing);
-            }
-            StoreRequest::Requeue { attr_path, .. } => {
-                return Ok(Outcome::Requeued(store.requeue(attr_path, now)?));
-            }
-            StoreRequest::RequeueSlice { filter, from, .. } => {
-                let slice = store.requeue_slice(filter, from, REQUEUE_SLICE, now)?;
-                return Ok(Outcome::RequeuedSlice(slice));
-            }
-            StoreRequest::Bump { attr_path, .. } => return Ok(Outcome::Bumped(store.bump(attr_path)?)),
-        };
-        // A closed connection gets no job, but its DONE counts.
-        if reply.is_closed() {
-            return Ok(Outcome::Nothing);
+            };
+            turn.answers.push(answer);
         }
-        if paused {
-            return Ok(Outcome::Job(None));
+        Ok(())
+    }
+}
+
+/// Returns the operation of a request.
+fn operation(request: &StoreRequest, paused: bool) -> Operation<'_> {
+    match request {
+        StoreRequest::Worker { request, connection, reply } => Operation::Worker {
+            done: match request {
+                Request::Done { attr_path, exit_code } => Some((attr_path, *exit_code)),
+                Request::Ready => None,
+            },
+            // A closed connection gets no job, but its DONE counts.
+            connection: (!paused && !reply.is_closed()).then_some(&**connection),
+        },
+        StoreRequest::Delivered(handout) => Operation::Delivered(*handout),
+        StoreRequest::Undo(handout) => Operation::Undo(*handout),
+        StoreRequest::Requeue { attr_path, .. } => Operation::Requeue(attr_path),
+        StoreRequest::RequeueSlice { filter, from, .. } => {
+            Operation::RequeueSlice { filter, from, budget: REQUEUE_SLICE }
         }
-        Ok(Outcome::Job(store.dequeue(now, connection)?))
+        StoreRequest::Bump { attr_path, .. } => Operation::Bump(attr_path),
+        StoreRequest::Offer { offer, .. } => Operation::Offer { job: &offer.job, payload: &offer.payload },
+        StoreRequest::Withdraw(job) => Operation::Withdraw(job),
+    }
+}
+
+impl Turn {
+    /// Records what a request changed and returns its answer.
+    fn record(&mut self, request: &StoreRequest, outcome: Outcome) -> Answer {
+        match (request, outcome) {
+            (StoreRequest::Worker { request, .. }, Outcome::Worker { mut finished, job }) => {
+                if let Request::Done { exit_code, .. } = *request
+                    && let Some(Finished { seconds, offered }) = finished.take()
+                {
+                    self.finished.push(FinishedJob { exit_code, seconds });
+                    self.ended.extend(offered.map(|job| (job, JobFinished { exit_code, seconds })));
+                }
+                Answer::Served(Outcome::Worker { finished: None, job })
+            }
+            (StoreRequest::Undo(_), Outcome::Changed(undone)) => {
+                self.undone += u64::from(undone);
+                Answer::Served(Outcome::Changed(undone))
+            }
+            (_, Outcome::Offered(state)) => Answer::Offered(state.into()),
+            (_, outcome) => Answer::Served(outcome),
+        }
     }
 }
 

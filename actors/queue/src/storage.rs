@@ -11,6 +11,7 @@ pub(crate) mod glob;
 mod inspection;
 mod limits;
 mod offers;
+mod operation;
 mod order;
 mod selection;
 
@@ -25,12 +26,12 @@ pub(crate) use inspection::{
 pub(crate) use limits::{LIMITS_MAX, LimitedJobs};
 pub(crate) use limits::{Limit, Limits};
 pub(crate) use offers::{Finished, OWNER_RUN, OfferState, is_owner};
+pub(crate) use operation::{Operation, Outcome};
 pub(crate) use order::GroupKey;
 pub(crate) use selection::{JobFilter, JobState, Pattern, RequeuedSlice};
 
 use std::time::{Duration, Instant};
 
-use orchestrator_exchange::JobId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +75,7 @@ pub(crate) struct Job {
     pub attr_path: String,
     /// Rest of the line.
     pub payload: String,
-    /// Argument of the later [`Storage::delivered`] or [`Storage::undo`].
+    /// Argument of the later [`Operation::Delivered`] or [`Operation::Undo`].
     pub handout: HandoutId,
 }
 
@@ -101,7 +102,7 @@ pub(crate) enum Deletion {
     Finished(RunId),
 }
 
-/// Outcome of [`Storage::requeue`].
+/// Outcome of [`Operation::Requeue`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Requeued {
     /// Number of rows made available again, over all fetchers and runs.
@@ -113,7 +114,7 @@ pub(crate) struct Requeued {
 /// Maximum number of bumped paths. Each dequeue examines all that are held, so the number is small.
 pub(crate) const BUMPS_MAX: usize = 32;
 
-/// Outcome of [`Storage::bump`].
+/// Outcome of [`Operation::Bump`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bumped {
     /// The path is next in order, behind paths bumped earlier.
@@ -195,53 +196,13 @@ pub(crate) trait Storage {
     /// available. With its last row a run is removed, and its fetcher with its last run.
     fn delete_slice(&mut self, budget: Duration) -> Result<Deletion, StorageError>;
 
-    /// Hands out the first eligible job, if any (CONTRACT QO01 to QO05), and records the hand-out and
-    /// the attempt of the worker at `connection`.
-    fn dequeue(&mut self, now: i64, connection: &str) -> Result<Option<Job>, StorageError>;
-
-    /// Records the end of a job; None for an attribute path never handed out (CONTRACT QO06). A job
-    /// with an exit code other than 0 is added to the failed jobs (CONTRACT QD17).
-    fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64)
-    -> Result<Option<Finished>, StorageError>;
-
-    /// Records that the reply with this job was written. Returns false if that is recorded already or
-    /// the hand-out is unknown.
-    fn delivered(&mut self, handout: HandoutId) -> Result<bool, StorageError>;
-
-    /// Undoes a hand-out whose reply was not read, even if its delivery is recorded. Returns false if
-    /// the hand-out is unknown or the attribute path was finished or started again since.
-    fn undo(&mut self, handout: HandoutId) -> Result<bool, StorageError>;
+    /// Carries out the operations of a batch at `now`, in an order that the backend chooses for operations of
+    /// different requests, and returns their outcomes in the order of the batch.
+    fn serve(&mut self, batch: &[Operation<'_>], now: i64) -> Result<Vec<Outcome>, StorageError>;
 
     /// Undoes all hand-outs without a recorded delivery, at a start after a crash. Returns their
     /// number.
     fn undo_undelivered(&mut self) -> Result<usize, StorageError>;
-
-    /// Makes all rows of `attr_path` eligible, for operators. If the path is in flight, its log row
-    /// is finished at `now` without exit code, which ends the hold. A late DONE of the worker still
-    /// counts.
-    fn requeue(&mut self, attr_path: &str, now: i64) -> Result<Requeued, StorageError>;
-
-    /// Requeues the jobs of `filter`, as [`Self::requeue`] does, for about `budget`: in order of their
-    /// attribute paths, at or behind `from`. Jobs that are available already stay as they are.
-    fn requeue_slice(
-        &mut self,
-        filter: &JobFilter,
-        from: &str,
-        budget: Duration,
-        now: i64,
-    ) -> Result<RequeuedSlice, StorageError>;
-
-    /// Puts `attr_path` before all others for its next hand-out, for operators. A held path keeps its
-    /// place until its hold ends.
-    fn bump(&mut self, attr_path: &str) -> Result<Bumped, StorageError>;
-
-    /// Adds a job of another subsystem and returns its state. A job that is known under the same claim stays as it is. One under
-    /// another claim is replaced: a report on its last hand-out does not end the new one, which waits for that report or for the end
-    /// of the hold (CONTRACT QO12).
-    fn offer(&mut self, job: &JobId, payload: &str) -> Result<OfferState, StorageError>;
-
-    /// Removes a job of another subsystem. Returns false if it is not known under its claim.
-    fn withdraw(&mut self, job: &JobId) -> Result<bool, StorageError>;
 
     /// Removes jobs of other subsystems that wait, which their owners offer again, and ends that nobody asked for within a week. At
     /// a start. Returns the number of jobs that waited.

@@ -189,7 +189,7 @@ impl Incarnation<'_> {
             }
             let paused = self.spec.pause.get().is_some();
             let (begun, jobs) = (Instant::now(), self.metrics.worked());
-            match self.group.turn(&mut self.store, paused, &self.metrics, unix_time) {
+            match self.group.turn(&mut self.store, paused, &self.metrics, unix_time()) {
                 Ok(finished) => {
                     finished.into_iter().for_each(|job| self.finished.record(job));
                     self.link.succeeded();

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use orchestrator_exchange::{JobEnd, JobFinished, JobId, JobOffered};
 use orchestrator_supervise::Reply;
 
-use crate::storage::{OfferState, Storage, StorageError};
+use crate::storage::OfferState;
 
 /// Maximum number of waiting subsystems' requests. One more is dropped, and its sender offers the job again.
 const WAITING_MAX: usize = 16_384;
@@ -19,6 +19,15 @@ pub(super) enum Offered {
     Ended(JobEnd),
 }
 
+impl From<OfferState> for Offered {
+    fn from(state: OfferState) -> Self {
+        match state {
+            OfferState::Open => Self::Open,
+            OfferState::Finished(end) => Self::Ended(JobEnd::Finished(end)),
+        }
+    }
+}
+
 /// Claims and replies of offered jobs that have not ended, by owner and attribute path.
 #[derive(Default)]
 pub(super) struct Offers(HashMap<(Arc<str>, Arc<str>), Waiting>);
@@ -29,24 +38,13 @@ struct Waiting {
 }
 
 impl Offers {
-    /// Adds an offered job to the storage.
-    pub(super) fn serve<S: Storage>(
-        &self,
-        store: &mut S,
-        offer: &JobOffered,
-        reply: &Reply<JobEnd>,
-    ) -> Result<Offered, StorageError> {
+    /// Returns the answer to an offer that the storage need not see.
+    pub(super) fn decide(&self, offer: &JobOffered, reply: &Reply<JobEnd>) -> Option<Offered> {
         let waiting = self.0.get(&offer.job.owned_path());
         if waiting.is_some_and(|waiting| *waiting.claim != *offer.job.claim() && !waiting.reply.is_closed()) {
-            return Ok(Offered::Ended(JobEnd::Taken));
+            return Some(Offered::Ended(JobEnd::Taken));
         }
-        if reply.is_closed() || self.0.len() >= WAITING_MAX {
-            return Ok(Offered::Dropped);
-        }
-        Ok(match store.offer(&offer.job, &offer.payload)? {
-            OfferState::Open => Offered::Open,
-            OfferState::Finished(end) => Offered::Ended(JobEnd::Finished(end)),
-        })
+        (reply.is_closed() || self.0.len() >= WAITING_MAX).then_some(Offered::Dropped)
     }
 
     /// Answers an offer after the commit, or keeps its reply.

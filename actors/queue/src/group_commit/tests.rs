@@ -15,7 +15,7 @@ use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
 use super::*;
 use crate::{
     edge::sqlite::{Options, SqliteStore},
-    storage::{Batch, JobFilter, OfferState, RunId, Upsert},
+    storage::{Batch, RunId, Upsert},
 };
 
 /// Operations that fail, each with the number of times left.
@@ -103,46 +103,11 @@ impl Storage for FaultyStore {
     fn delete_slice(&mut self, budget: Duration) -> Result<Deletion, StorageError> {
         self.inner.delete_slice(budget)
     }
-    fn dequeue(&mut self, now: i64, connection: &str) -> Result<Option<Job>, StorageError> {
-        self.inner.dequeue(now, connection)
-    }
-    fn finish(
-        &mut self,
-        attr_path: &str,
-        exit_code: i64,
-        now: i64,
-    ) -> Result<Option<Finished>, StorageError> {
-        self.inner.finish(attr_path, exit_code, now)
-    }
-    fn delivered(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
-        self.inner.delivered(handout)
-    }
-    fn undo(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
-        self.inner.undo(handout)
+    fn serve(&mut self, batch: &[Operation<'_>], now: i64) -> Result<Vec<Outcome>, StorageError> {
+        self.inner.serve(batch, now)
     }
     fn undo_undelivered(&mut self) -> Result<usize, StorageError> {
         self.inner.undo_undelivered()
-    }
-    fn requeue(&mut self, attr_path: &str, now: i64) -> Result<Requeued, StorageError> {
-        self.inner.requeue(attr_path, now)
-    }
-    fn requeue_slice(
-        &mut self,
-        filter: &JobFilter,
-        from: &str,
-        budget: Duration,
-        now: i64,
-    ) -> Result<RequeuedSlice, StorageError> {
-        self.inner.requeue_slice(filter, from, budget, now)
-    }
-    fn bump(&mut self, attr_path: &str) -> Result<Bumped, StorageError> {
-        self.inner.bump(attr_path)
-    }
-    fn offer(&mut self, job: &JobId, payload: &str) -> Result<OfferState, StorageError> {
-        self.inner.offer(job, payload)
-    }
-    fn withdraw(&mut self, job: &JobId) -> Result<bool, StorageError> {
-        self.inner.withdraw(job)
     }
     fn withdraw_waiting(&mut self, now: i64) -> Result<usize, StorageError> {
         self.inner.withdraw_waiting(now)
@@ -187,7 +152,7 @@ impl Fixture {
     }
 
     fn turn(&mut self) -> Result<Vec<FinishedJob>, StorageError> {
-        self.group.turn(&mut self.store, false, &self.metrics, || 100)
+        self.group.turn(&mut self.store, false, &self.metrics, 100)
     }
 
     fn ready(&mut self) -> Pending<Option<Job>> {
@@ -360,7 +325,7 @@ fn while_paused_workers_get_nojobs_and_done_counts() {
         connection: "1".into(),
         reply,
     });
-    fixture.group.turn(&mut fixture.store, true, &fixture.metrics, || 100).unwrap();
+    fixture.group.turn(&mut fixture.store, true, &fixture.metrics, 100).unwrap();
     assert_eq!(answer.try_recv().unwrap().expect("an answer"), None);
     assert_eq!(fixture.metrics.finished.get(), 1);
 }

@@ -91,7 +91,7 @@ impl JobFilter {
     }
 }
 
-/// Outcome of [`Storage::requeue_slice`](super::Storage::requeue_slice).
+/// Outcome of [`Operation::RequeueSlice`](super::Operation::RequeueSlice).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RequeuedSlice {
     /// Number of jobs made available again, or whose hold was ended.

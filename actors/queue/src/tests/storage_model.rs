@@ -15,7 +15,7 @@ use crate::{
     Synchronous,
     edge::sqlite::Options,
     storage::{Batch, Bumped, Deletion, HandoutId, Limit, Limits, RunId, RunState, Storage, Upsert},
-    tests::store::{TestStore, group},
+    tests::store::{SingleOperations as _, TestStore, group},
 };
 
 const FETCHERS: [&str; 3] = ["github", "repology", "upd"];

@@ -1,13 +1,101 @@
 //! Fixture: a store on a fresh file, and helpers.
 
+use orchestrator_exchange::JobId;
 use rusqlite::Connection;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::{
     edge::sqlite::{Options, SqliteStore},
-    storage::{Batch, Job, RunId, Storage, StorageError, Upsert},
+    storage::{
+        Batch, Bumped, Finished, HandoutId, Job, JobFilter, OfferState, Operation, Outcome, Requeued,
+        RequeuedSlice, RunId, Storage, StorageError, Upsert,
+    },
 };
+
+/// Batches of one operation.
+pub(crate) trait SingleOperations: Storage {
+    fn one(&mut self, operation: Operation<'_>, now: i64) -> Result<Outcome, StorageError> {
+        Ok(self.serve(&[operation], now)?.pop().expect("an outcome"))
+    }
+
+    fn dequeue(&mut self, now: i64, connection: &str) -> Result<Option<Job>, StorageError> {
+        let ready = Operation::Worker { done: None, connection: Some(connection) };
+        self.one(ready, now).map(|outcome| match outcome {
+            Outcome::Worker { job, finished: None } => job,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    fn finish(
+        &mut self,
+        attr_path: &str,
+        exit_code: i64,
+        now: i64,
+    ) -> Result<Option<Finished>, StorageError> {
+        let done = Operation::Worker { done: Some((attr_path, exit_code)), connection: None };
+        self.one(done, now).map(|outcome| match outcome {
+            Outcome::Worker { finished, job: None } => finished,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    fn change(&mut self, operation: Operation<'_>) -> Result<bool, StorageError> {
+        self.one(operation, 0).map(|outcome| match outcome {
+            Outcome::Changed(changed) => changed,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    fn delivered(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
+        self.change(Operation::Delivered(handout))
+    }
+
+    fn undo(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
+        self.change(Operation::Undo(handout))
+    }
+
+    fn withdraw(&mut self, job: &JobId) -> Result<bool, StorageError> {
+        self.change(Operation::Withdraw(job))
+    }
+
+    fn requeue(&mut self, attr_path: &str, now: i64) -> Result<Requeued, StorageError> {
+        self.one(Operation::Requeue(attr_path), now).map(|outcome| match outcome {
+            Outcome::Requeued(requeued) => requeued,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    fn requeue_slice(
+        &mut self,
+        filter: &JobFilter,
+        from: &str,
+        budget: Duration,
+        now: i64,
+    ) -> Result<RequeuedSlice, StorageError> {
+        self.one(Operation::RequeueSlice { filter, from, budget }, now).map(|outcome| match outcome {
+            Outcome::RequeuedSlice(slice) => slice,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    fn bump(&mut self, attr_path: &str) -> Result<Bumped, StorageError> {
+        self.one(Operation::Bump(attr_path), 0).map(|outcome| match outcome {
+            Outcome::Bumped(bumped) => bumped,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    fn offer(&mut self, job: &JobId, payload: &str) -> Result<OfferState, StorageError> {
+        self.one(Operation::Offer { job, payload }, 0).map(|outcome| match outcome {
+            Outcome::Offered(state) => state,
+            other => panic!("{other:?}"),
+        })
+    }
+}
+
+impl<S: Storage> SingleOperations for S {}
 
 /// A store on a fresh file, and a second connection with triggers, like that of another process.
 pub(crate) struct TestStore {

@@ -1,24 +1,20 @@
 //! The SQLite store: one connection, one open transaction at a time, and a view of the database in memory.
 
+mod operations;
 mod waiting;
 
-use super::attempts::{Attempts, Recipient};
+use super::attempts::Attempts;
 use super::bumps::Bumps;
 use super::checkpoint::{self, CheckpointMode, Checkpointed};
 use super::error::storage_error;
 use super::open::{Opened, Options, lock, open, set_synchronous};
 use super::other_writers::OtherWriters;
 use super::view::View;
-use super::{attr, bumps, deletion, dequeue, failures, handout, ingest, offers, replaced, requeue, staging};
+use super::{bumps, deletion, handout, ingest, offers, replaced, staging};
 use crate::config::Synchronous;
 use crate::edge::unix_time::unix_time;
-use crate::protocol::ATTR_PATH_BYTES_MAX;
-use crate::storage::{
-    Batch, Bumped, Deletion, Finished, HandoutId, Job, JobFilter, OfferState, Requeued, RequeuedSlice, RunId,
-    RunState, Storage, StorageError, Upsert,
-};
+use crate::storage::{Batch, Deletion, Operation, Outcome, RunId, RunState, Storage, StorageError, Upsert};
 use orchestrator_edge::{DatabaseFiles, DatabaseLock, FileReplaced};
-use orchestrator_exchange::{JobFinished, JobId};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -300,47 +296,8 @@ impl Storage for SqliteStore {
         self.run("removing rows of a deleted run", |conn, view, _| deletion::slice(conn, view, budget))
     }
 
-    fn dequeue(&mut self, now: i64, connection: &str) -> Result<Option<Job>, StorageError> {
-        let handout = HandoutId(self.next_handout);
-        self.next_handout += 1;
-        let to = Recipient { handout, connection, now };
-        self.run("dequeuing", |conn, view, options| dequeue::next(conn, view, options, to))
-    }
-
-    fn finish(
-        &mut self,
-        attr_path: &str,
-        exit_code: i64,
-        now: i64,
-    ) -> Result<Option<Finished>, StorageError> {
-        let first_failure = self.first_failure;
-        self.run("recording the end of a job", |conn, view, _| {
-            let before = attr::load(conn, view, attr_path)?;
-            let mut after = before.clone();
-            let Some(started) = after.finish(exit_code, now) else { return Ok(None) };
-            attr::save(conn, view, attr_path, &before, &after)?;
-            handout::forget_attr(conn, view, attr_path)?;
-            if exit_code != 0 {
-                failures::add(conn, first_failure, attr_path, (started, now), exit_code)?;
-            }
-            let seconds = now.saturating_sub(started);
-            let offered = if view.runs.has_owners() {
-                offers::finish(conn, view, attr_path, JobFinished { exit_code, seconds }, now)?
-            } else {
-                None
-            };
-            Ok(Some(Finished { seconds, offered }))
-        })
-    }
-
-    fn delivered(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
-        self.run("recording a delivery", |conn, view, options| {
-            handout::delivered(conn, view, handout, options.redeliver_after_lease)
-        })
-    }
-
-    fn undo(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
-        self.run("undoing a hand-out", |conn, view, _| handout::undo(conn, view, handout))
+    fn serve(&mut self, batch: &[Operation<'_>], now: i64) -> Result<Vec<Outcome>, StorageError> {
+        batch.iter().map(|operation| self.carry_out(*operation, now)).collect()
     }
 
     fn undo_undelivered(&mut self) -> Result<usize, StorageError> {
@@ -350,38 +307,6 @@ impl Storage for SqliteStore {
             view.bumps = Bumps::load(conn)?;
             handout::undo_undelivered(conn, view)
         })
-    }
-
-    fn requeue(&mut self, attr_path: &str, now: i64) -> Result<Requeued, StorageError> {
-        self.run("requeuing", |conn, view, _| requeue::path(conn, view, attr_path, now))
-    }
-
-    fn requeue_slice(
-        &mut self,
-        filter: &JobFilter,
-        from: &str,
-        budget: Duration,
-        now: i64,
-    ) -> Result<RequeuedSlice, StorageError> {
-        self.run("requeuing jobs", |conn, view, _| requeue::slice(conn, view, filter, from, (budget, now)))
-    }
-
-    fn bump(&mut self, attr_path: &str) -> Result<Bumped, StorageError> {
-        self.run("bumping a job", |conn, view, _| {
-            let waits = !attr::load(conn, view, attr_path)?.positions().is_empty();
-            if !waits || attr_path.len() > ATTR_PATH_BYTES_MAX {
-                return Ok(Bumped::NothingWaits);
-            }
-            Ok(if view.bumps.add(conn, attr_path)? { Bumped::Done } else { Bumped::TooMany })
-        })
-    }
-
-    fn offer(&mut self, job: &JobId, payload: &str) -> Result<OfferState, StorageError> {
-        self.run("adding an offered job", |conn, view, _| offers::offer(conn, view, job, payload))
-    }
-
-    fn withdraw(&mut self, job: &JobId) -> Result<bool, StorageError> {
-        self.run("withdrawing a job", |conn, view, _| offers::withdraw(conn, view, job))
     }
 
     fn withdraw_waiting(&mut self, now: i64) -> Result<usize, StorageError> {

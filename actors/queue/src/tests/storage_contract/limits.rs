@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{
     edge::sqlite::{Inspector, Options},
-    storage::{Bumped, Limit, Limits, Storage},
+    storage::{Bumped, Limit, Limits},
     tests::store::*,
 };
 

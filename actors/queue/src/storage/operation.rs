@@ -1,0 +1,59 @@
+//! Requests of workers, operators and other subsystems as operations on the storage, and their outcomes.
+
+use std::time::Duration;
+
+use orchestrator_exchange::JobId;
+
+use super::{Bumped, Finished, HandoutId, Job, JobFilter, OfferState, Requeued, RequeuedSlice};
+
+/// Operation of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Operation<'a> {
+    /// Records the end of a job, then hands out the first eligible one (CONTRACT QO01 to QO06).
+    Worker {
+        /// Attribute path and exit code of the job that ended. A code other than 0 adds it to the failed
+        /// jobs (CONTRACT QD17).
+        done: Option<(&'a str, i64)>,
+        /// Name of the connection that a job is handed out to; None hands none out.
+        connection: Option<&'a str>,
+    },
+    /// Records that the reply with this job was written. No change if that is recorded already or the
+    /// hand-out is unknown.
+    Delivered(HandoutId),
+    /// Undoes a hand-out whose reply was not read, even if its delivery is recorded. No change if the
+    /// hand-out is unknown or the attribute path was finished or started again since.
+    Undo(HandoutId),
+    /// Makes all rows of an attribute path eligible, for operators. If the path is in flight, its log row
+    /// is finished without exit code, which ends the hold. A late DONE of the worker still counts.
+    Requeue(&'a str),
+    /// Requeues the jobs of `filter` for about `budget`: in order of their attribute paths, at or behind
+    /// `from`. Jobs that are available already stay as they are.
+    RequeueSlice { filter: &'a JobFilter, from: &'a str, budget: Duration },
+    /// Puts an attribute path before all others for its next hand-out, for operators. A held path keeps
+    /// its place until its hold ends.
+    Bump(&'a str),
+    /// Adds a job of another subsystem. A job that is known under the same claim stays as it is. One under
+    /// another claim is replaced: a report on its last hand-out does not end the new one, which waits for
+    /// that report or for the end of the hold (CONTRACT QO12).
+    Offer { job: &'a JobId, payload: &'a str },
+    /// Removes a job of another subsystem. No change if it is not known under its claim.
+    Withdraw(&'a JobId),
+}
+
+/// Outcome of an [`Operation`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Of [`Operation::Worker`].
+    Worker {
+        /// None for an attribute path never handed out (CONTRACT QO06).
+        finished: Option<Finished>,
+        job: Option<Job>,
+    },
+    /// Of [`Operation::Delivered`], [`Operation::Undo`] and [`Operation::Withdraw`]: true if something
+    /// changed.
+    Changed(bool),
+    Requeued(Requeued),
+    RequeuedSlice(RequeuedSlice),
+    Bumped(Bumped),
+    Offered(OfferState),
+}
