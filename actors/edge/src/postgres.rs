@@ -1,14 +1,22 @@
-//! Connection strings, TLS and authentication of connections to PostgreSQL servers, ahead of the driver: libpq's services, passfiles,
-//! variables and `sslmode`, and no password in clear text for a remote peer.
+//! Client of PostgreSQL servers: connection strings with libpq's services, passfiles, variables and `sslmode`, several servers, no password
+//! in clear text for a remote peer, limits on what a server sends, pipelined transactions and notifications.
 //!
-//! [`ConnectionString::parse`] reads a connection string, [`PostgresTls::secure`] prepares a connection for the driver.
+//! [`Address::parse`] reads a connection string, [`Session::open`] connects.
 
+mod address;
 mod authentication;
+mod connector;
 mod environment;
+mod limits;
+mod notifications;
 mod option_error;
 mod options;
 mod parameters;
 mod passfile;
+mod pipeline;
+mod polled_connection;
+mod postgres_error;
+mod session;
 mod target_server;
 #[cfg(test)]
 mod tests;
@@ -19,11 +27,15 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
-use tokio_postgres::{Config, config::LoadBalanceHosts};
+pub use tokio_postgres::{Notification, Row, error::SqlState, types};
 use tokio_rustls::TlsConnector;
 
 use self::authentication::AuthenticationGuard;
-pub use self::{option_error::OptionError, options::ConnectionString, target_server::TargetServer};
+pub use self::{
+    address::Address,
+    postgres_error::PostgresError,
+    session::{Params, Session, SessionSettings},
+};
 use crate::{
     LimitedStream, Transport,
     tls::{ServerName, TlsClient},
@@ -31,13 +43,6 @@ use crate::{
 
 /// Request for TLS: the length of the message, and the code.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
-
-/// Shuffles the servers of an address if its option `load_balance_hosts` is `random`.
-pub fn balance<T>(config: &Config, servers: &mut [T]) {
-    if config.get_load_balance_hosts() == LoadBalanceHosts::Random {
-        fastrand::shuffle(servers);
-    }
-}
 
 /// Protection of connections, as libpq's `sslmode` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +75,7 @@ impl SslMode {
 
 /// TLS of the connections to one address.
 #[derive(Clone)]
-pub struct PostgresTls {
+struct PostgresTls {
     mode: SslMode,
     /// None: [`SslMode::Disable`].
     connector: Option<TlsConnector>,
@@ -83,7 +88,7 @@ impl PostgresTls {
     /// # Errors
     /// The server offers no TLS although it is required, or the handshake fails; the text says what to do. Reads fail if the server asks
     /// for a password in clear text over an unprotected connection.
-    pub async fn secure(&self, stream: TcpStream, host: &str) -> io::Result<Box<dyn Transport>> {
+    async fn secure(&self, stream: TcpStream, host: &str) -> io::Result<Box<dyn Transport>> {
         let is_local = stream.peer_addr()?.ip().to_canonical().is_loopback();
         self.secure_peer(stream, host, is_local).await
     }

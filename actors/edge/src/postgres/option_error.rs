@@ -2,7 +2,7 @@
 
 /// Error in an address. It repeats no part of the address but names of options and of files.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OptionError {
+pub(super) enum OptionError {
     /// It is neither a URL nor a list of options.
     #[error("cannot be read")]
     Unreadable,

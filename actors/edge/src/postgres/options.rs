@@ -5,11 +5,12 @@ use std::path::Path;
 use tokio_postgres::Config;
 
 use super::{
-    PostgresTls, SslMode, TargetServer,
+    PostgresTls, SslMode,
     environment::{self, Variable},
     option_error::OptionError,
     parameters::{Parameter, Parameters},
     passfile::Passfile,
+    target_server::TargetServer,
 };
 use crate::tls;
 
@@ -52,13 +53,13 @@ const PUBLIC_AUTHORITIES: &str = "system";
 
 /// A connection string, with what libpq adds to it.
 #[derive(Clone)]
-pub struct ConnectionString {
+pub(super) struct ConnectionString {
     /// Configuration of the driver, which uses connections as they are. It has no password of a passfile.
-    pub config: Config,
+    pub(super) config: Config,
     /// TLS of the connections.
-    pub tls: PostgresTls,
+    pub(super) tls: PostgresTls,
     /// Kind of server that is wanted.
-    pub target: TargetServer,
+    pub(super) target: TargetServer,
     passfile: Option<Passfile>,
 }
 
@@ -67,7 +68,7 @@ impl ConnectionString {
     ///
     /// # Errors
     /// See [`OptionError`]; the service is not defined, or a file cannot be used.
-    pub fn parse(text: &str) -> Result<Self, OptionError> {
+    pub(super) fn parse(text: &str) -> Result<Self, OptionError> {
         Self::parse_in(text, &|name| std::env::var(name).ok())
     }
 
@@ -108,7 +109,7 @@ impl ConnectionString {
 
     /// Returns the driver's configuration for one server, with the password that the passfile has for it unless the string has one.
     /// `host` is the name of the server as in the string, or `localhost` for the default socket.
-    pub fn config_for(&self, host: &str, port: u16) -> Config {
+    pub(super) fn config_for(&self, host: &str, port: u16) -> Config {
         let mut config = self.config.clone();
         let user = config.get_user().unwrap_or_default();
         let database = config.get_dbname().unwrap_or(user);

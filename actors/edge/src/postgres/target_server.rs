@@ -4,7 +4,7 @@ use super::option_error::OptionError;
 
 /// Kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TargetServer {
+pub(super) enum TargetServer {
     /// Any server.
     #[default]
     Any,
@@ -38,7 +38,7 @@ impl TargetServer {
     }
 
     /// Returns the kinds to look for: the servers are tried for the first one, then for the next.
-    pub fn passes(self) -> Vec<Self> {
+    pub(super) fn passes(self) -> Vec<Self> {
         match self {
             Self::PreferStandby => vec![Self::Standby, Self::Any],
             other => vec![other],
@@ -46,7 +46,7 @@ impl TargetServer {
     }
 
     /// Returns the query that answers `t` if the server is of this kind; None: all are.
-    pub fn query(self) -> Option<&'static str> {
+    pub(super) fn query(self) -> Option<&'static str> {
         match self {
             Self::Any | Self::PreferStandby => None,
             Self::ReadWrite => Some("SELECT current_setting('transaction_read_only') = 'off'"),

@@ -1,9 +1,12 @@
 //! Options of addresses, and peers that a password must not be sent to.
 
+mod notifications;
+mod session;
+
 use tokio::net::TcpListener;
 use tokio_postgres::{NoTls, config::Host};
 
-use super::*;
+use super::{option_error::OptionError, options::ConnectionString, *};
 
 const PASSWORD: &str = "S3CR3T";
 const AUTHORITIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/peers/tls/ca.pem");

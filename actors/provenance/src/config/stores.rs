@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "postgres")]
-use crate::edge::postgres::Address;
+use crate::edge::postgres::parse_address;
 use crate::flavor::Flavor;
 #[cfg(any(feature = "mongodb", feature = "postgres"))]
 use crate::store::StoreError;
@@ -73,12 +73,12 @@ impl PostgresConfig {
         if let Some(file) = &self.dsn_file {
             return file.display().to_string();
         }
-        Address::parse(&self.dsn).map_or_else(|error| error.to_string(), |address| address.to_string())
+        parse_address(&self.dsn).map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
     /// Returns the error in the DSN. A DSN in a file is checked on use.
     pub(super) fn check(&self) -> Option<String> {
-        Address::parse(&self.dsn).err().filter(|_| self.dsn_file.is_none()).map(|error| error.to_string())
+        parse_address(&self.dsn).err().filter(|_| self.dsn_file.is_none()).map(|error| error.to_string())
     }
 
     /// Returns the DSN, from `dsn_file` if it is set.

@@ -4,11 +4,7 @@
 //! The rows of a group are passed as arrays. All groups share one transaction and, with prepared
 //! statements, one round trip.
 
-mod address;
-mod connector;
-mod error;
 mod layout;
-mod limits;
 mod pages;
 mod read;
 mod schema;
@@ -18,8 +14,10 @@ mod write;
 
 use std::fmt;
 
-pub(crate) use address::Address;
+use orchestrator_edge::postgres::Session;
+
 pub use schema::init;
+pub(crate) use session::parse_address;
 
 pub use crate::flavor::Flavor;
 
@@ -27,7 +25,6 @@ use crate::{
     row::Rows,
     store::{OmittedRows, Query, QueryResult, Store, StoreError, StoreReader},
 };
-use session::Session;
 
 /// Connection to a provenance database. It makes progress only while a call is awaited; dropping it
 /// closes it.
@@ -47,7 +44,7 @@ impl PostgresStore {
     /// [`StoreError::Refused`] if `dsn` is invalid or the database has another schema version;
     /// [`StoreError::Unavailable`] if it cannot be reached or has no tables.
     pub async fn connect(dsn: &str) -> Result<Self, StoreError> {
-        let mut session = Session::open(dsn).await?;
+        let mut session = session::open(dsn).await?;
         match schema::flavor_of(&mut session).await? {
             Some(flavor) => Ok(Self { session, flavor }),
             None => Err(StoreError::Unavailable(
@@ -88,11 +85,14 @@ impl Store for PostgresStore {
         if commands.is_empty() {
             return Ok(omitted);
         }
-        let (meanings, commands): (Vec<_>, Vec<_>) =
-            commands.into_iter().map(|command| (command.meaning, (command.sql, command.params))).unzip();
+        let (meanings, commands): (Vec<_>, Vec<_>) = commands
+            .into_iter()
+            .map(|command| (command.meaning, (command.sql.into(), command.params)))
+            .unzip();
         let opening = write::opening(groups, self.flavor);
-        let counts = self.session.transaction("writing rows", &opening, commands).await?;
-        for (meaning, count) in meanings.into_iter().zip(counts) {
+        let answers = self.session.transaction("writing rows", &opening, commands).await?;
+        for (meaning, rows) in meanings.into_iter().zip(answers) {
+            let count = rows.first().map(|row| read::get(row, 0)).transpose()?;
             meaning.count(count.unwrap_or_default(), &mut omitted);
         }
         Ok(omitted)

@@ -1,12 +1,11 @@
 //! Pages of listings, each read from an index at the end of the page before.
 
 use bytes::Bytes;
-use tokio_postgres::Row;
+use orchestrator_edge::postgres::{Params, Row, Session};
 
 use super::{
     layout::{columns, is_denormalized},
     read::get,
-    session::{Params, Session},
 };
 use crate::{
     edge::relation_keys::{self, Key},

@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use tokio_postgres::{
-    Row,
+use orchestrator_edge::postgres::{
+    Params, Row, Session,
     types::{FromSql, FromSqlOwned},
 };
 
-use super::{
-    layout::{find_all, find_first},
-    session::{Params, Session},
-};
+use super::layout::{find_all, find_first};
 use crate::{
     flavor::Flavor,
     method::{Entity, Relation},

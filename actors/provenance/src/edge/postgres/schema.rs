@@ -1,8 +1,10 @@
 //! Creation and detection of databases of schema version 1 (CONTRACT PD06 to PD08).
 
+use orchestrator_edge::postgres::Session;
+
 use super::{
     layout::{columns, find_all, find_first, is_denormalized, pairs},
-    session::Session,
+    session,
     write::insert_found,
 };
 use crate::{flavor::Flavor, method::Relation, store::StoreError};
@@ -22,7 +24,7 @@ const INIT_LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('orchestrator pro
 /// names, or if `dsn` is invalid. [`StoreError::Unavailable`] if it cannot be reached or written.
 pub async fn init(dsn: &str, flavor: Flavor) -> Result<(), StoreError> {
     const ACTION: &str = "creating its tables";
-    let mut session = Session::open(dsn).await?;
+    let mut session = session::open(dsn).await?;
     session.batch(ACTION, &format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;{INIT_LOCK}")).await?;
     match flavor_of(&mut session).await? {
         Some(found) if found == flavor => {}
@@ -39,7 +41,7 @@ pub async fn init(dsn: &str, flavor: Flavor) -> Result<(), StoreError> {
         }
         None => session.batch(ACTION, &text(flavor)).await?,
     }
-    session.batch(ACTION, "COMMIT").await
+    Ok(session.batch(ACTION, "COMMIT").await?)
 }
 
 /// Returns the flavor of a database of version 1; None without a version table.
@@ -48,12 +50,12 @@ pub async fn init(dsn: &str, flavor: Flavor) -> Result<(), StoreError> {
 /// [`StoreError::Refused`] if it has another version or an unknown flavor.
 pub(super) async fn flavor_of(session: &mut Session) -> Result<Option<Flavor>, StoreError> {
     const ACTION: &str = "reading its schema version";
-    let exists = "SELECT to_regclass('dbversion') IS NOT NULL".to_owned();
+    let exists = "SELECT to_regclass('dbversion') IS NOT NULL";
     let rows = session.query(ACTION, exists, Vec::new()).await?;
     if !rows.iter().any(|row| row.get(0)) {
         return Ok(None);
     }
-    let sql = "SELECT max(version), swh_get_dbflavor()::text FROM dbversion".to_owned();
+    let sql = "SELECT max(version), swh_get_dbflavor()::text FROM dbversion";
     let rows = session.query(ACTION, sql, Vec::new()).await?;
     let row =
         rows.first().ok_or_else(|| StoreError::Refused("the database has no schema version".to_owned()))?;
@@ -71,7 +73,7 @@ pub(super) async fn flavor_of(session: &mut Session) -> Result<Option<Flavor>, S
 }
 
 async fn has_tables(session: &mut Session) -> Result<bool, StoreError> {
-    let sql = "SELECT to_regclass('content') IS NOT NULL OR to_regclass('revision') IS NOT NULL".to_owned();
+    let sql = "SELECT to_regclass('content') IS NOT NULL OR to_regclass('revision') IS NOT NULL";
     let rows = session.query("looking for its tables", sql, Vec::new()).await?;
     Ok(rows.iter().any(|row| row.get(0)))
 }

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use bytes::BytesMut;
-use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use orchestrator_edge::postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use crate::row::{Date, Sha1Git};
 

@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::{
-    layout::{columns, is_denormalized},
-    session::Params,
-};
+use orchestrator_edge::postgres::Params;
+
+use super::layout::{columns, is_denormalized};
 use crate::{
     flavor::Flavor,
     method::Relation,

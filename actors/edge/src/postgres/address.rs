@@ -1,35 +1,34 @@
-//! Address of a database, checked before the driver sees it. No text repeats it, since it may
-//! contain a password.
+//! Address of a database, checked before the driver sees it. No text repeats it, since it may contain a password.
 
 use std::{fmt, time::Duration};
 
-use orchestrator_edge::postgres::{ConnectionString, OptionError, PostgresTls, TargetServer};
 use tokio_postgres::{Config, config::Host};
 
-use crate::store::StoreError;
+use super::{
+    PostgresTls, option_error::OptionError, options::ConnectionString, postgres_error::PostgresError,
+    target_server::TargetServer,
+};
 
-/// Default application name of the connection.
-const APPLICATION: &str = "orchestrator provenance";
-/// Directory of the server's unix socket for an address without a host: libpq's default in Debian
-/// and Fedora.
+/// Directory of the server's unix socket for an address without a host: libpq's default in Debian and Fedora.
 const SOCKET_DIRECTORY: &str = "/var/run/postgresql";
 /// Advice for an invalid address.
 const FORM: &str = "write postgresql://USER@HOST:PORT/DATABASE, or host=.. port=.. user=.. dbname=.., special characters of a user or a password in a URL as %XX";
 
 /// Checked address of a database.
 #[derive(Clone)]
-pub(crate) struct Address(ConnectionString);
+pub struct Address(ConnectionString);
 
 impl Address {
-    /// Parses `dsn` in libpq's format. Service, passfile and environment add to it (CONTRACT PF18).
+    /// Parses `dsn` in libpq's format: a URL, or keywords. The service file, the passfile and `PG*` variables add to it, as with libpq.
+    /// `application` is the application name unless the address has one.
     ///
     /// # Errors
-    /// [`StoreError::Refused`]: `dsn` is invalid, or its options cannot be met.
-    pub(crate) fn parse(dsn: &str) -> Result<Self, StoreError> {
-        let refused = |what: &str| StoreError::Refused(format!("the address of the database {what}: {FORM}"));
+    /// `dsn` is invalid, or its options cannot be met. The text repeats no part of it but names of options and of files.
+    pub fn parse(dsn: &str, application: &'static str) -> Result<Self, PostgresError> {
+        let refused = |what: &str| PostgresError::of_address(&format!("{what}: {FORM}"));
         let mut string = ConnectionString::parse(dsn).map_err(|error| match error {
             OptionError::Unreadable => refused("cannot be read"),
-            OptionError::Invalid(text) => StoreError::Refused(format!("the address of the database {text}")),
+            OptionError::Invalid(text) => PostgresError::of_address(&text),
         })?;
         // In `user:a/b@host` a part of the password is parsed as the database.
         if let Some((_, rest)) = dsn.split_once("://")
@@ -51,7 +50,7 @@ impl Address {
             return Err(refused("does not have as many ports or host addresses as hosts"));
         }
         if config.get_application_name().is_none() {
-            config.application_name(APPLICATION);
+            config.application_name(application);
         }
         Ok(Self(string))
     }
@@ -131,7 +130,7 @@ mod tests {
             ("postgresql:///d", "postgresql:///var/run/postgresql/d"),
             ("postgresql://me:S3CR3T@[::1]:1/d", "postgresql://[::1]:1/d"),
         ] {
-            let read = Address::parse(dsn).map(|address| format!("{address}")).unwrap_or_default();
+            let read = Address::parse(dsn, "tests").map(|address| format!("{address}")).unwrap_or_default();
             assert_eq!(read, shown, "{dsn}");
         }
     }
@@ -160,7 +159,7 @@ mod tests {
             "S3CR3T",
             "",
         ] {
-            let error = Address::parse(dsn).expect_err(dsn).to_string();
+            let error = Address::parse(dsn, "tests").expect_err(dsn).to_string();
             assert!(error.starts_with("the address of the database "), "{error}");
             assert!(!error.contains("S3C") && !error.contains("1234"), "{dsn}: {error}");
         }

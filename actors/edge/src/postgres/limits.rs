@@ -7,16 +7,12 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use orchestrator_edge::FrameLimit;
+use crate::limited_stream::{FrameLimit, LimitError};
 
-/// Maximum length of a row, in bytes: identifiers, dates, urls and paths.
-pub(super) const ROW_MAX: u32 = 1 << 20;
-/// Maximum length of any other message, in bytes: errors, notices, descriptions of columns.
-pub(super) const MESSAGE_MAX: u32 = 64 << 10;
-/// Maximum size of the answers to one request, in bytes.
-pub(super) const ANSWER_MAX: u64 = 64 << 20;
-/// Maximum size of unsolicited messages during one request, in bytes: notices, notifications,
-/// changed parameters.
+/// Maximum length of a message that is not a row, in bytes: errors, notices, descriptions of columns.
+const MESSAGE_MAX: u32 = 64 << 10;
+/// Maximum size of unsolicited messages during one request, or one wait for a notification, in bytes: notices, notifications, changed
+/// parameters.
 pub(super) const UNASKED_MAX: u64 = 1 << 20;
 
 /// Length of a header in bytes: the type, and the length, which includes itself.
@@ -43,21 +39,28 @@ pub(super) enum Excess {
     #[error("the server sends more than {UNASKED_MAX} bytes unasked, last {}", name(*.0))]
     Unasked(u8),
     /// The answer to a request is too long.
-    #[error("the answer is longer than {ANSWER_MAX} bytes: ask for less")]
-    Answer,
+    #[error("the answer is longer than {0} bytes: ask for less")]
+    Answer(u64),
 }
 
-/// Bytes that the server may still send. The connection spends them; each request renews them.
-#[derive(Debug, Default)]
+/// Bytes that the server may still send. The connection spends them; each request, and each wait for a notification, renews them.
+#[derive(Debug)]
 pub(super) struct Budget {
+    row_max: u32,
+    answer_max: u64,
     answer: AtomicU64,
     unasked: AtomicU64,
 }
 
 impl Budget {
-    /// Renews the budget for a request.
+    /// Returns a spent budget for rows of up to `row_max` bytes and answers of up to `answer_max` bytes.
+    pub(super) fn new(row_max: u32, answer_max: u64) -> Arc<Self> {
+        Arc::new(Self { row_max, answer_max, answer: AtomicU64::new(0), unasked: AtomicU64::new(0) })
+    }
+
+    /// Renews the budget.
     pub(super) fn renew(&self) {
-        self.answer.store(ANSWER_MAX, Relaxed);
+        self.answer.store(self.answer_max, Relaxed);
         self.unasked.store(UNASKED_MAX, Relaxed);
     }
 
@@ -111,7 +114,7 @@ impl ServerLimit {
 }
 
 impl FrameLimit for ServerLimit {
-    fn received(&mut self, bytes: &mut [u8]) -> Result<usize, orchestrator_edge::LimitError> {
+    fn received(&mut self, bytes: &mut [u8]) -> Result<usize, LimitError> {
         self.follow(bytes)?;
         Ok(bytes.len())
     }
@@ -120,7 +123,7 @@ impl FrameLimit for ServerLimit {
 /// Returns the number of bytes after the header of an accepted message.
 fn accept(tag: u8, length: i32, budget: &Budget) -> Result<usize, Excess> {
     let max = match tag {
-        b'D' => ROW_MAX,
+        b'D' => budget.row_max,
         _ if name_of(tag).is_some() => MESSAGE_MAX,
         _ => return Err(Excess::Type(tag)),
     };
@@ -129,7 +132,7 @@ fn accept(tag: u8, length: i32, budget: &Budget) -> Result<usize, Excess> {
     let bytes = u64::from(within) + 1;
     match tag {
         b'A' | b'N' | b'S' => Budget::spend(&budget.unasked, bytes).ok_or(Excess::Unasked(tag))?,
-        _ => Budget::spend(&budget.answer, bytes).ok_or(Excess::Answer)?,
+        _ => Budget::spend(&budget.answer, bytes).ok_or(Excess::Answer(budget.answer_max))?,
     }
     Ok((within - LENGTH) as usize)
 }

@@ -2,20 +2,21 @@
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
-use orchestrator_edge::{
-    LimitedStream, Transport, catch_panic,
-    postgres::{PostgresTls, balance},
-};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_user_timeout};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
-use tokio_postgres::{Client, Connection, NoTls, config::Host, tls::NoTlsStream};
+use tokio_postgres::{
+    Client, Config, Connection, NoTls,
+    config::{Host, LoadBalanceHosts},
+    tls::NoTlsStream,
+};
 
 use super::{
+    PostgresTls,
     address::Address,
-    error::{explain, unconnected, unsecured},
     limits::{Budget, ServerLimit},
+    postgres_error::PostgresError,
 };
-use crate::store::StoreError;
+use crate::{LimitedStream, Transport, catch_panic};
 
 /// Default port.
 const PORT: u16 = 5_432;
@@ -82,7 +83,7 @@ impl<'a> Connector<'a> {
     }
 
     /// Connects to the next server; None after the last one.
-    pub(super) async fn next(&mut self) -> Option<Result<(Client, ServerConnection), StoreError>> {
+    pub(super) async fn next(&mut self) -> Option<Result<(Client, ServerConnection), PostgresError>> {
         let target = self.targets.next()?;
         let connected = async {
             let stream = target.connect(self.address.tls()).await?;
@@ -91,24 +92,25 @@ impl<'a> Connector<'a> {
             let config = self.address.config_for(&target.name, target.port);
             catch_panic(config.connect_raw(stream, NoTls))
                 .await
-                .map_err(|panic| StoreError::Unavailable(format!("connecting: {panic}")))?
-                .map_err(|error| explain("connecting", &error))
+                .map_err(|panic| PostgresError::of_panic("connecting", &panic))?
+                .map_err(|error| PostgresError::of_request("connecting", &error))
         };
         Some(connected.await)
     }
 }
 
 impl Target {
-    async fn connect(&self, tls: &PostgresTls) -> Result<Box<dyn Transport>, StoreError> {
+    async fn connect(&self, tls: &PostgresTls) -> Result<Box<dyn Transport>, PostgresError> {
         match &self.socket {
             Socket::Tcp { name, host } => {
-                let stream = connect_tcp(host, self.port).await.map_err(|error| unconnected(&error))?;
-                tls.secure(stream, name).await.map_err(|error| unsecured(&error))
+                let stream =
+                    connect_tcp(host, self.port).await.map_err(|error| PostgresError::unconnected(&error))?;
+                tls.secure(stream, name).await.map_err(|error| PostgresError::unsecured(&error))
             }
             // A socket of this machine needs no TLS.
             Socket::Unix(path) => match UnixStream::connect(path).await {
                 Ok(stream) => Ok(Box::new(stream)),
-                Err(error) => Err(unconnected(&error)),
+                Err(error) => Err(PostgresError::unconnected(&error)),
             },
         }
     }
@@ -129,4 +131,11 @@ async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
         }
     }
     Err(failed)
+}
+
+/// Shuffles the servers of an address if its option `load_balance_hosts` is `random`.
+fn balance<T>(config: &Config, servers: &mut [T]) {
+    if config.get_load_balance_hosts() == LoadBalanceHosts::Random {
+        fastrand::shuffle(servers);
+    }
 }

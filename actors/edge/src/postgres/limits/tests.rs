@@ -4,6 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 
+const ROW_MAX: u32 = 1 << 20;
+const ANSWER_MAX: u64 = 64 << 20;
+
 fn message(tag: u8, body: usize) -> Vec<u8> {
     let mut bytes = vec![tag];
     bytes.extend((body as u32 + LENGTH).to_be_bytes());
@@ -12,7 +15,7 @@ fn message(tag: u8, body: usize) -> Vec<u8> {
 }
 
 fn budget() -> Arc<Budget> {
-    let budget = Arc::<Budget>::default();
+    let budget = Budget::new(ROW_MAX, ANSWER_MAX);
     budget.renew();
     budget
 }
@@ -56,7 +59,7 @@ fn answers_and_notices_are_limited_by_request() {
     }
     let notice = message(b'N', 1_000);
     limit.follow(&notice).expect("notices are counted by themselves");
-    assert_eq!(limit.follow(&row), Err(Excess::Answer));
+    assert_eq!(limit.follow(&row), Err(Excess::Answer(ANSWER_MAX)));
     budget.renew();
     let mut limit = ServerLimit::new(budget.clone());
     limit.follow(&row).expect("another request");

@@ -1,0 +1,154 @@
+//! Error of a PostgreSQL server, or of the connection to it.
+
+use std::{error::Error as _, io};
+
+use orchestrator_supervise::sanitize;
+use tokio_postgres::{
+    Error,
+    error::{DbError, Severity, SqlState},
+};
+
+use super::limits::Excess;
+use crate::{PeerError, PeerErrorKind, Sent};
+
+/// Failure of an address, a connection or a request.
+///
+/// [`Sent`] tells about the request, not about its preparation: [`Sent::Yes`] if the server answered it with an error, or if the answer to a
+/// query exceeds its limit ([`PeerErrorKind::TooLarge`]). With [`Sent::Maybe`] the server may have committed a transaction.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{peer}")]
+pub struct PostgresError {
+    /// Kind, text and progress of the request.
+    pub peer: PeerError,
+    /// SQLSTATE of the server's answer, if it is an error.
+    pub state: Option<SqlState>,
+}
+
+impl PostgresError {
+    /// Returns true if the server refuses the values of the request: data exceptions (SQLSTATE class 22), violated constraints (23) other
+    /// than a unique constraint, exceeded limits (54).
+    pub fn is_invalid_data(&self) -> bool {
+        self.state.as_ref().is_some_and(is_invalid_data)
+    }
+
+    pub(super) fn new(kind: PeerErrorKind, sent: Sent, text: impl Into<String>) -> Self {
+        Self { peer: PeerError::new(kind, sent, text), state: None }
+    }
+
+    /// Returns the error of an invalid address; `text` completes the sentence.
+    pub(super) fn of_address(text: &str) -> Self {
+        Self::unopened(format!("the address of the database {text}"))
+    }
+
+    /// Returns the error of a connection that was not opened.
+    pub(super) fn unopened(text: impl Into<String>) -> Self {
+        Self::new(PeerErrorKind::Connect, Sent::No, text)
+    }
+
+    /// Returns the error of a socket that failed to connect.
+    pub(super) fn unconnected(error: &io::Error) -> Self {
+        Self::unopened(format!("cannot connect to the database: {error}: check that it runs there"))
+    }
+
+    /// Returns the error of a connection that cannot be protected.
+    pub(super) fn unsecured(error: &io::Error) -> Self {
+        Self::new(PeerErrorKind::Tls, Sent::No, format!("cannot connect to the database: {error}"))
+    }
+
+    /// Returns the error of a panic of the driver.
+    pub(super) fn of_panic(action: &str, panic: &PeerError) -> Self {
+        Self::new(panic.kind, panic.sent, format!("{action}: {panic}"))
+    }
+
+    /// Returns the error of a request; `action` names it.
+    pub(super) fn of_request(action: &str, error: &Error) -> Self {
+        let Some(db_error) = error.as_db_error() else { return Self::of_connection(action, error) };
+        let (kind, sent) = match db_error.parsed_severity() {
+            // It ends the connection, perhaps after a commit.
+            Some(Severity::Fatal | Severity::Panic) => (PeerErrorKind::Lost, Sent::Maybe),
+            _ => (PeerErrorKind::Refused, Sent::Yes),
+        };
+        let (code, text) = (db_error.code(), text(db_error));
+        let text = match is_invalid_data(code) {
+            true => format!("the database refuses the data while {action}: {text}"),
+            false => format!("the database failed while {action}: {text}{}", advice(code)),
+        };
+        Self { peer: PeerError::new(kind, sent, text), state: Some(code.clone()) }
+    }
+
+    /// Returns the error of a connection that ended during a request.
+    pub(super) fn of_connection(action: &str, error: &Error) -> Self {
+        let kind = match excess(error) {
+            Some(Excess::Length { .. } | Excess::Type(_) | Excess::Unasked(_)) => PeerErrorKind::Malformed,
+            Some(Excess::Answer(_)) | None => PeerErrorKind::Lost,
+        };
+        let text = format!("the connection to the database broke while {action}: {}", reason(error));
+        Self::new(kind, Sent::Maybe, text)
+    }
+
+    /// Returns the error of a query if its answer exceeds the limit.
+    pub(super) fn of_long_answer(error: &Error) -> Option<Self> {
+        match excess(error) {
+            Some(excess @ Excess::Answer(_)) => {
+                Some(Self::new(PeerErrorKind::TooLarge, Sent::Yes, excess.to_string()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the error of a connection that is closed without a reason.
+    pub(super) fn closed(action: &str) -> Self {
+        let text = format!("the connection to the database broke while {action}: connection closed");
+        Self::new(PeerErrorKind::Lost, Sent::Maybe, text)
+    }
+
+    /// Returns this error for a request that was not sent.
+    pub(super) fn unsent(mut self) -> Self {
+        self.peer.sent = Sent::No;
+        self
+    }
+
+    /// Returns this error for a session that was not opened.
+    pub(super) fn while_opening(mut self) -> Self {
+        if !matches!(self.peer.kind, PeerErrorKind::Tls | PeerErrorKind::Timeout) {
+            self.peer.kind = PeerErrorKind::Connect;
+        }
+        self.unsent()
+    }
+}
+
+/// Returns the cause of a connection's error.
+fn reason(error: &Error) -> String {
+    match (excess(error), error.as_db_error(), error.source()) {
+        (Some(excess), ..) => excess.to_string(),
+        (None, Some(db_error), _) => format!("{}{}", text(db_error), advice(db_error.code())),
+        (None, None, Some(source)) => format!("{error}: {source}"),
+        (None, None, None) => error.to_string(),
+    }
+}
+
+fn excess(error: &Error) -> Option<&Excess> {
+    error.source()?.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref()
+}
+
+fn is_invalid_data(code: &SqlState) -> bool {
+    // The values are valid: another row, or a sequence behind its table, has them.
+    let blames_data = ["22", "23", "54"].iter().any(|class| code.code().starts_with(class));
+    blames_data && *code != SqlState::UNIQUE_VIOLATION
+}
+
+fn advice(code: &SqlState) -> &'static str {
+    match code.code() {
+        "25006" => "; name a server that takes writes",
+        "28000" | "28P01" => "; correct the credentials",
+        "3D000" => "; create the database or correct its name",
+        "42501" => "; grant what is missing",
+        "53100" => "; free space on its disk",
+        "53300" => "; raise max_connections or open fewer connections",
+        _ => "",
+    }
+}
+
+fn text(db_error: &DbError) -> String {
+    format!("{} (SQLSTATE {})", sanitize(db_error.message()), sanitize(db_error.code().code()))
+}
