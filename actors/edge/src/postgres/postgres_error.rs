@@ -13,8 +13,8 @@ use crate::{PeerError, PeerErrorKind, Sent};
 
 /// Failure of an address, a connection or a request.
 ///
-/// [`Sent`] tells about the request, not about its preparation: [`Sent::Yes`] if the server answered it with an error, or if the answer to a
-/// query exceeds its limit ([`PeerErrorKind::TooLarge`]). With [`Sent::Maybe`] the server may have committed a transaction.
+/// [`Sent`] tells about the request, not about its preparation: [`Sent::Yes`] if the server answered it with an error, or if the answer
+/// to a query exceeds its limit ([`PeerErrorKind::TooLarge`]). With [`Sent::Maybe`] the server may have committed a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{peer}")]
 pub struct PostgresError {
