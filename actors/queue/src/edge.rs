@@ -1,4 +1,4 @@
-//! Input and output: files, inotify, the worker socket, SQLite. No module outside this folder uses
+//! Input and output: files, inotify, the worker socket, SQLite, PostgreSQL. No module outside this folder uses
 //! them.
 
 pub(crate) mod error;
@@ -9,6 +9,8 @@ pub(crate) mod housekeeper;
 pub(crate) mod inotify;
 pub(crate) mod page_file;
 pub(crate) mod pause_file;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 pub(crate) mod queue_store;
 pub(crate) mod sqlite;
 pub(crate) mod unix_time;

@@ -66,6 +66,26 @@ pub enum StorageError {
         /// The run.
         started: i64,
     },
+    /// An operation needs an open transaction.
+    #[error("{action}: no transaction is open")]
+    NoTransaction {
+        /// Action that failed.
+        action: &'static str,
+    },
+    /// The fetcher belongs to another instance that shares the queue.
+    #[error(
+        "fetcher {fetcher:?} belongs to the instance {instance:?}: remove its files from one of the two directories, or run orchestrator queue adopt {fetcher}"
+    )]
+    OtherInstance {
+        /// The fetcher.
+        fetcher: String,
+        /// The instance that has its runs.
+        instance: String,
+    },
+    /// The PostgreSQL server failed or cannot be reached, or another process has the place of this instance.
+    #[cfg(feature = "postgres")]
+    #[error(transparent)]
+    Postgres(orchestrator_edge::postgres::PostgresError),
     /// An operation failed in the file system or the backend.
     #[error("database {path}: {action} failed: check the disk and the permissions", path = .path.display())]
     Backend {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{
     Synchronous,
-    edge::sqlite::{Options, SqliteStore},
+    edge::sqlite::Options,
     storage::{Deletion, JobFilter, JobState, Limit, Limits, RunId, Storage, StorageError},
     tests::store::*,
 };
@@ -28,9 +28,9 @@ fn drain(store: &mut TestStore, now: i64) {
 /// Returns the steps of `work` in a transaction of its own, with loaded heads.
 fn steps<T>(
     store: &mut TestStore,
-    work: impl FnOnce(&mut SqliteStore) -> Result<T, StorageError>,
+    work: impl FnOnce(&mut dyn Storage) -> Result<T, StorageError>,
 ) -> (T, u64) {
-    let steps = store.count_steps().unwrap();
+    let steps = store.sqlite().count_steps().unwrap();
     store.begin().unwrap();
     let before = steps.load(Ordering::Relaxed);
     let done = work(store).unwrap();
@@ -67,7 +67,7 @@ fn blocked_queue(way: &str, blocked: usize) -> TestStore {
         }
     }
     // Started later than all of them, so that they sort before these.
-    store.foreign.execute_batch("INSERT INTO log VALUES ('x', 20, 21, 0), ('y', 22, 23, 0)").unwrap();
+    store.foreign().execute_batch("INSERT INTO log VALUES ('x', 20, 21, 0), ('y', 22, 23, 0)").unwrap();
     feed(&mut store, "f1", 3, &[("x", "0 1"), ("y", "0 1")]);
     store
 }
@@ -104,7 +104,7 @@ fn limited_queue(limited: usize) -> TestStore {
     for _ in 0..2 {
         assert!(next_attr(&mut store, 10).is_some_and(|attr| attr.starts_with("pkg")));
     }
-    store.foreign.execute_batch("INSERT INTO log VALUES ('x', 20, 21, 0)").unwrap();
+    store.foreign().execute_batch("INSERT INTO log VALUES ('x', 20, 21, 0)").unwrap();
     feed(&mut store, "f1", 3, &[("x", "0 1")]);
     store
 }
@@ -133,9 +133,9 @@ fn the_cost_of_opening_does_not_depend_on_size() {
         let mut store = fresh();
         feed_batch(&mut store, "f1", 1, &packages(rows));
         // A foreign commit makes the store load its heads again, as at its start.
-        store.foreign.execute_batch("DELETE FROM log").unwrap();
-        store.foreign.execute_batch("INSERT INTO log VALUES ('x', 20, 21, 0)").unwrap();
-        let steps = store.count_steps().unwrap();
+        store.foreign().execute_batch("DELETE FROM log").unwrap();
+        store.foreign().execute_batch("INSERT INTO log VALUES ('x', 20, 21, 0)").unwrap();
+        let steps = store.sqlite().count_steps().unwrap();
         let job = group(&mut store, |s| s.dequeue(30, "1"));
         assert!(job.is_some());
         costs.push(steps.load(Ordering::Relaxed));
@@ -168,7 +168,7 @@ fn a_deletion_costs_few_steps_a_row() {
     feed_batch(&mut store, "f1", 1, &packages(ROWS));
     // Half of the paths have hand-outs of their own times, some of them in flight.
     store
-        .foreign
+        .foreign()
         .execute_batch(
             "INSERT INTO log SELECT attr_path, rowid, iif(rowid % 3, rowid + 1, NULL), 0 FROM queue WHERE rowid % 2",
         )

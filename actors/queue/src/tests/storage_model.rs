@@ -1,4 +1,4 @@
-//! Compares the SQLite store with a naive model of the contract that shares no code with it, over
+//! Compares the stores with a naive model of the contract that shares no code with it, over
 //! random sequences.
 //!
 //! `ORCHESTRATOR_TEST_SEEDS` sets how many sequences run, `ORCHESTRATOR_TEST_SEED` repeats one of them.
@@ -14,14 +14,18 @@ use std::time::{Duration, Instant};
 use crate::{
     Synchronous,
     edge::sqlite::Options,
-    storage::{Batch, Bumped, Deletion, HandoutId, Limit, Limits, RunId, RunState, Storage, Upsert},
-    tests::store::{SingleOperations as _, TestStore, group},
+    storage::{
+        Batch, Bumped, Deletion, HandoutId, Job, Limit, Limits, Operation, Outcome, RunId, RunState,
+        Storage as _, Upsert,
+    },
+    tests::store::{Kind, SingleOperations as _, TestStore, group},
 };
 
 const FETCHERS: [&str; 3] = ["github", "repology", "upd"];
 const HOLD: i64 = 50;
 
 struct World {
+    kind: Kind,
     store: TestStore,
     model: Model,
     rng: Rng,
@@ -31,7 +35,7 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn new(kind: Kind, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let allowed = rng.bool().then(|| [rng.u32(..3), rng.u32(..3)]);
         let limits = allowed.map(|[paths, fetchers]| {
@@ -47,14 +51,18 @@ impl World {
             attempts: [0, 1, 7, 200_000][rng.usize(..4)],
             limits: Arc::new(Limits(limits.into_iter().flatten().collect())),
         };
-        let attempts_max = usize::try_from(options.attempts).unwrap();
+        // PostgreSQL keeps at least as many attempts, and removes whole days of them.
+        let attempts_max = match (kind, options.attempts) {
+            (Kind::Postgres, 1..) => usize::MAX,
+            (_, attempts) => usize::try_from(attempts).unwrap(),
+        };
         let model = Model::new(HOLD, options.redeliver_after_lease, attempts_max, allowed);
-        let store = TestStore::with(options);
-        if rng.bool() {
-            foreign::recreate_triggers(&store.foreign);
+        let store = TestStore::of(kind, options);
+        if kind == Kind::Sqlite && rng.bool() {
+            foreign::recreate_triggers(store.foreign());
         }
         let attrs = if rng.u8(..4) == 0 { 80 } else { 6 };
-        Self { store, model, rng, now: 1_000, attrs, handouts: Vec::new() }
+        Self { kind, store, model, rng, now: 1_000, attrs, handouts: Vec::new() }
     }
 
     fn attr(&mut self) -> String {
@@ -71,7 +79,8 @@ impl World {
 
     fn tick(&mut self) -> i64 {
         self.now += match self.rng.u8(..20) {
-            0 => -self.rng.i64(0..100),
+            // The database's clock is not set back.
+            0 if self.kind == Kind::Sqlite => -self.rng.i64(0..100),
             1 => self.rng.i64(0..120),
             2 => HOLD,
             3..8 => 0,
@@ -84,7 +93,7 @@ impl World {
     fn step(&mut self) {
         match self.rng.u8(..10) {
             0..7 => self.group(),
-            7 | 8 => self.foreign_write(),
+            7 | 8 if self.kind == Kind::Sqlite => self.foreign_write(),
             _ => self.reopen(),
         }
         if self.rng.u8(..4) == 0 {
@@ -112,7 +121,7 @@ impl World {
     }
 
     fn operation(&mut self) {
-        match self.rng.u8(..34) {
+        match self.rng.u8(..38) {
             0..4 => self.upsert(),
             4..10 => self.enqueue(),
             10..18 => self.dequeue(),
@@ -122,6 +131,7 @@ impl World {
             27 => self.mark_deleted(),
             28..31 => self.delete(),
             31..33 => self.bump(),
+            33..37 => self.workers(),
             _ => self.requeue(),
         }
     }
@@ -164,9 +174,53 @@ impl World {
         }
     }
 
+    /// A batch of several workers. PostgreSQL carries out the ends of jobs before the hand-outs.
+    fn workers(&mut self) {
+        let now = self.tick();
+        let mut requests = Vec::new();
+        for _ in 0..self.rng.usize(1..6) {
+            let done = self.rng.bool().then(|| (self.attr(), self.rng.i64(0..3)));
+            requests.push((done, self.rng.u8(..4) > 0));
+        }
+        let batch: Vec<_> = requests
+            .iter()
+            .map(|(done, ready)| Operation::Worker {
+                done: done.as_ref().map(|(attr, code)| (attr.as_str(), *code)),
+                connection: ready.then_some("1"),
+            })
+            .collect();
+        let outcomes = self.store.serve(&batch, now).unwrap();
+        let mut ends: Vec<_> = requests.iter().map(|(done, _)| done.clone()).collect();
+        if self.kind == Kind::Postgres {
+            for end in &ends {
+                self.end(end.as_ref(), now);
+            }
+            ends.fill(None);
+        }
+        for ((outcome, (_, ready)), end) in outcomes.into_iter().zip(requests).zip(ends) {
+            let Outcome::Worker { job, .. } = outcome else { panic!("{outcome:?}") };
+            self.end(end.as_ref(), now);
+            if ready {
+                self.compare_job(now, job);
+            } else {
+                assert_eq!(job, None, "nobody asked");
+            }
+        }
+    }
+
+    fn end(&mut self, done: Option<&(String, i64)>, now: i64) {
+        if let Some((attr, code)) = done {
+            self.model.finish(attr, *code, now);
+        }
+    }
+
     fn dequeue(&mut self) {
         let now = self.tick();
         let job = self.store.dequeue(now, "1").unwrap();
+        self.compare_job(now, job);
+    }
+
+    fn compare_job(&mut self, now: i64, job: Option<Job>) {
         let got = job.as_ref().map(|job| (job.attr_path.as_str(), job.payload.as_str()));
         let id = job.as_ref().map(|job| job.handout.0).unwrap_or_default();
         match self.model.dequeue(now, got, id) {
@@ -237,7 +291,7 @@ impl World {
     }
 
     fn reopen(&mut self) {
-        if self.rng.bool() {
+        if self.kind == Kind::Sqlite && self.rng.bool() {
             // A dequeue of the original in one transaction.
             let now = self.tick();
             if self.model.marked() == 0 {
@@ -259,47 +313,54 @@ impl World {
         };
         let mut known: Vec<_> = group(&mut self.store, |s| s.known_runs()).into_iter().map(text).collect();
         known.sort();
-        let read = |sql: &str| -> Vec<String> {
-            let mut statement = self.store.foreign.prepare(sql).unwrap();
-            let rows = statement.query_map([], |row| row.get(0)).unwrap();
-            let mut rows: Vec<String> = rows.map(Result::unwrap).collect();
-            rows.sort();
-            rows
+        assert_eq!(known, self.model.runs_as_text(), "known runs");
+        let live = match self.kind {
+            Kind::Sqlite => {
+                "NOT EXISTS (SELECT 1 FROM orchestrator_deleted_run AS d
+                             WHERE d.fetcher_id = r.fetcher_id AND d.run_started = r.run_started)"
+            }
+            Kind::Postgres => "true",
         };
-        let live = "NOT EXISTS (SELECT 1 FROM orchestrator_deleted_run AS d
-                    WHERE d.fetcher_id = r.fetcher_id AND d.run_started = r.run_started)";
+        let read = |sql: &str| self.store.texts(sql);
         let runs = format!(
-            "SELECT format('%s %d %d', name, run_started, is_complete)
+            "SELECT name || ' ' || run_started || ' ' || is_complete
              FROM fetcher_runs AS r JOIN fetchers USING (fetcher_id) WHERE {live}"
         );
         assert_eq!(read(&runs), self.model.runs_as_text(), "runs");
-        assert_eq!(known, self.model.runs_as_text(), "known runs");
         let queue = format!(
-            "SELECT format('%s %d %s|%s|%d|%s|%s', name, run_started, attr_path, payload, is_dequeued,
-                           ifnull(last_started, '-'), ifnull(order_jitter, '-'))
+            "SELECT name || ' ' || run_started || ' ' || attr_path || '|' || payload || '|' || is_dequeued || '|'
+                    || coalesce(CAST(last_started AS text), '-') || '|' || coalesce(CAST(order_jitter AS text), '-')
              FROM queue AS q JOIN fetcher_runs AS r
                  ON r.fetcher_id = q.fetcher_id AND r.run_started = q.fetcher_run_started
                  JOIN fetchers AS f ON f.fetcher_id = r.fetcher_id
              WHERE {live}"
         );
         assert_eq!(read(&queue), self.model.queue_as_text(), "queue");
-        let log = "SELECT format('%s %d %s %s', attr_path, started, ifnull(finished, '-'), ifnull(exit_code, '-')) FROM log";
+        let log = "SELECT attr_path || ' ' || started || ' ' || coalesce(CAST(finished AS text), '-') || ' '
+                          || coalesce(CAST(exit_code AS text), '-') FROM log";
         assert_eq!(read(log), self.model.log_as_text(), "log");
-        let attempts =
-            "SELECT format('%s %d %d %s %s %s %s', attr_path, started, handout_id, ifnull(fetcher, '-'),
-                            ifnull(previous_started, '-'), ifnull(previous_finished, '-'),
-                            ifnull(previous_exit_code, '-')) FROM orchestrator_attempt";
-        assert_eq!(read(attempts), self.model.attempts_as_text(), "attempts");
-        let bumps = "SELECT attr_path FROM orchestrator_bump WHERE handout_id IS NULL";
-        assert_eq!(read(bumps), self.model.bumps_as_text(), "bumps");
+        let [attempt, bump] = match self.kind {
+            Kind::Sqlite => ["orchestrator_attempt", "orchestrator_bump"],
+            Kind::Postgres => ["attempt", "bump"],
+        };
+        let attempts = format!(
+            "SELECT attr_path || ' ' || started || ' ' || handout_id || ' ' || coalesce(fetcher, '-') || ' '
+                    || coalesce(CAST(previous_started AS text), '-') || ' '
+                    || coalesce(CAST(previous_finished AS text), '-') || ' '
+                    || coalesce(CAST(previous_exit_code AS text), '-') FROM {attempt}"
+        );
+        assert_eq!(read(&attempts), self.model.attempts_as_text(), "attempts");
+        let bumps = format!("SELECT attr_path FROM {bump} WHERE handout_id IS NULL");
+        assert_eq!(read(&bumps), self.model.bumps_as_text(), "bumps");
         if self.model.marked() == 0 {
-            let groups = "SELECT format('%s %d %d %s %s %s', name, run_started, held % 2,
-                              iif(started_key = -9223372036854775807 - 1, '-', started_key),
-                              iif(jitter_key = -9223372036854775807 - 1, '-', jitter_key), attr_path)
-                          FROM orchestrator_group JOIN fetchers USING (fetcher_id)";
-            assert_eq!(read(groups), self.model.groups_as_text(), "groups");
-            let fetchers = "SELECT name FROM fetchers";
-            assert_eq!(read(fetchers), self.model.fetchers_as_text(), "fetchers");
+            if self.kind == Kind::Sqlite {
+                let groups = "SELECT format('%s %d %d %s %s %s', name, run_started, held % 2,
+                                  iif(started_key = -9223372036854775807 - 1, '-', started_key),
+                                  iif(jitter_key = -9223372036854775807 - 1, '-', jitter_key), attr_path)
+                              FROM orchestrator_group JOIN fetchers USING (fetcher_id)";
+                assert_eq!(read(groups), self.model.groups_as_text(), "groups");
+            }
+            assert_eq!(read("SELECT name FROM fetchers"), self.model.fetchers_as_text(), "fetchers");
         }
     }
 }
@@ -308,15 +369,14 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())
 }
 
-#[test]
-fn the_store_agrees_with_the_model() {
+fn agrees_with_the_model(kind: Kind, seeds_by_default: u64) {
     let seeds = match number("ORCHESTRATOR_TEST_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("ORCHESTRATOR_TEST_SEEDS").unwrap_or(20),
+        None => 0..number("ORCHESTRATOR_TEST_SEEDS").unwrap_or(seeds_by_default),
     };
     for seed in seeds {
         let outcome = std::panic::catch_unwind(|| {
-            let mut world = World::new(seed);
+            let mut world = World::new(kind, seed);
             for _ in 0..150 {
                 world.step();
             }
@@ -324,4 +384,14 @@ fn the_store_agrees_with_the_model() {
         });
         assert!(outcome.is_ok(), "differs for seed {seed}: repeat with ORCHESTRATOR_TEST_SEED={seed}");
     }
+}
+
+#[test]
+fn the_store_on_sqlite_agrees_with_the_model() {
+    agrees_with_the_model(Kind::Sqlite, 20);
+}
+
+#[test]
+fn the_store_on_postgres_agrees_with_the_model() {
+    agrees_with_the_model(Kind::Postgres, 8);
 }

@@ -1,16 +1,20 @@
 //! Fixture: a store on a fresh file, and helpers.
 
+use orchestrator_edge::postgres::Address;
 use orchestrator_exchange::JobId;
+use orchestrator_harness::{Postgres, psql};
 use rusqlite::Connection;
-use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use crate::{
+    edge::postgres::{PostgresStore, Rules, Settings},
     edge::sqlite::{Options, SqliteStore},
     storage::{
-        Batch, Bumped, Finished, HandoutId, Job, JobFilter, OfferState, Operation, Outcome, Requeued,
-        RequeuedSlice, RunId, Storage, StorageError, Upsert,
+        Batch, Bumped, Deletion, Finished, HandoutId, Job, JobFilter, OfferState, Operation, Outcome,
+        Requeued, RequeuedSlice, RunId, RunState, Storage, StorageError, Upsert,
     },
 };
 
@@ -95,14 +99,32 @@ pub(crate) trait SingleOperations: Storage {
     }
 }
 
-impl<S: Storage> SingleOperations for S {}
+impl<S: Storage + ?Sized> SingleOperations for S {}
 
-/// A store on a fresh file, and a second connection with triggers, like that of another process.
+/// Kind of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Sqlite,
+    Postgres,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 2] = [Self::Sqlite, Self::Postgres];
+}
+
+/// A store on a fresh file or in a fresh schema.
 pub(crate) struct TestStore {
     pub(crate) dir: tempfile::TempDir,
-    store: Option<SqliteStore>,
-    pub(crate) foreign: Connection,
+    kind: Kind,
+    schema: String,
+    store: Option<Opened>,
+    pub(crate) foreign: Option<Connection>,
     options: Options,
+}
+
+enum Opened {
+    Sqlite(Box<SqliteStore>),
+    Postgres(Box<PostgresStore>),
 }
 
 impl TestStore {
@@ -111,54 +133,166 @@ impl TestStore {
     }
 
     pub(crate) fn with(options: Options) -> Self {
+        Self::of(Kind::Sqlite, options)
+    }
+
+    pub(crate) fn of(kind: Kind, options: Options) -> Self {
+        static SCHEMAS: AtomicU32 = AtomicU32::new(0);
+        let schema = format!("queue_{}", SCHEMAS.fetch_add(1, Relaxed));
         let dir = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(&dir.path().join("q.db"), options.clone()).unwrap();
-        let foreign = Connection::open(dir.path().join("q.db")).unwrap();
-        foreign.pragma_update(None, "foreign_keys", true).unwrap();
-        Self { dir, store: Some(store), foreign, options }
+        let mut made = Self { dir, kind, schema, store: None, foreign: None, options };
+        made.open();
+        if kind == Kind::Sqlite {
+            let foreign = Connection::open(made.path()).unwrap();
+            foreign.pragma_update(None, "foreign_keys", true).unwrap();
+            made.foreign = Some(foreign);
+        }
+        made
+    }
+
+    fn open(&mut self) {
+        self.store = None;
+        self.store = Some(match self.kind {
+            Kind::Sqlite => {
+                Opened::Sqlite(Box::new(SqliteStore::open(&self.path(), self.options.clone()).unwrap()))
+            }
+            Kind::Postgres => Opened::Postgres(Box::new(PostgresStore::open(self.settings()).unwrap())),
+        });
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            address: Address::parse(database(), "orchestrator queue").unwrap(),
+            schema: self.schema.clone(),
+            instance: "one".to_owned(),
+            host: "here".to_owned(),
+            socket: "worker.sock".to_owned(),
+            rules: Rules {
+                hold_secs: self.options.hold_secs,
+                redeliver_after_lease: self.options.redeliver_after_lease,
+                attempts: self.options.attempts,
+                limit: self.options.limits.0.clone(),
+            },
+            given_times: true,
+        }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
         self.dir.path().join("q.db")
     }
 
+    /// A second connection with triggers, like that of another process.
+    pub(crate) fn foreign(&self) -> &Connection {
+        self.foreign.as_ref().expect("a store on SQLite")
+    }
+
+    pub(crate) fn sqlite(&mut self) -> &mut SqliteStore {
+        match &mut self.store {
+            Some(Opened::Sqlite(store)) => store,
+            _ => panic!("no store on SQLite is open"),
+        }
+    }
+
     /// Simulates a crash of the process and a new start.
     pub(crate) fn crash(&mut self) -> usize {
-        self.store = None;
-        self.store = Some(SqliteStore::open(&self.path(), self.options.clone()).unwrap());
+        self.open();
         group(self, |s| s.undo_undelivered())
     }
 
     /// Stops the store and starts it with other options.
     pub(crate) fn reopen(&mut self, options: Options) {
-        self.store = None;
         self.options = options;
-        self.store = Some(SqliteStore::open(&self.path(), self.options.clone()).unwrap());
+        self.open();
     }
 
     pub(crate) fn number(&self, sql: &str) -> i64 {
-        self.foreign.query_row(sql, [], |row| row.get(0)).unwrap()
+        match self.kind {
+            Kind::Sqlite => self.foreign().query_row(sql, [], |row| row.get(0)).unwrap(),
+            Kind::Postgres => self.texts(sql).concat().parse().unwrap(),
+        }
+    }
+
+    /// Returns the first column of a query, sorted.
+    pub(crate) fn texts(&self, sql: &str) -> Vec<String> {
+        let mut rows: Vec<String> = match self.kind {
+            Kind::Sqlite => {
+                let mut statement = self.foreign().prepare(sql).unwrap();
+                statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+            }
+            Kind::Postgres => {
+                let sql = format!("SET search_path = {}; {sql}", self.schema);
+                psql(database(), &sql).unwrap().lines().map(str::to_owned).collect()
+            }
+        };
+        rows.sort();
+        rows
     }
 }
 
-impl Deref for TestStore {
-    type Target = SqliteStore;
+/// Database that the tests of this process share, each with a schema of its own.
+fn database() -> &'static str {
+    static DATABASE: OnceLock<String> = OnceLock::new();
+    DATABASE.get_or_init(|| Postgres::shared().create_database("queue"))
+}
 
-    fn deref(&self) -> &SqliteStore {
-        self.store.as_ref().expect("open between reopenings")
+impl TestStore {
+    fn inner(&mut self) -> &mut dyn Storage {
+        match self.store.as_mut().expect("open between reopenings") {
+            Opened::Sqlite(store) => &mut **store,
+            Opened::Postgres(store) => &mut **store,
+        }
     }
 }
 
-impl DerefMut for TestStore {
-    fn deref_mut(&mut self) -> &mut SqliteStore {
-        self.store.as_mut().expect("open between reopenings")
+impl Storage for TestStore {
+    fn begin(&mut self) -> Result<(), StorageError> {
+        self.inner().begin()
+    }
+    fn commit(&mut self) -> Result<(), StorageError> {
+        self.inner().commit()
+    }
+    fn rollback(&mut self) -> Result<(), StorageError> {
+        self.inner().rollback()
+    }
+    fn known_runs(&mut self) -> Result<Vec<RunState>, StorageError> {
+        self.inner().known_runs()
+    }
+    fn upsert_run(&mut self, run: &RunId, complete: bool) -> Result<Upsert, StorageError> {
+        self.inner().upsert_run(run, complete)
+    }
+    fn stage(&mut self, batch: &mut Batch) -> Result<(), StorageError> {
+        self.inner().stage(batch)
+    }
+    fn enqueue(
+        &mut self,
+        run: &RunId,
+        batch: &Batch,
+        from: usize,
+        deadline: Option<Instant>,
+    ) -> Result<usize, StorageError> {
+        self.inner().enqueue(run, batch, from, deadline)
+    }
+    fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError> {
+        self.inner().mark_deleted(run)
+    }
+    fn delete_slice(&mut self, budget: Duration) -> Result<Deletion, StorageError> {
+        self.inner().delete_slice(budget)
+    }
+    fn serve(&mut self, batch: &[Operation<'_>], now: i64) -> Result<Vec<Outcome>, StorageError> {
+        self.inner().serve(batch, now)
+    }
+    fn undo_undelivered(&mut self) -> Result<usize, StorageError> {
+        self.inner().undo_undelivered()
+    }
+    fn withdraw_waiting(&mut self, now: i64) -> Result<usize, StorageError> {
+        self.inner().withdraw_waiting(now)
     }
 }
 
 /// Runs one transaction.
 pub(crate) fn group<T>(
-    store: &mut SqliteStore,
-    work: impl FnOnce(&mut SqliteStore) -> Result<T, StorageError>,
+    store: &mut dyn Storage,
+    work: impl FnOnce(&mut dyn Storage) -> Result<T, StorageError>,
 ) -> T {
     store.begin().unwrap();
     let done = work(store).unwrap();
@@ -176,11 +310,11 @@ pub(crate) fn packages(count: usize) -> Batch {
 }
 
 /// Adds a growing run with these lines.
-pub(crate) fn feed(store: &mut SqliteStore, fetcher: &str, started: i64, rows: &[(&str, &str)]) {
+pub(crate) fn feed(store: &mut dyn Storage, fetcher: &str, started: i64, rows: &[(&str, &str)]) {
     feed_batch(store, fetcher, started, &lines(rows));
 }
 
-pub(crate) fn feed_batch(store: &mut SqliteStore, fetcher: &str, started: i64, batch: &Batch) {
+pub(crate) fn feed_batch(store: &mut dyn Storage, fetcher: &str, started: i64, batch: &Batch) {
     let run = RunId::new(fetcher, started);
     group(store, |s| {
         assert_eq!(s.upsert_run(&run, false)?, Upsert::Done);
@@ -188,16 +322,16 @@ pub(crate) fn feed_batch(store: &mut SqliteStore, fetcher: &str, started: i64, b
     });
 }
 
-pub(crate) fn take(store: &mut SqliteStore, now: i64) -> Option<Job> {
+pub(crate) fn take(store: &mut dyn Storage, now: i64) -> Option<Job> {
     group(store, |s| s.dequeue(now, "1"))
 }
 
 /// Returns the attribute path and payload handed out at `now`.
-pub(crate) fn next(store: &mut SqliteStore, now: i64) -> Option<(String, String)> {
+pub(crate) fn next(store: &mut dyn Storage, now: i64) -> Option<(String, String)> {
     take(store, now).map(|job| (job.attr_path, job.payload))
 }
 
-pub(crate) fn next_attr(store: &mut SqliteStore, now: i64) -> Option<String> {
+pub(crate) fn next_attr(store: &mut dyn Storage, now: i64) -> Option<String> {
     take(store, now).map(|job| job.attr_path)
 }
 

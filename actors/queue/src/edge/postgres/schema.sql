@@ -10,13 +10,18 @@ CREATE TABLE property (
     name text PRIMARY KEY,
     value text NOT NULL
 );
-CREATE SEQUENCE incarnation AS bigint;
+CREATE SEQUENCE incarnation_number;
 CREATE TABLE instance (
     instance text COLLATE "C" PRIMARY KEY,
     incarnation bigint NOT NULL,
     host text NOT NULL,
     socket text NOT NULL,
     lease_until timestamptz NOT NULL
+);
+-- Processes of instances, for the hand-outs that they have made.
+CREATE TABLE incarnation (
+    incarnation bigint PRIMARY KEY,
+    instance text COLLATE "C" NOT NULL REFERENCES instance
 );
 CREATE TABLE fetcher (
     fetcher_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -207,6 +212,61 @@ BEGIN
 END
 $$;
 
+-- Takes the place of an instance for a new process and returns its incarnation, unless another process has the place: its session has
+-- the advisory lock, and its lease is not over.
+CREATE FUNCTION take_place(name text, of_host text, of_socket text, lease interval) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    known instance%ROWTYPE;
+    next_incarnation bigint := nextval('incarnation_number');
+    has_lock boolean := pg_try_advisory_lock(hashtextextended(current_schema() || '/' || name, 0));
+BEGIN
+    SELECT i.* INTO known FROM instance AS i WHERE i.instance = name FOR UPDATE;
+    IF FOUND AND NOT has_lock AND known.lease_until > clock_timestamp() THEN
+        RAISE EXCEPTION 'instance % is in use on host % with the socket %', name, known.host, known.socket USING ERRCODE = 'OQ002';
+    END IF;
+    INSERT INTO instance (instance, incarnation, host, socket, lease_until)
+    VALUES (name, next_incarnation, of_host, of_socket, clock_timestamp() + lease)
+    ON CONFLICT (instance) DO UPDATE SET incarnation = excluded.incarnation, host = excluded.host, socket = excluded.socket,
+        lease_until = excluded.lease_until;
+    INSERT INTO incarnation (incarnation, instance) VALUES (next_incarnation, name);
+    DELETE FROM incarnation AS i WHERE i.instance = name AND i.incarnation <> next_incarnation AND NOT EXISTS (
+        SELECT 1 FROM in_flight AS f WHERE f.handout_id >= i.incarnation << 32 AND f.handout_id < (i.incarnation + 1) << 32);
+    RETURN next_incarnation;
+END
+$$;
+
+-- Hand-outs of an instance without a recorded delivery.
+CREATE FUNCTION undelivered(of_instance text) RETURNS bigint[] LANGUAGE sql STABLE AS $$
+    SELECT array_agg(f.handout_id) FROM incarnation AS i
+        JOIN in_flight AS f ON f.handout_id >= i.incarnation << 32 AND f.handout_id < (i.incarnation + 1) << 32
+    WHERE i.instance = of_instance AND f.delivered = 0
+$$;
+
+-- Adds a run or updates whether it is complete (CONTRACT QC05, QC08). Returns 'done'; 'pending' if rows of a deleted run must leave
+-- first; otherwise the name of the instance that has the fetcher.
+CREATE FUNCTION upsert_run(of_instance text, fetcher_name text, started bigint, complete boolean, at bigint)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    known fetcher%ROWTYPE;
+BEGIN
+    SELECT f.* INTO known FROM fetcher AS f WHERE f.name = fetcher_name;
+    IF NOT FOUND THEN
+        INSERT INTO fetcher (name, instance) VALUES (fetcher_name, of_instance) RETURNING * INTO known;
+    ELSIF known.instance <> of_instance THEN
+        RETURN known.instance;
+    -- A fetcher without a run does not exist for others, so it gets a new number when it returns.
+    ELSIF EXISTS (SELECT 1 FROM run AS r WHERE r.fetcher_id = known.fetcher_id AND r.is_deleted AND (
+            r.run_started = started
+            OR NOT EXISTS (SELECT 1 FROM run AS o WHERE o.fetcher_id = known.fetcher_id AND NOT o.is_deleted))) THEN
+        RETURN 'pending';
+    END IF;
+    INSERT INTO run (fetcher_id, run_started, is_complete, added) VALUES (known.fetcher_id, started, complete, at)
+    ON CONFLICT (fetcher_id, run_started) DO UPDATE SET is_complete = excluded.is_complete
+        WHERE run.is_complete <> excluded.is_complete;
+    RETURN 'done';
+END
+$$;
+
 -- Frees the slots of hand-outs.
 CREATE FUNCTION free_slots(ids bigint[]) RETURNS void LANGUAGE sql AS $$
     UPDATE slot SET handout_id = NULL WHERE handout_id = ANY (ids);
@@ -298,9 +358,11 @@ $$;
 
 -- First rows of `ready` in the order of hand-outs, locked; bumped paths first. At most `batch` of each class.
 CREATE FUNCTION next_paths(classes smallint[], batch integer) RETURNS TABLE (attr_path text, class smallint) LANGUAGE sql AS $$
-    WITH bumped AS MATERIALIZED (
-        SELECT b.number, r.* FROM bump AS b JOIN ready AS r ON r.attr_path = b.attr_path
-        WHERE b.handout_id IS NULL AND r.class = ANY (classes) FOR UPDATE OF r SKIP LOCKED
+    WITH bump_row AS MATERIALIZED (
+        SELECT b.number, b.attr_path FROM bump AS b WHERE b.handout_id IS NULL FOR UPDATE SKIP LOCKED
+    ), bumped AS (
+        SELECT b.number, g.attr_path, g.class, 0::bigint AS started_key, g.order_jitter
+        FROM bump_row AS b, LATERAL ready_groups(ARRAY[b.attr_path]) AS g WHERE g.class = ANY (classes)
     ), waiting AS MATERIALIZED (
         SELECT w.* FROM unnest(classes) AS open (class), LATERAL (
             SELECT r.* FROM ready AS r WHERE r.class = open.class
@@ -342,6 +404,13 @@ DECLARE
     next_id bigint := first_id;
     last_id bigint := (((first_id >> 32) + 1) << 32) - 1;
     taken integer;
+    dropped integer;
+    place integer;
+    next record;
+    valid_paths text[];
+    chosen_paths text[];
+    chosen_classes smallint[];
+    chosen_fetchers bigint[];
     free_classes smallint[];
     free_places bigint[];
     paths text[];
@@ -354,43 +423,45 @@ BEGIN
         SELECT array_agg(n.attr_path), array_agg(n.class) INTO paths, classes
         FROM next_paths(free_classes, batch) AS n;
         EXIT WHEN paths IS NULL;
-        WITH candidate AS MATERIALIZED (
-            SELECT * FROM unnest(paths, classes) WITH ORDINALITY AS t (path, class, n)
-        ), valid AS MATERIALIZED (
-            SELECT DISTINCT ON (g.attr_path) g.attr_path, g.class, g.fetcher_id, c.n
-            FROM candidate AS c JOIN ready_groups(paths) AS g ON g.attr_path = c.path AND g.class = c.class
+        valid_paths := '{}';
+        chosen_paths := '{}';
+        chosen_classes := '{}';
+        chosen_fetchers := '{}';
+        FOR next IN
+            SELECT g.attr_path, g.class, g.fetcher_id
+            FROM unnest(paths, classes) WITH ORDINALITY AS c (path, class, n)
+                JOIN ready_groups(paths) AS g ON g.attr_path = c.path AND g.class = c.class
             WHERE NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.attr_path = g.attr_path AND f.is_held)
-            ORDER BY g.attr_path, g.fetcher_id
-        ), placed AS (
-            SELECT v.*, row_number() OVER (PARTITION BY v.class ORDER BY v.n) AS place FROM valid AS v
-        ), chosen AS MATERIALIZED (
-            SELECT p.* FROM placed AS p JOIN unnest(free_classes, free_places) AS o (class, places)
-                ON o.class = p.class AND p.place <= o.places
-            ORDER BY p.n LIMIT wanted - given
-        ), gone AS (
-            DELETE FROM ready AS r USING candidate AS c
-            WHERE r.attr_path = c.path AND r.class = c.class AND (
-                EXISTS (SELECT 1 FROM chosen AS t WHERE t.attr_path = c.path AND t.class = c.class)
-                OR NOT EXISTS (SELECT 1 FROM valid AS v WHERE v.attr_path = c.path))
-            RETURNING 1
-        ), begun AS (
-            INSERT INTO in_flight AS f (attr_path, handout_id, started, fetcher_id, runs, class, had_log, previous_started,
-                                        previous_finished, previous_exit_code, is_held, delivered)
-            SELECT c.attr_path, next_id + row_number() OVER (ORDER BY c.n) - 1, at, c.fetcher_id,
-                (SELECT array_agg(l.run_started) FROM listing AS l JOIN run AS r USING (fetcher_id, run_started)
-                 WHERE l.attr_path = c.attr_path AND l.fetcher_id = c.fetcher_id AND NOT l.is_dequeued AND NOT r.is_deleted),
-                c.class, log.attr_path IS NOT NULL, log.started, log.finished, log.exit_code, true, 0
-            FROM chosen AS c LEFT JOIN log ON log.attr_path = c.attr_path
-            ON CONFLICT (attr_path) DO UPDATE SET handout_id = excluded.handout_id, started = excluded.started,
-                fetcher_id = excluded.fetcher_id, runs = excluded.runs, class = excluded.class, had_log = excluded.had_log,
-                previous_started = excluded.previous_started, previous_finished = excluded.previous_finished,
-                previous_exit_code = excluded.previous_exit_code, is_held = true, delivered = 0
-                WHERE NOT f.is_held
-            RETURNING 1
-        )
-        SELECT (SELECT count(*) FROM begun), (SELECT count(*) FROM gone) INTO taken, batch;
+            ORDER BY min(c.n) OVER (PARTITION BY g.attr_path), g.fetcher_id
+        LOOP
+            valid_paths := valid_paths || next.attr_path;
+            place := array_position(free_classes, next.class);
+            IF free_places[place] > 0 AND cardinality(chosen_paths) < wanted - given AND NOT next.attr_path = ANY (chosen_paths) THEN
+                free_places[place] := free_places[place] - 1;
+                chosen_paths := chosen_paths || next.attr_path;
+                chosen_classes := chosen_classes || next.class;
+                chosen_fetchers := chosen_fetchers || next.fetcher_id;
+            END IF;
+        END LOOP;
+        DELETE FROM ready AS r USING unnest(paths, classes) AS c (path, class)
+        WHERE r.attr_path = c.path AND r.class = c.class AND (c.path = ANY (chosen_paths) OR c.path <> ALL (valid_paths));
+        GET DIAGNOSTICS dropped = ROW_COUNT;
+        INSERT INTO in_flight AS f (attr_path, handout_id, started, fetcher_id, runs, class, had_log, previous_started,
+                                    previous_finished, previous_exit_code, is_held, delivered)
+        SELECT c.path, next_id + c.n - 1, at, c.fetcher,
+            (SELECT array_agg(l.run_started) FROM listing AS l JOIN run AS r USING (fetcher_id, run_started)
+             WHERE l.attr_path = c.path AND l.fetcher_id = c.fetcher AND NOT l.is_dequeued AND NOT r.is_deleted),
+            c.class, log.attr_path IS NOT NULL, log.started, log.finished, log.exit_code, true, 0
+        FROM unnest(chosen_paths, chosen_classes, chosen_fetchers) WITH ORDINALITY AS c (path, class, fetcher, n)
+            LEFT JOIN log ON log.attr_path = c.path
+        ON CONFLICT (attr_path) DO UPDATE SET handout_id = excluded.handout_id, started = excluded.started,
+            fetcher_id = excluded.fetcher_id, runs = excluded.runs, class = excluded.class, had_log = excluded.had_log,
+            previous_started = excluded.previous_started, previous_finished = excluded.previous_finished,
+            previous_exit_code = excluded.previous_exit_code, is_held = true, delivered = 0
+            WHERE NOT f.is_held;
+        GET DIAGNOSTICS taken = ROW_COUNT;
         -- Every candidate waits for a place, or another transaction changes what is left.
-        EXIT WHEN batch = 0;
+        EXIT WHEN taken + dropped = 0;
         IF taken > 0 AND free_classes <> ARRAY[0::smallint] THEN
             PERFORM use_slots(next_id, next_id + wanted - 1);
         END IF;
@@ -400,6 +471,7 @@ BEGIN
         batch := least(cardinality(paths) * 2, 4096);
     END LOOP;
     IF given = 0 THEN
+        DELETE FROM bump AS b WHERE b.handout_id IS NULL AND NOT EXISTS (SELECT 1 FROM ready_groups(ARRAY[b.attr_path]));
         RETURN;
     END IF;
     UPDATE listing AS l SET is_dequeued = true FROM in_flight AS f
@@ -418,6 +490,10 @@ BEGIN
     WHERE f.handout_id BETWEEN first_id AND last_id AND b.attr_path = f.attr_path AND b.handout_id IS NOT NULL;
     UPDATE bump AS b SET handout_id = f.handout_id FROM in_flight AS f
     WHERE f.handout_id BETWEEN first_id AND last_id AND b.attr_path = f.attr_path;
+    -- Bumps of which nothing waits, before the last one that was looked for.
+    DELETE FROM bump AS b WHERE b.handout_id IS NULL AND NOT EXISTS (SELECT 1 FROM ready_groups(ARRAY[b.attr_path]))
+        AND ((SELECT count(*) FROM bump AS u WHERE u.handout_id BETWEEN first_id AND last_id) < wanted
+             OR b.number < (SELECT max(u.number) FROM bump AS u WHERE u.handout_id BETWEEN first_id AND last_id));
     UPDATE offer AS o SET state = (o.fetcher_id = f.fetcher_id)::integer FROM in_flight AS f
     WHERE f.handout_id BETWEEN first_id AND last_id AND o.attr_path = f.attr_path AND o.state < 2;
     RETURN QUERY
@@ -458,12 +534,23 @@ BEGIN
 END
 $$;
 
--- Records deliveries; returns the hand-outs that were not recorded before.
+-- Records deliveries; returns the hand-outs that were not recorded before. A job that is handed out again after its hold, which is over
+-- already, is left to `end_holds`.
 CREATE FUNCTION record_deliveries(ids bigint[], redeliver boolean) RETURNS SETOF bigint LANGUAGE sql AS $$
-    UPDATE in_flight AS f SET delivered = CASE WHEN redeliver OR strpos(n.name, '.') > 0 THEN 1 ELSE 2 END
-    FROM fetcher AS n
-    WHERE f.handout_id = ANY (ids) AND f.delivered = 0 AND n.fetcher_id = f.fetcher_id
-    RETURNING f.handout_id
+    WITH recorded AS (
+        UPDATE in_flight AS f SET delivered = CASE WHEN redeliver OR strpos(n.name, '.') > 0 THEN 1 ELSE 2 END
+        FROM fetcher AS n
+        WHERE f.handout_id = ANY (ids) AND f.delivered = 0 AND f.is_held AND n.fetcher_id = f.fetcher_id
+        RETURNING f.handout_id
+    ), late AS (
+        UPDATE in_flight AS f
+        SET delivered = CASE WHEN redeliver OR strpos(n.name, '.') > 0 THEN 1 ELSE 2 END,
+            is_held = redeliver OR strpos(n.name, '.') > 0
+        FROM fetcher AS n
+        WHERE f.handout_id = ANY (ids) AND f.delivered = 0 AND NOT f.is_held AND n.fetcher_id = f.fetcher_id
+        RETURNING f.handout_id
+    )
+    SELECT handout_id FROM recorded UNION ALL SELECT handout_id FROM late
 $$;
 
 -- Makes all rows of a path available, and ends its hold. Returns the changed rows, and whether it was in flight.
@@ -609,5 +696,53 @@ BEGIN
         removed := removed + 1;
     END LOOP;
     RETURN removed;
+END
+$$;
+
+-- Puts a path before all others for its next hand-out, behind those bumped before. At most `most` paths wait.
+CREATE FUNCTION bump_path(path text, most bigint) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    LOCK TABLE bump IN SHARE ROW EXCLUSIVE MODE;
+    IF NOT EXISTS (SELECT 1 FROM ready_groups(ARRAY[path])) THEN
+        RETURN 'nothing waits';
+    ELSIF EXISTS (SELECT 1 FROM bump AS b WHERE b.attr_path = path AND b.handout_id IS NULL) THEN
+        RETURN 'done';
+    ELSIF (SELECT count(*) FROM bump AS b WHERE b.handout_id IS NULL) >= most THEN
+        RETURN 'too many';
+    END IF;
+    DELETE FROM bump AS b WHERE b.attr_path = path;
+    INSERT INTO bump (attr_path) VALUES (path);
+    RETURN 'done';
+END
+$$;
+
+-- Replaces the limits, and counts the jobs in flight against them.
+CREATE FUNCTION set_limits(attrs text[], fetchers text[], numbers integer[]) RETURNS void LANGUAGE sql AS $$
+    DELETE FROM limit_rule;
+    INSERT INTO limit_rule (class, attr_like, fetcher_like, in_flight)
+    SELECT t.n, t.attr_like, t.fetcher_like, t.in_flight
+    FROM unnest(attrs, fetchers, numbers) WITH ORDINALITY AS t (attr_like, fetcher_like, in_flight, n);
+    UPDATE in_flight AS f SET class = class_of(f.attr_path, n.name) FROM fetcher AS n
+    WHERE n.fetcher_id = f.fetcher_id AND f.class <> class_of(f.attr_path, n.name);
+    DELETE FROM slot;
+    INSERT INTO slot (class, number, handout_id)
+    SELECT f.class, row_number() OVER (PARTITION BY f.class ORDER BY f.started, f.handout_id), f.handout_id
+    FROM in_flight AS f WHERE f.is_held AND f.class > 0;
+    INSERT INTO slot (class, number)
+    SELECT l.class, number FROM limit_rule AS l, generate_series(1, l.in_flight) AS number ON CONFLICT DO NOTHING;
+$$;
+
+-- Computes the classes of the next `most` waiting paths behind `after` again. Returns the last of them.
+CREATE FUNCTION reclass(after text, most integer) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    paths text[];
+BEGIN
+    SELECT array_agg(p.attr_path) INTO paths FROM (
+        SELECT DISTINCT r.attr_path FROM ready AS r WHERE r.attr_path > after ORDER BY r.attr_path LIMIT most) AS p;
+    IF paths IS NOT NULL THEN
+        PERFORM drop_ready(paths);
+        PERFORM make_ready(paths);
+    END IF;
+    RETURN paths[cardinality(paths)];
 END
 $$;

@@ -193,7 +193,7 @@ impl SqliteStore {
     ) -> Result<T, StorageError> {
         // Without a transaction there is no view either.
         let Some(view) = self.view.as_mut().filter(|_| !self.conn.is_autocommit()) else {
-            return Err(StorageError::backend(&self.path, action)("no transaction is open: begin one"));
+            return Err(StorageError::NoTransaction { action });
         };
         work(&self.conn, view, &self.options).map_err(|error| {
             let error = storage_error(&self.path, action, error);

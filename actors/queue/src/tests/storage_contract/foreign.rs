@@ -14,9 +14,9 @@ fn steps(s: &mut TestStore, sql: &str) -> u64 {
         shared.fetch_add(1, Ordering::Relaxed);
         false
     };
-    s.foreign.progress_handler(1, Some(hook)).unwrap();
-    s.foreign.execute_batch(sql).unwrap();
-    s.foreign.progress_handler(0, None::<fn() -> bool>).unwrap();
+    s.foreign.as_mut().unwrap().progress_handler(1, Some(hook)).unwrap();
+    s.foreign().execute_batch(sql).unwrap();
+    s.foreign.as_mut().unwrap().progress_handler(0, None::<fn() -> bool>).unwrap();
     count.load(Ordering::Relaxed)
 }
 
@@ -44,8 +44,8 @@ fn triggers_cost_the_same_in_a_full_queue() {
 fn a_dequeue_repairs_groups_written_without_triggers() {
     let mut s = TestStore::new();
     feed(&mut s, "f1", 1, &["alpha", "bravo", "charlie", "delta"].map(|attr| (attr, "0 1")));
-    s.foreign.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
-    s.foreign
+    s.foreign().set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+    s.foreign()
         .execute_batch(
             "DELETE FROM queue WHERE attr_path = 'alpha';
              UPDATE queue SET is_dequeued = 1 WHERE attr_path = 'delta';
@@ -61,8 +61,8 @@ fn a_dequeue_repairs_groups_written_without_triggers() {
 fn a_dequeue_repairs_ten_thousand_wrong_groups() {
     let mut s = TestStore::new();
     feed_batch(&mut s, "f1", 1, &packages(3_000));
-    s.foreign.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
-    s.foreign.execute_batch("UPDATE queue SET is_dequeued = 1 WHERE attr_path <> 'pkg7'").unwrap();
+    s.foreign().set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+    s.foreign().execute_batch("UPDATE queue SET is_dequeued = 1 WHERE attr_path <> 'pkg7'").unwrap();
     assert_eq!(next_attr(&mut s, 100).as_deref(), Some("pkg7"));
     assert_eq!(next(&mut s, 100), None);
     assert_eq!(s.number("SELECT count(*) FROM orchestrator_group"), 0);

@@ -71,7 +71,7 @@ fn rows_of_other_programs_are_limited() {
     let mut s = TestStore::with(options(&[("py*", 1)]));
     feed(&mut s, "f1", 1, &[("other", "0 1")]);
     for number in 0..20 {
-        s.foreign
+        s.foreign()
             .execute(
                 "INSERT INTO queue VALUES (1, 1, ?1, '0 1', 0, NULL, ?2)",
                 (format!("py{number}"), number),

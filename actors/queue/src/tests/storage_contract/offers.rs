@@ -160,7 +160,7 @@ fn a_job_whose_row_another_program_deleted_is_added_again() {
     let mut s = TestStore::new();
     let one = job("a", "1");
     offer(&mut s, &one);
-    s.foreign.execute("DELETE FROM fetcher_runs", []).unwrap();
+    s.foreign().execute("DELETE FROM fetcher_runs", []).unwrap();
     assert_eq!(next(&mut s, 10), None);
     assert_eq!(offer(&mut s, &one), OfferState::Open);
     assert_eq!(next_attr(&mut s, 11).as_deref(), Some("a"));

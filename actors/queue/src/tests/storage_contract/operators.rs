@@ -100,7 +100,7 @@ fn show_has_the_attempts_before_a_hand_out_of_another_program() {
     let mut s = TestStore::new();
     feed(&mut s, "f1", 1, &[("alpha", "0 1")]);
     assert!(next(&mut s, 10).is_some());
-    s.foreign.execute_batch("UPDATE log SET started = 20, finished = 21, exit_code = 3").unwrap();
+    s.foreign().execute_batch("UPDATE log SET started = 20, finished = 21, exit_code = 3").unwrap();
     feed(&mut s, "f1", 2, &[("alpha", "0 1")]);
     assert!(next(&mut s, 30).is_some());
     let mut inspector = Inspector::open(&s.path(), Options::default(), PLENTY).unwrap();
@@ -117,7 +117,7 @@ fn show_reads_only_the_attempts_of_its_path() {
         assert!(next(&mut s, now).is_some());
         group(&mut s, |s| s.finish("alpha", 0, now + 1));
     }
-    s.foreign
+    s.foreign()
         .execute_batch(
             "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 5000)
              INSERT INTO orchestrator_attempt (started, handout_id, attr_path, connection)
@@ -154,7 +154,9 @@ fn held_jobs_are_counted_up_to_a_thousand() {
         feed_batch(&mut s, "f1", jobs, &packages(usize::try_from(jobs).unwrap()));
         feed_batch(&mut s, "f2", jobs, &packages(usize::try_from(jobs).unwrap()));
         while next(&mut s, 10).is_some() {}
-        let Waiting::Held(HeldJobs { jobs: found, .. }) = s.waiting(11).unwrap() else { panic!("not held") };
+        let Waiting::Held(HeldJobs { jobs: found, .. }) = s.sqlite().waiting(11).unwrap() else {
+            panic!("not held")
+        };
         assert_eq!(found, counted, "of {jobs}");
     }
 }
@@ -183,7 +185,7 @@ fn an_answer_with_long_paths_ends_at_a_mebibyte() {
     let rows: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "0 1")).collect();
     feed(&mut s, "f1", 1, &rows);
     feed(&mut s, "f2", 1, &rows);
-    s.foreign.execute("UPDATE orchestrator_run SET added = 0", []).unwrap();
+    s.foreign().execute("UPDATE orchestrator_run SET added = 0", []).unwrap();
     let mut inspector = Inspector::open(&s.path(), Options::default(), PLENTY).unwrap();
     let peeked = inspector.peek(None, 100, 1_000).unwrap();
     assert_eq!(peeked.len(), (1 << 20) / 60_005, "with payloads");
@@ -191,7 +193,7 @@ fn an_answer_with_long_paths_ends_at_a_mebibyte() {
     assert_eq!(listed(&mut inspector), (1 << 20) / 60_002, "in both fetchers together");
     let taken: Vec<String> = (0..30).filter_map(|_| next_attr(&mut s, 1)).collect();
     assert_eq!(taken.len(), 30);
-    s.foreign.execute("UPDATE log SET finished = 2, exit_code = 7", []).unwrap();
+    s.foreign().execute("UPDATE log SET finished = 2, exit_code = 7", []).unwrap();
     assert_eq!(listed(&mut inspector), (1 << 20) / 60_002, "with those handed out before");
     let failed = FailedAttempts { limit: 1_000, ..FailedAttempts::default() };
     group(&mut s, |s| taken.iter().try_for_each(|path| s.finish(path, 7, 3).map(drop)));
@@ -229,7 +231,7 @@ fn requeue_ends_the_hold_and_resets_the_rows() {
 #[test]
 fn a_plain_copy_is_complete_after_a_truncating_checkpoint() {
     let mut s = stocked();
-    let pages = s.wal_pages();
+    let pages = s.sqlite().wal_pages();
     feed(&mut s, "f3", 1, &[("foxtrot", "0 1")]);
     assert!(pages.load(Ordering::Relaxed) > 0);
     let checkpointer = Checkpointer::open(&s.path()).unwrap();
@@ -261,9 +263,9 @@ fn a_checkpoint_during_a_transaction_is_busy() {
 #[test]
 fn the_log_is_reused_after_the_final_checkpoint() {
     let mut s = stocked();
-    let pages = s.wal_pages();
+    let pages = s.sqlite().wal_pages();
     let before = pages.load(Ordering::Relaxed);
-    let done = s.checkpoint_final().unwrap();
+    let done = s.sqlite().checkpoint_final().unwrap();
     assert_eq!(done.log_pages, done.checkpointed_pages);
     assert!(next_attr(&mut s, 1_001).is_some());
     assert!(pages.load(Ordering::Relaxed) < before, "{} pages after {before}", pages.load(Ordering::Relaxed));
@@ -272,9 +274,9 @@ fn the_log_is_reused_after_the_final_checkpoint() {
 #[test]
 fn the_table_of_groups_can_be_rebuilt() {
     let mut s = stocked();
-    s.foreign.execute_batch("DELETE FROM orchestrator_group").unwrap();
+    s.foreign().execute_batch("DELETE FROM orchestrator_group").unwrap();
     assert_eq!(next(&mut s, 1_001), None);
-    s.foreign.execute_batch("DROP TRIGGER orchestrator_log_move").unwrap();
+    s.foreign().execute_batch("DROP TRIGGER orchestrator_log_move").unwrap();
     s.reopen(Options::default());
     assert_eq!((0..9).filter(|_| next(&mut s, 1_001).is_some()).count(), 4);
 }

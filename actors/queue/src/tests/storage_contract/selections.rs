@@ -146,7 +146,7 @@ fn show_lists_the_runs_of_a_path() {
         feed(&mut s, fetcher, run, &[("alpha", "0 1")]);
     }
     group(&mut s, |s| s.mark_deleted(&RunId::new("f2", 4)));
-    s.foreign.execute("UPDATE orchestrator_run SET added = 7", []).unwrap();
+    s.foreign().execute("UPDATE orchestrator_run SET added = 7", []).unwrap();
     assert!(next_attr(&mut s, 10).is_some());
     let listed = inspector(&s).attr("alpha", 11, 10).unwrap().listed;
     let row = |fetcher: &str, started, handed_out| ListedRow {

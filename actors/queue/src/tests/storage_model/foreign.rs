@@ -25,7 +25,7 @@ impl World {
         let attr = self.attr();
         let (a, b) = (self.rng.i64(900..1_100), self.rng.i64(900..1_100));
         let run = self.run();
-        let conn = &self.store.foreign;
+        let conn = &self.store.foreign();
         match self.rng.u8(..9) {
             0 => {
                 conn.execute("INSERT OR IGNORE INTO log (attr_path, started) VALUES (?1, ?2)", (&attr, a))
@@ -84,7 +84,7 @@ impl World {
     pub(crate) fn foreign_dequeue(&mut self, now: i64) {
         let Some((fetcher, attr, payload)) = self.model.peek(now) else { return };
         self.store
-            .foreign
+            .foreign()
             .execute_batch(&format!(
                 "BEGIN;
                  UPDATE queue SET is_dequeued = 1 WHERE attr_path = '{attr}'

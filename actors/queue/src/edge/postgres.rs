@@ -1,0 +1,10 @@
+//! Storage of a queue that several instances share, in PostgreSQL.
+//!
+//! The schema's functions carry out the operations, so that a batch takes one round trip for all ends of jobs and one for
+//! all hand-outs. Each transaction checks that no other process has taken the place of this one.
+
+mod rules;
+mod store;
+
+pub(crate) use rules::Rules;
+pub(crate) use store::{PostgresStore, Settings};

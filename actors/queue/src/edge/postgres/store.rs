@@ -1,0 +1,645 @@
+//! The store: one session that writes, driven by the thread that owns it.
+
+use std::time::{Duration, Instant};
+
+use orchestrator_edge::postgres::{Address, Params, PostgresError, Row, Session, SessionSettings};
+use orchestrator_exchange::{JobFinished, JobId};
+use tokio::runtime::Runtime;
+
+use super::rules::Rules;
+use crate::storage::{
+    BUMPS_MAX, Batch, Bumped, Deletion, Finished, HandoutId, Job, JobFilter, LogRow, OfferState, Operation,
+    Outcome, Requeued, RequeuedSlice, RunId, RunState, Storage, StorageError, Upsert,
+};
+
+/// Tables and functions, created in the schema that the session has as its only one.
+const SCHEMA: &str = include_str!("schema.sql");
+/// Version of [`SCHEMA`].
+const VERSION: i64 = 1;
+/// Maximum length of an attribute path, in bytes: a row of an index has at most 2,704.
+const ATTR_PATH_BYTES_MAX: usize = 2_000;
+/// Maximum number of rows, and size of their payloads in bytes, in one statement of ingest.
+const INGEST_ROWS: usize = 500;
+const INGEST_BYTES: usize = 1 << 20;
+/// Maximum number of rows that one statement of a deletion removes.
+const DELETE_ROWS: i32 = 500;
+/// Number of log rows that are read at once when jobs are requeued.
+const REQUEUE_ROWS: i64 = 64;
+/// Time for which an end that nobody asked for is kept, in seconds.
+const OFFER_KEPT_SECS: i64 = 7 * 86_400;
+
+/// Session of the store. Few rows meet tables of any size, so nested loops over indexes are right even with outdated statistics,
+/// and one plan serves for the whole session. A transaction that this process leaves open, because it is suspended, would keep its
+/// locks: the server ends it.
+const SESSION: SessionSettings = SessionSettings {
+    sql: "
+SET timezone = 'UTC';
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET jit = off;
+SET statement_timeout = '10s';
+SET lock_timeout = '5s';
+SET idle_in_transaction_session_timeout = '10s';
+SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';",
+    connect_timeout: Duration::from_secs(5),
+    answer_timeout: Duration::from_secs(15),
+    row_max: 80 << 20,
+    answer_max: 256 << 20,
+};
+
+/// Time of an operation: the argument, or the database's clock.
+const AT: &str = "coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()))::bigint)";
+
+/// Settings of a store.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) address: Address,
+    /// Schema of the tables: letters, digits and `_`.
+    pub(crate) schema: String,
+    /// Identity of this instance: letters, digits, `.`, `_` and `-`.
+    pub(crate) instance: String,
+    /// Host and worker socket of this instance, for operators.
+    pub(crate) host: String,
+    pub(crate) socket: String,
+    /// Configured rules, later those of the database.
+    pub(crate) rules: Rules,
+    /// Times are arguments instead of the database's.
+    pub(crate) given_times: bool,
+}
+
+/// Storage of the queue in a PostgreSQL schema, used from one thread.
+#[derive(Debug)]
+pub(crate) struct PostgresStore {
+    pub(super) settings: Settings,
+    runtime: Runtime,
+    /// None after it was lost.
+    session: Option<Session>,
+    incarnation: i64,
+    next_handout: i64,
+    /// First hand-out of a transaction whose end is not known.
+    unknown_from: Option<i64>,
+    /// Fetcher whose deleted runs are waited for.
+    urgent: Option<String>,
+}
+
+impl PostgresStore {
+    /// Connects, creates the tables if there are none, and takes the place of this instance.
+    ///
+    /// # Errors
+    /// [`StorageError::Postgres`]; also while another process has the place.
+    pub(crate) fn open(settings: Settings) -> Result<Self, StorageError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| StorageError::backend(std::path::Path::new(""), "starting a runtime")(error))?;
+        let mut store = Self {
+            settings,
+            runtime,
+            session: None,
+            incarnation: 0,
+            next_handout: 0,
+            unknown_from: None,
+            urgent: None,
+        };
+        store.connect()?;
+        let settings = store.settings.clone();
+        let taken = store.query(
+            "taking the place of the instance",
+            "SELECT take_place($1, $2, $3, '15 s')",
+            vec![Box::new(settings.instance), Box::new(settings.host), Box::new(settings.socket)],
+        )?;
+        store.incarnation = first(&taken).unwrap_or_default();
+        store.next_handout = store.incarnation << 32;
+        store.settle_rules()?;
+        Ok(store)
+    }
+
+    fn connect(&mut self) -> Result<(), StorageError> {
+        let Settings { address, schema, .. } = &self.settings;
+        let session = self.runtime.block_on(async {
+            let mut session = Session::open(address, &SESSION).await?;
+            create(&mut session, schema).await?;
+            Ok::<_, PostgresError>(session)
+        })?;
+        self.session = Some(session);
+        Ok(())
+    }
+
+    /// Runs one statement.
+    pub(super) fn query(
+        &mut self,
+        action: &'static str,
+        sql: impl Into<std::borrow::Cow<'static, str>>,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, StorageError> {
+        let Some(session) = &mut self.session else { return Err(StorageError::NoTransaction { action }) };
+        let done = self.runtime.block_on(session.query(action, sql, params));
+        self.checked(done)
+    }
+
+    pub(super) fn batch(&mut self, action: &'static str, sql: &str) -> Result<(), StorageError> {
+        let Some(session) = &mut self.session else { return Err(StorageError::NoTransaction { action }) };
+        let done = self.runtime.block_on(session.batch(action, sql));
+        self.checked(done)
+    }
+
+    /// Drops the session after an error that ended it.
+    fn checked<T>(&mut self, done: Result<T, PostgresError>) -> Result<T, StorageError> {
+        done.map_err(|error| {
+            if error.peer.sent != orchestrator_edge::Sent::Yes {
+                self.session = None;
+            }
+            error.into()
+        })
+    }
+
+    fn at(&self, now: i64) -> Option<i64> {
+        self.settings.given_times.then_some(now)
+    }
+}
+
+impl From<PostgresError> for StorageError {
+    fn from(error: PostgresError) -> Self {
+        Self::Postgres(error)
+    }
+}
+
+/// Creates the schema with its tables unless it exists. Instances that start at the same time create it once.
+async fn create(session: &mut Session, schema: &str) -> Result<(), PostgresError> {
+    const ACTION: &str = "creating the tables";
+    session
+        .batch(
+            ACTION,
+            &format!(
+                "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('orchestrator queue/{schema}', 0));
+                 CREATE SCHEMA IF NOT EXISTS {schema}; SET search_path = {schema};"
+            ),
+        )
+        .await?;
+    let known = session
+        .query(
+            ACTION,
+            "SELECT 1::bigint FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'property'",
+            vec![],
+        )
+        .await?;
+    if known.is_empty() {
+        session.batch(ACTION, SCHEMA).await?;
+        session.batch(ACTION, &format!("INSERT INTO property VALUES ('version', '{VERSION}')")).await?;
+    }
+    session.batch(ACTION, "COMMIT").await
+}
+
+/// Returns the first column of the first row.
+pub(super) fn first<T: for<'a> orchestrator_edge::postgres::types::FromSql<'a>>(rows: &[Row]) -> Option<T> {
+    rows.first().and_then(|row| row.get::<_, Option<T>>(0))
+}
+
+impl Storage for PostgresStore {
+    fn begin(&mut self) -> Result<(), StorageError> {
+        if self.session.is_none() {
+            self.connect()?;
+        }
+        let enter = format!("BEGIN; SELECT enter('{}', {})", self.settings.instance, self.incarnation);
+        self.batch("beginning a transaction", &enter)?;
+        let Some(first) = self.unknown_from else { return Ok(()) };
+        // The answers of that transaction were not sent, whether or not it was committed.
+        let last = ((self.incarnation + 1) << 32) - 1;
+        self.query(
+            "undoing hand-outs of a lost connection",
+            "SELECT undo_handouts(ARRAY(SELECT handout_id FROM in_flight WHERE handout_id BETWEEN $1 AND $2))",
+            vec![Box::new(first), Box::new(last)],
+        )?;
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), StorageError> {
+        let done = self.batch("committing", "COMMIT");
+        match done {
+            Ok(()) => self.unknown_from = None,
+            Err(_) => self.rollback()?,
+        }
+        done
+    }
+
+    fn rollback(&mut self) -> Result<(), StorageError> {
+        if self.session.is_some() {
+            match self.batch("rolling back", "ROLLBACK") {
+                Ok(()) => self.unknown_from = None,
+                Err(_) => self.session = None,
+            }
+        }
+        Ok(())
+    }
+
+    fn known_runs(&mut self) -> Result<Vec<RunState>, StorageError> {
+        let rows = self.query(
+            "listing the runs",
+            "SELECT f.name, r.run_started, r.is_complete FROM run AS r JOIN fetcher AS f USING (fetcher_id)
+             WHERE f.instance = $1 AND strpos(f.name, '.') = 0 AND NOT r.is_deleted",
+            vec![Box::new(self.settings.instance.clone())],
+        )?;
+        let state = |row: &Row| RunState {
+            run: RunId { fetcher: row.get(0), started: row.get(1) },
+            complete: row.get(2),
+        };
+        Ok(rows.iter().map(state).collect())
+    }
+
+    fn upsert_run(&mut self, run: &RunId, complete: bool) -> Result<Upsert, StorageError> {
+        let instance = self.settings.instance.clone();
+        let rows = self.query(
+            "adding a run",
+            "SELECT upsert_run($1, $2, $3, $4, floor(extract(epoch FROM clock_timestamp()))::bigint)",
+            vec![
+                Box::new(instance),
+                Box::new(run.fetcher.as_str()),
+                Box::new(run.started),
+                Box::new(complete),
+            ],
+        )?;
+        match first::<String>(&rows).as_deref() {
+            Some("done") => Ok(Upsert::Done),
+            Some("pending") => {
+                self.urgent = Some(run.fetcher.clone());
+                Ok(Upsert::Pending)
+            }
+            other => Err(StorageError::OtherInstance {
+                fetcher: run.fetcher.clone(),
+                instance: other.unwrap_or_default().to_owned(),
+            }),
+        }
+    }
+
+    fn enqueue(
+        &mut self,
+        run: &RunId,
+        batch: &Batch,
+        from: usize,
+        deadline: Option<Instant>,
+    ) -> Result<usize, StorageError> {
+        let unknown = || StorageError::UnknownRun { fetcher: run.fetcher.clone(), started: run.started };
+        let rows = self.query(
+            "storing entries",
+            "SELECT fetcher_id FROM fetcher WHERE name = $1 AND instance = $2",
+            vec![Box::new(run.fetcher.as_str()), Box::new(self.settings.instance.clone())],
+        )?;
+        let fetcher: i64 = first(&rows).ok_or_else(unknown)?;
+        let mut reached = from;
+        loop {
+            let (mut paths, mut payloads, mut jitters, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), 0);
+            for entry in batch.entries_from(reached) {
+                if paths.len() == INGEST_ROWS || bytes > INGEST_BYTES {
+                    break;
+                }
+                reached += 1;
+                if !is_storable(&entry.attr_path, &entry.payload) {
+                    let attr_path: String = entry.attr_path.chars().take(100).collect();
+                    tracing::warn!(
+                        attr_path = orchestrator_supervise::sanitize(&attr_path),
+                        bytes = entry.attr_path.len(),
+                        "skipped a line: PostgreSQL stores no NUL, and attribute paths of up to {ATTR_PATH_BYTES_MAX} bytes"
+                    );
+                    continue;
+                }
+                bytes += entry.attr_path.len() + entry.payload.len();
+                paths.push(entry.attr_path.as_str());
+                payloads.push(entry.payload.as_str());
+                jitters.push(entry.order_jitter);
+            }
+            let rows = self.query(
+                "storing entries",
+                "SELECT ingest($1, $2, $3, $4, $5)",
+                vec![
+                    Box::new(fetcher),
+                    Box::new(run.started),
+                    Box::new(paths),
+                    Box::new(payloads),
+                    Box::new(jitters),
+                ],
+            )?;
+            if first(&rows) != Some(true) {
+                return Err(unknown());
+            }
+            if reached >= batch.len() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(reached);
+            }
+        }
+    }
+
+    fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError> {
+        let rows = self.query(
+            "deleting a run",
+            "UPDATE run AS r SET is_deleted = true FROM fetcher AS f
+             WHERE f.fetcher_id = r.fetcher_id AND f.name = $1 AND f.instance = $2 AND r.run_started = $3 AND NOT r.is_deleted
+             RETURNING 1::bigint",
+            vec![
+                Box::new(run.fetcher.as_str()),
+                Box::new(self.settings.instance.clone()),
+                Box::new(run.started),
+            ],
+        )?;
+        Ok(!rows.is_empty())
+    }
+
+    fn delete_slice(&mut self, budget: Duration) -> Result<Deletion, StorageError> {
+        let deadline = Instant::now() + budget;
+        let rows = self.query(
+            "removing rows of a deleted run",
+            "SELECT r.fetcher_id, r.run_started, f.name FROM run AS r JOIN fetcher AS f USING (fetcher_id)
+             WHERE f.instance = $1 AND r.is_deleted
+             ORDER BY (f.name = $2) DESC NULLS LAST, r.fetcher_id, r.run_started LIMIT 1",
+            vec![Box::new(self.settings.instance.clone()), Box::new(self.urgent.clone())],
+        )?;
+        let Some(found) = rows.first() else {
+            self.urgent = None;
+            return Ok(Deletion::Idle);
+        };
+        let (fetcher, run): (i64, RunId) =
+            (found.get(0), RunId { fetcher: found.get(2), started: found.get(1) });
+        loop {
+            let rows = self.query(
+                "removing rows of a deleted run",
+                "SELECT delete_rows($1, $2, $3)",
+                vec![Box::new(fetcher), Box::new(run.started), Box::new(DELETE_ROWS)],
+            )?;
+            if first(&rows) == Some(0_i64) {
+                return Ok(Deletion::Finished(run));
+            }
+            if Instant::now() >= deadline {
+                return Ok(Deletion::More);
+            }
+        }
+    }
+
+    /// Carries out the ends of jobs after all other operations, and the hand-outs after them.
+    fn serve(&mut self, batch: &[Operation<'_>], now: i64) -> Result<Vec<Outcome>, StorageError> {
+        let delivered = self.record_deliveries(batch)?;
+        let mut outcomes = Vec::with_capacity(batch.len());
+        for operation in batch {
+            outcomes.push(match *operation {
+                Operation::Worker { .. } => Outcome::Worker { finished: None, job: None },
+                Operation::Delivered(handout) => Outcome::Changed(delivered.contains(&handout.0)),
+                Operation::Undo(handout) => Outcome::Changed(self.undo(handout)?),
+                Operation::Requeue(attr_path) => Outcome::Requeued(self.requeue(attr_path, now)?),
+                Operation::RequeueSlice { filter, from, budget } => {
+                    Outcome::RequeuedSlice(self.requeue_slice(filter, from, budget, now)?)
+                }
+                Operation::Bump(attr_path) => Outcome::Bumped(self.bump(attr_path)?),
+                Operation::Offer { job, payload } => Outcome::Offered(self.offer(job, payload, now)?),
+                Operation::Withdraw(job) => Outcome::Changed(self.withdraw(job)?),
+            });
+        }
+        self.end_jobs(batch, now, &mut outcomes)?;
+        self.hand_out(batch, now, &mut outcomes)?;
+        Ok(outcomes)
+    }
+
+    fn undo_undelivered(&mut self) -> Result<usize, StorageError> {
+        let instance = self.settings.instance.clone();
+        let rows = self.query(
+            "undoing hand-outs",
+            "SELECT undo_handouts(undelivered($1))",
+            vec![Box::new(instance.clone())],
+        )?;
+        let undone = first::<i64>(&rows).unwrap_or_default();
+        self.query(
+            "undoing hand-outs",
+            "DELETE FROM bump WHERE handout_id IS NOT NULL AND handout_id NOT IN (
+                 SELECT f.handout_id FROM in_flight AS f WHERE f.delivered = 0)",
+            vec![],
+        )?;
+        Ok(usize::try_from(undone).unwrap_or_default())
+    }
+
+    fn withdraw_waiting(&mut self, now: i64) -> Result<usize, StorageError> {
+        let (at, instance) = (self.at(now), self.settings.instance.clone());
+        let rows = self.query(
+            "withdrawing jobs",
+            format!("SELECT withdraw_waiting($2, {AT} - {OFFER_KEPT_SECS})"),
+            vec![Box::new(at), Box::new(instance)],
+        )?;
+        Ok(first::<i64>(&rows).and_then(|removed| removed.try_into().ok()).unwrap_or_default())
+    }
+}
+
+/// Operations of a batch.
+impl PostgresStore {
+    /// Records the deliveries of a batch and returns those that changed something.
+    fn record_deliveries(&mut self, batch: &[Operation<'_>]) -> Result<Vec<i64>, StorageError> {
+        let ids: Vec<i64> = batch
+            .iter()
+            .filter_map(|operation| match operation {
+                Operation::Delivered(handout) => Some(handout.0),
+                _ => None,
+            })
+            .collect();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let redeliver = self.settings.rules.redeliver_after_lease;
+        let rows = self.query(
+            "recording deliveries",
+            "SELECT record_deliveries($1, $2)",
+            vec![Box::new(ids), Box::new(redeliver)],
+        )?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// A hand-out of a former process whose delivery is recorded is final, unless it is handed out again after its hold.
+    fn undo(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
+        let rows = self.query(
+            "undoing a hand-out",
+            "SELECT undo_handouts(ARRAY(
+                 SELECT handout_id FROM in_flight WHERE handout_id = $1 AND (handout_id >= $2 OR delivered < 2)))",
+            vec![Box::new(handout.0), Box::new(self.incarnation << 32)],
+        )?;
+        Ok(first::<i64>(&rows) == Some(1))
+    }
+
+    fn requeue(&mut self, attr_path: &str, now: i64) -> Result<Requeued, StorageError> {
+        let at = self.at(now);
+        let rows = self.query(
+            "requeuing",
+            format!("SELECT changed, was_in_flight FROM requeue($2, {AT})"),
+            vec![Box::new(at), Box::new(attr_path)],
+        )?;
+        let Some(row) = rows.first() else { return Ok(Requeued { rows: 0, was_in_flight: false }) };
+        let changed: i64 = row.get(0);
+        Ok(Requeued { rows: usize::try_from(changed).unwrap_or_default(), was_in_flight: row.get(1) })
+    }
+
+    fn requeue_slice(
+        &mut self,
+        filter: &JobFilter,
+        from: &str,
+        budget: Duration,
+        now: i64,
+    ) -> Result<RequeuedSlice, StorageError> {
+        let deadline = Instant::now() + budget;
+        let (mut from, mut jobs) = (from.to_owned(), 0);
+        // The next possible text in the order of bytes, since a text has no NUL.
+        let mut condition = ">=";
+        loop {
+            let rows = self.query(
+                "requeuing jobs",
+                format!(
+                    "SELECT attr_path, started, finished, exit_code FROM log WHERE attr_path {condition} $1
+                     ORDER BY attr_path LIMIT $2"
+                ),
+                vec![Box::new(from.trim_end_matches('\0').to_owned()), Box::new(REQUEUE_ROWS)],
+            )?;
+            if rows.is_empty() {
+                return Ok(RequeuedSlice { jobs, next: None });
+            }
+            for row in rows {
+                let attr_path: String = row.get(0);
+                let log = LogRow { started: row.get(1), finished: row.get(2), exit_code: row.get(3) };
+                if filter.selects(&attr_path, &log) {
+                    let Requeued { rows, was_in_flight } = self.requeue(&attr_path, now)?;
+                    jobs += u64::from(rows > 0 || was_in_flight);
+                }
+                from = attr_path + "\0";
+                condition = ">";
+                if Instant::now() >= deadline {
+                    return Ok(RequeuedSlice { jobs, next: Some(from) });
+                }
+            }
+        }
+    }
+
+    fn bump(&mut self, attr_path: &str) -> Result<Bumped, StorageError> {
+        let rows = self.query(
+            "bumping a job",
+            "SELECT bump_path($1, $2)",
+            vec![Box::new(attr_path), Box::new(i64::try_from(BUMPS_MAX).unwrap_or(i64::MAX))],
+        )?;
+        Ok(match first::<String>(&rows).as_deref() {
+            Some("done") => Bumped::Done,
+            Some("too many") => Bumped::TooMany,
+            _ => Bumped::NothingWaits,
+        })
+    }
+
+    fn offer(&mut self, job: &JobId, payload: &str, now: i64) -> Result<OfferState, StorageError> {
+        let (at, instance) = (self.at(now), self.settings.instance.clone());
+        let rows = self.query(
+            "adding an offered job",
+            format!("SELECT exit_code, seconds FROM offer_job($2, $3, $4, $5, $6, $7, {AT})"),
+            vec![
+                Box::new(at),
+                Box::new(instance),
+                Box::new(job.owner()),
+                Box::new(job.attr_path()),
+                Box::new(crate::jitter::jitter_hash(job.attr_path())),
+                Box::new(payload),
+                Box::new(job.claim()),
+            ],
+        )?;
+        Ok(match rows.first() {
+            Some(row) => OfferState::Finished(JobFinished { exit_code: row.get(0), seconds: row.get(1) }),
+            None => OfferState::Open,
+        })
+    }
+
+    fn withdraw(&mut self, job: &JobId) -> Result<bool, StorageError> {
+        let instance = self.settings.instance.clone();
+        let rows = self.query(
+            "withdrawing a job",
+            "SELECT withdraw_job($1, $2, $3, $4)",
+            vec![Box::new(instance), Box::new(job.owner()), Box::new(job.attr_path()), Box::new(job.claim())],
+        )?;
+        Ok(first(&rows) == Some(true))
+    }
+
+    /// Records the ends of jobs of a batch.
+    fn end_jobs(
+        &mut self,
+        batch: &[Operation<'_>],
+        now: i64,
+        outcomes: &mut [Outcome],
+    ) -> Result<(), StorageError> {
+        let (mut places, mut paths, mut codes) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, operation) in batch.iter().enumerate() {
+            if let Operation::Worker { done: Some((attr_path, code)), .. } = operation
+                && is_storable(attr_path, "")
+            {
+                places.push(place);
+                paths.push(*attr_path);
+                codes.push(*code);
+            }
+        }
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let at = self.at(now);
+        let rows = self.query(
+            "recording the ends of jobs",
+            format!("SELECT number, seconds, owner, claim FROM end_jobs($2, $3, {AT})"),
+            vec![Box::new(at), Box::new(paths.clone()), Box::new(codes)],
+        )?;
+        for row in rows {
+            let at = usize::try_from(row.get::<_, i64>(0) - 1).unwrap_or(usize::MAX);
+            let (Some(place), Some(attr_path)) = (places.get(at), paths.get(at)) else { continue };
+            let Some(Outcome::Worker { finished, .. }) = outcomes.get_mut(*place) else { continue };
+            match (row.get::<_, Option<i64>>(1), finished) {
+                (Some(seconds), finished) => *finished = Some(Finished { seconds, offered: None }),
+                (None, Some(finished)) => {
+                    let (owner, claim): (String, String) = (row.get(2), row.get(3));
+                    // Attribute paths of offers are encoded already, so that encoding would change them.
+                    finished.offered = Some(JobId::of_attr_path(&owner, attr_path, claim));
+                }
+                (None, None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands out jobs to the workers of a batch, in order.
+    fn hand_out(
+        &mut self,
+        batch: &[Operation<'_>],
+        now: i64,
+        outcomes: &mut [Outcome],
+    ) -> Result<(), StorageError> {
+        let (mut places, mut connections) = (Vec::new(), Vec::new());
+        for (place, operation) in batch.iter().enumerate() {
+            if let Operation::Worker { connection: Some(connection), .. } = operation {
+                places.push(place);
+                connections.push(*connection);
+            }
+        }
+        if connections.is_empty() {
+            return Ok(());
+        }
+        let (at, first_id) = (self.at(now), self.next_handout);
+        self.unknown_from = self.unknown_from.or(Some(first_id));
+        let Rules { hold_secs, attempts, .. } = self.settings.rules;
+        let rows = self.query(
+            "handing out jobs",
+            format!("SELECT handout_id, attr_path, payload FROM hand_out($2, $3, {AT}, $4, $5)"),
+            vec![
+                Box::new(at),
+                Box::new(connections),
+                Box::new(first_id),
+                Box::new(hold_secs),
+                Box::new(attempts > 0),
+            ],
+        )?;
+        for (row, place) in rows.iter().zip(places) {
+            let handout = HandoutId(row.get(0));
+            self.next_handout = handout.0 + 1;
+            if let Some(Outcome::Worker { job, .. }) = outcomes.get_mut(place) {
+                *job = Some(Job { attr_path: row.get(1), payload: row.get(2), handout });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if PostgreSQL can store the texts of a line.
+fn is_storable(attr_path: &str, payload: &str) -> bool {
+    attr_path.len() <= ATTR_PATH_BYTES_MAX && !attr_path.contains('\0') && !payload.contains('\0')
+}
