@@ -8,6 +8,7 @@ mod attr;
 mod batch;
 mod error;
 pub(crate) mod glob;
+mod inspect;
 mod inspection;
 mod limits;
 mod offers;
@@ -19,6 +20,7 @@ pub(crate) use attr::{AttrState, Class, Dispatch, GroupPosition, LogRow, Row, Se
 pub(crate) use batch::Batch;
 pub(crate) use batch::Entry;
 pub(crate) use error::StorageError;
+pub(crate) use inspect::Inspect;
 pub(crate) use inspection::{
     Attempt, AttrReport, Counts, Ends, FailedAttempts, FailedJob, HeldJobs, ListedRow, Peeked, RunCount,
     Sample, StaleGroup, Waiting, WaitingGroup, time_to_empty,

@@ -10,7 +10,7 @@ use crate::{
     config::QueueConfig,
     edge::{page_file::PageFile, pause_file, sqlite::Inspector, unix_time::unix_time},
     listing::{LogUrl, page},
-    storage::StorageError,
+    storage::{Inspect as _, StorageError},
 };
 
 /// Time limit of reading the queue. A reader does not delay workers (CONTRACT QR43).

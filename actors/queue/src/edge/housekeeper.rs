@@ -24,7 +24,7 @@ use crate::{
         unix_time::unix_time,
     },
     messages::{Answer, Chore},
-    storage::StorageError,
+    storage::{Inspect, StorageError},
 };
 
 /// Time limit of an operator's question; the console itself waits 2 s.
@@ -147,7 +147,7 @@ impl Housekeeper {
     }
 
     /// Answers a question. The operator may have stopped waiting.
-    fn answer<T>(&self, reply: Reply<Answer<T>>, question: impl FnOnce(&mut Inspector) -> Answer<T>) {
+    fn answer<T>(&self, reply: Reply<Answer<T>>, question: impl FnOnce(&mut dyn Inspect) -> Answer<T>) {
         drop(reply.send(self.ask(question)));
     }
 
@@ -186,7 +186,7 @@ impl Housekeeper {
 
     /// Answers a question on a new connection. Questions are rare, and an idle connection would
     /// keep the log from being truncated.
-    fn ask<T>(&self, question: impl FnOnce(&mut Inspector) -> Answer<T>) -> Result<T, StorageError> {
+    fn ask<T>(&self, question: impl FnOnce(&mut dyn Inspect) -> Answer<T>) -> Result<T, StorageError> {
         let path = &self.config.database;
         let open = || Inspector::open(path, (&self.config).into(), QUESTION_TIMEOUT);
         self.wal_state.with_second_connection(path, open, |mut inspector| question(&mut inspector))

@@ -13,7 +13,11 @@ use super::error::storage_error;
 use super::groups::{self, NULL_KEY, column};
 use super::limited::Limited;
 use super::open::Options;
-use crate::storage::{Counts, GroupKey, Pattern, Peeked, RunCount, RunId, RunState, Section, StorageError};
+use crate::listing::Listing;
+use crate::storage::{
+    Attempt, AttrReport, Counts, FailedAttempts, FailedJob, GroupKey, Inspect, Pattern, Peeked, RunCount,
+    RunId, RunState, Sample, Section, StaleGroup, StorageError,
+};
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Rows, params};
 use std::collections::HashSet;
@@ -61,83 +65,6 @@ impl Inspector {
         Ok(Self { conn, path: path.to_path_buf(), options, timeout })
     }
 
-    /// Returns the runs with the numbers of their rows and waiting jobs. Scans indexes of all of them.
-    pub(crate) fn runs(&mut self) -> Result<Vec<RunCount>, StorageError> {
-        self.ask("counting the rows of runs", |conn, _| {
-            conn.prepare_cached(
-                "SELECT f.name, r.run_started, r.is_complete, d.run_started IS NOT NULL,
-                     (SELECT count(*) FROM queue AS q
-                      WHERE q.fetcher_run_started = r.run_started AND q.fetcher_id = r.fetcher_id),
-                     iif(d.run_started IS NULL,
-                         (SELECT count(*) FROM orchestrator_group AS g
-                          WHERE g.fetcher_id = r.fetcher_id AND g.run_started = r.run_started), 0)
-                 FROM fetcher_runs AS r JOIN fetchers AS f USING (fetcher_id)
-                     LEFT JOIN orchestrator_deleted_run AS d USING (fetcher_id, run_started)
-                 ORDER BY f.fetcher_id, r.run_started",
-            )?
-            .query_map([], |row| {
-                let run = RunId { fetcher: row.get(0)?, started: row.get(1)? };
-                let state = RunState { run, complete: row.get::<_, i64>(2)? != 0 };
-                let count = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
-                Ok(RunCount { state, deleted: row.get(3)?, rows: count(4)?, waiting: count(5)? })
-            })?
-            .collect()
-        })
-    }
-
-    /// Returns the next `limit` jobs of a pattern in the order of hand-outs at `now`, as if none ended meanwhile.
-    pub(crate) fn peek(
-        &mut self,
-        pattern: Option<&Pattern>,
-        now: i64,
-        limit: usize,
-    ) -> Result<Vec<Peeked>, StorageError> {
-        self.ask("reading the next jobs", |conn, options| {
-            let hold_secs = options.hold_secs;
-            let mut next: Vec<(GroupKey, Section)> = Vec::new();
-            for (section, _) in groups::sections(conn)? {
-                // A hold that ends now is still held (CONTRACT QO02).
-                let before = if section.held { now.saturating_sub(hold_secs) } else { i64::MAX };
-                next.extend(
-                    section_start(conn, section, pattern, before, limit)?
-                        .into_iter()
-                        .map(|key| (key, section)),
-                );
-            }
-            let mut limited = Limited::load(conn, &options.limits)?;
-            let first = bumped::eligible(conn, &limited, now, hold_secs)?;
-            next.retain(|(key, _)| !first.iter().any(|(bumped, _)| bumped == key));
-            next.sort();
-            let is_selected = |attr_path: &str| pattern.is_none_or(|pattern| pattern.matches(attr_path));
-            next.splice(0..0, first.into_iter().filter(|(key, _)| is_selected(&key.attr_path)));
-            let (mut jobs, mut paths, mut bytes) = (Vec::new(), HashSet::new(), 0);
-            for (key, section) in next {
-                if jobs.len() == limit {
-                    break;
-                }
-                // The first job of a path holds the others.
-                if paths.contains(&key.attr_path)
-                    || !limited.try_begin(&key.attr_path, section.class, now, hold_secs)
-                {
-                    continue;
-                }
-                paths.insert(key.attr_path.clone());
-                let Some(job) = describe(conn, key, section)? else { continue };
-                bytes += job.attr_path.len() + job.payload.len() + job.run.fetcher.len();
-                if bytes > ANSWER_BYTES_MAX {
-                    break;
-                }
-                jobs.push(job);
-            }
-            Ok(jobs)
-        })
-    }
-
-    /// Returns the totals of the database. Scans indexes of all rows.
-    pub(crate) fn counts(&mut self) -> Result<Counts, StorageError> {
-        self.ask("counting", |conn, _| counts(conn))
-    }
-
     fn ask<T>(
         &mut self,
         action: &'static str,
@@ -153,6 +80,126 @@ impl Inspector {
     }
 }
 
+impl Inspect for Inspector {
+    fn runs(&mut self) -> Result<Vec<RunCount>, StorageError> {
+        self.ask("counting the rows of runs", |conn, _| runs(conn))
+    }
+
+    fn peek(
+        &mut self,
+        pattern: Option<&Pattern>,
+        now: i64,
+        limit: usize,
+    ) -> Result<Vec<Peeked>, StorageError> {
+        self.ask("reading the next jobs", |conn, options| peek(conn, options, pattern, now, limit))
+    }
+
+    fn counts(&mut self) -> Result<Counts, StorageError> {
+        self.ask("counting", |conn, _| counts(conn))
+    }
+
+    fn attr(&mut self, attr_path: &str, now: i64, limit: usize) -> Result<AttrReport, StorageError> {
+        self.ask("reading the state of a path", |conn, options| {
+            attr::attr(conn, options, attr_path, now, limit)
+        })
+    }
+
+    fn in_flight(&mut self, pattern: Option<&Pattern>, limit: usize) -> Result<Vec<Attempt>, StorageError> {
+        self.ask("reading the jobs in flight", |conn, _| attempts::in_flight(conn, pattern, limit))
+    }
+
+    fn failed(&mut self, which: &FailedAttempts) -> Result<Vec<Attempt>, StorageError> {
+        self.ask("reading failed attempts", |conn, _| attempts::failed(conn, which))
+    }
+
+    fn failures(&mut self, after: i64, limit: usize) -> Result<Vec<FailedJob>, StorageError> {
+        self.ask("reading failed jobs", |conn, _| failures::failures(conn, after, limit))
+    }
+
+    fn stale(&mut self, before: i64, limit: usize) -> Result<Vec<StaleGroup>, StorageError> {
+        self.ask("reading stale rows", |conn, _| stale::stale(conn, before, limit))
+    }
+
+    fn last_runs(&mut self) -> Result<Vec<(String, i64)>, StorageError> {
+        self.ask("reading the last runs", |conn, _| sample::last_runs(conn))
+    }
+
+    fn sample(&mut self, now: i64) -> Result<Sample, StorageError> {
+        self.ask("counting for the metrics", |conn, options| sample::sample(conn, options, now))
+    }
+
+    fn listing(&mut self, now: i64) -> Result<Listing, StorageError> {
+        self.ask("reading the groups", |conn, options| listing::listing(conn, options, now))
+    }
+}
+
+/// Returns the runs with the numbers of their rows and waiting jobs. Scans indexes of all of them.
+fn runs(conn: &Connection) -> rusqlite::Result<Vec<RunCount>> {
+    conn.prepare_cached(
+        "SELECT f.name, r.run_started, r.is_complete, d.run_started IS NOT NULL,
+             (SELECT count(*) FROM queue AS q
+              WHERE q.fetcher_run_started = r.run_started AND q.fetcher_id = r.fetcher_id),
+             iif(d.run_started IS NULL,
+                 (SELECT count(*) FROM orchestrator_group AS g
+                  WHERE g.fetcher_id = r.fetcher_id AND g.run_started = r.run_started), 0)
+         FROM fetcher_runs AS r JOIN fetchers AS f USING (fetcher_id)
+             LEFT JOIN orchestrator_deleted_run AS d USING (fetcher_id, run_started)
+         ORDER BY f.fetcher_id, r.run_started",
+    )?
+    .query_map([], |row| {
+        let run = RunId { fetcher: row.get(0)?, started: row.get(1)? };
+        let state = RunState { run, complete: row.get::<_, i64>(2)? != 0 };
+        let count = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
+        Ok(RunCount { state, deleted: row.get(3)?, rows: count(4)?, waiting: count(5)? })
+    })?
+    .collect()
+}
+
+/// Returns the next `limit` jobs of a pattern in the order of hand-outs at `now`, as if none ended meanwhile.
+fn peek(
+    conn: &Connection,
+    options: &Options,
+    pattern: Option<&Pattern>,
+    now: i64,
+    limit: usize,
+) -> rusqlite::Result<Vec<Peeked>> {
+    let hold_secs = options.hold_secs;
+    let mut next: Vec<(GroupKey, Section)> = Vec::new();
+    for (section, _) in groups::sections(conn)? {
+        // A hold that ends now is still held (CONTRACT QO02).
+        let before = if section.held { now.saturating_sub(hold_secs) } else { i64::MAX };
+        next.extend(
+            section_start(conn, section, pattern, before, limit)?.into_iter().map(|key| (key, section)),
+        );
+    }
+    let mut limited = Limited::load(conn, &options.limits)?;
+    let first = bumped::eligible(conn, &limited, now, hold_secs)?;
+    next.retain(|(key, _)| !first.iter().any(|(bumped, _)| bumped == key));
+    next.sort();
+    let is_selected = |attr_path: &str| pattern.is_none_or(|pattern| pattern.matches(attr_path));
+    next.splice(0..0, first.into_iter().filter(|(key, _)| is_selected(&key.attr_path)));
+    let (mut jobs, mut paths, mut bytes) = (Vec::new(), HashSet::new(), 0);
+    for (key, section) in next {
+        if jobs.len() == limit {
+            break;
+        }
+        // The first job of a path holds the others.
+        if paths.contains(&key.attr_path) || !limited.try_begin(&key.attr_path, section.class, now, hold_secs)
+        {
+            continue;
+        }
+        paths.insert(key.attr_path.clone());
+        let Some(job) = describe(conn, key, section)? else { continue };
+        bytes += job.attr_path.len() + job.payload.len() + job.run.fetcher.len();
+        if bytes > ANSWER_BYTES_MAX {
+            break;
+        }
+        jobs.push(job);
+    }
+    Ok(jobs)
+}
+
+/// Returns the totals of the database. Scans indexes of all rows.
 fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
     Ok(Counts {
         rows: count(conn, "SELECT count(*) FROM queue")?,

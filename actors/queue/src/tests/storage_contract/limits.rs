@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{
     edge::sqlite::{Inspector, Options},
-    storage::{Bumped, Limit, Limits},
+    storage::{Bumped, Inspect as _, Limit, Limits},
     tests::store::*,
 };
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{
     edge::sqlite::{CheckpointMode, Checkpointer, Inspector, Options},
-    storage::{Attempt, Counts, FailedAttempts, HeldJobs, RunId, Storage, Waiting},
+    storage::{Attempt, Counts, FailedAttempts, HeldJobs, Inspect as _, RunId, Storage, Waiting},
     tests::store::*,
 };
 

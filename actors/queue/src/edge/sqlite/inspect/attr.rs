@@ -4,56 +4,48 @@ use super::super::groups::{self, NULL_KEY, column, to_key};
 use super::super::limited::Limited;
 use super::super::runs::Runs;
 use super::ready_groups::ready_groups;
-use super::{Inspector, attempts, bumped, payload_start};
-use crate::storage::{
-    AttrReport, Class, GroupKey, ListedRow, RunId, Section, StorageError, WaitingGroup, is_expired,
-};
+use super::{Options, attempts, bumped, payload_start};
+use crate::storage::{AttrReport, Class, GroupKey, ListedRow, RunId, Section, WaitingGroup, is_expired};
 use rusqlite::{Connection, params};
 
 /// Maximum number of rows that list a path in an answer.
 const LISTED_MAX: u32 = 100;
 
-impl Inspector {
-    /// Returns the state of an attribute path at `now` with up to `limit` attempts. Counts the groups
-    /// before it.
-    pub(crate) fn attr(
-        &mut self,
-        attr_path: &str,
-        now: i64,
-        limit: usize,
-    ) -> Result<AttrReport, StorageError> {
-        self.ask("reading the state of a path", |conn, options| {
-            let (hold_secs, limited) = (options.hold_secs, Limited::load(conn, &options.limits)?);
-            let mut attempts = attempts::of_attr(conn, attr_path, limit.max(1))?;
-            let in_flight = attempts.first().filter(|last| last.finished.is_none()).cloned();
-            attempts.truncate(limit);
-            let held = in_flight.as_ref().is_some_and(|job| !is_expired(job.started, now, hold_secs));
-            let bumped = bumped::eligible(conn, &limited, now, hold_secs)?;
-            let until = now.saturating_sub(hold_secs);
-            let is_full = |class| limited.is_full(class, now, hold_secs);
-            let mut waiting = Vec::new();
-            for (key, run, rowid) in ready_groups(conn, attr_path)? {
-                let class = limited.limits.class(attr_path, Some(&run.fetcher));
-                let is_limited = is_full(class);
-                let position = if held || is_limited {
-                    None
-                } else {
-                    Some(position(conn, &key, &bumped, &is_full, until)?)
-                };
-                let payload = payload_start(conn, rowid)?;
-                waiting.push(WaitingGroup { run, payload, position, is_limited });
-            }
-            Ok(AttrReport {
-                listed: listed(conn, attr_path)?,
-                waiting,
-                in_flight: in_flight.map(|job| {
-                    let until = job.started.saturating_add(hold_secs);
-                    (job, until)
-                }),
-                attempts,
-            })
-        })
+/// Returns the state of an attribute path at `now` with up to `limit` attempts. Counts the groups
+/// before it.
+pub(super) fn attr(
+    conn: &Connection,
+    options: &Options,
+    attr_path: &str,
+    now: i64,
+    limit: usize,
+) -> rusqlite::Result<AttrReport> {
+    let (hold_secs, limited) = (options.hold_secs, Limited::load(conn, &options.limits)?);
+    let mut attempts = attempts::of_attr(conn, attr_path, limit.max(1))?;
+    let in_flight = attempts.first().filter(|last| last.finished.is_none()).cloned();
+    attempts.truncate(limit);
+    let held = in_flight.as_ref().is_some_and(|job| !is_expired(job.started, now, hold_secs));
+    let bumped = bumped::eligible(conn, &limited, now, hold_secs)?;
+    let until = now.saturating_sub(hold_secs);
+    let is_full = |class| limited.is_full(class, now, hold_secs);
+    let mut waiting = Vec::new();
+    for (key, run, rowid) in ready_groups(conn, attr_path)? {
+        let class = limited.limits.class(attr_path, Some(&run.fetcher));
+        let is_limited = is_full(class);
+        let position =
+            if held || is_limited { None } else { Some(position(conn, &key, &bumped, &is_full, until)?) };
+        let payload = payload_start(conn, rowid)?;
+        waiting.push(WaitingGroup { run, payload, position, is_limited });
     }
+    Ok(AttrReport {
+        listed: listed(conn, attr_path)?,
+        waiting,
+        in_flight: in_flight.map(|job| {
+            let until = job.started.saturating_add(hold_secs);
+            (job, until)
+        }),
+        attempts,
+    })
 }
 
 /// Returns the rows that list a path, newest runs first.

@@ -1,32 +1,28 @@
 //! Failed jobs in the order of their commits.
 
-use super::{ANSWER_BYTES_MAX, Inspector, collect_within, rows};
-use crate::storage::{FailedJob, StorageError};
-use rusqlite::params;
+use super::{ANSWER_BYTES_MAX, collect_within, rows};
+use crate::storage::FailedJob;
+use rusqlite::{Connection, params};
 
-impl Inspector {
-    /// Returns up to `limit` failed jobs with numbers above `after`, oldest first. Reads only these, and the attempts of the seconds in
-    /// which they were handed out.
-    pub(crate) fn failures(&mut self, after: i64, limit: usize) -> Result<Vec<FailedJob>, StorageError> {
-        self.ask("reading failed jobs", |conn, _| {
-            let mut statement = conn.prepare_cached(
-                "SELECT number, attr_path, started, finished, exit_code, (
-                     SELECT a.fetcher FROM orchestrator_attempt AS a
-                     WHERE a.started = f.started AND a.attr_path = f.attr_path ORDER BY a.handout_id DESC LIMIT 1)
-                 FROM orchestrator_failure AS f WHERE number > ?1 ORDER BY number LIMIT ?2",
-            )?;
-            let found = statement.query(params![after, rows(limit)])?;
-            let read = |row: &rusqlite::Row<'_>| {
-                Ok(FailedJob {
-                    number: row.get(0)?,
-                    attr_path: row.get(1)?,
-                    started: row.get(2)?,
-                    finished: row.get(3)?,
-                    exit_code: row.get(4)?,
-                    fetcher: row.get(5)?,
-                })
-            };
-            collect_within(ANSWER_BYTES_MAX, found, read, |job| job.attr_path.len())
+/// Returns up to `limit` failed jobs with numbers above `after`, oldest first. Reads only these, and the attempts of the seconds in
+/// which they were handed out.
+pub(super) fn failures(conn: &Connection, after: i64, limit: usize) -> rusqlite::Result<Vec<FailedJob>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT number, attr_path, started, finished, exit_code, (
+             SELECT a.fetcher FROM orchestrator_attempt AS a
+             WHERE a.started = f.started AND a.attr_path = f.attr_path ORDER BY a.handout_id DESC LIMIT 1)
+         FROM orchestrator_failure AS f WHERE number > ?1 ORDER BY number LIMIT ?2",
+    )?;
+    let found = statement.query(params![after, rows(limit)])?;
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(FailedJob {
+            number: row.get(0)?,
+            attr_path: row.get(1)?,
+            started: row.get(2)?,
+            finished: row.get(3)?,
+            exit_code: row.get(4)?,
+            fetcher: row.get(5)?,
         })
-    }
+    };
+    collect_within(ANSWER_BYTES_MAX, found, read, |job| job.attr_path.len())
 }

@@ -4,9 +4,9 @@ use super::super::attr;
 use super::super::groups::{self, column};
 use super::super::limited::Limited;
 use super::super::runs::Runs;
-use super::{IS_NEWEST, Inspector, bumped, counts, payload_start, rows};
+use super::{IS_NEWEST, Options, bumped, counts, payload_start, rows};
 use crate::listing::{GroupState, ListedGroup, Listing, Pace};
-use crate::storage::{GroupKey, LogRow, Section, StorageError, is_expired};
+use crate::storage::{GroupKey, LogRow, Section, is_expired};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
 
@@ -20,35 +20,31 @@ const PACE_SECS: i64 = 6 * 3_600;
 /// A ready group with its state.
 type Ready = (GroupKey, Section, GroupState);
 
-impl Inspector {
-    /// Returns the groups of the queue at `now`, up to 200,000 of them. Reads all their rows.
-    pub(crate) fn listing(&mut self, now: i64) -> Result<Listing, StorageError> {
-        self.ask("reading the groups", |conn, options| {
-            let hold_secs = options.hold_secs;
-            let limited = Limited::load(conn, &options.limits)?;
-            let mut reader = Reader::new(conn, now, hold_secs)?;
-            let bumped = bumped::eligible(conn, &limited, now, hold_secs)?;
-            let first: Vec<_> =
-                bumped.into_iter().map(|(key, section)| (key, section, GroupState::Waiting)).collect();
-            let (mut waiting, blocked) = ready_groups(conn, &limited, now, hold_secs)?;
-            waiting.retain(|(key, ..)| !first.iter().any(|(bumped, ..)| bumped == key));
-            for (key, section, state) in first.into_iter().chain(waiting).chain(blocked) {
-                if !reader.add_ready(key, section, state)? {
-                    break;
-                }
-            }
-            reader.add_handed_out()?;
-            Ok(Listing {
-                at: now,
-                paused: false,
-                counts: counts(conn)?,
-                pace: pace(conn, now)?,
-                fetchers: reader.fetchers,
-                groups: reader.groups,
-                is_cut: reader.is_cut,
-            })
-        })
+/// Returns the groups of the queue at `now`, up to 200,000 of them. Reads all their rows.
+pub(super) fn listing(conn: &Connection, options: &Options, now: i64) -> rusqlite::Result<Listing> {
+    let hold_secs = options.hold_secs;
+    let limited = Limited::load(conn, &options.limits)?;
+    let mut reader = Reader::new(conn, now, hold_secs)?;
+    let bumped = bumped::eligible(conn, &limited, now, hold_secs)?;
+    let first: Vec<_> =
+        bumped.into_iter().map(|(key, section)| (key, section, GroupState::Waiting)).collect();
+    let (mut waiting, blocked) = ready_groups(conn, &limited, now, hold_secs)?;
+    waiting.retain(|(key, ..)| !first.iter().any(|(bumped, ..)| bumped == key));
+    for (key, section, state) in first.into_iter().chain(waiting).chain(blocked) {
+        if !reader.add_ready(key, section, state)? {
+            break;
+        }
     }
+    reader.add_handed_out()?;
+    Ok(Listing {
+        at: now,
+        paused: false,
+        counts: counts(conn)?,
+        pace: pace(conn, now)?,
+        fetchers: reader.fetchers,
+        groups: reader.groups,
+        is_cut: reader.is_cut,
+    })
 }
 
 /// Returns the groups that can be handed out in their order, and those that wait for the end of a hold or for a limit.

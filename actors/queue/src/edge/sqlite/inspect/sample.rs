@@ -1,8 +1,8 @@
 //! Totals for the metrics and the console.
 
 use super::super::attempts::TRIMMED_MAX;
-use super::{Inspector, count};
-use crate::storage::{Ends, Sample, StorageError, time_to_empty};
+use super::{Options, count};
+use crate::storage::{Ends, Sample, time_to_empty};
 use rusqlite::{Connection, Row, params};
 
 const HOUR_SECS: i64 = 3_600;
@@ -18,65 +18,56 @@ struct Counted {
     first_in_hour: Option<i64>,
 }
 
-impl Inspector {
-    /// Returns for each fetcher the time at which its last run was added, in unix seconds.
-    pub(crate) fn last_runs(&mut self) -> Result<Vec<(String, i64)>, StorageError> {
-        self.ask("reading the last runs", |conn, _| {
-            conn.prepare_cached(
-                "SELECT f.name, max(r.added) FROM orchestrator_run AS r JOIN fetchers AS f USING (fetcher_id)
-                 GROUP BY f.name",
-            )?
-            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect()
-        })
-    }
+/// Returns for each fetcher the time at which its last run was added, in unix seconds.
+pub(super) fn last_runs(conn: &Connection) -> rusqlite::Result<Vec<(String, i64)>> {
+    conn.prepare_cached(
+        "SELECT f.name, max(r.added) FROM orchestrator_run AS r JOIN fetchers AS f USING (fetcher_id)
+         GROUP BY f.name",
+    )?
+    .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+    .collect()
+}
 
-    /// Returns totals at `now` for the metrics. Scans the log, the table of groups and the attempts of a day.
-    pub(crate) fn sample(&mut self, now: i64) -> Result<Sample, StorageError> {
-        self.ask("counting for the metrics", |conn, options| {
-            let waiting = count(conn, "SELECT count(*) FROM orchestrator_group")?;
-            let (day, hour) = (now.saturating_sub(DAY_SECS), now.saturating_sub(HOUR_SECS));
-            let (in_flight, last_done, last) = conn.query_row(
-                "SELECT count(*) FILTER (WHERE finished >= ?1 AND exit_code = 0),
-                     count(*) FILTER (WHERE finished >= ?1 AND exit_code <> 0),
-                     count(*) FILTER (WHERE finished >= ?2 AND exit_code IS NOT NULL),
-                     min(started) FILTER (WHERE started >= ?2),
-                     count(*) FILTER (WHERE finished IS NULL),
-                     max(finished) FILTER (WHERE exit_code IS NOT NULL) FROM log",
-                [day, hour],
-                |row| Ok((row.get::<_, i64>(4)?.unsigned_abs(), row.get(5)?, counted(row)?)),
-            )?;
-            // An attempt began after the end of the one before it.
-            let (attempts, oldest, earlier) = conn.query_row(
-                "SELECT count(*) FILTER (WHERE previous_finished >= ?1 AND previous_exit_code = 0),
-                     count(*) FILTER (WHERE previous_finished >= ?1 AND previous_exit_code <> 0),
-                     count(*) FILTER (WHERE previous_finished >= ?2 AND previous_exit_code IS NOT NULL),
-                     min(started) FILTER (WHERE started >= ?2),
-                     count(*), min(started) FROM orchestrator_attempt WHERE started >= ?1",
-                [day, hour],
-                |row| {
-                    Ok((row.get::<_, i64>(4)?.unsigned_abs(), row.get::<_, Option<i64>>(5)?, counted(row)?))
-                },
-            )?;
-            let is_cut = options.attempts > 0
-                && attempts + TRIMMED_MAX >= options.attempts
-                && !has_attempt_before(conn, day)?;
-            let first = [last.first_in_hour, earlier.first_in_hour].into_iter().flatten().min();
-            let secs = now.saturating_sub(first.unwrap_or(hour)).unsigned_abs();
-            Ok(Sample {
-                waiting,
-                in_flight,
-                last_done,
-                oldest_waiting: oldest_waiting(conn)?,
-                ends: Ends {
-                    done: last.done + earlier.done,
-                    failed: last.failed + earlier.failed,
-                    since: oldest.filter(|_| is_cut).unwrap_or(day),
-                },
-                time_to_empty: time_to_empty(waiting, last.in_hour + earlier.in_hour, secs),
-            })
-        })
-    }
+/// Returns totals at `now` for the metrics. Scans the log, the table of groups and the attempts of a day.
+pub(super) fn sample(conn: &Connection, options: &Options, now: i64) -> rusqlite::Result<Sample> {
+    let waiting = count(conn, "SELECT count(*) FROM orchestrator_group")?;
+    let (day, hour) = (now.saturating_sub(DAY_SECS), now.saturating_sub(HOUR_SECS));
+    let (in_flight, last_done, last) = conn.query_row(
+        "SELECT count(*) FILTER (WHERE finished >= ?1 AND exit_code = 0),
+             count(*) FILTER (WHERE finished >= ?1 AND exit_code <> 0),
+             count(*) FILTER (WHERE finished >= ?2 AND exit_code IS NOT NULL),
+             min(started) FILTER (WHERE started >= ?2),
+             count(*) FILTER (WHERE finished IS NULL),
+             max(finished) FILTER (WHERE exit_code IS NOT NULL) FROM log",
+        [day, hour],
+        |row| Ok((row.get::<_, i64>(4)?.unsigned_abs(), row.get(5)?, counted(row)?)),
+    )?;
+    // An attempt began after the end of the one before it.
+    let (attempts, oldest, earlier) = conn.query_row(
+        "SELECT count(*) FILTER (WHERE previous_finished >= ?1 AND previous_exit_code = 0),
+             count(*) FILTER (WHERE previous_finished >= ?1 AND previous_exit_code <> 0),
+             count(*) FILTER (WHERE previous_finished >= ?2 AND previous_exit_code IS NOT NULL),
+             min(started) FILTER (WHERE started >= ?2),
+             count(*), min(started) FROM orchestrator_attempt WHERE started >= ?1",
+        [day, hour],
+        |row| Ok((row.get::<_, i64>(4)?.unsigned_abs(), row.get::<_, Option<i64>>(5)?, counted(row)?)),
+    )?;
+    let is_cut =
+        options.attempts > 0 && attempts + TRIMMED_MAX >= options.attempts && !has_attempt_before(conn, day)?;
+    let first = [last.first_in_hour, earlier.first_in_hour].into_iter().flatten().min();
+    let secs = now.saturating_sub(first.unwrap_or(hour)).unsigned_abs();
+    Ok(Sample {
+        waiting,
+        in_flight,
+        last_done,
+        oldest_waiting: oldest_waiting(conn)?,
+        ends: Ends {
+            done: last.done + earlier.done,
+            failed: last.failed + earlier.failed,
+            since: oldest.filter(|_| is_cut).unwrap_or(day),
+        },
+        time_to_empty: time_to_empty(waiting, last.in_hour + earlier.in_hour, secs),
+    })
 }
 
 fn counted(row: &Row<'_>) -> rusqlite::Result<Counted> {

@@ -1,30 +1,26 @@
 //! Question about waiting jobs that were not tried for long.
 
 use super::super::groups::{self, NULL_KEY, column};
-use super::{ANSWER_BYTES_MAX, IS_NEWEST, Inspector, collect_within, rows};
-use crate::storage::{RunId, Section, StaleGroup, StorageError};
+use super::{ANSWER_BYTES_MAX, IS_NEWEST, collect_within, rows};
+use crate::storage::{RunId, Section, StaleGroup};
 use rusqlite::{Connection, Row, params};
 use std::collections::BTreeSet;
 
-impl Inspector {
-    /// Returns up to `limit` groups that were last handed out before `before`. Then those that were
-    /// never handed out although their run was added before that time. Reads only these.
-    pub(crate) fn stale(&mut self, before: i64, limit: usize) -> Result<Vec<StaleGroup>, StorageError> {
-        self.ask("reading stale rows", |conn, _| {
-            let mut stale = handed_out_before(conn, before, limit)?;
-            let mut bytes = stale.iter().map(size).sum::<usize>();
-            let runs = runs_before(conn, before)?;
-            for (section, _) in groups::sections(conn)? {
-                if !section.held && runs.contains(&(section.fetcher_id, section.run_started)) {
-                    let left = ANSWER_BYTES_MAX - bytes;
-                    let found = never_handed_out(conn, section, limit - stale.len(), left)?;
-                    bytes += found.iter().map(size).sum::<usize>();
-                    stale.extend(found);
-                }
-            }
-            Ok(stale)
-        })
+/// Returns up to `limit` groups that were last handed out before `before`. Then those that were
+/// never handed out although their run was added before that time. Reads only these.
+pub(super) fn stale(conn: &Connection, before: i64, limit: usize) -> rusqlite::Result<Vec<StaleGroup>> {
+    let mut stale = handed_out_before(conn, before, limit)?;
+    let mut bytes = stale.iter().map(size).sum::<usize>();
+    let runs = runs_before(conn, before)?;
+    for (section, _) in groups::sections(conn)? {
+        if !section.held && runs.contains(&(section.fetcher_id, section.run_started)) {
+            let left = ANSWER_BYTES_MAX - bytes;
+            let found = never_handed_out(conn, section, limit - stale.len(), left)?;
+            bytes += found.iter().map(size).sum::<usize>();
+            stale.extend(found);
+        }
     }
+    Ok(stale)
 }
 
 fn handed_out_before(conn: &Connection, before: i64, limit: usize) -> rusqlite::Result<Vec<StaleGroup>> {
