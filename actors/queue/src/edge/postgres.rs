@@ -3,8 +3,10 @@
 //! The schema's functions carry out the operations, so that a batch takes one round trip for all ends of jobs and one for
 //! all hand-outs. Each transaction checks that no other process has taken the place of this one.
 
+mod inspect;
 mod rules;
 mod store;
 
+pub(crate) use inspect::PostgresInspector;
 pub(crate) use rules::Rules;
 pub(crate) use store::{PostgresStore, Settings};

@@ -3,6 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use orchestrator_edge::FileReplaced;
+#[cfg(feature = "postgres")]
+use orchestrator_edge::postgres::PostgresError;
+
+/// SQLSTATE of a transaction of a process whose place another one has taken.
+#[cfg(feature = "postgres")]
+const PLACE_TAKEN: &str = "OQ001";
 
 /// Error of a storage. [`Self::is_retryable`] tells which errors may pass with time.
 #[derive(Debug, thiserror::Error)]
@@ -82,10 +88,6 @@ pub enum StorageError {
         /// The instance that has its runs.
         instance: String,
     },
-    /// The PostgreSQL server failed or cannot be reached, or another process has the place of this instance.
-    #[cfg(feature = "postgres")]
-    #[error(transparent)]
-    Postgres(orchestrator_edge::postgres::PostgresError),
     /// An operation failed in the file system or the backend.
     #[error("database {path}: {action} failed: check the disk and the permissions", path = .path.display())]
     Backend {
@@ -95,6 +97,19 @@ pub enum StorageError {
         action: &'static str,
         /// Error of the backend.
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The PostgreSQL server cannot be reached, or failed, or another process has the place of this instance.
+    #[cfg(feature = "postgres")]
+    #[error("{0}: check the PostgreSQL server and its log")]
+    Database(#[from] PostgresError),
+    /// A value in the PostgreSQL database is not of the type that this program's tables have.
+    #[cfg(feature = "postgres")]
+    #[error(
+        "the tables of the queue in PostgreSQL were altered ({reason}): restore them, or name another schema"
+    )]
+    Altered {
+        /// Error of the client.
+        reason: String,
     },
 }
 
@@ -116,14 +131,17 @@ impl StorageError {
     /// Returns true if the same call may succeed later without a change from outside.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::Busy { .. }
-                | Self::NotOpen { .. }
-                | Self::Locked { .. }
-                | Self::Full { .. }
-                | Self::Replaced { .. }
-                | Self::Backend { .. }
-        )
+            | Self::NotOpen { .. }
+            | Self::Locked { .. }
+            | Self::Full { .. }
+            | Self::Replaced { .. }
+            | Self::Backend { .. } => true,
+            // A process whose place was taken starts anew.
+            #[cfg(feature = "postgres")]
+            Self::Database(error) => error.state.as_ref().is_none_or(|state| state.code() != PLACE_TAKEN),
+            _ => false,
+        }
     }
 }

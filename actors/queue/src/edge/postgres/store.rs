@@ -88,7 +88,7 @@ impl PostgresStore {
     /// Connects, creates the tables if there are none, and takes the place of this instance.
     ///
     /// # Errors
-    /// [`StorageError::Postgres`]; also while another process has the place.
+    /// [`StorageError::Database`]; also while another process has the place.
     pub(crate) fn open(settings: Settings) -> Result<Self, StorageError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -157,12 +157,6 @@ impl PostgresStore {
 
     fn at(&self, now: i64) -> Option<i64> {
         self.settings.given_times.then_some(now)
-    }
-}
-
-impl From<PostgresError> for StorageError {
-    fn from(error: PostgresError) -> Self {
-        Self::Postgres(error)
     }
 }
 

@@ -1,0 +1,242 @@
+//! Answers questions of operators in read-only transactions.
+
+mod attempts;
+mod attr;
+mod counts;
+mod failures;
+mod listing;
+mod peek;
+mod sql;
+mod stale;
+
+use std::{borrow::Cow, time::Duration};
+
+use orchestrator_edge::postgres::{Address, Params, Row, Session, SessionSettings, types::FromSql};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::{
+    config::QueueConfig,
+    listing::Listing,
+    storage::{
+        Attempt, AttrReport, Counts, FailedAttempts, FailedJob, Inspect, Limits, Pattern, Peeked, RunCount,
+        Sample, StaleGroup, StorageError, Waiting,
+    },
+};
+
+/// Settings of the session. Plans depend on the values, and the just-in-time compiler takes longer than the questions.
+const SETTINGS: &str = "SET plan_cache_mode = force_custom_plan; SET jit = off;";
+/// Maximum length of a row, in bytes: one path, one payload up to 500 characters.
+const ROW_MAX: u32 = 1 << 20;
+/// Maximum size of an answer of the server, in bytes: that of a listing with its columns.
+const ANSWER_MAX: u64 = 192 << 20;
+/// Time that an answer may take longer than its statement.
+const ANSWER_MARGIN: Duration = Duration::from_millis(250);
+
+/// Connection to the database, opened by the first question and after a failure. Not for use in asynchronous code, since each call blocks.
+#[derive(Debug)]
+pub(crate) struct PostgresInspector {
+    runtime: Runtime,
+    address: Address,
+    schema: String,
+    settings: Settings,
+    timeout: Duration,
+    session: Option<Session>,
+}
+
+/// Parts of the configuration that answers depend on.
+#[derive(Debug)]
+struct Settings {
+    hold_secs: i64,
+    /// Minimum number of attempts that are kept.
+    attempts: u64,
+    limits: Limits,
+}
+
+/// Transaction of a question.
+struct Question<'a> {
+    session: &'a mut Session,
+    action: &'static str,
+    settings: &'a Settings,
+}
+
+impl PostgresInspector {
+    /// Returns an inspector of the queue in `schema`, which a store with the same configuration created. A statement of a question takes
+    /// at most `timeout`.
+    ///
+    /// # Errors
+    /// The system gives no descriptors for the connection.
+    pub(crate) fn new(
+        address: Address,
+        schema: &str,
+        config: &QueueConfig,
+        timeout: Duration,
+    ) -> std::io::Result<Self> {
+        let settings = Settings {
+            hold_secs: i64::from(config.hold_secs),
+            attempts: u64::from(config.attempts),
+            limits: Limits(config.limit.clone()),
+        };
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { runtime, address, schema: schema.to_owned(), settings, timeout, session: None })
+    }
+
+    /// Returns which jobs wait at `now`. Costs a few seeks for each limit, or the count of up to a thousand held jobs.
+    pub(crate) fn waiting(&mut self, now: i64) -> Result<Waiting, StorageError> {
+        self.ask("reading the waiting jobs", async |question| peek::waiting(question, now).await)
+    }
+
+    fn ask<T>(
+        &mut self,
+        action: &'static str,
+        answer: impl AsyncFnOnce(&mut Question<'_>) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {}", self.time_limit());
+        self.run(async |session, settings| {
+            session.batch(action, &begin).await?;
+            let answer = answer(&mut Question { session, action, settings }).await?;
+            session.batch(action, "COMMIT").await?;
+            Ok(answer)
+        })
+    }
+
+    /// Closes the connection after a failure, and with it a transaction.
+    fn run<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut Session, &Settings) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        let Self { runtime, address, schema, settings, timeout, session } = self;
+        let done = runtime.block_on(async {
+            let session = match session {
+                Some(session) => session,
+                None => session.insert(connect(address, schema, *timeout).await?),
+            };
+            work(session, settings).await
+        });
+        if done.is_err() {
+            *session = None;
+        }
+        done
+    }
+
+    fn time_limit(&self) -> String {
+        format!("SET LOCAL statement_timeout = {};", self.timeout.as_millis().max(1))
+    }
+}
+
+impl Inspect for PostgresInspector {
+    fn runs(&mut self) -> Result<Vec<RunCount>, StorageError> {
+        self.ask("counting the rows of runs", counts::runs)
+    }
+
+    fn peek(
+        &mut self,
+        pattern: Option<&Pattern>,
+        now: i64,
+        limit: usize,
+    ) -> Result<Vec<Peeked>, StorageError> {
+        self.ask("reading the next jobs", async |question| peek::peek(question, pattern, now, limit).await)
+    }
+
+    fn counts(&mut self) -> Result<Counts, StorageError> {
+        self.ask("counting", counts::counts)
+    }
+
+    fn attr(&mut self, attr_path: &str, now: i64, limit: usize) -> Result<AttrReport, StorageError> {
+        self.ask("reading the state of a path", async |question| {
+            attr::attr(question, attr_path, now, limit).await
+        })
+    }
+
+    fn in_flight(&mut self, pattern: Option<&Pattern>, limit: usize) -> Result<Vec<Attempt>, StorageError> {
+        self.ask("reading the jobs in flight", async |question| {
+            attempts::in_flight(question, pattern, limit).await
+        })
+    }
+
+    fn failed(&mut self, which: &FailedAttempts) -> Result<Vec<Attempt>, StorageError> {
+        self.ask("reading failed attempts", async |question| attempts::failed(question, which).await)
+    }
+
+    fn failures(&mut self, after: i64, limit: usize) -> Result<Vec<FailedJob>, StorageError> {
+        let time_limit = self.time_limit();
+        self.run(async |session, _| failures::number(session, &time_limit).await)?;
+        self.ask("reading failed jobs", async |question| failures::failures(question, after, limit).await)
+    }
+
+    fn stale(&mut self, before: i64, limit: usize) -> Result<Vec<StaleGroup>, StorageError> {
+        self.ask("reading stale rows", async |question| stale::stale(question, before, limit).await)
+    }
+
+    fn last_runs(&mut self) -> Result<Vec<(String, i64)>, StorageError> {
+        self.ask("reading the last runs", counts::last_runs)
+    }
+
+    fn sample(&mut self, now: i64) -> Result<Sample, StorageError> {
+        self.ask("counting for the metrics", async |question| counts::sample(question, now).await)
+    }
+
+    fn listing(&mut self, now: i64) -> Result<Listing, StorageError> {
+        self.ask("reading the groups", async |question| listing::listing(question, now).await)
+    }
+}
+
+impl Question<'_> {
+    /// Runs a query and converts its rows.
+    async fn rows<T>(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        params: Params<'_>,
+        read: impl Fn(&Row) -> Result<T, StorageError>,
+    ) -> Result<Vec<T>, StorageError> {
+        self.session.query(self.action, sql, params).await?.iter().map(read).collect()
+    }
+
+    /// Runs a query that has one row.
+    async fn row<T>(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        params: Params<'_>,
+        read: impl Fn(&Row) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        let found = self.rows(sql, params, read).await?;
+        found
+            .into_iter()
+            .next()
+            .ok_or_else(|| StorageError::Altered { reason: "an answer is empty".to_owned() })
+    }
+
+    /// Returns the last time at which a job was handed out whose hold is not over at `now`; at exactly that time it is still held
+    /// (CONTRACT QO02).
+    fn held_since(&self, now: i64) -> i64 {
+        now.saturating_sub(self.settings.hold_secs)
+    }
+}
+
+async fn connect(address: &Address, schema: &str, timeout: Duration) -> Result<Session, StorageError> {
+    let settings = SessionSettings {
+        sql: SETTINGS,
+        connect_timeout: timeout,
+        answer_timeout: timeout + ANSWER_MARGIN,
+        row_max: ROW_MAX,
+        answer_max: ANSWER_MAX,
+    };
+    let mut session = Session::open(address, &settings).await?;
+    let search_path = format!("SET search_path = \"{}\"", schema.replace('"', "\"\""));
+    session.batch("choosing the schema", &search_path).await?;
+    Ok(session)
+}
+
+/// Reads a column.
+fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StorageError> {
+    row.try_get(column).map_err(|error| StorageError::Altered { reason: error.to_string() })
+}
+
+/// Reads a column with a number of rows.
+fn count(row: &Row, column: usize) -> Result<u64, StorageError> {
+    get::<i64>(row, column).map(i64::unsigned_abs)
+}
+
+/// Returns the parameter of `LIMIT`.
+fn rows(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,90 @@
+//! Questions about one attribute path.
+
+use super::{
+    Question, attempts, get,
+    sql::{BUMPED, NEVER, NEWEST, PLACES, class},
+};
+use crate::storage::{AttrReport, ListedRow, RunId, StorageError, WaitingGroup};
+
+/// Maximum number of rows that list a path in an answer.
+const LISTED_MAX: i64 = 100;
+
+/// Returns the state of a path. Counts the groups before it.
+pub(super) async fn attr(
+    question: &mut Question<'_>,
+    attr_path: &str,
+    now: i64,
+    limit: usize,
+) -> Result<AttrReport, StorageError> {
+    let mut attempts = attempts::of_attr(question, attr_path, limit.max(1)).await?;
+    let in_flight = attempts.first().filter(|last| last.finished.is_none()).cloned();
+    attempts.truncate(limit);
+    let hold_secs = question.settings.hold_secs;
+    Ok(AttrReport {
+        listed: listed(question, attr_path).await?,
+        waiting: waiting(question, attr_path, now).await?,
+        in_flight: in_flight.map(|job| {
+            let until = job.started.saturating_add(hold_secs);
+            (job, until)
+        }),
+        attempts,
+    })
+}
+
+/// Returns the rows that list a path, newest runs first.
+async fn listed(question: &mut Question<'_>, attr_path: &str) -> Result<Vec<ListedRow>, StorageError> {
+    let sql = "SELECT f.name, l.run_started, r.added, l.is_dequeued
+         FROM listing AS l JOIN run AS r USING (fetcher_id, run_started) JOIN fetcher AS f USING (fetcher_id)
+         WHERE l.attr_path = $1 AND NOT r.is_deleted ORDER BY l.run_started DESC, f.name LIMIT $2";
+    let read = |row: &_| {
+        let run = RunId { fetcher: get(row, 0)?, started: get(row, 1)? };
+        Ok(ListedRow { run, added: get(row, 2)?, handed_out: get(row, 3)? })
+    };
+    question.rows(sql, vec![Box::new(attr_path), Box::new(LISTED_MAX)], read).await
+}
+
+/// Returns the ready groups of a path. A position is that in the order without bumps behind the bumped groups, unless it is one of them.
+async fn waiting(
+    question: &mut Question<'_>,
+    attr_path: &str,
+    now: i64,
+) -> Result<Vec<WaitingGroup>, StorageError> {
+    let class = class("g.attr_path", "f.name");
+    // All rows of a path have the same jitter.
+    let sql = format!(
+        "WITH {PLACES}, {BUMPED}, mine AS MATERIALIZED (
+             SELECT g.*, p.places, coalesce(log.started, {NEVER}) AS started_key, EXISTS (
+                 SELECT 1 FROM in_flight AS h WHERE h.attr_path = g.attr_path AND h.is_held AND h.started >= $1) AS is_held
+             FROM ready_groups(ARRAY[$2]) AS g JOIN places AS p USING (class) LEFT JOIN log ON log.attr_path = g.attr_path
+         ), path AS (
+             SELECT started_key, order_jitter, attr_path FROM mine LIMIT 1
+         ), before AS MATERIALIZED (
+             SELECT count(*) AS groups
+             FROM path AS m, {NEWEST} AS g JOIN fetcher AS f USING (fetcher_id) LEFT JOIN log ON log.attr_path = g.attr_path
+             WHERE NOT g.is_dequeued
+                 AND (coalesce(log.started, {NEVER}), g.order_jitter, g.attr_path) < (m.started_key, m.order_jitter, m.attr_path)
+                 AND NOT EXISTS (SELECT 1 FROM in_flight AS h WHERE h.attr_path = g.attr_path AND h.is_held AND h.started >= $1)
+                 AND (NOT EXISTS (SELECT 1 FROM places WHERE places = 0)
+                      OR {class} IN (SELECT p.class FROM places AS p WHERE p.places > 0))
+         )
+         SELECT f.name, m.run_started, left(p.payload, 500), m.places = 0, CASE WHEN NOT m.is_held AND m.places > 0 THEN coalesce(
+             (SELECT b.place FROM bumped AS b WHERE b.attr_path = m.attr_path AND b.fetcher_id = m.fetcher_id),
+             1 + (SELECT groups FROM before)
+               + (SELECT count(*) FROM mine AS o WHERE o.fetcher_id < m.fetcher_id AND o.places > 0)
+               + (SELECT count(*) FROM bumped AS b LEFT JOIN log ON log.attr_path = b.attr_path
+                  WHERE (coalesce(log.started, {NEVER}), b.order_jitter, b.attr_path, b.fetcher_id)
+                      > (m.started_key, m.order_jitter, m.attr_path, m.fetcher_id))) END
+         FROM mine AS m JOIN fetcher AS f USING (fetcher_id) JOIN payload AS p USING (payload_id)
+         ORDER BY m.fetcher_id"
+    );
+    let since = question.held_since(now);
+    let read = |row: &_| {
+        Ok(WaitingGroup {
+            run: RunId { fetcher: get(row, 0)?, started: get(row, 1)? },
+            payload: get(row, 2)?,
+            is_limited: get(row, 3)?,
+            position: get::<Option<i64>>(row, 4)?.map(i64::unsigned_abs),
+        })
+    };
+    question.rows(sql, vec![Box::new(since), Box::new(attr_path)], read).await
+}

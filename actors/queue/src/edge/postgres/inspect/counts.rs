@@ -1,0 +1,115 @@
+//! Totals for the metrics and the console.
+
+use orchestrator_edge::postgres::Row;
+
+use super::{Question, count, get, sql::NEWEST};
+use crate::storage::{Counts, Ends, RunCount, RunId, RunState, Sample, StorageError, time_to_empty};
+
+const HOUR_SECS: i64 = 3_600;
+const DAY_SECS: i64 = 24 * HOUR_SECS;
+
+/// Returns the runs with the numbers of their rows and waiting jobs. Reads all rows.
+pub(super) async fn runs(question: &mut Question<'_>) -> Result<Vec<RunCount>, StorageError> {
+    let sql = format!(
+        "SELECT f.name, r.run_started, r.is_complete, r.is_deleted, coalesce(l.rows, 0), coalesce(w.rows, 0)
+         FROM run AS r JOIN fetcher AS f USING (fetcher_id)
+             LEFT JOIN (SELECT fetcher_id, run_started, count(*) AS rows FROM listing GROUP BY 1, 2) AS l
+                 USING (fetcher_id, run_started)
+             LEFT JOIN (SELECT fetcher_id, run_started, count(*) AS rows FROM {NEWEST} AS g WHERE NOT is_dequeued GROUP BY 1, 2) AS w
+                 USING (fetcher_id, run_started)
+         ORDER BY r.fetcher_id, r.run_started"
+    );
+    let read = |row: &_| {
+        let run = RunId { fetcher: get(row, 0)?, started: get(row, 1)? };
+        let state = RunState { run, complete: get(row, 2)? };
+        Ok(RunCount { state, deleted: get(row, 3)?, rows: count(row, 4)?, waiting: count(row, 5)? })
+    };
+    question.rows(sql, Vec::new(), read).await
+}
+
+/// Returns the totals of the database. Reads all rows.
+pub(super) async fn counts(question: &mut Question<'_>) -> Result<Counts, StorageError> {
+    let sql = format!(
+        "SELECT (SELECT count(*) FROM listing), count(*), count(log.attr_path), (SELECT count(*) FROM log),
+             (SELECT count(*) FROM log WHERE finished IS NULL)
+         FROM {NEWEST} AS g LEFT JOIN log ON log.attr_path = g.attr_path AND log.finished IS NULL
+         WHERE NOT g.is_dequeued"
+    );
+    let read = |row: &_| {
+        Ok(Counts {
+            rows: count(row, 0)?,
+            ready: count(row, 1)?,
+            held: count(row, 2)?,
+            logged: count(row, 3)?,
+            in_flight: count(row, 4)?,
+        })
+    };
+    question.row(sql, Vec::new(), read).await
+}
+
+/// Returns for each fetcher the time at which its last run was added.
+pub(super) async fn last_runs(question: &mut Question<'_>) -> Result<Vec<(String, i64)>, StorageError> {
+    let sql = "SELECT f.name, max(r.added) FROM run AS r JOIN fetcher AS f USING (fetcher_id) GROUP BY f.name ORDER BY f.name";
+    question.rows(sql, Vec::new(), |row| Ok((get(row, 0)?, get(row, 1)?))).await
+}
+
+/// Ends of attempts, from the log or from the attempts that a later one replaced in it.
+struct Counted {
+    done: u64,
+    failed: u64,
+    /// Of these, in the last hour.
+    in_hour: u64,
+    /// First hand-out of the last hour.
+    first_in_hour: Option<i64>,
+}
+
+/// Returns totals for the metrics. Reads all rows, the log and the attempts of a day.
+pub(super) async fn sample(question: &mut Question<'_>, now: i64) -> Result<Sample, StorageError> {
+    let (day, hour) = (now.saturating_sub(DAY_SECS), now.saturating_sub(HOUR_SECS));
+    let sql = format!("SELECT count(*), min(added) FROM {NEWEST} AS g WHERE NOT is_dequeued");
+    let (waiting, oldest_waiting) =
+        question.row(sql, Vec::new(), |row| Ok((count(row, 0)?, get(row, 1)?))).await?;
+    let sql = "SELECT count(*) FILTER (WHERE finished >= $1 AND exit_code = 0),
+             count(*) FILTER (WHERE finished >= $1 AND exit_code <> 0),
+             count(*) FILTER (WHERE finished >= $2 AND exit_code IS NOT NULL),
+             min(started) FILTER (WHERE started >= $2),
+             count(*) FILTER (WHERE finished IS NULL),
+             max(finished) FILTER (WHERE exit_code IS NOT NULL) FROM log";
+    let read = |row: &_| Ok((count(row, 4)?, get(row, 5)?, counted(row)?));
+    let (in_flight, last_done, last) = question.row(sql, vec![Box::new(day), Box::new(hour)], read).await?;
+    // An attempt began after the end of the one before it.
+    let sql = "SELECT count(*) FILTER (WHERE previous_finished >= $1 AND previous_exit_code = 0),
+             count(*) FILTER (WHERE previous_finished >= $1 AND previous_exit_code <> 0),
+             count(*) FILTER (WHERE previous_finished >= $2 AND previous_exit_code IS NOT NULL),
+             min(started) FILTER (WHERE started >= $2),
+             count(*), min(started), EXISTS (SELECT 1 FROM attempt WHERE started < $1) FROM attempt WHERE started >= $1";
+    let read =
+        |row: &_| Ok((count(row, 4)?, get::<Option<i64>>(row, 5)?, get::<bool>(row, 6)?, counted(row)?));
+    let (attempts, oldest, has_older, earlier) =
+        question.row(sql, vec![Box::new(day), Box::new(hour)], read).await?;
+    let kept = question.settings.attempts;
+    let is_cut = kept > 0 && attempts >= kept && !has_older;
+    let first = [last.first_in_hour, earlier.first_in_hour].into_iter().flatten().min();
+    let secs = now.saturating_sub(first.unwrap_or(hour)).unsigned_abs();
+    Ok(Sample {
+        waiting,
+        in_flight,
+        last_done,
+        oldest_waiting,
+        ends: Ends {
+            done: last.done + earlier.done,
+            failed: last.failed + earlier.failed,
+            since: oldest.filter(|_| is_cut).unwrap_or(day),
+        },
+        time_to_empty: time_to_empty(waiting, last.in_hour + earlier.in_hour, secs),
+    })
+}
+
+fn counted(row: &Row) -> Result<Counted, StorageError> {
+    Ok(Counted {
+        done: count(row, 0)?,
+        failed: count(row, 1)?,
+        in_hour: count(row, 2)?,
+        first_in_hour: get(row, 3)?,
+    })
+}
