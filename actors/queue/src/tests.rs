@@ -1,7 +1,9 @@
-//! Tests of the storage: contract by cases, cost, and random sequences against a model.
+//! Tests of the storage: contract by cases, cost, random sequences against a model, and the answers of both stores.
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 
+#[cfg(feature = "postgres")]
+mod inspect;
 mod storage_contract;
 mod storage_cost;
 mod storage_model;
