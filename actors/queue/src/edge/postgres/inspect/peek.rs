@@ -11,19 +11,19 @@ use super::{
 use crate::storage::{HeldJobs, Pattern, Peeked, RunId, StorageError, Waiting};
 
 /// Common table expression `free`: up to `$2` first groups of each class that are not held, of paths like `$3`. Each path once in a class.
-/// `is_over` is true if a hold has ended since the last hand-out. Needs [`PLACES`].
+/// Needs [`PLACES`].
 ///
-/// Rows of `ready` may be outdated; those of other paths than these are right.
+/// Rows of `ready` may be outdated, but not those of groups that wait and are not held.
 const FREE: &str = "free AS (
     SELECT p.class, p.places, w.* FROM places AS p CROSS JOIN LATERAL (
-        (SELECT r.started_key, g.order_jitter, g.attr_path, g.fetcher_id, g.run_started, g.payload_id, false AS is_over
+        (SELECT r.started_key, g.order_jitter, g.attr_path, g.fetcher_id, g.run_started, g.payload_id
          FROM ready AS r CROSS JOIN LATERAL (
              SELECT * FROM ready_groups(ARRAY[r.attr_path]) AS g WHERE g.class = r.class ORDER BY g.fetcher_id LIMIT 1) AS g
          WHERE r.class = p.class AND ($3::text IS NULL OR r.attr_path LIKE $3)
              AND NOT EXISTS (SELECT 1 FROM in_flight AS h WHERE h.attr_path = r.attr_path AND h.is_held)
          ORDER BY r.started_key, r.order_jitter, r.attr_path LIMIT $2)
         UNION ALL
-        (SELECT h.started, g.order_jitter, g.attr_path, g.fetcher_id, g.run_started, g.payload_id, true
+        (SELECT h.started, g.order_jitter, g.attr_path, g.fetcher_id, g.run_started, g.payload_id
          FROM in_flight AS h CROSS JOIN LATERAL (
              SELECT * FROM ready_groups(ARRAY[h.attr_path]) AS g WHERE g.class = p.class ORDER BY g.fetcher_id LIMIT 1) AS g
          WHERE h.is_held AND h.started < $1 AND ($3::text IS NULL OR h.attr_path LIKE $3)
@@ -82,7 +82,7 @@ pub(super) async fn waiting(question: &mut Question<'_>, now: i64) -> Result<Wai
     let since = question.held_since(now);
     let sql = format!(
         "WITH {PLACES}, {FREE} SELECT places > 0, class, attr_path FROM free
-         ORDER BY places > 0 DESC, is_over, started_key, order_jitter, attr_path LIMIT 1"
+         ORDER BY places > 0 DESC, started_key, order_jitter, attr_path LIMIT 1"
     );
     let read = |row: &_| Ok((get::<bool>(row, 0)?, get::<i16>(row, 1)?, get::<String>(row, 2)?));
     let first = question.rows(sql, vec![Box::new(since), Box::new(1_i64), Box::new(None::<String>)], read);

@@ -1,6 +1,6 @@
 //! Parts of the queries.
 //!
-//! In all of them `$1` is the first start of a job whose hold is not over.
+//! `$1` is the earliest start of a job whose hold is not over.
 
 use crate::storage::Pattern;
 
