@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use orchestrator_edge::SocketAccess;
+#[cfg(feature = "postgres")]
+use orchestrator_edge::{has_password, postgres::Address};
 use orchestrator_subsystem::Period;
 use orchestrator_supervise::sanitize;
 use schemars::JsonSchema;
@@ -14,9 +16,14 @@ use crate::storage::{LIMITS_MAX, Limit};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueConfig {
-    /// Path of the SQLite database; created if it is missing.
+    /// Where the queue is stored.
+    pub store: StoreKind,
+    /// Path of the SQLite database; created if it is missing. Other stores keep only the directory's history there.
     #[schemars(length(min = 1))]
     pub database: PathBuf,
+    /// The PostgreSQL database, for the store `postgres`.
+    #[cfg(feature = "postgres")]
+    pub postgres: PostgresConfig,
     /// Directory of the fetcher files; created with its parents if it is missing at the start.
     #[schemars(length(min = 1))]
     pub input_dir: PathBuf,
@@ -51,6 +58,102 @@ pub struct QueueConfig {
     pub limit: Vec<Limit>,
     /// Fetchers whose input is late if they add no file for a period. At most 64.
     pub expect: Vec<ExpectedFetcher>,
+}
+
+/// Store of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StoreKind {
+    /// A SQLite file, used by one instance.
+    #[default]
+    Sqlite,
+    /// A PostgreSQL database that several instances share.
+    #[cfg(feature = "postgres")]
+    Postgres,
+}
+
+/// Section `[queue.postgres]`.
+#[cfg(feature = "postgres")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PostgresConfig {
+    /// Address of the database, with libpq's options; one with a password belongs in `dsn_file`.
+    #[schemars(length(min = 1), extend("format" = "address"))]
+    pub dsn: String,
+    /// File that contains the DSN; replaces `dsn`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dsn_file: Option<PathBuf>,
+    /// Schema of the queue's tables, created if it is missing: lower-case letters, digits and `_`. Instances with the same schema share
+    /// a queue.
+    #[schemars(length(min = 1, max = 50))]
+    pub schema: String,
+    /// Name of this instance, stable over restarts: letters, digits, `.`, `_` and `-`. Unset: one is made at the first start and kept in
+    /// the file `INPUT_DIR.instance`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+}
+
+#[cfg(feature = "postgres")]
+impl Default for PostgresConfig {
+    fn default() -> Self {
+        Self {
+            dsn: "postgresql:///orchestrator".to_owned(),
+            dsn_file: None,
+            schema: "orchestrator_queue".to_owned(),
+            instance: None,
+        }
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl PostgresConfig {
+    /// Returns mistakes that the schema of the configuration does not express.
+    fn check(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        if has_password(&self.dsn) || self.dsn.contains("password") {
+            mistakes.push("queue.postgres.dsn = ..: it contains a password: write the address to a file that only this program may read, and name it in queue.postgres.dsn_file".to_owned());
+        } else if self.dsn_file.is_none()
+            && let Err(error) = Address::parse(&self.dsn, APPLICATION)
+        {
+            mistakes.push(format!("queue.postgres.dsn = ..: {error}"));
+        }
+        let is_lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        if !self.schema.bytes().all(is_lower)
+            || self.schema.bytes().next().is_none_or(|byte| byte.is_ascii_digit())
+        {
+            mistakes.push(format!(
+                "queue.postgres.schema = {}: use lower-case letters, digits and _, and begin with a letter",
+                sanitize(&self.schema)
+            ));
+        }
+        if let Some(instance) = self.instance.as_deref().filter(|instance| !is_instance_name(instance)) {
+            mistakes.push(format!(
+                "queue.postgres.instance = {}: use 1 to 100 letters, digits, '.', '_' and '-'",
+                sanitize(instance)
+            ));
+        }
+        mistakes
+    }
+
+    /// Returns the address without user and password, or the path of the file that contains it.
+    pub(crate) fn endpoint(&self) -> String {
+        if let Some(file) = &self.dsn_file {
+            return file.display().to_string();
+        }
+        Address::parse(&self.dsn, APPLICATION)
+            .map_or_else(|error| error.to_string(), |address| address.to_string())
+    }
+}
+
+/// Application name of the sessions.
+#[cfg(feature = "postgres")]
+pub(crate) const APPLICATION: &str = "orchestrator queue";
+
+/// Returns true if a name may be that of an instance.
+#[cfg(feature = "postgres")]
+pub(crate) fn is_instance_name(name: &str) -> bool {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=100).contains(&name.len()) && name.bytes().all(is_valid)
 }
 
 /// Fetcher that adds a file at least once in a period.
@@ -92,7 +195,10 @@ pub enum Synchronous {
 impl Default for QueueConfig {
     fn default() -> Self {
         Self {
+            store: StoreKind::default(),
             database: "var/queue.db".into(),
+            #[cfg(feature = "postgres")]
+            postgres: PostgresConfig::default(),
             input_dir: "var/fetchers".into(),
             socket: "var/worker.sock".into(),
             socket_mode: None,
@@ -158,6 +264,8 @@ impl QueueConfig {
             }
         }
         mistakes.extend(self.check_expected());
+        #[cfg(feature = "postgres")]
+        mistakes.extend(self.postgres.check());
         mistakes
     }
 
@@ -198,7 +306,11 @@ impl QueueConfig {
         format!(
             "  queue       {input}/ -> {}\n              a first job:  echo 'hello 1.0 1.1' > {input}/demo.1.txt\n              \
              take it:      printf 'READY\\n' | socat -t5 - UNIX-CONNECT:{socket}\n",
-            shown(&self.database)
+            match self.store {
+                StoreKind::Sqlite => shown(&self.database),
+                #[cfg(feature = "postgres")]
+                StoreKind::Postgres => sanitize(self.postgres.endpoint()),
+            }
         )
     }
 }

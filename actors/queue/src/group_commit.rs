@@ -151,7 +151,7 @@ impl GroupCommit {
     /// Runs the first transaction of an incarnation at `now`. Stores waiting delivery notices, then undoes
     /// hand-outs of former incarnations without a recorded delivery, and withdraws jobs that other subsystems
     /// offer again. Returns the number of undone hand-outs.
-    pub(crate) fn recover<S: Storage>(&mut self, store: &mut S, now: i64) -> Result<usize, StorageError> {
+    pub(crate) fn recover(&mut self, store: &mut dyn Storage, now: i64) -> Result<usize, StorageError> {
         let recovered = (|| {
             store.begin()?;
             store.serve(&self.notices(), now)?;
@@ -178,9 +178,9 @@ impl GroupCommit {
     ///
     /// # Errors
     /// Nothing was stored, all work still waits, and the turn may be repeated.
-    pub(crate) fn turn<S: Storage>(
+    pub(crate) fn turn(
         &mut self,
-        store: &mut S,
+        store: &mut dyn Storage,
         paused: bool,
         metrics: &StoreMetrics,
         now: i64,
@@ -218,9 +218,9 @@ impl GroupCommit {
         }
     }
 
-    fn attempt<S: Storage>(
+    fn attempt(
         &self,
-        store: &mut S,
+        store: &mut dyn Storage,
         serves: bool,
         paused: bool,
         now: i64,
@@ -262,7 +262,7 @@ impl GroupCommit {
 
     /// Runs a slice of ingest or deletion, in alternation. A deletion that blocks an ingest goes
     /// first.
-    fn background<S: Storage>(&self, store: &mut S, turn: &mut Turn) -> Result<(), StorageError> {
+    fn background(&self, store: &mut dyn Storage, turn: &mut Turn) -> Result<(), StorageError> {
         if let Some(waiting) = self.ingest.as_ref().filter(|_| !self.is_deletion_next()) {
             turn.ingest = waiting.step(store, self.ingest_slices.next(), &mut turn.rows)?;
         }
@@ -347,9 +347,9 @@ impl GroupCommit {
     }
 
     /// Carries out the notices and the waiting requests as one batch.
-    fn serve<S: Storage>(
+    fn serve(
         &self,
-        store: &mut S,
+        store: &mut dyn Storage,
         notices: Vec<Operation<'_>>,
         paused: bool,
         now: i64,

@@ -41,9 +41,16 @@ use orchestrator_supervise::{
     mailbox,
 };
 
-pub use config::{ExpectedFetcher, OnCorrupt, QueueConfig, Synchronous};
+#[cfg(feature = "postgres")]
+pub use config::PostgresConfig;
+pub use config::{ExpectedFetcher, OnCorrupt, QueueConfig, StoreKind, Synchronous};
 pub use subsystem::Queue;
 
+#[cfg(feature = "postgres")]
+use crate::edge::{
+    housekeeper::SharedInspector,
+    postgres::{Lease, OwnIncarnation, instance_file},
+};
 use crate::{
     edge::{
         files::{self, RescanFlag},
@@ -87,7 +94,15 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
     let (commands, commands_slot) = inbox(COMMAND_CAPACITY);
     let (console, console_slot) = mailbox::<QueueConsole>(OPERATOR_CAPACITY);
     let (watcher_mailbox, watcher_slot) = mailbox::<FetcherWatcher>(NOTICE_CAPACITY);
-    let pause = Durable::new("paused", pause_file::pause(&config.database));
+    let paused = match config.store {
+        StoreKind::Sqlite => pause_file::pause(&config.database),
+        // The database has it.
+        #[cfg(feature = "postgres")]
+        StoreKind::Postgres => None,
+    };
+    let pause = Durable::new("paused", paused);
+    #[cfg(feature = "postgres")]
+    let incarnation = OwnIncarnation::default();
     let wal_state = Arc::new(WalState::default());
     let (rescan, warned) = (RescanFlag::default(), WarnedNames::default());
     let refused_links = RefusedLinks::default();
@@ -97,6 +112,8 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
             requests: requests.clone(),
             chores: chores.clone(),
             pause: pause.clone(),
+            #[cfg(feature = "postgres")]
+            shares_pause: config.store != StoreKind::Sqlite,
             refused_links: refused_links.clone(),
             requeues: false,
         };
@@ -108,12 +125,20 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         ingest: ingest_slot.clone(),
         chores,
         wal_state: wal_state.clone(),
+        #[cfg(feature = "postgres")]
+        incarnation: incarnation.clone(),
         pause: pause.view(),
     };
     let queue_store = Factory::thread(move |cx| store.run(&cx))
         .with_inbox("requests", &requests_slot)
         .with_inbox("ingest", &ingest_slot);
-    let housekeeper = Housekeeper { config: config.clone(), chores: chores_slot.clone(), wal_state };
+    let housekeeper = Housekeeper {
+        config: config.clone(),
+        chores: chores_slot.clone(),
+        wal_state,
+        #[cfg(feature = "postgres")]
+        shared: SharedInspector::default(),
+    };
     let housekeeper = Factory::thread(move |cx| housekeeper.run(&cx)).with_inbox("chores", &chores_slot);
     let offer_requests = requests.clone();
     let socket =
@@ -134,13 +159,20 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         exchange.jobs = Some(jobs);
         child
     });
-    let tree = SupervisorSpec::new(Strategy::RestForOne)
-        .limits(Limits::LEAF)
-        .child(
-            ChildSpec::worker("queue_console", queue_console)
-                .console(queue_console::verbs().console(&console))
-                .durable(&pause),
-        )
+    let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(
+        ChildSpec::worker("queue_console", queue_console)
+            .console(queue_console::verbs().console(&console))
+            .durable(&pause),
+    );
+    #[cfg(feature = "postgres")]
+    let tree = match config.store {
+        StoreKind::Sqlite => tree,
+        StoreKind::Postgres => {
+            let lease = Lease { config: config.clone(), incarnation };
+            tree.child(ChildSpec::worker("lease", Factory::thread(move |cx| lease.run(&cx))))
+        }
+    };
+    let tree = tree
         // A restarted reader sends every operation again, so operations of its predecessor are
         // dropped.
         .child(
@@ -172,6 +204,11 @@ pub(crate) fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
         }
     }
     inotify::create_input_dir(&config.input_dir)?;
+    #[cfg(feature = "postgres")]
+    if config.store == StoreKind::Postgres {
+        // The store waits for its server.
+        return Ok(worker_socket::check(&config.socket)?);
+    }
     match SqliteStore::open(&config.database, config.into()) {
         Err(error @ (StorageError::Locked { .. } | StorageError::NewerSchema { .. })) => Err(error.into()),
         Err(error @ StorageError::Corrupt { .. }) if config.on_corrupt == OnCorrupt::Refuse => {
@@ -184,6 +221,11 @@ pub(crate) fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
 
 /// Returns the files of the queue. The fetcher files are the fetchers'.
 pub(crate) fn kept(config: &QueueConfig) -> Kept {
+    #[cfg(feature = "postgres")]
+    if config.store == StoreKind::Postgres {
+        // The database is the server's to back up.
+        return Kept::default().with("instance", &instance_file(&config.input_dir), KeptKind::File);
+    }
     Kept::default().database("database", &config.database, copies::copy, copies::check).with(
         "pause",
         &pause_file::path(&config.database),

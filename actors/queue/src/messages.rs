@@ -81,6 +81,9 @@ pub(crate) enum Chore {
     Stale(i64, usize, Reply<Answer<Vec<StaleGroup>>>),
     /// Records that hand-outs are paused or resumed, for the next start.
     RecordPause(Option<PauseSpan>, Reply<Answer<()>>),
+    /// Asks whether an operator of any instance paused hand-outs.
+    #[cfg(feature = "postgres")]
+    SharedPause(Reply<Answer<Option<PauseSpan>>>),
 }
 
 /// Answer to an operator's question, or the reason why it failed.

@@ -4,6 +4,8 @@
 mod bulk;
 
 use std::fmt::Display;
+#[cfg(feature = "postgres")]
+use std::time::Duration;
 
 use orchestrator_subsystem::{Answered, Until, Verbs, until_text};
 use orchestrator_supervise::{
@@ -25,6 +27,9 @@ use crate::{
 /// Maximum number of rows of an answer.
 const ROWS_MAX: u32 = 1_000;
 const SECONDS_PER_DAY: i64 = 86_400;
+/// Interval of questions whether another instance paused hand-outs.
+#[cfg(feature = "postgres")]
+const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// State of the actor: its outboxes and the pause switch.
 #[derive(Debug, Clone)]
@@ -32,6 +37,9 @@ pub(crate) struct QueueConsole {
     pub(crate) requests: Outbox<StoreRequest>,
     pub(crate) chores: Outbox<Chore>,
     pub(crate) pause: Durable<Option<PauseSpan>>,
+    /// True if other instances may pause hand-outs, too.
+    #[cfg(feature = "postgres")]
+    pub(crate) shares_pause: bool,
     pub(crate) refused_links: RefusedLinks,
     /// True while jobs of a filter are requeued.
     pub(crate) requeues: bool,
@@ -60,6 +68,10 @@ impl Child for QueueConsole {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
         self.report_pause(cx);
         self.await_pause_end(cx);
+        #[cfg(feature = "postgres")]
+        if self.shares_pause {
+            cx.every(FOLLOW_INTERVAL, |console, cx| console.follow_pause(cx));
+        }
     }
 }
 
@@ -231,6 +243,22 @@ impl QueueConsole {
             tracing::info!(?pause, "hand-outs paused or resumed");
             Ok(Paused { paused: pause.is_some(), until_ms: pause.and_then(|pause| pause.until_ms) })
         })
+    }
+
+    /// Takes over the pause that an operator of another instance sets or clears.
+    #[cfg(feature = "postgres")]
+    fn follow_pause(&self, cx: &mut ChildCx<'_, Self>) {
+        let Ok(answer) = self.chores.request(Chore::SharedPause) else { return };
+        cx.spawn(answer, |console, answer, cx| {
+            if let Ok(Ok(pause)) = answer
+                && console.pause.get() != pause
+            {
+                console.pause.update(|value| *value = pause);
+                console.report_pause(cx);
+                console.await_pause_end(cx);
+                tracing::info!(?pause, "hand-outs paused or resumed for all instances");
+            }
+        });
     }
 
     /// Resumes hand-outs once the time of the pause is over.

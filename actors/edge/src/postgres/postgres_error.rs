@@ -31,6 +31,11 @@ impl PostgresError {
         self.state.as_ref().is_some_and(is_invalid_data)
     }
 
+    /// Returns the error of a request whose answer is not awaited any longer.
+    pub fn unanswered(text: impl Into<String>) -> Self {
+        Self::new(PeerErrorKind::Timeout, Sent::Maybe, text)
+    }
+
     pub(super) fn new(kind: PeerErrorKind, sent: Sent, text: impl Into<String>) -> Self {
         Self { peer: PeerError::new(kind, sent, text), state: None }
     }

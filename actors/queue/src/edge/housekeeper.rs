@@ -11,11 +11,13 @@ use std::{
 };
 
 use orchestrator_edge::DatabaseFiles;
-use orchestrator_supervise::{Fault, InboxSlot, Received, Reply, StartCx};
+use orchestrator_supervise::{Fault, InboxSlot, PauseSpan, Received, Reply, StartCx};
 use parking_lot::Mutex;
 
+#[cfg(feature = "postgres")]
+use crate::edge::postgres::{PostgresInspector, Settings};
 use crate::{
-    config::QueueConfig,
+    config::{QueueConfig, StoreKind},
     edge::{
         expected_runs::ExpectedRuns,
         gauges::Gauges,
@@ -28,7 +30,7 @@ use crate::{
 };
 
 /// Time limit of an operator's question; the console itself waits 2 s.
-const QUESTION_TIMEOUT: Duration = Duration::from_millis(1_500);
+pub(super) const QUESTION_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Maximum number of passive checkpoints over a growing log before the store moves the rest.
 const PASSES_MAX: usize = 6;
@@ -84,6 +86,28 @@ pub(crate) struct Housekeeper {
     pub(crate) config: QueueConfig,
     pub(crate) chores: InboxSlot<Chore>,
     pub(crate) wal_state: Arc<WalState>,
+    #[cfg(feature = "postgres")]
+    pub(crate) shared: SharedInspector,
+}
+
+/// Session that reads a database which several instances share, opened by the first question.
+#[cfg(feature = "postgres")]
+#[derive(Debug, Default)]
+pub(crate) struct SharedInspector(Mutex<Option<PostgresInspector>>);
+
+#[cfg(feature = "postgres")]
+impl SharedInspector {
+    fn with<T>(
+        &self,
+        config: &QueueConfig,
+        work: impl FnOnce(&mut PostgresInspector) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        let mut inspector = self.0.lock();
+        match &mut *inspector {
+            Some(inspector) => work(inspector),
+            none => work(none.insert(PostgresInspector::new(&Settings::read(config)?, QUESTION_TIMEOUT)?)),
+        }
+    }
 }
 
 impl Housekeeper {
@@ -140,8 +164,10 @@ impl Housekeeper {
             Chore::Stale(before, limit, reply) => {
                 self.answer(reply, |inspector| inspector.stale(before, limit))
             }
-            Chore::RecordPause(pause, reply) => {
-                drop(reply.send(pause_file::record(&self.config.database, pause)))
+            Chore::RecordPause(pause, reply) => drop(reply.send(self.record_pause(pause))),
+            #[cfg(feature = "postgres")]
+            Chore::SharedPause(reply) => {
+                drop(reply.send(self.shared.with(&self.config, PostgresInspector::pause)));
             }
         }
     }
@@ -184,9 +210,21 @@ impl Housekeeper {
         done.ok()
     }
 
-    /// Answers a question on a new connection. Questions are rare, and an idle connection would
+    fn record_pause(&self, pause: Option<PauseSpan>) -> Result<(), StorageError> {
+        match self.config.store {
+            StoreKind::Sqlite => pause_file::record(&self.config.database, pause),
+            #[cfg(feature = "postgres")]
+            StoreKind::Postgres => self.shared.with(&self.config, |inspector| inspector.record_pause(pause)),
+        }
+    }
+
+    /// Answers a question. On SQLite on a new connection: questions are rare, and an idle connection would
     /// keep the log from being truncated.
     fn ask<T>(&self, question: impl FnOnce(&mut dyn Inspect) -> Answer<T>) -> Result<T, StorageError> {
+        #[cfg(feature = "postgres")]
+        if self.config.store == StoreKind::Postgres {
+            return self.shared.with(&self.config, |inspector| question(inspector));
+        }
         let path = &self.config.database;
         let open = || Inspector::open(path, (&self.config).into(), QUESTION_TIMEOUT);
         self.wal_state.with_second_connection(path, open, |mut inspector| question(&mut inspector))
@@ -198,6 +236,8 @@ impl Chore {
         match self {
             Chore::Checkpoint | Chore::Idle => "checkpoint",
             Chore::RecordPause(..) => "pause",
+            #[cfg(feature = "postgres")]
+            Chore::SharedPause(_) => "pause",
             _ => "question",
         }
     }

@@ -4,9 +4,14 @@
 //! all hand-outs. Each transaction checks that no other process has taken the place of this one.
 
 mod inspect;
+mod lease;
 mod rules;
+mod settings;
 mod store;
 
 pub(crate) use inspect::PostgresInspector;
+pub(crate) use lease::{Lease, OwnIncarnation};
+#[cfg(test)]
 pub(crate) use rules::Rules;
-pub(crate) use store::{PostgresStore, Settings};
+pub(crate) use settings::{Settings, instance_file};
+pub(crate) use store::PostgresStore;

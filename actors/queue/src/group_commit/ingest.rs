@@ -28,16 +28,21 @@ pub(super) enum Progress {
 
 impl Ingest {
     /// Continues the operation for about `slice`.
-    pub(super) fn step<S: Storage>(
+    pub(super) fn step(
         &self,
-        store: &mut S,
+        store: &mut dyn Storage,
         slice: Duration,
         stored: &mut u64,
     ) -> Result<Progress, StorageError> {
         match &self.op {
-            IngestOp::UpsertRun { run, complete } => match store.upsert_run(run, *complete)? {
-                Upsert::Done => Ok(Progress::Done),
-                Upsert::Pending => Ok(Progress::Blocked),
+            IngestOp::UpsertRun { run, complete } => match store.upsert_run(run, *complete) {
+                Ok(Upsert::Done) => Ok(Progress::Done),
+                Ok(Upsert::Pending) => Ok(Progress::Blocked),
+                Err(error @ StorageError::OtherInstance { .. }) => {
+                    tracing::error!(%error, "a file is ignored");
+                    Ok(Progress::Done)
+                }
+                Err(error) => Err(error),
             },
             IngestOp::Rows { run, rows, complete, .. } => {
                 let deadline = Instant::now() + slice;

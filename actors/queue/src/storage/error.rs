@@ -102,6 +102,13 @@ pub enum StorageError {
     #[cfg(feature = "postgres")]
     #[error("{0}: check the PostgreSQL server and its log")]
     Database(#[from] PostgresError),
+    /// A file that the configuration names cannot be used.
+    #[cfg(feature = "postgres")]
+    #[error("{reason}")]
+    Setting {
+        /// The file, and what is wrong with it.
+        reason: String,
+    },
     /// A value in the PostgreSQL database is not of the type that this program's tables have.
     #[cfg(feature = "postgres")]
     #[error(
@@ -138,6 +145,8 @@ impl StorageError {
             | Self::Full { .. }
             | Self::Replaced { .. }
             | Self::Backend { .. } => true,
+            #[cfg(feature = "postgres")]
+            Self::Setting { .. } => true,
             // A process whose place was taken starts anew.
             #[cfg(feature = "postgres")]
             Self::Database(error) => error.state.as_ref().is_none_or(|state| state.code() != PLACE_TAKEN),

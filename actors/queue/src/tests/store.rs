@@ -3,6 +3,7 @@
 use orchestrator_edge::postgres::Address;
 use orchestrator_exchange::JobId;
 use orchestrator_harness::{Postgres, psql};
+use orchestrator_supervise::StopToken;
 use rusqlite::Connection;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::{
-    edge::postgres::{PostgresStore, Rules, Settings},
+    edge::postgres::{OwnIncarnation, PostgresStore, Rules, Settings},
     edge::sqlite::{Options, SqliteStore},
     storage::{
         Batch, Bumped, Deletion, Finished, HandoutId, Job, JobFilter, OfferState, Operation, Outcome,
@@ -156,7 +157,9 @@ impl TestStore {
             Kind::Sqlite => {
                 Opened::Sqlite(Box::new(SqliteStore::open(&self.path(), self.options.clone()).unwrap()))
             }
-            Kind::Postgres => Opened::Postgres(Box::new(PostgresStore::open(self.settings()).unwrap())),
+            Kind::Postgres => Opened::Postgres(Box::new(
+                PostgresStore::open(self.settings(), &OwnIncarnation::default(), StopToken::new()).unwrap(),
+            )),
         });
     }
 

@@ -12,10 +12,11 @@ mod stale;
 use std::{borrow::Cow, time::Duration};
 
 use orchestrator_edge::postgres::{Address, Params, Row, Session, SessionSettings, types::FromSql};
-use tokio::runtime::{Builder, Runtime};
+use orchestrator_supervise::PauseSpan;
+use tokio::runtime::Runtime;
 
+use super::rules::{self, Rules};
 use crate::{
-    config::QueueConfig,
     listing::Listing,
     storage::{
         Attempt, AttrReport, Counts, FailedAttempts, FailedJob, Inspect, Limits, Pattern, Peeked, RunCount,
@@ -43,13 +44,20 @@ pub(crate) struct PostgresInspector {
     session: Option<Session>,
 }
 
-/// Parts of the configuration that answers depend on.
+/// Rules that answers depend on.
 #[derive(Debug)]
 struct Settings {
     hold_secs: i64,
     /// Minimum number of attempts that are kept.
     attempts: u64,
     limits: Limits,
+}
+
+impl From<Rules> for Settings {
+    fn from(rules: Rules) -> Self {
+        let Rules { hold_secs, attempts, limit, .. } = rules;
+        Self { hold_secs, attempts, limits: Limits(limit) }
+    }
 }
 
 /// Transaction of a question.
@@ -60,24 +68,46 @@ struct Question<'a> {
 }
 
 impl PostgresInspector {
-    /// Returns an inspector of the queue in `schema`, which a store with the same configuration created. A statement of a question takes
-    /// at most `timeout`.
+    /// Returns an inspector of the queue of `settings`, which a store has created. A statement of a question takes at most `timeout`.
     ///
     /// # Errors
     /// The system gives no descriptors for the connection.
-    pub(crate) fn new(
-        address: Address,
-        schema: &str,
-        config: &QueueConfig,
-        timeout: Duration,
-    ) -> std::io::Result<Self> {
-        let settings = Settings {
-            hold_secs: i64::from(config.hold_secs),
-            attempts: u64::from(config.attempts),
-            limits: Limits(config.limit.clone()),
-        };
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { runtime, address, schema: schema.to_owned(), settings, timeout, session: None })
+    pub(crate) fn new(settings: &super::Settings, timeout: Duration) -> Result<Self, StorageError> {
+        Ok(Self {
+            runtime: settings.runtime()?,
+            address: settings.address.clone(),
+            schema: settings.schema.clone(),
+            settings: settings.rules.clone().into(),
+            timeout,
+            session: None,
+        })
+    }
+
+    /// Records for all instances that hand-outs are paused or resumed.
+    pub(crate) fn record_pause(&mut self, pause: Option<PauseSpan>) -> Result<(), StorageError> {
+        let until = pause.map(|pause| pause.until_ms.map(|until| until.to_string()).unwrap_or_default());
+        self.run(async |session, _| {
+            session
+                .query(
+                    "recording the pause",
+                    "WITH resumed AS (DELETE FROM property WHERE name = 'paused' AND $1::text IS NULL)
+                     INSERT INTO property SELECT 'paused', $1 WHERE $1 IS NOT NULL
+                     ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                    vec![Box::new(until)],
+                )
+                .await?;
+            Ok(())
+        })
+    }
+
+    /// Returns the pause of hand-outs, unless its time is over.
+    pub(crate) fn pause(&mut self) -> Result<Option<PauseSpan>, StorageError> {
+        self.ask("reading the pause", async |question| {
+            let sql = "SELECT value FROM property WHERE name = 'paused' AND is_paused()";
+            let read =
+                |row: &Row| get::<String>(row, 0).map(|until| PauseSpan { until_ms: until.parse().ok() });
+            Ok(question.rows(sql, vec![], read).await?.into_iter().next())
+        })
     }
 
     /// Returns which jobs wait at `now`. Costs a few seeks for each limit, or the count of up to a thousand held jobs.
@@ -108,7 +138,14 @@ impl PostgresInspector {
         let done = runtime.block_on(async {
             let session = match session {
                 Some(session) => session,
-                None => session.insert(connect(address, schema, *timeout).await?),
+                None => {
+                    let mut opened = connect(address, schema, *timeout).await?;
+                    // Other instances may run with other rules than configured here.
+                    if let Some(rules) = rules::read(&mut opened).await? {
+                        *settings = rules.into();
+                    }
+                    session.insert(opened)
+                }
             };
             work(session, settings).await
         });

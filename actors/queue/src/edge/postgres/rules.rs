@@ -2,6 +2,7 @@
 //!
 //! The first instance that runs alone sets them. One that starts beside others takes theirs.
 
+use orchestrator_edge::postgres::Session;
 use serde::{Deserialize, Serialize};
 
 use super::store::{PostgresStore, first};
@@ -31,6 +32,13 @@ impl From<&QueueConfig> for Rules {
             limit: config.limit.clone(),
         }
     }
+}
+
+/// Reads the rules of the database.
+pub(super) async fn read(session: &mut Session) -> Result<Option<Rules>, StorageError> {
+    let sql = "SELECT value FROM property WHERE name = 'rules'";
+    let rows = session.query("reading the rules", sql, vec![]).await?;
+    Ok(first::<String>(&rows).and_then(|known| serde_json::from_str(&known).ok()))
 }
 
 impl PostgresStore {

@@ -416,6 +416,9 @@ DECLARE
     paths text[];
     classes smallint[];
 BEGIN
+    IF is_paused() THEN
+        RETURN;
+    END IF;
     PERFORM end_holds(at, hold);
     WHILE given < wanted LOOP
         SELECT array_agg(o.class), array_agg(o.places) INTO free_classes, free_places
@@ -745,4 +748,30 @@ BEGIN
     END IF;
     RETURN paths[cardinality(paths)];
 END
+$$;
+
+-- Renews the lease of an instance's process, and ends those of others that are over: hand-outs without a recorded delivery are undone, and
+-- the instance's process cannot begin another transaction. Returns the instances whose leases ended.
+CREATE FUNCTION renew_lease(name text, of_incarnation bigint, lease interval) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+    over record;
+BEGIN
+    UPDATE instance AS i SET lease_until = clock_timestamp() + lease WHERE i.instance = name AND i.incarnation = of_incarnation;
+    FOR over IN
+        SELECT i.instance, i.incarnation FROM instance AS i
+        WHERE i.instance <> name AND i.incarnation > 0 AND i.lease_until < clock_timestamp()
+        FOR UPDATE SKIP LOCKED
+    LOOP
+        PERFORM undo_handouts(undelivered(over.instance));
+        -- No process has this incarnation.
+        UPDATE instance AS i SET incarnation = -i.incarnation WHERE i.instance = over.instance;
+        RETURN NEXT over.instance;
+    END LOOP;
+END
+$$;
+
+-- Tells whether hand-outs are paused. The property `paused` has the end of the pause in milliseconds, or nothing.
+CREATE FUNCTION is_paused() RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT 1 FROM property AS p WHERE p.name = 'paused'
+                   AND (p.value = '' OR p.value::numeric > extract(epoch FROM clock_timestamp()) * 1000))
 $$;

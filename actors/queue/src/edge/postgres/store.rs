@@ -1,12 +1,19 @@
 //! The store: one session that writes, driven by the thread that owns it.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use orchestrator_edge::postgres::{Address, Params, PostgresError, Row, Session, SessionSettings};
+use orchestrator_edge::Sent;
+use orchestrator_edge::postgres::{Params, PostgresError, Row, Session, SessionSettings};
 use orchestrator_exchange::{JobFinished, JobId};
+use orchestrator_supervise::StopToken;
 use tokio::runtime::Runtime;
 
-use super::rules::Rules;
+use super::{
+    lease::{LEASE, OwnIncarnation},
+    rules::Rules,
+    settings::Settings,
+};
 use crate::storage::{
     BUMPS_MAX, Batch, Bumped, Deletion, Finished, HandoutId, Job, JobFilter, LogRow, OfferState, Operation,
     Outcome, Requeued, RequeuedSlice, RunId, RunState, Storage, StorageError, Upsert,
@@ -49,30 +56,17 @@ SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('sync
     answer_max: 256 << 20,
 };
 
+/// Time that an answer may take once the child is asked to stop.
+const LAST_ANSWER: Duration = Duration::from_millis(1_500);
+
 /// Time of an operation: the argument, or the database's clock.
 const AT: &str = "coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()))::bigint)";
-
-/// Settings of a store.
-#[derive(Debug, Clone)]
-pub(crate) struct Settings {
-    pub(crate) address: Address,
-    /// Schema of the tables: letters, digits and `_`.
-    pub(crate) schema: String,
-    /// Identity of this instance: letters, digits, `.`, `_` and `-`.
-    pub(crate) instance: String,
-    /// Host and worker socket of this instance, for operators.
-    pub(crate) host: String,
-    pub(crate) socket: String,
-    /// Configured rules, later those of the database.
-    pub(crate) rules: Rules,
-    /// Times are arguments instead of the database's.
-    pub(crate) given_times: bool,
-}
 
 /// Storage of the queue in a PostgreSQL schema, used from one thread.
 #[derive(Debug)]
 pub(crate) struct PostgresStore {
     pub(super) settings: Settings,
+    stop: StopToken,
     runtime: Runtime,
     /// None after it was lost.
     session: Option<Session>,
@@ -89,13 +83,15 @@ impl PostgresStore {
     ///
     /// # Errors
     /// [`StorageError::Database`]; also while another process has the place.
-    pub(crate) fn open(settings: Settings) -> Result<Self, StorageError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| StorageError::backend(std::path::Path::new(""), "starting a runtime")(error))?;
+    pub(crate) fn open(
+        settings: Settings,
+        incarnation: &OwnIncarnation,
+        stop: StopToken,
+    ) -> Result<Self, StorageError> {
+        let runtime = settings.runtime()?;
         let mut store = Self {
             settings,
+            stop,
             runtime,
             session: None,
             incarnation: 0,
@@ -107,23 +103,29 @@ impl PostgresStore {
         let settings = store.settings.clone();
         let taken = store.query(
             "taking the place of the instance",
-            "SELECT take_place($1, $2, $3, '15 s')",
-            vec![Box::new(settings.instance), Box::new(settings.host), Box::new(settings.socket)],
+            "SELECT take_place($1, $2, $3, make_interval(secs => $4))",
+            vec![
+                Box::new(settings.instance),
+                Box::new(settings.host),
+                Box::new(settings.socket),
+                Box::new(LEASE.as_secs_f64()),
+            ],
         )?;
         store.incarnation = first(&taken).unwrap_or_default();
         store.next_handout = store.incarnation << 32;
+        incarnation.store(store.incarnation, Relaxed);
         store.settle_rules()?;
         Ok(store)
     }
 
     fn connect(&mut self) -> Result<(), StorageError> {
         let Settings { address, schema, .. } = &self.settings;
-        let session = self.runtime.block_on(async {
+        let opened = self.within_stop(Duration::ZERO, async {
             let mut session = Session::open(address, &SESSION).await?;
             create(&mut session, schema).await?;
-            Ok::<_, PostgresError>(session)
-        })?;
-        self.session = Some(session);
+            Ok(session)
+        });
+        self.session = Some(opened?);
         Ok(())
     }
 
@@ -134,25 +136,51 @@ impl PostgresStore {
         sql: impl Into<std::borrow::Cow<'static, str>>,
         params: Params<'_>,
     ) -> Result<Vec<Row>, StorageError> {
-        let Some(session) = &mut self.session else { return Err(StorageError::NoTransaction { action }) };
-        let done = self.runtime.block_on(session.query(action, sql, params));
-        self.checked(done)
+        let Some(mut session) = self.session.take() else {
+            return Err(StorageError::NoTransaction { action });
+        };
+        let done = self.within_stop(LAST_ANSWER, session.query(action, sql, params));
+        self.checked(session, done)
     }
 
     pub(super) fn batch(&mut self, action: &'static str, sql: &str) -> Result<(), StorageError> {
-        let Some(session) = &mut self.session else { return Err(StorageError::NoTransaction { action }) };
-        let done = self.runtime.block_on(session.batch(action, sql));
-        self.checked(done)
+        let Some(mut session) = self.session.take() else {
+            return Err(StorageError::NoTransaction { action });
+        };
+        let done = self.within_stop(LAST_ANSWER, session.batch(action, sql));
+        self.checked(session, done)
     }
 
-    /// Drops the session after an error that ended it.
-    fn checked<T>(&mut self, done: Result<T, PostgresError>) -> Result<T, StorageError> {
-        done.map_err(|error| {
-            if error.peer.sent != orchestrator_edge::Sent::Yes {
-                self.session = None;
+    /// Awaits the server. Once the child is asked to stop, for `grace` at most.
+    fn within_stop<T>(
+        &self,
+        grace: Duration,
+        work: impl Future<Output = Result<T, PostgresError>>,
+    ) -> Result<T, PostgresError> {
+        let stopped = async {
+            self.stop.cancelled().await;
+            tokio::time::sleep(grace).await;
+        };
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                done = work => done,
+                () = stopped => Err(PostgresError::unanswered("the program stops before the database has answered")),
             }
-            error.into()
         })
+    }
+
+    /// Keeps the session unless an error ended it.
+    fn checked<T>(&mut self, session: Session, done: Result<T, PostgresError>) -> Result<T, StorageError> {
+        if done.as_ref().err().is_none_or(|error| error.peer.sent == Sent::Yes) {
+            self.session = Some(session);
+        }
+        Ok(done?)
+    }
+
+    /// Returns the settings with the rules of the database.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     fn at(&self, now: i64) -> Option<i64> {
@@ -195,6 +223,13 @@ impl Storage for PostgresStore {
     fn begin(&mut self) -> Result<(), StorageError> {
         if self.session.is_none() {
             self.connect()?;
+            // A second process is refused while this session lasts.
+            let instance = self.settings.instance.clone();
+            self.query(
+                "keeping the place of the instance",
+                "SELECT pg_try_advisory_lock(hashtextextended(current_schema() || '/' || $1, 0))",
+                vec![Box::new(instance)],
+            )?;
         }
         let enter = format!("BEGIN; SELECT enter('{}', {})", self.settings.instance, self.incarnation);
         self.batch("beginning a transaction", &enter)?;

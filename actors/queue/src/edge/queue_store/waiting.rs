@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Incarnation, blockers};
+use super::{Backend, Incarnation, blockers};
 use crate::{
     edge::unix_time::unix_time,
     storage::{StorageError, Waiting},
@@ -12,7 +12,7 @@ use crate::{
 /// succeed in between.
 const FULL_REPORTED: Duration = Duration::from_secs(2);
 
-impl Incarnation<'_> {
+impl<B: Backend> Incarnation<'_, B> {
     /// Reports a failure for lack of space.
     pub(super) fn report_full(&mut self, error: &StorageError) {
         self.full_at = Some(Instant::now());

@@ -13,11 +13,11 @@ use tokio::runtime::{Builder, Runtime};
 use crate::{
     config::QueueConfig,
     edge::{
-        postgres::PostgresInspector,
+        postgres::{PostgresInspector, Settings},
         sqlite::{Inspector, Options},
     },
     jitter::jitter_hash,
-    storage::{Deletion, Inspect, Limit, Limits, RunId, Storage as _, Waiting},
+    storage::{Deletion, Inspect, Limit, Limits, RunId, Waiting},
     tests::store::{SingleOperations as _, TestStore, group, next_attr},
 };
 
@@ -68,7 +68,7 @@ impl Queue for InSqlite {
         crate::tests::store::feed(&mut self.store, fetcher, run, &lines);
         if self.store.number(known) > before {
             self.store
-                .foreign
+                .foreign()
                 .execute(
                     "UPDATE orchestrator_run SET added = ?1 WHERE run_started = ?2
                          AND fetcher_id = (SELECT fetcher_id FROM fetchers WHERE name = ?3)",
@@ -104,7 +104,7 @@ impl Queue for InSqlite {
     }
 
     fn waiting(&mut self, now: i64) -> Waiting {
-        self.store.waiting(now).unwrap()
+        self.store.sqlite().waiting(now).unwrap()
     }
 }
 
@@ -173,7 +173,16 @@ impl InPostgres {
     }
 
     pub(super) fn open(&self, timeout: Duration) -> PostgresInspector {
-        PostgresInspector::new(self.address.clone(), &self.schema, &self.config, timeout).unwrap()
+        let settings = Settings {
+            address: self.address.clone(),
+            schema: self.schema.clone(),
+            instance: "i".to_owned(),
+            host: String::new(),
+            socket: String::new(),
+            rules: (&self.config).into(),
+            given_times: true,
+        };
+        PostgresInspector::new(&settings, timeout).unwrap()
     }
 
     pub(super) fn batch(&mut self, sql: &str) {

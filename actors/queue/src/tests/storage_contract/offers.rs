@@ -4,7 +4,7 @@ use orchestrator_exchange::{JobFinished, JobId};
 
 use crate::{
     edge::sqlite::Options,
-    storage::{Finished, OfferState, Storage},
+    storage::{Finished, OfferState},
     tests::store::*,
 };
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     edge::sqlite::Options,
-    storage::{Bumped, Deletion, HandoutId, RunId, Storage, Upsert},
+    storage::{Bumped, Deletion, HandoutId, RunId, Upsert},
     tests::store::*,
 };
 

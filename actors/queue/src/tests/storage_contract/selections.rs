@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     edge::sqlite::{Inspector, Options},
-    storage::{Bumped, Ends, FailedAttempts, Inspect as _, JobFilter, JobState, ListedRow, RunId, Storage},
+    storage::{Bumped, Ends, FailedAttempts, Inspect as _, JobFilter, JobState, ListedRow, RunId},
     tests::store::*,
 };
 

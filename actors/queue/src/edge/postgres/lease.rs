@@ -1,0 +1,114 @@
+//! The lease of an instance: a thread that renews it on a session of its own, and ends the leases of others that are over.
+//!
+//! The lease decides nothing for its own instance: each transaction of the store checks that no other process has taken its place. It tells
+//! the others when they may take back what was not delivered.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use orchestrator_edge::{
+    LinkState, RetryPolicy,
+    postgres::{Session, SessionSettings},
+};
+use orchestrator_supervise::{Fault, StartCx, block_on};
+
+use super::settings::Settings;
+use crate::{config::QueueConfig, storage::StorageError};
+
+/// Duration of a lease from its last renewal, by the database's clock.
+pub(super) const LEASE: Duration = Duration::from_secs(15);
+/// Interval of renewals.
+const RENEWAL: Duration = Duration::from_secs(3);
+/// Interval at which the lease looks whether the store has taken the place.
+const BEFORE_PLACE: Duration = Duration::from_millis(50);
+
+const SESSION: SessionSettings = SessionSettings {
+    sql: "SET statement_timeout = '3s'; SET lock_timeout = '2s';",
+    connect_timeout: Duration::from_secs(3),
+    answer_timeout: Duration::from_secs(4),
+    row_max: 64 << 10,
+    answer_max: 1 << 20,
+};
+
+/// Number of the process that has the place of this instance; 0 before the store has taken it. Set by the store, read by the lease.
+pub(crate) type OwnIncarnation = Arc<AtomicI64>;
+
+/// The child: configuration of all incarnations of the thread.
+pub(crate) struct Lease {
+    pub(crate) config: QueueConfig,
+    pub(crate) incarnation: OwnIncarnation,
+}
+
+impl Lease {
+    /// Runs one incarnation of the thread.
+    pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
+        let link = LinkState::new(cx, "postgres", self.config.postgres.endpoint(), RetryPolicy::REMOTE);
+        let settings = Settings::read(&self.config).map_err(|error| Fault::from_error(&error))?;
+        let runtime = settings.runtime().map_err(|error| Fault::from_error(&error))?;
+        let mut session = None;
+        loop {
+            let work = async {
+                tokio::select! {
+                    done = renew(&mut session, &settings, self.incarnation.load(Relaxed)) => Some(done),
+                    () = cx.stop.cancelled() => None,
+                }
+            };
+            match runtime.block_on(work) {
+                None => return Ok(()),
+                Some(Ok(taken_back)) => {
+                    if session.is_some() {
+                        link.succeeded();
+                    }
+                    for instance in taken_back {
+                        tracing::warn!(
+                            instance,
+                            "the lease of an instance is over: its jobs without a recorded delivery are available again"
+                        );
+                    }
+                    let wait = if session.is_some() { RENEWAL } else { BEFORE_PLACE };
+                    if block_on(Some(Instant::now() + wait), cx.stop.cancelled()).is_some() {
+                        return Ok(());
+                    }
+                }
+                Some(Err(error)) => {
+                    session = None;
+                    if !link.retry_blocking(Fault::from_error(&error).to_string()) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Renews the lease, and ends the leases of other instances that are over. Returns their names.
+async fn renew(
+    session: &mut Option<Session>,
+    settings: &Settings,
+    incarnation: i64,
+) -> Result<Vec<String>, StorageError> {
+    if incarnation == 0 {
+        return Ok(Vec::new());
+    }
+    let session = match session {
+        Some(session) => session,
+        None => {
+            let mut opened = Session::open(&settings.address, &SESSION).await?;
+            opened.batch("choosing the schema", &format!("SET search_path = {}", settings.schema)).await?;
+            session.insert(opened)
+        }
+    };
+    let rows = session
+        .query(
+            "renewing the lease",
+            "SELECT name FROM renew_lease($1, $2, make_interval(secs => $3)) AS name",
+            vec![Box::new(settings.instance.clone()), Box::new(incarnation), Box::new(LEASE.as_secs_f64())],
+        )
+        .await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}

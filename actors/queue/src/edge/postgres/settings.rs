@@ -1,0 +1,103 @@
+//! Settings of the sessions of one instance.
+
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use orchestrator_edge::{postgres::Address, read_secret, with_suffix};
+use tokio::runtime::{Builder, Runtime};
+
+use super::rules::Rules;
+use crate::{
+    config::{APPLICATION, PostgresConfig, QueueConfig, is_instance_name},
+    storage::StorageError,
+};
+
+/// Settings of a store.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) address: Address,
+    /// Schema of the tables: letters, digits and `_`.
+    pub(crate) schema: String,
+    /// Identity of this instance: letters, digits, `.`, `_` and `-`.
+    pub(crate) instance: String,
+    /// Host and worker socket of this instance, for operators.
+    pub(crate) host: String,
+    pub(crate) socket: String,
+    /// Configured rules, later those of the database.
+    pub(crate) rules: Rules,
+    /// Times are arguments instead of the database's.
+    pub(crate) given_times: bool,
+}
+
+impl Settings {
+    /// Reads the files that the configuration names.
+    ///
+    /// # Errors
+    /// A file cannot be read, or has no valid content.
+    pub(crate) fn read(config: &QueueConfig) -> Result<Self, StorageError> {
+        let PostgresConfig { dsn, dsn_file, schema, .. } = &config.postgres;
+        let dsn = read_secret(dsn_file.as_deref(), dsn, "queue.postgres.dsn_file")
+            .map_err(|reason| StorageError::Setting { reason })?;
+        Ok(Self {
+            address: Address::parse(&dsn, APPLICATION)?,
+            schema: schema.clone(),
+            instance: instance(config)?,
+            host: host(),
+            socket: config.socket.display().to_string(),
+            rules: config.into(),
+            given_times: false,
+        })
+    }
+
+    /// Returns a runtime for the sessions of a thread.
+    pub(super) fn runtime(&self) -> Result<Runtime, StorageError> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        runtime.map_err(|error| StorageError::Setting { reason: format!("cannot start a runtime: {error}") })
+    }
+}
+
+fn host() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
+/// Returns the name of the instance: the configured one, or that in the file beside the input directory, which is made if it is missing.
+fn instance(config: &QueueConfig) -> Result<String, StorageError> {
+    if let Some(name) = &config.postgres.instance {
+        return Ok(name.clone());
+    }
+    let file = instance_file(&config.input_dir);
+    let failed = |error: io::Error| StorageError::Setting {
+        reason: format!("{}: cannot keep the name of the instance: {error}", file.display()),
+    };
+    let name = match fs::read_to_string(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let host: String = host()
+                .chars()
+                .filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-')
+                .take(40)
+                .collect();
+            let name = format!("{host}-{:08x}", fastrand::u32(..));
+            let mut options = fs::File::options();
+            let mut made = options.write(true).create_new(true).mode(0o644).open(&file).map_err(failed)?;
+            made.write_all(format!("{name}\n").as_bytes()).and_then(|()| made.sync_all()).map_err(failed)?;
+            name
+        }
+        read => read.map_err(failed)?.trim().to_owned(),
+    };
+    if is_instance_name(&name) {
+        Ok(name)
+    } else {
+        Err(failed(io::Error::other(
+            "it holds no name of an instance: remove it if no other instance uses the directory",
+        )))
+    }
+}
+
+/// Returns the file that keeps the name of the instance.
+pub(crate) fn instance_file(input_dir: &Path) -> std::path::PathBuf {
+    with_suffix(input_dir, ".instance")
+}

@@ -1,0 +1,38 @@
+//! PostgreSQL as the store of the thread.
+
+use orchestrator_edge::{LinkState, RetryPolicy};
+use orchestrator_supervise::StartCx;
+
+use super::{QueueStore, backend::Backend};
+use crate::{
+    edge::{
+        housekeeper::QUESTION_TIMEOUT,
+        postgres::{PostgresInspector, PostgresStore, Settings},
+    },
+    storage::{Storage, StorageError, Waiting},
+};
+
+/// The store, and a session that reads.
+pub(super) struct PostgresBackend {
+    store: PostgresStore,
+    inspector: PostgresInspector,
+}
+
+impl Backend for PostgresBackend {
+    fn link(spec: &QueueStore, cx: &StartCx) -> LinkState {
+        LinkState::new(cx, "postgres", spec.config.postgres.endpoint(), RetryPolicy::REMOTE)
+    }
+
+    fn open(spec: &QueueStore, cx: &StartCx) -> Result<Self, StorageError> {
+        let store = PostgresStore::open(Settings::read(&spec.config)?, &spec.incarnation, cx.stop.clone())?;
+        Ok(Self { inspector: PostgresInspector::new(store.settings(), QUESTION_TIMEOUT)?, store })
+    }
+
+    fn storage(&mut self) -> &mut dyn Storage {
+        &mut self.store
+    }
+
+    fn waiting(&mut self, now: i64) -> Result<Waiting, StorageError> {
+        self.inspector.waiting(now)
+    }
+}

@@ -1,0 +1,209 @@
+//! SQLite as the store of the thread: checkpoints of the write-ahead log, other programs that write, files that are replaced or damaged.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use orchestrator_edge::{FileReplaced, LinkState, RetryPolicy};
+use orchestrator_supervise::{Fault, Outbox, StartCx};
+
+use super::{QueueStore, backend::Backend, stopped::Stopped};
+use crate::{
+    config::{OnCorrupt, QueueConfig},
+    edge::{
+        housekeeper::WalState,
+        sqlite::{CheckpointMode, Checkpointer, SqliteStore, release_replaced, set_aside},
+        unix_time::unix_time,
+    },
+    messages::Chore,
+    storage::{Storage, StorageError, Waiting},
+    store_metrics::StoreMetrics,
+};
+
+/// Consecutive failures that are not reported as an outage, such as another process's short
+/// transaction.
+const UNREPORTED_FAILURES: u32 = 3;
+/// Pages in the write-ahead log that start a checkpoint (32 MiB). Fewer reduce the ingest rate by a
+/// tenth, more make no difference (measured).
+const CHECKPOINT_PAGES: u64 = 8_192;
+/// Pages written before the next checkpoint if the log could not be reused because of a reader or
+/// an error.
+const RETRY_PAGES: u64 = 1_024;
+/// Minimum pause for other processes that write. Shorter sleeps are mostly overhead.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// Delay before the database is opened again, so that another program can finish replacing its
+/// files.
+const REOPEN_AFTER: Duration = Duration::from_secs(1);
+
+/// The store, and what it shares with the housekeeper.
+pub(super) struct SqliteBackend {
+    store: SqliteStore,
+    config: QueueConfig,
+    wal_state: Arc<WalState>,
+    chores: Outbox<Chore>,
+    wal_pages: Arc<AtomicU64>,
+    /// Number of pages in the log that starts the next checkpoint.
+    checkpoint_at: u64,
+    /// Pause owed to other processes that write.
+    pause_owed: Duration,
+}
+
+impl Backend for SqliteBackend {
+    fn link(spec: &QueueStore, cx: &StartCx) -> LinkState {
+        let database = spec.config.database.display().to_string();
+        LinkState::new(cx, "sqlite", database, RetryPolicy::LOCAL_LOCK)
+            .report_after_failures(UNREPORTED_FAILURES)
+    }
+
+    fn closed(spec: &QueueStore) {
+        spec.wal_state.set_files(None);
+        release_replaced(&spec.config.database);
+    }
+
+    fn open(spec: &QueueStore, _cx: &StartCx) -> Result<Self, StorageError> {
+        let store = SqliteStore::open(&spec.config.database, (&spec.config).into())?;
+        spec.wal_state.set_files(Some(store.files().clone()));
+        Ok(Self {
+            wal_pages: store.wal_pages(),
+            store,
+            config: spec.config.clone(),
+            wal_state: spec.wal_state.clone(),
+            chores: spec.chores.clone(),
+            checkpoint_at: CHECKPOINT_PAGES,
+            pause_owed: Duration::ZERO,
+        })
+    }
+
+    fn repair(spec: &QueueStore, error: &StorageError) -> Result<bool, Fault> {
+        let is_damaged = matches!(error, StorageError::Corrupt { .. });
+        if is_damaged {
+            set_damaged_aside(&spec.config, error)?;
+        }
+        Ok(is_damaged)
+    }
+
+    fn storage(&mut self) -> &mut dyn Storage {
+        &mut self.store
+    }
+
+    fn waiting(&mut self, now: i64) -> Result<Waiting, StorageError> {
+        self.store.waiting(now)
+    }
+
+    fn check(&mut self) -> Result<(), StorageError> {
+        self.store.check_files()
+    }
+
+    fn has_background(&self) -> bool {
+        self.wal_state.final_pass_due.load(Relaxed)
+    }
+
+    /// Moves the last pages of the log in place of a background turn, so that workers do not wait
+    /// for both.
+    fn run_background(&mut self) {
+        self.wal_state.final_pass_due.store(false, Relaxed);
+        if let Err(error) = self.store.checkpoint_final() {
+            tracing::warn!(%error, "checkpoint failed: the write-ahead log is kept until the next one");
+        }
+        self.checkpoint_at = self.wal_pages.load(Relaxed) + RETRY_PAGES;
+    }
+
+    fn turned(&mut self, took: Duration, metrics: &StoreMetrics) {
+        self.schedule_checkpoint(metrics);
+        self.pause_for_other_writers(took, metrics);
+    }
+
+    /// Has the log truncated. A busy housekeeper checkpoints anyway.
+    fn rest(&mut self) {
+        if self.chores.tell(Chore::Idle).is_ok() {
+            self.store.expect_own_change();
+        }
+    }
+
+    fn examine(&mut self, error: &StorageError) -> Result<(), Stopped> {
+        if let StorageError::Replaced { replaced } = error {
+            return Err(Stopped::Replaced(replaced.clone()));
+        }
+        // A replaced file looks damaged, too, but the file at its path must not be set aside.
+        self.store.files().check()?;
+        match error {
+            // The restart of this child also restarts the reader, which reads the files again.
+            StorageError::Corrupt { .. } => set_damaged_aside(&self.config, error)?,
+            // On a small disk the log may use the space; once moved, its pages are reused.
+            StorageError::Full { .. } => drop(self.store.checkpoint_final()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Truncates the write-ahead log, so that a plain copy of the database is complete.
+    fn close(self) {
+        let path = &self.config.database;
+        let checkpoint = |link: Checkpointer| link.checkpoint(CheckpointMode::Truncate);
+        let done = self.wal_state.with_second_connection(path, || Checkpointer::open(path), checkpoint);
+        if let Err(error) = done {
+            tracing::warn!(%error, "the last checkpoint failed: the next start reads the write-ahead log");
+        }
+    }
+
+    /// Requests wait meanwhile.
+    fn close_replaced(self, link: &LinkState, replaced: &FileReplaced) -> bool {
+        let error = StorageError::from(replaced.clone());
+        link.not_ready(error.to_string(), REOPEN_AFTER);
+        self.wal_state.set_files(None);
+        let goes_on = link.wait_blocking(REOPEN_AFTER);
+        if let Err(error) = self.store.close_replaced(replaced, unix_time()) {
+            tracing::warn!(%error, "the replaced database may lack the last commits");
+        }
+        goes_on
+    }
+}
+
+impl SqliteBackend {
+    /// Starts a checkpoint when the write-ahead log has [`CHECKPOINT_PAGES`], and again after each
+    /// [`RETRY_PAGES`]. The housekeeper moves most pages while the store continues, and the store moves
+    /// the rest between two turns. Idle time, a stop and a full disk also start one.
+    fn schedule_checkpoint(&mut self, metrics: &StoreMetrics) {
+        let pages = self.wal_pages.load(Relaxed);
+        metrics.wal.set(pages);
+        let before = self.wal_state.pages.swap(pages, Relaxed);
+        if pages < before {
+            self.checkpoint_at = CHECKPOINT_PAGES;
+        }
+        if pages < self.checkpoint_at
+            || self.wal_state.final_pass_due.load(Relaxed)
+            || self.wal_state.checkpoint_running.swap(true, Relaxed)
+        {
+            return;
+        }
+        self.checkpoint_at = pages + RETRY_PAGES;
+        if self.chores.tell(Chore::Checkpoint).is_err() {
+            // The inbox is full of operators' questions.
+            self.wal_state.checkpoint_running.store(false, Relaxed);
+        }
+    }
+
+    /// Pauses after a turn of `took` if another process writes to the database.
+    fn pause_for_other_writers(&mut self, took: Duration, metrics: &StoreMetrics) {
+        self.pause_owed += self.store.pause_after(took);
+        if self.pause_owed >= PAUSE_MIN {
+            std::thread::sleep(self.pause_owed);
+            metrics.paused.add(u64::try_from(self.pause_owed.as_millis()).unwrap_or(u64::MAX));
+            self.pause_owed = Duration::ZERO;
+        }
+    }
+}
+
+/// Renames a damaged database, unless the configuration refuses that.
+fn set_damaged_aside(config: &QueueConfig, damage: &StorageError) -> Result<(), Fault> {
+    if config.on_corrupt == OnCorrupt::Refuse {
+        return Err(Fault::new(format!("{damage}; queue.on_corrupt is \"refuse\"")));
+    }
+    let kept = set_aside(&config.database, unix_time()).map_err(|error| Fault::from_error(&error))?;
+    tracing::error!(%damage, ?kept, "set the damaged database aside: rebuilding it from the fetcher files");
+    Ok(())
+}
