@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 
 #[cfg(feature = "postgres")]
+mod attempts;
 mod inspect;
 mod storage_contract;
 mod storage_cost;

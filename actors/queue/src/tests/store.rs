@@ -1,14 +1,16 @@
 //! Fixture: a store on a fresh file, and helpers.
 
-use orchestrator_edge::postgres::Address;
+use orchestrator_edge::postgres::{Address, Row, Session, SessionSettings};
 use orchestrator_exchange::JobId;
-use orchestrator_harness::{Postgres, psql};
+use orchestrator_harness::{Postgres, wait_for};
 use orchestrator_supervise::StopToken;
 use rusqlite::Connection;
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::{
     edge::postgres::{OwnIncarnation, PostgresStore, Rules, Settings},
@@ -120,6 +122,7 @@ pub(crate) struct TestStore {
     schema: String,
     store: Option<Opened>,
     pub(crate) foreign: Option<Connection>,
+    reader: RefCell<Option<(Runtime, Session)>>,
     options: Options,
 }
 
@@ -141,7 +144,8 @@ impl TestStore {
         static SCHEMAS: AtomicU32 = AtomicU32::new(0);
         let schema = format!("queue_{}", SCHEMAS.fetch_add(1, Relaxed));
         let dir = tempfile::tempdir().unwrap();
-        let mut made = Self { dir, kind, schema, store: None, foreign: None, options };
+        let mut made =
+            Self { dir, kind, schema, store: None, foreign: None, reader: RefCell::default(), options };
         made.open();
         if kind == Kind::Sqlite {
             let foreign = Connection::open(made.path()).unwrap();
@@ -155,7 +159,12 @@ impl TestStore {
         self.store = None;
         self.store = Some(match self.kind {
             Kind::Sqlite => {
-                Opened::Sqlite(Box::new(SqliteStore::open(&self.path(), self.options.clone()).unwrap()))
+                // A process that another test is starting has the lock of the former store until it executes its program.
+                let open = || match SqliteStore::open(&self.path(), self.options.clone()) {
+                    Err(StorageError::Locked { .. }) => None,
+                    opened => Some(opened.unwrap()),
+                };
+                Opened::Sqlite(Box::new(wait_for("the lock of the database", open)))
             }
             Kind::Postgres => Opened::Postgres(Box::new(
                 PostgresStore::open(self.settings(), &OwnIncarnation::default(), StopToken::new()).unwrap(),
@@ -223,12 +232,41 @@ impl TestStore {
                 statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
             }
             Kind::Postgres => {
-                let sql = format!("SET search_path = {}; {sql}", self.schema);
-                psql(database(), &sql).unwrap().lines().map(str::to_owned).collect()
+                let mut reader = self.reader.borrow_mut();
+                let (runtime, session) = reader.get_or_insert_with(|| connect(&self.schema));
+                let rows = runtime.block_on(session.query("reading", sql.to_owned(), vec![])).unwrap();
+                rows.iter().map(text).collect()
             }
         };
         rows.sort();
         rows
+    }
+}
+
+/// Connects to a schema as another program does.
+fn connect(schema: &str) -> (Runtime, Session) {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let settings = SessionSettings {
+        sql: "",
+        connect_timeout: Duration::from_secs(30),
+        answer_timeout: Duration::from_secs(60),
+        row_max: 1 << 20,
+        answer_max: 1 << 26,
+    };
+    let session = runtime.block_on(async {
+        let address = Address::parse(database(), "test").unwrap();
+        let mut session = Session::open(&address, &settings).await.unwrap();
+        session.batch("choosing the schema", &format!("SET search_path = {schema}")).await.unwrap();
+        session
+    });
+    (runtime, session)
+}
+
+/// Returns the first column, a text or a number.
+fn text(row: &Row) -> String {
+    match row.try_get::<_, Option<String>>(0) {
+        Ok(text) => text.unwrap_or_default(),
+        Err(_) => row.try_get::<_, i64>(0).map_or_else(|_| String::new(), |number| number.to_string()),
     }
 }
 

@@ -24,6 +24,8 @@ use crate::{config::QueueConfig, storage::StorageError};
 pub(super) const LEASE: Duration = Duration::from_secs(15);
 /// Interval of renewals.
 const RENEWAL: Duration = Duration::from_secs(3);
+/// Interval of the upkeep of attempts, which have a partition for each day.
+const UPKEEP: Duration = Duration::from_secs(3_600);
 /// Interval at which the lease looks whether the store has taken the place.
 const BEFORE_PLACE: Duration = Duration::from_millis(50);
 
@@ -51,14 +53,15 @@ impl Lease {
         let settings = Settings::read(&self.config).map_err(|error| Fault::from_error(&error))?;
         let runtime = settings.runtime().map_err(|error| Fault::from_error(&error))?;
         let mut session = None;
+        let mut upkeep_at = Instant::now();
         loop {
-            let work = async {
+            let turn = async {
                 tokio::select! {
-                    done = renew(&mut session, &settings, self.incarnation.load(Relaxed)) => Some(done),
+                    done = work(&mut session, &settings, self.incarnation.load(Relaxed), &mut upkeep_at) => Some(done),
                     () = cx.stop.cancelled() => None,
                 }
             };
-            match runtime.block_on(work) {
+            match runtime.block_on(turn) {
                 None => return Ok(()),
                 Some(Ok(taken_back)) => {
                     if session.is_some() {
@@ -84,6 +87,23 @@ impl Lease {
             }
         }
     }
+}
+
+/// Renews the lease, and keeps the tables if that is due. Returns the instances whose leases ended.
+async fn work(
+    session: &mut Option<Session>,
+    settings: &Settings,
+    incarnation: i64,
+    upkeep_at: &mut Instant,
+) -> Result<Vec<String>, StorageError> {
+    let taken_back = renew(session, settings, incarnation).await?;
+    if let Some(session) = session.as_mut().filter(|_| *upkeep_at <= Instant::now()) {
+        let sql = "SELECT keep_attempts(floor(extract(epoch FROM clock_timestamp()))::bigint,
+                       coalesce((SELECT (value::jsonb ->> 'attempts')::bigint FROM property WHERE name = 'rules'), 0))";
+        session.query("keeping the attempts", sql, vec![]).await?;
+        *upkeep_at = Instant::now() + UPKEEP;
+    }
+    Ok(taken_back)
 }
 
 /// Renews the lease, and ends the leases of other instances that are over. Returns their names.

@@ -775,3 +775,35 @@ CREATE FUNCTION is_paused() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT 1 FROM property AS p WHERE p.name = 'paused'
                    AND (p.value = '' OR p.value::numeric > extract(epoch FROM clock_timestamp()) * 1000))
 $$;
+
+-- Makes the partitions of attempts for the day of `at` and the next one, and drops the oldest ones of which no row is among the newest
+-- `most`. Does nothing while another instance does it.
+CREATE FUNCTION keep_attempts(at bigint, most bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    day bigint := at / 86400 * 86400;
+    kept bigint := 0;
+    rows bigint;
+    part record;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' attempts', 0)) THEN
+        RETURN;
+    END IF;
+    FOREACH day IN ARRAY ARRAY[day, day + 86400] LOOP
+        IF to_regclass(format('attempt_%s', day)) IS NULL THEN
+            EXECUTE format('CREATE TABLE attempt_%s PARTITION OF attempt FOR VALUES FROM (%s) TO (%s)', day, day, day + 86400);
+        END IF;
+    END LOOP;
+    FOR part IN
+        SELECT c.relname FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'attempt'::regclass AND c.relname ~ '^attempt_\d+$'
+        ORDER BY substr(c.relname, 9)::bigint DESC
+    LOOP
+        IF kept >= most AND substr(part.relname, 9)::bigint < at / 86400 * 86400 THEN
+            EXECUTE format('DROP TABLE %I', part.relname);
+        ELSE
+            EXECUTE format('SELECT count(*) FROM %I', part.relname) INTO rows;
+            kept := kept + rows;
+        END IF;
+    END LOOP;
+END
+$$;

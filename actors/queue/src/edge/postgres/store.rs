@@ -209,7 +209,12 @@ async fn create(session: &mut Session, schema: &str) -> Result<(), PostgresError
         .await?;
     if known.is_empty() {
         session.batch(ACTION, SCHEMA).await?;
-        session.batch(ACTION, &format!("INSERT INTO property VALUES ('version', '{VERSION}')")).await?;
+        // Numbers of failures do not repeat those of a database that this one replaces: there are fewer failures than microseconds.
+        let first = format!(
+            "INSERT INTO property VALUES ('version', '{VERSION}');
+             SELECT setval('failure_number', floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint)"
+        );
+        session.batch(ACTION, &first).await?;
     }
     session.batch(ACTION, "COMMIT").await
 }

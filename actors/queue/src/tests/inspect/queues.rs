@@ -153,7 +153,9 @@ impl InPostgres {
         self.batch(&format!("CREATE SCHEMA {}", self.quoted()));
         self.choose_schema();
         self.batch(SCHEMA);
-        self.batch("INSERT INTO instance VALUES ('i', nextval('incarnation'), 'host', 'socket', now())");
+        self.batch(
+            "INSERT INTO instance VALUES ('i', nextval('incarnation_number'), 'host', 'socket', now())",
+        );
         for (class, limit) in (1_i16..).zip(self.config.limit.clone()) {
             let like = |pattern: Option<String>| {
                 pattern.map(|pattern| pattern.replace('_', "\\_").replace('*', "%").replace('?', "_"))
