@@ -224,7 +224,12 @@ pub(crate) fn kept(config: &QueueConfig) -> Kept {
     #[cfg(feature = "postgres")]
     if config.store == StoreKind::Postgres {
         // The database is the server's to back up.
-        return Kept::default().with("instance", &instance_file(&config.input_dir), KeptKind::File);
+        return Kept::default()
+            .with("instance", &instance_file(&config.input_dir), KeptKind::File)
+            .elsewhere(format!(
+                "the database at {}: back it up with the server",
+                config.postgres.endpoint()
+            ));
     }
     Kept::default().database("database", &config.database, copies::copy, copies::check).with(
         "pause",

@@ -6,10 +6,12 @@ use clap::Args;
 use jiff::SignedDuration;
 use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem};
 
+#[cfg(feature = "postgres")]
+use crate::edge::postgres::{PostgresInspector, Settings};
 use crate::{
-    config::QueueConfig,
+    config::{QueueConfig, StoreKind},
     edge::{page_file::PageFile, pause_file, sqlite::Inspector, unix_time::unix_time},
-    listing::{LogUrl, page},
+    listing::{Listing, LogUrl, page},
     storage::{Inspect as _, StorageError},
 };
 
@@ -56,20 +58,40 @@ pub(super) async fn run<S: Subsystem<Config = QueueConfig>>(
 
 /// Writes the page and returns its number of jobs.
 fn export(config: &QueueConfig, file: &PageFile, arguments: &ExportArguments) -> Result<usize, CommandError> {
-    let read = || -> Result<_, StorageError> {
-        Inspector::open(&config.database, config.into(), READ_TIMEOUT)?.listing(unix_time())
-    };
-    let mut listing = read().map_err(|error| {
-        let path = config.database.display();
+    let listing = read(config).map_err(|error| {
+        let path = match config.store {
+            StoreKind::Sqlite => config.database.display().to_string(),
+            #[cfg(feature = "postgres")]
+            StoreKind::Postgres => config.postgres.endpoint(),
+        };
         let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
         CommandError::Local(format!(
             "cannot read the queue from {path}: {reason}: name its configuration with --config"
         ))
     })?;
-    listing.paused = pause_file::pause(&config.database).is_some();
     let written = file.replace(|out| page::write(&listing, arguments.log_url.as_ref(), out));
     written.map_err(|error| cannot_write(arguments, &error))?;
     Ok(listing.groups.len())
+}
+
+/// Reads the groups of the queue, and whether it is paused.
+fn read(config: &QueueConfig) -> Result<Listing, StorageError> {
+    match config.store {
+        StoreKind::Sqlite => {
+            let listing =
+                Inspector::open(&config.database, config.into(), READ_TIMEOUT)?.listing(unix_time())?;
+            Ok(Listing { paused: pause_file::pause(&config.database).is_some(), ..listing })
+        }
+        // Its sessions block, which this runtime does not permit on its own thread.
+        #[cfg(feature = "postgres")]
+        StoreKind::Postgres => std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut inspector = PostgresInspector::new(&Settings::read(config)?, READ_TIMEOUT)?;
+                Ok(Listing { paused: inspector.pause()?.is_some(), ..inspector.listing(unix_time())? })
+            });
+            reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        }),
+    }
 }
 
 fn cannot_write(arguments: &ExportArguments, error: &io::Error) -> CommandError {

@@ -102,6 +102,19 @@ pub enum StorageError {
     #[cfg(feature = "postgres")]
     #[error("{0}: check the PostgreSQL server and its log")]
     Database(#[from] PostgresError),
+    /// A newer program made the tables; they were not changed.
+    #[cfg(feature = "postgres")]
+    #[error(
+        "the tables in the schema {schema} have version {found}, this program knows {known}: run the newer program, or name another schema"
+    )]
+    NewerTables {
+        /// The schema.
+        schema: String,
+        /// Version of its tables.
+        found: i64,
+        /// Newest version that this program knows.
+        known: i64,
+    },
     /// A file that the configuration names cannot be used.
     #[cfg(feature = "postgres")]
     #[error("{reason}")]

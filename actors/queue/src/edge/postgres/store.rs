@@ -120,12 +120,12 @@ impl PostgresStore {
 
     fn connect(&mut self) -> Result<(), StorageError> {
         let Settings { address, schema, .. } = &self.settings;
-        let opened = self.within_stop(Duration::ZERO, async {
+        let session = self.within_stop(Duration::ZERO, async {
             let mut session = Session::open(address, &SESSION).await?;
             create(&mut session, schema).await?;
-            Ok(session)
-        });
-        self.session = Some(opened?);
+            Ok::<_, StorageError>(session)
+        })?;
+        self.session = Some(session);
         Ok(())
     }
 
@@ -152,11 +152,11 @@ impl PostgresStore {
     }
 
     /// Awaits the server. Once the child is asked to stop, for `grace` at most.
-    fn within_stop<T>(
+    fn within_stop<T, E: From<PostgresError>>(
         &self,
         grace: Duration,
-        work: impl Future<Output = Result<T, PostgresError>>,
-    ) -> Result<T, PostgresError> {
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
         let stopped = async {
             self.stop.cancelled().await;
             tokio::time::sleep(grace).await;
@@ -165,7 +165,7 @@ impl PostgresStore {
             tokio::select! {
                 biased;
                 done = work => done,
-                () = stopped => Err(PostgresError::unanswered("the program stops before the database has answered")),
+                () = stopped => Err(PostgresError::unanswered("the program stops before the database has answered").into()),
             }
         })
     }
@@ -178,6 +178,18 @@ impl PostgresStore {
         Ok(done?)
     }
 
+    /// Ends the lease at a stop, so that other instances take back at once what was not delivered.
+    pub(crate) fn close(mut self) {
+        let ended = self.query(
+            "ending the lease",
+            "UPDATE instance SET lease_until = clock_timestamp() WHERE instance = $1 AND incarnation = $2",
+            vec![Box::new(self.settings.instance.clone()), Box::new(self.incarnation)],
+        );
+        if let Err(error) = ended {
+            tracing::debug!(%error, "the lease ends by itself");
+        }
+    }
+
     /// Returns the settings with the rules of the database.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
@@ -188,35 +200,44 @@ impl PostgresStore {
     }
 }
 
-/// Creates the schema with its tables unless it exists. Instances that start at the same time create it once.
-async fn create(session: &mut Session, schema: &str) -> Result<(), PostgresError> {
+/// Selects the schema. Creates it and its tables unless they exist; instances that start at the same time create them once.
+async fn create(session: &mut Session, schema: &str) -> Result<(), StorageError> {
     const ACTION: &str = "creating the tables";
-    session
-        .batch(
-            ACTION,
-            &format!(
-                "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('orchestrator queue/{schema}', 0));
-                 CREATE SCHEMA IF NOT EXISTS {schema}; SET search_path = {schema};"
-            ),
-        )
-        .await?;
+    let begin =
+        format!("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('orchestrator queue/{schema}', 0));");
+    session.batch(ACTION, &begin).await?;
     let known = session
         .query(
             ACTION,
-            "SELECT 1::bigint FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'property'",
-            vec![],
+            "SELECT 1::bigint FROM pg_namespace WHERE nspname = $1",
+            vec![Box::new(schema.to_owned())],
         )
         .await?;
     if known.is_empty() {
+        // A role that only owns the schema may not create one.
+        session.batch(ACTION, &format!("CREATE SCHEMA {schema}")).await?;
+    }
+    session.batch(ACTION, &format!("SET search_path = {schema}")).await?;
+    let known = session.query(ACTION, "SELECT to_regclass('property') IS NOT NULL", vec![]).await?;
+    if first(&known) != Some(true) {
         session.batch(ACTION, SCHEMA).await?;
         // Numbers of failures do not repeat those of a database that this one replaces: there are fewer failures than microseconds.
-        let first = format!(
+        let begun = format!(
             "INSERT INTO property VALUES ('version', '{VERSION}');
              SELECT setval('failure_number', floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint)"
         );
-        session.batch(ACTION, &first).await?;
+        session.batch(ACTION, &begun).await?;
     }
-    session.batch(ACTION, "COMMIT").await
+    session.batch(ACTION, "COMMIT").await?;
+    let version = session
+        .query("reading the version", "SELECT value::bigint FROM property WHERE name = 'version'", vec![])
+        .await?;
+    match first(&version) {
+        Some(found) if found > VERSION => {
+            Err(StorageError::NewerTables { schema: schema.to_owned(), found, known: VERSION })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the first column of the first row.

@@ -35,4 +35,8 @@ impl Backend for PostgresBackend {
     fn waiting(&mut self, now: i64) -> Result<Waiting, StorageError> {
         self.inspector.waiting(now)
     }
+
+    fn close(self) {
+        self.store.close();
+    }
 }
