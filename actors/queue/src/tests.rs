@@ -5,6 +5,8 @@
 #[cfg(feature = "postgres")]
 mod attempts;
 mod inspect;
+#[cfg(feature = "postgres")]
+mod shared_queue;
 mod storage_contract;
 mod storage_cost;
 mod storage_model;

@@ -118,8 +118,8 @@ impl Kind {
 /// A store on a fresh file or in a fresh schema.
 pub(crate) struct TestStore {
     pub(crate) dir: tempfile::TempDir,
-    kind: Kind,
-    schema: String,
+    pub(crate) kind: Kind,
+    pub(crate) schema: String,
     store: Option<Opened>,
     pub(crate) foreign: Option<Connection>,
     reader: RefCell<Option<(Runtime, Session)>>,
@@ -138,6 +138,11 @@ impl TestStore {
 
     pub(crate) fn with(options: Options) -> Self {
         Self::of(Kind::Sqlite, options)
+    }
+
+    /// A store of each kind, one after the other.
+    pub(crate) fn each(options: Options) -> impl Iterator<Item = Self> {
+        Kind::ALL.into_iter().map(move |kind| Self::of(kind, options.clone()))
     }
 
     pub(crate) fn of(kind: Kind, options: Options) -> Self {
@@ -167,16 +172,18 @@ impl TestStore {
                 Opened::Sqlite(Box::new(wait_for("the lock of the database", open)))
             }
             Kind::Postgres => Opened::Postgres(Box::new(
-                PostgresStore::open(self.settings(), &OwnIncarnation::default(), StopToken::new()).unwrap(),
+                PostgresStore::open(self.settings("one"), &OwnIncarnation::default(), StopToken::new())
+                    .unwrap(),
             )),
         });
     }
 
-    fn settings(&self) -> Settings {
+    /// Settings of an instance that shares this store.
+    pub(crate) fn settings(&self, instance: &str) -> Settings {
         Settings {
             address: Address::parse(database(), "orchestrator queue").unwrap(),
             schema: self.schema.clone(),
-            instance: "one".to_owned(),
+            instance: instance.to_owned(),
             host: "here".to_owned(),
             socket: "worker.sock".to_owned(),
             rules: Rules {
@@ -271,7 +278,7 @@ fn text(row: &Row) -> String {
 }
 
 /// Database that the tests of this process share, each with a schema of its own.
-fn database() -> &'static str {
+pub(crate) fn database() -> &'static str {
     static DATABASE: OnceLock<String> = OnceLock::new();
     DATABASE.get_or_init(|| Postgres::shared().create_database("queue"))
 }

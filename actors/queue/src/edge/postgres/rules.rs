@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::store::{PostgresStore, first};
 use crate::{
     config::QueueConfig,
-    storage::{Limit, StorageError},
+    storage::{Limit, Storage as _, StorageError},
 };
 
 /// Number of attribute paths whose classes are computed by one statement.
@@ -45,9 +45,9 @@ impl PostgresStore {
     /// Sets the rules of the database, or takes its rules if other instances run with them.
     pub(super) fn settle_rules(&mut self) -> Result<(), StorageError> {
         let configured = self.settings.rules.clone();
-        self.batch(
+        self.begin_with(
             "reading the rules",
-            "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' rules', 0));",
+            "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' rules', 0));",
         )?;
         let rows = self.query(
             "reading the rules",
@@ -75,7 +75,7 @@ impl PostgresStore {
                 }
             }
         }
-        self.batch("settling the rules", "COMMIT")
+        self.commit()
     }
 
     fn write_rules(&mut self, rules: &Rules) -> Result<(), StorageError> {

@@ -11,12 +11,14 @@ CREATE TABLE property (
     value text NOT NULL
 );
 CREATE SEQUENCE incarnation_number;
+-- With `is_locked`, a session of the process has the advisory lock of the instance, so that a free lock means its end.
 CREATE TABLE instance (
     instance text COLLATE "C" PRIMARY KEY,
     incarnation bigint NOT NULL,
     host text NOT NULL,
     socket text NOT NULL,
-    lease_until timestamptz NOT NULL
+    lease_until timestamptz NOT NULL,
+    is_locked boolean NOT NULL
 );
 -- Processes of instances, for the hand-outs that they have made.
 CREATE TABLE incarnation (
@@ -67,7 +69,7 @@ CREATE TABLE ready (
     PRIMARY KEY (attr_path, class)
 );
 CREATE INDEX ready_order ON ready (class, started_key, order_jitter, attr_path);
--- The upper half of a hand-out's number is the incarnation that made it. `delivered` is 0 before the delivery, 1 after it if the job
+-- The upper half of a hand-out's number is the incarnation that made it. The newest of `runs` is first. `delivered` is 0 before the delivery, 1 after it if the job
 -- is handed out again after its hold, and 2 after it otherwise. The row of a path whose hold is over stays until the next hand-out.
 CREATE TABLE in_flight (
     attr_path text COLLATE "C" PRIMARY KEY,
@@ -192,13 +194,17 @@ CREATE FUNCTION make_ready(paths text[]) RETURNS void LANGUAGE sql AS $$
         WHERE known.started_key <> excluded.started_key
 $$;
 
--- Removes the paths that wait no longer from `ready`, but those that another transaction is handing out.
-CREATE FUNCTION drop_ready(paths text[]) RETURNS void LANGUAGE sql AS $$
-    DELETE FROM ready WHERE (attr_path, class) IN (
-        SELECT r.attr_path, r.class FROM ready AS r
-        WHERE r.attr_path = ANY (paths)
-            AND NOT EXISTS (SELECT 1 FROM ready_groups(ARRAY[r.attr_path]) AS g WHERE g.class = r.class)
-        ORDER BY r.attr_path, r.class FOR UPDATE SKIP LOCKED)
+-- Removes the paths that wait no longer from `ready`, but those that another transaction is handing out. What others added before the
+-- lock is seen only by the next statement.
+CREATE FUNCTION drop_ready(paths text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    locked ready[];
+BEGIN
+    locked := ARRAY(SELECT r FROM ready AS r WHERE r.attr_path = ANY (paths) ORDER BY r.attr_path, r.class FOR UPDATE SKIP LOCKED);
+    DELETE FROM ready AS r USING unnest(locked) AS o
+    WHERE r.attr_path = o.attr_path AND r.class = o.class
+        AND NOT EXISTS (SELECT 1 FROM ready_groups(ARRAY[o.attr_path]) AS g WHERE g.class = o.class);
+END
 $$;
 
 -- Begins a transaction of an instance, or fails if another instance has taken its place. A transaction that takes its place waits for the
@@ -212,26 +218,39 @@ BEGIN
 END
 $$;
 
--- Takes the place of an instance for a new process and returns its incarnation, unless another process has the place: its session has
--- the advisory lock, and its lease is not over.
+-- Tries to get the advisory lock of an instance for this session.
+CREATE FUNCTION lock_place(name text) RETURNS boolean LANGUAGE sql AS $$
+    SELECT pg_try_advisory_lock(hashtextextended(current_schema() || '/' || name, 0))
+$$;
+
+-- Takes the place of an instance for a new process and returns its incarnation, unless another process has the place: its lease is not
+-- over, and it may have a session.
 CREATE FUNCTION take_place(name text, of_host text, of_socket text, lease interval) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     known instance%ROWTYPE;
     next_incarnation bigint := nextval('incarnation_number');
-    has_lock boolean := pg_try_advisory_lock(hashtextextended(current_schema() || '/' || name, 0));
+    has_lock boolean := lock_place(name);
 BEGIN
     SELECT i.* INTO known FROM instance AS i WHERE i.instance = name FOR UPDATE;
-    IF FOUND AND NOT has_lock AND known.lease_until > clock_timestamp() THEN
+    IF FOUND AND known.lease_until > clock_timestamp() AND NOT (known.is_locked AND has_lock) THEN
         RAISE EXCEPTION 'instance % is in use on host % with the socket %', name, known.host, known.socket USING ERRCODE = 'OQ002';
     END IF;
-    INSERT INTO instance (instance, incarnation, host, socket, lease_until)
-    VALUES (name, next_incarnation, of_host, of_socket, clock_timestamp() + lease)
+    INSERT INTO instance (instance, incarnation, host, socket, lease_until, is_locked)
+    VALUES (name, next_incarnation, of_host, of_socket, clock_timestamp() + lease, has_lock)
     ON CONFLICT (instance) DO UPDATE SET incarnation = excluded.incarnation, host = excluded.host, socket = excluded.socket,
-        lease_until = excluded.lease_until;
+        lease_until = excluded.lease_until, is_locked = excluded.is_locked;
     INSERT INTO incarnation (incarnation, instance) VALUES (next_incarnation, name);
     DELETE FROM incarnation AS i WHERE i.instance = name AND i.incarnation <> next_incarnation AND NOT EXISTS (
         SELECT 1 FROM in_flight AS f WHERE f.handout_id >= i.incarnation << 32 AND f.handout_id < (i.incarnation + 1) << 32);
     RETURN next_incarnation;
+END
+$$;
+
+-- Keeps the place of an instance for another session of its process, after the end of each transaction of the former one.
+CREATE FUNCTION keep_place(name text, of_incarnation bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM instance AS i WHERE i.instance = name FOR UPDATE;
+    UPDATE instance AS i SET is_locked = lock_place(name) WHERE i.instance = name AND i.incarnation = of_incarnation;
 END
 $$;
 
@@ -251,8 +270,11 @@ DECLARE
 BEGIN
     SELECT f.* INTO known FROM fetcher AS f WHERE f.name = fetcher_name;
     IF NOT FOUND THEN
-        INSERT INTO fetcher (name, instance) VALUES (fetcher_name, of_instance) RETURNING * INTO known;
-    ELSIF known.instance <> of_instance THEN
+        -- Another instance may add it, too.
+        INSERT INTO fetcher (name, instance) VALUES (fetcher_name, of_instance) ON CONFLICT DO NOTHING;
+        SELECT f.* INTO known FROM fetcher AS f WHERE f.name = fetcher_name;
+    END IF;
+    IF known.instance <> of_instance THEN
         RETURN known.instance;
     -- A fetcher without a run does not exist for others, so it gets a new number when it returns.
     ELSIF EXISTS (SELECT 1 FROM run AS r WHERE r.fetcher_id = known.fetcher_id AND r.is_deleted AND (
@@ -362,7 +384,8 @@ CREATE FUNCTION next_paths(classes smallint[], batch integer) RETURNS TABLE (att
         SELECT b.number, b.attr_path FROM bump AS b WHERE b.handout_id IS NULL FOR UPDATE SKIP LOCKED
     ), bumped AS (
         SELECT b.number, g.attr_path, g.class, 0::bigint AS started_key, g.order_jitter
-        FROM bump_row AS b, LATERAL ready_groups(ARRAY[b.attr_path]) AS g WHERE g.class = ANY (classes)
+        FROM bump_row AS b, LATERAL ready_groups(ARRAY[b.attr_path]) AS g
+        WHERE g.class = ANY (classes) AND NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.attr_path = b.attr_path AND f.is_held)
     ), waiting AS MATERIALIZED (
         SELECT w.* FROM unnest(classes) AS open (class), LATERAL (
             SELECT r.* FROM ready AS r WHERE r.class = open.class
@@ -393,6 +416,24 @@ CREATE FUNCTION use_slots(first_id bigint, last_id bigint) RETURNS void LANGUAGE
     WHERE s.class = free.class AND s.number = free.number
 $$;
 
+-- Drops new hand-outs of a range whose newest row another transaction removed.
+CREATE FUNCTION drop_removed(first_id bigint, last_id bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    paths text[];
+    ids bigint[];
+BEGIN
+    SELECT array_agg(f.attr_path), array_agg(f.handout_id) INTO paths, ids FROM in_flight AS f
+    WHERE f.handout_id BETWEEN first_id AND last_id AND NOT EXISTS (
+        SELECT 1 FROM listing AS l
+        WHERE l.attr_path = f.attr_path AND l.fetcher_id = f.fetcher_id AND l.run_started = f.runs[1]);
+    UPDATE listing AS l SET is_dequeued = false FROM in_flight AS f
+    WHERE f.handout_id = ANY (ids) AND l.attr_path = f.attr_path AND l.fetcher_id = f.fetcher_id AND l.run_started = ANY (f.runs);
+    PERFORM free_slots(ids);
+    DELETE FROM in_flight AS f WHERE f.handout_id = ANY (ids);
+    PERFORM make_ready(paths);
+END
+$$;
+
 -- Hands out up to one job for each connection, in order (CONTRACT QO01 to QO05). Hand-outs are numbered from `first_id`, with gaps.
 CREATE FUNCTION hand_out(connections text[], first_id bigint, at bigint, hold bigint, keeps_attempts boolean)
 RETURNS TABLE (handout_id bigint, attr_path text, payload text) LANGUAGE plpgsql AS $$
@@ -406,6 +447,7 @@ DECLARE
     taken integer;
     dropped integer;
     place integer;
+    is_cut boolean;
     next record;
     valid_paths text[];
     chosen_paths text[];
@@ -430,33 +472,48 @@ BEGIN
         chosen_paths := '{}';
         chosen_classes := '{}';
         chosen_fetchers := '{}';
+        is_cut := false;
         FOR next IN
-            SELECT g.attr_path, g.class, g.fetcher_id
-            FROM unnest(paths, classes) WITH ORDINALITY AS c (path, class, n)
-                JOIN ready_groups(paths) AS g ON g.attr_path = c.path AND g.class = c.class
-            WHERE NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.attr_path = g.attr_path AND f.is_held)
-            ORDER BY min(c.n) OVER (PARTITION BY g.attr_path), g.fetcher_id
+            SELECT c.path, c.class, g.fetcher_id, c.is_last
+            FROM (
+                SELECT t.path, t.class, t.n, min(t.n) OVER (PARTITION BY t.path) AS first_n,
+                    count(*) OVER (PARTITION BY t.class) >= batch AND t.n = max(t.n) OVER (PARTITION BY t.class) AS is_last
+                FROM unnest(paths, classes) WITH ORDINALITY AS t (path, class, n)
+            ) AS c LEFT JOIN (
+                SELECT r.* FROM ready_groups(paths) AS r
+                WHERE NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.attr_path = r.attr_path AND f.is_held)
+            ) AS g ON g.attr_path = c.path AND g.class = c.class
+            ORDER BY c.first_n, g.fetcher_id, c.n
         LOOP
-            valid_paths := valid_paths || next.attr_path;
             place := array_position(free_classes, next.class);
-            IF free_places[place] > 0 AND cardinality(chosen_paths) < wanted - given AND NOT next.attr_path = ANY (chosen_paths) THEN
-                free_places[place] := free_places[place] - 1;
-                chosen_paths := chosen_paths || next.attr_path;
-                chosen_classes := chosen_classes || next.class;
-                chosen_fetchers := chosen_fetchers || next.fetcher_id;
+            IF next.fetcher_id IS NOT NULL THEN
+                valid_paths := valid_paths || next.path;
+                IF NOT is_cut AND free_places[place] > 0 AND cardinality(chosen_paths) < wanted - given
+                    AND NOT next.path = ANY (chosen_paths) THEN
+                    free_places[place] := free_places[place] - 1;
+                    chosen_paths := chosen_paths || next.path;
+                    chosen_classes := chosen_classes || next.class;
+                    chosen_fetchers := chosen_fetchers || next.fetcher_id;
+                END IF;
             END IF;
+            -- Rows of this class that were not read come before those of other classes.
+            is_cut := is_cut OR next.is_last AND free_places[place] > 0;
         END LOOP;
         DELETE FROM ready AS r USING unnest(paths, classes) AS c (path, class)
         WHERE r.attr_path = c.path AND r.class = c.class AND (c.path = ANY (chosen_paths) OR c.path <> ALL (valid_paths));
         GET DIAGNOSTICS dropped = ROW_COUNT;
         INSERT INTO in_flight AS f (attr_path, handout_id, started, fetcher_id, runs, class, had_log, previous_started,
                                     previous_finished, previous_exit_code, is_held, delivered)
-        SELECT c.path, next_id + c.n - 1, at, c.fetcher,
-            (SELECT array_agg(l.run_started) FROM listing AS l JOIN run AS r USING (fetcher_id, run_started)
-             WHERE l.attr_path = c.path AND l.fetcher_id = c.fetcher AND NOT l.is_dequeued AND NOT r.is_deleted),
-            c.class, log.attr_path IS NOT NULL, log.started, log.finished, log.exit_code, true, 0
+        SELECT c.path, next_id + c.n - 1, at, c.fetcher, rows.runs, c.class,
+            log.attr_path IS NOT NULL, log.started, log.finished, log.exit_code, true, 0
         FROM unnest(chosen_paths, chosen_classes, chosen_fetchers) WITH ORDINALITY AS c (path, class, fetcher, n)
+            CROSS JOIN LATERAL (
+                SELECT array_agg(l.run_started ORDER BY l.run_started DESC) AS runs
+                FROM listing AS l JOIN run AS r USING (fetcher_id, run_started)
+                WHERE l.attr_path = c.path AND l.fetcher_id = c.fetcher AND NOT l.is_dequeued AND NOT r.is_deleted
+            ) AS rows
             LEFT JOIN log ON log.attr_path = c.path
+        WHERE rows.runs IS NOT NULL
         ON CONFLICT (attr_path) DO UPDATE SET handout_id = excluded.handout_id, started = excluded.started,
             fetcher_id = excluded.fetcher_id, runs = excluded.runs, class = excluded.class, had_log = excluded.had_log,
             previous_started = excluded.previous_started, previous_finished = excluded.previous_finished,
@@ -480,6 +537,10 @@ BEGIN
     UPDATE listing AS l SET is_dequeued = true FROM in_flight AS f
     WHERE f.handout_id BETWEEN first_id AND last_id
         AND l.attr_path = f.attr_path AND l.fetcher_id = f.fetcher_id AND l.run_started = ANY (f.runs);
+    GET DIAGNOSTICS taken = ROW_COUNT;
+    IF taken < (SELECT sum(cardinality(f.runs)) FROM in_flight AS f WHERE f.handout_id BETWEEN first_id AND last_id) THEN
+        PERFORM drop_removed(first_id, last_id);
+    END IF;
     INSERT INTO log (attr_path, started)
     SELECT f.attr_path, at FROM in_flight AS f WHERE f.handout_id BETWEEN first_id AND last_id
     ON CONFLICT (attr_path) DO UPDATE SET started = at, finished = NULL, exit_code = NULL;
@@ -503,7 +564,7 @@ BEGIN
         SELECT f.handout_id, f.attr_path, p.payload
         FROM in_flight AS f
             JOIN listing AS l ON l.attr_path = f.attr_path AND l.fetcher_id = f.fetcher_id
-                AND l.run_started = (SELECT max(run) FROM unnest(f.runs) AS run)
+                AND l.run_started = f.runs[1]
             JOIN payload AS p ON p.payload_id = l.payload_id
         WHERE f.handout_id BETWEEN first_id AND last_id
         ORDER BY f.handout_id;

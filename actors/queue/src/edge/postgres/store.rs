@@ -70,9 +70,12 @@ pub(crate) struct PostgresStore {
     runtime: Runtime,
     /// None after it was lost.
     session: Option<Session>,
+    has_transaction: bool,
     incarnation: i64,
     next_handout: i64,
-    /// First hand-out of a transaction whose end is not known.
+    /// First hand-out of the open transaction, or of the one that a lost session had.
+    transaction_from: Option<i64>,
+    /// First hand-out of transactions whose ends are not known.
     unknown_from: Option<i64>,
     /// Fetcher whose deleted runs are waited for.
     urgent: Option<String>,
@@ -88,21 +91,25 @@ impl PostgresStore {
         incarnation: &OwnIncarnation,
         stop: StopToken,
     ) -> Result<Self, StorageError> {
+        const TAKE_PLACE: &str = "taking the place of the instance";
         let runtime = settings.runtime()?;
         let mut store = Self {
             settings,
             stop,
             runtime,
             session: None,
+            has_transaction: false,
             incarnation: 0,
             next_handout: 0,
+            transaction_from: None,
             unknown_from: None,
             urgent: None,
         };
         store.connect()?;
         let settings = store.settings.clone();
+        store.begin_with(TAKE_PLACE, "")?;
         let taken = store.query(
-            "taking the place of the instance",
+            TAKE_PLACE,
             "SELECT take_place($1, $2, $3, make_interval(secs => $4))",
             vec![
                 Box::new(settings.instance),
@@ -111,6 +118,7 @@ impl PostgresStore {
                 Box::new(LEASE.as_secs_f64()),
             ],
         )?;
+        store.commit()?;
         store.incarnation = first(&taken).unwrap_or_default();
         store.next_handout = store.incarnation << 32;
         incarnation.store(store.incarnation, Relaxed);
@@ -129,14 +137,21 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Runs one statement.
+    /// Begins a transaction with further statements.
+    pub(super) fn begin_with(&mut self, action: &'static str, sql: &str) -> Result<(), StorageError> {
+        self.batch(action, &format!("BEGIN; {sql}"))?;
+        self.has_transaction = true;
+        Ok(())
+    }
+
+    /// Runs one statement of a transaction.
     pub(super) fn query(
         &mut self,
         action: &'static str,
         sql: impl Into<std::borrow::Cow<'static, str>>,
         params: Params<'_>,
     ) -> Result<Vec<Row>, StorageError> {
-        let Some(mut session) = self.session.take() else {
+        let Some(mut session) = self.session.take_if(|_| self.has_transaction) else {
             return Err(StorageError::NoTransaction { action });
         };
         let done = self.within_stop(LAST_ANSWER, session.query(action, sql, params));
@@ -174,20 +189,28 @@ impl PostgresStore {
     fn checked<T>(&mut self, session: Session, done: Result<T, PostgresError>) -> Result<T, StorageError> {
         if done.as_ref().err().is_none_or(|error| error.peer.sent == Sent::Yes) {
             self.session = Some(session);
+        } else {
+            self.has_transaction = false;
         }
         Ok(done?)
     }
 
     /// Ends the lease at a stop, so that other instances take back at once what was not delivered.
     pub(crate) fn close(mut self) {
-        let ended = self.query(
-            "ending the lease",
-            "UPDATE instance SET lease_until = clock_timestamp() WHERE instance = $1 AND incarnation = $2",
-            vec![Box::new(self.settings.instance.clone()), Box::new(self.incarnation)],
-        );
-        if let Err(error) = ended {
+        if let Err(error) = self.end_lease() {
             tracing::debug!(%error, "the lease ends by itself");
         }
+    }
+
+    fn end_lease(&mut self) -> Result<(), StorageError> {
+        const ACTION: &str = "ending the lease";
+        self.begin_with(ACTION, "")?;
+        self.query(
+            ACTION,
+            "UPDATE instance SET lease_until = clock_timestamp() WHERE instance = $1 AND incarnation = $2",
+            vec![Box::new(self.settings.instance.clone()), Box::new(self.incarnation)],
+        )?;
+        self.commit()
     }
 
     /// Returns the settings with the rules of the database.
@@ -247,18 +270,14 @@ pub(super) fn first<T: for<'a> orchestrator_edge::postgres::types::FromSql<'a>>(
 
 impl Storage for PostgresStore {
     fn begin(&mut self) -> Result<(), StorageError> {
+        let place = format!("('{}', {})", self.settings.instance, self.incarnation);
         if self.session.is_none() {
+            self.unknown_from = self.unknown_from.or(self.transaction_from.take());
             self.connect()?;
-            // A second process is refused while this session lasts.
-            let instance = self.settings.instance.clone();
-            self.query(
-                "keeping the place of the instance",
-                "SELECT pg_try_advisory_lock(hashtextextended(current_schema() || '/' || $1, 0))",
-                vec![Box::new(instance)],
-            )?;
+            let kept = self.batch("keeping the place of the instance", &format!("SELECT keep_place{place}"));
+            kept.inspect_err(|_| self.session = None)?;
         }
-        let enter = format!("BEGIN; SELECT enter('{}', {})", self.settings.instance, self.incarnation);
-        self.batch("beginning a transaction", &enter)?;
+        self.begin_with("beginning a transaction", &format!("SELECT enter{place}"))?;
         let Some(first) = self.unknown_from else { return Ok(()) };
         // The answers of that transaction were not sent, whether or not it was committed.
         let last = ((self.incarnation + 1) << 32) - 1;
@@ -272,17 +291,19 @@ impl Storage for PostgresStore {
 
     fn commit(&mut self) -> Result<(), StorageError> {
         let done = self.batch("committing", "COMMIT");
+        self.has_transaction = false;
         match done {
-            Ok(()) => self.unknown_from = None,
+            Ok(()) => (self.transaction_from, self.unknown_from) = (None, None),
             Err(_) => self.rollback()?,
         }
         done
     }
 
     fn rollback(&mut self) -> Result<(), StorageError> {
+        self.has_transaction = false;
         if self.session.is_some() {
             match self.batch("rolling back", "ROLLBACK") {
-                Ok(()) => self.unknown_from = None,
+                Ok(()) => self.transaction_from = None,
                 Err(_) => self.session = None,
             }
         }
@@ -462,9 +483,8 @@ impl Storage for PostgresStore {
         let undone = first::<i64>(&rows).unwrap_or_default();
         self.query(
             "undoing hand-outs",
-            "DELETE FROM bump WHERE handout_id IS NOT NULL AND handout_id NOT IN (
-                 SELECT f.handout_id FROM in_flight AS f WHERE f.delivered = 0)",
-            vec![],
+            "DELETE FROM bump WHERE handout_id >> 32 IN (SELECT i.incarnation FROM incarnation AS i WHERE i.instance = $1)",
+            vec![Box::new(instance)],
         )?;
         Ok(usize::try_from(undone).unwrap_or_default())
     }
@@ -535,8 +555,8 @@ impl PostgresStore {
     ) -> Result<RequeuedSlice, StorageError> {
         let deadline = Instant::now() + budget;
         let (mut from, mut jobs) = (from.to_owned(), 0);
-        // The next possible text in the order of bytes, since a text has no NUL.
-        let mut condition = ">=";
+        // A text has no NUL: behind a path is what follows the path with one.
+        let mut condition = if from.ends_with('\0') { ">" } else { ">=" };
         loop {
             let rows = self.query(
                 "requeuing jobs",
@@ -670,7 +690,7 @@ impl PostgresStore {
             return Ok(());
         }
         let (at, first_id) = (self.at(now), self.next_handout);
-        self.unknown_from = self.unknown_from.or(Some(first_id));
+        self.transaction_from = self.transaction_from.or(Some(first_id));
         let Rules { hold_secs, attempts, .. } = self.settings.rules;
         let rows = self.query(
             "handing out jobs",

@@ -207,11 +207,6 @@ impl InPostgres {
         self.handouts += 1_000;
         let id = (incarnation << 32) + self.handouts;
         let hold = i64::from(self.config.hold_secs);
-        // Outdated rows of one class may hide an earlier job behind those of other classes.
-        self.batch(
-            "SELECT drop_ready(array_agg(attr_path)) FROM ready;
-             DELETE FROM ready AS r USING in_flight AS f WHERE f.attr_path = r.attr_path AND f.is_held",
-        );
         let sql = "SELECT attr_path FROM hand_out(ARRAY['1'], $1, $2, $3, true)";
         let rows = self.query(sql, vec![Box::new(id), Box::new(now), Box::new(hold)]);
         rows.first().map(|row| row.get(0))
