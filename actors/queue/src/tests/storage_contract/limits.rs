@@ -28,42 +28,45 @@ fn taken(s: &mut TestStore, now: i64) -> Vec<String> {
 
 #[test]
 fn no_more_jobs_than_the_limit_are_in_flight() {
-    let mut s = TestStore::with(options(&[("py*", 2)]));
-    feed(&mut s, "f1", 1, &["py1", "py2", "py3", "py4", "other"].map(|attr| (attr, "0 1")));
-    let first = taken(&mut s, 10);
-    assert_eq!((first.len(), first[0].as_str()), (3, "other"));
-    group(&mut s, |s| s.finish(&first[1], 0, 11));
-    assert_eq!(taken(&mut s, 12).len(), 1, "one job was done, one more is handed out");
-    s.crash();
-    // Hand-outs whose delivery was not recorded are undone by the start after a crash.
-    assert_eq!(taken(&mut s, 13).len(), 3, "the two in flight and the one without a limit: {first:?}");
+    for mut s in TestStore::each(options(&[("py*", 2)])) {
+        feed(&mut s, "f1", 1, &["py1", "py2", "py3", "py4", "other"].map(|attr| (attr, "0 1")));
+        let first = taken(&mut s, 10);
+        assert_eq!((first.len(), first[0].as_str()), (3, "other"));
+        group(&mut s, |s| s.finish(&first[1], 0, 11));
+        assert_eq!(taken(&mut s, 12).len(), 1, "one job was done, one more is handed out");
+        s.crash();
+        // Hand-outs whose delivery was not recorded are undone by the start after a crash.
+        assert_eq!(taken(&mut s, 13).len(), 3, "the two in flight and the one without a limit: {first:?}");
+    }
 }
 
 #[test]
 fn a_job_whose_hold_is_over_does_not_count() {
-    let mut s = TestStore::with(options(&[("py*", 1)]));
-    feed(&mut s, "f1", 1, &[("py1", "0 1"), ("py2", "0 1")]);
-    assert_eq!(taken(&mut s, 10).len(), 1);
-    assert_eq!(taken(&mut s, 10 + 43_200), [""; 0]);
-    assert_eq!(taken(&mut s, 11 + 43_200).len(), 1);
+    for mut s in TestStore::each(options(&[("py*", 1)])) {
+        feed(&mut s, "f1", 1, &[("py1", "0 1"), ("py2", "0 1")]);
+        assert_eq!(taken(&mut s, 10).len(), 1);
+        assert_eq!(taken(&mut s, 10 + 43_200), [""; 0]);
+        assert_eq!(taken(&mut s, 11 + 43_200).len(), 1);
+    }
 }
 
 #[test]
 fn changed_limits_count_jobs_in_flight_after_a_restart() {
-    let mut s = TestStore::new();
-    feed(&mut s, "f1", 1, &["py1", "py2", "py3", "other"].map(|attr| (attr, "0 1")));
-    let jobs: Vec<_> = (0..2).filter_map(|_| take(&mut s, 10)).collect();
-    group(&mut s, |s| jobs.iter().try_for_each(|job| s.delivered(job.handout).map(drop)));
-    let waiting: Vec<&str> = ["py1", "py2", "py3", "other"]
-        .into_iter()
-        .filter(|attr| !jobs.iter().any(|job| job.attr_path == *attr))
-        .collect();
-    s.reopen(options(&[("py*", 1)]));
-    // At least one of the two jobs in flight counts against the limit.
-    let expected: Vec<&str> = waiting.iter().copied().filter(|attr| !attr.starts_with("py")).collect();
-    assert_eq!(taken(&mut s, 11), expected);
-    s.reopen(Options::default());
-    assert_eq!(taken(&mut s, 12).len(), waiting.len() - expected.len(), "no limit any more");
+    for mut s in TestStore::each(Options::default()) {
+        feed(&mut s, "f1", 1, &["py1", "py2", "py3", "other"].map(|attr| (attr, "0 1")));
+        let jobs: Vec<_> = (0..2).filter_map(|_| take(&mut s, 10)).collect();
+        group(&mut s, |s| jobs.iter().try_for_each(|job| s.delivered(job.handout).map(drop)));
+        let waiting: Vec<&str> = ["py1", "py2", "py3", "other"]
+            .into_iter()
+            .filter(|attr| !jobs.iter().any(|job| job.attr_path == *attr))
+            .collect();
+        s.reopen(options(&[("py*", 1)]));
+        // At least one of the two jobs in flight counts against the limit.
+        let expected: Vec<&str> = waiting.iter().copied().filter(|attr| !attr.starts_with("py")).collect();
+        assert_eq!(taken(&mut s, 11), expected);
+        s.reopen(Options::default());
+        assert_eq!(taken(&mut s, 12).len(), waiting.len() - expected.len(), "no limit any more");
+    }
 }
 
 #[test]
@@ -80,6 +83,20 @@ fn rows_of_other_programs_are_limited() {
     }
     assert_eq!(taken(&mut s, 10).len(), 2, "one of each class");
     assert_eq!(s.number("SELECT count(*) FROM orchestrator_group WHERE held = 2"), 19);
+}
+
+#[test]
+fn a_bumped_job_waits_for_its_limit() {
+    for mut s in TestStore::each(options(&[("py*", 1), ("never", 0)])) {
+        feed(&mut s, "f1", 1, &["py1", "py2", "py3", "never", "other"].map(|attr| (attr, "0 1")));
+        assert_eq!(group(&mut s, |s| s.bump("py3")), Bumped::Done);
+        assert_eq!(next_attr(&mut s, 11).as_deref(), Some("py3"));
+        assert_eq!(group(&mut s, |s| s.bump("py2")), Bumped::Done);
+        assert_eq!(next_attr(&mut s, 11).as_deref(), Some("other"));
+        assert_eq!(next(&mut s, 11), None);
+        group(&mut s, |s| s.finish("py3", 0, 12));
+        assert_eq!(next_attr(&mut s, 12).as_deref(), Some("py2"), "the bump is kept while its class is full");
+    }
 }
 
 #[test]

@@ -13,7 +13,11 @@ use crate::{
 const PLENTY: Duration = Duration::from_secs(60);
 
 fn stocked() -> TestStore {
-    let mut s = TestStore::new();
+    stocked_on(Kind::Sqlite)
+}
+
+fn stocked_on(kind: Kind) -> TestStore {
+    let mut s = TestStore::of(kind, Options::default());
     feed(&mut s, "f1", 1, &["alpha", "bravo", "charlie"].map(|attr| (attr, "0 1")));
     feed(&mut s, "f1", 2, &[("delta", "0 2")]);
     feed(&mut s, "f2", 1, &[("alpha", "other"), ("echo", "0 3")]);
@@ -217,15 +221,18 @@ fn a_question_fails_at_its_deadline() {
 
 #[test]
 fn requeue_ends_the_hold_and_resets_the_rows() {
-    let mut s = stocked();
-    let done = group(&mut s, |s| s.requeue("alpha", 1_005));
-    assert_eq!((done.rows, done.was_in_flight), (1, true));
-    assert_eq!(s.number("SELECT finished FROM log WHERE attr_path = 'alpha' AND exit_code IS NULL"), 1_005);
-    let rest: Vec<_> = (0..4).map(|_| next_attr(&mut s, 1_006).unwrap()).collect();
-    assert!(!rest.contains(&"alpha".to_owned()), "it went to the back: {rest:?}");
-    assert_eq!(next(&mut s, 1_006), job("alpha", "0 1"));
-    let nothing = group(&mut s, |s| s.requeue("ghost", 1_007));
-    assert_eq!((nothing.rows, nothing.was_in_flight), (0, false));
+    for kind in Kind::ALL {
+        let mut s = stocked_on(kind);
+        let done = group(&mut s, |s| s.requeue("alpha", 1_005));
+        assert_eq!((done.rows, done.was_in_flight), (1, true));
+        let ended = "SELECT finished FROM log WHERE attr_path = 'alpha' AND exit_code IS NULL";
+        assert_eq!(s.number(ended), 1_005);
+        let rest: Vec<_> = (0..4).map(|_| next_attr(&mut s, 1_006).unwrap()).collect();
+        assert!(!rest.contains(&"alpha".to_owned()), "it went to the back: {rest:?}");
+        assert_eq!(next(&mut s, 1_006), job("alpha", "0 1"));
+        let nothing = group(&mut s, |s| s.requeue("ghost", 1_007));
+        assert_eq!((nothing.rows, nothing.was_in_flight), (0, false));
+    }
 }
 
 #[test]

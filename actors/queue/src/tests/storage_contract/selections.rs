@@ -33,8 +33,8 @@ fn requeue(s: &mut TestStore, filter: &JobFilter) -> (u64, usize) {
 }
 
 /// Hands out `a`, `b`, .. at 101, 102, .. and ends all except the last with these exit codes.
-fn ended(codes: &[i64]) -> TestStore {
-    let mut s = TestStore::new();
+fn ended(kind: Kind, codes: &[i64]) -> TestStore {
+    let mut s = TestStore::of(kind, Options::default());
     let paths: Vec<String> = ('a'..='z').take(codes.len() + 1).map(String::from).collect();
     for (path, now) in paths.iter().zip(101..) {
         feed(&mut s, "f1", now, &[(path, "0 1")]);
@@ -48,15 +48,17 @@ fn ended(codes: &[i64]) -> TestStore {
 
 #[test]
 fn jobs_of_a_filter_are_requeued_once_and_in_slices() {
-    let mut s = ended(&[3, 0, 4, 3]);
-    assert_eq!(requeue(&mut s, &all(JobState::Failed)), (3, 6));
-    assert_eq!(requeue(&mut s, &all(JobState::Failed)).0, 0, "they are available already");
-    let mut given: Vec<_> = std::iter::from_fn(|| next_attr(&mut s, 600)).collect();
-    given.sort();
-    assert_eq!(given, ["a", "c", "d"]);
-    let held = JobFilter { until: Some(105), ..all(JobState::InFlight) };
-    assert_eq!(requeue(&mut s, &held).0, 1, "e, and not those handed out later");
-    assert_eq!(next_attr(&mut s, 600).as_deref(), Some("e"));
+    for kind in Kind::ALL {
+        let mut s = ended(kind, &[3, 0, 4, 3]);
+        assert_eq!(requeue(&mut s, &all(JobState::Failed)), (3, 6));
+        assert_eq!(requeue(&mut s, &all(JobState::Failed)).0, 0, "they are available already");
+        let mut given: Vec<_> = std::iter::from_fn(|| next_attr(&mut s, 600)).collect();
+        given.sort();
+        assert_eq!(given, ["a", "c", "d"]);
+        let held = JobFilter { until: Some(105), ..all(JobState::InFlight) };
+        assert_eq!(requeue(&mut s, &held).0, 1, "e, and not those handed out later");
+        assert_eq!(next_attr(&mut s, 600).as_deref(), Some("e"));
+    }
 }
 
 #[test]
@@ -69,13 +71,15 @@ fn a_filter_selects_by_code_time_and_pattern() {
         (JobFilter { exit_code: Some(3), ..all(JobState::InFlight) }, 0),
         (all(JobState::InFlight), 1),
     ] {
-        assert_eq!(requeue(&mut ended(&[3, 0, 4, 3]), &filter).0, jobs, "{filter:?}");
+        for kind in Kind::ALL {
+            assert_eq!(requeue(&mut ended(kind, &[3, 0, 4, 3]), &filter).0, jobs, "{kind:?} {filter:?}");
+        }
     }
 }
 
 #[test]
 fn questions_are_limited_to_a_pattern() {
-    let mut s = ended(&[3, 0, 4, 3]);
+    let mut s = ended(Kind::Sqlite, &[3, 0, 4, 3]);
     feed(&mut s, "f2", 1, &[("py1", "0 1"), ("x", "0 1"), ("py2", "0 1"), ("e", "0 1")]);
     let mut inspector = inspector(&s);
     let pattern = |text: &str| text.parse().ok();
