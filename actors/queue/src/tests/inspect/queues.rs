@@ -154,7 +154,8 @@ impl InPostgres {
         self.choose_schema();
         self.batch(SCHEMA);
         self.batch(
-            "INSERT INTO instance VALUES ('i', nextval('incarnation_number'), 'host', 'socket', now())",
+            "INSERT INTO instance (instance, incarnation, host, socket, lease_until, is_locked)
+             VALUES ('i', nextval('incarnation_number'), 'host', 'socket', now(), false)",
         );
         for (class, limit) in (1_i16..).zip(self.config.limit.clone()) {
             let like = |pattern: Option<String>| {
