@@ -297,7 +297,7 @@ fn the_end_of_a_job_waits_for_the_ingest_of_its_path() {
 
 #[test]
 fn no_path_is_lost_between_ingest_and_the_ends_of_jobs() {
-    const RUNS: i64 = 60;
+    const ROUNDS: usize = 10;
     let (mut one, mut observer) = shared(&[]);
     let is_over = AtomicBool::new(false);
     let given = scope(|threads| {
@@ -305,27 +305,28 @@ fn no_path_is_lost_between_ingest_and_the_ends_of_jobs() {
             let (settings, is_over) = (one.settings(instance), &is_over);
             threads.spawn(move || work(&mut open(&settings), 5, || is_over.load(SeqCst)))
         });
-        for run in 1..=RUNS {
-            let batch = Batch::new((0..20).map(|n| (format!("pkg{n}"), run.to_string())));
-            let run = RunId::new("f1", run);
-            retried(&mut one, |s| {
-                assert_eq!(s.upsert_run(&run, false)?, Upsert::Done);
-                s.enqueue(&run, &batch, 0, None)
-            });
+        for round in 0..ROUNDS {
+            // The paths of the first run are in flight while the second one adds them in the order of their locks.
+            for run in [1, 2] {
+                let payload = run.to_string();
+                let lines = (0..20).map(|n| (format!("pkg{round}-{n:02}"), payload.clone()));
+                let batches: Vec<Batch> = lines.map(|line| Batch::new([line])).collect();
+                let run = RunId::new("f1", run);
+                retried(&mut one, |s| {
+                    assert_eq!(s.upsert_run(&run, false)?, Upsert::Done);
+                    batches.iter().try_for_each(|batch| s.enqueue(&run, batch, 0, None).map(drop))
+                });
+            }
         }
         is_over.store(true, SeqCst);
         running.map(|thread| thread.join().unwrap()).concat()
     });
-    // Another instance may have skipped rows that its last transaction had locked.
+    // An instance may have skipped rows that the last transaction of another one had locked.
     let rest = work(&mut one, 5, || true);
     assert_eq!(observer.waiting(), 0, "rows wait that nobody finds");
-    let last: HashSet<String> = given
-        .into_iter()
-        .chain(rest)
-        .filter(|given| given.1 == RUNS.to_string())
-        .map(|given| given.0)
-        .collect();
-    assert_eq!(last.len(), 20, "the newest run of each path");
+    let newest: HashSet<String> =
+        given.into_iter().chain(rest).filter(|given| given.1 == "2").map(|given| given.0).collect();
+    assert_eq!(newest.len(), 20 * ROUNDS);
 }
 
 #[test]
@@ -379,18 +380,14 @@ fn a_deleted_run_is_handed_out_no_more_while_others_hand_out_and_add() {
 }
 
 #[test]
-fn a_path_added_while_another_run_of_it_is_deleted_waits() {
+fn a_path_added_while_an_offer_of_it_is_withdrawn_waits() {
     let (mut one, mut observer) = shared(&[]);
     let mut two = open(&one.settings("two"));
-    feed(&mut one, "f1", 1, &[("alpha", "deleted")]);
-    group(&mut one, |s| s.mark_deleted(&RunId::new("f1", 1)));
+    let offered = JobId::new("catalog.lab.work", "alpha", "1");
+    group(&mut one, |s| s.offer(&offered, "payload"));
     observer.hold("BEFORE DELETE ON ready");
-    let deletion = spawn(move || {
-        while group(&mut one, |s| s.delete_slice(Duration::ZERO)) == Deletion::More {}
-        one
-    });
-    observer.wait_for_lock(&deletion);
-    // It waits before it has locked rows, or with a lock that this one waits for.
+    let withdrawal = spawn(move || group(&mut one, |s| s.withdraw(&offered)));
+    observer.wait_for_lock(&withdrawal);
     let addition = spawn(move || {
         feed(&mut two, "f2", 1, &[("alpha", "other")]);
         two
@@ -403,7 +400,7 @@ fn a_path_added_while_another_run_of_it_is_deleted_waits() {
         (blocked > 0 || addition.is_finished()).then_some(())
     });
     observer.release();
-    deletion.join().unwrap();
+    assert!(withdrawal.join().unwrap());
     let mut two = addition.join().unwrap();
     assert_eq!(next(&mut two, 10), job("alpha", "other"));
 }
