@@ -195,20 +195,21 @@ impl PostgresStore {
         Ok(done?)
     }
 
-    /// Ends the lease at a stop, so that other instances take back at once what was not delivered.
+    /// Gives up the place at a stop, and takes back what was not delivered.
     pub(crate) fn close(mut self) {
-        if let Err(error) = self.end_lease() {
-            tracing::debug!(%error, "the lease ends by itself");
+        if let Err(error) = self.give_up_place() {
+            tracing::warn!(%error, "the lease was not ended: other instances take back what was not delivered once it is over");
         }
     }
 
-    fn end_lease(&mut self) -> Result<(), StorageError> {
-        const ACTION: &str = "ending the lease";
-        self.begin_with(ACTION, "")?;
+    fn give_up_place(&mut self) -> Result<(), StorageError> {
+        self.begin()?;
+        self.undo_undelivered()?;
         self.query(
-            ACTION,
-            "UPDATE instance SET lease_until = clock_timestamp() WHERE instance = $1 AND incarnation = $2",
-            vec![Box::new(self.settings.instance.clone()), Box::new(self.incarnation)],
+            "giving up the place of the instance",
+            // No process has this incarnation.
+            "UPDATE instance SET incarnation = -incarnation, lease_until = clock_timestamp() WHERE instance = $1",
+            vec![Box::new(self.settings.instance.clone())],
         )?;
         self.commit()
     }
