@@ -54,7 +54,8 @@ CREATE TABLE listing (
     is_dequeued boolean NOT NULL DEFAULT false,
     PRIMARY KEY (attr_path, fetcher_id, run_started)
 ) WITH (fillfactor = 80);
-CREATE INDEX listing_of_run ON listing (fetcher_id, run_started, attr_path);
+-- For the deletion of a run. Expressions, since without statistics the planner would prefer it where a path is known, and read whole runs.
+CREATE INDEX listing_of_run ON listing ((fetcher_id + 0), (run_started + 0), attr_path);
 CREATE TABLE log (
     attr_path text COLLATE "C" PRIMARY KEY,
     started bigint NOT NULL,
@@ -680,7 +681,7 @@ DECLARE
 BEGIN
     WITH gone AS (
         DELETE FROM listing AS l WHERE l.fetcher_id = of_fetcher AND l.run_started = of_run AND l.attr_path IN (
-            SELECT o.attr_path FROM listing AS o WHERE o.fetcher_id = of_fetcher AND o.run_started = of_run
+            SELECT o.attr_path FROM listing AS o WHERE o.fetcher_id + 0 = of_fetcher AND o.run_started + 0 = of_run
             ORDER BY o.attr_path LIMIT most)
         RETURNING l.attr_path, l.payload_id
     ), emptied AS (
