@@ -85,7 +85,7 @@ CREATE TABLE in_flight (
     previous_exit_code bigint,
     is_held boolean NOT NULL,
     delivered smallint NOT NULL
-) WITH (fillfactor = 70);
+) WITH (fillfactor = 50);
 CREATE INDEX in_flight_held ON in_flight (started) WHERE is_held;
 CREATE TABLE attempt (
     started bigint NOT NULL,
@@ -650,15 +650,17 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
+    -- Each path is looked up by itself (OFFSET 0): without statistics, the planner expects one row of the run and reads them all.
     UPDATE payload AS p SET payload = t.payload
-    FROM unnest(paths, payloads) AS t (path, payload)
-        JOIN listing AS l ON l.attr_path = t.path AND l.fetcher_id = of_fetcher AND l.run_started = of_run
+    FROM unnest(paths, payloads) AS t (path, payload), LATERAL (
+        SELECT l.payload_id FROM listing AS l
+        WHERE l.attr_path = t.path AND l.fetcher_id = of_fetcher AND l.run_started = of_run OFFSET 0) AS l
     WHERE p.payload_id = l.payload_id AND p.payload <> t.payload;
     WITH new AS MATERIALIZED (
         SELECT t.path, t.payload, t.jitter, nextval(pg_get_serial_sequence('payload', 'payload_id')) AS payload_id
         FROM unnest(paths, payloads, jitters) AS t (path, payload, jitter)
         WHERE NOT EXISTS (SELECT 1 FROM listing AS l
-                          WHERE l.attr_path = t.path AND l.fetcher_id = of_fetcher AND l.run_started = of_run)
+                          WHERE l.attr_path = t.path AND l.fetcher_id = of_fetcher AND l.run_started = of_run OFFSET 0)
     ), stored AS (
         INSERT INTO payload (payload_id, payload) SELECT new.payload_id, new.payload FROM new
     ), listed AS (
@@ -679,10 +681,10 @@ CREATE FUNCTION delete_rows(of_fetcher bigint, of_run bigint, most integer) RETU
 DECLARE
     paths text[];
 BEGIN
+    paths := ARRAY(SELECT l.attr_path FROM listing AS l WHERE l.fetcher_id + 0 = of_fetcher AND l.run_started + 0 = of_run
+                   ORDER BY l.attr_path LIMIT most);
     WITH gone AS (
-        DELETE FROM listing AS l WHERE l.fetcher_id = of_fetcher AND l.run_started = of_run AND l.attr_path IN (
-            SELECT o.attr_path FROM listing AS o WHERE o.fetcher_id + 0 = of_fetcher AND o.run_started + 0 = of_run
-            ORDER BY o.attr_path LIMIT most)
+        DELETE FROM listing AS l WHERE l.attr_path = ANY (paths) AND l.fetcher_id = of_fetcher AND l.run_started = of_run
         RETURNING l.attr_path, l.payload_id
     ), emptied AS (
         DELETE FROM payload AS p USING gone WHERE p.payload_id = gone.payload_id
