@@ -518,9 +518,7 @@ fn a_process_takes_the_place_of_one_that_ended() {
     assert!(refused.contains("instance two is in use on host here with the socket worker.sock"), "{refused}");
     assert!(refused.contains("OQ002"), "{refused}");
     drop(first);
-    wait_for("the place", || {
-        PostgresStore::open(settings.clone(), &OwnIncarnation::default(), StopToken::new()).ok()
-    });
+    place_of(&settings);
 }
 
 #[test]
@@ -577,7 +575,5 @@ fn an_instance_keeps_its_place_when_its_session_is_lost() {
     let refused = refusal(&settings);
     assert!(refused.contains("OQ002"), "{refused}");
     drop(first);
-    wait_for("the place", || {
-        PostgresStore::open(settings.clone(), &OwnIncarnation::default(), StopToken::new()).ok()
-    });
+    place_of(&settings);
 }

@@ -171,10 +171,7 @@ impl TestStore {
                 };
                 Opened::Sqlite(Box::new(wait_for("the lock of the database", open)))
             }
-            Kind::Postgres => Opened::Postgres(Box::new(
-                PostgresStore::open(self.settings("one"), &OwnIncarnation::default(), StopToken::new())
-                    .unwrap(),
-            )),
+            Kind::Postgres => Opened::Postgres(Box::new(place_of(&self.settings("one")))),
         });
     }
 
@@ -275,6 +272,16 @@ fn text(row: &Row) -> String {
         Ok(text) => text.unwrap_or_default(),
         Err(_) => row.try_get::<_, i64>(0).map_or_else(|_| String::new(), |number| number.to_string()),
     }
+}
+
+/// Opens a store as soon as the server has seen the end of the former session of the instance.
+pub(crate) fn place_of(settings: &Settings) -> PostgresStore {
+    wait_for("the place", || {
+        match PostgresStore::open(settings.clone(), &OwnIncarnation::default(), StopToken::new()) {
+            Err(StorageError::Database(error)) if error.to_string().contains("OQ002") => None,
+            opened => Some(opened.unwrap()),
+        }
+    })
 }
 
 /// Database that the tests of this process share, each with a schema of its own.
