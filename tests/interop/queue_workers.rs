@@ -54,8 +54,8 @@ fn python_reads_and_writes_the_database_under_load() {
     let site = site();
     let mut rng = SeededRng::new(1);
     let instance = site.start();
-    let fetchers = Fetchers::start(&site.input_dir(), 2, &mut rng);
-    let crew = WorkerPool::start(site.socket(), 4, &mut rng);
+    let fetchers = Fetchers::start(&[site.input_dir()], 2, &mut rng);
+    let crew = WorkerPool::start(&[site.socket()], 4, &mut rng);
     eventually("rows", || site.database().queue().len() > 100);
 
     let path = site.database_path().display().to_string();
@@ -75,12 +75,12 @@ fn python_reads_and_writes_the_database_under_load() {
     });
 
     let (present, ever) = fetchers.stop();
-    LoadRecord::await_ingest(&site, &present);
+    LoadRecord::await_ingest(|sql| site.database().rows(sql), &present);
     let seen = crew.drain();
     let looked = finish(reader, "");
     let (looks, most) = looked[0].split_once(' ').expect("two metrics");
     assert!(looks.parse::<u32>().expect("a metric") > 1 && most.parse::<u32>().expect("a metric") > 100);
-    LoadRecord { present, ever, seen, disruptions: Vec::new() }.check(&site);
+    LoadRecord { present, ever, seen, disruptions: Vec::new() }.check(|sql| site.database().rows(sql));
     assert!(!site.log().contains("ERROR"), "{}", site.log());
     assert!(instance.terminate().success());
     assert!(assert_valid_database(&site.database_path()));

@@ -48,8 +48,8 @@ fn round(seed: u64) {
     let began = Instant::now();
     let mut rng = SeededRng::new(seed);
     let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-    let fetchers = Fetchers::start(&env.input_dir(), FETCHERS, &mut rng);
-    let crew = WorkerPool::start(env.socket(), WORKERS, &mut rng);
+    let fetchers = Fetchers::start(&[env.input_dir()], FETCHERS, &mut rng);
+    let crew = WorkerPool::start(&[env.socket()], WORKERS, &mut rng);
 
     let mut disruptions = Vec::new();
     let mut made = false;
@@ -71,9 +71,9 @@ fn round(seed: u64) {
 
     let instance = env.start();
     let (present, ever) = fetchers.stop();
-    LoadRecord::await_ingest(&env, &present);
+    LoadRecord::await_ingest(|sql| env.database().rows(sql), &present);
     let record = LoadRecord { present, ever, seen: crew.drain(), disruptions };
-    let redelivered = record.check(&env);
+    let redelivered = record.check(|sql| env.database().rows(sql));
     assert!(instance.terminate().success(), "it did not stop well; log:\n{}", env.log());
     assert!(assert_valid_database(&env.database_path()));
     assert_attempts_match_log(&env.database_path());
@@ -121,7 +121,7 @@ fn await_commit(env: &TestEnv, further: Duration) {
 fn kill(instance: Instance) -> Disruption {
     let from = Instant::now();
     instance.kill_nine();
-    Disruption { from, to: Instant::now() }
+    Disruption { instance: 0, from, to: Instant::now() }
 }
 
 #[test]

@@ -48,8 +48,8 @@ fn panics_heal(path: &str, first: usize) {
         let mut rng = SeededRng::new(seed);
         let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
         let instance = env.start();
-        let fetchers = Fetchers::start(&env.input_dir(), 3, &mut rng);
-        let crew = WorkerPool::start(env.socket(), 6, &mut rng);
+        let fetchers = Fetchers::start(&[env.input_dir()], 3, &mut rng);
+        let crew = WorkerPool::start(&[env.socket()], 6, &mut rng);
         wait_for("jobs to be done", || (finished(&env)? > 50).then_some(()));
 
         let disk = DiskProbe::start(env.path());
@@ -59,7 +59,7 @@ fn panics_heal(path: &str, first: usize) {
             query_the_housekeeper(&env);
             healed(&env, path)
         });
-        let disruptions = vec![Disruption { from, to: Instant::now() }];
+        let disruptions = vec![Disruption { instance: 0, from, to: Instant::now() }];
         assert_eq!(exit_of(&healed, path)["kind"], "panicked", "{healed:#}");
         assert!(exit_of(&healed, path)["reason"].as_str().is_some_and(|why| why.contains("injected panic")));
         assert_eq!(healed.node(path)["restarts"], 1);
@@ -74,9 +74,9 @@ fn panics_heal(path: &str, first: usize) {
         assert!(u128::from(took) < allowed, "{path} took {took} ms to heal, not {allowed}: {healed:#}");
 
         let (present, ever) = fetchers.stop();
-        LoadRecord::await_ingest(&env, &present);
+        LoadRecord::await_ingest(|sql| env.database().rows(sql), &present);
         let record = LoadRecord { present, ever, seen: crew.drain(), disruptions };
-        let redelivered = record.check(&env);
+        let redelivered = record.check(|sql| env.database().rows(sql));
         assert!(instance.terminate().success(), "it did not stop well; log:\n{}", env.log());
         eprintln!(
             "{path}: healed in {took} ms, longest wait for an answer {:?}, {redelivered} of {} jobs redelivered",

@@ -3,22 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Disruption, Done, Handout, LoadRecord};
-use crate::TestEnv;
+use crate::child_logs;
 
 impl LoadRecord {
-    /// Checks a drained load. The database may be in use.
+    /// Checks a drained load by queries on the database, which may be in use. `rows` returns the columns of each row joined by `|`.
     ///
-    /// Returns the number of redelivered jobs, each of which a kill or panic explains.
+    /// Returns the number of redelivered jobs, each of which a disruption explains.
     ///
     /// # Panics
     /// With the first violation.
-    pub fn check(&self, site: &TestEnv) -> usize {
+    pub fn check(&self, rows: impl Fn(&str) -> Vec<String>) -> usize {
         self.every_job_was_in_a_file();
-        self.the_queue_matches_the_files(site);
+        self.the_queue_matches_the_files(&rows);
         self.no_line_was_lost();
         let redelivered = self.redeliveries_are_explained();
         self.paths_in_flight_are_exclusive();
-        self.acknowledged_dones_are_logged(site);
+        self.acknowledged_dones_are_logged(&rows);
         redelivered
     }
 
@@ -31,10 +31,10 @@ impl LoadRecord {
     }
 
     /// The queue has exactly the lines of the existing files.
-    fn the_queue_matches_the_files(&self, site: &TestEnv) {
+    fn the_queue_matches_the_files(&self, rows: impl Fn(&str) -> Vec<String>) {
         let present: BTreeSet<String> =
             self.present.keys().map(|(fetcher, run, attr)| format!("{fetcher}|{run}|{attr}")).collect();
-        let rows = queue_lines(site);
+        let rows = queue_lines(rows);
         let (lost, extra) = (present.difference(&rows).next(), rows.difference(&present).next());
         assert!(
             lost.is_none() && extra.is_none(),
@@ -115,12 +115,12 @@ impl LoadRecord {
     /// Every DONE was answered, so the log has each path with the exit code of a DONE that no later DONE followed.
     ///
     /// A DONE for a hand-out that a disruption may have undone is a plain finish (CONTRACT QP07), so it may be missing.
-    fn acknowledged_dones_are_logged(&self, site: &TestEnv) {
+    fn acknowledged_dones_are_logged(&self, rows: impl Fn(&str) -> Vec<String>) {
         let mut dones: BTreeMap<&str, Vec<&Done>> = BTreeMap::new();
         for done in &self.seen.dones {
             dones.entry(&done.job.attr).or_default().push(done);
         }
-        let rows = site.database().rows("SELECT attr_path, finished IS NOT NULL, exit_code FROM log");
+        let rows = rows("SELECT attr_path, CAST(finished IS NOT NULL AS integer), exit_code FROM log");
         let mut logged: BTreeMap<&str, &str> = rows.iter().filter_map(|row| row.split_once('|')).collect();
         for (attr, all) in &dones {
             let certain = all.iter().filter(|done| !self.disruptions.iter().any(|d| hits(d, &done.job)));
@@ -138,9 +138,9 @@ impl LoadRecord {
 }
 
 /// `fetcher|run|attr_path` of every queue row.
-pub(super) fn queue_lines(site: &TestEnv) -> BTreeSet<String> {
+pub(super) fn queue_lines(rows: impl Fn(&str) -> Vec<String>) -> BTreeSet<String> {
     let sql = "SELECT name, fetcher_run_started, attr_path FROM queue JOIN fetchers USING (fetcher_id)";
-    site.database().rows(sql).into_iter().collect()
+    rows(sql).into_iter().collect()
 }
 
 fn line(handout: &Handout) -> super::Line {
@@ -148,7 +148,9 @@ fn line(handout: &Handout) -> super::Line {
 }
 
 fn hits(disruption: &Disruption, handout: &Handout) -> bool {
-    disruption.to >= handout.sent && handout.next_read.is_none_or(|next| disruption.from <= next)
+    disruption.instance == handout.instance
+        && disruption.to >= handout.sent
+        && handout.next_read.is_none_or(|next| disruption.from <= next)
 }
 
 impl LoadRecord {
@@ -156,20 +158,20 @@ impl LoadRecord {
     ///
     /// # Panics
     /// If they differ after the deadline.
-    pub fn await_ingest(site: &TestEnv, present: &super::Lines) {
+    pub fn await_ingest(rows: impl Fn(&str) -> Vec<String>, present: &super::Lines) {
         let wanted: BTreeSet<String> =
             present.keys().map(|(fetcher, run, attr)| format!("{fetcher}|{run}|{attr}")).collect();
-        let mut rows = BTreeSet::new();
+        let mut found = BTreeSet::new();
         let give_up = std::time::Instant::now() + crate::DEADLINE;
-        while rows != wanted {
-            rows = queue_lines(site);
-            let lost: Vec<_> = wanted.difference(&rows).take(3).collect();
-            let extra: Vec<_> = rows.difference(&wanted).take(3).collect();
+        while found != wanted {
+            found = queue_lines(&rows);
+            let lost: Vec<_> = wanted.difference(&found).take(3).collect();
+            let extra: Vec<_> = found.difference(&wanted).take(3).collect();
             let late = std::time::Instant::now() > give_up;
             assert!(
                 !late,
-                "missing in the queue: {lost:?}, not in the files: {extra:?}; log:\n{}",
-                site.log()
+                "missing in the queue: {lost:?}, not in the files: {extra:?}; last lines:{}",
+                child_logs::last_lines()
             );
         }
     }

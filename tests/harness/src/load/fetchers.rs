@@ -9,7 +9,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::Write,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -45,12 +45,12 @@ pub struct Fetchers {
 }
 
 impl Fetchers {
-    /// Starts `count` fetchers on `directory`; the first of them also writes and deletes large files.
-    pub fn start(directory: &Path, count: usize, rng: &mut SeededRng) -> Self {
+    /// Starts `count` fetchers, each on one of `directories` in turn; the first of them also writes and deletes large files.
+    pub fn start(directories: &[PathBuf], count: usize, rng: &mut SeededRng) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let threads = (0..count).map(|id| {
             let mut fetcher = Fetcher {
-                directory: directory.to_owned(),
+                directory: directories[id % directories.len()].clone(),
                 name: format!("fetcher{id}"),
                 next_run: FIRST_RUN,
                 files: Vec::new(),

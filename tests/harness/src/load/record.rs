@@ -4,9 +4,11 @@ use std::time::Instant;
 
 use super::{Lines, Seen};
 
-/// Time range of a kill or an injected panic.
+/// Time range of a kill, an injected panic or a freeze of an instance.
 #[derive(Debug, Clone, Copy)]
 pub struct Disruption {
+    /// Index of the instance's socket.
+    pub instance: usize,
     /// Time just before it.
     pub from: Instant,
     /// Time when it had certainly happened.
@@ -22,6 +24,6 @@ pub struct LoadRecord {
     pub ever: Lines,
     /// Observations of the workers.
     pub seen: Seen,
-    /// Kills and panics, in order of time.
+    /// Kills, panics and freezes, in order of time.
     pub disruptions: Vec<Disruption>,
 }

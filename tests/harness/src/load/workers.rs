@@ -7,7 +7,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicI64, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -24,6 +24,8 @@ const HELD_MAX: usize = 3;
 pub struct Handout {
     /// Index of the worker that received it.
     pub worker: usize,
+    /// Index of that worker's socket.
+    pub instance: usize,
     /// The file's stem, from the payload.
     pub fetcher: String,
     /// The file's number, from the payload.
@@ -71,17 +73,22 @@ pub struct Seen {
 pub struct WorkerPool {
     workers: Vec<JoinHandle<Seen>>,
     drain: Arc<AtomicBool>,
+    answers: Vec<Arc<AtomicU64>>,
 }
 
 impl WorkerPool {
-    /// Starts `count` workers on `socket`.
-    pub fn start(socket: PathBuf, count: usize, rng: &mut SeededRng) -> Self {
+    /// Starts `count` workers, each on one of `sockets` in turn.
+    pub fn start(sockets: &[PathBuf], count: usize, rng: &mut SeededRng) -> Self {
         let (drain, codes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicI64::new(1)));
+        let answers: Vec<Arc<AtomicU64>> = sockets.iter().map(|_| Arc::default()).collect();
         let workers = (0..count).map(|id| {
+            let instance = id % sockets.len();
             let mut one = One {
                 id,
-                socket: socket.clone(),
-                keeps: id % 2 == 0,
+                instance,
+                socket: sockets[instance].clone(),
+                answers: answers[instance].clone(),
+                keeps: (id / sockets.len()).is_multiple_of(2),
                 connection: None,
                 held: Vec::new(),
                 seen: Seen::default(),
@@ -94,7 +101,12 @@ impl WorkerPool {
                 one.seen
             })
         });
-        Self { workers: workers.collect(), drain }
+        Self { workers: workers.collect(), drain, answers }
+    }
+
+    /// Number of answers so far on each socket.
+    pub fn answers(&self) -> Vec<u64> {
+        self.answers.iter().map(|answers| answers.load(SeqCst)).collect()
     }
 
     /// Lets every worker finish its jobs and continue until NOJOBS. Returns all observations.
@@ -117,7 +129,9 @@ impl WorkerPool {
 
 struct One {
     id: usize,
+    instance: usize,
     socket: PathBuf,
+    answers: Arc<AtomicU64>,
     keeps: bool,
     connection: Option<Worker>,
     /// Positions in `seen.handouts`.
@@ -152,8 +166,9 @@ impl One {
     fn take(&mut self, sent: Instant, attr: String, payload: &str) {
         let (fetcher, run) = parse_payload(payload);
         self.held.push(self.seen.handouts.len());
-        let (read, worker) = (Instant::now(), self.id);
-        let handout = Handout { worker, fetcher, run, attr, sent, read, next_read: None, done_sent: None };
+        let Self { id: worker, instance, .. } = *self;
+        let (read, next_read, done_sent) = (Instant::now(), None, None);
+        let handout = Handout { worker, instance, fetcher, run, attr, sent, read, next_read, done_sent };
         self.seen.handouts.push(handout);
     }
 
@@ -192,6 +207,7 @@ impl One {
                 last.next_read = Some(now);
             }
             self.seen.answers += 1;
+            self.answers.fetch_add(1, SeqCst);
             self.seen.longest_wait = self.seen.longest_wait.max(now - *sent);
         }
         if asked.is_err() || !self.keeps {
