@@ -117,15 +117,19 @@ impl GroupCommit {
 
     /// Returns true if a turn has something to do.
     pub(crate) fn has_work(&self) -> bool {
-        !self.served().is_empty() || self.ingest.is_some() || self.deleting
+        self.has_requests() || self.ingest.is_some() || self.deleting
     }
 
     /// Returns true if the next turn serves requests. `other` tells of background work besides
     /// ingest and deletion.
     pub(crate) fn next_serves_requests(&self, other: bool) -> bool {
         let background = self.ingest.is_some() || self.deleting || other;
-        let requests = !self.served().is_empty();
-        requests && !(background && self.background_next)
+        self.has_requests() && !(background && self.background_next)
+    }
+
+    /// Returns true if a request waits that may be served.
+    pub(crate) fn has_requests(&self) -> bool {
+        !self.served().is_empty()
     }
 
     /// Records other background work as a turn, so that requests are next.

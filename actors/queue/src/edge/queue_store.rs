@@ -238,6 +238,10 @@ impl<B: Backend> Incarnation<'_, B> {
         loop {
             self.check()?;
             self.receive();
+            // At a stop, the rest of files and deletions is left to the next start.
+            if self.cx.stop.is_cancelled() && !self.group.has_requests() {
+                return Ok(self.group.has_delivery_notices());
+            }
             if self.group.has_work() {
                 self.idle = false;
                 return Ok(true);
@@ -281,8 +285,10 @@ impl<B: Backend> Incarnation<'_, B> {
         while self.check_at <= Instant::now() {
             match self.store.check() {
                 Ok(()) => {
-                    self.check_at = Instant::now() + CHECK_INTERVAL;
+                    let begun = Instant::now();
                     self.report_waiting();
+                    // A question that takes long delays the turns.
+                    self.check_at = Instant::now() + CHECK_INTERVAL.max(begun.elapsed() * 4);
                 }
                 Err(error) => {
                     self.handle_error(&error)?;
