@@ -47,10 +47,7 @@ pub use config::{ExpectedFetcher, OnCorrupt, QueueConfig, StoreKind, Synchronous
 pub use subsystem::Queue;
 
 #[cfg(feature = "postgres")]
-use crate::edge::{
-    housekeeper::SharedInspector,
-    postgres::{Lease, OwnIncarnation, instance_file},
-};
+use crate::edge::postgres::{Lease, OwnIncarnation, instance_file};
 use crate::{
     edge::{
         files::{self, RescanFlag},
@@ -82,6 +79,9 @@ const NOTICE_CAPACITY: usize = 256;
 const OPERATOR_CAPACITY: usize = 16;
 /// Time limit of the store's last commits when the process stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time that answers to workers may take when the process stops, if a server has the database: it may be away.
+#[cfg(feature = "postgres")]
+const LAST_SERVER_ANSWER: Duration = Duration::from_secs(1);
 
 /// Returns the subsystem's supervision tree. Children start in order of the data flow, sinks first:
 /// the store, the worker socket, the readers of files. Takes jobs of other subsystems if one offers them.
@@ -116,6 +116,8 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
             shares_pause: config.store != StoreKind::Sqlite,
             refused_links: refused_links.clone(),
             requeues: false,
+            #[cfg(feature = "postgres")]
+            asks_for_pause: false,
         };
         Factory::actor(console_slot, move |_| Ok(console.clone()))
     };
@@ -132,17 +134,16 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
     let queue_store = Factory::thread(move |cx| store.run(&cx))
         .with_inbox("requests", &requests_slot)
         .with_inbox("ingest", &ingest_slot);
-    let housekeeper = Housekeeper {
-        config: config.clone(),
-        chores: chores_slot.clone(),
-        wal_state,
-        #[cfg(feature = "postgres")]
-        shared: SharedInspector::default(),
-    };
+    let housekeeper = Housekeeper { config: config.clone(), chores: chores_slot.clone(), wal_state };
     let housekeeper = Factory::thread(move |cx| housekeeper.run(&cx)).with_inbox("chores", &chores_slot);
     let offer_requests = requests.clone();
-    let socket =
-        worker_socket::factory(config.socket.clone(), config.socket_access().unwrap_or_default(), requests);
+    let last_answer = match config.store {
+        StoreKind::Sqlite => DRAIN_TIMEOUT,
+        #[cfg(feature = "postgres")]
+        StoreKind::Postgres => LAST_SERVER_ANSWER,
+    };
+    let access = config.socket_access().unwrap_or_default();
+    let socket = worker_socket::factory(config.socket.clone(), access, requests, last_answer);
     let reader = files::factory(
         config.input_dir.clone(),
         &commands_slot,

@@ -43,6 +43,9 @@ pub(crate) struct QueueConsole {
     pub(crate) refused_links: RefusedLinks,
     /// True while jobs of a filter are requeued.
     pub(crate) requeues: bool,
+    /// True while the database is asked whether hand-outs are paused.
+    #[cfg(feature = "postgres")]
+    pub(crate) asks_for_pause: bool,
 }
 
 /// Returns the verbs, which are the commands of the queue, too.
@@ -247,9 +250,14 @@ impl QueueConsole {
 
     /// Takes over the pause that an operator of another instance sets or clears.
     #[cfg(feature = "postgres")]
-    fn follow_pause(&self, cx: &mut ChildCx<'_, Self>) {
+    fn follow_pause(&mut self, cx: &mut ChildCx<'_, Self>) {
+        if self.asks_for_pause {
+            return;
+        }
         let Ok(answer) = self.chores.request(Chore::SharedPause) else { return };
+        self.asks_for_pause = true;
         cx.spawn(answer, |console, answer, cx| {
+            console.asks_for_pause = false;
             if let Ok(Ok(pause)) = answer
                 && console.pause.get() != pause
             {

@@ -5,6 +5,8 @@ use std::{io, path::PathBuf, time::Duration};
 use clap::Args;
 use jiff::SignedDuration;
 use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem};
+#[cfg(feature = "postgres")]
+use orchestrator_supervise::StopToken;
 
 #[cfg(feature = "postgres")]
 use crate::edge::postgres::{PostgresInspector, Settings};
@@ -86,7 +88,8 @@ fn read(config: &QueueConfig) -> Result<Listing, StorageError> {
         #[cfg(feature = "postgres")]
         StoreKind::Postgres => std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
-                let mut inspector = PostgresInspector::new(&Settings::read(config)?, READ_TIMEOUT)?;
+                let mut inspector =
+                    PostgresInspector::new(&Settings::read(config)?, READ_TIMEOUT, StopToken::new())?;
                 Ok(Listing { paused: inspector.pause()?.is_some(), ..inspector.listing(unix_time())? })
             });
             reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -1,6 +1,8 @@
 //! The housekeeper: a thread that runs checkpoints, answers operators and counts for the metrics, on
 //! connections of its own, so that no commit waits for it.
 
+#[cfg(feature = "postgres")]
+use std::cell::RefCell;
 use std::{
     path::Path,
     sync::{
@@ -11,6 +13,8 @@ use std::{
 };
 
 use orchestrator_edge::DatabaseFiles;
+#[cfg(feature = "postgres")]
+use orchestrator_supervise::StopToken;
 use orchestrator_supervise::{Fault, InboxSlot, PauseSpan, Received, Reply, StartCx};
 use parking_lot::Mutex;
 
@@ -86,14 +90,21 @@ pub(crate) struct Housekeeper {
     pub(crate) config: QueueConfig,
     pub(crate) chores: InboxSlot<Chore>,
     pub(crate) wal_state: Arc<WalState>,
+}
+
+/// State of one incarnation.
+struct Incarnation<'a> {
+    spec: &'a Housekeeper,
     #[cfg(feature = "postgres")]
-    pub(crate) shared: SharedInspector,
+    shared: SharedInspector,
 }
 
 /// Session that reads a database which several instances share, opened by the first question.
 #[cfg(feature = "postgres")]
-#[derive(Debug, Default)]
-pub(crate) struct SharedInspector(Mutex<Option<PostgresInspector>>);
+struct SharedInspector {
+    inspector: RefCell<Option<PostgresInspector>>,
+    stop: StopToken,
+}
 
 #[cfg(feature = "postgres")]
 impl SharedInspector {
@@ -102,10 +113,12 @@ impl SharedInspector {
         config: &QueueConfig,
         work: impl FnOnce(&mut PostgresInspector) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
-        let mut inspector = self.0.lock();
-        match &mut *inspector {
+        match &mut *self.inspector.borrow_mut() {
             Some(inspector) => work(inspector),
-            none => work(none.insert(PostgresInspector::new(&Settings::read(config)?, QUESTION_TIMEOUT)?)),
+            none => {
+                let settings = Settings::read(config)?;
+                work(none.insert(PostgresInspector::new(&settings, QUESTION_TIMEOUT, self.stop.clone())?))
+            }
         }
     }
 }
@@ -118,18 +131,24 @@ impl Housekeeper {
         self.wal_state.checkpoint_running.store(false, Relaxed);
         let mut gauges = Gauges::new(&cx.vitals);
         let expected = ExpectedRuns::new(&self.config.expect, &self.config.input_dir, &cx.vitals);
+        let incarnation = Incarnation {
+            spec: self,
+            #[cfg(feature = "postgres")]
+            shared: SharedInspector { inspector: RefCell::default(), stop: cx.stop.clone() },
+        };
         loop {
             match chores.recv_blocking(&cx.stop, Some(gauges.next_sample())) {
                 Received::Item(chore) => {
                     let _work = cx.vitals.begin_work(chore.name());
-                    self.execute(chore);
+                    incarnation.execute(chore);
                 }
                 Received::TimedOut => {
                     let _work = cx.vitals.begin_work("sample");
                     gauges.sample(|| {
-                        let sample = self.ask(|inspector| inspector.sample(unix_time()))?;
+                        let sample = incarnation.ask(|inspector| inspector.sample(unix_time()))?;
                         if !expected.is_empty() {
-                            expected.update(&self.ask(|inspector| inspector.last_runs())?, unix_time());
+                            expected
+                                .update(&incarnation.ask(|inspector| inspector.last_runs())?, unix_time());
                         }
                         Ok(sample)
                     });
@@ -138,12 +157,14 @@ impl Housekeeper {
             }
         }
     }
+}
 
+impl Incarnation<'_> {
     fn execute(&self, chore: Chore) {
         match chore {
             Chore::Checkpoint => {
-                self.wal_state.final_pass_due.store(self.shrink_log(), Relaxed);
-                self.wal_state.checkpoint_running.store(false, Relaxed);
+                self.spec.wal_state.final_pass_due.store(self.shrink_log(), Relaxed);
+                self.spec.wal_state.checkpoint_running.store(false, Relaxed);
             }
             Chore::Idle => drop(self.checkpoint(CheckpointMode::Truncate)),
             Chore::Runs(reply) => self.answer(reply, |inspector| inspector.runs()),
@@ -167,7 +188,7 @@ impl Housekeeper {
             Chore::RecordPause(pause, reply) => drop(reply.send(self.record_pause(pause))),
             #[cfg(feature = "postgres")]
             Chore::SharedPause(reply) => {
-                drop(reply.send(self.shared.with(&self.config, PostgresInspector::pause)));
+                drop(reply.send(self.shared.with(&self.spec.config, PostgresInspector::pause)));
             }
         }
     }
@@ -189,7 +210,8 @@ impl Housekeeper {
                 return false;
             };
             // A log that was reused meanwhile has fewer pages than were moved.
-            if self.wal_state.pages.load(Relaxed).saturating_sub(done.checkpointed_pages) <= FINAL_PASS_PAGES
+            if self.spec.wal_state.pages.load(Relaxed).saturating_sub(done.checkpointed_pages)
+                <= FINAL_PASS_PAGES
             {
                 break;
             }
@@ -198,8 +220,8 @@ impl Housekeeper {
     }
 
     fn checkpoint(&self, mode: CheckpointMode) -> Option<Checkpointed> {
-        let path = &self.config.database;
-        let done = self.wal_state.with_second_connection(
+        let path = &self.spec.config.database;
+        let done = self.spec.wal_state.with_second_connection(
             path,
             || Checkpointer::open(path),
             |checkpointer| checkpointer.checkpoint(mode),
@@ -211,10 +233,12 @@ impl Housekeeper {
     }
 
     fn record_pause(&self, pause: Option<PauseSpan>) -> Result<(), StorageError> {
-        match self.config.store {
-            StoreKind::Sqlite => pause_file::record(&self.config.database, pause),
+        match self.spec.config.store {
+            StoreKind::Sqlite => pause_file::record(&self.spec.config.database, pause),
             #[cfg(feature = "postgres")]
-            StoreKind::Postgres => self.shared.with(&self.config, |inspector| inspector.record_pause(pause)),
+            StoreKind::Postgres => {
+                self.shared.with(&self.spec.config, |inspector| inspector.record_pause(pause))
+            }
         }
     }
 
@@ -222,12 +246,12 @@ impl Housekeeper {
     /// keep the log from being truncated.
     fn ask<T>(&self, question: impl FnOnce(&mut dyn Inspect) -> Answer<T>) -> Result<T, StorageError> {
         #[cfg(feature = "postgres")]
-        if self.config.store == StoreKind::Postgres {
-            return self.shared.with(&self.config, |inspector| question(inspector));
+        if self.spec.config.store == StoreKind::Postgres {
+            return self.shared.with(&self.spec.config, |inspector| question(inspector));
         }
-        let path = &self.config.database;
-        let open = || Inspector::open(path, (&self.config).into(), QUESTION_TIMEOUT);
-        self.wal_state.with_second_connection(path, open, |mut inspector| question(&mut inspector))
+        let path = &self.spec.config.database;
+        let open = || Inspector::open(path, (&self.spec.config).into(), QUESTION_TIMEOUT);
+        self.spec.wal_state.with_second_connection(path, open, |mut inspector| question(&mut inspector))
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
 };
 
 use orchestrator_edge::{ConnectionEvent, ConnectionSlots, LinkState, RetryPolicy, SocketAccess};
-use orchestrator_supervise::{Factory, Fault, Outbox, StartCx, StopToken, Vitals, metrics};
+use orchestrator_supervise::{Factory, Fault, Outbox, StartCx, StopToken, metrics};
 use tokio::{
     net::UnixStream,
     time::{MissedTickBehavior, interval},
@@ -35,14 +35,20 @@ const CHECK: Duration = Duration::from_secs(1);
 /// Returns the child that binds `path` and serves connections. It fails if another process serves
 /// the path ([`WorkerListener::bind`]). Other bind errors are a state of the link and tried again.
 /// A socket file that was deleted or replaced is bound again. On a stop, requests in progress are
-/// finished and the socket is removed; while paused no request is started.
-pub(crate) fn factory(path: PathBuf, access: SocketAccess, requests: Outbox<StoreRequest>) -> Factory {
+/// finished within `last_answer` and the socket is removed; while paused no request is started.
+pub(crate) fn factory(
+    path: PathBuf,
+    access: SocketAccess,
+    requests: Outbox<StoreRequest>,
+    last_answer: Duration,
+) -> Factory {
     Factory::task(move |cx: StartCx| {
         let (path, requests) = (path.clone(), requests.clone());
         async move {
             let link = LinkState::new(&cx, "unix socket", path.display().to_string(), RetryPolicy::LOCAL);
             let Some(listener) = bind(&path, access, &link).await? else { return Ok(()) };
-            serve(listener, link, requests, &cx.vitals, cx.stop).await;
+            let shared = Shared::new(requests, cx.vitals.clone(), last_answer);
+            serve(listener, link, shared, cx.stop).await;
             Ok(())
         }
     })
@@ -67,17 +73,10 @@ async fn bind(path: &Path, access: SocketAccess, link: &LinkState) -> Result<Opt
 }
 
 /// Serves `listener` until `stop`, then finishes requests in progress.
-async fn serve(
-    listener: WorkerListener,
-    link: LinkState,
-    requests: Outbox<StoreRequest>,
-    vitals: &Arc<Vitals>,
-    stop: StopToken,
-) {
-    let metrics = SocketMetrics::register(vitals);
+async fn serve(listener: WorkerListener, link: LinkState, shared: Shared, stop: StopToken) {
+    let metrics = SocketMetrics::register(shared.vitals());
     let slots = ConnectionSlots::new(connection_limit(), longest_idle, metrics.connected, metrics.evicted);
-    let shared = Arc::new(Shared::new(requests, vitals.clone()));
-    let server = WorkerServer { listener, link, shared };
+    let server = WorkerServer { listener, link, shared: Arc::new(shared) };
     // Connections take turns already; tokio's budget would only cause needless wake-ups.
     tokio::task::unconstrained(server.run(slots, stop)).await;
 }

@@ -11,8 +11,10 @@ mod stale;
 
 use std::{borrow::Cow, time::Duration};
 
-use orchestrator_edge::postgres::{Address, Params, Row, Session, SessionSettings, types::FromSql};
-use orchestrator_supervise::PauseSpan;
+use orchestrator_edge::postgres::{
+    Address, Params, PostgresError, Row, Session, SessionSettings, types::FromSql,
+};
+use orchestrator_supervise::{PauseSpan, StopToken};
 use tokio::runtime::Runtime;
 
 use super::rules::{self, Rules};
@@ -41,6 +43,7 @@ pub(crate) struct PostgresInspector {
     schema: String,
     settings: Settings,
     timeout: Duration,
+    stop: StopToken,
     session: Option<Session>,
 }
 
@@ -68,17 +71,23 @@ struct Question<'a> {
 }
 
 impl PostgresInspector {
-    /// Returns an inspector of the queue of `settings`, which a store has created. A statement of a question takes at most `timeout`.
+    /// Returns an inspector of the queue of `settings`, which a store has created. A statement of a question takes at most `timeout`,
+    /// and a question ends at `stop`.
     ///
     /// # Errors
     /// The system gives no descriptors for the connection.
-    pub(crate) fn new(settings: &super::Settings, timeout: Duration) -> Result<Self, StorageError> {
+    pub(crate) fn new(
+        settings: &super::Settings,
+        timeout: Duration,
+        stop: StopToken,
+    ) -> Result<Self, StorageError> {
         Ok(Self {
             runtime: settings.runtime()?,
             address: settings.address.clone(),
             schema: settings.schema.clone(),
             settings: settings.rules.clone().into(),
             timeout,
+            stop,
             session: None,
         })
     }
@@ -134,8 +143,8 @@ impl PostgresInspector {
         &mut self,
         work: impl AsyncFnOnce(&mut Session, &Settings) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
-        let Self { runtime, address, schema, settings, timeout, session } = self;
-        let done = runtime.block_on(async {
+        let Self { runtime, address, schema, settings, timeout, stop, session } = self;
+        let asked = async {
             let session = match session {
                 Some(session) => session,
                 None => {
@@ -148,6 +157,15 @@ impl PostgresInspector {
                 }
             };
             work(session, settings).await
+        };
+        let done = runtime.block_on(async {
+            tokio::select! {
+                biased;
+                done = asked => done,
+                () = stop.cancelled() => {
+                    Err(PostgresError::unanswered("the program stops before the database has answered").into())
+                }
+            }
         });
         if done.is_err() {
             *session = None;

@@ -57,7 +57,7 @@ SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('sync
 };
 
 /// Time that an answer may take once the child is asked to stop.
-const LAST_ANSWER: Duration = Duration::from_millis(1_500);
+const LAST_ANSWER: Duration = Duration::from_millis(750);
 
 /// Time of an operation: the argument, or the database's clock.
 const AT: &str = "coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()))::bigint)";
@@ -92,6 +92,8 @@ impl PostgresStore {
         stop: StopToken,
     ) -> Result<Self, StorageError> {
         const TAKE_PLACE: &str = "taking the place of the instance";
+        // A lease that is renewed meanwhile would refuse this process, too.
+        incarnation.store(0, Relaxed);
         let runtime = settings.runtime()?;
         let mut store = Self {
             settings,

@@ -25,7 +25,8 @@ impl Backend for PostgresBackend {
 
     fn open(spec: &QueueStore, cx: &StartCx) -> Result<Self, StorageError> {
         let store = PostgresStore::open(Settings::read(&spec.config)?, &spec.incarnation, cx.stop.clone())?;
-        Ok(Self { inspector: PostgresInspector::new(store.settings(), QUESTION_TIMEOUT)?, store })
+        let inspector = PostgresInspector::new(store.settings(), QUESTION_TIMEOUT, cx.stop.clone())?;
+        Ok(Self { store, inspector })
     }
 
     fn storage(&mut self) -> &mut dyn Storage {

@@ -55,13 +55,19 @@ pub(super) struct Shared {
     requests: Outbox<StoreRequest>,
     vitals: Arc<Vitals>,
     metrics: ReplyMetrics,
+    /// Time that an answer may take once its connection is closing.
+    last_answer: Duration,
 }
 
 impl Shared {
-    pub(super) fn new(requests: Outbox<StoreRequest>, vitals: Arc<Vitals>) -> Self {
+    pub(super) fn new(requests: Outbox<StoreRequest>, vitals: Arc<Vitals>, last_answer: Duration) -> Self {
         let metrics = ReplyMetrics::register(&vitals);
         metrics.unsent.set_bound(LINE_BYTES_MAX as u64);
-        Self { requests, vitals, metrics }
+        Self { requests, vitals, metrics, last_answer }
+    }
+
+    pub(super) fn vitals(&self) -> &Vitals {
+        &self.vitals
     }
 
     async fn undo(&self, handout: HandoutId) {
@@ -159,7 +165,7 @@ impl WorkerConnection {
                 slot.closing().await;
             }
             // A crashed store is restarted only after this child has ended.
-            shared.requests.inbox_closed().await;
+            let _ = timeout(shared.last_answer, shared.requests.inbox_closed()).await;
         };
         let job = tokio::select! {
             biased;

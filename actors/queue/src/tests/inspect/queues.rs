@@ -8,6 +8,7 @@ use std::{
 
 use orchestrator_edge::postgres::{Address, Params, Row, Session, SessionSettings};
 use orchestrator_harness::Postgres;
+use orchestrator_supervise::StopToken;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{
@@ -185,7 +186,7 @@ impl InPostgres {
             rules: (&self.config).into(),
             given_times: true,
         };
-        PostgresInspector::new(&settings, timeout).unwrap()
+        PostgresInspector::new(&settings, timeout, StopToken::new()).unwrap()
     }
 
     pub(super) fn batch(&mut self, sql: &str) {
