@@ -101,7 +101,7 @@ pub enum StorageError {
     /// The PostgreSQL server cannot be reached, or failed, or another process has the place of this instance.
     #[cfg(feature = "postgres")]
     #[error("{0}: check the PostgreSQL server and its log")]
-    Database(#[from] PostgresError),
+    Database(PostgresError),
     /// A newer program made the tables; they were not changed.
     #[cfg(feature = "postgres")]
     #[error(
@@ -131,6 +131,13 @@ pub enum StorageError {
         /// Error of the client.
         reason: String,
     },
+}
+
+#[cfg(feature = "postgres")]
+impl From<PostgresError> for StorageError {
+    fn from(error: PostgresError) -> Self {
+        Self::Database(error)
+    }
 }
 
 impl From<FileReplaced> for StorageError {
