@@ -17,6 +17,7 @@ mod long_files;
 mod memory;
 mod names_and_bytes;
 mod operators;
+mod postgres;
 mod protocol;
 mod replaced;
 
