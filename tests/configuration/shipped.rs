@@ -100,7 +100,8 @@ fn set_overrides_environment_which_overrides_files() {
          hold_secs = 3  # --set queue.hold_secs=3\ninput_dir = \"var/fetchers\"  # default\n\
          limit = []  # default\n\
          on_corrupt = \"rebuild\"  # default\nredeliver_after_lease = false  # default\n\
-         socket = \"b\"  # {name}:4\nsynchronous = \"full\"  # default\n\n\
+         socket = \"b\"  # {name}:4\nstore = \"sqlite\"  # default\nsynchronous = \"full\"  # default\n\n\
+         [queue.postgres]\ndsn = \"postgresql:///orchestrator\"  # default\nschema = \"orchestrator_queue\"  # default\n\n\
          [telemetry]\nfilter = \"info,actix_server=warn\"  # default\nformat = \"text\"  # default\n"
     );
     assert_eq!(text, expected);

@@ -23,7 +23,9 @@ fn the_long_version_has_commit_features_and_libraries() {
     let (code, long, err) = env.cli(&["--version", "--verbose"]);
     assert!(code == 0 && long.starts_with(&short), "{long}{err}");
     assert!(
-        long.contains("\ncommit: ") && long.contains("\nfeatures: ") && long.contains(" queue\n"),
+        long.contains("\ncommit: ")
+            && long.contains("\nfeatures: ")
+            && long.contains(" queue queue-postgres\n"),
         "{long}"
     );
     let lock = fs::read_to_string(root().join("Cargo.lock")).expect("the lock file");

@@ -7,26 +7,25 @@
 mod ingest;
 mod offers;
 mod slices;
+mod turn;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ingest::{Ingest, Progress};
 use offers::{Offered, Offers};
-use orchestrator_exchange::{JobFinished, JobId};
 use orchestrator_supervise::DETAIL;
 use slices::Slices;
+use turn::{Answer, Turn, operation};
 
 use crate::{
     messages::{IngestOp, StoreRequest},
     protocol::Request,
-    storage::{Deletion, Finished, HandoutId, Job, Operation, Outcome, RunState, Storage, StorageError},
+    storage::{Deletion, HandoutId, Job, Operation, Outcome, RunState, Storage, StorageError},
     store_metrics::{FinishedJob, StoreMetrics},
 };
 
 /// Maximum number of consecutive turns without a sync. A sync takes longer the more was written before it.
 const UNSYNCED_MAX: u32 = 2;
-/// Duration of a slice of jobs that an operator requeues. Workers that ask meanwhile wait for it.
-const REQUEUE_SLICE: Duration = Duration::from_millis(4);
 
 /// Requests and operations that wait for a turn, and state kept between turns.
 pub(crate) struct GroupCommit {
@@ -43,28 +42,6 @@ pub(crate) struct GroupCommit {
     unsynced: u32,
     /// True if the last turn served requests, so that background work is next.
     background_next: bool,
-}
-
-/// Answer of a request, sent after the commit.
-enum Answer {
-    /// The storage's, or nothing for a worker whose connection has closed.
-    Served(Outcome),
-    /// To an offer that the storage does not see.
-    Offered(Offered),
-}
-
-/// Result of a turn, applied after the commit.
-struct Turn {
-    answers: Vec<Answer>,
-    ingest: Progress,
-    deleting: bool,
-    /// True if a power failure may undo the turn.
-    is_unsynced: bool,
-    finished: Vec<FinishedJob>,
-    /// Ends of jobs that other subsystems have offered.
-    ended: Vec<(JobId, JobFinished)>,
-    undone: u64,
-    rows: u64,
 }
 
 impl GroupCommit {
@@ -385,52 +362,6 @@ impl GroupCommit {
             turn.answers.push(answer);
         }
         Ok(())
-    }
-}
-
-/// Returns the operation of a request.
-fn operation(request: &StoreRequest, paused: bool) -> Operation<'_> {
-    match request {
-        StoreRequest::Worker { request, connection, reply } => Operation::Worker {
-            done: match request {
-                Request::Done { attr_path, exit_code } => Some((attr_path, *exit_code)),
-                Request::Ready => None,
-            },
-            // A closed connection gets no job, but its DONE counts.
-            connection: (!paused && !reply.is_closed()).then_some(&**connection),
-        },
-        StoreRequest::Delivered(handout) => Operation::Delivered(*handout),
-        StoreRequest::Undo(handout) => Operation::Undo(*handout),
-        StoreRequest::Requeue { attr_path, .. } => Operation::Requeue(attr_path),
-        StoreRequest::RequeueSlice { filter, from, .. } => {
-            Operation::RequeueSlice { filter, from, budget: REQUEUE_SLICE }
-        }
-        StoreRequest::Bump { attr_path, .. } => Operation::Bump(attr_path),
-        StoreRequest::Offer { offer, .. } => Operation::Offer { job: &offer.job, payload: &offer.payload },
-        StoreRequest::Withdraw(job) => Operation::Withdraw(job),
-    }
-}
-
-impl Turn {
-    /// Records what a request changed and returns its answer.
-    fn record(&mut self, request: &StoreRequest, outcome: Outcome) -> Answer {
-        match (request, outcome) {
-            (StoreRequest::Worker { request, .. }, Outcome::Worker { mut finished, job }) => {
-                if let Request::Done { exit_code, .. } = *request
-                    && let Some(Finished { seconds, offered }) = finished.take()
-                {
-                    self.finished.push(FinishedJob { exit_code, seconds });
-                    self.ended.extend(offered.map(|job| (job, JobFinished { exit_code, seconds })));
-                }
-                Answer::Served(Outcome::Worker { finished: None, job })
-            }
-            (StoreRequest::Undo(_), Outcome::Changed(undone)) => {
-                self.undone += u64::from(undone);
-                Answer::Served(Outcome::Changed(undone))
-            }
-            (_, Outcome::Offered(state)) => Answer::Offered(state.into()),
-            (_, outcome) => Answer::Served(outcome),
-        }
     }
 }
 

@@ -5,9 +5,13 @@
 
 mod inspect;
 mod lease;
+mod operations;
 mod rules;
+mod session;
 mod settings;
+mod settle;
 mod store;
+mod texts;
 
 pub(crate) use inspect::PostgresInspector;
 pub(crate) use lease::{Lease, OwnIncarnation};

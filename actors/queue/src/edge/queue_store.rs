@@ -12,20 +12,19 @@
 
 mod backend;
 mod blockers;
+mod child;
 #[cfg(feature = "postgres")]
 mod postgres_backend;
 mod sqlite_backend;
 mod stopped;
 mod waiting;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use orchestrator_edge::{FileReplaced, LinkState};
-use orchestrator_supervise::{DurableView, Fault, Inbox, InboxSlot, Outbox, PauseSpan, StartCx, block_on};
+use orchestrator_supervise::{Fault, Inbox, StartCx, block_on};
 
+pub(crate) use self::child::QueueStore;
 #[cfg(feature = "postgres")]
 use self::postgres_backend::PostgresBackend;
 use self::{
@@ -33,13 +32,11 @@ use self::{
     sqlite_backend::SqliteBackend,
     stopped::{Stopped, request_restart},
 };
-#[cfg(feature = "postgres")]
-use crate::edge::postgres::OwnIncarnation;
 use crate::{
-    config::{QueueConfig, StoreKind},
-    edge::{housekeeper::WalState, unix_time::unix_time},
+    config::StoreKind,
+    edge::unix_time::unix_time,
     group_commit::GroupCommit,
-    messages::{Chore, IngestOp, StoreRequest},
+    messages::{IngestOp, StoreRequest},
     storage::StorageError,
     store_metrics::{FinishedMetrics, StoreMetrics},
 };
@@ -52,18 +49,6 @@ const NOTICE_WAIT: Duration = Duration::from_millis(100);
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time without work after which [`Backend::rest`] is called.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The child: inboxes and settings of all incarnations.
-pub(crate) struct QueueStore {
-    pub(crate) config: QueueConfig,
-    pub(crate) requests: InboxSlot<StoreRequest>,
-    pub(crate) ingest: InboxSlot<IngestOp>,
-    pub(crate) chores: Outbox<Chore>,
-    pub(crate) wal_state: Arc<WalState>,
-    #[cfg(feature = "postgres")]
-    pub(crate) incarnation: OwnIncarnation,
-    /// Pause of hand-outs by an operator.
-    pub(crate) pause: DurableView<Option<PauseSpan>>,
-}
 
 /// State of one incarnation.
 struct Incarnation<'a, B> {

@@ -6,23 +6,23 @@ mod counts;
 mod failures;
 mod listing;
 mod peek;
+mod question;
 mod sql;
 mod stale;
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
-use orchestrator_edge::postgres::{
-    Address, Params, PostgresError, Row, Session, SessionSettings, types::FromSql,
-};
+use orchestrator_edge::postgres::{Address, PostgresError, Row, Session, SessionSettings};
 use orchestrator_supervise::{PauseSpan, StopToken};
 use tokio::runtime::Runtime;
 
-use super::rules::{self, Rules};
+use self::question::{Question, Settings, get};
+use super::rules;
 use crate::{
     listing::Listing,
     storage::{
-        Attempt, AttrReport, Counts, FailedAttempts, FailedJob, Inspect, Limits, Pattern, Peeked, RunCount,
-        Sample, StaleGroup, StorageError, Waiting,
+        Attempt, AttrReport, Counts, FailedAttempts, FailedJob, Inspect, Pattern, Peeked, RunCount, Sample,
+        StaleGroup, StorageError, Waiting,
     },
 };
 
@@ -45,29 +45,6 @@ pub(crate) struct PostgresInspector {
     timeout: Duration,
     stop: StopToken,
     session: Option<Session>,
-}
-
-/// Rules that answers depend on.
-#[derive(Debug)]
-struct Settings {
-    hold_secs: i64,
-    /// Minimum number of attempts that are kept.
-    attempts: u64,
-    limits: Limits,
-}
-
-impl From<Rules> for Settings {
-    fn from(rules: Rules) -> Self {
-        let Rules { hold_secs, attempts, limit, .. } = rules;
-        Self { hold_secs, attempts, limits: Limits(limit) }
-    }
-}
-
-/// Transaction of a question.
-struct Question<'a> {
-    session: &'a mut Session,
-    action: &'static str,
-    settings: &'a Settings,
 }
 
 impl PostgresInspector {
@@ -235,37 +212,6 @@ impl Inspect for PostgresInspector {
     }
 }
 
-impl Question<'_> {
-    /// Runs a query and converts its rows.
-    async fn rows<T>(
-        &mut self,
-        sql: impl Into<Cow<'static, str>>,
-        params: Params<'_>,
-        read: impl Fn(&Row) -> Result<T, StorageError>,
-    ) -> Result<Vec<T>, StorageError> {
-        self.session.query(self.action, sql, params).await?.iter().map(read).collect()
-    }
-
-    /// Runs a query that has one row.
-    async fn row<T>(
-        &mut self,
-        sql: impl Into<Cow<'static, str>>,
-        params: Params<'_>,
-        read: impl Fn(&Row) -> Result<T, StorageError>,
-    ) -> Result<T, StorageError> {
-        let found = self.rows(sql, params, read).await?;
-        found
-            .into_iter()
-            .next()
-            .ok_or_else(|| StorageError::Altered { reason: "an answer is empty".to_owned() })
-    }
-
-    /// Returns the earliest start of a job whose hold is not over at `now`; at exactly `started + hold` it is still held (CONTRACT QO02).
-    fn held_since(&self, now: i64) -> i64 {
-        now.saturating_sub(self.settings.hold_secs)
-    }
-}
-
 async fn connect(address: &Address, schema: &str, timeout: Duration) -> Result<Session, StorageError> {
     let settings = SessionSettings {
         sql: SETTINGS,
@@ -278,19 +224,4 @@ async fn connect(address: &Address, schema: &str, timeout: Duration) -> Result<S
     let search_path = format!("SET search_path = \"{}\"", schema.replace('"', "\"\""));
     session.batch("choosing the schema", &search_path).await?;
     Ok(session)
-}
-
-/// Reads a column.
-fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StorageError> {
-    row.try_get(column).map_err(|error| StorageError::Altered { reason: error.to_string() })
-}
-
-/// Reads a column with a number of rows.
-fn count(row: &Row, column: usize) -> Result<u64, StorageError> {
-    get::<i64>(row, column).map(i64::unsigned_abs)
-}
-
-/// Returns the parameter of `LIMIT`.
-fn rows(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }

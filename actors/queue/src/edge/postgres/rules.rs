@@ -5,14 +5,11 @@
 use orchestrator_edge::postgres::Session;
 use serde::{Deserialize, Serialize};
 
-use super::store::{PostgresStore, first};
+use super::session::first;
 use crate::{
     config::QueueConfig,
-    storage::{Limit, Storage as _, StorageError},
+    storage::{Limit, StorageError},
 };
-
-/// Number of attribute paths whose classes are computed by one statement.
-const RECLASSED: i32 = 2_000;
 
 /// Rules of hand-outs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,92 +36,4 @@ pub(super) async fn read(session: &mut Session) -> Result<Option<Rules>, Storage
     let sql = "SELECT value FROM property WHERE name = 'rules'";
     let rows = session.query("reading the rules", sql, vec![]).await?;
     Ok(first::<String>(&rows).and_then(|known| serde_json::from_str(&known).ok()))
-}
-
-impl PostgresStore {
-    /// Sets the rules of the database, or takes its rules if other instances run with them.
-    pub(super) fn settle_rules(&mut self) -> Result<(), StorageError> {
-        let configured = self.settings.rules.clone();
-        self.begin_with(
-            "reading the rules",
-            "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' rules', 0));",
-        )?;
-        let rows = self.query(
-            "reading the rules",
-            "SELECT (SELECT value FROM property WHERE name = 'rules'),
-                 EXISTS (SELECT 1 FROM instance WHERE instance <> $1 AND lease_until > clock_timestamp())",
-            vec![Box::new(self.settings.instance.clone())],
-        )?;
-        let known: Option<Rules> = first::<String>(&rows).and_then(|known| serde_json::from_str(&known).ok());
-        let is_shared = rows.first().is_some_and(|row| row.get(1));
-        match known {
-            Some(known) if known == configured => {}
-            Some(known) if is_shared => {
-                tracing::warn!(
-                    ?known,
-                    ?configured,
-                    "other instances share the queue with other rules: taking theirs; to change them, stop all instances and start \
-                     one with the new configuration"
-                );
-                self.settings.rules = known;
-            }
-            known => {
-                self.write_rules(&configured)?;
-                if known.is_none_or(|known| known.limit != configured.limit) {
-                    self.write_limits(&configured.limit)?;
-                }
-            }
-        }
-        self.commit()
-    }
-
-    fn write_rules(&mut self, rules: &Rules) -> Result<(), StorageError> {
-        let text = serde_json::to_string(rules).unwrap_or_default();
-        self.query(
-            "settling the rules",
-            "INSERT INTO property VALUES ('rules', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            vec![Box::new(text)],
-        )?;
-        Ok(())
-    }
-
-    fn write_limits(&mut self, limits: &[Limit]) -> Result<(), StorageError> {
-        let attrs: Vec<Option<String>> =
-            limits.iter().map(|limit| limit.attr_path.as_deref().map(like)).collect();
-        let fetchers: Vec<Option<String>> =
-            limits.iter().map(|limit| limit.fetcher.as_deref().map(like)).collect();
-        let numbers: Vec<i32> =
-            limits.iter().map(|limit| i32::try_from(limit.in_flight).unwrap_or(i32::MAX)).collect();
-        self.query(
-            "settling the limits",
-            "SELECT set_limits($1, $2, $3)",
-            vec![Box::new(attrs), Box::new(fetchers), Box::new(numbers)],
-        )?;
-        let mut after = String::new();
-        loop {
-            let rows = self.query(
-                "settling the limits",
-                "SELECT reclass($1, $2)",
-                vec![Box::new(after), Box::new(RECLASSED)],
-            )?;
-            match first::<String>(&rows) {
-                Some(last) => after = last,
-                None => return Ok(()),
-            }
-        }
-    }
-}
-
-/// Returns the pattern of LIKE for a pattern with `*` and `?`.
-fn like(pattern: &str) -> String {
-    let mut like = String::with_capacity(pattern.len());
-    for character in pattern.chars() {
-        match character {
-            '*' => like.push('%'),
-            '?' => like.push('_'),
-            '%' | '_' | '\\' => like.extend(['\\', character]),
-            other => like.push(other),
-        }
-    }
-    like
 }

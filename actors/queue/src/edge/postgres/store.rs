@@ -4,63 +4,28 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use orchestrator_edge::Sent;
-use orchestrator_edge::postgres::{Params, PostgresError, Row, Session, SessionSettings};
-use orchestrator_exchange::{JobFinished, JobId};
+use orchestrator_edge::postgres::{Params, PostgresError, Row, Session};
 use orchestrator_supervise::StopToken;
 use tokio::runtime::Runtime;
 
 use super::{
     lease::{LEASE, OwnIncarnation},
-    rules::Rules,
+    session::{AT, SESSION, create, first},
     settings::Settings,
+    texts::{ATTR_PATH_BYTES_MAX, is_storable},
 };
-use crate::storage::{
-    BUMPS_MAX, Batch, Bumped, Deletion, Finished, HandoutId, Job, JobFilter, LogRow, OfferState, Operation,
-    Outcome, Requeued, RequeuedSlice, RunId, RunState, Storage, StorageError, Upsert,
-};
+use crate::storage::{Batch, Deletion, Operation, Outcome, RunId, RunState, Storage, StorageError, Upsert};
 
-/// Tables and functions, created in the schema that the session has as its only one.
-const SCHEMA: &str = include_str!("schema.sql");
-/// Version of [`SCHEMA`].
-const VERSION: i64 = 1;
-/// Maximum length of an attribute path, in bytes: a row of an index has at most 2,704.
-const ATTR_PATH_BYTES_MAX: usize = 2_000;
 /// Maximum number of rows, and size of their payloads in bytes, in one statement of ingest.
 const INGEST_ROWS: usize = 500;
 const INGEST_BYTES: usize = 1 << 20;
 /// Maximum number of rows that one statement of a deletion removes.
 const DELETE_ROWS: i32 = 500;
-/// Number of log rows that are read at once when jobs are requeued.
-const REQUEUE_ROWS: i64 = 64;
 /// Time for which an end that nobody asked for is kept, in seconds.
 const OFFER_KEPT_SECS: i64 = 7 * 86_400;
 
-/// Session of the store. Few rows meet tables of any size, so nested loops over indexes are right even with outdated statistics,
-/// and one plan serves for the whole session. A transaction that this process leaves open, because it is suspended, would keep its
-/// locks: the server ends it.
-const SESSION: SessionSettings = SessionSettings {
-    sql: "
-SET timezone = 'UTC';
-SET plan_cache_mode = force_generic_plan;
-SET enable_seqscan = off;
-SET enable_hashjoin = off;
-SET enable_mergejoin = off;
-SET jit = off;
-SET statement_timeout = '10s';
-SET lock_timeout = '5s';
-SET idle_in_transaction_session_timeout = '10s';
-SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';",
-    connect_timeout: Duration::from_secs(5),
-    answer_timeout: Duration::from_secs(15),
-    row_max: 80 << 20,
-    answer_max: 256 << 20,
-};
-
 /// Time that an answer may take once the child is asked to stop.
 const LAST_ANSWER: Duration = Duration::from_millis(750);
-
-/// Time of an operation: the argument, or the database's clock.
-const AT: &str = "coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()))::bigint)";
 
 /// Storage of the queue in a PostgreSQL schema, used from one thread.
 #[derive(Debug)]
@@ -71,10 +36,10 @@ pub(crate) struct PostgresStore {
     /// None after it was lost.
     session: Option<Session>,
     has_transaction: bool,
-    incarnation: i64,
-    next_handout: i64,
+    pub(super) incarnation: i64,
+    pub(super) next_handout: i64,
     /// First hand-out of the open transaction, or of the one that a lost session had.
-    transaction_from: Option<i64>,
+    pub(super) transaction_from: Option<i64>,
     /// First hand-out of transactions whose ends are not known.
     unknown_from: Option<i64>,
     /// Fetcher whose deleted runs are waited for.
@@ -221,54 +186,9 @@ impl PostgresStore {
         &self.settings
     }
 
-    fn at(&self, now: i64) -> Option<i64> {
+    pub(super) fn at(&self, now: i64) -> Option<i64> {
         self.settings.given_times.then_some(now)
     }
-}
-
-/// Selects the schema. Creates it and its tables unless they exist; instances that start at the same time create them once.
-async fn create(session: &mut Session, schema: &str) -> Result<(), StorageError> {
-    const ACTION: &str = "creating the tables";
-    let begin =
-        format!("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('orchestrator queue/{schema}', 0));");
-    session.batch(ACTION, &begin).await?;
-    let known = session
-        .query(
-            ACTION,
-            "SELECT 1::bigint FROM pg_namespace WHERE nspname = $1",
-            vec![Box::new(schema.to_owned())],
-        )
-        .await?;
-    if known.is_empty() {
-        // A role that only owns the schema may not create one.
-        session.batch(ACTION, &format!("CREATE SCHEMA {schema}")).await?;
-    }
-    session.batch(ACTION, &format!("SET search_path = {schema}")).await?;
-    let known = session.query(ACTION, "SELECT to_regclass('property') IS NOT NULL", vec![]).await?;
-    if first(&known) != Some(true) {
-        session.batch(ACTION, SCHEMA).await?;
-        // Numbers of failures do not repeat those of a database that this one replaces: there are fewer failures than microseconds.
-        let begun = format!(
-            "INSERT INTO property VALUES ('version', '{VERSION}');
-             SELECT setval('failure_number', floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint)"
-        );
-        session.batch(ACTION, &begun).await?;
-    }
-    session.batch(ACTION, "COMMIT").await?;
-    let version = session
-        .query("reading the version", "SELECT value::bigint FROM property WHERE name = 'version'", vec![])
-        .await?;
-    match first(&version) {
-        Some(found) if found > VERSION => {
-            Err(StorageError::NewerTables { schema: schema.to_owned(), found, known: VERSION })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Returns the first column of the first row.
-pub(super) fn first<T: for<'a> orchestrator_edge::postgres::types::FromSql<'a>>(rows: &[Row]) -> Option<T> {
-    rows.first().and_then(|row| row.get::<_, Option<T>>(0))
 }
 
 impl Storage for PostgresStore {
@@ -502,223 +422,4 @@ impl Storage for PostgresStore {
         )?;
         Ok(first::<i64>(&rows).and_then(|removed| removed.try_into().ok()).unwrap_or_default())
     }
-}
-
-/// Operations of a batch.
-impl PostgresStore {
-    /// Records the deliveries of a batch and returns those that changed something.
-    fn record_deliveries(&mut self, batch: &[Operation<'_>]) -> Result<Vec<i64>, StorageError> {
-        let ids: Vec<i64> = batch
-            .iter()
-            .filter_map(|operation| match operation {
-                Operation::Delivered(handout) => Some(handout.0),
-                _ => None,
-            })
-            .collect();
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let redeliver = self.settings.rules.redeliver_after_lease;
-        let rows = self.query(
-            "recording deliveries",
-            "SELECT record_deliveries($1, $2)",
-            vec![Box::new(ids), Box::new(redeliver)],
-        )?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
-    }
-
-    /// A hand-out of a former process whose delivery is recorded is final, unless it is handed out again after its hold.
-    fn undo(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
-        let rows = self.query(
-            "undoing a hand-out",
-            "SELECT undo_handouts(ARRAY(
-                 SELECT handout_id FROM in_flight WHERE handout_id = $1 AND (handout_id >= $2 OR delivered < 2)))",
-            vec![Box::new(handout.0), Box::new(self.incarnation << 32)],
-        )?;
-        Ok(first::<i64>(&rows) == Some(1))
-    }
-
-    fn requeue(&mut self, attr_path: &str, now: i64) -> Result<Requeued, StorageError> {
-        let at = self.at(now);
-        let rows = self.query(
-            "requeuing",
-            format!("SELECT changed, was_in_flight FROM requeue($2, {AT})"),
-            vec![Box::new(at), Box::new(attr_path)],
-        )?;
-        let Some(row) = rows.first() else { return Ok(Requeued { rows: 0, was_in_flight: false }) };
-        let changed: i64 = row.get(0);
-        Ok(Requeued { rows: usize::try_from(changed).unwrap_or_default(), was_in_flight: row.get(1) })
-    }
-
-    fn requeue_slice(
-        &mut self,
-        filter: &JobFilter,
-        from: &str,
-        budget: Duration,
-        now: i64,
-    ) -> Result<RequeuedSlice, StorageError> {
-        let deadline = Instant::now() + budget;
-        let (mut from, mut jobs) = (from.to_owned(), 0);
-        // A text has no NUL: behind a path is what follows the path with one.
-        let mut condition = if from.ends_with('\0') { ">" } else { ">=" };
-        loop {
-            let rows = self.query(
-                "requeuing jobs",
-                format!(
-                    "SELECT attr_path, started, finished, exit_code FROM log WHERE attr_path {condition} $1
-                     ORDER BY attr_path LIMIT $2"
-                ),
-                vec![Box::new(from.trim_end_matches('\0').to_owned()), Box::new(REQUEUE_ROWS)],
-            )?;
-            if rows.is_empty() {
-                return Ok(RequeuedSlice { jobs, next: None });
-            }
-            for row in rows {
-                let attr_path: String = row.get(0);
-                let log = LogRow { started: row.get(1), finished: row.get(2), exit_code: row.get(3) };
-                if filter.selects(&attr_path, &log) {
-                    let Requeued { rows, was_in_flight } = self.requeue(&attr_path, now)?;
-                    jobs += u64::from(rows > 0 || was_in_flight);
-                }
-                from = attr_path + "\0";
-                condition = ">";
-                if Instant::now() >= deadline {
-                    return Ok(RequeuedSlice { jobs, next: Some(from) });
-                }
-            }
-        }
-    }
-
-    fn bump(&mut self, attr_path: &str) -> Result<Bumped, StorageError> {
-        let rows = self.query(
-            "bumping a job",
-            "SELECT bump_path($1, $2)",
-            vec![Box::new(attr_path), Box::new(i64::try_from(BUMPS_MAX).unwrap_or(i64::MAX))],
-        )?;
-        Ok(match first::<String>(&rows).as_deref() {
-            Some("done") => Bumped::Done,
-            Some("too many") => Bumped::TooMany,
-            _ => Bumped::NothingWaits,
-        })
-    }
-
-    fn offer(&mut self, job: &JobId, payload: &str, now: i64) -> Result<OfferState, StorageError> {
-        let (at, instance) = (self.at(now), self.settings.instance.clone());
-        let rows = self.query(
-            "adding an offered job",
-            format!("SELECT exit_code, seconds FROM offer_job($2, $3, $4, $5, $6, $7, {AT})"),
-            vec![
-                Box::new(at),
-                Box::new(instance),
-                Box::new(job.owner()),
-                Box::new(job.attr_path()),
-                Box::new(crate::jitter::jitter_hash(job.attr_path())),
-                Box::new(payload),
-                Box::new(job.claim()),
-            ],
-        )?;
-        Ok(match rows.first() {
-            Some(row) => OfferState::Finished(JobFinished { exit_code: row.get(0), seconds: row.get(1) }),
-            None => OfferState::Open,
-        })
-    }
-
-    fn withdraw(&mut self, job: &JobId) -> Result<bool, StorageError> {
-        let instance = self.settings.instance.clone();
-        let rows = self.query(
-            "withdrawing a job",
-            "SELECT withdraw_job($1, $2, $3, $4)",
-            vec![Box::new(instance), Box::new(job.owner()), Box::new(job.attr_path()), Box::new(job.claim())],
-        )?;
-        Ok(first(&rows) == Some(true))
-    }
-
-    /// Records the ends of jobs of a batch.
-    fn end_jobs(
-        &mut self,
-        batch: &[Operation<'_>],
-        now: i64,
-        outcomes: &mut [Outcome],
-    ) -> Result<(), StorageError> {
-        let (mut places, mut paths, mut codes) = (Vec::new(), Vec::new(), Vec::new());
-        for (place, operation) in batch.iter().enumerate() {
-            if let Operation::Worker { done: Some((attr_path, code)), .. } = operation
-                && is_storable(attr_path, "")
-            {
-                places.push(place);
-                paths.push(*attr_path);
-                codes.push(*code);
-            }
-        }
-        if paths.is_empty() {
-            return Ok(());
-        }
-        let at = self.at(now);
-        let rows = self.query(
-            "recording the ends of jobs",
-            format!("SELECT number, seconds, owner, claim FROM end_jobs($2, $3, {AT})"),
-            vec![Box::new(at), Box::new(paths.clone()), Box::new(codes)],
-        )?;
-        for row in rows {
-            let at = usize::try_from(row.get::<_, i64>(0) - 1).unwrap_or(usize::MAX);
-            let (Some(place), Some(attr_path)) = (places.get(at), paths.get(at)) else { continue };
-            let Some(Outcome::Worker { finished, .. }) = outcomes.get_mut(*place) else { continue };
-            match (row.get::<_, Option<i64>>(1), finished) {
-                (Some(seconds), finished) => *finished = Some(Finished { seconds, offered: None }),
-                (None, Some(finished)) => {
-                    let (owner, claim): (String, String) = (row.get(2), row.get(3));
-                    // Attribute paths of offers are encoded already, so that encoding would change them.
-                    finished.offered = Some(JobId::of_attr_path(&owner, attr_path, claim));
-                }
-                (None, None) => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Hands out jobs to the workers of a batch, in order.
-    fn hand_out(
-        &mut self,
-        batch: &[Operation<'_>],
-        now: i64,
-        outcomes: &mut [Outcome],
-    ) -> Result<(), StorageError> {
-        let (mut places, mut connections) = (Vec::new(), Vec::new());
-        for (place, operation) in batch.iter().enumerate() {
-            if let Operation::Worker { connection: Some(connection), .. } = operation {
-                places.push(place);
-                connections.push(*connection);
-            }
-        }
-        if connections.is_empty() {
-            return Ok(());
-        }
-        let (at, first_id) = (self.at(now), self.next_handout);
-        self.transaction_from = self.transaction_from.or(Some(first_id));
-        let Rules { hold_secs, attempts, .. } = self.settings.rules;
-        let rows = self.query(
-            "handing out jobs",
-            format!("SELECT handout_id, attr_path, payload FROM hand_out($2, $3, {AT}, $4, $5)"),
-            vec![
-                Box::new(at),
-                Box::new(connections),
-                Box::new(first_id),
-                Box::new(hold_secs),
-                Box::new(attempts > 0),
-            ],
-        )?;
-        for (row, place) in rows.iter().zip(places) {
-            let handout = HandoutId(row.get(0));
-            self.next_handout = handout.0 + 1;
-            if let Some(Outcome::Worker { job, .. }) = outcomes.get_mut(place) {
-                *job = Some(Job { attr_path: row.get(1), payload: row.get(2), handout });
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Returns true if PostgreSQL can store the texts of a line.
-fn is_storable(attr_path: &str, payload: &str) -> bool {
-    attr_path.len() <= ATTR_PATH_BYTES_MAX && !attr_path.contains('\0') && !payload.contains('\0')
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use orchestrator_edge::{FileReplaced, LinkState};
 use orchestrator_supervise::{Fault, StartCx};
 
-use super::{QueueStore, stopped::Stopped};
+use super::{child::QueueStore, stopped::Stopped};
 use crate::{
     storage::{Storage, StorageError, Waiting},
     store_metrics::StoreMetrics,

@@ -3,7 +3,7 @@
 use orchestrator_edge::{LinkState, RetryPolicy};
 use orchestrator_supervise::StartCx;
 
-use super::{QueueStore, backend::Backend};
+use super::{backend::Backend, child::QueueStore};
 use crate::{
     edge::{
         housekeeper::QUESTION_TIMEOUT,

@@ -11,7 +11,7 @@ use std::{
 use orchestrator_edge::{FileReplaced, LinkState, RetryPolicy};
 use orchestrator_supervise::{Fault, Outbox, StartCx};
 
-use super::{QueueStore, backend::Backend, stopped::Stopped};
+use super::{backend::Backend, child::QueueStore, stopped::Stopped};
 use crate::{
     config::{OnCorrupt, QueueConfig},
     edge::{

@@ -2,10 +2,8 @@
 
 use orchestrator_edge::postgres::Row;
 
-use super::{
-    Question, get, rows,
-    sql::{ANSWER_BYTES_MAX, like, within},
-};
+use super::question::{Question, get, rows};
+use super::sql::{ANSWER_BYTES_MAX, like, within};
 use crate::storage::{Attempt, FailedAttempts, Pattern, StorageError};
 
 /// Size of the texts of an attempt, as SQL.

@@ -2,8 +2,9 @@
 
 use orchestrator_edge::postgres::Params;
 
+use super::question::{Question, count, get};
 use super::{
-    Question, attempts, count, get,
+    attempts,
     sql::{BUMPED, NEVER, NEWEST, PLACES, class},
 };
 use crate::storage::{AttrReport, ListedRow, RunId, StorageError, WaitingGroup};

@@ -2,7 +2,8 @@
 
 use orchestrator_edge::postgres::Row;
 
-use super::{Question, count, get, sql::NEWEST};
+use super::question::{Question, count, get};
+use super::sql::NEWEST;
 use crate::storage::{Counts, Ends, RunCount, RunId, RunState, Sample, StorageError, time_to_empty};
 
 const HOUR_SECS: i64 = 3_600;

@@ -2,7 +2,8 @@
 
 use orchestrator_edge::postgres::Session;
 
-use super::{Question, get, rows, sql::within};
+use super::question::{Question, get, rows};
+use super::sql::within;
 use crate::storage::{FailedJob, StorageError};
 
 /// Fewest rows that are kept.

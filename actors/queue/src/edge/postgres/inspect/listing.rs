@@ -1,7 +1,8 @@
 //! All groups of the queue, for its page.
 
+use super::question::{Question, count, get};
 use super::{
-    Question, count, counts, get,
+    counts,
     sql::{BUMPED, NEVER, NEWEST, PLACES, class},
 };
 use crate::{
@@ -74,7 +75,7 @@ async fn groups(question: &mut Question<'_>, now: i64) -> Result<(Vec<ListedGrou
          WHERE s.bytes - octet_length(s.attr_path) - octet_length(s.payload) <= {LISTING_BYTES_MAX}
          ORDER BY s.n"
     );
-    let most = super::rows(GROUPS_MAX + 1);
+    let most = super::question::rows(GROUPS_MAX + 1);
     let since = question.held_since(now);
     let mut groups = question
         .rows(sql, vec![Box::new(since), Box::new(most)], |row| {

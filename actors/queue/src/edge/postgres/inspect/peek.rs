@@ -4,10 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
-use super::{
-    Question, get, rows,
-    sql::{ANSWER_BYTES_MAX, BUMPED, PLACES, like},
-};
+use super::question::{Question, get, rows};
+use super::sql::{ANSWER_BYTES_MAX, BUMPED, PLACES, like};
 use crate::storage::{HeldJobs, Pattern, Peeked, RunId, StorageError, Waiting};
 
 /// Common table expression `free`: up to `$2` first groups of each class that are not held, of paths like `$3`. Each path once in a class.
@@ -100,7 +98,7 @@ pub(super) async fn waiting(question: &mut Question<'_>, now: i64) -> Result<Wai
              WHERE h.is_held ORDER BY h.started, g.order_jitter, g.attr_path LIMIT $1)
          SELECT attr_path, started, (SELECT count(*) FROM held) FROM held ORDER BY started, order_jitter, attr_path LIMIT 1",
         vec![Box::new(HeldJobs::COUNTED_MAX.cast_signed())],
-        |row| Ok((get::<String>(row, 0)?, get::<i64>(row, 1)?, super::count(row, 2)?)),
+        |row| Ok((get::<String>(row, 0)?, get::<i64>(row, 1)?, super::question::count(row, 2)?)),
     );
     let Some((attr_path, started, jobs)) = held.await?.pop() else { return Ok(Waiting::Nothing) };
     let until = utc(started.saturating_add(question.settings.hold_secs));

@@ -1,9 +1,7 @@
 //! Question about waiting jobs that were not tried for long.
 
-use super::{
-    Question, get, rows,
-    sql::{NEWEST, class, within},
-};
+use super::question::{Question, get, rows};
+use super::sql::{NEWEST, class, within};
 use crate::storage::{RunId, StaleGroup, StorageError};
 
 pub(super) async fn stale(

@@ -1,0 +1,79 @@
+//! Transaction of a question, and columns of its answers.
+
+use std::borrow::Cow;
+
+use orchestrator_edge::postgres::{Params, Row, Session, types::FromSql};
+
+use crate::{
+    edge::postgres::rules::Rules,
+    storage::{Limits, StorageError},
+};
+
+/// Rules that answers depend on.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) hold_secs: i64,
+    /// Minimum number of attempts that are kept.
+    pub(super) attempts: u64,
+    pub(super) limits: Limits,
+}
+
+impl From<Rules> for Settings {
+    fn from(rules: Rules) -> Self {
+        let Rules { hold_secs, attempts, limit, .. } = rules;
+        Self { hold_secs, attempts, limits: Limits(limit) }
+    }
+}
+
+/// Transaction of a question.
+pub(super) struct Question<'a> {
+    pub(super) session: &'a mut Session,
+    pub(super) action: &'static str,
+    pub(super) settings: &'a Settings,
+}
+
+impl Question<'_> {
+    /// Runs a query and converts its rows.
+    pub(super) async fn rows<T>(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        params: Params<'_>,
+        read: impl Fn(&Row) -> Result<T, StorageError>,
+    ) -> Result<Vec<T>, StorageError> {
+        self.session.query(self.action, sql, params).await?.iter().map(read).collect()
+    }
+
+    /// Runs a query that has one row.
+    pub(super) async fn row<T>(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        params: Params<'_>,
+        read: impl Fn(&Row) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        let found = self.rows(sql, params, read).await?;
+        found
+            .into_iter()
+            .next()
+            .ok_or_else(|| StorageError::Altered { reason: "an answer is empty".to_owned() })
+    }
+
+    /// Returns the earliest start of a job whose hold is not over at `now`; at exactly `started + hold` it is still held (CONTRACT QO02).
+    pub(super) fn held_since(&self, now: i64) -> i64 {
+        now.saturating_sub(self.settings.hold_secs)
+    }
+}
+
+/// Reads a column.
+pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StorageError> {
+    row.try_get(column).map_err(|error| StorageError::Altered { reason: error.to_string() })
+}
+
+/// Reads a column with a number of rows.
+pub(super) fn count(row: &Row, column: usize) -> Result<u64, StorageError> {
+    get::<i64>(row, column).map(i64::unsigned_abs)
+}
+
+/// Returns the parameter of `LIMIT`.
+pub(super) fn rows(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

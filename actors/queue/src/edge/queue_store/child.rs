@@ -1,0 +1,26 @@
+//! The child: what its incarnations have in common.
+
+use std::sync::Arc;
+
+use orchestrator_supervise::{DurableView, InboxSlot, Outbox, PauseSpan};
+
+#[cfg(feature = "postgres")]
+use crate::edge::postgres::OwnIncarnation;
+use crate::{
+    config::QueueConfig,
+    edge::housekeeper::WalState,
+    messages::{Chore, IngestOp, StoreRequest},
+};
+
+/// Inboxes and settings of all incarnations.
+pub(crate) struct QueueStore {
+    pub(crate) config: QueueConfig,
+    pub(crate) requests: InboxSlot<StoreRequest>,
+    pub(crate) ingest: InboxSlot<IngestOp>,
+    pub(crate) chores: Outbox<Chore>,
+    pub(crate) wal_state: Arc<WalState>,
+    #[cfg(feature = "postgres")]
+    pub(crate) incarnation: OwnIncarnation,
+    /// Pause of hand-outs by an operator.
+    pub(crate) pause: DurableView<Option<PauseSpan>>,
+}

@@ -1,0 +1,84 @@
+//! Requests as operations, and the results of a turn.
+
+use std::time::Duration;
+
+use orchestrator_exchange::{JobFinished, JobId};
+
+use super::{ingest::Progress, offers::Offered};
+use crate::{
+    messages::StoreRequest,
+    protocol::Request,
+    storage::{Finished, Operation, Outcome},
+    store_metrics::FinishedJob,
+};
+
+/// Duration of a slice of jobs that an operator requeues. Workers that ask meanwhile wait for it.
+const REQUEUE_SLICE: Duration = Duration::from_millis(4);
+
+/// Answer of a request, sent after the commit.
+pub(super) enum Answer {
+    /// The storage's, or nothing for a worker whose connection has closed.
+    Served(Outcome),
+    /// To an offer that the storage does not see.
+    Offered(Offered),
+}
+
+/// Result of a turn, applied after the commit.
+pub(super) struct Turn {
+    pub(super) answers: Vec<Answer>,
+    pub(super) ingest: Progress,
+    pub(super) deleting: bool,
+    /// True if a power failure may undo the turn.
+    pub(super) is_unsynced: bool,
+    pub(super) finished: Vec<FinishedJob>,
+    /// Ends of jobs that other subsystems have offered.
+    pub(super) ended: Vec<(JobId, JobFinished)>,
+    pub(super) undone: u64,
+    pub(super) rows: u64,
+}
+
+/// Returns the operation of a request.
+pub(super) fn operation(request: &StoreRequest, paused: bool) -> Operation<'_> {
+    match request {
+        StoreRequest::Worker { request, connection, reply } => Operation::Worker {
+            done: match request {
+                Request::Done { attr_path, exit_code } => Some((attr_path, *exit_code)),
+                Request::Ready => None,
+            },
+            // A closed connection gets no job, but its DONE counts.
+            connection: (!paused && !reply.is_closed()).then_some(&**connection),
+        },
+        StoreRequest::Delivered(handout) => Operation::Delivered(*handout),
+        StoreRequest::Undo(handout) => Operation::Undo(*handout),
+        StoreRequest::Requeue { attr_path, .. } => Operation::Requeue(attr_path),
+        StoreRequest::RequeueSlice { filter, from, .. } => {
+            Operation::RequeueSlice { filter, from, budget: REQUEUE_SLICE }
+        }
+        StoreRequest::Bump { attr_path, .. } => Operation::Bump(attr_path),
+        StoreRequest::Offer { offer, .. } => Operation::Offer { job: &offer.job, payload: &offer.payload },
+        StoreRequest::Withdraw(job) => Operation::Withdraw(job),
+    }
+}
+
+impl Turn {
+    /// Records what a request changed and returns its answer.
+    pub(super) fn record(&mut self, request: &StoreRequest, outcome: Outcome) -> Answer {
+        match (request, outcome) {
+            (StoreRequest::Worker { request, .. }, Outcome::Worker { mut finished, job }) => {
+                if let Request::Done { exit_code, .. } = *request
+                    && let Some(Finished { seconds, offered }) = finished.take()
+                {
+                    self.finished.push(FinishedJob { exit_code, seconds });
+                    self.ended.extend(offered.map(|job| (job, JobFinished { exit_code, seconds })));
+                }
+                Answer::Served(Outcome::Worker { finished: None, job })
+            }
+            (StoreRequest::Undo(_), Outcome::Changed(undone)) => {
+                self.undone += u64::from(undone);
+                Answer::Served(Outcome::Changed(undone))
+            }
+            (_, Outcome::Offered(state)) => Answer::Offered(state.into()),
+            (_, outcome) => Answer::Served(outcome),
+        }
+    }
+}
