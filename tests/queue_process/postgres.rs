@@ -1,7 +1,7 @@
 //! Instances of the real binary that share a queue in a PostgreSQL database: workers on each socket, files in each input directory, faults
 //! of the server and of the instances.
 
-mod faults;
+mod alone;
 mod histories;
 mod places;
 mod shared;
@@ -21,6 +21,8 @@ use crate::site;
 
 /// Longest time from the end of an outage to the next answer.
 const RECOVERY_MAX: Duration = Duration::from_secs(5);
+/// Time from the last renewal of a lease until another instance ends it, at most.
+const LEASE: Duration = Duration::from_secs(15 + 3);
 
 /// Environments of instances that share one queue.
 struct SharedQueue {
@@ -98,10 +100,14 @@ impl Load {
     /// # Panics
     /// If they take too long.
     fn await_recovery(&self, outage: &str) {
+        self.await_recovery_within(RECOVERY_MAX, outage);
+    }
+
+    fn await_recovery_within(&self, most: Duration, outage: &str) {
         let took = self.await_answers();
         eprintln!("{outage}: answers after {took:?}");
         let logs = || self.queue.sites.iter().map(TestEnv::log).collect::<Vec<_>>().join("\n---\n");
-        assert!(took < RECOVERY_MAX, "{outage}: the first answers took {took:?}; logs:\n{}", logs());
+        assert!(took < most, "{outage}: the first answers took {took:?}; logs:\n{}", logs());
         for site in &self.queue.sites {
             await_up(site, "queue/queue_store");
             await_up(site, "queue/lease");

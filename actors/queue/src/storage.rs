@@ -28,7 +28,7 @@ pub(crate) use inspection::{
 pub(crate) use limits::{LIMITS_MAX, LimitedJobs};
 pub(crate) use limits::{Limit, Limits};
 pub(crate) use offers::{Finished, OWNER_RUN, OfferState, is_owner};
-pub(crate) use operation::{Operation, Outcome};
+pub(crate) use operation::{Bumped, HandoutId, Job, Operation, Outcome, Requeued};
 pub(crate) use order::GroupKey;
 pub(crate) use selection::{JobFilter, JobState, Pattern, RequeuedSlice};
 
@@ -65,22 +65,6 @@ pub(crate) struct RunState {
     pub complete: bool,
 }
 
-/// Identifier of a hand-out, unique in its database. A late message about a hand-out of an earlier
-/// process or incarnation therefore matches nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct HandoutId(pub i64);
-
-/// Job in a reply to a worker (CONTRACT QO05).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Job {
-    /// Attribute path, the first field of the line.
-    pub attr_path: String,
-    /// Rest of the line.
-    pub payload: String,
-    /// Argument of the later [`Operation::Delivered`] or [`Operation::Undo`].
-    pub handout: HandoutId,
-}
-
 /// Outcome of [`Storage::upsert_run`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
@@ -104,28 +88,8 @@ pub(crate) enum Deletion {
     Finished(RunId),
 }
 
-/// Outcome of [`Operation::Requeue`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Requeued {
-    /// Number of rows made available again, over all fetchers and runs.
-    pub rows: usize,
-    /// True if the attribute path was in flight, so that its hold was ended.
-    pub was_in_flight: bool,
-}
-
 /// Maximum number of bumped paths. Each dequeue examines all that are held, so the number is small.
 pub(crate) const BUMPS_MAX: usize = 32;
-
-/// Outcome of [`Operation::Bump`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bumped {
-    /// The path is next in order, behind paths bumped earlier.
-    Done,
-    /// No group of the path is ready.
-    NothingWaits,
-    /// Too many paths are bumped already.
-    TooMany,
-}
 
 /// Storage of the queue (CONTRACT QO01 to QO07).
 ///

@@ -2,20 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator_harness::{
-    Postgres, Reply, eventually,
-    load::{Disruption, SeededRng},
-    wait_for,
-};
-use rustix::process::Signal;
+use orchestrator_harness::{Postgres, Reply, eventually, wait_for};
 
-use super::{Load, SharedQueue, stop};
+use super::{SharedQueue, stop};
 
 /// Longest delay between two attempts to take a place, and the time of a start.
 const TAKEOVER_MAX: Duration = Duration::from_secs(4);
-/// Duration of a lease, and the interval at which others look at it.
-const LEASE: Duration = Duration::from_secs(15 + 3);
-
 #[test]
 fn a_second_process_of_an_instance_waits_until_the_first_is_killed() {
     let server = Postgres::shared();
@@ -85,31 +77,5 @@ fn the_place_is_locked_again_after_a_lost_session() {
         assert_eq!(worker.ready(), Reply::NoJobs);
         queue.rows(server, &format!("SELECT count(*) {of_store}")) == ["1"]
     });
-    stop(instances);
-}
-
-/// A process that is suspended for longer than its lease loses its place, and takes it again.
-#[test]
-fn a_suspended_instance_loses_what_it_has_not_delivered() {
-    let server = Postgres::shared();
-    let queue = SharedQueue::new(server, "suspended", 2);
-    let instances = queue.start();
-    let mut load = Load::start(queue, &mut SeededRng::new(7));
-    load.await_answers();
-    let from = Instant::now();
-    instances[0].signal(Signal::STOP);
-    let over = "SELECT count(*) FROM instance WHERE incarnation < 0";
-    wait_for("the end of the lease", || (load.queue.rows(server, over) == ["1"]).then_some(()));
-    let took = from.elapsed();
-    eprintln!("the lease was over after {took:?}");
-    assert!(took > Duration::from_secs(12) && took < LEASE + Duration::from_secs(2), "{took:?}");
-    let undelivered = "SELECT count(*) FROM in_flight AS f WHERE f.delivered = 0
-        AND f.handout_id >> 32 IN (SELECT -incarnation FROM instance WHERE incarnation < 0)";
-    assert_eq!(load.queue.rows(server, undelivered), ["0"]);
-    instances[0].signal(Signal::CONT);
-    load.disruptions.push(Disruption { instance: 0, from, to: Instant::now() });
-    load.await_recovery("suspended for longer than the lease");
-    assert_eq!(load.queue.rows(server, over), ["0"]);
-    load.finish(server);
     stop(instances);
 }

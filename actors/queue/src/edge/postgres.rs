@@ -6,6 +6,7 @@
 mod inspect;
 mod lease;
 mod operations;
+mod place;
 mod rules;
 mod session;
 mod settings;

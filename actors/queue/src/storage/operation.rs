@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use orchestrator_exchange::JobId;
 
-use super::{Bumped, Finished, HandoutId, Job, JobFilter, OfferState, Requeued, RequeuedSlice};
+use super::{Finished, JobFilter, OfferState, RequeuedSlice};
 
 /// Operation of a request.
 #[derive(Debug, Clone, Copy)]
@@ -56,4 +56,40 @@ pub(crate) enum Outcome {
     RequeuedSlice(RequeuedSlice),
     Bumped(Bumped),
     Offered(OfferState),
+}
+
+/// Identifier of a hand-out, unique in its database. A late message about a hand-out of an earlier
+/// process or incarnation therefore matches nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct HandoutId(pub i64);
+
+/// Job in a reply to a worker (CONTRACT QO05).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Job {
+    /// Attribute path, the first field of the line.
+    pub attr_path: String,
+    /// Rest of the line.
+    pub payload: String,
+    /// Argument of the later [`Operation::Delivered`] or [`Operation::Undo`].
+    pub handout: HandoutId,
+}
+
+/// Outcome of [`Operation::Requeue`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Requeued {
+    /// Number of rows made available again, over all fetchers and runs.
+    pub rows: usize,
+    /// True if the attribute path was in flight, so that its hold was ended.
+    pub was_in_flight: bool,
+}
+
+/// Outcome of [`Operation::Bump`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bumped {
+    /// The path is next in order, behind paths bumped earlier.
+    Done,
+    /// No group of the path is ready.
+    NothingWaits,
+    /// Too many paths are bumped already.
+    TooMany,
 }

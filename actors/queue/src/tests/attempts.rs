@@ -15,10 +15,11 @@ fn days_of_attempts_are_dropped_once_enough_newer_ones_are_kept() {
         s.texts("SELECT started / 86400 || ' ' || count(*) FROM attempt GROUP BY started / 86400")
     };
     for day in 100..103 {
-        s.texts(&format!("SELECT keep_attempts({}, 1000)", day * DAY + 5));
         for n in 0..4 {
             let job = take(&mut s, day * DAY + n).expect("a job");
             group(&mut s, |s| s.delivered(job.handout));
+            // The first attempt of a day may come before its partition.
+            s.texts(&format!("SELECT keep_attempts({}, 1000)", day * DAY + 5));
         }
     }
     assert_eq!(days(&s), ["100 4", "101 4", "102 4"]);

@@ -248,10 +248,14 @@ END
 $$;
 
 -- Keeps the place of an instance for another session of its process, after the end of each transaction of the former one.
-CREATE FUNCTION keep_place(name text, of_incarnation bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION keep_place(name text, of_incarnation bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    has_lock boolean;
 BEGIN
     PERFORM 1 FROM instance AS i WHERE i.instance = name FOR UPDATE;
-    UPDATE instance AS i SET is_locked = lock_place(name) WHERE i.instance = name AND i.incarnation = of_incarnation;
+    UPDATE instance AS i SET is_locked = lock_place(name) WHERE i.instance = name AND i.incarnation = of_incarnation
+    RETURNING i.is_locked INTO has_lock;
+    RETURN coalesce(has_lock, false);
 END
 $$;
 
@@ -854,7 +858,12 @@ BEGIN
     END IF;
     FOREACH day IN ARRAY ARRAY[day, day + 86400] LOOP
         IF to_regclass(format('attempt_%s', day)) IS NULL THEN
-            EXECUTE format('CREATE TABLE attempt_%s PARTITION OF attempt FOR VALUES FROM (%s) TO (%s)', day, day, day + 86400);
+            -- Attempts that came before their partition are moved.
+            LOCK TABLE attempt_other IN ACCESS EXCLUSIVE MODE;
+            EXECUTE format('CREATE TABLE attempt_%s (LIKE attempt)', day);
+            EXECUTE format('WITH moved AS (DELETE FROM attempt_other WHERE started >= %s AND started < %s RETURNING *)
+                            INSERT INTO attempt_%s SELECT * FROM moved', day, day + 86400, day);
+            EXECUTE format('ALTER TABLE attempt ATTACH PARTITION attempt_%s FOR VALUES FROM (%s) TO (%s)', day, day, day + 86400);
         END IF;
     END LOOP;
     FOR part IN

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orchestrator_edge::postgres::{Row, Session, SessionSettings, types::FromSql};
+use orchestrator_edge::postgres::{Address, Row, Session, SessionSettings, types::FromSql};
 
 use crate::storage::StorageError;
 
@@ -13,7 +13,7 @@ const VERSION: i64 = 1;
 /// Session of the store. Few rows meet tables of any size, so nested loops over indexes are right even with outdated statistics,
 /// and one plan serves for the whole session. A transaction that this process leaves open, because it is suspended, would keep its
 /// locks: the server ends it.
-pub(super) const SESSION: SessionSettings = SessionSettings {
+const SESSION: SessionSettings = SessionSettings {
     sql: "
 SET timezone = 'UTC';
 SET plan_cache_mode = force_generic_plan;
@@ -34,8 +34,15 @@ SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('sync
 /// Time of an operation: the argument, or the database's clock.
 pub(super) const AT: &str = "coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()))::bigint)";
 
+/// Connects, and creates the tables if there are none.
+pub(super) async fn open(address: &Address, schema: &str) -> Result<Session, StorageError> {
+    let mut session = Session::open(address, &SESSION).await?;
+    create(&mut session, schema).await?;
+    Ok(session)
+}
+
 /// Selects the schema. Creates it and its tables unless they exist; instances that start at the same time create them once.
-pub(super) async fn create(session: &mut Session, schema: &str) -> Result<(), StorageError> {
+async fn create(session: &mut Session, schema: &str) -> Result<(), StorageError> {
     const ACTION: &str = "creating the tables";
     let begin =
         format!("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('orchestrator queue/{schema}', 0));");

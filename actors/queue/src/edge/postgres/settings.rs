@@ -75,25 +75,35 @@ fn instance(config: &QueueConfig) -> Result<String, StorageError> {
     };
     let name = match fs::read_to_string(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let host: String = host()
-                .chars()
-                .filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-')
-                .take(40)
-                .collect();
-            let name = format!("{host}-{:08x}", fastrand::u32(..));
-            let mut options = fs::File::options();
-            let mut made = options.write(true).create_new(true).mode(0o644).open(&file).map_err(failed)?;
-            made.write_all(format!("{name}\n").as_bytes()).and_then(|()| made.sync_all()).map_err(failed)?;
-            name
+            make_name(&file).and_then(|()| fs::read_to_string(&file)).map_err(failed)?
         }
-        read => read.map_err(failed)?.trim().to_owned(),
+        read => read.map_err(failed)?,
     };
+    let name = name.trim().to_owned();
     if is_instance_name(&name) {
         Ok(name)
     } else {
         Err(failed(io::Error::other(
             "it holds no name of an instance: remove it if no other instance uses the directory",
         )))
+    }
+}
+
+/// Makes a name and writes it to `file` in one step, unless another thread has.
+fn make_name(file: &Path) -> io::Result<()> {
+    let host: String =
+        host().chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-').take(40).collect();
+    let random = fastrand::u32(..);
+    let draft = with_suffix(file, &format!(".{random:08x}"));
+    let mut options = fs::File::options();
+    let mut made = options.write(true).create_new(true).mode(0o644).open(&draft)?;
+    made.write_all(format!("{host}-{random:08x}\n").as_bytes())?;
+    made.sync_all()?;
+    let linked = fs::hard_link(&draft, file);
+    fs::remove_file(&draft)?;
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked,
     }
 }
 

@@ -10,9 +10,9 @@ use tokio::runtime::Runtime;
 
 use super::{
     lease::{LEASE, OwnIncarnation},
-    session::{AT, SESSION, create, first},
+    session::{self, AT, first},
     settings::Settings,
-    texts::{ATTR_PATH_BYTES_MAX, is_storable},
+    texts::{self, is_storable},
 };
 use crate::storage::{Batch, Deletion, Operation, Outcome, RunId, RunState, Storage, StorageError, Upsert};
 
@@ -36,6 +36,8 @@ pub(crate) struct PostgresStore {
     /// None after it was lost.
     session: Option<Session>,
     has_transaction: bool,
+    /// True if the session has the lock of the place.
+    is_locked: bool,
     pub(super) incarnation: i64,
     pub(super) next_handout: i64,
     /// First hand-out of the open transaction, or of the one that a lost session had.
@@ -66,6 +68,7 @@ impl PostgresStore {
             runtime,
             session: None,
             has_transaction: false,
+            is_locked: true,
             incarnation: 0,
             next_handout: 0,
             transaction_from: None,
@@ -95,12 +98,7 @@ impl PostgresStore {
 
     fn connect(&mut self) -> Result<(), StorageError> {
         let Settings { address, schema, .. } = &self.settings;
-        let session = self.within_stop(Duration::ZERO, async {
-            let mut session = Session::open(address, &SESSION).await?;
-            create(&mut session, schema).await?;
-            Ok::<_, StorageError>(session)
-        })?;
-        self.session = Some(session);
+        self.session = Some(self.within_stop(Duration::ZERO, session::open(address, schema))?);
         Ok(())
     }
 
@@ -162,25 +160,6 @@ impl PostgresStore {
         Ok(done?)
     }
 
-    /// Gives up the place at a stop, and takes back what was not delivered.
-    pub(crate) fn close(mut self) {
-        if let Err(error) = self.give_up_place() {
-            tracing::warn!(%error, "the lease was not ended: other instances take back what was not delivered once it is over");
-        }
-    }
-
-    fn give_up_place(&mut self) -> Result<(), StorageError> {
-        self.begin()?;
-        self.undo_undelivered()?;
-        self.query(
-            "giving up the place of the instance",
-            // No process has this incarnation.
-            "UPDATE instance SET incarnation = -incarnation, lease_until = clock_timestamp() WHERE instance = $1",
-            vec![Box::new(self.settings.instance.clone())],
-        )?;
-        self.commit()
-    }
-
     /// Returns the settings with the rules of the database.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
@@ -193,14 +172,18 @@ impl PostgresStore {
 
 impl Storage for PostgresStore {
     fn begin(&mut self) -> Result<(), StorageError> {
-        let place = format!("('{}', {})", self.settings.instance, self.incarnation);
         if self.session.is_none() {
             self.unknown_from = self.unknown_from.or(self.transaction_from.take());
+            self.is_locked = false;
             self.connect()?;
-            let kept = self.batch("keeping the place of the instance", &format!("SELECT keep_place{place}"));
-            kept.inspect_err(|_| self.session = None)?;
         }
+        let place = format!("('{}', {})", self.settings.instance, self.incarnation);
         self.begin_with("beginning a transaction", &format!("SELECT enter{place}"))?;
+        if !self.is_locked {
+            let kept =
+                self.query("keeping the place of the instance", format!("SELECT keep_place{place}"), vec![])?;
+            self.is_locked = first(&kept) == Some(true);
+        }
         let Some(first) = self.unknown_from else { return Ok(()) };
         // The answers of that transaction were not sent, whether or not it was committed.
         let last = ((self.incarnation + 1) << 32) - 1;
@@ -240,11 +223,8 @@ impl Storage for PostgresStore {
              WHERE f.instance = $1 AND strpos(f.name, '.') = 0 AND NOT r.is_deleted",
             vec![Box::new(self.settings.instance.clone())],
         )?;
-        let state = |row: &Row| RunState {
-            run: RunId { fetcher: row.get(0), started: row.get(1) },
-            complete: row.get(2),
-        };
-        Ok(rows.iter().map(state).collect())
+        let run = |row: &Row| RunId { fetcher: row.get(0), started: row.get(1) };
+        Ok(rows.iter().map(|row| RunState { run: run(row), complete: row.get(2) }).collect())
     }
 
     fn upsert_run(&mut self, run: &RunId, complete: bool) -> Result<Upsert, StorageError> {
@@ -295,12 +275,7 @@ impl Storage for PostgresStore {
                 }
                 reached += 1;
                 if !is_storable(&entry.attr_path, &entry.payload) {
-                    let attr_path: String = entry.attr_path.chars().take(100).collect();
-                    tracing::warn!(
-                        attr_path = orchestrator_supervise::sanitize(&attr_path),
-                        bytes = entry.attr_path.len(),
-                        "skipped a line: PostgreSQL stores no NUL, and attribute paths of up to {ATTR_PATH_BYTES_MAX} bytes"
-                    );
+                    texts::warn_skipped(&entry.attr_path);
                     continue;
                 }
                 bytes += entry.attr_path.len() + entry.payload.len();

@@ -6,6 +6,7 @@ mod bumped;
 mod failures;
 mod listing;
 mod ready_groups;
+mod rows;
 mod sample;
 mod stale;
 
@@ -18,27 +19,15 @@ use crate::storage::{
     Attempt, AttrReport, Counts, FailedAttempts, FailedJob, GroupKey, Inspect, Pattern, Peeked, RunCount,
     RunId, RunState, Sample, Section, StaleGroup, StorageError,
 };
+use rows::{ANSWER_BYTES_MAX, counts, payload_start, rows};
 use rusqlite::functions::FunctionFlags;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Rows, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Number of SQLite's virtual machine steps between two checks of the deadline.
 const STEPS: i32 = 2_000;
-/// Condition on a row `q` of `queue`: its run is not deleted, and no newer run of its fetcher lists the path.
-const IS_NEWEST: &str = "NOT EXISTS (
-        SELECT 1 FROM orchestrator_deleted_run AS d
-        WHERE d.fetcher_id = q.fetcher_id AND d.run_started = q.fetcher_run_started)
-    AND NOT EXISTS (
-        SELECT 1 FROM queue AS newer
-        WHERE newer.attr_path = q.attr_path AND newer.fetcher_id = q.fetcher_id
-            AND newer.fetcher_run_started > q.fetcher_run_started)";
-/// Maximum size of the texts in an answer, in bytes. Rows beyond it are left out.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// Maximum length of a payload in an answer, in characters.
-const PAYLOAD_CHARS_MAX: usize = 500;
-
 /// A read-only connection. Each question sees one snapshot, and fails with [`StorageError::Backend`]
 /// ("interrupted") once it has taken longer than the time limit.
 #[derive(Debug)]
@@ -199,21 +188,6 @@ fn peek(
     Ok(jobs)
 }
 
-/// Returns the totals of the database. Scans indexes of all rows.
-fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
-    Ok(Counts {
-        rows: count(conn, "SELECT count(*) FROM queue")?,
-        ready: count(conn, "SELECT count(*) FROM orchestrator_group")?,
-        held: count(conn, "SELECT count(*) FROM orchestrator_group WHERE held % 2 = 1")?,
-        logged: count(conn, "SELECT count(*) FROM log")?,
-        in_flight: count(conn, "SELECT count(*) FROM log WHERE finished IS NULL")?,
-    })
-}
-
-fn count(conn: &Connection, sql: &str) -> rusqlite::Result<u64> {
-    conn.query_row(sql, [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
-}
-
 /// Adds the SQL function `orchestrator_matches(pattern, attr_path)`. Without a pattern, all paths match.
 fn add_function(conn: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
@@ -222,11 +196,6 @@ fn add_function(conn: &Connection) -> rusqlite::Result<()> {
         let attr_path = context.get_raw(1).as_str()?;
         Ok(pattern.is_none_or(|pattern| pattern.matches(attr_path)))
     })
-}
-
-/// Returns the parameter of `LIMIT`.
-fn rows(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 /// Returns the first groups of a section and a pattern that were started before `before`, at most `limit`. Together they
@@ -275,32 +244,4 @@ fn describe(conn: &Connection, key: GroupKey, section: Section) -> rusqlite::Res
         })
     })
     .optional()
-}
-
-/// Returns the beginning of the payload of a row of `queue`, without reading the rest.
-fn payload_start(conn: &Connection, rowid: i64) -> rusqlite::Result<String> {
-    let payload = conn.blob_open("main", "queue", "payload", rowid, true)?;
-    let mut bytes = vec![0; payload.len().min(4 * PAYLOAD_CHARS_MAX)];
-    payload.read_at_exact(&mut bytes, 0)?;
-    let text = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-    Ok(text.chars().take(PAYLOAD_CHARS_MAX).collect())
-}
-
-/// Reads rows until their sizes, in bytes, exceed `bytes_max`.
-fn collect_within<T>(
-    bytes_max: usize,
-    mut rows: Rows<'_>,
-    read: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
-    size: impl Fn(&T) -> usize,
-) -> rusqlite::Result<Vec<T>> {
-    let (mut found, mut bytes) = (Vec::new(), 0);
-    while let Some(row) = rows.next()? {
-        let one = read(row)?;
-        bytes += size(&one);
-        if bytes > bytes_max {
-            break;
-        }
-        found.push(one);
-    }
-    Ok(found)
 }

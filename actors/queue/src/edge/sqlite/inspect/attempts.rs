@@ -1,7 +1,7 @@
 //! Questions about attempts and jobs in flight.
 
 use super::super::attr;
-use super::{ANSWER_BYTES_MAX, collect_within, rows};
+use super::rows::{ANSWER_BYTES_MAX, collect_within, rows};
 use crate::storage::{Attempt, FailedAttempts, LogRow, Pattern};
 use rusqlite::{Connection, Row, Rows, params};
 

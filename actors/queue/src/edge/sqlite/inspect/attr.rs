@@ -2,9 +2,11 @@
 
 use super::super::groups::{self, NULL_KEY, column, to_key};
 use super::super::limited::Limited;
+use super::super::open::Options;
 use super::super::runs::Runs;
 use super::ready_groups::ready_groups;
-use super::{Options, attempts, bumped, payload_start};
+use super::rows::payload_start;
+use super::{attempts, bumped};
 use crate::storage::{AttrReport, Class, GroupKey, ListedRow, RunId, Section, WaitingGroup, is_expired};
 use rusqlite::{Connection, params};
 

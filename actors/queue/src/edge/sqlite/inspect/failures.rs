@@ -1,6 +1,6 @@
 //! Failed jobs in the order of their commits.
 
-use super::{ANSWER_BYTES_MAX, collect_within, rows};
+use super::rows::{ANSWER_BYTES_MAX, collect_within, rows};
 use crate::storage::FailedJob;
 use rusqlite::{Connection, params};
 

@@ -3,8 +3,10 @@
 use super::super::attr;
 use super::super::groups::{self, column};
 use super::super::limited::Limited;
+use super::super::open::Options;
 use super::super::runs::Runs;
-use super::{IS_NEWEST, Options, bumped, counts, payload_start, rows};
+use super::bumped;
+use super::rows::{IS_NEWEST, counts, payload_start, rows};
 use crate::listing::{GroupState, ListedGroup, Listing, Pace};
 use crate::storage::{GroupKey, LogRow, Section, is_expired};
 use rusqlite::{Connection, OptionalExtension, params};

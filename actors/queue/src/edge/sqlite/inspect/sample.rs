@@ -1,7 +1,8 @@
 //! Totals for the metrics and the console.
 
 use super::super::attempts::TRIMMED_MAX;
-use super::{Options, count};
+use super::super::open::Options;
+use super::rows::count;
 use crate::storage::{Ends, Sample, time_to_empty};
 use rusqlite::{Connection, Row, params};
 

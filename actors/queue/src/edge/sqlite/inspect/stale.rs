@@ -1,7 +1,7 @@
 //! Question about waiting jobs that were not tried for long.
 
 use super::super::groups::{self, NULL_KEY, column};
-use super::{ANSWER_BYTES_MAX, IS_NEWEST, collect_within, rows};
+use super::rows::{ANSWER_BYTES_MAX, IS_NEWEST, collect_within, rows};
 use crate::storage::{RunId, Section, StaleGroup};
 use rusqlite::{Connection, Row, params};
 use std::collections::BTreeSet;

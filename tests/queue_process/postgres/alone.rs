@@ -15,7 +15,7 @@ use orchestrator_harness::{
 };
 use rustix::process::Signal;
 
-use super::{Load, RECOVERY_MAX, SharedQueue, stop};
+use super::{LEASE, Load, RECOVERY_MAX, SharedQueue, stop};
 
 /// Sessions of the program.
 const SESSIONS: &str = "FROM pg_stat_activity WHERE application_name = 'orchestrator queue'";
@@ -94,17 +94,25 @@ fn sessions_ended_five_times_a_second_lose_nothing() {
 /// Connects as `user` until the server has no slot left for it.
 fn take_slots(server: &Postgres, user: &str, taken: &mut Vec<TcpStream>) {
     loop {
+        // The server refuses some connections only after it has accepted the user.
         let open = || -> io::Result<(TcpStream, u8)> {
             let mut stream = TcpStream::connect(("127.0.0.1", server.port()))?;
             let settings = format!("user\0{user}\0database\0faults\0\0");
             let length = u32::try_from(settings.len() + 8).expect("short").to_be_bytes();
             stream.write_all(&[&length[..], &196_608_u32.to_be_bytes(), settings.as_bytes()].concat())?;
-            let mut kind = [0];
-            stream.read_exact(&mut kind)?;
-            Ok((stream, kind[0]))
+            loop {
+                let mut header = [0; 5];
+                stream.read_exact(&mut header)?;
+                let [kind, length @ ..] = header;
+                let mut message = vec![0; u32::from_be_bytes(length) as usize - 4];
+                stream.read_exact(&mut message)?;
+                if kind == b'E' || kind == b'Z' {
+                    return Ok((stream, kind));
+                }
+            }
         };
         match open().expect("the server answers") {
-            (stream, b'R') => taken.push(stream),
+            (stream, b'Z') => taken.push(stream),
             (_, b'E') => return,
             (_, other) => panic!("an answer of the kind {other}"),
         }
@@ -161,14 +169,17 @@ fn a_frozen_server_holds_no_stop_up_and_loses_nothing() {
     let took = stopped.elapsed();
     eprintln!("stopped within {took:?} while the server was frozen");
     assert!(took < STOP_MAX, "the stop took {took:?}; log:\n{}", load.queue.sites[0].log());
-    load.disruptions.push(Disruption { instance: 0, from, to: Instant::now() });
     instances.insert(0, load.queue.sites[0].spawn());
     // Long enough that requests sent before the freeze are given up; the server sees them after it.
     wait_for("a request to be given up", || {
         load.queue.sites[1].link("queue/queue_store").reason.contains(unanswered).then_some(())
     });
     server.thaw();
-    load.await_recovery("freeze of the server");
+    // Sessions from before the freeze may keep a place until its lease is over.
+    load.await_recovery_within(LEASE, "freeze of the server");
+    // The leases may end meanwhile, and the instance that is first takes back what the other has not delivered.
+    let of = |instance| Disruption { instance, from, to: Instant::now() };
+    load.disruptions.extend([of(0), of(1)]);
     load.finish(&server);
     stop(instances);
 }
@@ -211,5 +222,31 @@ fn a_stop_under_a_backlog_ends_in_time() {
     instances.push(load.queue.sites[0].spawn());
     // It reads the rest first.
     load.await_answers();
+    stop(instances);
+}
+
+/// A process that is suspended for longer than its lease loses its place, and takes it again.
+#[test]
+fn a_suspended_instance_loses_what_it_has_not_delivered() {
+    let server = Postgres::shared();
+    let queue = SharedQueue::new(server, "suspended", 2);
+    let instances = queue.start();
+    let mut load = Load::start(queue, &mut SeededRng::new(7));
+    load.await_answers();
+    let from = Instant::now();
+    instances[0].signal(Signal::STOP);
+    let over = "SELECT count(*) FROM instance WHERE incarnation < 0";
+    wait_for("the end of the lease", || (load.queue.rows(server, over) == ["1"]).then_some(()));
+    let took = from.elapsed();
+    eprintln!("the lease was over after {took:?}");
+    assert!(took > Duration::from_secs(12) && took < LEASE + Duration::from_secs(2), "{took:?}");
+    let undelivered = "SELECT count(*) FROM in_flight AS f WHERE f.delivered = 0
+        AND f.handout_id >> 32 IN (SELECT -incarnation FROM instance WHERE incarnation < 0)";
+    assert_eq!(load.queue.rows(server, undelivered), ["0"]);
+    instances[0].signal(Signal::CONT);
+    load.disruptions.push(Disruption { instance: 0, from, to: Instant::now() });
+    load.await_recovery("suspended for longer than the lease");
+    assert_eq!(load.queue.rows(server, over), ["0"]);
+    load.finish(server);
     stop(instances);
 }
