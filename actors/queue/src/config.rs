@@ -85,7 +85,7 @@ pub struct PostgresConfig {
     pub dsn_file: Option<PathBuf>,
     /// Schema of the queue's tables, created if it is missing: lower-case letters, digits and `_`. Instances with the same schema share
     /// a queue.
-    #[schemars(length(min = 1, max = 50))]
+    #[schemars(length(min = 1))]
     pub schema: String,
     /// Name of this instance, stable over restarts: letters, digits, `.`, `_` and `-`. Unset: one is made at the first start and kept in
     /// the file `INPUT_DIR.instance`.
@@ -120,9 +120,10 @@ impl PostgresConfig {
         let is_lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         if !self.schema.bytes().all(is_lower)
             || self.schema.bytes().next().is_none_or(|byte| byte.is_ascii_digit())
+            || self.schema.len() > SCHEMA_BYTES_MAX
         {
             mistakes.push(format!(
-                "queue.postgres.schema = {}: use lower-case letters, digits and _, and begin with a letter",
+                "queue.postgres.schema = {}: use at most {SCHEMA_BYTES_MAX} lower-case letters, digits and _, and begin with no digit",
                 sanitize(&self.schema)
             ));
         }
@@ -144,6 +145,10 @@ impl PostgresConfig {
             .map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 }
+
+/// Maximum length of the name of a schema: PostgreSQL cuts longer names.
+#[cfg(feature = "postgres")]
+const SCHEMA_BYTES_MAX: usize = 63;
 
 /// Application name of the sessions.
 #[cfg(feature = "postgres")]
@@ -321,6 +326,27 @@ mod tests {
 
     fn limit(attr_path: Option<String>) -> Limit {
         Limit { attr_path, fetcher: None, in_flight: 2 }
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn mistakes_of_a_shared_queue_are_reported_without_its_password() {
+        let postgres = PostgresConfig {
+            dsn: "postgresql://queue:S3CR3T@db/queue".to_owned(),
+            schema: "Queue-1".to_owned(),
+            instance: Some("host one".to_owned()),
+            ..PostgresConfig::default()
+        };
+        let mistakes = QueueConfig { postgres, ..QueueConfig::default() }.check();
+        for (mistake, key) in mistakes.iter().zip(["dsn", "schema", "instance"]) {
+            assert!(mistake.starts_with(&format!("queue.postgres.{key} = ")), "{mistake}");
+            assert!(!mistake.contains("S3CR3T"), "{mistake}");
+        }
+        assert_eq!(mistakes.len(), 3);
+        for schema in ["1queue", "queue\"", &"q".repeat(64)] {
+            let postgres = PostgresConfig { schema: schema.to_owned(), ..PostgresConfig::default() };
+            assert_eq!(QueueConfig { postgres, ..QueueConfig::default() }.check().len(), 1, "{schema}");
+        }
     }
 
     #[test]

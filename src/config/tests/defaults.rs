@@ -36,6 +36,7 @@ fn is_unset(section: &str, line: &str) -> bool {
     ];
     const EXCHANGES: [&str; 5] = ["content", "directory", "revision", "origin", "location"];
     const LIMIT: [&str; 2] = ["match", "fetcher"];
+    const QUEUE_POSTGRES: [&str; 1] = ["instance"];
     const INGESTER: [&str; 2] = ["env", "env_pass"];
     const CATALOG: [&str; 5] = ["credential_file", "token_file", "token", "amqp", "amqp_file"];
     const RULE: [&str; 8] = [
@@ -62,6 +63,7 @@ fn is_unset(section: &str, line: &str) -> bool {
         "producer.on_complete" => &ON_COMPLETE,
         "hook" => &HOOK,
         "queue.limit" => &LIMIT,
+        "queue.postgres" => &QUEUE_POSTGRES,
         "ingester" => &INGESTER,
         "ingester.stream" => &STREAM,
         "catalog" => &CATALOG,

@@ -93,11 +93,11 @@ fn instance(config: &QueueConfig) -> Result<String, StorageError> {
 fn make_name(file: &Path) -> io::Result<()> {
     let host: String =
         host().chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-').take(40).collect();
-    let random = fastrand::u32(..);
-    let draft = with_suffix(file, &format!(".{random:08x}"));
+    let random: String = fs::read_to_string("/proc/sys/kernel/random/uuid")?.chars().take(8).collect();
+    let draft = with_suffix(file, &format!(".{random}"));
     let mut options = fs::File::options();
     let mut made = options.write(true).create_new(true).mode(0o644).open(&draft)?;
-    made.write_all(format!("{host}-{random:08x}\n").as_bytes())?;
+    made.write_all(format!("{host}-{random}\n").as_bytes())?;
     made.sync_all()?;
     let linked = fs::hard_link(&draft, file);
     fs::remove_file(&draft)?;
