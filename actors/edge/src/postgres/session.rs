@@ -36,8 +36,8 @@ pub type Params<'a> = Vec<Box<dyn ToSql + Sync + 'a>>;
 
 /// Session with a server. It makes progress only while a call is awaited; dropping it closes the connection.
 ///
-/// Drop it after an abandoned call other than [`Session::notified`], since the server would keep its locks until the next call. A session
-/// whose connection has ended fails each call.
+/// Drop it after an abandoned call other than [`Session::notified`], since the server would keep its locks until the next call. Once its
+/// connection has ended, each call fails.
 pub struct Session {
     client: Client,
     connection: PolledConnection,

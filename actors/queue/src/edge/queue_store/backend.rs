@@ -1,4 +1,4 @@
-//! What the thread needs of a store besides transactions.
+//! Trait of the kinds of stores: what the thread calls between transactions.
 
 use std::time::Duration;
 

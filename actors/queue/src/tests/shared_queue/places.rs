@@ -1,4 +1,4 @@
-//! What belongs to one instance: its fetchers, its bumps at a start, and its place.
+//! Tests of fetchers, bumps and places: each fetcher and each place has one instance.
 
 use super::*;
 
