@@ -47,7 +47,7 @@ pub use config::{ExpectedFetcher, OnCorrupt, QueueConfig, StoreKind, Synchronous
 pub use subsystem::Queue;
 
 #[cfg(feature = "postgres")]
-use crate::edge::postgres::{Lease, OwnIncarnation, instance_file};
+use crate::edge::postgres::{AddedKeys, Lease, Listener, OwnIncarnation, instance_file};
 use crate::{
     edge::{
         files::{self, RescanFlag},
@@ -102,7 +102,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
     };
     let pause = Durable::new("paused", paused);
     #[cfg(feature = "postgres")]
-    let incarnation = OwnIncarnation::default();
+    let (incarnation, added) = (OwnIncarnation::default(), AddedKeys::default());
     let wal_state = Arc::new(WalState::default());
     let (rescan, warned) = (RescanFlag::default(), WarnedNames::default());
     let refused_links = RefusedLinks::default();
@@ -129,6 +129,8 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         wal_state: wal_state.clone(),
         #[cfg(feature = "postgres")]
         incarnation: incarnation.clone(),
+        #[cfg(feature = "postgres")]
+        added: added.clone(),
         pause: pause.view(),
     };
     let queue_store = Factory::thread(move |cx| store.run(&cx))
@@ -170,7 +172,9 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         StoreKind::Sqlite => tree,
         StoreKind::Postgres => {
             let lease = Lease { config: config.clone(), incarnation };
+            let listener = Listener { config: config.clone(), added };
             tree.child(ChildSpec::worker("lease", Factory::thread(move |cx| lease.run(&cx))))
+                .child(ChildSpec::worker("listener", Factory::thread(move |cx| listener.run(&cx))))
         }
     };
     let tree = tree

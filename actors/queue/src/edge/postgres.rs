@@ -3,8 +3,10 @@
 //! The schema's functions carry out the operations, so that a batch takes one round trip for all ends of jobs and one for
 //! all hand-outs. Each transaction checks that no other process has taken the place of this one.
 
+mod floor;
 mod inspect;
 mod lease;
+mod listener;
 mod operations;
 mod place;
 mod rules;
@@ -13,9 +15,12 @@ mod settings;
 mod settle;
 mod store;
 mod texts;
+mod transaction;
 
+pub(crate) use floor::AddedKeys;
 pub(crate) use inspect::PostgresInspector;
 pub(crate) use lease::{Lease, OwnIncarnation};
+pub(crate) use listener::Listener;
 #[cfg(test)]
 pub(crate) use rules::Rules;
 pub(crate) use settings::{Settings, instance_file};

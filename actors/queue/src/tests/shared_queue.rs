@@ -2,6 +2,7 @@
 
 mod places;
 mod removals;
+mod waking;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -16,12 +17,11 @@ use std::{
 use orchestrator_edge::postgres::{Address, Session, SessionSettings};
 use orchestrator_exchange::JobId;
 use orchestrator_harness::wait_for;
-use orchestrator_supervise::StopToken;
 use tokio::runtime::Runtime;
 
 use crate::{
     edge::{
-        postgres::{OwnIncarnation, PostgresStore, Settings},
+        postgres::{AddedKeys, PostgresStore, Settings},
         sqlite::Options,
     },
     storage::{
@@ -113,7 +113,7 @@ fn shared(limits: &[(Option<&str>, Option<&str>, u32)]) -> (TestStore, Observer)
 }
 
 fn open(settings: &Settings) -> PostgresStore {
-    PostgresStore::open(settings.clone(), &OwnIncarnation::default(), StopToken::new()).unwrap()
+    try_place(settings).unwrap()
 }
 
 /// Runs `work` of two instances at the same time.
@@ -165,14 +165,15 @@ fn exchange(store: &mut dyn Storage, ended: &[Job], most: usize, now: i64) -> Ve
     outcomes.into_iter().filter_map(job).collect()
 }
 
-/// Hands out and ends jobs until `is_over` and none is left. Returns their paths and payloads.
+/// Hands out and ends jobs until `is_over` and none is left: a hand-out looks from the head once a second. Returns their paths and payloads.
 fn work(store: &mut dyn Storage, most: usize, is_over: impl Fn() -> bool) -> Vec<(String, String)> {
-    let (mut given, mut jobs) = (Vec::new(), Vec::new());
+    let (mut given, mut jobs, mut now) = (Vec::new(), Vec::new(), 10);
     loop {
-        let last = is_over();
-        jobs = exchange(store, &jobs, most, 10);
+        let (last, from_head) = (is_over(), jobs.is_empty());
+        now += i64::from(from_head);
+        jobs = exchange(store, &jobs, most, now);
         given.extend(jobs.iter().map(|job| (job.attr_path.clone(), job.payload.clone())));
-        if jobs.is_empty() && last {
+        if jobs.is_empty() && last && from_head {
             return given;
         }
     }

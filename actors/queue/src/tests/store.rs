@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{
-    edge::postgres::{OwnIncarnation, PostgresStore, Rules, Settings},
+    edge::postgres::{AddedKeys, OwnIncarnation, PostgresStore, Rules, Settings},
     edge::sqlite::{Options, SqliteStore},
     storage::{
         Batch, Bumped, Deletion, Finished, HandoutId, Job, JobFilter, OfferState, Operation, Outcome,
@@ -274,13 +274,20 @@ fn text(row: &Row) -> String {
     }
 }
 
+pub(crate) fn try_place(settings: &Settings) -> Result<PostgresStore, StorageError> {
+    try_told(settings, AddedKeys::default())
+}
+
+/// Opens a store that is told what other instances add.
+pub(crate) fn try_told(settings: &Settings, added: AddedKeys) -> Result<PostgresStore, StorageError> {
+    PostgresStore::open(settings.clone(), &OwnIncarnation::default(), added, StopToken::new())
+}
+
 /// Opens a store as soon as the server has seen the end of the former session of the instance.
 pub(crate) fn place_of(settings: &Settings) -> PostgresStore {
-    wait_for("the place", || {
-        match PostgresStore::open(settings.clone(), &OwnIncarnation::default(), StopToken::new()) {
-            Err(StorageError::Database(error)) if error.to_string().contains("OQ002") => None,
-            opened => Some(opened.unwrap()),
-        }
+    wait_for("the place", || match try_place(settings) {
+        Err(StorageError::Database(error)) if error.to_string().contains("OQ002") => None,
+        opened => Some(opened.unwrap()),
     })
 }
 

@@ -208,18 +208,22 @@ impl PostgresStore {
         }
         let (at, first_id) = (self.at(now), self.next_handout);
         self.transaction_from = self.transaction_from.or(Some(first_id));
+        let wanted = connections.len();
+        let lowered_to = self.floor.lowered_to(now).map(Vec::from);
         let Rules { hold_secs, attempts, .. } = self.settings.rules;
         let rows = self.query(
             "handing out jobs",
-            format!("SELECT handout_id, attr_path, payload FROM hand_out($2, $3, {AT}, $4, $5)"),
+            format!("SELECT handout_id, attr_path, payload FROM hand_out($2, $3, {AT}, $4, $5, $6)"),
             vec![
                 Box::new(at),
                 Box::new(connections),
                 Box::new(first_id),
                 Box::new(hold_secs),
                 Box::new(attempts > 0),
+                Box::new(lowered_to),
             ],
         )?;
+        self.record_found(rows.len() == wanted, now)?;
         for (row, place) in rows.iter().zip(places) {
             let handout = HandoutId(row.get(0));
             self.next_handout = handout.0 + 1;

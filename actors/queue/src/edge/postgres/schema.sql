@@ -180,19 +180,70 @@ LANGUAGE sql STABLE AS $$
     WHERE NOT n.is_dequeued
 $$;
 
--- Adds the paths that wait and are not in flight to `ready`. The lock keeps a path in flight until this transaction ends, so that its
+-- The floor of a class: the start of the last hand-out and the jitter from which hand-outs of this session look for rows of `ready`, since
+-- they have taken those before. Kept in a setting of the session, which returns to its value if the transaction is rolled back.
+CREATE FUNCTION floor_of(class smallint) RETURNS bigint[] LANGUAGE sql STABLE AS $$
+    SELECT coalesce(nullif(current_setting('orchestrator.floor_' || class, true), '')::bigint[], '{-9223372036854775808,-2147483648}')
+$$;
+
+-- Lowers the floor of each class to `key`.
+CREATE FUNCTION lower_floors(key bigint[]) RETURNS void LANGUAGE sql AS $$
+    SELECT set_config('orchestrator.floor_' || c.class, key::text, false)
+    FROM (SELECT 0::smallint AS class UNION ALL SELECT l.class FROM limit_rule AS l) AS c WHERE key < floor_of(c.class)
+$$;
+
+-- Sets the floors of `of_classes` after a hand-out has read rows of them in order, up to `most` of each: the first row that was left, or the
+-- last one, or behind all rows. Rows of other transactions that end without a hand-out are found from the head again.
+CREATE FUNCTION raise_floors(of_classes smallint[], most integer, classes smallint[], keys bigint[], jitters integer[], is_left boolean[])
+RETURNS void LANGUAGE sql AS $$
+    SELECT set_config('orchestrator.floor_' || o.class, coalesce(
+        min(ARRAY[t.key, t.jitter]) FILTER (WHERE t.is_left),
+        CASE WHEN count(t.key) >= most THEN max(ARRAY[t.key, t.jitter]) END,
+        ARRAY[9223372036854775807, 2147483647])::text, false)
+    FROM unnest(of_classes) AS o (class)
+        LEFT JOIN unnest(classes, keys, jitters, is_left) AS t (class, key, jitter, is_left) ON t.class = o.class AND t.key IS NOT NULL
+    GROUP BY o.class
+$$;
+
+-- Lock of the sessions whose workers wait for rows of other sessions.
+CREATE FUNCTION waiting_lock() RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT hashtextextended(current_schema() || ' waiting', 0)
+$$;
+
+-- Tells sessions that wait the smallest key that this transaction has added to `ready`. Called at its end.
+CREATE FUNCTION announce() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    added text := nullif(current_setting('orchestrator.added', true), '');
+BEGIN
+    -- Own locks do not conflict, and a session that begins to wait meanwhile looks for rows once more.
+    IF added IS NOT NULL AND NOT pg_try_advisory_xact_lock(waiting_lock()) THEN
+        PERFORM pg_notify(current_schema(), added);
+    END IF;
+END
+$$;
+
+-- Adds the paths that wait and are not in flight to `ready`, and lowers the floors of this session. The lock keeps a path in flight until this transaction ends, so that its
 -- end, which follows, sees the rows of this transaction.
 CREATE FUNCTION make_ready(paths text[]) RETURNS void LANGUAGE sql AS $$
     WITH held AS MATERIALIZED (
         SELECT f.attr_path FROM in_flight AS f WHERE f.attr_path = ANY (paths) AND f.is_held ORDER BY f.attr_path FOR SHARE
+    ), added AS (
+        INSERT INTO ready AS known (attr_path, class, started_key, order_jitter)
+        SELECT DISTINCT g.attr_path, g.class, coalesce(log.started, -9223372036854775808), g.order_jitter
+        FROM ready_groups(paths) AS g LEFT JOIN log ON log.attr_path = g.attr_path
+        WHERE NOT EXISTS (SELECT 1 FROM held WHERE held.attr_path = g.attr_path)
+        ORDER BY g.attr_path, g.class
+        ON CONFLICT (attr_path, class) DO UPDATE SET started_key = excluded.started_key
+            WHERE known.started_key <> excluded.started_key
+        RETURNING class, started_key, order_jitter
+    ), lowest AS (
+        SELECT a.class, min(ARRAY[a.started_key, a.order_jitter]) AS key FROM added AS a GROUP BY a.class
+    ), lowered AS (
+        SELECT set_config('orchestrator.floor_' || l.class, least(l.key, floor_of(l.class))::text, false) FROM lowest AS l
     )
-    INSERT INTO ready AS known (attr_path, class, started_key, order_jitter)
-    SELECT DISTINCT g.attr_path, g.class, coalesce(log.started, -9223372036854775808), g.order_jitter
-    FROM ready_groups(paths) AS g LEFT JOIN log ON log.attr_path = g.attr_path
-    WHERE NOT EXISTS (SELECT 1 FROM held WHERE held.attr_path = g.attr_path)
-    ORDER BY g.attr_path, g.class
-    ON CONFLICT (attr_path, class) DO UPDATE SET started_key = excluded.started_key
-        WHERE known.started_key <> excluded.started_key
+    SELECT set_config('orchestrator.added',
+        least(min(l.key), nullif(current_setting('orchestrator.added', true), '')::bigint[])::text, true)
+    FROM lowest AS l, (SELECT count(*) FROM lowered) AS done HAVING count(*) > 0
 $$;
 
 -- Removes the paths that wait no longer from `ready`, but those that another transaction is handing out. What others added before the
@@ -383,25 +434,26 @@ CREATE FUNCTION open_classes(wanted integer) RETURNS TABLE (class smallint, plac
     FROM limit_rule AS l
 $$;
 
--- First rows of `ready` in the order of hand-outs, locked; bumped paths first. At most `batch` of each class.
-CREATE FUNCTION next_paths(classes smallint[], batch integer) RETURNS TABLE (attr_path text, class smallint) LANGUAGE sql AS $$
+-- First rows of `ready` from the floors in the order of hand-outs, locked; bumped paths first. Without a key if
+-- the path is only bumped. At most `batch` of each class.
+CREATE FUNCTION next_paths(classes smallint[], batch integer)
+RETURNS TABLE (attr_path text, class smallint, started_key bigint, order_jitter integer) LANGUAGE sql AS $$
     WITH bump_row AS MATERIALIZED (
         SELECT b.number, b.attr_path FROM bump AS b WHERE b.handout_id IS NULL FOR UPDATE SKIP LOCKED
     ), bumped AS (
-        SELECT b.number, g.attr_path, g.class, 0::bigint AS started_key, g.order_jitter
+        SELECT b.number, g.attr_path, g.class, NULL::bigint AS started_key, g.order_jitter
         FROM bump_row AS b, LATERAL ready_groups(ARRAY[b.attr_path]) AS g
         WHERE g.class = ANY (classes) AND NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.attr_path = b.attr_path AND f.is_held)
     ), waiting AS MATERIALIZED (
-        SELECT w.* FROM unnest(classes) AS open (class), LATERAL (
-            SELECT r.* FROM ready AS r WHERE r.class = open.class
+        SELECT w.* FROM (SELECT o.class, floor_of(o.class) AS floor FROM unnest(classes) AS o (class)) AS open, LATERAL (
+            SELECT r.* FROM ready AS r
+            WHERE r.class = open.class AND (r.started_key, r.order_jitter) >= (open.floor[1], open.floor[2]::integer)
             ORDER BY r.started_key, r.order_jitter, r.attr_path LIMIT batch FOR UPDATE SKIP LOCKED) AS w
     )
-    SELECT c.attr_path, c.class FROM (
-        SELECT DISTINCT ON (c.attr_path, c.class) c.*
-        FROM (SELECT * FROM bumped UNION ALL SELECT NULL, w.* FROM waiting AS w) AS c
-        ORDER BY c.attr_path, c.class, c.number NULLS LAST
-    ) AS c
-    ORDER BY c.number NULLS LAST, c.started_key, c.order_jitter, c.attr_path
+    SELECT c.attr_path, c.class, max(c.started_key), max(c.order_jitter)
+    FROM (SELECT * FROM bumped UNION ALL SELECT NULL, w.* FROM waiting AS w) AS c
+    GROUP BY c.attr_path, c.class
+    ORDER BY min(c.number) NULLS LAST, max(c.started_key), max(c.order_jitter), c.attr_path
 $$;
 
 -- Gives each hand-out of a range that has a limit a free slot of its class, which the transaction has locked.
@@ -439,8 +491,9 @@ BEGIN
 END
 $$;
 
--- Hands out up to one job for each connection, in order (CONTRACT QO01 to QO05). Hand-outs are numbered from `first_id`, with gaps.
-CREATE FUNCTION hand_out(connections text[], first_id bigint, at bigint, hold bigint, keeps_attempts boolean)
+-- Hands out up to one job for each connection, in order (CONTRACT QO01 to QO05). Hand-outs are numbered from `first_id`, with gaps. The floors
+-- are lowered to `added`, if there is one.
+CREATE FUNCTION hand_out(connections text[], first_id bigint, at bigint, hold bigint, keeps_attempts boolean, added bigint[])
 RETURNS TABLE (handout_id bigint, attr_path text, payload text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -462,7 +515,10 @@ DECLARE
     free_places bigint[];
     paths text[];
     classes smallint[];
+    keys bigint[];
+    jitters integer[];
 BEGIN
+    PERFORM lower_floors(added);
     IF is_paused() THEN
         RETURN;
     END IF;
@@ -470,9 +526,9 @@ BEGIN
     WHILE given < wanted LOOP
         SELECT array_agg(o.class), array_agg(o.places) INTO free_classes, free_places
         FROM open_classes(wanted - given) AS o WHERE o.places > 0;
-        SELECT array_agg(n.attr_path), array_agg(n.class) INTO paths, classes
+        SELECT array_agg(n.attr_path), array_agg(n.class), array_agg(n.started_key), array_agg(n.order_jitter)
+        INTO paths, classes, keys, jitters
         FROM next_paths(free_classes, batch) AS n;
-        EXIT WHEN paths IS NULL;
         valid_paths := '{}';
         chosen_paths := '{}';
         chosen_classes := '{}';
@@ -504,6 +560,9 @@ BEGIN
             -- Rows of this class that were not read come before those of other classes.
             is_cut := is_cut OR next.is_last AND free_places[place] > 0;
         END LOOP;
+        PERFORM raise_floors(free_classes, batch, classes, keys, jitters,
+            ARRAY(SELECT t.path = ANY (valid_paths) AND t.path <> ALL (chosen_paths) FROM unnest(paths) WITH ORDINALITY AS t (path, n) ORDER BY t.n));
+        EXIT WHEN paths IS NULL;
         DELETE FROM ready AS r USING unnest(paths, classes) AS c (path, class)
         WHERE r.attr_path = c.path AND r.class = c.class AND (c.path = ANY (chosen_paths) OR c.path <> ALL (valid_paths));
         GET DIAGNOSTICS dropped = ROW_COUNT;
@@ -835,6 +894,7 @@ BEGIN
         UPDATE instance AS i SET incarnation = -i.incarnation WHERE i.instance = over.instance;
         RETURN NEXT over.instance;
     END LOOP;
+    PERFORM announce();
 END
 $$;
 

@@ -3,16 +3,17 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use orchestrator_edge::Sent;
-use orchestrator_edge::postgres::{Params, PostgresError, Row, Session};
+use orchestrator_edge::postgres::{Row, Session};
 use orchestrator_supervise::StopToken;
 use tokio::runtime::Runtime;
 
 use super::{
+    floor::{AddedKeys, Floor},
     lease::{LEASE, OwnIncarnation},
-    session::{self, AT, first},
+    session::{AT, first},
     settings::Settings,
     texts::{self, is_storable},
+    transaction::Transaction,
 };
 use crate::storage::{Batch, Deletion, Operation, Outcome, RunId, RunState, Storage, StorageError, Upsert};
 
@@ -24,26 +25,24 @@ const DELETE_ROWS: i32 = 500;
 /// Time for which an end that nobody asked for is kept, in seconds.
 const OFFER_KEPT_SECS: i64 = 7 * 86_400;
 
-/// Time that an answer may take once the child is asked to stop.
-const LAST_ANSWER: Duration = Duration::from_millis(750);
-
 /// Storage of the queue in a PostgreSQL schema, used from one thread.
 #[derive(Debug)]
 pub(crate) struct PostgresStore {
     pub(super) settings: Settings,
-    stop: StopToken,
-    runtime: Runtime,
+    pub(super) stop: StopToken,
+    pub(super) runtime: Runtime,
     /// None after it was lost.
-    session: Option<Session>,
-    has_transaction: bool,
+    pub(super) session: Option<Session>,
+    pub(super) transaction: Transaction,
     /// True if the session has the lock of the place.
-    is_locked: bool,
+    pub(super) is_locked: bool,
+    pub(super) floor: Floor,
     pub(super) incarnation: i64,
     pub(super) next_handout: i64,
     /// First hand-out of the open transaction, or of the one that a lost session had.
     pub(super) transaction_from: Option<i64>,
     /// First hand-out of transactions whose ends are not known.
-    unknown_from: Option<i64>,
+    pub(super) unknown_from: Option<i64>,
     /// Fetcher whose deleted runs are waited for.
     urgent: Option<String>,
 }
@@ -56,6 +55,7 @@ impl PostgresStore {
     pub(crate) fn open(
         settings: Settings,
         incarnation: &OwnIncarnation,
+        added: AddedKeys,
         stop: StopToken,
     ) -> Result<Self, StorageError> {
         const TAKE_PLACE: &str = "taking the place of the instance";
@@ -67,8 +67,9 @@ impl PostgresStore {
             stop,
             runtime,
             session: None,
-            has_transaction: false,
+            transaction: Transaction::None,
             is_locked: true,
+            floor: Floor::new(added),
             incarnation: 0,
             next_handout: 0,
             transaction_from: None,
@@ -96,70 +97,6 @@ impl PostgresStore {
         Ok(store)
     }
 
-    fn connect(&mut self) -> Result<(), StorageError> {
-        let Settings { address, schema, .. } = &self.settings;
-        self.session = Some(self.within_stop(Duration::ZERO, session::open(address, schema))?);
-        Ok(())
-    }
-
-    /// Begins a transaction with further statements.
-    pub(super) fn begin_with(&mut self, action: &'static str, sql: &str) -> Result<(), StorageError> {
-        self.batch(action, &format!("BEGIN; {sql}"))?;
-        self.has_transaction = true;
-        Ok(())
-    }
-
-    /// Runs one statement of a transaction.
-    pub(super) fn query(
-        &mut self,
-        action: &'static str,
-        sql: impl Into<std::borrow::Cow<'static, str>>,
-        params: Params<'_>,
-    ) -> Result<Vec<Row>, StorageError> {
-        let Some(mut session) = self.session.take_if(|_| self.has_transaction) else {
-            return Err(StorageError::NoTransaction { action });
-        };
-        let done = self.within_stop(LAST_ANSWER, session.query(action, sql, params));
-        self.checked(session, done)
-    }
-
-    pub(super) fn batch(&mut self, action: &'static str, sql: &str) -> Result<(), StorageError> {
-        let Some(mut session) = self.session.take() else {
-            return Err(StorageError::NoTransaction { action });
-        };
-        let done = self.within_stop(LAST_ANSWER, session.batch(action, sql));
-        self.checked(session, done)
-    }
-
-    /// Awaits the server. Once the child is asked to stop, for `grace` at most.
-    fn within_stop<T, E: From<PostgresError>>(
-        &self,
-        grace: Duration,
-        work: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, E> {
-        let stopped = async {
-            self.stop.cancelled().await;
-            tokio::time::sleep(grace).await;
-        };
-        self.runtime.block_on(async {
-            tokio::select! {
-                biased;
-                done = work => done,
-                () = stopped => Err(PostgresError::unanswered("the program stops before the database has answered").into()),
-            }
-        })
-    }
-
-    /// Keeps the session unless an error ended it.
-    fn checked<T>(&mut self, session: Session, done: Result<T, PostgresError>) -> Result<T, StorageError> {
-        if done.as_ref().err().is_none_or(|error| error.peer.sent == Sent::Yes) {
-            self.session = Some(session);
-        } else {
-            self.has_transaction = false;
-        }
-        Ok(done?)
-    }
-
     /// Returns the settings with the rules of the database.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
@@ -171,48 +108,18 @@ impl PostgresStore {
 }
 
 impl Storage for PostgresStore {
+    /// The first statement begins it, so that workers who wait for nothing cost none.
     fn begin(&mut self) -> Result<(), StorageError> {
-        if self.session.is_none() {
-            self.unknown_from = self.unknown_from.or(self.transaction_from.take());
-            self.is_locked = false;
-            self.connect()?;
-        }
-        let place = format!("('{}', {})", self.settings.instance, self.incarnation);
-        self.begin_with("beginning a transaction", &format!("SELECT enter{place}"))?;
-        if !self.is_locked {
-            let kept =
-                self.query("keeping the place of the instance", format!("SELECT keep_place{place}"), vec![])?;
-            self.is_locked = first(&kept) == Some(true);
-        }
-        let Some(first) = self.unknown_from else { return Ok(()) };
-        // The answers of that transaction were not sent, whether or not it was committed.
-        let last = ((self.incarnation + 1) << 32) - 1;
-        self.query(
-            "undoing hand-outs of a lost connection",
-            "SELECT undo_handouts(ARRAY(SELECT handout_id FROM in_flight WHERE handout_id BETWEEN $1 AND $2))",
-            vec![Box::new(first), Box::new(last)],
-        )?;
+        self.transaction = Transaction::Asked;
         Ok(())
     }
 
     fn commit(&mut self) -> Result<(), StorageError> {
-        let done = self.batch("committing", "COMMIT");
-        self.has_transaction = false;
-        match done {
-            Ok(()) => (self.transaction_from, self.unknown_from) = (None, None),
-            Err(_) => self.rollback()?,
-        }
-        done
+        self.end_with_commit()
     }
 
     fn rollback(&mut self) -> Result<(), StorageError> {
-        self.has_transaction = false;
-        if self.session.is_some() {
-            match self.batch("rolling back", "ROLLBACK") {
-                Ok(()) => self.transaction_from = None,
-                Err(_) => self.session = None,
-            }
-        }
+        self.roll_back();
         Ok(())
     }
 
@@ -351,6 +258,9 @@ impl Storage for PostgresStore {
 
     /// Carries out the ends of jobs after all other operations, and the hand-outs after them.
     fn serve(&mut self, batch: &[Operation<'_>], now: i64) -> Result<Vec<Outcome>, StorageError> {
+        if self.floor.is_nothing_left(batch, now) {
+            return Ok(vec![Outcome::Worker { finished: None, job: None }; batch.len()]);
+        }
         let delivered = self.record_deliveries(batch)?;
         let mut outcomes = Vec::with_capacity(batch.len());
         for operation in batch {

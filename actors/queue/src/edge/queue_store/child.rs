@@ -5,7 +5,7 @@ use std::sync::Arc;
 use orchestrator_supervise::{DurableView, InboxSlot, Outbox, PauseSpan};
 
 #[cfg(feature = "postgres")]
-use crate::edge::postgres::OwnIncarnation;
+use crate::edge::postgres::{AddedKeys, OwnIncarnation};
 use crate::{
     config::QueueConfig,
     edge::housekeeper::WalState,
@@ -21,6 +21,8 @@ pub(crate) struct QueueStore {
     pub(crate) wal_state: Arc<WalState>,
     #[cfg(feature = "postgres")]
     pub(crate) incarnation: OwnIncarnation,
+    #[cfg(feature = "postgres")]
+    pub(crate) added: AddedKeys,
     /// Pause of hand-outs by an operator.
     pub(crate) pause: DurableView<Option<PauseSpan>>,
 }

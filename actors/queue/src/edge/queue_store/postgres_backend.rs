@@ -24,7 +24,8 @@ impl Backend for PostgresBackend {
     }
 
     fn open(spec: &QueueStore, cx: &StartCx) -> Result<Self, StorageError> {
-        let store = PostgresStore::open(Settings::read(&spec.config)?, &spec.incarnation, cx.stop.clone())?;
+        let (settings, added, stop) = (Settings::read(&spec.config)?, spec.added.clone(), cx.stop.clone());
+        let store = PostgresStore::open(settings, &spec.incarnation, added, stop)?;
         let inspector = PostgresInspector::new(store.settings(), QUESTION_TIMEOUT, cx.stop.clone())?;
         Ok(Self { store, inspector })
     }

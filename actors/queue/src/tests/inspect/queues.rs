@@ -209,7 +209,7 @@ impl InPostgres {
         self.handouts += 1_000;
         let id = (incarnation << 32) + self.handouts;
         let hold = i64::from(self.config.hold_secs);
-        let sql = "SELECT attr_path FROM hand_out(ARRAY['1'], $1, $2, $3, true)";
+        let sql = "SELECT attr_path FROM hand_out(ARRAY['1'], $1, $2, $3, true, '{-9223372036854775808,0}')";
         let rows = self.query(sql, vec![Box::new(id), Box::new(now), Box::new(hold)]);
         rows.first().map(|row| row.get(0))
     }

@@ -56,9 +56,7 @@ fn a_start_leaves_the_bumps_of_others() {
 }
 
 fn refusal(settings: &Settings) -> String {
-    PostgresStore::open(settings.clone(), &OwnIncarnation::default(), StopToken::new())
-        .expect_err("the place is taken")
-        .to_string()
+    try_place(settings).expect_err("the place is taken").to_string()
 }
 
 fn set_lease(observer: &mut Observer, instance: &str, seconds: i64) {
@@ -91,7 +89,8 @@ fn a_process_whose_lease_is_over_is_fenced() {
     let undone = take(&mut first, 10).unwrap();
     set_lease(&mut observer, "two", -1);
     let mut second = open(&settings);
-    let error = first.begin().unwrap_err().to_string();
+    first.begin().unwrap();
+    let error = first.known_runs().unwrap_err().to_string();
     assert!(error.contains("OQ001") && error.contains("instance two"), "{error}");
     assert_eq!(group(&mut second, |s| s.undo_undelivered()), 1);
     let mut rest: Vec<String> = std::iter::from_fn(|| next_attr(&mut second, 11)).collect();

@@ -14,13 +14,15 @@ fn a_deleted_run_is_handed_out_no_more_while_others_hand_out_and_add() {
         let (settings, is_deleted, is_over) = (one.settings("two"), &is_deleted, &is_over);
         let worker = threads.spawn(move || {
             let mut store = open(&settings);
-            let (mut given, mut jobs) = (Vec::new(), Vec::new());
+            let (mut given, mut jobs, mut now) = (Vec::new(), Vec::new(), 10);
             loop {
-                let (after, last) = (is_deleted.load(SeqCst), is_over.load(SeqCst));
-                jobs = exchange(&mut store, &jobs, 8, 10);
+                let (after, last, from_head) =
+                    (is_deleted.load(SeqCst), is_over.load(SeqCst), jobs.is_empty());
+                now += i64::from(from_head);
+                jobs = exchange(&mut store, &jobs, 8, now);
                 assert!(!after || jobs.iter().all(|job| job.payload != "deleted"), "{jobs:?}");
                 given.extend(jobs.iter().map(|job| (job.attr_path.clone(), job.payload.clone())));
-                if jobs.is_empty() && last {
+                if jobs.is_empty() && last && from_head {
                     return given;
                 }
             }

@@ -1,0 +1,93 @@
+//! Where hand-outs begin to look for rows that wait, and whether there are any.
+//!
+//! Rows that were handed out stay in the index until no transaction of the server can see them. So each class of limits has a floor, from
+//! which a hand-out reads (function `floor_of` of the schema). This session's own rows lower it in the same transaction, those of other
+//! sessions by their notifications. Once a second a hand-out reads from the head, since a notification is sent only while somebody waits
+//! for one, and a row may come back without one.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{session::first, store::PostgresStore};
+use crate::storage::{Operation, StorageError};
+
+/// Key of a row that waits: the start of the last hand-out, and the jitter.
+type Key = [i64; 2];
+/// Key before all rows.
+const HEAD: Key = [i64::MIN, i32::MIN as i64];
+
+/// Smallest key of the rows that other sessions have added, as far as the store does not know it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AddedKeys(Arc<Mutex<Option<Key>>>);
+
+impl AddedKeys {
+    /// Adds the key of a notification, an array such as `{12,3}`; the head if it is another text.
+    pub(crate) fn add(&self, payload: &str) {
+        let numbers = payload.trim_matches(['{', '}']).split_once(',');
+        let key = numbers
+            .and_then(|(started, jitter)| Some([started.parse().ok()?, jitter.parse().ok()?]))
+            .unwrap_or(HEAD);
+        let mut added = self.0.lock();
+        *added = Some(added.map_or(key, |known| known.min(key)));
+    }
+}
+
+/// What the store knows of the rows that wait.
+#[derive(Debug)]
+pub(super) struct Floor {
+    added: AddedKeys,
+    /// Time of the last hand-out that read from the head, in seconds since 1970.
+    head_at: Option<i64>,
+    /// Time of a hand-out that found too few rows, unless this session has done something since. What becomes available with the time
+    /// does so at the next second.
+    pub(super) nothing_at: Option<i64>,
+    /// True if the session has the lock that asks others for notifications.
+    is_waiting: bool,
+}
+
+impl Floor {
+    pub(super) const fn new(added: AddedKeys) -> Self {
+        Self { added, head_at: None, nothing_at: None, is_waiting: false }
+    }
+
+    /// Begins again, after a transaction that was not committed.
+    pub(super) const fn forget(&mut self) {
+        (self.head_at, self.nothing_at) = (None, None);
+    }
+
+    /// Begins again with a session that has no floors and no lock.
+    pub(super) const fn of_new_session(&mut self) {
+        self.forget();
+        self.is_waiting = false;
+    }
+
+    /// Returns true if this batch only asks for jobs, and none is left at `now` as far as is known.
+    pub(super) fn is_nothing_left(&self, batch: &[Operation<'_>], now: i64) -> bool {
+        self.nothing_at == Some(now)
+            && self.added.0.lock().is_none()
+            && batch.iter().all(|operation| matches!(operation, Operation::Worker { done: None, .. }))
+    }
+
+    /// Returns the key to which a hand-out at `now` lowers the floors, if any.
+    pub(super) fn lowered_to(&mut self, now: i64) -> Option<Key> {
+        let added = self.added.0.lock().take();
+        if self.head_at.replace(now) == Some(now) { added } else { Some(HEAD) }
+    }
+}
+
+impl PostgresStore {
+    /// Records at `now` whether a hand-out has found a job for each worker, and asks others for notifications while it does not.
+    pub(super) fn record_found(&mut self, is_each: bool, now: i64) -> Result<(), StorageError> {
+        if self.floor.is_waiting == is_each {
+            let change = if is_each { "pg_advisory_unlock_shared" } else { "pg_try_advisory_lock_shared" };
+            let changed =
+                self.query("waiting for jobs", format!("SELECT {change}(waiting_lock())"), vec![])?;
+            // Rows that were added before the lock come without a notification.
+            self.floor.is_waiting = !is_each && first(&changed) == Some(true);
+        } else if !is_each {
+            self.floor.nothing_at = Some(now);
+        }
+        Ok(())
+    }
+}

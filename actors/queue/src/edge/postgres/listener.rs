@@ -1,0 +1,66 @@
+//! The listener: a thread that receives what other sessions add to `ready`, on a session of its own that has no transaction.
+
+use std::time::Duration;
+
+use orchestrator_edge::{
+    LinkState, RetryPolicy,
+    postgres::{Session, SessionSettings},
+};
+use orchestrator_supervise::{Fault, StartCx};
+
+use super::{floor::AddedKeys, settings::Settings};
+use crate::{config::QueueConfig, storage::StorageError};
+
+/// Interval at which an idle session is asked whether it lives.
+const CHECK: Duration = Duration::from_secs(15);
+
+const SESSION: SessionSettings = SessionSettings {
+    sql: "SET statement_timeout = '3s';",
+    connect_timeout: Duration::from_secs(5),
+    answer_timeout: Duration::from_secs(5),
+    row_max: 64 << 10,
+    answer_max: 1 << 20,
+};
+
+/// The child: configuration of all incarnations of the thread.
+pub(crate) struct Listener {
+    pub(crate) config: QueueConfig,
+    pub(crate) added: AddedKeys,
+}
+
+impl Listener {
+    /// Runs one incarnation of the thread.
+    pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
+        let link = LinkState::new(cx, "postgres", self.config.postgres.endpoint(), RetryPolicy::REMOTE);
+        let settings = Settings::read(&self.config).map_err(|error| Fault::from_error(&error))?;
+        let runtime = settings.runtime().map_err(|error| Fault::from_error(&error))?;
+        loop {
+            let ended = runtime.block_on(async {
+                tokio::select! {
+                    ended = self.listen(&settings, &link) => Some(ended),
+                    () = cx.stop.cancelled() => None,
+                }
+            });
+            let Some(Err(error)) = ended else { return Ok(()) };
+            if !link.retry_blocking(Fault::from_error(&error).to_string()) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Listens until the session ends.
+    async fn listen(&self, settings: &Settings, link: &LinkState) -> Result<(), StorageError> {
+        let mut session = Session::open(&settings.address, &SESSION).await?;
+        session.batch("listening", &format!("LISTEN {}", settings.schema)).await?;
+        loop {
+            link.succeeded();
+            match session.notified(CHECK).await? {
+                Some(notification) => self.added.add(notification.payload()),
+                None => session.batch("checking the session", "SELECT 1").await?,
+            }
+            if session.take_dropped() > 0 {
+                self.added.add("");
+            }
+        }
+    }
+}
