@@ -10,6 +10,7 @@ mod pipeline;
 mod producer;
 mod provenance;
 mod queue;
+mod shared_queue;
 mod stall;
 mod subject;
 
@@ -95,6 +96,8 @@ enum Bench {
     /// Run the relay that the ingester is compared with
     #[command(hide = true)]
     Relay(ingester::Relay),
+    /// The queue on PostgreSQL, beside a bare client and other queues; not part of `all`
+    SharedQueue(shared_queue::Options),
     /// Restart to the first answer, and memory
     Restart {
         #[arg(long, default_value_t = 1_000_000)]
@@ -128,6 +131,7 @@ fn main() -> Result<()> {
         Bench::Catalog(ref options) => print(&catalog::run(&arguments.binary, options)?),
         Bench::Pipeline(ref options) => print(&pipeline::run(&arguments.binary, options)?),
         Bench::Console(ref options) => print(&console::run(&arguments.binary, options)?),
+        Bench::SharedQueue(ref options) => print(&shared_queue::run(&arguments.binary, options)?),
         Bench::ConnectionFlood => print(&connection_flood::run(&arguments.binary)?),
         ref one => arguments.report(one),
     }
@@ -190,6 +194,7 @@ impl Arguments {
             | Bench::Catalog(_)
             | Bench::Pipeline(_)
             | Bench::Producer(_)
+            | Bench::SharedQueue(_)
             | Bench::FaktorySink(_) => Ok(json!({})),
             Bench::Workers { workers } => program.workers(workers, false, commits),
             Bench::Oneshot => program.workers(8, true, commits),

@@ -117,19 +117,13 @@ impl Program {
 
     /// NOJOBS of the release binary on a queue whose only ready jobs are `limited` ones of a full limit.
     pub(crate) fn limited(binary: &Path, rows: usize, limited: usize) -> Result<Value> {
-        const START: &str = "exec \"$0\" run --config \"$1.toml\" --set queue.database=\"$1\" \
-            --set queue.input_dir=\"$2\" --set queue.socket=\"$3\"";
-        let command =
-            ["sh", "-c", START].map(str::to_owned).into_iter().chain([binary.display().to_string()]);
-        let mut subject = Subject::new(command.collect(), true, &std::env::temp_dir())?;
-        let configuration = subject.path("queue.db.toml");
-        std::fs::write(&configuration, "[queue]\n")?;
+        let mut subject = Subject::configured(binary, "[queue]\n")?;
         subject.start()?;
         subject.publish("bench.1.txt", rows)?;
         subject.await_rows(1, i64::try_from(rows)?);
         subject.kill()?;
         drain(&subject.path("queue.db"), limited)?;
-        std::fs::write(&configuration, "[[queue.limit]]\nmatch = \"*\"\nin_flight = 2\n")?;
+        subject.configure("[[queue.limit]]\nmatch = \"*\"\nin_flight = 2\n")?;
         // This start scans the queue once, since the limits have changed.
         subject.start()?;
         let mut worker = subject.worker();
@@ -193,7 +187,7 @@ impl Program {
 }
 
 /// Asks 10,000 times while no job can be handed out. Returns the latencies in milliseconds, sorted.
-fn unsuccessful(worker: &mut Worker) -> Result<Vec<f64>> {
+pub(crate) fn unsuccessful(worker: &mut Worker) -> Result<Vec<f64>> {
     let mut latencies = Vec::new();
     for _ in 0..10_000 {
         let begun = Instant::now();
@@ -280,7 +274,7 @@ fn asks(subject: &Subject, done: &AtomicBool) -> Vec<f64> {
     latencies
 }
 
-fn quantile(sorted: &[f64], q: f64) -> f64 {
+pub(crate) fn quantile(sorted: &[f64], q: f64) -> f64 {
     let index = ((sorted.len().saturating_sub(1)) as f64 * q).round() as usize;
     sorted.get(index).copied().unwrap_or_default()
 }

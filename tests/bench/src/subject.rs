@@ -27,6 +27,22 @@ impl Subject {
         Ok(Self { directory, command, sees_renames, child: None })
     }
 
+    /// Prepares a site of `binary` with a configuration beside its three paths.
+    pub(crate) fn configured(binary: &Path, configuration: &str) -> Result<Self> {
+        const START: &str = "exec \"$0\" run --config \"$1.toml\" --set queue.database=\"$1\" \
+            --set queue.input_dir=\"$2\" --set queue.socket=\"$3\"";
+        let command =
+            ["sh", "-c", START].map(str::to_owned).into_iter().chain([binary.display().to_string()]);
+        let subject = Self::new(command.collect(), true, &std::env::temp_dir())?;
+        subject.configure(configuration)?;
+        Ok(subject)
+    }
+
+    /// Replaces the configuration of a site that has one.
+    pub(crate) fn configure(&self, configuration: &str) -> Result<()> {
+        Ok(std::fs::write(self.path("queue.db.toml"), configuration)?)
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }

@@ -62,6 +62,8 @@ struct Incarnation<'a, B> {
     requests: Inbox<StoreRequest>,
     ingest: Inbox<IngestOp>,
     idle: bool,
+    /// Number of requests that the next turn waits for, and until when.
+    gather: (usize, Instant),
     /// Time of the next check of the store.
     check_at: Instant,
     /// Time of the last failure for lack of space.
@@ -95,6 +97,7 @@ impl QueueStore {
             requests,
             ingest,
             idle: false,
+            gather: (0, Instant::now()),
             check_at: Instant::now() + CHECK_INTERVAL,
             full_at: None,
         };
@@ -155,7 +158,7 @@ impl<B: Backend> Incarnation<'_, B> {
                 continue;
             }
             let paused = self.spec.pause.get().is_some();
-            let (begun, jobs) = (Instant::now(), self.metrics.worked());
+            let (begun, jobs, given) = (Instant::now(), self.metrics.worked(), self.metrics.jobs.get());
             match self.group.turn(self.store.storage(), paused, &self.metrics, unix_time()) {
                 Ok(finished) => {
                     finished.into_iter().for_each(|job| self.finished.record(job));
@@ -163,6 +166,9 @@ impl<B: Backend> Incarnation<'_, B> {
                     if self.metrics.worked() != jobs {
                         self.cx.vitals.record_work();
                     }
+                    let given = usize::try_from(self.metrics.jobs.get() - given).unwrap_or_default();
+                    self.gather =
+                        (self.group.waiting() + given, Instant::now() + self.store.gathers(begun.elapsed()));
                     self.store.turned(begun.elapsed(), &self.metrics);
                 }
                 Err(error) => self.handle_error(&error)?,
@@ -227,13 +233,18 @@ impl<B: Backend> Incarnation<'_, B> {
             if self.cx.stop.is_cancelled() && !self.group.has_requests() {
                 return Ok(self.group.has_delivery_notices());
             }
-            if self.group.has_work() {
+            let (wanted, until) = self.gather;
+            let is_gathering = self.group.waiting() < wanted.min(GROUP_MAX) && Instant::now() < until;
+            if self.group.has_work() && !is_gathering {
                 self.idle = false;
                 return Ok(true);
             }
             let notices = self.group.has_delivery_notices();
             let wait = if notices { NOTICE_WAIT } else { IDLE_TIMEOUT };
-            let due = if notices || !self.idle { quiet_since + wait } else { self.check_at };
+            let mut due = if notices || !self.idle { quiet_since + wait } else { self.check_at };
+            if is_gathering && self.group.has_work() {
+                due = until;
+            }
             let (requests, ingest) = (&mut self.requests, &mut self.ingest);
             let (reconciled, has_room_for_ingest) =
                 (self.group.is_reconciled(), self.group.has_room_for_ingest());
@@ -252,8 +263,8 @@ impl<B: Backend> Incarnation<'_, B> {
                 }
                 Some(Event::Ingest(op)) => self.group.add_ingest(op),
                 // The last delivery notices need a turn.
-                Some(Event::Stop) => return Ok(notices),
-                None if Instant::now() < due => {}
+                Some(Event::Stop) => return Ok(notices || self.group.has_requests()),
+                None if Instant::now() < due || is_gathering => {}
                 None if notices => return Ok(true),
                 None if self.idle => {}
                 None => {

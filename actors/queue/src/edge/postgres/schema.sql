@@ -156,7 +156,9 @@ FROM listing AS l
     LEFT JOIN log ON log.attr_path = l.attr_path
 WHERE NOT r.is_deleted;
 
-CREATE FUNCTION class_of(path text, fetcher_name text) RETURNS smallint LANGUAGE sql STABLE AS $$
+-- Class of limits of a job. Functions in SQL are those that the planner puts into the statement that calls them: it plans others at each
+-- call.
+CREATE FUNCTION class_of(path text, fetcher_name text) RETURNS TABLE (class smallint) LANGUAGE sql STABLE AS $$
     SELECT coalesce(
         (SELECT class FROM limit_rule
          WHERE (attr_like IS NULL OR path LIKE attr_like) AND (fetcher_like IS NULL OR fetcher_name LIKE fetcher_like)
@@ -168,7 +170,7 @@ $$;
 CREATE FUNCTION ready_groups(paths text[])
 RETURNS TABLE (attr_path text, class smallint, order_jitter integer, fetcher_id bigint, run_started bigint, payload_id bigint)
 LANGUAGE sql STABLE AS $$
-    SELECT n.attr_path, class_of(n.attr_path, n.name), n.order_jitter, n.fetcher_id, n.run_started, n.payload_id
+    SELECT n.attr_path, c.class, n.order_jitter, n.fetcher_id, n.run_started, n.payload_id
     FROM (
         SELECT DISTINCT ON (l.attr_path, l.fetcher_id) l.*, f.name
         FROM listing AS l
@@ -176,7 +178,7 @@ LANGUAGE sql STABLE AS $$
             JOIN fetcher AS f ON f.fetcher_id = l.fetcher_id
         WHERE l.attr_path = ANY (paths) AND NOT r.is_deleted
         ORDER BY l.attr_path, l.fetcher_id, l.run_started DESC
-    ) AS n
+    ) AS n, LATERAL class_of(n.attr_path, n.name) AS c
     WHERE NOT n.is_dequeued
 $$;
 
@@ -187,22 +189,26 @@ CREATE FUNCTION floor_of(class smallint) RETURNS bigint[] LANGUAGE sql STABLE AS
 $$;
 
 -- Lowers the floor of each class to `key`.
-CREATE FUNCTION lower_floors(key bigint[]) RETURNS void LANGUAGE sql AS $$
-    SELECT set_config('orchestrator.floor_' || c.class, key::text, false)
-    FROM (SELECT 0::smallint AS class UNION ALL SELECT l.class FROM limit_rule AS l) AS c WHERE key < floor_of(c.class)
+CREATE FUNCTION lower_floors(key bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('orchestrator.floor_' || c.class, key::text, false)
+    FROM (SELECT 0::smallint AS class UNION ALL SELECT l.class FROM limit_rule AS l) AS c WHERE key < floor_of(c.class);
+END
 $$;
 
 -- Sets the floors of `of_classes` after a hand-out has read rows of them in order, up to `most` of each: the first row that was left, or the
 -- last one, or behind all rows. Rows of other transactions that end without a hand-out are found from the head again.
 CREATE FUNCTION raise_floors(of_classes smallint[], most integer, classes smallint[], keys bigint[], jitters integer[], is_left boolean[])
-RETURNS void LANGUAGE sql AS $$
-    SELECT set_config('orchestrator.floor_' || o.class, coalesce(
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('orchestrator.floor_' || o.class, coalesce(
         min(ARRAY[t.key, t.jitter]) FILTER (WHERE t.is_left),
         CASE WHEN count(t.key) >= most THEN max(ARRAY[t.key, t.jitter]) END,
         ARRAY[9223372036854775807, 2147483647])::text, false)
     FROM unnest(of_classes) AS o (class)
         LEFT JOIN unnest(classes, keys, jitters, is_left) AS t (class, key, jitter, is_left) ON t.class = o.class AND t.key IS NOT NULL
-    GROUP BY o.class
+    GROUP BY o.class;
+END
 $$;
 
 -- Lock of the sessions whose workers wait for rows of other sessions.
@@ -222,28 +228,32 @@ BEGIN
 END
 $$;
 
--- Adds the paths that wait and are not in flight to `ready`, and lowers the floors of this session. The lock keeps a path in flight until this transaction ends, so that its
--- end, which follows, sees the rows of this transaction.
-CREATE FUNCTION make_ready(paths text[]) RETURNS void LANGUAGE sql AS $$
-    WITH held AS MATERIALIZED (
-        SELECT f.attr_path FROM in_flight AS f WHERE f.attr_path = ANY (paths) AND f.is_held ORDER BY f.attr_path FOR SHARE
-    ), added AS (
-        INSERT INTO ready AS known (attr_path, class, started_key, order_jitter)
-        SELECT DISTINCT g.attr_path, g.class, coalesce(log.started, -9223372036854775808), g.order_jitter
-        FROM ready_groups(paths) AS g LEFT JOIN log ON log.attr_path = g.attr_path
-        WHERE NOT EXISTS (SELECT 1 FROM held WHERE held.attr_path = g.attr_path)
-        ORDER BY g.attr_path, g.class
-        ON CONFLICT (attr_path, class) DO UPDATE SET started_key = excluded.started_key
-            WHERE known.started_key <> excluded.started_key
-        RETURNING class, started_key, order_jitter
-    ), lowest AS (
+-- Adds the paths that wait and are not in flight to `ready`, and lowers the floors of this session. The lock keeps a path in flight until
+-- this transaction ends, so that its end, which follows, sees the rows of this transaction.
+CREATE FUNCTION make_ready(paths text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    lowest record;
+BEGIN
+    FOR lowest IN
+        WITH held AS MATERIALIZED (
+            SELECT f.attr_path FROM in_flight AS f WHERE f.attr_path = ANY (paths) AND f.is_held ORDER BY f.attr_path FOR SHARE
+        ), added AS (
+            INSERT INTO ready AS known (attr_path, class, started_key, order_jitter)
+            SELECT DISTINCT g.attr_path, g.class, coalesce(log.started, -9223372036854775808), g.order_jitter
+            FROM ready_groups(paths) AS g LEFT JOIN log ON log.attr_path = g.attr_path
+            WHERE NOT EXISTS (SELECT 1 FROM held WHERE held.attr_path = g.attr_path)
+            ORDER BY g.attr_path, g.class
+            ON CONFLICT (attr_path, class) DO UPDATE SET started_key = excluded.started_key
+                WHERE known.started_key <> excluded.started_key
+            RETURNING known.class, known.started_key, known.order_jitter
+        )
         SELECT a.class, min(ARRAY[a.started_key, a.order_jitter]) AS key FROM added AS a GROUP BY a.class
-    ), lowered AS (
-        SELECT set_config('orchestrator.floor_' || l.class, least(l.key, floor_of(l.class))::text, false) FROM lowest AS l
-    )
-    SELECT set_config('orchestrator.added',
-        least(min(l.key), nullif(current_setting('orchestrator.added', true), '')::bigint[])::text, true)
-    FROM lowest AS l, (SELECT count(*) FROM lowered) AS done HAVING count(*) > 0
+    LOOP
+        PERFORM set_config('orchestrator.floor_' || lowest.class, least(lowest.key, floor_of(lowest.class))::text, false),
+            set_config('orchestrator.added',
+                least(lowest.key, nullif(current_setting('orchestrator.added', true), '')::bigint[])::text, true);
+    END LOOP;
+END
 $$;
 
 -- Removes the paths that wait no longer from `ready`, but those that another transaction is handing out. What others added before the
@@ -346,10 +356,12 @@ END
 $$;
 
 -- Frees the slots of hand-outs.
-CREATE FUNCTION free_slots(ids bigint[]) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION free_slots(ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
     UPDATE slot SET handout_id = NULL WHERE handout_id = ANY (ids);
     DELETE FROM slot WHERE handout_id IS NULL AND number > coalesce(
-        (SELECT l.in_flight FROM limit_rule AS l WHERE l.class = slot.class), 0)
+        (SELECT l.in_flight FROM limit_rule AS l WHERE l.class = slot.class), 0);
+END
 $$;
 
 -- Ends holds that are over, oldest first. Jobs with `delivered` = 1 wait again (CONTRACT QR28).
@@ -378,12 +390,14 @@ END
 $$;
 
 -- Removes the job of an owner, as its file would.
-CREATE FUNCTION remove_offered(path text, of_fetcher bigint) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION remove_offered(path text, of_fetcher bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
     WITH gone AS (
         DELETE FROM listing WHERE attr_path = path AND fetcher_id = of_fetcher AND run_started = 0 RETURNING payload_id
     )
     DELETE FROM payload USING gone WHERE payload.payload_id = gone.payload_id;
-    SELECT drop_ready(ARRAY[path]);
+    PERFORM drop_ready(ARRAY[path]);
+END
 $$;
 
 -- Records the ends of jobs in order (CONTRACT QO06); a row for each path that was ever handed out.
@@ -424,40 +438,49 @@ END
 $$;
 
 -- Number of jobs of each class that may be handed out, at most `wanted`. Locks the free slots.
-CREATE FUNCTION open_classes(wanted integer) RETURNS TABLE (class smallint, places bigint) LANGUAGE sql AS $$
-    SELECT 0::smallint, wanted::bigint
-    UNION ALL
-    SELECT l.class, (
-        SELECT count(*) FROM (
-            SELECT 1 FROM slot AS s WHERE s.class = l.class AND s.handout_id IS NULL ORDER BY s.number LIMIT wanted
-            FOR UPDATE SKIP LOCKED) AS free)
-    FROM limit_rule AS l
+CREATE FUNCTION open_classes(wanted integer) RETURNS TABLE (class smallint, places bigint) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+        SELECT 0::smallint, wanted::bigint
+        UNION ALL
+        SELECT l.class, (
+            SELECT count(*) FROM (
+                SELECT 1 FROM slot AS s WHERE s.class = l.class AND s.handout_id IS NULL ORDER BY s.number LIMIT wanted
+                FOR UPDATE SKIP LOCKED) AS free)
+        FROM limit_rule AS l;
+END
 $$;
 
 -- First rows of `ready` from the floors in the order of hand-outs, locked; bumped paths first. Without a key if
 -- the path is only bumped. At most `batch` of each class.
 CREATE FUNCTION next_paths(classes smallint[], batch integer)
-RETURNS TABLE (attr_path text, class smallint, started_key bigint, order_jitter integer) LANGUAGE sql AS $$
-    WITH bump_row AS MATERIALIZED (
-        SELECT b.number, b.attr_path FROM bump AS b WHERE b.handout_id IS NULL FOR UPDATE SKIP LOCKED
-    ), bumped AS (
-        SELECT b.number, g.attr_path, g.class, NULL::bigint AS started_key, g.order_jitter
-        FROM bump_row AS b, LATERAL ready_groups(ARRAY[b.attr_path]) AS g
-        WHERE g.class = ANY (classes) AND NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.attr_path = b.attr_path AND f.is_held)
-    ), waiting AS MATERIALIZED (
-        SELECT w.* FROM (SELECT o.class, floor_of(o.class) AS floor FROM unnest(classes) AS o (class)) AS open, LATERAL (
-            SELECT r.* FROM ready AS r
-            WHERE r.class = open.class AND (r.started_key, r.order_jitter) >= (open.floor[1], open.floor[2]::integer)
-            ORDER BY r.started_key, r.order_jitter, r.attr_path LIMIT batch FOR UPDATE SKIP LOCKED) AS w
-    )
-    SELECT c.attr_path, c.class, max(c.started_key), max(c.order_jitter)
-    FROM (SELECT * FROM bumped UNION ALL SELECT NULL, w.* FROM waiting AS w) AS c
-    GROUP BY c.attr_path, c.class
-    ORDER BY min(c.number) NULLS LAST, max(c.started_key), max(c.order_jitter), c.attr_path
+RETURNS TABLE (attr_path text, class smallint, started_key bigint, order_jitter integer) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+        WITH bump_row AS MATERIALIZED (
+            SELECT b.number, b.attr_path FROM bump AS b WHERE b.handout_id IS NULL FOR UPDATE SKIP LOCKED
+        ), bumped AS (
+            SELECT b.number, g.attr_path, g.class, NULL::bigint AS started_key, g.order_jitter
+            FROM bump_row AS b, LATERAL ready_groups(ARRAY[b.attr_path]) AS g
+            WHERE g.class = ANY (classes) AND NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.attr_path = b.attr_path AND f.is_held)
+        ), waiting AS MATERIALIZED (
+            SELECT w.* FROM (SELECT o.class, floor_of(o.class) AS floor FROM unnest(classes) AS o (class)) AS open, LATERAL (
+                SELECT r.* FROM ready AS r
+                WHERE r.class = open.class AND (r.started_key, r.order_jitter) >= (open.floor[1], open.floor[2]::integer)
+                ORDER BY r.started_key, r.order_jitter, r.attr_path LIMIT batch FOR UPDATE SKIP LOCKED) AS w
+        )
+        SELECT c.attr_path, c.class, max(c.started_key), max(c.order_jitter)
+        FROM (SELECT * FROM bumped UNION ALL SELECT NULL, w.* FROM waiting AS w) AS c
+        GROUP BY c.attr_path, c.class
+        ORDER BY min(c.number) NULLS LAST, max(c.started_key), max(c.order_jitter), c.attr_path;
+END
 $$;
 
 -- Gives each hand-out of a range that has a limit a free slot of its class, which the transaction has locked.
-CREATE FUNCTION use_slots(first_id bigint, last_id bigint) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION use_slots(first_id bigint, last_id bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
     UPDATE slot AS s SET handout_id = t.handout_id
     FROM (
         SELECT f.handout_id, f.class, row_number() OVER (PARTITION BY f.class ORDER BY f.handout_id) AS n
@@ -470,7 +493,8 @@ CREATE FUNCTION use_slots(first_id bigint, last_id bigint) RETURNS void LANGUAGE
                 ORDER BY o.number LIMIT last_id - first_id + 1 FOR UPDATE SKIP LOCKED) AS w
         ) AS u
     ) AS free ON free.class = t.class AND free.n = t.n
-    WHERE s.class = free.class AND s.number = free.number
+    WHERE s.class = free.class AND s.number = free.number;
+END
 $$;
 
 -- Drops new hand-outs of a range whose newest row another transaction removed.
@@ -664,21 +688,24 @@ $$;
 
 -- Records deliveries; returns the hand-outs that were not recorded before. A job that is handed out again after its hold, which is over
 -- already, is left to `end_holds`.
-CREATE FUNCTION record_deliveries(ids bigint[], redeliver boolean) RETURNS SETOF bigint LANGUAGE sql AS $$
-    WITH recorded AS (
-        UPDATE in_flight AS f SET delivered = CASE WHEN redeliver OR strpos(n.name, '.') > 0 THEN 1 ELSE 2 END
-        FROM fetcher AS n
-        WHERE f.handout_id = ANY (ids) AND f.delivered = 0 AND f.is_held AND n.fetcher_id = f.fetcher_id
-        RETURNING f.handout_id
-    ), late AS (
-        UPDATE in_flight AS f
-        SET delivered = CASE WHEN redeliver OR strpos(n.name, '.') > 0 THEN 1 ELSE 2 END,
-            is_held = redeliver OR strpos(n.name, '.') > 0
-        FROM fetcher AS n
-        WHERE f.handout_id = ANY (ids) AND f.delivered = 0 AND NOT f.is_held AND n.fetcher_id = f.fetcher_id
-        RETURNING f.handout_id
-    )
-    SELECT handout_id FROM recorded UNION ALL SELECT handout_id FROM late
+CREATE FUNCTION record_deliveries(ids bigint[], redeliver boolean) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+        WITH recorded AS (
+            UPDATE in_flight AS f SET delivered = CASE WHEN redeliver OR strpos(n.name, '.') > 0 THEN 1 ELSE 2 END
+            FROM fetcher AS n
+            WHERE f.handout_id = ANY (ids) AND f.delivered = 0 AND f.is_held AND n.fetcher_id = f.fetcher_id
+            RETURNING f.handout_id
+        ), late AS (
+            UPDATE in_flight AS f
+            SET delivered = CASE WHEN redeliver OR strpos(n.name, '.') > 0 THEN 1 ELSE 2 END,
+                is_held = redeliver OR strpos(n.name, '.') > 0
+            FROM fetcher AS n
+            WHERE f.handout_id = ANY (ids) AND f.delivered = 0 AND NOT f.is_held AND n.fetcher_id = f.fetcher_id
+            RETURNING f.handout_id
+        )
+        SELECT handout_id FROM recorded UNION ALL SELECT handout_id FROM late;
+END
 $$;
 
 -- Makes all rows of a path available, and ends its hold. Returns the changed rows, and whether it was in flight.
@@ -720,7 +747,7 @@ BEGIN
         WHERE l.attr_path = t.path AND l.fetcher_id = of_fetcher AND l.run_started = of_run OFFSET 0) AS l
     WHERE p.payload_id = l.payload_id AND p.payload <> t.payload;
     WITH new AS MATERIALIZED (
-        SELECT t.path, t.payload, t.jitter, nextval(pg_get_serial_sequence('payload', 'payload_id')) AS payload_id
+        SELECT t.path, t.payload, t.jitter, nextval('payload_payload_id_seq') AS payload_id
         FROM unnest(paths, payloads, jitters) AS t (path, payload, jitter)
         WHERE NOT EXISTS (SELECT 1 FROM listing AS l
                           WHERE l.attr_path = t.path AND l.fetcher_id = of_fetcher AND l.run_started = of_run OFFSET 0)
@@ -852,8 +879,9 @@ CREATE FUNCTION set_limits(attrs text[], fetchers text[], numbers integer[]) RET
     INSERT INTO limit_rule (class, attr_like, fetcher_like, in_flight)
     SELECT t.n, t.attr_like, t.fetcher_like, t.in_flight
     FROM unnest(attrs, fetchers, numbers) WITH ORDINALITY AS t (attr_like, fetcher_like, in_flight, n);
-    UPDATE in_flight AS f SET class = class_of(f.attr_path, n.name) FROM fetcher AS n
-    WHERE n.fetcher_id = f.fetcher_id AND f.class <> class_of(f.attr_path, n.name);
+    UPDATE in_flight AS f SET class = c.class
+    FROM in_flight AS o JOIN fetcher AS n USING (fetcher_id), LATERAL class_of(o.attr_path, n.name) AS c
+    WHERE f.attr_path = o.attr_path AND f.class <> c.class;
     DELETE FROM slot;
     INSERT INTO slot (class, number, handout_id)
     SELECT f.class, row_number() OVER (PARTITION BY f.class ORDER BY f.started, f.handout_id), f.handout_id
@@ -899,9 +927,11 @@ END
 $$;
 
 -- Tells whether hand-outs are paused. The property `paused` has the end of the pause in milliseconds, or nothing.
-CREATE FUNCTION is_paused() RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT EXISTS (SELECT 1 FROM property AS p WHERE p.name = 'paused'
-                   AND (p.value = '' OR p.value::numeric > extract(epoch FROM clock_timestamp()) * 1000))
+CREATE FUNCTION is_paused() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (SELECT 1 FROM property AS p WHERE p.name = 'paused'
+                   AND (p.value = '' OR p.value::numeric > extract(epoch FROM clock_timestamp()) * 1000));
+END
 $$;
 
 -- Makes the partitions of attempts for the day of `at` and the next one, and drops the oldest ones of which no row is among the newest

@@ -49,6 +49,11 @@ pub(super) trait Backend: Sized {
     /// Does that work in place of a turn.
     fn run_background(&mut self) {}
 
+    /// Returns how long the next turn waits for the workers that one of `took` has given jobs.
+    fn gathers(&self, _took: Duration) -> Duration {
+        Duration::ZERO
+    }
+
     /// Called after each turn of `took`.
     fn turned(&mut self, _took: Duration, _metrics: &StoreMetrics) {}
 

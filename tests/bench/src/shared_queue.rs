@@ -1,0 +1,381 @@
+//! The queue on PostgreSQL: the real binary beside a bare client with the same statements, and beside other queues of the same machine.
+
+mod bare;
+mod others;
+
+use std::{
+    path::Path,
+    process::Command,
+    thread::scope,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use orchestrator_harness::{Postgres, Rabbit, Reply, wait_for};
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+
+use self::bare::Bare;
+use crate::{
+    calibration::{self, median},
+    load,
+    queue::{Program, quantile, unsuccessful},
+    subject::{Subject, row},
+};
+
+/// Workers of all instances together.
+const WORKERS: usize = 64;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Rows of each queue, which the rounds take jobs from
+    #[arg(long, default_value_t = 300_000)]
+    rows: usize,
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 6)]
+    seconds: u64,
+    /// Rows that were handed out before NOJOBS is measured
+    #[arg(long, default_value_t = 1_000_000)]
+    dequeued: usize,
+    /// Measure only the rate while somebody holds a transaction open for so many seconds, beside the same time without
+    #[arg(long)]
+    held: Option<u64>,
+    /// Measure only the dead rows after so many minutes of work
+    #[arg(long)]
+    minutes: Option<u64>,
+}
+
+/// The server, and what it runs for.
+struct Bench<'a> {
+    binary: &'a Path,
+    options: &'a Options,
+    server: Postgres,
+    dsn: String,
+    runtime: Runtime,
+}
+
+pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
+    let mut server = Postgres::start();
+    let dsn = server.create_database("bench");
+    server.script(&dsn, "ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'");
+    server.stop();
+    server.start_again();
+    server.script(&dsn, "CREATE EXTENSION pg_stat_statements");
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let bench = Bench { binary, options, server, dsn, runtime };
+    match options {
+        Options { held: Some(seconds), .. } => bench.held(*seconds),
+        Options { minutes: Some(minutes), .. } => bench.dead_rows(*minutes),
+        _ => bench.rates(),
+    }
+}
+
+impl Bench<'_> {
+    fn script(&self, sql: &str) -> String {
+        self.server.script(&self.dsn, sql)
+    }
+
+    fn number(&self, sql: &str) -> Result<f64> {
+        Ok(self.script(sql).trim().parse()?)
+    }
+
+    /// Prepares an instance of a queue.
+    fn instance(&self, schema: &str, name: &str, limits: &str) -> Result<Subject> {
+        Subject::configured(
+            self.binary,
+            &format!(
+                "[admin]\nlisten = \"\"\n[queue]\nstore = \"postgres\"\n[queue.postgres]\ndsn = \"{}\"\nschema = \"{schema}\"\n\
+                 instance = \"{name}\"\n{limits}",
+                self.dsn
+            ),
+        )
+    }
+
+    /// Starts an instance of a new queue, with rows. Returns their number for each second.
+    fn filled(&self, schema: &str, limits: &str, rows: usize) -> Result<(Subject, f64)> {
+        let mut subject = self.instance(schema, "one", limits)?;
+        subject.start()?;
+        subject.first_answer();
+        subject.publish("../staged.1.txt", rows)?;
+        let begun = Instant::now();
+        self.publish(&subject, schema, "bench.1.txt", rows)?;
+        Ok((subject, rows as f64 / begun.elapsed().as_secs_f64()))
+    }
+
+    /// Moves the staged file in and waits until all of its rows are there.
+    fn publish(&self, subject: &Subject, schema: &str, name: &str, rows: usize) -> Result<()> {
+        subject.move_in("staged.1.txt", name)?;
+        let complete = format!(
+            "SELECT count(*) FROM {schema}.run AS r WHERE is_complete AND NOT is_deleted AND run_started = {}",
+            name.split('.').nth(1).context("a start")?
+        );
+        wait_for("the run to be complete", || {
+            self.number(&complete).is_ok_and(|runs| runs == 1.0).then_some(())
+        });
+        ensure!(rows > 0, "a file with rows");
+        Ok(())
+    }
+
+    fn span(&self) -> Duration {
+        Duration::from_secs(self.options.seconds)
+    }
+
+    /// Jobs a second of workers of these instances, and their latency at the 99th percentile in milliseconds.
+    fn work(&self, instances: &[&Subject], span: Duration) -> Result<(f64, f64)> {
+        let workers = WORKERS / instances.len();
+        let loads = scope(|threads| {
+            let running: Vec<_> = instances
+                .iter()
+                .map(|instance| {
+                    let socket = instance.socket();
+                    threads.spawn(move || load::run(&socket, workers, span, false))
+                })
+                .collect();
+            running
+                .into_iter()
+                .map(|thread| thread.join().expect("a load does not panic"))
+                .collect::<Result<Vec<_>>>()
+        });
+        let (mut rate, mut p99) = (0.0, 0.0_f64);
+        for mut load in loads? {
+            rate += load.ops_per_s();
+            p99 = p99.max(load.quantile_ms(0.99));
+        }
+        Ok((rate, p99))
+    }
+
+    /// Statements and bytes of WAL for each job, and jobs of each transaction, of a load.
+    fn costs(&self, work: impl FnOnce() -> Result<f64>) -> Result<Value> {
+        const WAL: &str = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')";
+        self.script("SELECT pg_stat_statements_reset()");
+        let before = self.number(WAL)?;
+        let (rate, begun) = (work()?, Instant::now());
+        let wal = self.number(WAL)? - before;
+        ensure!(begun.elapsed() < Duration::from_secs(5), "the server did not answer in time");
+        let totals = self.script(
+            "SELECT sum(calls), sum(rows) FILTER (WHERE query LIKE '%hand_out(%'), sum(calls) FILTER (WHERE query LIKE '%hand_out(%')
+             FROM pg_stat_statements WHERE query NOT LIKE '%pg_stat_%' AND query NOT LIKE '%pg_wal%'",
+        );
+        let totals: Vec<f64> = totals.trim().split('|').map(str::parse).collect::<Result<_, _>>()?;
+        let [statements, jobs, batches] = totals[..] else { anyhow::bail!("{totals:?}") };
+        Ok(json!({
+            "jobs_per_s": rate.round(),
+            "statements_a_job": round(statements / jobs),
+            "wal_bytes_a_job": (wal / jobs).round(),
+            "jobs_a_batch": round(jobs / batches),
+        }))
+    }
+
+    fn rates(&self) -> Result<Value> {
+        let Options { rows, rounds, .. } = *self.options;
+        let staged = self.staged_rows_per_s(rows)?;
+        let (mut one, ingest) = self.filled("ours", "", rows)?;
+        drop(self.filled("bare", "", rows)?);
+        let mut bare = self.runtime.block_on(Bare::connect(&self.dsn, "bare"))?;
+        let costs_of_one = self.costs(|| Ok(self.work(&[&one], self.span())?.0))?;
+        let own_batch = costs_of_one["jobs_a_batch"].as_f64().context("a number")?.round().max(1.0) as usize;
+        let (mut k, mut k_own, mut rates, mut p99s) = (vec![], vec![], vec![], vec![]);
+        for _ in 0..rounds {
+            k.push(self.runtime.block_on(bare.jobs_per_s(WORKERS, self.span()))?);
+            k_own.push(self.runtime.block_on(bare.jobs_per_s(own_batch, self.span()))?);
+            let (rate, p99) = self.work(&[&one], self.span())?;
+            rates.push(rate);
+            p99s.push(p99);
+        }
+        let mut two = self.instance("ours", "two", "")?;
+        two.start()?;
+        two.first_answer();
+        let costs_of_two = self.costs(|| Ok(self.work(&[&one, &two], self.span())?.0))?;
+        let hot = self.hot_updates("ours")?;
+        let with_limits = self.with_limits(&[&one, &two])?;
+        two.kill()?;
+        one.kill()?;
+        let nojobs = self.nojobs()?;
+        let (k, k_own, rate) = (median(k), median(k_own), median(rates));
+        Ok(json!({
+            "bench": "shared-queue", "rows": rows, "workers": WORKERS,
+            "k_jobs_per_s": k.round(), "k_of_own_batches": k_own.round(), "own_batch": own_batch,
+            "jobs_per_s": rate.round(), "p99_ms": round(median(p99s)), "of_k": round(rate / k), "of_k_of_own_batches": round(rate / k_own),
+            "one_instance": costs_of_one, "two_instances": costs_of_two, "hot_updates": hot, "with_limits": with_limits,
+            "ingest": { "rows_per_s": ingest.round(), "staged_rows_per_s": staged.round(), "of_staged": round(ingest / staged) },
+            "nojobs": nojobs,
+            "others": self.others()?,
+            "durable_commits_per_s": calibration::durable_commits(&std::env::temp_dir())?.round(),
+        }))
+    }
+
+    /// Rows a second that psql copies into a table and adds with the program's statements.
+    fn staged_rows_per_s(&self, rows: usize) -> Result<f64> {
+        // The program makes the tables.
+        let mut subject = self.instance("staged", "one", "")?;
+        subject.start()?;
+        subject.first_answer();
+        subject.kill()?;
+        let file = subject.path("rows");
+        let lines: String =
+            (0..rows).map(|n| format!("{}\t{}\n", row::attr_path(n), row::payload(n))).collect();
+        std::fs::write(&file, lines)?;
+        let script = format!(
+            "SET search_path = staged; SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;
+             SET enable_mergejoin = off; SET jit = off;
+             CREATE TABLE line (n bigint GENERATED ALWAYS AS IDENTITY, path text COLLATE \"C\", payload text);
+             CREATE INDEX ON line (n);
+             SELECT upsert_run('one', 'bench', 1, true, 1);\n\\copy line (path, payload) FROM '{}'\n
+             SET enable_seqscan = on;
+             DO $$ DECLARE slice bigint; BEGIN
+                 FOR slice IN 0..{} LOOP
+                     PERFORM ingest((SELECT fetcher_id FROM fetcher), 1, array_agg(path), array_agg(payload), array_agg(hashtext(path)))
+                     FROM line WHERE n > slice * 500 AND n <= slice * 500 + 500;
+                     COMMIT;
+                 END LOOP;
+             END $$;",
+            file.display(),
+            rows / 500
+        );
+        let file = subject.path("script");
+        std::fs::write(&file, script)?;
+        let begun = Instant::now();
+        let mut psql = Command::new("psql");
+        psql.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", &self.dsn, "-o", "/dev/null", "-f"]).arg(file);
+        ensure!(psql.status()?.success(), "psql failed");
+        let seconds = begun.elapsed().as_secs_f64();
+        ensure!(self.number("SELECT count(*) FROM staged.ready")? as usize == rows, "all rows wait");
+        Ok(rows as f64 / seconds)
+    }
+
+    /// Part of the updates that left all indexes alone.
+    fn hot_updates(&self, schema: &str) -> Result<Value> {
+        let by_table = self.script(&format!(
+            "SELECT pg_stat_force_next_flush(); SELECT relname, n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
+             WHERE schemaname = '{schema}' AND n_tup_upd > 0 ORDER BY relname"
+        ));
+        let (mut updates, mut hot) = (0.0, 0.0);
+        for line in by_table.lines() {
+            let Some([_, all, of_these]) = line.split('|').collect::<Vec<_>>().first_chunk::<3>().copied()
+            else {
+                continue;
+            };
+            updates += all.parse::<f64>()?;
+            hot += of_these.parse::<f64>()?;
+        }
+        Ok(
+            json!({ "of_all": round(hot / updates), "by_table": by_table.split_whitespace().collect::<Vec<_>>() }),
+        )
+    }
+
+    /// Two instances whose limits cover all jobs, in turn with the two that have none.
+    fn with_limits(&self, free: &[&Subject; 2]) -> Result<Value> {
+        const LIMITS: &str = "[[queue.limit]]\nmatch = \"python*\"\nin_flight = 200\n[[queue.limit]]\nmatch = \"*\"\nin_flight = 200\n";
+        let (one, _) = self.filled("limited", LIMITS, self.options.rows)?;
+        let mut two = self.instance("limited", "two", LIMITS)?;
+        two.start()?;
+        two.first_answer();
+        let (mut limited, mut unlimited) = (vec![], vec![]);
+        for _ in 0..self.options.rounds {
+            unlimited.push(self.work(free, self.span())?.0);
+            limited.push(self.work(&[&one, &two], self.span())?.0);
+        }
+        let (limited, unlimited) = (median(limited), median(unlimited));
+        Ok(
+            json!({ "jobs_per_s": limited.round(), "without": unlimited.round(), "of_without": round(limited / unlimited) }),
+        )
+    }
+
+    /// NOJOBS where all rows were handed out.
+    fn nojobs(&self) -> Result<Value> {
+        let rows = self.options.dequeued;
+        let (mut subject, _) = self.filled("drained", "", rows)?;
+        subject.kill()?;
+        self.script(
+            "SET search_path = drained; UPDATE listing SET is_dequeued = true; DELETE FROM ready;
+             INSERT INTO log SELECT attr_path, 1, 2, 0 FROM listing; ANALYZE",
+        );
+        subject.start()?;
+        ensure!(subject.first_answer().1 == Reply::NoJobs, "a job was handed out");
+        let latencies = unsuccessful(&mut subject.worker())?;
+        Ok(
+            json!({ "rows": rows, "median_ms": quantile(&latencies, 0.5), "p99_ms": quantile(&latencies, 0.99),
+            "max_ms": quantile(&latencies, 1.0) }),
+        )
+    }
+
+    /// Rates of other queues with as many workers.
+    fn others(&self) -> Result<Value> {
+        let rows = self.options.rows;
+        others::fill_table(&self.server, &self.dsn, rows);
+        let table = self.runtime.block_on(others::table(&self.dsn, WORKERS, self.span()))?;
+        let rabbit = Rabbit::start();
+        let rabbit = self.runtime.block_on(others::quorum_queue(&rabbit, WORKERS, rows, self.span()))?;
+        let mut commits = Vec::new();
+        let sqlite = Program::ours(self.binary).workers(WORKERS, false, &mut commits)?;
+        Ok(json!({
+            "skip_locked_jobs_per_s": table.round(),
+            "quorum_queue_published_per_s": rabbit[0].round(), "quorum_queue_jobs_per_s": rabbit[1].round(),
+            "sqlite_jobs_per_s": sqlite["ops_per_s"],
+        }))
+    }
+
+    /// The rate while a transaction that has seen the queue stays open, after the same time without one.
+    fn held(&self, seconds: u64) -> Result<Value> {
+        let span = Duration::from_secs(seconds);
+        let (one, _) = self.filled("ours", "", self.options.rows)?;
+        let clean = self.work(&[&one], span)?;
+        let mut idle = Command::new("psql");
+        idle.arg(&self.dsn).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
+        let mut idle = idle.spawn()?;
+        let mut statements = idle.stdin.take().context("the input of psql")?;
+        std::io::Write::write_all(
+            &mut statements,
+            b"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM ours.ready;\n",
+        )?;
+        let sees = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND backend_xmin IS NOT NULL";
+        wait_for("the transaction", || self.number(sees).is_ok_and(|count| count == 1.0).then_some(()));
+        let held = self.work(&[&one], span)?;
+        drop(statements);
+        idle.wait()?;
+        Ok(json!({
+            "bench": "shared-queue", "seconds": seconds, "clean_jobs_per_s": clean.0.round(), "held_jobs_per_s": held.0.round(),
+            "of_clean": round(held.0 / clean.0), "clean_p99_ms": round(clean.1), "held_p99_ms": round(held.1),
+        }))
+    }
+
+    /// Dead rows and sizes after `minutes` of work, in which a fetcher lists all paths again and again.
+    fn dead_rows(&self, minutes: u64) -> Result<Value> {
+        let rows = self.options.rows.min(60_000);
+        let sizes = |schema: &str| {
+            self.script(&format!(
+                "SELECT pg_stat_force_next_flush(); SELECT relname, n_live_tup, n_dead_tup, pg_total_relation_size(relid) / 1024 AS kib
+                 FROM pg_stat_user_tables WHERE schemaname = '{schema}' AND n_tup_del + n_tup_upd > 0 ORDER BY n_dead_tup DESC"
+            ))
+        };
+        let span = Duration::from_secs(minutes * 60);
+        let (subject, _) = self.filled("ours", "", rows)?;
+        let (begun, mut jobs, mut run) = (Instant::now(), 0.0, 1);
+        while begun.elapsed() < span {
+            jobs += self.work(&[&subject], self.span())?.0 * self.span().as_secs_f64();
+            run += 1;
+            subject.publish("../staged.1.txt", rows)?;
+            self.publish(&subject, "ours", &format!("bench.{run}.txt"), rows)?;
+            std::fs::remove_file(subject.path(&format!("fetchers/bench.{}.txt", run - 1)))?;
+        }
+        let ours = sizes("ours");
+        drop(subject);
+        let (begun, mut taken) = (Instant::now(), 0.0);
+        while begun.elapsed() < span {
+            others::fill_table(&self.server, &self.dsn, rows);
+            taken += self.runtime.block_on(others::table(&self.dsn, WORKERS, self.span()))?
+                * self.span().as_secs_f64();
+        }
+        Ok(json!({
+            "bench": "shared-queue", "minutes": minutes, "jobs": jobs.round(), "runs": run,
+            "tables": ours.split_whitespace().collect::<Vec<_>>(),
+            "skip_locked_jobs": taken.round(), "skip_locked": sizes("public").split_whitespace().collect::<Vec<_>>(),
+        }))
+    }
+}
+
+fn round(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
