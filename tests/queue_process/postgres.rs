@@ -2,9 +2,11 @@
 //! of the server and of the instances.
 
 mod alone;
+mod causes;
 mod histories;
 mod places;
 mod shared;
+mod tools;
 
 use std::{
     path::PathBuf,

@@ -27,7 +27,12 @@ const seconds = (value) => (value === null ? "–" : duration(value * 1000));
 
 const ATTR = { name: "Attribute path", wide: true, sort: (job) => job.attr_path, cell: (job) => el("a", { href: jobLink(job.attr_path), text: job.attr_path }) };
 const FETCHER = { name: "Fetcher", sort: (job) => job.fetcher, cell: (job) => job.fetcher ?? "–" };
-const WORKER = { name: "Worker", cell: (job) => job.connection ?? "–" };
+/** Returns the worker that has a job, with its instance if several share the queue. */
+export function workerOf(job) {
+  return `${job.connection ?? "–"}${job.instance ? ` at ${job.instance}` : ""}`;
+}
+
+const WORKER = { name: "Worker", cell: workerOf };
 const STARTED = { name: "Handed out", sort: (job) => job.started, cell: (job) => moment(job.started * 1000) };
 
 /** Asks for confirmation, and sends a verb of the queue's console. `done(text)` receives the answer in words. */

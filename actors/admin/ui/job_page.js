@@ -3,7 +3,7 @@
 import { ApiError, consoleUrl, post } from "./api.js";
 import { el, setText, table } from "./dom.js";
 import { clock, count, duration, isTime, moment } from "./format.js";
-import { changeJobs, consoleOf } from "./job_lists.js";
+import { changeJobs, consoleOf, workerOf } from "./job_lists.js";
 import { link } from "./router.js";
 import { number, sum, wide } from "./view_parts.js";
 
@@ -20,7 +20,7 @@ function place(group) {
 /** Returns the state of a job in words. */
 function stateOf(job) {
   const last = job.attempts[0];
-  if (job.in_flight) return `In flight since ${moment(job.in_flight.started * 1000)} at ${job.in_flight.connection ?? "an unknown worker"}, held until ${moment(job.in_flight.held_until * 1000)}`;
+  if (job.in_flight) return `In flight since ${moment(job.in_flight.started * 1000)} at ${workerOf(job.in_flight)}, held until ${moment(job.in_flight.held_until * 1000)}`;
   const ended = last?.finished ? `the last attempt ended ${last.exit_code === null ? "without an exit code" : `with exit code ${last.exit_code}`} at ${moment(last.finished * 1000)}` : "no attempt is known";
   if (job.waiting.length) return `Waits, ${job.waiting.map(place).join("; ")}; ${ended}`;
   return `Does not wait; ${ended}`;

@@ -1,6 +1,8 @@
 //! Commands `orchestrator queue ..` beside the verbs.
 
 mod export;
+#[cfg(feature = "postgres")]
+mod init;
 
 use clap::Subcommand;
 use orchestrator_subsystem::{CommandError, Context, Subsystem};
@@ -16,6 +18,13 @@ pub enum QueueCommand {
     ///
     /// Example: orchestrator queue export --html /var/www/queue --every 5m
     Export(export::ExportArguments),
+    /// Print the SQL that creates the tables on PostgreSQL, for an administrator who creates them in advance
+    ///
+    /// No instance has to run. The statements run as the role of the program, which owns the tables.
+    ///
+    /// Example: orchestrator queue init --print | psql -U queue
+    #[cfg(feature = "postgres")]
+    Init(init::InitArguments),
 }
 
 /// Runs a command and prints its result. `S` is the queue subsystem.
@@ -23,6 +32,9 @@ pub(crate) async fn run<S: Subsystem<Config = QueueConfig>>(
     command: &QueueCommand,
     context: &mut Context<'_>,
 ) -> Result<(), CommandError> {
-    let QueueCommand::Export(arguments) = command;
-    export::run::<S>(arguments, context).await
+    match command {
+        QueueCommand::Export(arguments) => export::run::<S>(arguments, context).await,
+        #[cfg(feature = "postgres")]
+        QueueCommand::Init(arguments) => init::run::<S>(arguments, context),
+    }
 }

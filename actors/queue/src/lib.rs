@@ -47,7 +47,7 @@ pub use config::{ExpectedFetcher, OnCorrupt, QueueConfig, StoreKind, Synchronous
 pub use subsystem::Queue;
 
 #[cfg(feature = "postgres")]
-use crate::edge::postgres::{AddedKeys, Lease, Listener, OwnIncarnation, instance_file};
+use crate::edge::postgres::{AddedKeys, Lease, Listener, OwnIncarnation, ServerWatch, instance_file};
 use crate::{
     edge::{
         files::{self, RescanFlag},
@@ -172,9 +172,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         StoreKind::Sqlite => tree,
         StoreKind::Postgres => {
             let lease = Lease { config: config.clone(), incarnation };
-            let listener = Listener { config: config.clone(), added };
             tree.child(ChildSpec::worker("lease", Factory::thread(move |cx| lease.run(&cx))))
-                .child(ChildSpec::worker("listener", Factory::thread(move |cx| listener.run(&cx))))
         }
     };
     let tree = tree
@@ -192,6 +190,16 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         .child(refused_links.declare(ChildSpec::worker("reader", reader)))
         .child(warned.declare(ChildSpec::worker("fetcher_watcher", watcher)))
         .child(ChildSpec::worker("inotify", inotify).pausable());
+    #[cfg(feature = "postgres")]
+    let tree = match config.store {
+        StoreKind::Sqlite => tree,
+        StoreKind::Postgres => {
+            let listener = Listener { config: config.clone(), added };
+            let watch = ServerWatch { config: config.clone() };
+            tree.child(ChildSpec::worker("listener", Factory::thread(move |cx| listener.run(&cx))))
+                .child(ChildSpec::worker("server_watch", Factory::thread(move |cx| watch.run(&cx))))
+        }
+    };
     ChildSpec::supervisor("queue", tree).placement(Placement::Dedicated)
 }
 

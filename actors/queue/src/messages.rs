@@ -11,8 +11,9 @@ use crate::{
     file_name::{FetcherFile, NameError},
     protocol::Request,
     storage::{
-        Attempt, AttrReport, Batch, Bumped, Counts, FailedAttempts, FailedJob, HandoutId, Job, JobFilter,
-        Pattern, Peeked, Requeued, RequeuedSlice, RunCount, RunId, RunState, StaleGroup, StorageError,
+        Attempt, AttrReport, Batch, Bumped, Counts, FailedAttempts, FailedJob, HandoutId, InstanceRow, Job,
+        JobFilter, Pattern, Peeked, Requeued, RequeuedSlice, RunCount, RunId, RunState, StaleGroup,
+        StorageError,
     },
 };
 
@@ -79,6 +80,8 @@ pub(crate) enum Chore {
     Failures(i64, usize, Reply<Answer<Vec<FailedJob>>>),
     /// Asks for the groups that were not tried since the given time, up to the given number.
     Stale(i64, usize, Reply<Answer<Vec<StaleGroup>>>),
+    /// Asks for the instances that share the queue.
+    Instances(Reply<Answer<Vec<InstanceRow>>>),
     /// Records that hand-outs are paused or resumed, for the next start.
     RecordPause(Option<PauseSpan>, Reply<Answer<()>>),
     /// Asks whether an operator of any instance paused hand-outs.

@@ -19,8 +19,8 @@ use crate::{
     refused_links::RefusedLinks,
     storage::{self, FailedAttempts},
     verbs::{
-        AttemptRow, Bump, BumpAll, Bumped, Failed, Failures, InFlight, Ls, PathReport, Pause, Paused, Peek,
-        Requeue, RequeueAll, Requeued, Resume, RunRow, RunningRow, Show, Stale, Stats, Totals,
+        AttemptRow, Bump, BumpAll, Bumped, Failed, Failures, InFlight, Instances, Ls, PathReport, Pause,
+        Paused, Peek, Requeue, RequeueAll, Requeued, Resume, RunRow, RunningRow, Show, Stale, Stats, Totals,
     },
 };
 
@@ -59,6 +59,7 @@ pub(crate) fn verbs() -> Verbs<QueueConsole> {
         .with::<Failed>()
         .with::<Failures>()
         .with::<Stale>()
+        .with::<Instances>()
         .with::<Bump>()
         .with::<BumpAll>()
         .with::<Requeue>()
@@ -177,6 +178,12 @@ impl Handle<Stale> for QueueConsole {
     ) -> Answer<Self, Answered<Stale>> {
         let before = unix_time() - i64::from(days) * SECONDS_PER_DAY;
         self.ask(cx, |reply| Chore::Stale(before, rows(n), reply), |groups| groups)
+    }
+}
+
+impl Handle<Instances> for QueueConsole {
+    fn handle(&mut self, _: Instances, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Instances>> {
+        self.ask(cx, Chore::Instances, |instances| instances)
     }
 }
 

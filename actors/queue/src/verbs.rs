@@ -6,7 +6,7 @@ mod report;
 use orchestrator_subsystem::{Until, until_text, verb, verb::number};
 
 pub(crate) use self::answers::*;
-use crate::storage::{FailedJob, JobState, Pattern, Peeked, StaleGroup};
+use crate::storage::{FailedJob, InstanceRow, JobState, Pattern, Peeked, StaleGroup};
 
 verb! {
     "ls", Reads -> Vec<RunRow>, empty "no fetcher file in the queue\n";
@@ -134,6 +134,14 @@ verb! {
         #[serde(default = "number::<100>")]
         pub(crate) n: u32,
     }
+}
+
+verb! {
+    "instances", Reads -> Vec<InstanceRow>, empty "the queue is on SQLite: this process is its only instance\n";
+    /// List the instances that share the queue on PostgreSQL, with their leases and sockets
+    ///
+    /// Example: orchestrator queue instances
+    pub(crate) struct Instances {}
 }
 
 verb! {

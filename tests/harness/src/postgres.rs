@@ -190,6 +190,31 @@ impl Postgres {
         fs::write(self.directory.join("used"), "").expect("note that the port is known");
     }
 
+    /// Creates a tablespace in a directory, which must be empty.
+    ///
+    /// # Panics
+    /// If it cannot be created.
+    pub fn create_tablespace(&self, name: &str, directory: &Path) {
+        if let Some((uid, gid)) = other_user() {
+            chown(directory, Some(uid), Some(gid)).expect("give the directory to postgres");
+        }
+        let dsn = format!("postgresql://postgres@127.0.0.1:{}/postgres", self.port);
+        self.script(&dsn, &format!("CREATE TABLESPACE {name} LOCATION '{}'", directory.display()));
+    }
+
+    /// Changes a setting of the running server; None resets it.
+    ///
+    /// # Panics
+    /// If the server refuses it.
+    pub fn set(&self, name: &str, value: Option<&str>) {
+        let dsn = format!("postgresql://postgres@127.0.0.1:{}/postgres", self.port);
+        match value {
+            Some(value) => self.script(&dsn, &format!("ALTER SYSTEM SET {name} = '{value}'")),
+            None => self.script(&dsn, &format!("ALTER SYSTEM RESET {name}")),
+        };
+        self.script(&dsn, "SELECT pg_reload_conf()");
+    }
+
     /// TCP port on the loopback address.
     pub fn port(&self) -> u16 {
         self.port
@@ -303,7 +328,7 @@ impl Drop for Postgres {
 }
 
 /// Folder of the server's programs: the newest version in Debian's layout, else one on the path.
-fn programs() -> PathBuf {
+pub(crate) fn programs() -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut versions: Vec<(u32, PathBuf)> = versions
         .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{SharedQueue, stop};
 
 /// Runs `queue ARGUMENTS --json`, which must succeed.
-fn answer(site: &TestEnv, arguments: &[&str]) -> Value {
+pub(super) fn answer(site: &TestEnv, arguments: &[&str]) -> Value {
     let (code, out, err) = site.cli(&[&["queue"], arguments, &["--json"]].concat());
     assert_eq!((code, err.as_str()), (0, ""), "{arguments:?}: {out}");
     serde_json::from_str(&out).expect("JSON")

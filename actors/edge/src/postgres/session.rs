@@ -19,8 +19,8 @@ use crate::{PeerErrorKind, Sent};
 /// Settings and limits of a session.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionSettings {
-    /// Statements that run first.
-    pub sql: &'static str,
+    /// Statements that run first, each with its semicolon.
+    pub sql: &'static [&'static str],
     /// Time-out of connecting, including authentication and `sql`. The address may have a shorter one.
     pub connect_timeout: Duration,
     /// Time-out of an answer. The connection is closed after it, but the server may go on.
@@ -29,6 +29,20 @@ pub struct SessionSettings {
     pub row_max: u32,
     /// Maximum size of the answers to one request, in bytes.
     pub answer_max: u64,
+}
+
+impl SessionSettings {
+    /// Plans for statements in which few rows meet tables of any size: nested loops over indexes are right, even with outdated statistics.
+    /// One generic plan then serves for the whole session. The resulting cost estimates would start the just-in-time compiler.
+    pub const PLANS_BY_INDEX: &'static str = "
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET jit = off;";
+    /// Durability of commits whatever the server's configuration says: an answer is sent after its commit.
+    pub const DURABLE: &'static str = "
+SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';";
 }
 
 /// Parameters of a statement.
@@ -88,7 +102,7 @@ impl Session {
             };
             let connection = PolledConnection::new(driver, budget.clone(), settings.answer_timeout);
             let mut session = Self { client, connection, statements: HashMap::new() };
-            match session.set_up(target, settings.sql).await {
+            match session.set_up(target, &settings.sql.concat()).await {
                 Ok(()) => return Ok(session),
                 Err(error) => failed = error,
             }

@@ -185,6 +185,7 @@ impl Incarnation<'_> {
             Chore::Stale(before, limit, reply) => {
                 self.answer(reply, |inspector| inspector.stale(before, limit))
             }
+            Chore::Instances(reply) => self.answer(reply, |inspector| inspector.instances()),
             Chore::RecordPause(pause, reply) => drop(reply.send(self.record_pause(pause))),
             #[cfg(feature = "postgres")]
             Chore::SharedPause(reply) => {

@@ -16,6 +16,7 @@ mod settle;
 mod store;
 mod texts;
 mod transaction;
+mod watch;
 
 pub(crate) use floor::AddedKeys;
 pub(crate) use inspect::PostgresInspector;
@@ -23,5 +24,7 @@ pub(crate) use lease::{Lease, OwnIncarnation};
 pub(crate) use listener::Listener;
 #[cfg(test)]
 pub(crate) use rules::Rules;
+pub(crate) use session::creation;
 pub(crate) use settings::{Settings, instance_file};
 pub(crate) use store::PostgresStore;
+pub(crate) use watch::ServerWatch;

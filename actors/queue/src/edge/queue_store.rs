@@ -119,7 +119,7 @@ impl QueueStore {
                 }
                 Err(error) if B::repair(self, &error)? => {}
                 Err(error) if error.is_retryable() => {
-                    blockers::report_full(&cx.vitals, &error);
+                    blockers::report_full(&cx.vitals, &self.config, &error);
                     if !link.retry_blocking(Fault::from_error(&error).to_string()) {
                         return Ok(None);
                     }
@@ -198,7 +198,7 @@ impl<B: Backend> Incarnation<'_, B> {
         self.store.examine(error)?;
         if error.is_retryable() {
             self.metrics.retried.add(1);
-            if matches!(error, StorageError::Full { .. }) {
+            if error.is_full() {
                 self.report_full(error);
             }
             let goes_on = self.link.retry_blocking(Fault::from_error(error).to_string());

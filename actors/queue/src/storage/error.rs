@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use orchestrator_edge::FileReplaced;
 #[cfg(feature = "postgres")]
-use orchestrator_edge::postgres::PostgresError;
+use orchestrator_edge::postgres::{PostgresError, SqlState};
 
 /// SQLSTATE of a transaction of a process whose place another one has taken.
 #[cfg(feature = "postgres")]
@@ -153,6 +153,16 @@ impl StorageError {
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         move |source| Self::Backend { path: path.to_path_buf(), action, source: source.into() }
+    }
+
+    /// Returns true if the disk of the database is full.
+    pub(crate) fn is_full(&self) -> bool {
+        match self {
+            Self::Full { .. } => true,
+            #[cfg(feature = "postgres")]
+            Self::Database(error) => error.state == Some(SqlState::DISK_FULL),
+            _ => false,
+        }
     }
 
     /// Returns true if the same call may succeed later without a change from outside.

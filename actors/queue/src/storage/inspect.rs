@@ -3,8 +3,8 @@
 use crate::{
     listing::Listing,
     storage::{
-        Attempt, AttrReport, Counts, FailedAttempts, FailedJob, Pattern, Peeked, RunCount, Sample,
-        StaleGroup, StorageError,
+        Attempt, AttrReport, Counts, FailedAttempts, FailedJob, InstanceRow, Pattern, Peeked, RunCount,
+        Sample, StaleGroup, StorageError,
     },
 };
 
@@ -41,6 +41,11 @@ pub(crate) trait Inspect {
     /// Returns up to `limit` groups that were last handed out before `before`. Then those that were never handed out although their run
     /// was added before that time.
     fn stale(&mut self, before: i64, limit: usize) -> Result<Vec<StaleGroup>, StorageError>;
+
+    /// Returns the instances that share the queue; none if it is one process's.
+    fn instances(&mut self) -> Result<Vec<InstanceRow>, StorageError> {
+        Ok(Vec::new())
+    }
 
     /// Returns for each fetcher the time at which its last run was added.
     fn last_runs(&mut self) -> Result<Vec<(String, i64)>, StorageError>;

@@ -103,6 +103,28 @@ pub(crate) struct Attempt {
     pub fetcher: Option<String>,
     /// Name of the worker's connection; None as for the fetcher.
     pub connection: Option<String>,
+    /// Instance that has the job in flight, if several share the queue.
+    pub instance: Option<String>,
+}
+
+/// An instance of a queue that several share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct InstanceRow {
+    /// Its name.
+    pub instance: String,
+    /// True while its process has a lease.
+    pub live: bool,
+    /// Last end of its lease, in unix seconds.
+    #[schemars(extend("format" = TIME))]
+    pub lease_until: i64,
+    /// Host of its process.
+    pub host: String,
+    /// Path of its worker socket.
+    pub socket: String,
+    /// Number of fetchers whose files it has.
+    pub fetchers: u64,
+    /// Number of jobs that its workers have, whose holds are not over.
+    pub in_flight: u64,
 }
 
 /// Selection of failed attempts: exit codes other than 0.

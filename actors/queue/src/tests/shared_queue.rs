@@ -40,7 +40,7 @@ struct Observer {
 impl Observer {
     fn of(schema: &str) -> Self {
         let settings = SessionSettings {
-            sql: "",
+            sql: &[],
             connect_timeout: Duration::from_secs(10),
             answer_timeout: Duration::from_secs(60),
             row_max: 1 << 20,

@@ -251,7 +251,7 @@ impl TestStore {
 fn connect(schema: &str) -> (Runtime, Session) {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let settings = SessionSettings {
-        sql: "",
+        sql: &[],
         connect_timeout: Duration::from_secs(30),
         answer_timeout: Duration::from_secs(60),
         row_max: 1 << 20,

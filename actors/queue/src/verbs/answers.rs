@@ -69,6 +69,7 @@ impl PathReport {
             held_until,
             fetcher: job.fetcher,
             connection: job.connection,
+            instance: job.instance,
         };
         Self {
             attr_path,
@@ -107,6 +108,9 @@ pub(crate) struct InFlightJob {
     /// Null if another program handed it out.
     pub(crate) fetcher: Option<String>,
     pub(crate) connection: Option<String>,
+    /// Instance of the worker, if several share the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) instance: Option<String>,
 }
 
 /// A hand-out of a job with its end.
@@ -130,7 +134,7 @@ pub(crate) struct AttemptRow {
 
 impl From<Attempt> for AttemptRow {
     fn from(attempt: Attempt) -> Self {
-        let Attempt { attr_path, started, finished, exit_code, fetcher, connection } = attempt;
+        let Attempt { attr_path, started, finished, exit_code, fetcher, connection, instance: _ } = attempt;
         let seconds = finished.map(|finished| finished.saturating_sub(started));
         Self { attr_path: Some(attr_path), exit_code, started, seconds, fetcher, connection, finished }
     }
@@ -146,13 +150,16 @@ pub(crate) struct RunningRow {
     pub(crate) seconds: i64,
     pub(crate) fetcher: Option<String>,
     pub(crate) connection: Option<String>,
+    /// Instance of the worker, if several share the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) instance: Option<String>,
 }
 
 impl RunningRow {
     /// `now` is in unix seconds.
     pub(crate) fn new(job: Attempt, now: i64) -> Self {
-        let Attempt { attr_path, started, fetcher, connection, .. } = job;
-        Self { attr_path, started, seconds: now.saturating_sub(started), fetcher, connection }
+        let Attempt { attr_path, started, fetcher, connection, instance, .. } = job;
+        Self { attr_path, started, seconds: now.saturating_sub(started), fetcher, connection, instance }
     }
 }
 

@@ -79,7 +79,8 @@ fn waiting(group: &WaitingRow) -> String {
 fn in_flight(job: &InFlightJob) -> String {
     let [since, until] = [job.started, job.held_until].map(text::time_of);
     let connection = job.connection.as_deref().unwrap_or("unknown");
-    format!("since {since} on connection {connection}, held until {until}")
+    let instance = job.instance.as_ref().map(|name| format!(" of instance {name}")).unwrap_or_default();
+    format!("since {since} on connection {connection}{instance}, held until {until}")
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::{
 };
 
 const SETTINGS: SessionSettings = SessionSettings {
-    sql: "SET timezone = 'UTC'",
+    sql: &["SET timezone = 'UTC';"],
     connect_timeout: Duration::from_secs(10),
     answer_timeout: Duration::from_secs(60),
     row_max: 1 << 20,
@@ -132,7 +132,7 @@ async fn a_server_that_cannot_be_used_got_no_request() {
         let error = open_with(&address, &SETTINGS).await.expect_err(&address);
         assert_eq!(told(&error), (kind, Sent::No, state), "{error}");
     }
-    let settings = SessionSettings { sql: "SET nothing = 1", ..SETTINGS };
+    let settings = SessionSettings { sql: &["SET nothing = 1;"], ..SETTINGS };
     let error = open_with(&dsn, &settings).await.expect_err("an invalid setting");
     assert_eq!(told(&error), (PeerErrorKind::Connect, Sent::No, Some("42704")), "{error}");
 }

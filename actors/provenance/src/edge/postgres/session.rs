@@ -12,18 +12,9 @@ use crate::store::StoreError;
 /// Default application name of the connection.
 const APPLICATION: &str = "orchestrator provenance";
 
-/// Few rows meet tables of any size, so nested loops over indexes are right, even with outdated
-/// statistics. One generic plan then serves for the whole connection. The resulting cost estimates
-/// would start the just-in-time compiler. `synchronous_commit = off` would break CONTRACT PS02.
+/// `synchronous_commit = off` would break CONTRACT PS02.
 const SETTINGS: SessionSettings = SessionSettings {
-    sql: "
-SET timezone = 'UTC';
-SET plan_cache_mode = force_generic_plan;
-SET enable_seqscan = off;
-SET enable_hashjoin = off;
-SET enable_mergejoin = off;
-SET jit = off;
-SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';",
+    sql: &["SET timezone = 'UTC';", SessionSettings::PLANS_BY_INDEX, SessionSettings::DURABLE],
     connect_timeout: Duration::from_secs(10),
     // Some queries scan whole tables, and writes may wait for other programs' locks.
     answer_timeout: Duration::from_secs(600),

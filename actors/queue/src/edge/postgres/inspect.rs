@@ -17,17 +17,17 @@ use orchestrator_supervise::{PauseSpan, StopToken};
 use tokio::runtime::Runtime;
 
 use self::question::{Question, Settings, get};
-use super::rules;
+use super::{rules, settings::runtime};
 use crate::{
     listing::Listing,
     storage::{
-        Attempt, AttrReport, Counts, FailedAttempts, FailedJob, Inspect, Pattern, Peeked, RunCount, Sample,
-        StaleGroup, StorageError, Waiting,
+        Attempt, AttrReport, Counts, FailedAttempts, FailedJob, Inspect, InstanceRow, Pattern, Peeked,
+        RunCount, Sample, StaleGroup, StorageError, Waiting,
     },
 };
 
 /// Settings of the session. Plans depend on the values, and the just-in-time compiler takes longer than the questions.
-const SETTINGS: &str = "SET plan_cache_mode = force_custom_plan; SET jit = off;";
+const SETTINGS: &[&str] = &["SET plan_cache_mode = force_custom_plan; SET jit = off;"];
 /// Maximum length of a row, in bytes: one path, one payload up to 500 characters.
 const ROW_MAX: u32 = 1 << 20;
 /// Maximum size of an answer of the server, in bytes: that of a listing with its columns.
@@ -59,7 +59,7 @@ impl PostgresInspector {
         stop: StopToken,
     ) -> Result<Self, StorageError> {
         Ok(Self {
-            runtime: settings.runtime()?,
+            runtime: runtime()?,
             address: settings.address.clone(),
             schema: settings.schema.clone(),
             settings: settings.rules.clone().into(),
@@ -197,6 +197,10 @@ impl Inspect for PostgresInspector {
 
     fn stale(&mut self, before: i64, limit: usize) -> Result<Vec<StaleGroup>, StorageError> {
         self.ask("reading stale rows", async |question| stale::stale(question, before, limit).await)
+    }
+
+    fn instances(&mut self) -> Result<Vec<InstanceRow>, StorageError> {
+        self.ask("reading the instances", counts::instances)
     }
 
     fn last_runs(&mut self) -> Result<Vec<(String, i64)>, StorageError> {

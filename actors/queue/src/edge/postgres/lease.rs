@@ -17,7 +17,10 @@ use orchestrator_edge::{
 };
 use orchestrator_supervise::{Fault, StartCx, block_on};
 
-use super::settings::Settings;
+use super::{
+    session::first,
+    settings::{Settings, runtime},
+};
 use crate::{config::QueueConfig, storage::StorageError};
 
 /// Duration of a lease from its last renewal, by the database's clock.
@@ -29,8 +32,10 @@ const UPKEEP: Duration = Duration::from_secs(3_600);
 /// Interval at which the lease looks whether the store has taken the place.
 const BEFORE_PLACE: Duration = Duration::from_millis(50);
 
+/// Session of the lease. Its commits wait for no standby: one that is away would leave a session at the server at each try. What they change
+/// is lost at a fail-over only together with all later commits.
 const SESSION: SessionSettings = SessionSettings {
-    sql: "SET statement_timeout = '3s'; SET lock_timeout = '2s';",
+    sql: &["SET statement_timeout = '3s'; SET lock_timeout = '2s'; SET synchronous_commit = local;"],
     connect_timeout: Duration::from_secs(3),
     answer_timeout: Duration::from_secs(4),
     row_max: 64 << 10,
@@ -50,10 +55,17 @@ impl Lease {
     /// Runs one incarnation of the thread.
     pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
         let link = LinkState::new(cx, "postgres", self.config.postgres.endpoint(), RetryPolicy::REMOTE);
-        let settings = Settings::read(&self.config).map_err(|error| Fault::from_error(&error))?;
-        let runtime = settings.runtime().map_err(|error| Fault::from_error(&error))?;
+        let runtime = runtime().map_err(|error| Fault::from_error(&error))?;
+        let settings = loop {
+            match Settings::read(&self.config) {
+                Ok(settings) => break settings,
+                Err(error) if link.retry_blocking(Fault::from_error(&error).to_string()) => {}
+                Err(_) => return Ok(()),
+            }
+        };
         let mut session = None;
         let mut upkeep_at = Instant::now();
+        let mut live = 0;
         loop {
             let turn = async {
                 tokio::select! {
@@ -63,11 +75,16 @@ impl Lease {
             };
             match runtime.block_on(turn) {
                 None => return Ok(()),
-                Some(Ok(taken_back)) => {
+                Some(Ok(renewed)) => {
                     if session.is_some() {
                         link.succeeded();
                     }
-                    for instance in taken_back {
+                    if live != renewed.live {
+                        live = renewed.live;
+                        cx.vitals
+                            .note(format!("instance {}; instances with a lease: {live}", settings.instance));
+                    }
+                    for instance in renewed.taken_back {
                         tracing::warn!(
                             instance,
                             "the lease of an instance is over: its jobs without a recorded delivery are available again"
@@ -89,31 +106,40 @@ impl Lease {
     }
 }
 
-/// Renews the lease, and keeps the tables if that is due. Returns the instances whose leases ended.
+/// Result of a renewal.
+#[derive(Default)]
+struct Renewed {
+    /// Instances whose leases ended.
+    taken_back: Vec<String>,
+    /// Number of instances with a lease.
+    live: i64,
+}
+
+/// Renews the lease, and keeps the tables if that is due.
 async fn work(
     session: &mut Option<Session>,
     settings: &Settings,
     incarnation: i64,
     upkeep_at: &mut Instant,
-) -> Result<Vec<String>, StorageError> {
-    let taken_back = renew(session, settings, incarnation).await?;
+) -> Result<Renewed, StorageError> {
+    let renewed = renew(session, settings, incarnation).await?;
     if let Some(session) = session.as_mut().filter(|_| *upkeep_at <= Instant::now()) {
         let sql = "SELECT keep_attempts(floor(extract(epoch FROM clock_timestamp()))::bigint,
                        coalesce((SELECT (value::jsonb ->> 'attempts')::bigint FROM property WHERE name = 'rules'), 0))";
         session.query("keeping the attempts", sql, vec![]).await?;
         *upkeep_at = Instant::now() + UPKEEP;
     }
-    Ok(taken_back)
+    Ok(renewed)
 }
 
-/// Renews the lease, and ends the leases of other instances that are over. Returns their names.
+/// Renews the lease, and ends the leases of other instances that are over.
 async fn renew(
     session: &mut Option<Session>,
     settings: &Settings,
     incarnation: i64,
-) -> Result<Vec<String>, StorageError> {
+) -> Result<Renewed, StorageError> {
     if incarnation == 0 {
-        return Ok(Vec::new());
+        return Ok(Renewed::default());
     }
     let session = match session {
         Some(session) => session,
@@ -130,5 +156,7 @@ async fn renew(
             vec![Box::new(settings.instance.clone()), Box::new(incarnation), Box::new(LEASE.as_secs_f64())],
         )
         .await?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
+    let count = "SELECT count(*) FROM instance WHERE lease_until > clock_timestamp()";
+    let live = first(&session.query("counting the leases", count, vec![]).await?);
+    Ok(Renewed { taken_back: rows.iter().map(|row| row.get(0)).collect(), live: live.unwrap_or_default() })
 }

@@ -8,14 +8,17 @@ use orchestrator_edge::{
 };
 use orchestrator_supervise::{Fault, StartCx};
 
-use super::{floor::AddedKeys, settings::Settings};
+use super::{
+    floor::AddedKeys,
+    settings::{Settings, runtime},
+};
 use crate::{config::QueueConfig, storage::StorageError};
 
 /// Interval at which an idle session is asked whether it lives.
 const CHECK: Duration = Duration::from_secs(15);
 
 const SESSION: SessionSettings = SessionSettings {
-    sql: "SET statement_timeout = '3s';",
+    sql: &["SET statement_timeout = '3s'"],
     connect_timeout: Duration::from_secs(5),
     answer_timeout: Duration::from_secs(5),
     row_max: 64 << 10,
@@ -32,12 +35,11 @@ impl Listener {
     /// Runs one incarnation of the thread.
     pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
         let link = LinkState::new(cx, "postgres", self.config.postgres.endpoint(), RetryPolicy::REMOTE);
-        let settings = Settings::read(&self.config).map_err(|error| Fault::from_error(&error))?;
-        let runtime = settings.runtime().map_err(|error| Fault::from_error(&error))?;
+        let runtime = runtime().map_err(|error| Fault::from_error(&error))?;
         loop {
             let ended = runtime.block_on(async {
                 tokio::select! {
-                    ended = self.listen(&settings, &link) => Some(ended),
+                    ended = self.listen(&link) => Some(ended),
                     () = cx.stop.cancelled() => None,
                 }
             });
@@ -49,7 +51,8 @@ impl Listener {
     }
 
     /// Listens until the session ends.
-    async fn listen(&self, settings: &Settings, link: &LinkState) -> Result<(), StorageError> {
+    async fn listen(&self, link: &LinkState) -> Result<(), StorageError> {
+        let settings = Settings::read(&self.config)?;
         let mut session = Session::open(&settings.address, &SESSION).await?;
         session.batch("listening", &format!("LISTEN {}", settings.schema)).await?;
         loop {

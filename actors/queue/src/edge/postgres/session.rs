@@ -10,21 +10,13 @@ use crate::storage::StorageError;
 const SCHEMA: &str = include_str!("schema.sql");
 /// Version of [`SCHEMA`].
 const VERSION: i64 = 1;
-/// Session of the store. Few rows meet tables of any size, so nested loops over indexes are right even with outdated statistics,
-/// and one plan serves for the whole session. A transaction that this process leaves open, because it is suspended, would keep its
-/// locks: the server ends it.
+/// Session of the store. A transaction that this process leaves open, because it is suspended, would keep its locks: the server ends it.
 const SESSION: SessionSettings = SessionSettings {
-    sql: "
-SET timezone = 'UTC';
-SET plan_cache_mode = force_generic_plan;
-SET enable_seqscan = off;
-SET enable_hashjoin = off;
-SET enable_mergejoin = off;
-SET jit = off;
-SET statement_timeout = '10s';
-SET lock_timeout = '5s';
-SET idle_in_transaction_session_timeout = '10s';
-SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';",
+    sql: &[
+        "SET timezone = 'UTC'; SET statement_timeout = '10s'; SET lock_timeout = '4s'; SET idle_in_transaction_session_timeout = '10s';",
+        SessionSettings::PLANS_BY_INDEX,
+        SessionSettings::DURABLE,
+    ],
     connect_timeout: Duration::from_secs(5),
     answer_timeout: Duration::from_secs(15),
     row_max: 80 << 20,
@@ -62,12 +54,7 @@ async fn create(session: &mut Session, schema: &str) -> Result<(), StorageError>
     let known = session.query(ACTION, "SELECT to_regclass('property') IS NOT NULL", vec![]).await?;
     if first(&known) != Some(true) {
         session.batch(ACTION, SCHEMA).await?;
-        // Numbers of failures do not repeat those of a database that this one replaces: there are fewer failures than microseconds.
-        let begun = format!(
-            "INSERT INTO property VALUES ('version', '{VERSION}');
-             SELECT setval('failure_number', floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint)"
-        );
-        session.batch(ACTION, &begun).await?;
+        session.batch(ACTION, &first_rows()).await?;
     }
     session.batch(ACTION, "COMMIT").await?;
     let version = session
@@ -79,6 +66,24 @@ async fn create(session: &mut Session, schema: &str) -> Result<(), StorageError>
         }
         _ => Ok(()),
     }
+}
+
+/// Returns the statements that create the schema and its tables at the first start, in one transaction.
+pub(crate) fn creation(schema: &str) -> String {
+    format!(
+        "BEGIN;\nCREATE SCHEMA IF NOT EXISTS {schema};\nSET LOCAL search_path = {schema};\n\n{SCHEMA}\n{}\nCOMMIT;\n",
+        first_rows()
+    )
+}
+
+/// Returns the statements behind [`SCHEMA`].
+///
+/// Numbers of failures do not repeat those of a database that this one replaces: there are fewer failures than microseconds.
+fn first_rows() -> String {
+    format!(
+        "INSERT INTO property VALUES ('version', '{VERSION}');
+SELECT setval('failure_number', floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint);"
+    )
 }
 
 /// Returns the first column of the first row.

@@ -52,12 +52,12 @@ impl Settings {
             given_times: false,
         })
     }
+}
 
-    /// Returns a runtime for the sessions of a thread.
-    pub(super) fn runtime(&self) -> Result<Runtime, StorageError> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        runtime.map_err(|error| StorageError::Setting { reason: format!("cannot start a runtime: {error}") })
-    }
+/// Returns a runtime for the sessions of a thread.
+pub(super) fn runtime() -> Result<Runtime, StorageError> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| StorageError::Setting { reason: format!("cannot start a runtime: {error}") })
 }
 
 fn host() -> String {

@@ -11,7 +11,7 @@ use super::{
     floor::{AddedKeys, Floor},
     lease::{LEASE, OwnIncarnation},
     session::{AT, first},
-    settings::Settings,
+    settings::{Settings, runtime},
     texts::{self, is_storable},
     transaction::Transaction,
 };
@@ -61,7 +61,7 @@ impl PostgresStore {
         const TAKE_PLACE: &str = "taking the place of the instance";
         // A lease that is renewed meanwhile would refuse this process, too.
         incarnation.store(0, Relaxed);
-        let runtime = settings.runtime()?;
+        let runtime = runtime()?;
         let mut store = Self {
             settings,
             stop,

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use orchestrator_supervise::Vitals;
 
-use crate::storage::{HeldJobs, Limit, StorageError};
+use crate::{
+    config::QueueConfig,
+    storage::{HeldJobs, Limit, StorageError},
+};
 
 /// Reports that all waiting jobs are held.
 pub(super) fn report_held(vitals: &Vitals, held: &HeldJobs, hold_secs: u32) {
@@ -38,10 +41,17 @@ pub(super) fn report_limited(vitals: &Vitals, attr_path: &str, limit: &Limit) {
     vitals.set_blocker_with("jobs_limited", text, &evidence, "orchestrator queue in-flight");
 }
 
-/// Reports a lack of space, with the free bytes of the file system. Ignores other errors.
-pub(super) fn report_full(vitals: &Vitals, error: &StorageError) {
-    let StorageError::Full { path } = error else { return };
-    orchestrator_edge::report_full(vitals, path, error.to_string());
+/// Reports a lack of space: with the free bytes of the file system, or in the server's words. Ignores other errors.
+pub(super) fn report_full(vitals: &Vitals, config: &QueueConfig, error: &StorageError) {
+    match error {
+        StorageError::Full { path } => orchestrator_edge::report_full(vitals, path, error.to_string()),
+        #[cfg(feature = "postgres")]
+        StorageError::Database(refused) if error.is_full() => {
+            let help = "free space for the server's data directory and tablespaces, then look at its log";
+            vitals.set_fault("disk_full", &config.postgres.endpoint(), refused.to_string(), &[], help);
+        }
+        _ => {}
+    }
 }
 
 /// Quotes a word for a shell, because attribute paths come from files.

@@ -26,7 +26,7 @@ use crate::{
 pub(super) const PLENTY: Duration = Duration::from_secs(60);
 const SCHEMA: &str = include_str!("../../edge/postgres/schema.sql");
 const SETTINGS: SessionSettings = SessionSettings {
-    sql: "SET timezone = 'UTC'",
+    sql: &["SET timezone = 'UTC';"],
     connect_timeout: PLENTY,
     answer_timeout: PLENTY,
     row_max: 1 << 20,

@@ -17,15 +17,27 @@ pub(super) async fn in_flight(
 ) -> Result<Vec<Attempt>, StorageError> {
     let sql = within(
         SIZE,
-        "SELECT l.attr_path, l.started, NULL::bigint, NULL::bigint, a.fetcher, a.connection
+        "SELECT l.attr_path, l.started, NULL::bigint, NULL::bigint, a.fetcher, a.connection, i.instance
          FROM (SELECT attr_path, started FROM log WHERE finished IS NULL AND ($2::text IS NULL OR attr_path LIKE $2)
                ORDER BY started, attr_path LIMIT $1) AS l
              LEFT JOIN LATERAL (
                  SELECT a.fetcher, a.connection FROM attempt AS a WHERE a.attr_path = l.attr_path AND a.started = l.started
                  ORDER BY a.handout_id DESC LIMIT 1) AS a ON true
+             LEFT JOIN in_flight AS f ON f.attr_path = l.attr_path
+             LEFT JOIN incarnation AS i ON i.incarnation = f.handout_id >> 32
          ORDER BY l.started, l.attr_path",
     );
-    question.rows(sql, vec![Box::new(rows(limit)), Box::new(like(pattern))], attempt).await
+    let read = |row: &_| Ok(Attempt { instance: get(row, 6)?, ..attempt(row)? });
+    question.rows(sql, vec![Box::new(rows(limit)), Box::new(like(pattern))], read).await
+}
+
+/// Returns the instance that has a path in flight.
+pub(super) async fn instance_of(
+    question: &mut Question<'_>,
+    attr_path: &str,
+) -> Result<Option<String>, StorageError> {
+    let sql = "SELECT i.instance FROM in_flight AS f JOIN incarnation AS i ON i.incarnation = f.handout_id >> 32 WHERE f.attr_path = $1";
+    Ok(question.rows(sql, vec![Box::new(attr_path)], |row| get(row, 0)).await?.into_iter().next())
 }
 
 /// Returns the latest failed attempts. Scans the log and the attempts.
@@ -107,5 +119,6 @@ fn attempt(row: &Row) -> Result<Attempt, StorageError> {
         exit_code: get(row, 3)?,
         fetcher: get(row, 4)?,
         connection: get(row, 5)?,
+        instance: None,
     })
 }

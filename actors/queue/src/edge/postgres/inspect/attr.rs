@@ -20,7 +20,10 @@ pub(super) async fn attr(
     limit: usize,
 ) -> Result<AttrReport, StorageError> {
     let mut attempts = attempts::of_attr(question, attr_path, limit.max(1)).await?;
-    let in_flight = attempts.first().filter(|last| last.finished.is_none()).cloned();
+    let mut in_flight = attempts.first().filter(|last| last.finished.is_none()).cloned();
+    if let Some(job) = &mut in_flight {
+        job.instance = attempts::instance_of(question, attr_path).await?;
+    }
     attempts.truncate(limit);
     let hold_secs = question.settings.hold_secs;
     Ok(AttrReport {

@@ -4,7 +4,9 @@ use orchestrator_edge::postgres::Row;
 
 use super::question::{Question, count, get};
 use super::sql::NEWEST;
-use crate::storage::{Counts, Ends, RunCount, RunId, RunState, Sample, StorageError, time_to_empty};
+use crate::storage::{
+    Counts, Ends, InstanceRow, RunCount, RunId, RunState, Sample, StorageError, time_to_empty,
+};
 
 const HOUR_SECS: i64 = 3_600;
 const DAY_SECS: i64 = 24 * HOUR_SECS;
@@ -46,6 +48,27 @@ pub(super) async fn counts(question: &mut Question<'_>) -> Result<Counts, Storag
         })
     };
     question.row(sql, Vec::new(), read).await
+}
+
+/// Returns the instances by name.
+pub(super) async fn instances(question: &mut Question<'_>) -> Result<Vec<InstanceRow>, StorageError> {
+    let sql = "SELECT i.instance, i.lease_until > clock_timestamp(), floor(extract(epoch FROM i.lease_until))::bigint, i.host, i.socket,
+             (SELECT count(*) FROM fetcher AS f WHERE f.instance = i.instance AND strpos(f.name, '.') = 0),
+             (SELECT count(*) FROM in_flight AS j JOIN incarnation AS n ON n.incarnation = j.handout_id >> 32
+              WHERE n.instance = i.instance AND j.is_held)
+         FROM instance AS i ORDER BY i.instance";
+    let read = |row: &_| {
+        Ok(InstanceRow {
+            instance: get(row, 0)?,
+            live: get(row, 1)?,
+            lease_until: get(row, 2)?,
+            host: get(row, 3)?,
+            socket: get(row, 4)?,
+            fetchers: count(row, 5)?,
+            in_flight: count(row, 6)?,
+        })
+    };
+    question.rows(sql, Vec::new(), read).await
 }
 
 /// Returns for each fetcher the time at which its last run was added.

@@ -64,6 +64,7 @@ pub(super) fn of_attr(conn: &Connection, attr_path: &str, limit: usize) -> rusql
             exit_code: log.exit_code,
             fetcher: None,
             connection: None,
+            instance: None,
         };
         let mut found = statement.query(params![attr_path, log.started, handouts_before])?;
         next = match found.next()? {
@@ -103,5 +104,6 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
         exit_code: row.get(3)?,
         fetcher: row.get(4)?,
         connection: row.get(5)?,
+        instance: None,
     })
 }

@@ -1,0 +1,26 @@
+//! Command `orchestrator queue init --print`: the schema of a queue on PostgreSQL, which the first start creates otherwise.
+
+use clap::Args;
+use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem};
+
+use crate::{config::QueueConfig, edge::postgres};
+
+/// Use of the schema.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct InitArguments {
+    /// Print the statements; nothing is run
+    #[arg(long, required = true)]
+    print: bool,
+    #[command(flatten)]
+    config: ConfigArguments,
+}
+
+/// Prints the statements, with the schema's name of the configuration.
+pub(super) fn run<S: Subsystem<Config = QueueConfig>>(
+    arguments: &InitArguments,
+    context: &mut Context<'_>,
+) -> Result<(), CommandError> {
+    let config = context.configuration::<S>(&arguments.config)?;
+    context.print(&postgres::creation(&config.postgres.schema))
+}

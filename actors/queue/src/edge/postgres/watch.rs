@@ -1,0 +1,118 @@
+//! Looks at the server for what holds the queue up: transactions that keep vacuum from removing rows, locks of other sessions, and a
+//! standby that does not confirm. A thread with a session of its own, so that no look delays a hand-out.
+//!
+//! A look that fails is repeated: the links of the store and of the lease tell of a server that is away.
+
+mod finding;
+mod lock_waits;
+mod unconfirmed;
+mod vacuum_holders;
+
+use std::time::{Duration, Instant};
+
+use orchestrator_edge::postgres::{Session, SessionSettings};
+use orchestrator_supervise::{Fault, StartCx, Vitals, block_on};
+
+use self::{finding::Finding, lock_waits::LockWaits, vacuum_holders::VacuumHolders};
+use super::settings::{Settings, runtime};
+use crate::{config::QueueConfig, storage::StorageError};
+
+/// Interval of looks.
+const INTERVAL: Duration = Duration::from_secs(2);
+const SESSION: SessionSettings = SessionSettings {
+    sql: &["SET statement_timeout = '1s'; SET lock_timeout = '500ms';"],
+    connect_timeout: Duration::from_secs(3),
+    answer_timeout: Duration::from_millis(1_500),
+    row_max: 64 << 10,
+    answer_max: 1 << 20,
+};
+
+/// The child: configuration of all incarnations of the thread.
+pub(crate) struct ServerWatch {
+    pub(crate) config: QueueConfig,
+}
+
+/// State between looks.
+#[derive(Default)]
+struct Looks {
+    session: Option<Session>,
+    /// What the role may not see, with the grant.
+    hidden: Option<String>,
+    vacuum_holders: VacuumHolders,
+    lock_waits: LockWaits,
+}
+
+impl ServerWatch {
+    /// Runs one incarnation of the thread.
+    pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
+        let runtime = runtime().map_err(|error| Fault::from_error(&error))?;
+        let mut looks = Looks::default();
+        loop {
+            let look = async {
+                tokio::select! {
+                    found = looks.look(&self.config) => Some(found),
+                    () = cx.stop.cancelled() => None,
+                }
+            };
+            match runtime.block_on(look) {
+                None => return Ok(()),
+                Some(Ok(found)) => report(&cx.vitals, found),
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "cannot look at the server");
+                    looks.session = None;
+                    cx.vitals.clear_blocker();
+                }
+            }
+            if block_on(Some(Instant::now() + INTERVAL), cx.stop.cancelled()).is_some() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Looks {
+    /// Returns the cause with the largest effect.
+    async fn look(&mut self, config: &QueueConfig) -> Result<Option<Finding>, StorageError> {
+        let session = match &mut self.session {
+            Some(session) => session,
+            none => {
+                let address = Settings::read(config)?.address;
+                let session = none.insert(Session::open(&address, &SESSION).await?);
+                self.hidden = hidden(session).await?;
+                unconfirmed::warn_of_loss(session).await?;
+                session
+            }
+        };
+        let endpoint = config.postgres.endpoint();
+        let unconfirmed = unconfirmed::look(session, &endpoint).await?;
+        let lock_wait = self.lock_waits.look(session, &endpoint).await?;
+        let vacuum_holder = self.vacuum_holders.look(session, Instant::now()).await?;
+        let found = unconfirmed.or(lock_wait).or(vacuum_holder);
+        Ok(found.map(|found| Finding {
+            evidence: found.evidence.into_iter().chain(self.hidden.clone()).collect(),
+            ..found
+        }))
+    }
+}
+
+fn report(vitals: &Vitals, found: Option<Finding>) {
+    match found {
+        None => vitals.clear_blocker(),
+        Some(Finding { kind, fault_of: Some(of), text, evidence, help }) => {
+            vitals.set_fault(kind, &of, text, &evidence, help);
+        }
+        Some(Finding { kind, fault_of: None, text, evidence, help }) => {
+            vitals.set_blocker_with(kind, text, &evidence, help);
+        }
+    }
+}
+
+/// Returns what the role may not see of other roles' sessions.
+async fn hidden(session: &mut Session) -> Result<Option<String>, StorageError> {
+    let sql = "SELECT current_user::text WHERE NOT pg_has_role('pg_read_all_stats', 'USAGE')";
+    let roles = session.query("reading the rights of the role", sql, vec![]).await?;
+    Ok(roles.first().map(|row| {
+        let role: String = row.get(0);
+        format!("the role {role} may not see others' sessions: GRANT pg_read_all_stats TO {role}")
+    }))
+}
