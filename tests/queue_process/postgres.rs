@@ -3,6 +3,7 @@
 
 mod alone;
 mod causes;
+mod failover;
 mod histories;
 mod places;
 mod shared;

@@ -47,7 +47,20 @@ impl Postgres {
     /// # Panics
     /// If PostgreSQL is not installed or does not start.
     pub fn start() -> Self {
-        Self::launch(false)
+        let mut made = Self::prepare(false);
+        made.make_cluster();
+        made.start_again();
+        made
+    }
+
+    /// Starts a standby of `primary`, which streams its log.
+    ///
+    /// # Panics
+    /// As [`Postgres::start`].
+    pub fn standby_of(primary: &Self) -> Self {
+        let mut made = Self::prepare(false);
+        made.follow(primary);
+        made
     }
 
     /// As [`Postgres::start`], with a certificate for `localhost`, signed by [`Faktory::ca_file`](crate::Faktory::ca_file).
@@ -55,10 +68,15 @@ impl Postgres {
     /// # Panics
     /// As [`Postgres::start`].
     pub fn start_tls() -> Self {
-        Self::launch(true)
+        let mut made = Self::prepare(true);
+        made.make_cluster();
+        made.copy_certificate();
+        made.start_again();
+        made
     }
 
-    fn launch(tls: bool) -> Self {
+    /// Makes the directory of a server.
+    fn prepare(tls: bool) -> Self {
         let programs = programs();
         // The watch script removes it after the end of the server.
         let directory = tempfile::Builder::new().prefix("postgres-").tempdir().expect("a directory").keep();
@@ -72,15 +90,10 @@ impl Postgres {
             .expect("sh runs");
         child_logs::note(&directory.join("log"));
         let watched = watch.stdin.take();
-        let mut made = Self { programs, directory, port: 0, tls, server: None, watch, watched };
+        let made = Self { programs, directory, port: 0, tls, server: None, watch, watched };
         if let Some((uid, gid)) = other_user() {
             chown(&made.directory, Some(uid), Some(gid)).expect("give the directory to postgres");
         }
-        made.make_cluster();
-        if tls {
-            made.copy_certificate();
-        }
-        made.start_again();
         made
     }
 
@@ -198,8 +211,12 @@ impl Postgres {
         if let Some((uid, gid)) = other_user() {
             chown(directory, Some(uid), Some(gid)).expect("give the directory to postgres");
         }
-        let dsn = format!("postgresql://postgres@127.0.0.1:{}/postgres", self.port);
-        self.script(&dsn, &format!("CREATE TABLESPACE {name} LOCATION '{}'", directory.display()));
+        let sql = format!("CREATE TABLESPACE {name} LOCATION '{}'", directory.display());
+        self.script(&self.maintenance_dsn(), &sql);
+    }
+
+    fn maintenance_dsn(&self) -> String {
+        format!("postgresql://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
     /// Changes a setting of the running server; None resets it.
@@ -207,12 +224,47 @@ impl Postgres {
     /// # Panics
     /// If the server refuses it.
     pub fn set(&self, name: &str, value: Option<&str>) {
-        let dsn = format!("postgresql://postgres@127.0.0.1:{}/postgres", self.port);
+        let dsn = self.maintenance_dsn();
         match value {
             Some(value) => self.script(&dsn, &format!("ALTER SYSTEM SET {name} = '{value}'")),
             None => self.script(&dsn, &format!("ALTER SYSTEM RESET {name}")),
         };
         self.script(&dsn, "SELECT pg_reload_conf()");
+    }
+
+    /// Makes a stopped or killed server a standby of `primary`, at the same address.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn follow(&mut self, primary: &Self) {
+        let data = self.directory.join("data");
+        if data.exists() {
+            fs::remove_dir_all(&data).expect("remove the former cluster");
+        }
+        let mut copy = self.as_owner("pg_basebackup");
+        copy.args(["-R", "-c", "fast", "-h", "127.0.0.1", "-U", "postgres", "-p", &primary.port.to_string()]);
+        run(&mut copy);
+        self.start_again();
+    }
+
+    /// Makes a standby the primary, and lets no commit wait for another one.
+    ///
+    /// # Panics
+    /// If it is not a standby that runs.
+    pub fn promote(&self) {
+        self.script(&self.maintenance_dsn(), "SELECT pg_promote()");
+        self.set("synchronous_standby_names", None);
+    }
+
+    /// Lets each commit wait for the standby.
+    ///
+    /// # Panics
+    /// If it has none.
+    pub fn await_standby(&self) {
+        self.set("synchronous_standby_names", Some("*"));
+        let dsn = self.maintenance_dsn();
+        let confirms = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        wait_for("the standby", || (self.script(&dsn, confirms) == "1").then_some(()));
     }
 
     /// TCP port on the loopback address.

@@ -1,6 +1,6 @@
-//! Loss of the server: its standby is promoted, or its disk is full.
+//! Loss of the server: its standby, which has confirmed each commit, is promoted.
 
-use orchestrator_harness::{Postgres, SmallDisk, load::SeededRng, rounds, wait_for};
+use orchestrator_harness::{Postgres, load::SeededRng, rounds};
 
 use super::{Load, SharedQueue, stop};
 
@@ -29,29 +29,4 @@ fn a_promoted_standby_has_all_that_was_answered() {
     }
     assert_eq!(load.finish(&primary), 0);
     stop(instances);
-}
-
-#[test]
-fn a_full_disk_of_the_server_is_waited_for() {
-    SmallDisk::with(512, "postgres::failover::a_full_disk_of_the_server_is_waited_for", |disk| {
-        let mut server = Postgres::start_in(disk.path());
-        let queue = SharedQueue::new(&server, "full", 2);
-        let instances = queue.start();
-        let load = Load::start(queue, &mut SeededRng::new(12));
-        load.await_answers();
-        disk.fill();
-        for site in &load.queue.sites {
-            wait_for("the reason", || {
-                let link = site.link("queue/queue_store");
-                (link.state == "down" && link.reason.contains("No space left on device")).then_some(())
-            });
-        }
-        disk.free();
-        if !server.is_running() {
-            server.start_again();
-        }
-        load.await_recovery("full disk of the server");
-        assert_eq!(load.finish(&server), 0);
-        stop(instances);
-    });
 }

@@ -7,8 +7,7 @@ use orchestrator_edge::postgres::{Address, Session, SessionSettings};
 
 /// Settings of a session, as the program's.
 pub(super) const SETTINGS: SessionSettings = SessionSettings {
-    sql: "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
-          SET jit = off;",
+    sql: &[SessionSettings::PLANS_BY_INDEX, SessionSettings::DURABLE],
     connect_timeout: Duration::from_secs(10),
     answer_timeout: Duration::from_secs(600),
     row_max: 1 << 20,
