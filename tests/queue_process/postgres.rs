@@ -1,6 +1,7 @@
 //! Instances of the real binary that share a queue in a PostgreSQL database: workers on each socket, files in each input directory, faults
 //! of the server and of the instances.
 
+mod adoption;
 mod alone;
 mod causes;
 mod failover;
@@ -40,6 +41,13 @@ impl SharedQueue {
         let one = |_| site().set("queue.store=postgres").set(&format!("queue.postgres.dsn={dsn}"));
         let sites = (0..count).map(one).collect();
         Self { dsn, sites }
+    }
+
+    /// Names the instances `left` and `right`.
+    fn named(mut self) -> Self {
+        let names = ["left", "right"].map(|name| format!("queue.postgres.instance={name}"));
+        self.sites = self.sites.into_iter().zip(names).map(|(site, name)| site.set(&name)).collect();
+        self
     }
 
     /// Adds an assignment to every environment.

@@ -20,7 +20,7 @@ use turn::{Answer, Turn, operation};
 use crate::{
     messages::{IngestOp, StoreRequest},
     protocol::Request,
-    storage::{Deletion, HandoutId, Job, Operation, Outcome, RunState, Storage, StorageError},
+    storage::{Deletion, HandoutId, Job, Operation, Outcome, RunId, RunState, Storage, StorageError},
     store_metrics::{FinishedJob, StoreMetrics},
 };
 
@@ -33,6 +33,8 @@ pub(crate) struct GroupCommit {
     delivered: Vec<HandoutId>,
     offers: Offers,
     ingest: Option<Ingest>,
+    /// Run that belongs to another instance, with the reason.
+    refused: Option<(RunId, String)>,
     deleting: bool,
     delete_turn: bool,
     reconciled: bool,
@@ -53,6 +55,7 @@ impl GroupCommit {
             delivered: Vec::new(),
             offers: Offers::default(),
             ingest: None,
+            refused: None,
             deleting: true,
             delete_turn: false,
             reconciled: false,
@@ -90,6 +93,11 @@ impl GroupCommit {
         // Checked in every build: overwriting an operation would lose rows.
         assert!(self.ingest.is_none(), "an ingest operation is in progress");
         self.ingest = Some(Ingest { op, from: 0, staged: false });
+    }
+
+    /// Returns a run that the last turn has refused, with the reason.
+    pub(crate) fn take_refused(&mut self) -> Option<(RunId, String)> {
+        self.refused.take()
     }
 
     /// Returns true if a turn has something to do.
@@ -247,7 +255,8 @@ impl GroupCommit {
         if let Some(waiting) = self.ingest.as_ref().filter(|_| !self.is_deletion_next()) {
             turn.ingest = waiting.step(store, self.ingest_slices.next(), &mut turn.rows)?;
         }
-        if self.deleting && matches!(turn.ingest, Progress::Untouched | Progress::Blocked) {
+        let is_blocked = matches!(turn.ingest, Progress::Blocked);
+        if is_blocked || (self.deleting && matches!(turn.ingest, Progress::Untouched)) {
             turn.deleting = store.delete_slice(self.deletion_slices.next())? != Deletion::Idle;
         }
         Ok(())
@@ -272,6 +281,11 @@ impl GroupCommit {
             Progress::Untouched | Progress::Blocked => {}
             Progress::At(from) => self.ingest.iter_mut().for_each(|ingest| ingest.from = from),
             Progress::Done => self.finish_ingest(None),
+            Progress::Refused(reason) => {
+                if let Some(Ingest { op: IngestOp::UpsertRun { run, .. }, .. }) = self.ingest.take() {
+                    self.refused = Some((run, reason));
+                }
+            }
             Progress::Runs(runs) => self.finish_ingest(Some(runs)),
         }
         let rest = self.requests.split_off(turn.answers.len());

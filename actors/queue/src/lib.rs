@@ -22,7 +22,7 @@ mod messages;
 mod offers;
 mod protocol;
 mod queue_console;
-mod refused_links;
+mod refused_files;
 mod storage;
 mod store_metrics;
 mod subsystem;
@@ -61,7 +61,7 @@ use crate::{
     file_name::WarnedNames,
     offers::Offers,
     queue_console::QueueConsole,
-    refused_links::RefusedLinks,
+    refused_files::{RefusedFiles, RefusedInDirectory},
     storage::StorageError,
 };
 
@@ -105,7 +105,8 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
     let (incarnation, added) = (OwnIncarnation::default(), AddedKeys::default());
     let wal_state = Arc::new(WalState::default());
     let (rescan, warned) = (RescanFlag::default(), WarnedNames::default());
-    let refused_links = RefusedLinks::default();
+    let refused_links = RefusedFiles::new("refused_links");
+    let refused_fetchers = RefusedFiles::new("refused_fetchers");
 
     let queue_console = {
         let console = QueueConsole {
@@ -113,8 +114,9 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
             chores: chores.clone(),
             pause: pause.clone(),
             #[cfg(feature = "postgres")]
-            shares_pause: config.store != StoreKind::Sqlite,
+            is_shared: config.store != StoreKind::Sqlite,
             refused_links: refused_links.clone(),
+            refused_fetchers: refused_fetchers.clone(),
             requeues: false,
             #[cfg(feature = "postgres")]
             asks_for_pause: false,
@@ -126,6 +128,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         requests: requests_slot.clone(),
         ingest: ingest_slot.clone(),
         chores,
+        commands: commands.clone(),
         wal_state: wal_state.clone(),
         #[cfg(feature = "postgres")]
         incarnation: incarnation.clone(),
@@ -151,9 +154,17 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         &commands_slot,
         rescan.clone(),
         warned.clone(),
-        refused_links.clone(),
+        RefusedInDirectory { links: refused_links.clone(), fetchers: refused_fetchers.clone() },
         ingest,
     );
+    let reader = refused_links.declare(ChildSpec::worker("reader", reader));
+    let reader = match config.store {
+        StoreKind::Sqlite => reader,
+        #[cfg(feature = "postgres")]
+        StoreKind::Postgres => refused_fetchers.declare(reader),
+    };
+    #[cfg(feature = "postgres")]
+    let lease_commands = commands.clone();
     let watcher = FetcherWatcher::factory(watcher_slot, commands, rescan, warned.clone());
     let inotify = inotify::factory(config.input_dir.clone(), watcher_mailbox);
 
@@ -171,7 +182,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
     let tree = match config.store {
         StoreKind::Sqlite => tree,
         StoreKind::Postgres => {
-            let lease = Lease { config: config.clone(), incarnation };
+            let lease = Lease { config: config.clone(), incarnation, commands: lease_commands };
             tree.child(ChildSpec::worker("lease", Factory::thread(move |cx| lease.run(&cx))))
         }
     };
@@ -187,7 +198,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         .child(ChildSpec::worker("worker_socket", socket).pausable());
     let tree = offers.into_iter().fold(tree, SupervisorSpec::child);
     let tree = tree
-        .child(refused_links.declare(ChildSpec::worker("reader", reader)))
+        .child(reader)
         .child(warned.declare(ChildSpec::worker("fetcher_watcher", watcher)))
         .child(ChildSpec::worker("inotify", inotify).pausable());
     #[cfg(feature = "postgres")]

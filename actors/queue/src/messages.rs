@@ -7,6 +7,8 @@ use std::{ffi::OsString, sync::Arc};
 use orchestrator_exchange::{JobEnd, JobId, JobOffered};
 use orchestrator_supervise::{GaugeGuard, PauseSpan, Reply};
 
+#[cfg(feature = "postgres")]
+use crate::storage::Adopted;
 use crate::{
     file_name::{FetcherFile, NameError},
     protocol::Request,
@@ -84,6 +86,9 @@ pub(crate) enum Chore {
     Instances(Reply<Answer<Vec<InstanceRow>>>),
     /// Records that hand-outs are paused or resumed, for the next start.
     RecordPause(Option<PauseSpan>, Reply<Answer<()>>),
+    /// Moves a fetcher to this instance.
+    #[cfg(feature = "postgres")]
+    Adopt(String, Reply<Answer<Adopted>>),
     /// Asks whether an operator of any instance paused hand-outs.
     #[cfg(feature = "postgres")]
     SharedPause(Reply<Answer<Option<PauseSpan>>>),
@@ -165,6 +170,16 @@ pub(crate) enum ReadCommand {
     Examine { file: FetcherFile, change: Change },
     /// Lists the directory and compares it with the known files.
     Rescan,
+    /// The run belongs to another instance (CONTRACT QF09).
+    Refused {
+        run: RunId,
+        /// Names both instances.
+        reason: String,
+    },
+    /// A fetcher was moved to another instance, perhaps from or to this one: as [`Self::Rescan`], and files of runs that the store does not
+    /// know are read anew.
+    #[cfg(feature = "postgres")]
+    Moved,
     /// A file is ignored because of its name.
     Ignored {
         /// Name in the directory; any bytes.

@@ -16,11 +16,12 @@ use orchestrator_supervise::{
 use crate::{
     edge::unix_time::unix_time,
     messages::{self, Chore, StoreRequest},
-    refused_links::RefusedLinks,
+    refused_files::RefusedFiles,
     storage::{self, FailedAttempts},
     verbs::{
-        AttemptRow, Bump, BumpAll, Bumped, Failed, Failures, InFlight, Instances, Ls, PathReport, Pause,
-        Paused, Peek, Requeue, RequeueAll, Requeued, Resume, RunRow, RunningRow, Show, Stale, Stats, Totals,
+        Adopt, AttemptRow, Bump, BumpAll, Bumped, Failed, Failures, InFlight, Instances, Ls, PathReport,
+        Pause, Paused, Peek, Requeue, RequeueAll, Requeued, Resume, RunRow, RunningRow, Show, Stale, Stats,
+        Totals,
     },
 };
 
@@ -37,10 +38,11 @@ pub(crate) struct QueueConsole {
     pub(crate) requests: Outbox<StoreRequest>,
     pub(crate) chores: Outbox<Chore>,
     pub(crate) pause: Durable<Option<PauseSpan>>,
-    /// True if other instances may pause hand-outs, too.
+    /// True if other instances share the queue.
     #[cfg(feature = "postgres")]
-    pub(crate) shares_pause: bool,
-    pub(crate) refused_links: RefusedLinks,
+    pub(crate) is_shared: bool,
+    pub(crate) refused_links: RefusedFiles,
+    pub(crate) refused_fetchers: RefusedFiles,
     /// True while jobs of a filter are requeued.
     pub(crate) requeues: bool,
     /// True while the database is asked whether hand-outs are paused.
@@ -60,6 +62,7 @@ pub(crate) fn verbs() -> Verbs<QueueConsole> {
         .with::<Failures>()
         .with::<Stale>()
         .with::<Instances>()
+        .with::<Adopt>()
         .with::<Bump>()
         .with::<BumpAll>()
         .with::<Requeue>()
@@ -73,7 +76,7 @@ impl Child for QueueConsole {
         self.report_pause(cx);
         self.await_pause_end(cx);
         #[cfg(feature = "postgres")]
-        if self.shares_pause {
+        if self.is_shared {
             cx.every(FOLLOW_INTERVAL, |console, cx| console.follow_pause(cx));
         }
     }
@@ -81,7 +84,7 @@ impl Child for QueueConsole {
 
 impl Handle<Ls> for QueueConsole {
     fn handle(&mut self, _: Ls, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Ls>> {
-        let refused = self.refused_links.rows();
+        let refused = [self.refused_links.rows(), self.refused_fetchers.rows()].concat();
         self.ask(cx, Chore::Runs, |runs| {
             runs.into_iter().map(|run| RunRow { run, refused: None }).chain(refused).collect()
         })
@@ -184,6 +187,22 @@ impl Handle<Stale> for QueueConsole {
 impl Handle<Instances> for QueueConsole {
     fn handle(&mut self, _: Instances, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Instances>> {
         self.ask(cx, Chore::Instances, |instances| instances)
+    }
+}
+
+impl Handle<Adopt> for QueueConsole {
+    fn handle(
+        &mut self,
+        Adopt { fetcher, .. }: Adopt,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Answer<Self, Answered<Adopt>> {
+        #[cfg(feature = "postgres")]
+        if self.refused_fetchers.has_fetcher(&fetcher) {
+            return self.ask(cx, |reply| Chore::Adopt(fetcher, reply), |adopted| adopted);
+        }
+        let _ = cx;
+        let reason = "no file of this fetcher is refused here: copy its files to this instance first";
+        Answer::now(Err(not_found(reason, &fetcher)))
     }
 }
 

@@ -22,8 +22,8 @@ pub(crate) use batch::Entry;
 pub(crate) use error::StorageError;
 pub(crate) use inspect::Inspect;
 pub(crate) use inspection::{
-    Attempt, AttrReport, Counts, Ends, FailedAttempts, FailedJob, HeldJobs, InstanceRow, ListedRow, Peeked,
-    RunCount, Sample, StaleGroup, Waiting, WaitingGroup, time_to_empty,
+    Adopted, Attempt, AttrReport, Counts, Ends, FailedAttempts, FailedJob, HeldJobs, InstanceRow, ListedRow,
+    Peeked, RunCount, Sample, StaleGroup, Waiting, WaitingGroup, time_to_empty,
 };
 pub(crate) use limits::{LIMITS_MAX, LimitedJobs};
 pub(crate) use limits::{Limit, Limits};

@@ -134,6 +134,11 @@ impl Tracking {
         }
     }
 
+    /// Forgets the files of a run.
+    pub(crate) fn forget(&mut self, run: &RunId) {
+        self.runs.remove(run);
+    }
+
     /// Returns the names that decide about a change of `file`.
     pub(crate) fn names(&self, file: &FetcherFile) -> Names {
         let run = self.runs.get(&file.run);

@@ -6,7 +6,7 @@ mod report;
 use orchestrator_subsystem::{Until, until_text, verb, verb::number};
 
 pub(crate) use self::answers::*;
-use crate::storage::{FailedJob, InstanceRow, JobState, Pattern, Peeked, StaleGroup};
+use crate::storage::{Adopted, FailedJob, InstanceRow, JobState, Pattern, Peeked, StaleGroup};
 
 verb! {
     "ls", Reads -> Vec<RunRow>, empty "no fetcher file in the queue\n";
@@ -142,6 +142,25 @@ verb! {
     ///
     /// Example: orchestrator queue instances
     pub(crate) struct Instances {}
+}
+
+verb! {
+    "adopt", Changes -> Adopted, text |_, answer| report::adopted(answer);
+    /// Move a fetcher with its runs to this instance, from another one that shares the queue on PostgreSQL
+    ///
+    /// Copy its files to this instance first: runs without a file are deleted. They are read within 3 s, and are not read any more at the
+    /// instance that had the fetcher.
+    ///
+    /// Example: orchestrator queue adopt github
+    pub(crate) struct Adopt {
+        /// Fetcher, the stem of its file names
+        #[arg(value_name = "FETCHER")]
+        pub(crate) fetcher: String,
+        /// Reason, recorded in the audit log
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        #[serde(default)]
+        pub(crate) reason: String,
+    }
 }
 
 verb! {

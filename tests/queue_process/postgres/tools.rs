@@ -9,11 +9,7 @@ use super::{SharedQueue, shared::answer, stop};
 #[test]
 fn instances_are_listed_with_leases_sockets_fetchers_and_jobs() {
     let server = Postgres::shared();
-    let mut queue = SharedQueue::new(server, "instances", 2);
-    let named = |(at, site): (usize, orchestrator_harness::TestEnv)| {
-        site.set(&format!("queue.postgres.instance={}", ["left", "right"][at]))
-    };
-    queue.sites = std::mem::take(&mut queue.sites).into_iter().enumerate().map(named).collect();
+    let queue = SharedQueue::new(server, "instances", 2).named();
     let [left, right] = &queue.sites[..] else { unreachable!() };
     left.write("f.1.txt", "a 0\n");
     let mut instances = queue.start();

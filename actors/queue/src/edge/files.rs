@@ -30,7 +30,7 @@ use self::reader::{Reader, Stopped};
 use crate::{
     file_name::WarnedNames,
     messages::{IngestOp, ReadCommand},
-    refused_links::RefusedLinks,
+    refused_files::RefusedInDirectory,
 };
 
 /// Maximum number of commands executed before the next slice of a file is read.
@@ -61,12 +61,12 @@ pub(crate) fn factory(
     commands: &InboxSlot<ReadCommand>,
     rescan: RescanFlag,
     warned: WarnedNames,
-    refused_links: RefusedLinks,
+    refused: RefusedInDirectory,
     ops: Outbox<IngestOp>,
 ) -> Factory {
     let slot = commands.clone();
     Factory::thread(move |cx: StartCx| {
-        let reader = Reader::new(input_dir.clone(), warned.clone(), refused_links.clone(), ops.clone(), &cx);
+        let reader = Reader::new(input_dir.clone(), warned.clone(), refused.clone(), ops.clone(), &cx);
         // The reader stops at once; the next start reads the remaining lines.
         let Err(Stopped) = run(reader, &slot, &rescan, &cx);
         Ok(())

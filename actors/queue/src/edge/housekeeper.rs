@@ -188,6 +188,10 @@ impl Incarnation<'_> {
             Chore::Instances(reply) => self.answer(reply, |inspector| inspector.instances()),
             Chore::RecordPause(pause, reply) => drop(reply.send(self.record_pause(pause))),
             #[cfg(feature = "postgres")]
+            Chore::Adopt(fetcher, reply) => {
+                drop(reply.send(self.shared.with(&self.spec.config, |inspector| inspector.adopt(&fetcher))));
+            }
+            #[cfg(feature = "postgres")]
             Chore::SharedPause(reply) => {
                 drop(reply.send(self.shared.with(&self.spec.config, PostgresInspector::pause)));
             }

@@ -36,7 +36,7 @@ use crate::{
     config::StoreKind,
     edge::unix_time::unix_time,
     group_commit::GroupCommit,
-    messages::{IngestOp, StoreRequest},
+    messages::{IngestOp, ReadCommand, StoreRequest},
     storage::StorageError,
     store_metrics::{FinishedMetrics, StoreMetrics},
 };
@@ -119,7 +119,7 @@ impl QueueStore {
                 }
                 Err(error) if B::repair(self, &error)? => {}
                 Err(error) if error.is_retryable() => {
-                    blockers::report_full(&cx.vitals, &self.config, &error);
+                    blockers::report_full(&cx.vitals, &error);
                     if !link.retry_blocking(Fault::from_error(&error).to_string()) {
                         return Ok(None);
                     }
@@ -170,6 +170,15 @@ impl<B: Backend> Incarnation<'_, B> {
                     self.gather =
                         (self.group.waiting() + given, Instant::now() + self.store.gathers(begun.elapsed()));
                     self.store.turned(begun.elapsed(), &self.metrics);
+                    if let Some((run, reason)) = self.group.take_refused()
+                        && self
+                            .spec
+                            .commands
+                            .tell(ReadCommand::Refused { run, reason: reason.clone() })
+                            .is_err()
+                    {
+                        tracing::error!(reason, "a file is ignored");
+                    }
                 }
                 Err(error) => self.handle_error(&error)?,
             }

@@ -23,6 +23,8 @@ pub(super) enum Progress {
     Blocked,
     At(usize),
     Done,
+    /// The run belongs to another instance, for this reason.
+    Refused(String),
     Runs(Vec<RunState>),
 }
 
@@ -38,10 +40,7 @@ impl Ingest {
             IngestOp::UpsertRun { run, complete } => match store.upsert_run(run, *complete) {
                 Ok(Upsert::Done) => Ok(Progress::Done),
                 Ok(Upsert::Pending) => Ok(Progress::Blocked),
-                Err(error @ StorageError::OtherInstance { .. }) => {
-                    tracing::error!(%error, "a file is ignored");
-                    Ok(Progress::Done)
-                }
+                Err(error @ StorageError::OtherInstance { .. }) => Ok(Progress::Refused(error.to_string())),
                 Err(error) => Err(error),
             },
             IngestOp::Rows { run, rows, complete, .. } => {

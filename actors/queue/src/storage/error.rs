@@ -80,13 +80,15 @@ pub enum StorageError {
     },
     /// The fetcher belongs to another instance that shares the queue.
     #[error(
-        "fetcher {fetcher:?} belongs to the instance {instance:?}: remove its files from one of the two directories, or run orchestrator queue adopt {fetcher}"
+        "fetcher {fetcher} belongs to the instance {instance}, so its files at the instance {own} are not read: remove them from one of the two directories, or run orchestrator queue adopt {fetcher} at {own}"
     )]
     OtherInstance {
         /// The fetcher.
         fetcher: String,
         /// The instance that has its runs.
         instance: String,
+        /// This instance.
+        own: String,
     },
     /// An operation failed in the file system or the backend.
     #[error("database {path}: {action} failed: check the disk and the permissions", path = .path.display())]

@@ -107,6 +107,17 @@ pub(crate) struct Attempt {
     pub instance: Option<String>,
 }
 
+/// A move of a fetcher between instances.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Adopted {
+    /// The fetcher.
+    pub fetcher: String,
+    /// Instance that had it; None if its last run was gone.
+    pub from: Option<String>,
+    /// Instance that has it now.
+    pub to: String,
+}
+
 /// An instance of a queue that several share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct InstanceRow {

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use orchestrator_subsystem::{columns::align, text};
 
 use super::{AttemptRow, BumpedAll, InFlightJob, PathReport, RequeuedAll, WaitingRow};
-use crate::storage::ListedRow;
+use crate::storage::{Adopted, ListedRow};
 
 /// Parses the time of an option: unix seconds, a time, or a duration before now.
 pub(super) fn time(text: &str) -> Result<i64, String> {
@@ -39,6 +39,14 @@ pub(super) fn requeued(answer: RequeuedAll) -> String {
         }
         RequeuedAll { requeued, finished: true } => format!("{requeued} requeued\n"),
         RequeuedAll { requeued, .. } => format!("{requeued} requeued; others follow\n"),
+    }
+}
+
+/// Formats the answer to `adopt`.
+pub(super) fn adopted(Adopted { fetcher, from, to }: &Adopted) -> String {
+    match from {
+        Some(from) => format!("{fetcher} moved from {from} to {to}: remove its files at {from}\n"),
+        None => format!("{fetcher} belonged to no instance any more: {to} reads its files\n"),
     }
 }
 

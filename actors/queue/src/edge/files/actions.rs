@@ -40,6 +40,7 @@ impl Reader {
         if matches!(cause, Cause::Changed(Change::Modified | Change::Closed)) {
             return Ok(current);
         }
+        self.refused.fetchers.remove(&file.name());
         let names = self.tracking.names(file);
         current.part = self.regular(&file.run, &names.part)?;
         for name in names.wholes {
@@ -55,7 +56,7 @@ impl Reader {
     pub(super) fn regular(&mut self, run: &RunId, name: &str) -> io::Result<Option<FileId>> {
         let kind = probe::examine(&self.input_dir.join(name))?;
         if !matches!(kind, PathKind::Refused(_)) {
-            self.refused_links.remove(name);
+            self.refused.links.remove(name);
         }
         match kind {
             PathKind::Regular(id) => return Ok(Some(id)),
@@ -64,7 +65,7 @@ impl Reader {
                 self.ignore(name, format_args!("{kind} instead of a regular file"));
             }
             PathKind::Refused(link) => {
-                self.refused_links.insert(name, run, link.to_string());
+                self.refused.links.insert(name, run, link.to_string());
                 let why = "links must belong to root, to this program's user or to the owner of the file";
                 if self.ignore(name, format_args!("{link}: {why}")) {
                     self.cx.vitals.note(format!("ignored {name}: {link}"));
@@ -147,7 +148,7 @@ impl Reader {
         Ok(())
     }
 
-    fn forget(&mut self, run: &RunId) {
+    pub(super) fn forget(&mut self, run: &RunId) {
         for kind in [FileKind::Growing, FileKind::Complete] {
             self.followed.remove(&(run.clone(), kind));
         }

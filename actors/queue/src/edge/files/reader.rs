@@ -14,11 +14,11 @@ use super::{
     schedule::{Key, Schedule, Timer},
 };
 use crate::{
-    file_name::WarnedNames,
+    file_name::{WarnedNames, canonical_base},
     lines::{FeedResult, LINE_BYTES_MAX},
     messages::{IngestOp, ReadCommand},
-    refused_links::RefusedLinks,
-    storage::Batch,
+    refused_files::RefusedInDirectory,
+    storage::{Batch, RunId},
     tracking::{Cause, Tracking},
 };
 
@@ -53,7 +53,9 @@ pub(super) struct Reader {
     pub(super) followed: HashMap<Key, FollowedFile>,
     pub(super) schedule: Schedule,
     pub(super) warned: WarnedNames,
-    pub(super) refused_links: RefusedLinks,
+    pub(super) refused: RefusedInDirectory,
+    /// The blocker names a file of another instance's fetcher.
+    reports_refused: bool,
     /// Bytes to read before workers are answered; None once they are.
     pub(super) initial_read: Option<InitialRead>,
     pub(super) scanned: bool,
@@ -99,7 +101,7 @@ impl Reader {
     pub(super) fn new(
         input_dir: PathBuf,
         warned: WarnedNames,
-        refused_links: RefusedLinks,
+        refused: RefusedInDirectory,
         ops: Outbox<IngestOp>,
         cx: &StartCx,
     ) -> Self {
@@ -107,7 +109,8 @@ impl Reader {
         metrics.waiting.set_bound(LONG_LINE_BYTES_MAX);
         Self {
             input_dir,
-            refused_links,
+            refused,
+            reports_refused: false,
             tracking: Tracking::default(),
             followed: HashMap::new(),
             schedule: Schedule::default(),
@@ -123,18 +126,53 @@ impl Reader {
         }
     }
 
-    /// Reports whether the directory has no fetcher file, and the refused links. Called before the reader
+    /// Reports whether the directory has no fetcher file, and the refused files. Called before the reader
     /// waits.
     pub(super) fn report_files(&mut self) {
-        self.metrics.refused_links.set(self.refused_links.count());
-        let missing = self.scanned && self.tracking.is_empty();
-        self.missing_files.report(missing, &self.input_dir, &self.cx.vitals);
+        self.metrics.refused_links.set(self.refused.links.count());
+        let (refused, vitals) = (self.refused.fetchers.first(), &self.cx.vitals);
+        if refused.is_none() && std::mem::take(&mut self.reports_refused) {
+            vitals.clear_blocker();
+        }
+        let missing = self.scanned && self.tracking.is_empty() && refused.is_none();
+        self.missing_files.report(missing, &self.input_dir, vitals);
+        let Some((fetcher, reason)) = refused else { return };
+        let files =
+            format!("{} such files are in {}", self.refused.fetchers.count(), self.input_dir.display());
+        let help = format!("orchestrator queue adopt {fetcher} at this instance, or remove its files here");
+        vitals.set_blocker_with("fetcher_elsewhere", reason, &[files], help);
+        self.reports_refused = true;
+    }
+
+    /// Sets a file aside whose fetcher belongs to another instance.
+    fn refuse(&mut self, run: &RunId, reason: String) {
+        let of_run = self.followed.iter().find(|((known, _), _)| known == run);
+        let name =
+            of_run.map_or_else(|| format!("{}.txt", canonical_base(run)), |(_, file)| file.file.name());
+        self.set_aside(run);
+        if self.warned.should_warn(name.as_ref()) {
+            tracing::error!(name, "ignored: {reason}");
+        }
+        self.cx.vitals.note(format!("ignored {name}: {reason}"));
+        self.refused.fetchers.insert(&name, run, reason);
+    }
+
+    /// Forgets the files of a run, whose rows stay.
+    pub(super) fn set_aside(&mut self, run: &RunId) {
+        self.forget(run);
+        self.tracking.forget(run);
     }
 
     pub(super) fn execute(&mut self, command: ReadCommand) -> Result<(), Stopped> {
         match command {
             ReadCommand::Examine { file, change } => self.examine(&file, Cause::Changed(change), 0),
-            ReadCommand::Rescan => self.rescan(),
+            ReadCommand::Rescan => self.rescan(false),
+            #[cfg(feature = "postgres")]
+            ReadCommand::Moved => self.rescan(true),
+            ReadCommand::Refused { run, reason } => {
+                self.refuse(&run, reason);
+                Ok(())
+            }
             ReadCommand::Ignored { name, error } => {
                 self.missing_files.ignore(&name, error);
                 Ok(())
@@ -213,7 +251,7 @@ impl Reader {
             }
             Timer::Retry { file, cause, failures } => self.examine(&file, cause, failures)?,
             Timer::Reread(key) => self.enqueue(&key),
-            Timer::Rescan => self.rescan()?,
+            Timer::Rescan => self.rescan(false)?,
         }
         Ok(())
     }

@@ -31,12 +31,21 @@ const INITIAL_ROW_BYTES: usize = 512 * 1024;
 impl Reader {
     /// Processes a listing: new runs first, then runs without a file, so that a fetcher keeps its
     /// number when its last run is replaced (CONTRACT QC08).
-    pub(super) fn rescan(&mut self) -> Result<(), Stopped> {
+    /// With `is_moved`, files of runs that the store does not know are read anew.
+    pub(super) fn rescan(&mut self, is_moved: bool) -> Result<(), Stopped> {
         let Some(known) = self.known_runs()? else {
             self.schedule.at(Instant::now() + RETRY_DELAY, Timer::Rescan);
             return Ok(());
         };
-        self.refused_links.clear();
+        self.refused.links.clear();
+        self.refused.fetchers.clear();
+        if is_moved {
+            for file in self.tracking.files() {
+                if !known.contains_key(&file.run) {
+                    self.set_aside(&file.run);
+                }
+            }
+        }
         let listed = listing::list(&self.input_dir, &self.warned, |name, reason| match reason {
             Some(reason) => self.missing_files.ignore(name, reason),
             None => self.missing_files.ignore_other(name),

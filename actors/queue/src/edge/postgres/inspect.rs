@@ -12,17 +12,17 @@ mod stale;
 
 use std::time::Duration;
 
-use orchestrator_edge::postgres::{Address, PostgresError, Row, Session, SessionSettings};
+use orchestrator_edge::postgres::{Address, Params, PostgresError, Row, Session, SessionSettings};
 use orchestrator_supervise::{PauseSpan, StopToken};
 use tokio::runtime::Runtime;
 
 use self::question::{Question, Settings, get};
-use super::{rules, settings::runtime};
+use super::{rules, session::first, settings::runtime};
 use crate::{
     listing::Listing,
     storage::{
-        Attempt, AttrReport, Counts, FailedAttempts, FailedJob, Inspect, InstanceRow, Pattern, Peeked,
-        RunCount, Sample, StaleGroup, StorageError, Waiting,
+        Adopted, Attempt, AttrReport, Counts, FailedAttempts, FailedJob, Inspect, InstanceRow, Pattern,
+        Peeked, RunCount, Sample, StaleGroup, StorageError, Waiting,
     },
 };
 
@@ -41,6 +41,7 @@ pub(crate) struct PostgresInspector {
     runtime: Runtime,
     address: Address,
     schema: String,
+    instance: String,
     settings: Settings,
     timeout: Duration,
     stop: StopToken,
@@ -62,6 +63,7 @@ impl PostgresInspector {
             runtime: runtime()?,
             address: settings.address.clone(),
             schema: settings.schema.clone(),
+            instance: settings.instance.clone(),
             settings: settings.rules.clone().into(),
             timeout,
             stop,
@@ -83,6 +85,19 @@ impl PostgresInspector {
                 )
                 .await?;
             Ok(())
+        })
+    }
+
+    /// Moves a fetcher to this instance. Returns the instance that had it.
+    pub(crate) fn adopt(&mut self, fetcher: &str) -> Result<Adopted, StorageError> {
+        const ACTION: &str = "moving a fetcher";
+        let (begin, to) = (format!("BEGIN; {}", self.time_limit()), self.instance.clone());
+        self.run(async |session, _| {
+            session.batch(ACTION, &begin).await?;
+            let params: Params<'_> = vec![Box::new(to.clone()), Box::new(fetcher)];
+            let rows = session.query(ACTION, "SELECT adopt_fetcher($1, $2)", params).await?;
+            session.batch(ACTION, "COMMIT").await?;
+            Ok(Adopted { fetcher: fetcher.to_owned(), from: first(&rows), to })
         })
     }
 
@@ -120,7 +135,7 @@ impl PostgresInspector {
         &mut self,
         work: impl AsyncFnOnce(&mut Session, &Settings) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
-        let Self { runtime, address, schema, settings, timeout, stop, session } = self;
+        let Self { runtime, address, schema, settings, timeout, stop, session, .. } = self;
         let asked = async {
             let session = match session {
                 Some(session) => session,

@@ -15,13 +15,13 @@ use orchestrator_edge::{
     LinkState, RetryPolicy,
     postgres::{Session, SessionSettings},
 };
-use orchestrator_supervise::{Fault, StartCx, block_on};
+use orchestrator_supervise::{Fault, Outbox, StartCx, block_on};
 
 use super::{
     session::first,
     settings::{Settings, runtime},
 };
-use crate::{config::QueueConfig, storage::StorageError};
+use crate::{config::QueueConfig, messages::ReadCommand, storage::StorageError};
 
 /// Duration of a lease from its last renewal, by the database's clock.
 pub(super) const LEASE: Duration = Duration::from_secs(15);
@@ -49,6 +49,8 @@ pub(crate) type OwnIncarnation = Arc<AtomicI64>;
 pub(crate) struct Lease {
     pub(crate) config: QueueConfig,
     pub(crate) incarnation: OwnIncarnation,
+    /// Tells the reader that a fetcher was moved.
+    pub(crate) commands: Outbox<ReadCommand>,
 }
 
 impl Lease {
@@ -65,7 +67,7 @@ impl Lease {
         };
         let mut session = None;
         let mut upkeep_at = Instant::now();
-        let mut live = 0;
+        let (mut live, mut moves) = (0, None);
         loop {
             let turn = async {
                 tokio::select! {
@@ -83,6 +85,10 @@ impl Lease {
                         live = renewed.live;
                         cx.vitals
                             .note(format!("instance {}; instances with a lease: {live}", settings.instance));
+                    }
+                    // A move before the first renewal may have come after the first listing.
+                    if moves != renewed.moves && self.commands.tell(ReadCommand::Moved).is_ok() {
+                        moves = renewed.moves;
                     }
                     for instance in renewed.taken_back {
                         tracing::warn!(
@@ -113,6 +119,8 @@ struct Renewed {
     taken_back: Vec<String>,
     /// Number of instances with a lease.
     live: i64,
+    /// Number of moves of fetchers; None if there was none.
+    moves: Option<String>,
 }
 
 /// Renews the lease, and keeps the tables if that is due.
@@ -156,7 +164,11 @@ async fn renew(
             vec![Box::new(settings.instance.clone()), Box::new(incarnation), Box::new(LEASE.as_secs_f64())],
         )
         .await?;
-    let count = "SELECT count(*) FROM instance WHERE lease_until > clock_timestamp()";
-    let live = first(&session.query("counting the leases", count, vec![]).await?);
-    Ok(Renewed { taken_back: rows.iter().map(|row| row.get(0)).collect(), live: live.unwrap_or_default() })
+    let count = "SELECT count(*), (SELECT value FROM property WHERE name = 'moves') FROM instance WHERE lease_until > clock_timestamp()";
+    let counted = session.query("counting the leases", count, vec![]).await?;
+    Ok(Renewed {
+        taken_back: rows.iter().map(|row| row.get(0)).collect(),
+        live: first(&counted).unwrap_or_default(),
+        moves: counted.first().and_then(|row| row.get(1)),
+    })
 }

@@ -155,6 +155,7 @@ impl Storage for PostgresStore {
             other => Err(StorageError::OtherInstance {
                 fetcher: run.fetcher.clone(),
                 instance: other.unwrap_or_default().to_owned(),
+                own: self.settings.instance.clone(),
             }),
         }
     }

@@ -4,10 +4,7 @@ use std::borrow::Cow;
 
 use orchestrator_supervise::Vitals;
 
-use crate::{
-    config::QueueConfig,
-    storage::{HeldJobs, Limit, StorageError},
-};
+use crate::storage::{HeldJobs, Limit, StorageError};
 
 /// Reports that all waiting jobs are held.
 pub(super) fn report_held(vitals: &Vitals, held: &HeldJobs, hold_secs: u32) {
@@ -42,13 +39,13 @@ pub(super) fn report_limited(vitals: &Vitals, attr_path: &str, limit: &Limit) {
 }
 
 /// Reports a lack of space: with the free bytes of the file system, or in the server's words. Ignores other errors.
-pub(super) fn report_full(vitals: &Vitals, config: &QueueConfig, error: &StorageError) {
+pub(super) fn report_full(vitals: &Vitals, error: &StorageError) {
     match error {
         StorageError::Full { path } => orchestrator_edge::report_full(vitals, path, error.to_string()),
         #[cfg(feature = "postgres")]
         StorageError::Database(refused) if error.is_full() => {
             let help = "free space for the server's data directory and tablespaces, then look at its log";
-            vitals.set_fault("disk_full", &config.postgres.endpoint(), refused.to_string(), &[], help);
+            vitals.set_fault("disk_full", "disk of the PostgreSQL server", refused.to_string(), &[], help);
         }
         _ => {}
     }

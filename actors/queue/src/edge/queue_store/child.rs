@@ -9,7 +9,7 @@ use crate::edge::postgres::{AddedKeys, OwnIncarnation};
 use crate::{
     config::QueueConfig,
     edge::housekeeper::WalState,
-    messages::{Chore, IngestOp, StoreRequest},
+    messages::{Chore, IngestOp, ReadCommand, StoreRequest},
 };
 
 /// Inboxes and settings of all incarnations.
@@ -18,6 +18,8 @@ pub(crate) struct QueueStore {
     pub(crate) requests: InboxSlot<StoreRequest>,
     pub(crate) ingest: InboxSlot<IngestOp>,
     pub(crate) chores: Outbox<Chore>,
+    /// Tells the reader of files that belong to another instance.
+    pub(crate) commands: Outbox<ReadCommand>,
     pub(crate) wal_state: Arc<WalState>,
     #[cfg(feature = "postgres")]
     pub(crate) incarnation: OwnIncarnation,

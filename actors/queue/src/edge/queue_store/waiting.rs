@@ -16,7 +16,7 @@ impl<B: Backend> Incarnation<'_, B> {
     /// Reports a failure for lack of space.
     pub(super) fn report_full(&mut self, error: &StorageError) {
         self.full_at = Some(Instant::now());
-        blockers::report_full(&self.cx.vitals, &self.spec.config, error);
+        blockers::report_full(&self.cx.vitals, error);
     }
 
     /// Reports whether jobs wait, and whether all of them are held.

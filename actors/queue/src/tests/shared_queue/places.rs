@@ -10,7 +10,7 @@ fn a_fetcher_belongs_to_one_instance() {
         s.begin().unwrap();
         let error = s.upsert_run(&RunId::new(fetcher, 2), false).unwrap_err();
         s.rollback().unwrap();
-        let StorageError::OtherInstance { fetcher, instance } = error else { panic!("{error}") };
+        let StorageError::OtherInstance { fetcher, instance, .. } = error else { panic!("{error}") };
         (fetcher, instance)
     };
     feed(&mut one, "f1", 1, &[("alpha", "0 1")]);
