@@ -7,6 +7,7 @@ mod causes;
 mod failover;
 mod histories;
 mod places;
+mod pooler;
 mod shared;
 mod tools;
 

@@ -397,7 +397,7 @@ fn has_server(bin: &Path) -> bool {
 }
 
 /// Ids of the user and group `postgres`, if this process runs as root.
-fn other_user() -> Option<(u32, u32)> {
+pub(crate) fn other_user() -> Option<(u32, u32)> {
     if !geteuid().is_root() {
         return None;
     }

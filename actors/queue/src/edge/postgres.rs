@@ -9,6 +9,7 @@ mod lease;
 mod listener;
 mod operations;
 mod place;
+pub(crate) mod pooler;
 mod rules;
 mod session;
 mod settings;

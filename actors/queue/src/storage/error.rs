@@ -117,11 +117,11 @@ pub enum StorageError {
         /// Newest version that this program knows.
         known: i64,
     },
-    /// A file that the configuration names cannot be used.
+    /// The database or a file that the configuration names cannot be used.
     #[cfg(feature = "postgres")]
     #[error("{reason}")]
     Setting {
-        /// The file, and what is wrong with it.
+        /// The database or file, and what is wrong with it.
         reason: String,
     },
     /// A value in the PostgreSQL database is not of the type that this program's tables have.

@@ -9,7 +9,7 @@ use super::{backend::Backend, child::QueueStore};
 use crate::{
     edge::{
         housekeeper::QUESTION_TIMEOUT,
-        postgres::{PostgresInspector, PostgresStore, Settings},
+        postgres::{PostgresInspector, PostgresStore, Settings, pooler},
     },
     storage::{Storage, StorageError, Waiting},
 };
@@ -30,6 +30,7 @@ impl Backend for PostgresBackend {
 
     fn open(spec: &QueueStore, cx: &StartCx) -> Result<Self, StorageError> {
         let (settings, added, stop) = (Settings::read(&spec.config)?, spec.added.clone(), cx.stop.clone());
+        pooler::check(&settings, &cx.stop)?;
         let store = PostgresStore::open(settings, &spec.incarnation, added, stop)?;
         let inspector = PostgresInspector::new(store.settings(), QUESTION_TIMEOUT, cx.stop.clone())?;
         Ok(Self { store, inspector })

@@ -1,0 +1,56 @@
+//! Check for a pooler that gives a session of the server to several clients in turn, as PgBouncer does with `pool_mode = transaction`: settings
+//! and locks of a session would be those of another client.
+
+use std::time::Duration;
+
+use orchestrator_edge::postgres::{PostgresError, Session, SessionSettings};
+use orchestrator_supervise::StopToken;
+
+use super::settings::{Settings, runtime};
+use crate::storage::StorageError;
+
+const ACTION: &str = "checking the session";
+/// Time within which a notification arrives.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(2);
+const SESSION: SessionSettings = SessionSettings {
+    sql: &["SET statement_timeout = '3s';"],
+    connect_timeout: Duration::from_secs(5),
+    answer_timeout: Duration::from_secs(4),
+    row_max: 64 << 10,
+    answer_max: 1 << 20,
+};
+
+/// Checks that a session gets a notification that another one sends: the server sends it to the session that listens, which a pooler has
+/// given to nobody or to another client meanwhile.
+///
+/// # Errors
+/// It does not arrive; or the database cannot be reached.
+pub(crate) fn check(settings: &Settings, stop: &StopToken) -> Result<(), StorageError> {
+    let checked = async {
+        tokio::select! {
+            biased;
+            checked = notify(settings) => checked,
+            () = stop.cancelled() => Err(PostgresError::unanswered("the program stops before the database has answered").into()),
+        }
+    };
+    runtime()?.block_on(checked)
+}
+
+async fn notify(settings: &Settings) -> Result<(), StorageError> {
+    let mut listening = Session::open(&settings.address, &SESSION).await?;
+    let channel = listening.query(ACTION, "SELECT 'orchestrator_check_' || pg_backend_pid()", vec![]).await?;
+    let channel: String = channel.first().map(|row| row.get(0)).unwrap_or_default();
+    listening.batch(ACTION, &format!("LISTEN {channel}")).await?;
+    let mut other = Session::open(&settings.address, &SESSION).await?;
+    other.batch(ACTION, &format!("NOTIFY {channel}")).await?;
+    match listening.notified(ARRIVES_WITHIN).await? {
+        Some(_) => Ok(()),
+        None => Err(StorageError::Setting {
+            reason: format!(
+                "{}: a NOTIFY to a session of this program did not arrive, as with PgBouncer's pool_mode = transaction: set pool_mode = session for \
+                 this database, or name the server itself",
+                settings.address
+            ),
+        }),
+    }
+}
