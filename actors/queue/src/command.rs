@@ -3,13 +3,14 @@
 mod export;
 #[cfg(feature = "postgres")]
 mod init;
+mod migrate;
 
 use clap::Subcommand;
 use orchestrator_subsystem::{CommandError, Context, Subsystem};
 
 use crate::config::QueueConfig;
 
-/// Publish the state of the queue
+/// Publish the state of the queue, and move it
 #[derive(Debug, Clone, Subcommand)]
 pub enum QueueCommand {
     /// Write a static page about the queue for its users
@@ -25,6 +26,16 @@ pub enum QueueCommand {
     /// Example: orchestrator queue init --print | psql -U queue
     #[cfg(feature = "postgres")]
     Init(init::InitArguments),
+    /// Move a queue from SQLite to PostgreSQL or back, while it is stopped
+    ///
+    /// The source is not changed. All rows, the log, jobs in flight, attempts, failures and the pause are copied and compared by
+    /// checksum. A command that is interrupted goes on where it ended when it is repeated; before its end, no queue starts on the
+    /// target. The configuration gives the schema and the name of the instance to which the fetchers of a SQLite file will belong
+    /// (queue.postgres.schema, queue.postgres.instance or the file INPUT_DIR.instance): name that of the queue with --config.
+    ///
+    /// Example: orchestrator queue migrate --from sqlite:/var/lib/orchestrator/queue.db --to postgres:/etc/orchestrator/dsn --config FILE
+    #[cfg(feature = "postgres")]
+    Migrate(migrate::MigrateArguments),
 }
 
 /// Runs a command and prints its result. `S` is the queue subsystem.
@@ -36,5 +47,6 @@ pub(crate) async fn run<S: Subsystem<Config = QueueConfig>>(
         QueueCommand::Export(arguments) => export::run::<S>(arguments, context).await,
         #[cfg(feature = "postgres")]
         QueueCommand::Init(arguments) => init::run::<S>(arguments, context),
+        QueueCommand::Migrate(arguments) => migrate::run::<S>(arguments, context).await,
     }
 }

@@ -19,6 +19,8 @@ mod jitter;
 mod lines;
 mod listing;
 mod messages;
+#[cfg(feature = "postgres")]
+mod migration;
 mod offers;
 mod protocol;
 mod queue_console;
@@ -234,7 +236,11 @@ pub(crate) fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
         return Ok(worker_socket::check(&config.socket)?);
     }
     match SqliteStore::open(&config.database, config.into()) {
-        Err(error @ (StorageError::Locked { .. } | StorageError::NewerSchema { .. })) => Err(error.into()),
+        Err(
+            error @ (StorageError::Locked { .. }
+            | StorageError::NewerSchema { .. }
+            | StorageError::Unfinished { .. }),
+        ) => Err(error.into()),
         Err(error @ StorageError::Corrupt { .. }) if config.on_corrupt == OnCorrupt::Refuse => {
             Err(error.into())
         }

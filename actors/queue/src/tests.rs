@@ -6,6 +6,8 @@
 mod attempts;
 mod inspect;
 #[cfg(feature = "postgres")]
+mod migration;
+#[cfg(feature = "postgres")]
 mod shared_queue;
 mod storage_contract;
 mod storage_cost;

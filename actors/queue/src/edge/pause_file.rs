@@ -32,7 +32,7 @@ pub(crate) fn pause(database: &Path) -> Option<PauseSpan> {
 }
 
 /// Records durably that hand-outs are paused or resumed.
-pub(super) fn record(database: &Path, pause: Option<PauseSpan>) -> Result<(), StorageError> {
+pub(crate) fn record(database: &Path, pause: Option<PauseSpan>) -> Result<(), StorageError> {
     let file = path(database);
     write(&file, pause).map_err(StorageError::backend(&file, "recording the pause"))
 }

@@ -21,6 +21,8 @@ mod heads;
 mod ingest;
 mod inspect;
 mod limited;
+#[cfg(feature = "postgres")]
+mod migration;
 mod offers;
 mod open;
 mod other_writers;
@@ -32,12 +34,15 @@ mod sibling;
 mod staging;
 mod store;
 mod triggers;
+mod unfinished;
 mod view;
 
 pub(crate) use checkpoint::{CheckpointMode, Checkpointed, Checkpointer};
 pub(crate) use corrupt::set_aside;
 pub(crate) use database_file::release_replaced;
 pub(crate) use inspect::Inspector;
+#[cfg(feature = "postgres")]
+pub(crate) use migration::{SqliteSource, SqliteTarget};
 pub(crate) use store::SqliteStore;
 #[cfg(test)]
 pub(crate) use {open::Options, schema::create_version};

@@ -41,6 +41,14 @@ pub enum StorageError {
         /// Newest schema version that this program knows.
         known: i64,
     },
+    /// A migration into the database is not complete, so it is no queue yet; it was not changed.
+    #[error("{place} has an unfinished migration: finish it with {command}")]
+    Unfinished {
+        /// The database.
+        place: String,
+        /// Command that finishes the migration.
+        command: String,
+    },
     /// The file is not a database, or is damaged.
     #[error("database {path} is damaged ({reason}): set it aside and rebuild it from the fetcher files", path = .path.display())]
     Corrupt {
@@ -124,6 +132,13 @@ pub enum StorageError {
         /// The database or file, and what is wrong with it.
         reason: String,
     },
+    /// A migration is refused.
+    #[cfg(feature = "postgres")]
+    #[error("{reason}")]
+    NotMigrated {
+        /// The store, what is wrong with it, and what to do.
+        reason: String,
+    },
     /// A value in the PostgreSQL database is not of the type that this program's tables have.
     #[cfg(feature = "postgres")]
     #[error(
@@ -165,6 +180,13 @@ impl StorageError {
             Self::Database(error) => error.state == Some(SqlState::DISK_FULL),
             _ => false,
         }
+    }
+
+    /// Returns the error of a database with the state of a migration, which is JSON with the field `command`.
+    pub(crate) fn unfinished(place: String, state: &str) -> Self {
+        let state: serde_json::Value = serde_json::from_str(state).unwrap_or_default();
+        let command = state["command"].as_str().unwrap_or("orchestrator queue migrate").to_owned();
+        Self::Unfinished { place, command }
     }
 
     /// Returns true if the same call may succeed later without a change from outside.

@@ -215,6 +215,11 @@ impl TestStore {
         group(self, |s| s.undo_undelivered())
     }
 
+    /// Stops the store.
+    pub(crate) fn close(&mut self) {
+        self.store = None;
+    }
+
     /// Stops the store and starts it with other options.
     pub(crate) fn reopen(&mut self, options: Options) {
         self.options = options;

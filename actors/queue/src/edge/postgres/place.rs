@@ -1,9 +1,37 @@
-//! End of an instance's place at a stop.
+//! Begin and end of an instance's place.
 
-use super::store::PostgresStore;
+use super::{
+    lease::LEASE,
+    session::{UNFINISHED, first},
+    store::PostgresStore,
+};
 use crate::storage::{Storage as _, StorageError};
 
 impl PostgresStore {
+    /// Takes the place of the instance and returns the incarnation.
+    pub(super) fn take_place(&mut self) -> Result<i64, StorageError> {
+        const ACTION: &str = "taking the place of the instance";
+        let settings = self.settings.clone();
+        self.begin_with(ACTION, "")?;
+        let taken = self.query(
+            ACTION,
+            "SELECT take_place($1, $2, $3, make_interval(secs => $4))",
+            vec![
+                Box::new(settings.instance),
+                Box::new(settings.host),
+                Box::new(settings.socket),
+                Box::new(LEASE.as_secs_f64()),
+            ],
+        )?;
+        // A migration that began before has locked the instances until its state could be seen.
+        let state = self.query(ACTION, UNFINISHED, vec![])?;
+        if let Some(state) = first::<String>(&state) {
+            return Err(StorageError::unfinished(format!("schema {}", settings.schema), &state));
+        }
+        self.commit()?;
+        Ok(first(&taken).unwrap_or_default())
+    }
+
     /// Gives up the place at a stop, and takes back what was not delivered.
     pub(crate) fn close(mut self) {
         if let Err(error) = self.give_up_place() {

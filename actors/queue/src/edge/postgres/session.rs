@@ -26,6 +26,9 @@ const SESSION: SessionSettings = SessionSettings {
 /// Time of an operation: the argument, or the database's clock.
 pub(super) const AT: &str = "coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()))::bigint)";
 
+/// Query for the state of a migration that is not complete.
+pub(super) const UNFINISHED: &str = "SELECT value FROM property WHERE name = 'migration'";
+
 /// Connects, and creates the tables if there are none.
 pub(super) async fn open(address: &Address, schema: &str) -> Result<Session, StorageError> {
     let mut session = Session::open(address, &SESSION).await?;
@@ -34,7 +37,7 @@ pub(super) async fn open(address: &Address, schema: &str) -> Result<Session, Sto
 }
 
 /// Selects the schema. Creates it and its tables unless they exist; instances that start at the same time create them once.
-async fn create(session: &mut Session, schema: &str) -> Result<(), StorageError> {
+pub(super) async fn create(session: &mut Session, schema: &str) -> Result<(), StorageError> {
     const ACTION: &str = "creating the tables";
     let begin =
         format!("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('orchestrator queue/{schema}', 0));");
@@ -57,6 +60,11 @@ async fn create(session: &mut Session, schema: &str) -> Result<(), StorageError>
         session.batch(ACTION, &first_rows()).await?;
     }
     session.batch(ACTION, "COMMIT").await?;
+    check_version(session, schema).await
+}
+
+/// Checks that this program knows the tables of the schema, which the session has selected.
+pub(super) async fn check_version(session: &mut Session, schema: &str) -> Result<(), StorageError> {
     let version = session
         .query("reading the version", "SELECT value::bigint FROM property WHERE name = 'version'", vec![])
         .await?;

@@ -40,12 +40,10 @@ impl Settings {
     /// A file cannot be read, or has no valid content.
     pub(crate) fn read(config: &QueueConfig) -> Result<Self, StorageError> {
         let PostgresConfig { dsn, dsn_file, schema, .. } = &config.postgres;
-        let dsn = read_secret(dsn_file.as_deref(), dsn, "queue.postgres.dsn_file")
-            .map_err(|reason| StorageError::Setting { reason })?;
         Ok(Self {
-            address: Address::parse(&dsn, APPLICATION)?,
+            address: address(dsn_file.as_deref(), dsn, "queue.postgres.dsn_file")?,
             schema: schema.clone(),
-            instance: instance(config)?,
+            instance: instance_name(config)?,
             host: host(),
             socket: config.socket.display().to_string(),
             rules: config.into(),
@@ -60,12 +58,24 @@ pub(super) fn runtime() -> Result<Runtime, StorageError> {
     runtime.map_err(|error| StorageError::Setting { reason: format!("cannot start a runtime: {error}") })
 }
 
+/// Returns the address in a file, or `dsn` if there is no file. `key` names the file in errors.
+///
+/// # Errors
+/// The file cannot be read, or the address is invalid.
+pub(crate) fn address(file: Option<&Path>, dsn: &str, key: &str) -> Result<Address, StorageError> {
+    let dsn = read_secret(file, dsn, key).map_err(|reason| StorageError::Setting { reason })?;
+    Ok(Address::parse(&dsn, APPLICATION)?)
+}
+
 fn host() -> String {
     fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
 /// Returns the name of the instance: the configured one, or that in the file beside the input directory, which is made if it is missing.
-fn instance(config: &QueueConfig) -> Result<String, StorageError> {
+///
+/// # Errors
+/// The file cannot be used.
+pub(crate) fn instance_name(config: &QueueConfig) -> Result<String, StorageError> {
     if let Some(name) = &config.postgres.instance {
         return Ok(name.clone());
     }

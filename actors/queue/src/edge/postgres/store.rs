@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 
 use super::{
     floor::{AddedKeys, Floor},
-    lease::{LEASE, OwnIncarnation},
+    lease::OwnIncarnation,
     session::{AT, first},
     settings::{Settings, runtime},
     texts::{self, is_storable},
@@ -51,14 +51,13 @@ impl PostgresStore {
     /// Connects, creates the tables if there are none, and takes the place of this instance.
     ///
     /// # Errors
-    /// [`StorageError::Database`]; also while another process has the place.
+    /// [`StorageError::Database`]; also while another process has the place. [`StorageError::Unfinished`].
     pub(crate) fn open(
         settings: Settings,
         incarnation: &OwnIncarnation,
         added: AddedKeys,
         stop: StopToken,
     ) -> Result<Self, StorageError> {
-        const TAKE_PLACE: &str = "taking the place of the instance";
         // A lease that is renewed meanwhile would refuse this process, too.
         incarnation.store(0, Relaxed);
         let runtime = runtime()?;
@@ -77,20 +76,7 @@ impl PostgresStore {
             urgent: None,
         };
         store.connect()?;
-        let settings = store.settings.clone();
-        store.begin_with(TAKE_PLACE, "")?;
-        let taken = store.query(
-            TAKE_PLACE,
-            "SELECT take_place($1, $2, $3, make_interval(secs => $4))",
-            vec![
-                Box::new(settings.instance),
-                Box::new(settings.host),
-                Box::new(settings.socket),
-                Box::new(LEASE.as_secs_f64()),
-            ],
-        )?;
-        store.commit()?;
-        store.incarnation = first(&taken).unwrap_or_default();
+        store.incarnation = store.take_place()?;
         store.next_handout = store.incarnation << 32;
         incarnation.store(store.incarnation, Relaxed);
         store.settle_rules()?;

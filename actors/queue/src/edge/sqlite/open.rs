@@ -1,7 +1,7 @@
 //! Opens a database file: instance lock, schema check, write-ahead log, migration, adoption.
 
 use super::error::storage_error;
-use super::{attempts, limited, schema, triggers};
+use super::{attempts, limited, schema, triggers, unfinished};
 use crate::config::{QueueConfig, Synchronous};
 use crate::storage::{Limits, StorageError};
 use orchestrator_edge::{DatabaseFiles, DatabaseLock, DatabasePart, FileReplaced};
@@ -75,13 +75,23 @@ pub(super) fn lock(path: &Path) -> Result<DatabaseLock, StorageError> {
 }
 
 pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, StorageError> {
-    let lock = lock(path)?;
+    open_locked(path, options, lock(path)?, |conn| unfinished::refuse(path, conn))
+}
+
+/// Opens the database at `path` with its lock. `examine` looks at the file before it is changed.
+pub(super) fn open_locked(
+    path: &Path,
+    options: &Options,
+    lock: DatabaseLock,
+    examine: impl FnOnce(&Connection) -> Result<(), StorageError>,
+) -> Result<Opened, StorageError> {
     let failed = |error| storage_error(path, "opening", error);
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = Connection::open_with_flags(path, flags).map_err(failed)?;
     conn.busy_timeout(BUSY_WAIT).map_err(failed)?;
     check_version(path, &conn)?;
+    examine(&conn)?;
     configure(&conn, options).map_err(failed)?;
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     // Checked again under the write lock.

@@ -130,13 +130,12 @@ const INSERT_GROUP: &str = "
 /// exist for these limits. Runs in the caller's transaction. The inner error is the version of a newer
 /// program's tables.
 pub(super) fn adopt(conn: &Connection, limits: &Limits) -> rusqlite::Result<Result<(), i64>> {
-    let found = meta(conn, "own_version")?;
     let fingerprint = limited::fingerprint(limits);
     let same_limits = meta(conn, "limits")?.unwrap_or(0) == fingerprint;
-    if let Some(newer) = found.filter(|found| *found > OWN_VERSION) {
+    if let Some(newer) = meta(conn, "own_version")?.filter(|found| *found > OWN_VERSION) {
         return Ok(Err(newer));
     }
-    if found == Some(OWN_VERSION) && same_limits && own_objects(conn)? == OWN_OBJECTS {
+    if same_limits && is_adopted(conn)? {
         return Ok(Ok(()));
     }
     conn.execute_batch(OWN_TABLES)?;
@@ -148,6 +147,11 @@ pub(super) fn adopt(conn: &Connection, limits: &Limits) -> rusqlite::Result<Resu
         [OWN_VERSION, fingerprint],
     )?;
     Ok(Ok(()))
+}
+
+/// Returns true if our tables and triggers of this version exist.
+pub(super) fn is_adopted(conn: &Connection) -> rusqlite::Result<bool> {
+    Ok(meta(conn, "own_version")? == Some(OWN_VERSION) && own_objects(conn)? == OWN_OBJECTS)
 }
 
 fn meta(conn: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {

@@ -1,0 +1,78 @@
+//! Traits of the two sides of a migration.
+
+use orchestrator_supervise::PauseSpan;
+
+use super::{
+    state::State,
+    table::{Row, Table, Value},
+};
+use crate::storage::StorageError;
+
+/// Maximum number of rows in one batch.
+pub(crate) const BATCH_ROWS: usize = 4_000;
+/// Size of a batch's texts from which no row is added, in bytes.
+pub(crate) const BATCH_BYTES: usize = 4 << 20;
+
+/// Receiver of batches of rows.
+pub(crate) type Take<'a> = dyn FnMut(Vec<Row>) -> Result<(), StorageError> + 'a;
+
+/// Store of a queue that no process uses.
+pub(crate) trait Side {
+    /// Returns the number of rows of the store's table. [`Side::read`] may leave some out, but none of [`Table::Row`].
+    fn count(&mut self, table: Table) -> Result<u64, StorageError>;
+
+    /// Reads the rows behind the key `after` in the order of keys.
+    fn read(
+        &mut self,
+        table: Table,
+        after: Option<&[Value]>,
+        take: &mut Take<'_>,
+    ) -> Result<(), StorageError>;
+}
+
+/// Store that is read. Nobody can change it meanwhile.
+pub(crate) trait Source: Side {
+    fn counters(&mut self) -> Result<Counters, StorageError>;
+}
+
+/// State of a queue beside its rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    /// Last incarnation, the upper half of numbers of hand-outs.
+    pub(crate) incarnation: i64,
+    /// Last number of a fetcher.
+    pub(crate) fetcher: i64,
+    pub(crate) pause: Option<PauseSpan>,
+}
+
+/// Contents of a target at the start.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// No rows.
+    Nothing,
+    /// Rows of a migration that is not complete.
+    Unfinished(State),
+}
+
+/// Store that is written.
+pub(crate) trait Target: Side {
+    /// Returns what the target has.
+    ///
+    /// # Errors
+    /// [`StorageError::NotMigrated`] if it has rows of a queue.
+    fn found(&mut self) -> Result<Found, StorageError>;
+
+    /// Returns the reason why the target cannot store a row.
+    fn refusal(&self, table: Table, row: &[Value]) -> Option<String>;
+
+    /// Begins a migration: no process can use the target from now on. `oldest_attempt` is the time of the first row of
+    /// [`Table::Attempt`], in unix seconds.
+    fn begin(&mut self, state: &State, oldest_attempt: Option<i64>) -> Result<(), StorageError>;
+
+    /// Writes rows, and the state after them, in one transaction.
+    fn write(&mut self, table: Table, rows: &[Row], state: &State) -> Result<(), StorageError>;
+
+    /// Derives all else from the tables and removes the state, in one transaction that is durable when the call returns. Calls
+    /// `derived` with the number of rows of [`Table::Row`] that are done.
+    fn complete(&mut self, counters: &Counters, derived: &mut dyn FnMut(u64)) -> Result<(), StorageError>;
+}

@@ -1,0 +1,44 @@
+//! State of a migration, kept in its target until it is complete.
+
+use serde::{Deserialize, Serialize};
+
+use super::table::{Table, Value};
+
+/// Progress of a migration. The target has the rows up to it, since each batch is written together with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    /// Command that finishes the migration.
+    pub(crate) command: String,
+    /// Name of the source, for operators.
+    pub(crate) source: String,
+    /// Checksum of the source's rows.
+    pub(crate) checksum: String,
+    /// Number of tables that are written to their ends.
+    tables: usize,
+    /// Number of rows of the next table that are written, and the key of the last one.
+    pub(crate) rows: u64,
+    key: Option<Vec<Value>>,
+}
+
+impl State {
+    pub(super) fn new(command: &str, source: &str, checksum: String) -> Self {
+        let (command, source) = (command.to_owned(), source.to_owned());
+        Self { command, source, checksum, tables: 0, rows: 0, key: None }
+    }
+
+    /// Returns the table whose rows are next, and the key of the last one that is written.
+    pub(super) fn next(&self) -> Option<(Table, Option<&[Value]>)> {
+        Some((*Table::ALL.get(self.tables)?, self.key.as_deref()))
+    }
+
+    /// Records a batch of rows that ends with the row `last`.
+    pub(super) fn written(&mut self, table: Table, rows: usize, last: &[Value]) {
+        self.rows += rows as u64;
+        self.key = Some(table.key_of(last));
+    }
+
+    /// Records the end of the table.
+    pub(super) fn table_ended(&mut self) {
+        *self = Self { tables: self.tables + 1, rows: 0, key: None, ..self.clone() };
+    }
+}
