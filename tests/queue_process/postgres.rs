@@ -6,6 +6,7 @@ mod alone;
 mod causes;
 mod failover;
 mod histories;
+mod migration;
 mod places;
 mod pooler;
 mod shared;
