@@ -4,6 +4,7 @@
     tests/mutants/run.py            all that have no result yet
     tests/mutants/run.py 50 100     those from number 50 up to number 99
     tests/mutants/run.py --summary  counts of the results so far
+    tests/mutants/run.py --histories    the patches of histories/, which the histories of a shared queue must catch
 
 Run it in a clean tree that nobody works in: it changes sources, one line at a time, and puts them back. Results are appended
 to target/mutants.tsv: number, result, file, function, line. A result is caught, missed, unviable (it does not compile) or gone
@@ -11,6 +12,7 @@ to target/mutants.tsv: number, result, file, function, line. A result is caught,
 trees can be compared.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -69,7 +71,26 @@ def verdict(file, function, line, replacement):
         file.write_text(before)
 
 
+def histories():
+    """Applies each patch and runs histories that are long enough for an instance to lose its lease."""
+    seeds = {"ORCHESTRATOR_QUEUE_POSTGRES_SEEDS": "6", "ORCHESTRATOR_QUEUE_POSTGRES_SECS": "20", **os.environ}
+    cargo = ["cargo", "test", "--quiet", "--workspace", "--all-features", "--test", "queue_process"]
+    missed = 0
+    for patch in sorted((ROOT / "tests/mutants/histories").glob("*.patch")):
+        subprocess.run(["git", "apply", patch], cwd=ROOT, check=True)
+        try:
+            subprocess.run([*cargo, "--no-run"], cwd=ROOT, check=True)
+            run = subprocess.run([*cargo, "--", "postgres::histories"], cwd=ROOT, env=seeds, capture_output=True)
+        finally:
+            subprocess.run(["git", "apply", "-R", patch], cwd=ROOT, check=True)
+        missed += run.returncode == 0
+        print("missed" if run.returncode == 0 else "caught", patch.name, flush=True)
+    sys.exit(missed)
+
+
 def main(arguments):
+    if arguments == ["--histories"]:
+        histories()
     if arguments == ["--summary"]:
         for result, count in sorted(Counter(done().values()).items()):
             print(result, count)

@@ -9,7 +9,7 @@ use std::{
 };
 
 use orchestrator_harness::{
-    Instance, Postgres, eventually,
+    Instance, Postgres, Reply, eventually,
     load::{Disruption, SeededRng},
     psql, rounds, wait_for,
 };
@@ -247,6 +247,37 @@ fn a_suspended_instance_loses_what_it_has_not_delivered() {
     load.disruptions.push(Disruption { instance: 0, from, to: Instant::now() });
     load.await_recovery("suspended for longer than the lease");
     assert_eq!(load.queue.rows(server, over), ["0"]);
+    load.finish(server);
+    stop(instances);
+}
+
+/// The server sends notifications to a session that nobody reads until its buffers are full, and holds a snapshot from then on.
+#[test]
+fn a_listener_that_is_not_read_holds_no_snapshot() {
+    let server = Postgres::shared();
+    let queue = SharedQueue::new(server, "unread", 3);
+    let mut instances = queue.start();
+    let unread = instances.pop().expect("the third");
+    // It has no job, so the others notify it.
+    assert_eq!(queue.sites[2].worker().ready(), Reply::NoJobs);
+    assert_eq!(queue.sites[2].worker().ready(), Reply::NoJobs);
+    let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock'
+                 AND (classid::bigint << 32 | objid::bigint) = waiting_lock()";
+    eventually("the third to wait", || queue.rows(server, waits) == ["1"]);
+    unread.signal(Signal::STOP);
+    let from = Instant::now();
+    let mut load = Load::start(queue, &mut SeededRng::new(5));
+    let end = from + Duration::from_secs(rounds("ORCHESTRATOR_QUEUE_POSTGRES_OUTAGE_SECS", 4) * 2);
+    let listens = format!("SELECT pid {SESSIONS} AND (query LIKE 'LISTEN%' OR query = 'SELECT 1')");
+    assert_eq!(load.queue.rows(server, &listens).len(), 3);
+    let holds = format!("{listens} AND xact_start < clock_timestamp() - interval '1 s'");
+    while Instant::now() < end {
+        assert!(load.queue.rows(server, &holds).is_empty(), "a session holds a snapshot");
+        sleep(Duration::from_millis(100));
+    }
+    unread.signal(Signal::CONT);
+    instances.push(unread);
+    load.disruptions.push(Disruption { instance: 2, from, to: Instant::now() });
     load.finish(server);
     stop(instances);
 }

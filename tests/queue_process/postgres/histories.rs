@@ -9,7 +9,7 @@ use std::{
 use orchestrator_harness::{
     Instance, Postgres,
     load::{Disruption, SeededRng, for_each_seed},
-    rounds,
+    rounds, wait_for,
 };
 use rustix::process::Signal;
 
@@ -55,6 +55,13 @@ fn kills_and_freezes_lose_no_job_and_redeliver_one_per_connection_at_most() {
             })
             .collect();
         load.await_answers();
+        // One that was suspended for longer than its lease takes its place again.
+        let places =
+            "SELECT count(*) FROM instance WHERE incarnation > 0 AND lease_until > clock_timestamp()";
+        let all = INSTANCES.to_string();
+        wait_for("a place of every instance", || {
+            (load.queue.rows(server, places) == [all.as_str()]).then_some(())
+        });
         eprint!("seed {seed}: ");
         load.finish(server);
         stop(instances);

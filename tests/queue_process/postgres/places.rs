@@ -28,7 +28,7 @@ fn a_second_process_of_an_instance_waits_until_the_first_is_killed() {
     );
     second.first_cause("queue", "instance one is in use on host");
     let lock = "SELECT a.client_port FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
-        WHERE l.locktype = 'advisory' AND l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = 'places')";
+        WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ExclusiveLock' AND l.database = (SELECT oid FROM pg_database WHERE datname = 'places')";
     assert_eq!(queue.rows(server, lock).len(), 1, "only the first has the lock");
 
     let killed = Instant::now();
@@ -58,7 +58,7 @@ fn the_place_is_locked_again_after_a_lost_session() {
         orchestrator_harness::psql(&dsn, &sql)
     });
     let of_store = "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
-        WHERE l.locktype = 'advisory' AND l.granted AND a.datname = 'locked' AND a.application_name = 'orchestrator queue'";
+        WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ExclusiveLock' AND a.datname = 'locked' AND a.application_name = 'orchestrator queue'";
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'waiter' AND wait_event_type = 'Lock'";
     eventually("the other session to wait", || queue.rows(server, waits) == ["1"]);
     queue.rows(server, &format!("SELECT pg_terminate_backend(l.pid) {of_store}"));

@@ -135,3 +135,22 @@ fn an_instance_keeps_its_place_when_its_session_is_lost() {
     drop(first);
     place_of(&settings);
 }
+
+#[test]
+fn many_jobs_of_a_dead_instance_hide_no_later_one() {
+    const JOBS: usize = 10_000;
+    let (mut one, mut observer) = shared(&[]);
+    feed_batch(&mut one, "f1", 1, &packages(JOBS));
+    let mut two = open(&one.settings("two"));
+    while !exchange(&mut two, &[], 500, 10).is_empty() {}
+    drop(two);
+    assert_eq!(observer.number("SELECT count(*) FROM in_flight WHERE is_held"), 10_000);
+    feed(&mut one, "f1", 2, &[("later", "0 1")]);
+    assert_eq!(next_attr(&mut one, 10).as_deref(), Some("later"));
+    set_lease(&mut observer, "two", -1);
+    let taken_back = "SELECT count(*) FROM renew_lease('one', 1, interval '1 day')";
+    assert_eq!(observer.number(taken_back), 1);
+    let taken_back =
+        std::iter::from_fn(|| Some(exchange(&mut one, &[], 500, 11).len()).filter(|jobs| *jobs > 0));
+    assert_eq!(taken_back.sum::<usize>(), JOBS);
+}
