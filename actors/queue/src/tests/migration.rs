@@ -249,8 +249,8 @@ fn limits(patterns: &[(&str, u32)]) -> Options {
 
 #[test]
 fn d18_a_queue_goes_there_and_back_and_answers_the_same() {
-    for seed in 0..4 {
-        let options = if seed % 2 == 0 { limits(&[]) } else { limits(&[("f2", 0), ("g", 8), ("*.*", 8)]) };
+    for seed in 0..6 {
+        let options = if seed % 2 == 0 { limits(&[]) } else { limits(&[("f2", 0), ("g", 1), ("*.*", 2)]) };
         let (mut random, mut now) = (Rng::with_seed(seed), 100_000);
         let mut original = TestStore::with(options.clone());
         for _ in 0..150 {
@@ -277,6 +277,7 @@ fn d18_a_queue_goes_there_and_back_and_answers_the_same() {
         assert_eq!(pause_file::pause(&returned.path()), pause);
         let again = PostgresInspector::new(&moved.settings("one"), TIMEOUT, StopToken::new());
         assert_eq!(again.unwrap().pause().unwrap(), pause);
+        assert_eq!(moved.number("SELECT count(*) FROM attempt_other"), 0, "days leave as a whole");
         moved.texts("DELETE FROM property WHERE name = 'paused' RETURNING name");
 
         let answered = [&mut original, &mut moved, &mut returned].map(|s| {
@@ -292,6 +293,12 @@ fn d18_a_queue_goes_there_and_back_and_answers_the_same() {
             assert_eq!(first, moved, "seed {seed}: moved");
             assert_eq!(first, returned, "seed {seed}: returned");
         }
+        // A later day removes those of the days before.
+        moved.texts("SELECT keep_attempts(200000000000, 0)::text");
+        assert_eq!(
+            moved.number("SELECT count(*) FROM attempt"),
+            moved.number("SELECT count(*) FROM attempt_other")
+        );
     }
 }
 

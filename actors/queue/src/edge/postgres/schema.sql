@@ -888,7 +888,8 @@ BEGIN
 END
 $$;
 
--- Replaces the limits, and counts the jobs in flight against them.
+-- Replaces the limits, and counts the jobs in flight against them. Of more jobs than a limit allows, those whose holds end first have the
+-- slots beyond it, so that their ends free none.
 CREATE FUNCTION set_limits(attrs text[], fetchers text[], numbers integer[]) RETURNS void LANGUAGE sql AS $$
     DELETE FROM limit_rule;
     INSERT INTO limit_rule (class, attr_like, fetcher_like, in_flight)
@@ -899,7 +900,7 @@ CREATE FUNCTION set_limits(attrs text[], fetchers text[], numbers integer[]) RET
     WHERE f.attr_path = o.attr_path AND f.class <> c.class;
     DELETE FROM slot;
     INSERT INTO slot (class, number, handout_id)
-    SELECT f.class, row_number() OVER (PARTITION BY f.class ORDER BY f.started, f.handout_id), f.handout_id
+    SELECT f.class, row_number() OVER (PARTITION BY f.class ORDER BY f.started DESC, f.handout_id DESC), f.handout_id
     FROM in_flight AS f WHERE f.is_held AND f.class > 0;
     INSERT INTO slot (class, number)
     SELECT l.class, number FROM limit_rule AS l, generate_series(1, l.in_flight) AS number ON CONFLICT DO NOTHING;

@@ -14,7 +14,7 @@ use rusqlite::{Connection, params_from_iter};
 use std::path::Path;
 
 /// SQLite's page cache, in bytes: a run lists paths in another order than the index of paths.
-const CACHE_BYTES: i64 = 64 << 20;
+const CACHE_BYTES: i64 = 32 << 20;
 
 impl ToSql for Value {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
