@@ -57,8 +57,8 @@ pub use one_request::OneRequest;
 pub use peer_error::{PeerError, PeerErrorKind, Sent};
 pub use retry_policy::{Retries, RetryPolicy};
 pub use secrets::{
-    exposure, has_password, open_secret_file, read_at_most, read_secret, read_secret_file, warn_if_exposed,
-    without_credentials,
+    dsn_has_password, exposure, has_password, open_secret_file, read_at_most, read_secret, read_secret_file,
+    warn_if_exposed, without_credentials,
 };
 pub use socket_access::SocketAccess;
 pub use suffix::with_suffix;

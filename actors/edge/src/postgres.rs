@@ -5,6 +5,7 @@
 
 mod address;
 mod authentication;
+mod configured_address;
 mod connector;
 mod environment;
 mod limits;
@@ -33,6 +34,7 @@ use tokio_rustls::TlsConnector;
 use self::authentication::AuthenticationGuard;
 pub use self::{
     address::Address,
+    configured_address::ConfiguredAddress,
     postgres_error::PostgresError,
     session::{Params, Session, SessionSettings},
 };

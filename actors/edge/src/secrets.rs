@@ -20,6 +20,11 @@ pub fn has_password(url: &str) -> bool {
     user.is_some_and(|user| user.contains(':'))
 }
 
+/// Returns true if a connection string of PostgreSQL may contain a password.
+pub fn dsn_has_password(dsn: &str) -> bool {
+    dsn.contains("password") || has_password(dsn)
+}
+
 /// Returns an address without user and password; None if `url` has no scheme.
 pub fn without_credentials(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("//")?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use orchestrator_edge::SocketAccess;
 #[cfg(feature = "postgres")]
-use orchestrator_edge::{has_password, postgres::Address};
+use orchestrator_edge::{dsn_has_password, postgres::ConfiguredAddress};
 use orchestrator_subsystem::Period;
 use orchestrator_supervise::sanitize;
 use schemars::JsonSchema;
@@ -110,11 +110,9 @@ impl PostgresConfig {
     /// Returns mistakes that the schema of the configuration does not express.
     fn check(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
-        if has_password(&self.dsn) || self.dsn.contains("password") {
+        if dsn_has_password(&self.dsn) {
             mistakes.push("queue.postgres.dsn = ..: it contains a password: write the address to a file that only this program may read, and name it in queue.postgres.dsn_file".to_owned());
-        } else if self.dsn_file.is_none()
-            && let Err(error) = Address::parse(&self.dsn, APPLICATION)
-        {
+        } else if let Some(error) = self.address().error() {
             mistakes.push(format!("queue.postgres.dsn = ..: {error}"));
         }
         let is_lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
@@ -138,11 +136,14 @@ impl PostgresConfig {
 
     /// Returns the address without user and password, or the path of the file that contains it.
     pub(crate) fn endpoint(&self) -> String {
-        if let Some(file) = &self.dsn_file {
-            return file.display().to_string();
-        }
-        Address::parse(&self.dsn, APPLICATION)
-            .map_or_else(|error| error.to_string(), |address| address.to_string())
+        self.address().endpoint()
+    }
+
+    /// Returns the keys of the address.
+    pub(crate) fn address(&self) -> ConfiguredAddress<'_> {
+        let Self { dsn, dsn_file, .. } = self;
+        let (section, application) = ("queue.postgres", APPLICATION);
+        ConfiguredAddress { dsn, dsn_file: dsn_file.as_deref(), section, application }
     }
 }
 

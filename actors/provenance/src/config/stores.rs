@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use orchestrator_edge::has_password;
+#[cfg(feature = "postgres")]
+use orchestrator_edge::postgres::ConfiguredAddress;
+use orchestrator_edge::{dsn_has_password, has_password};
 #[cfg(feature = "mongodb")]
-use orchestrator_edge::mongodb;
-#[cfg(any(feature = "mongodb", feature = "postgres"))]
-use orchestrator_edge::read_secret;
+use orchestrator_edge::{mongodb, read_secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "postgres")]
-use crate::edge::postgres::parse_address;
+use crate::edge::postgres::APPLICATION;
 use crate::flavor::Flavor;
 #[cfg(any(feature = "mongodb", feature = "postgres"))]
 use crate::store::StoreError;
@@ -62,7 +62,7 @@ pub struct SqliteConfig {
 impl PostgresConfig {
     /// Returns true if the DSN contains a password.
     pub(super) fn contains_password(&self) -> bool {
-        self.dsn.contains("password") || has_password(&self.dsn)
+        dsn_has_password(&self.dsn)
     }
 }
 
@@ -70,15 +70,18 @@ impl PostgresConfig {
 impl PostgresConfig {
     /// Returns the address without user and password, or the path of the file that contains it.
     pub fn endpoint(&self) -> String {
-        if let Some(file) = &self.dsn_file {
-            return file.display().to_string();
-        }
-        parse_address(&self.dsn).map_or_else(|error| error.to_string(), |address| address.to_string())
+        self.address().endpoint()
+    }
+
+    fn address(&self) -> ConfiguredAddress<'_> {
+        let Self { dsn, dsn_file, .. } = self;
+        let (section, application) = ("provenance.postgres", APPLICATION);
+        ConfiguredAddress { dsn, dsn_file: dsn_file.as_deref(), section, application }
     }
 
     /// Returns the error in the DSN. A DSN in a file is checked on use.
     pub(super) fn check(&self) -> Option<String> {
-        parse_address(&self.dsn).err().filter(|_| self.dsn_file.is_none()).map(|error| error.to_string())
+        self.address().error()
     }
 
     /// Returns the DSN, from `dsn_file` if it is set.
@@ -86,8 +89,7 @@ impl PostgresConfig {
     /// # Errors
     /// The file cannot be read ([`StoreError::Unavailable`]).
     pub fn target(&self) -> Result<String, StoreError> {
-        read_secret(self.dsn_file.as_deref(), &self.dsn, "provenance.postgres.dsn_file")
-            .map_err(StoreError::Unavailable)
+        self.address().read().map_err(StoreError::Unavailable)
     }
 }
 

@@ -17,7 +17,7 @@ use std::fmt;
 use orchestrator_edge::postgres::Session;
 
 pub use schema::init;
-pub(crate) use session::parse_address;
+pub(crate) use session::APPLICATION;
 
 pub use crate::flavor::Flavor;
 

@@ -108,12 +108,12 @@ fn move_queue(from: &Store, to: &Store, config: &QueueConfig, names: &Names) -> 
     Ok(match (from, to) {
         (Store::Sqlite(path), Store::Postgres(file)) => {
             let mut source = SqliteSource::open(path)?;
-            let address = address(Some(file), "", &key("--to"))?;
+            let address = address(file, &key("--to"))?;
             let mut target = PostgresTarget::open(&address, schema, instance_name(config)?, config.into())?;
             migrate(&mut source, &mut target, names)?
         }
         (Store::Postgres(file), Store::Sqlite(path)) => {
-            let mut source = PostgresSource::open(&address(Some(file), "", &key("--from"))?, schema)?;
+            let mut source = PostgresSource::open(&address(file, &key("--from"))?, schema)?;
             migrate(&mut source, &mut SqliteTarget::open(path)?, names)?
         }
         (Store::Sqlite(_), Store::Sqlite(_)) | (Store::Postgres(_), Store::Postgres(_)) => {

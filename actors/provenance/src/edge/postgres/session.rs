@@ -10,7 +10,7 @@ use orchestrator_edge::{
 use crate::store::StoreError;
 
 /// Default application name of the connection.
-const APPLICATION: &str = "orchestrator provenance";
+pub(crate) const APPLICATION: &str = "orchestrator provenance";
 
 /// `synchronous_commit = off` would break CONTRACT PS02.
 const SETTINGS: SessionSettings = SessionSettings {
@@ -27,7 +27,7 @@ const SETTINGS: SessionSettings = SessionSettings {
 ///
 /// # Errors
 /// [`StoreError::Refused`]: `dsn` is invalid, or its options cannot be met.
-pub(crate) fn parse_address(dsn: &str) -> Result<Address, StoreError> {
+fn parse_address(dsn: &str) -> Result<Address, StoreError> {
     Address::parse(dsn, APPLICATION).map_err(|error| StoreError::Refused(error.to_string()))
 }
 

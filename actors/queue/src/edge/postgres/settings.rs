@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::rules::Rules;
 use crate::{
-    config::{APPLICATION, PostgresConfig, QueueConfig, is_instance_name},
+    config::{APPLICATION, QueueConfig, is_instance_name},
     storage::StorageError,
 };
 
@@ -39,10 +39,10 @@ impl Settings {
     /// # Errors
     /// A file cannot be read, or has no valid content.
     pub(crate) fn read(config: &QueueConfig) -> Result<Self, StorageError> {
-        let PostgresConfig { dsn, dsn_file, schema, .. } = &config.postgres;
+        let dsn = config.postgres.address().read().map_err(|reason| StorageError::Setting { reason })?;
         Ok(Self {
-            address: address(dsn_file.as_deref(), dsn, "queue.postgres.dsn_file")?,
-            schema: schema.clone(),
+            address: Address::parse(&dsn, APPLICATION)?,
+            schema: config.postgres.schema.clone(),
             instance: instance_name(config)?,
             host: host(),
             socket: config.socket.display().to_string(),
@@ -58,12 +58,12 @@ pub(super) fn runtime() -> Result<Runtime, StorageError> {
     runtime.map_err(|error| StorageError::Setting { reason: format!("cannot start a runtime: {error}") })
 }
 
-/// Returns the address in a file, or `dsn` if there is no file. `key` names the file in errors.
+/// Returns the address in a file. `key` names it in errors.
 ///
 /// # Errors
 /// The file cannot be read, or the address is invalid.
-pub(crate) fn address(file: Option<&Path>, dsn: &str, key: &str) -> Result<Address, StorageError> {
-    let dsn = read_secret(file, dsn, key).map_err(|reason| StorageError::Setting { reason })?;
+pub(crate) fn address(file: &Path, key: &str) -> Result<Address, StorageError> {
+    let dsn = read_secret(Some(file), "", key).map_err(|reason| StorageError::Setting { reason })?;
     Ok(Address::parse(&dsn, APPLICATION)?)
 }
 
