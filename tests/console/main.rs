@@ -13,5 +13,6 @@ mod overview;
 mod queue_page;
 mod reconnect;
 mod roles;
+mod shared_queue;
 mod subsystem_pages;
 mod tree;

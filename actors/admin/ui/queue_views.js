@@ -1,8 +1,8 @@
-// Views of the queue: backlog and runs, results, search for a job.
+// Views of the queue: backlog and runs, instances, results, search for a job.
 
 import { chart } from "./chart.js";
 import { el, keyed, svg, table } from "./dom.js";
-import { count, duration, isTime } from "./format.js";
+import { count, duration, isTime, moment } from "./format.js";
 import { feed } from "./feed.js";
 import { consoleOf, jobLink } from "./job_lists.js";
 import { pagedTable } from "./paged_table.js";
@@ -78,6 +78,18 @@ export function backlog() {
       runTable.node,
     ];
   }, { changed: (branch) => sum(branch, "waiting") });
+}
+
+/** Creates the table of the instances that share the queue. */
+export function instances() {
+  const lease = (branch) => all(branch).find((one) => one.path.endsWith("/lease"));
+  const heads = ["Instance", "Lease", "Host", { name: "Worker socket", wide: true }, number("Fetchers"), number("In flight")];
+  const until = (one) => (one.live ? "held" : `over since ${moment(one.lease_until * 1000)}`);
+  const cells = (one) => [one.instance, until(one), one.host, one.socket, count(one.fetchers), count(one.in_flight)];
+  return answered("Instances", "instances", (rows) => table("Instances that share the queue", heads, rows.map(cells)), {
+    when: (branch) => lease(branch) !== undefined,
+    changed: (branch) => `${lease(branch)?.note?.text} ${sum(branch, "in_flight")}`,
+  });
 }
 
 /** Creates a chart of finished jobs for each exit code. */

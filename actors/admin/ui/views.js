@@ -5,11 +5,11 @@ import { flows, mappingProgress, workers } from "./ingester_views.js";
 import { stencilProgress, tcnState, watermarks } from "./producer_views.js";
 import { deadLetters, heatMap, latencies } from "./provenance_views.js";
 import { failedJobs, inFlight, waitingJobs } from "./job_lists.js";
-import { backlog, exitCodes, jobSearch } from "./queue_views.js";
+import { backlog, exitCodes, instances, jobSearch } from "./queue_views.js";
 import { consoles } from "./view_parts.js";
 
 const VIEWS = {
-  queue: () => [jobSearch(), failedJobs(), inFlight(), waitingJobs(), backlog(), exitCodes(), consoles([["stats", {}]])],
+  queue: () => [jobSearch(), failedJobs(), inFlight(), waitingJobs(), backlog(), instances(), exitCodes(), consoles([["stats", {}]])],
   provenance: () => [heatMap(), latencies(), ...deadLetters()],
   ingester: () => [flows(), mappingProgress(), workers()],
   producer: () => [stencilProgress(), watermarks(), tcnState(), consoles([["status", {}]])],
