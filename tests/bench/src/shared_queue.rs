@@ -223,7 +223,6 @@ impl Bench<'_> {
              CREATE TABLE line (n bigint GENERATED ALWAYS AS IDENTITY, path text COLLATE \"C\", payload text);
              CREATE INDEX ON line (n);
              SELECT upsert_run('one', 'bench', 1, true, 1);\n\\copy line (path, payload) FROM '{}'\n
-             SET enable_seqscan = on;
              DO $$ DECLARE slice bigint; BEGIN
                  FOR slice IN 0..{} LOOP
                      PERFORM ingest((SELECT fetcher_id FROM fetcher), 1, array_agg(path), array_agg(payload), array_agg(hashtext(path)))

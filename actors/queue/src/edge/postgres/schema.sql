@@ -53,7 +53,7 @@ CREATE TABLE listing (
     order_jitter integer NOT NULL,
     is_dequeued boolean NOT NULL DEFAULT false,
     PRIMARY KEY (attr_path, fetcher_id, run_started)
-) WITH (fillfactor = 80);
+) WITH (fillfactor = 70);
 -- For the deletion of a run. Expressions, since without statistics the planner would prefer it where a path is known, and read whole runs.
 CREATE INDEX listing_of_run ON listing ((fetcher_id + 0), (run_started + 0), attr_path);
 CREATE TABLE log (
@@ -61,7 +61,7 @@ CREATE TABLE log (
     started bigint NOT NULL,
     finished bigint,
     exit_code bigint
-) WITH (fillfactor = 70);
+) WITH (fillfactor = 45);
 CREATE TABLE ready (
     attr_path text COLLATE "C" NOT NULL,
     class smallint NOT NULL,
