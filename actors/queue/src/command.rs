@@ -3,6 +3,7 @@
 mod export;
 #[cfg(feature = "postgres")]
 mod init;
+#[cfg(feature = "postgres")]
 mod migrate;
 
 use clap::Subcommand;
@@ -47,6 +48,7 @@ pub(crate) async fn run<S: Subsystem<Config = QueueConfig>>(
         QueueCommand::Export(arguments) => export::run::<S>(arguments, context).await,
         #[cfg(feature = "postgres")]
         QueueCommand::Init(arguments) => init::run::<S>(arguments, context),
+        #[cfg(feature = "postgres")]
         QueueCommand::Migrate(arguments) => migrate::run::<S>(arguments, context).await,
     }
 }

@@ -6,7 +6,7 @@ mod others;
 use std::{
     path::Path,
     process::Command,
-    thread::scope,
+    thread::{scope, sleep},
     time::{Duration, Instant},
 };
 
@@ -111,10 +111,12 @@ impl Bench<'_> {
             "SELECT count(*) FROM {schema}.run AS r WHERE is_complete AND NOT is_deleted AND run_started = {}",
             name.split('.').nth(1).context("a start")?
         );
-        wait_for("the run to be complete", || {
-            self.number(&complete).is_ok_and(|runs| runs == 1.0).then_some(())
-        });
-        ensure!(rows > 0, "a file with rows");
+        let give_up = Instant::now() + Duration::from_secs(60 + rows as u64 / 2_000);
+        while self.number(&complete)? < 1.0 {
+            ensure!(Instant::now() < give_up, "the rows did not arrive");
+            // The question starts a psql.
+            sleep(Duration::from_millis(200));
+        }
         Ok(())
     }
 
@@ -171,11 +173,14 @@ impl Bench<'_> {
     fn rates(&self) -> Result<Value> {
         let Options { rows, rounds, .. } = *self.options;
         let staged = self.staged_rows_per_s(rows)?;
+        note("staged", staged);
         let (mut one, ingest) = self.filled("ours", "", rows)?;
+        note("ingest", ingest);
         drop(self.filled("bare", "", rows)?);
         let mut bare = self.runtime.block_on(Bare::connect(&self.dsn, "bare"))?;
         let costs_of_one = self.costs(|| Ok(self.work(&[&one], self.span())?.0))?;
         let own_batch = costs_of_one["jobs_a_batch"].as_f64().context("a number")?.round().max(1.0) as usize;
+        note("one instance", &costs_of_one);
         let (mut k, mut k_own, mut rates, mut p99s) = (vec![], vec![], vec![], vec![]);
         for _ in 0..rounds {
             k.push(self.runtime.block_on(bare.jobs_per_s(WORKERS, self.span()))?);
@@ -189,10 +194,16 @@ impl Bench<'_> {
         two.first_answer();
         let costs_of_two = self.costs(|| Ok(self.work(&[&one, &two], self.span())?.0))?;
         let hot = self.hot_updates("ours")?;
+        note(
+            "rounds",
+            format!("K {k:?}, of own batches {k_own:?}, ours {rates:?}, two {costs_of_two}, HOT {hot}"),
+        );
         let with_limits = self.with_limits(&[&one, &two])?;
+        note("limits", &with_limits);
         two.kill()?;
         one.kill()?;
         let nojobs = self.nojobs()?;
+        note("nojobs", &nojobs);
         let (k, k_own, rate) = (median(k), median(k_own), median(rates));
         Ok(json!({
             "bench": "shared-queue", "rows": rows, "workers": WORKERS,
@@ -373,6 +384,11 @@ impl Bench<'_> {
             "skip_locked_jobs": taken.round(), "skip_locked": sizes("public").split_whitespace().collect::<Vec<_>>(),
         }))
     }
+}
+
+/// Tells a result before the others are there.
+fn note(name: &str, result: impl std::fmt::Display) {
+    eprintln!("{name}: {result}");
 }
 
 fn round(value: f64) -> f64 {

@@ -1,19 +1,20 @@
 //! Fixture: a store on a fresh file, and helpers.
 
+mod postgres;
+
 use orchestrator_edge::postgres::{Address, Row, Session, SessionSettings};
 use orchestrator_exchange::JobId;
-use orchestrator_harness::{Postgres, wait_for};
-use orchestrator_supervise::StopToken;
+use orchestrator_harness::wait_for;
 use rusqlite::Connection;
 use std::cell::RefCell;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
+pub(crate) use self::postgres::*;
 use crate::{
-    edge::postgres::{AddedKeys, OwnIncarnation, PostgresStore, Rules, Settings},
+    edge::postgres::{PostgresStore, Rules, Settings},
     edge::sqlite::{Options, SqliteStore},
     storage::{
         Batch, Bumped, Deletion, Finished, HandoutId, Job, JobFilter, OfferState, Operation, Outcome,
@@ -277,29 +278,6 @@ fn text(row: &Row) -> String {
         Ok(text) => text.unwrap_or_default(),
         Err(_) => row.try_get::<_, i64>(0).map_or_else(|_| String::new(), |number| number.to_string()),
     }
-}
-
-pub(crate) fn try_place(settings: &Settings) -> Result<PostgresStore, StorageError> {
-    try_told(settings, AddedKeys::default())
-}
-
-/// Opens a store that is told what other instances add.
-pub(crate) fn try_told(settings: &Settings, added: AddedKeys) -> Result<PostgresStore, StorageError> {
-    PostgresStore::open(settings.clone(), &OwnIncarnation::default(), added, StopToken::new())
-}
-
-/// Opens a store as soon as the server has seen the end of the former session of the instance.
-pub(crate) fn place_of(settings: &Settings) -> PostgresStore {
-    wait_for("the place", || match try_place(settings) {
-        Err(StorageError::Database(error)) if error.to_string().contains("OQ002") => None,
-        opened => Some(opened.unwrap()),
-    })
-}
-
-/// Database that the tests of this process share, each with a schema of its own.
-pub(crate) fn database() -> &'static str {
-    static DATABASE: OnceLock<String> = OnceLock::new();
-    DATABASE.get_or_init(|| Postgres::shared().create_database("queue"))
 }
 
 impl TestStore {

@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{session::first, store::PostgresStore};
-use crate::storage::{Operation, StorageError};
+use crate::storage::Operation;
 
 /// Key of a row that waits: the start of the last hand-out, and the jitter.
 type Key = [i64; 2];
@@ -43,7 +42,7 @@ pub(super) struct Floor {
     /// does so at the next second.
     pub(super) nothing_at: Option<i64>,
     /// True if the session has the lock that asks others for notifications.
-    is_waiting: bool,
+    pub(super) is_waiting: bool,
 }
 
 impl Floor {
@@ -73,21 +72,5 @@ impl Floor {
     pub(super) fn lowered_to(&mut self, now: i64) -> Option<Key> {
         let added = self.added.0.lock().take();
         if self.head_at.replace(now) == Some(now) { added } else { Some(HEAD) }
-    }
-}
-
-impl PostgresStore {
-    /// Records at `now` whether a hand-out has found a job for each worker, and asks others for notifications while it does not.
-    pub(super) fn record_found(&mut self, is_each: bool, now: i64) -> Result<(), StorageError> {
-        if self.floor.is_waiting == is_each {
-            let change = if is_each { "pg_advisory_unlock_shared" } else { "pg_try_advisory_lock_shared" };
-            let changed =
-                self.query("waiting for jobs", format!("SELECT {change}(waiting_lock())"), vec![])?;
-            // Rows that were added before the lock come without a notification.
-            self.floor.is_waiting = !is_each && first(&changed) == Some(true);
-        } else if !is_each {
-            self.floor.nothing_at = Some(now);
-        }
-        Ok(())
     }
 }

@@ -233,4 +233,18 @@ impl PostgresStore {
         }
         Ok(())
     }
+
+    /// Records at `now` whether a hand-out has found a job for each worker, and asks others for notifications while it does not.
+    fn record_found(&mut self, is_each: bool, now: i64) -> Result<(), StorageError> {
+        if self.floor.is_waiting == is_each {
+            let change = if is_each { "pg_advisory_unlock_shared" } else { "pg_try_advisory_lock_shared" };
+            let changed =
+                self.query("waiting for jobs", format!("SELECT {change}(waiting_lock())"), vec![])?;
+            // Rows that were added before the lock come without a notification.
+            self.floor.is_waiting = !is_each && first(&changed) == Some(true);
+        } else if !is_each {
+            self.floor.nothing_at = Some(now);
+        }
+        Ok(())
+    }
 }

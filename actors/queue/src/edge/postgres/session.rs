@@ -98,3 +98,12 @@ SELECT setval('failure_number', floor(extract(epoch FROM clock_timestamp()) * 10
 pub(super) fn first<T: for<'a> FromSql<'a>>(rows: &[Row]) -> Option<T> {
     rows.first().and_then(|row| row.get::<_, Option<T>>(0))
 }
+
+/// State of the store's transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transaction {
+    None,
+    /// The first statement begins it.
+    Asked,
+    Begun,
+}

@@ -10,10 +10,9 @@ use tokio::runtime::Runtime;
 use super::{
     floor::{AddedKeys, Floor},
     lease::OwnIncarnation,
-    session::{AT, first},
+    session::{AT, Transaction, first},
     settings::{Settings, runtime},
     texts::{self, is_storable},
-    transaction::Transaction,
 };
 use crate::storage::{Batch, Deletion, Operation, Outcome, RunId, RunState, Storage, StorageError, Upsert};
 

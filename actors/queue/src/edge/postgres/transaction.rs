@@ -6,7 +6,7 @@ use orchestrator_edge::Sent;
 use orchestrator_edge::postgres::{Params, PostgresError, Row, Session};
 
 use super::{
-    session::{self, first},
+    session::{self, Transaction, first},
     settings::Settings,
     store::PostgresStore,
 };
@@ -14,15 +14,6 @@ use crate::storage::StorageError;
 
 /// Time that an answer may take once the child is asked to stop.
 const LAST_ANSWER: Duration = Duration::from_millis(750);
-
-/// State of the transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Transaction {
-    None,
-    /// The first statement begins it.
-    Asked,
-    Begun,
-}
 
 impl PostgresStore {
     pub(super) fn connect(&mut self) -> Result<(), StorageError> {

@@ -1,0 +1,34 @@
+//! Stores in the shared PostgreSQL server of this process.
+
+use std::sync::OnceLock;
+
+use orchestrator_harness::{Postgres, wait_for};
+use orchestrator_supervise::StopToken;
+
+use crate::{
+    edge::postgres::{AddedKeys, OwnIncarnation, PostgresStore, Settings},
+    storage::StorageError,
+};
+
+pub(crate) fn try_place(settings: &Settings) -> Result<PostgresStore, StorageError> {
+    try_told(settings, AddedKeys::default())
+}
+
+/// Opens a store that is told what other instances add.
+pub(crate) fn try_told(settings: &Settings, added: AddedKeys) -> Result<PostgresStore, StorageError> {
+    PostgresStore::open(settings.clone(), &OwnIncarnation::default(), added, StopToken::new())
+}
+
+/// Opens a store as soon as the server has seen the end of the former session of the instance.
+pub(crate) fn place_of(settings: &Settings) -> PostgresStore {
+    wait_for("the place", || match try_place(settings) {
+        Err(StorageError::Database(error)) if error.to_string().contains("OQ002") => None,
+        opened => Some(opened.unwrap()),
+    })
+}
+
+/// Database that the tests of this process share, each with a schema of its own.
+pub(crate) fn database() -> &'static str {
+    static DATABASE: OnceLock<String> = OnceLock::new();
+    DATABASE.get_or_init(|| Postgres::shared().create_database("queue"))
+}
