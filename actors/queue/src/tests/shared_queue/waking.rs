@@ -1,4 +1,4 @@
-//! Rows that other instances add: found when their notification comes, and otherwise from the head once a second.
+//! Rows that other instances add (CONTRACT QO19): found when their notification comes, and otherwise from the head once a second.
 
 use super::*;
 
