@@ -19,8 +19,9 @@ pub(super) struct Bare {
     session: Session,
     incarnation: i64,
     next_handout: i64,
-    /// Jobs of the last batch.
+    /// Jobs of the last batch, and their hand-outs.
     jobs: Vec<String>,
+    handouts: Vec<i64>,
 }
 
 impl Bare {
@@ -30,7 +31,13 @@ impl Bare {
         let place = "SELECT take_place('bare', 'here', 'none', interval '1 day')";
         let rows = session.query("connecting", place, vec![]).await?;
         let incarnation: i64 = rows.first().context("an incarnation")?.get(0);
-        Ok(Self { session, incarnation, next_handout: incarnation << 32, jobs: Vec::new() })
+        Ok(Self {
+            session,
+            incarnation,
+            next_handout: incarnation << 32,
+            jobs: Vec::new(),
+            handouts: Vec::new(),
+        })
     }
 
     /// Ends the jobs of the last batch and takes `size` others, in one transaction.
@@ -39,6 +46,9 @@ impl Bare {
         let enter = format!("BEGIN; SELECT enter('bare', {})", self.incarnation);
         self.session.batch(ACTION, &enter).await?;
         if !self.jobs.is_empty() {
+            let delivered = "SELECT record_deliveries($1, $2)";
+            let ids = std::mem::take(&mut self.handouts);
+            self.session.query(ACTION, delivered, vec![Box::new(ids), Box::new(false)]).await?;
             let codes = vec![0_i64; self.jobs.len()];
             let end = "SELECT number, seconds, owner, claim
                        FROM end_jobs($1, $2, floor(extract(epoch FROM clock_timestamp()))::bigint)";
@@ -54,6 +64,7 @@ impl Bare {
         let last = rows.last().context("the queue ran dry")?;
         self.next_handout = last.get::<_, i64>(0) + 1;
         self.jobs = rows.iter().map(|row| row.get(1)).collect();
+        self.handouts = rows.iter().map(|row| row.get(0)).collect();
         self.session.batch(ACTION, "SELECT announce(); COMMIT").await?;
         Ok(())
     }
