@@ -1,8 +1,8 @@
 //! Where hand-outs begin to look for rows that wait, and whether there are any.
 //!
 //! Rows that were handed out stay in the index until no transaction of the server can see them. So each class of limits has a floor, from
-//! which a hand-out reads (function `floor_of` of the schema). This session's own rows lower it in the same transaction, those of other
-//! sessions by their notifications. Once a second a hand-out reads from the head, since a notification is sent only while somebody waits
+//! which a hand-out reads (function `floor_of` of the schema). A row that this session adds lowers it in the same transaction, a row of
+//! another session lowers it when its notification comes. Once a second a hand-out reads from the head, since a notification is sent only while somebody waits
 //! for one, and a row may come back without one.
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl AddedKeys {
     }
 }
 
-/// What the store knows of the rows that wait.
+/// State of the search for rows that wait.
 #[derive(Debug)]
 pub(super) struct Floor {
     added: AddedKeys,

@@ -36,7 +36,7 @@ pub(crate) struct ServerWatch {
 #[derive(Default)]
 struct Looks {
     session: Option<Session>,
-    /// What the role may not see, with the grant.
+    /// Message about the sessions that the role may not see, with the missing grant; None if it sees all.
     hidden: Option<String>,
     vacuum_holders: VacuumHolders,
     lock_waits: LockWaits,

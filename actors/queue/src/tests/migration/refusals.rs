@@ -1,4 +1,4 @@
-//! What keeps a migration from beginning, and an unfinished one from being used.
+//! Refusals: of a migration before it begins, and of a start on a database with an unfinished migration.
 
 use super::*;
 use crate::edge::sqlite::SqliteStore;

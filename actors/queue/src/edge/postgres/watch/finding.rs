@@ -40,7 +40,7 @@ pub(super) const SESSION_COLUMNS: &str =
 /// Cause that a look has found.
 pub(super) struct Finding {
     pub(super) kind: &'static str,
-    /// What failed, if it keeps the queue from working; None for what makes it slower.
+    /// Name of the part whose failure stops the queue; None for a cause that makes it slower.
     pub(super) fault_of: Option<String>,
     pub(super) text: String,
     pub(super) evidence: Vec<String>,
