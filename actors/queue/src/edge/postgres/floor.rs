@@ -2,10 +2,10 @@
 //!
 //! Rows that were handed out stay in the index until no transaction of the server can see them. So each class of limits has a floor, from
 //! which a hand-out reads (function `floor_of` of the schema). A row that this session adds lowers it in the same transaction, a row of
-//! another session lowers it when its notification comes. Once a second a hand-out reads from the head, since a notification is sent only while somebody waits
-//! for one, and a row may come back without one.
+//! another session lowers it when its notification comes. Once a second a hand-out reads from the head, since a notification is sent only
+//! while somebody waits for one, and a row may come back without one. While that takes long, it is done more rarely.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 
@@ -14,7 +14,9 @@ use crate::storage::Operation;
 /// Key of a row that waits: the start of the last hand-out, and the jitter.
 type Key = [i64; 2];
 /// Key before all rows.
-const HEAD: Key = [i64::MIN, i32::MIN as i64];
+pub(super) const HEAD: Key = [i64::MIN, i32::MIN as i64];
+/// Part of the time that hand-outs from the head may take.
+const HEAD_PART: u32 = 20;
 
 /// Smallest key of the rows that other sessions have added, as far as the store does not know it.
 #[derive(Debug, Clone, Default)]
@@ -36,8 +38,8 @@ impl AddedKeys {
 #[derive(Debug)]
 pub(super) struct Floor {
     added: AddedKeys,
-    /// Time of the last hand-out that read from the head, in seconds since 1970.
-    head_at: Option<i64>,
+    /// Times at which hand-outs read from the floors, in seconds since 1970. At the first one, a hand-out read from the head.
+    from_floors: Range<i64>,
     /// Time of a hand-out that found too few rows, unless this session has done something since. What becomes available with the time
     /// does so at the next second.
     pub(super) nothing_at: Option<i64>,
@@ -47,16 +49,16 @@ pub(super) struct Floor {
 
 impl Floor {
     pub(super) const fn new(added: AddedKeys) -> Self {
-        Self { added, head_at: None, nothing_at: None, is_waiting: false }
+        Self { added, from_floors: 0..0, nothing_at: None, is_waiting: false }
     }
 
     /// Begins again, after a transaction that was not committed.
-    pub(super) const fn forget(&mut self) {
-        (self.head_at, self.nothing_at) = (None, None);
+    pub(super) fn forget(&mut self) {
+        (self.from_floors, self.nothing_at) = (0..0, None);
     }
 
     /// Begins again with a session that has no floors and no lock.
-    pub(super) const fn of_new_session(&mut self) {
+    pub(super) fn of_new_session(&mut self) {
         self.forget();
         self.is_waiting = false;
     }
@@ -71,6 +73,16 @@ impl Floor {
     /// Returns the key to which a hand-out at `now` lowers the floors, if any.
     pub(super) fn lowered_to(&mut self, now: i64) -> Option<Key> {
         let added = self.added.0.lock().take();
-        if self.head_at.replace(now) == Some(now) { added } else { Some(HEAD) }
+        if self.from_floors.contains(&now) {
+            return added;
+        }
+        self.from_floors = now..now + 1;
+        Some(HEAD)
+    }
+
+    /// Records how long a hand-out from the head took.
+    pub(super) fn record_look(&mut self, took: Duration) {
+        let seconds = (took * HEAD_PART).as_secs();
+        self.from_floors.end = self.from_floors.start.saturating_add_unsigned(1 + seconds);
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use orchestrator_exchange::{JobFinished, JobId};
 
 use super::{
+    floor::HEAD,
     rules::Rules,
     session::{AT, first},
     store::PostgresStore,
@@ -209,7 +210,7 @@ impl PostgresStore {
         let (at, first_id) = (self.at(now), self.next_handout);
         self.transaction_from = self.transaction_from.or(Some(first_id));
         let wanted = connections.len();
-        let lowered_to = self.floor.lowered_to(now).map(Vec::from);
+        let (lowered_to, begun) = (self.floor.lowered_to(now), Instant::now());
         let Rules { hold_secs, attempts, .. } = self.settings.rules;
         let rows = self.query(
             "handing out jobs",
@@ -220,9 +221,12 @@ impl PostgresStore {
                 Box::new(first_id),
                 Box::new(hold_secs),
                 Box::new(attempts > 0),
-                Box::new(lowered_to),
+                Box::new(lowered_to.map(Vec::from)),
             ],
         )?;
+        if lowered_to == Some(HEAD) {
+            self.floor.record_look(begun.elapsed());
+        }
         self.record_found(rows.len() == wanted, now)?;
         for (row, place) in rows.iter().zip(places) {
             let handout = HandoutId(row.get(0));

@@ -118,15 +118,16 @@ CREATE TABLE limit_rule (
     class smallint PRIMARY KEY,
     attr_like text,
     fetcher_like text,
-    in_flight integer NOT NULL
+    in_flight integer NOT NULL,
+    excess integer NOT NULL DEFAULT 0
 );
+-- One row for each further job that a limit permits. If more jobs are in flight than a limit that was lowered permits, their ends reduce
+-- `excess` first. A slot that becomes free gets a higher number.
 CREATE TABLE slot (
     class smallint NOT NULL,
-    number integer NOT NULL,
-    handout_id bigint,
+    number bigint GENERATED ALWAYS AS IDENTITY,
     PRIMARY KEY (class, number)
 );
-CREATE UNIQUE INDEX slot_used ON slot (handout_id) WHERE handout_id IS NOT NULL;
 CREATE TABLE bump (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     attr_path text COLLATE "C" NOT NULL UNIQUE,
@@ -188,25 +189,33 @@ CREATE FUNCTION floor_of(class smallint) RETURNS bigint[] LANGUAGE sql STABLE AS
     SELECT coalesce(nullif(current_setting('orchestrator.floor_' || class, true), '')::bigint[], '{-9223372036854775808,-2147483648}')
 $$;
 
--- Lowers the floor of each class to `key`.
+-- The number from which hand-outs of this session look for free slots of a class, kept like the other floor.
+CREATE FUNCTION slot_floor_of(class smallint) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT coalesce(nullif(current_setting('orchestrator.slots_' || class, true), '')::bigint, 0)
+$$;
+
+-- Lowers the floor of each class to `key`, and with the smallest key those of the slots, too.
 CREATE FUNCTION lower_floors(key bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('orchestrator.floor_' || c.class, key::text, false)
     FROM (SELECT 0::smallint AS class UNION ALL SELECT l.class FROM limit_rule AS l) AS c WHERE key < floor_of(c.class);
+    IF key = '{-9223372036854775808,-2147483648}' THEN
+        PERFORM set_config('orchestrator.slots_' || l.class, '0', false) FROM limit_rule AS l;
+    END IF;
 END
 $$;
 
--- Sets the floors of `of_classes` after a hand-out has read rows of them in order, up to `most` of each: the first row that was left, or the
--- last one, or behind all rows. Rows of other transactions that end without a hand-out are found from the head again.
-CREATE FUNCTION raise_floors(of_classes smallint[], most integer, classes smallint[], keys bigint[], jitters integer[], is_left boolean[])
+-- Sets the floors of `of_classes` after a hand-out has read rows of them in order: the first row that was left, or the last one if others may
+-- follow it, or behind all rows. Rows of other transactions that end without a hand-out are found from the head again.
+CREATE FUNCTION raise_floors(of_classes smallint[], classes smallint[], keys bigint[], jitters integer[], is_last boolean[], is_left boolean[])
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('orchestrator.floor_' || o.class, coalesce(
-        min(ARRAY[t.key, t.jitter]) FILTER (WHERE t.is_left),
-        CASE WHEN count(t.key) >= most THEN max(ARRAY[t.key, t.jitter]) END,
+        min(ARRAY[t.key, t.jitter]) FILTER (WHERE t.is_left OR t.is_last),
         ARRAY[9223372036854775807, 2147483647])::text, false)
     FROM unnest(of_classes) AS o (class)
-        LEFT JOIN unnest(classes, keys, jitters, is_left) AS t (class, key, jitter, is_left) ON t.class = o.class AND t.key IS NOT NULL
+        LEFT JOIN unnest(classes, keys, jitters, is_last, is_left) AS t (class, key, jitter, is_last, is_left)
+            ON t.class = o.class AND t.key IS NOT NULL
     GROUP BY o.class;
 END
 $$;
@@ -370,12 +379,23 @@ BEGIN
 END
 $$;
 
--- Frees the slots of hand-outs.
+-- Frees the slots of hand-outs, whose rows of `in_flight` are locked and are removed or held no longer afterwards.
 CREATE FUNCTION free_slots(ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    freed record;
+    gone integer;
 BEGIN
-    UPDATE slot SET handout_id = NULL WHERE handout_id = ANY (ids);
-    DELETE FROM slot WHERE handout_id IS NULL AND number > coalesce(
-        (SELECT l.in_flight FROM limit_rule AS l WHERE l.class = slot.class), 0);
+    FOR freed IN
+        SELECT f.class, count(*)::integer AS slots FROM in_flight AS f
+        WHERE f.handout_id = ANY (ids) AND f.is_held AND f.class > 0 GROUP BY f.class ORDER BY f.class
+    LOOP
+        gone := 0;
+        SELECT least(l.excess, freed.slots) INTO gone FROM limit_rule AS l WHERE l.class = freed.class AND l.excess > 0 FOR UPDATE;
+        IF FOUND THEN
+            UPDATE limit_rule AS l SET excess = excess - gone WHERE l.class = freed.class;
+        END IF;
+        INSERT INTO slot (class) SELECT freed.class FROM generate_series(coalesce(gone, 0) + 1, freed.slots);
+    END LOOP;
 END
 $$;
 
@@ -422,7 +442,7 @@ DECLARE
     ids bigint[];
     ended record;
 BEGIN
-    PERFORM 1 FROM in_flight AS f WHERE f.attr_path = ANY (paths) ORDER BY f.attr_path FOR UPDATE;
+    ids := ARRAY(SELECT f.handout_id FROM in_flight AS f WHERE f.attr_path = ANY (paths) ORDER BY f.attr_path FOR UPDATE);
     UPDATE log SET finished = at, exit_code = last.code
     FROM (SELECT DISTINCT ON (t.path) t.path, t.code FROM unnest(paths, codes) WITH ORDINALITY AS t (path, code, n)
           ORDER BY t.path, t.n DESC) AS last
@@ -431,11 +451,8 @@ BEGIN
     SELECT t.path, log.started, at, t.code
     FROM unnest(paths, codes) WITH ORDINALITY AS t (path, code, n) JOIN log ON log.attr_path = t.path
     WHERE t.code <> 0 ORDER BY t.n;
-    WITH gone AS (DELETE FROM in_flight AS f WHERE f.attr_path = ANY (paths) RETURNING f.handout_id)
-    SELECT array_agg(gone.handout_id) INTO ids FROM gone;
-    IF ids IS NOT NULL THEN
-        PERFORM free_slots(ids);
-    END IF;
+    PERFORM free_slots(ids);
+    DELETE FROM in_flight AS f WHERE f.handout_id = ANY (ids);
     DELETE FROM bump AS b WHERE b.attr_path = ANY (paths) AND b.handout_id IS NOT NULL;
     RETURN QUERY SELECT t.n, at - log.started, NULL::text, NULL::text
         FROM unnest(paths) WITH ORDINALITY AS t (path, n) JOIN log ON log.attr_path = t.path;
@@ -452,63 +469,70 @@ BEGIN
 END
 $$;
 
--- Number of jobs of each class that may be handed out, at most `wanted`. Locks the free slots.
-CREATE FUNCTION open_classes(wanted integer) RETURNS TABLE (class smallint, places bigint) LANGUAGE plpgsql AS $$
+-- Free slots of each class, at most `wanted`, locked. Those of jobs without a limit have no number.
+CREATE FUNCTION lock_slots(wanted integer) RETURNS TABLE (class smallint, slots bigint[]) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-        SELECT 0::smallint, wanted::bigint
+        SELECT 0::smallint, array_fill(NULL::bigint, ARRAY[wanted])
         UNION ALL
-        SELECT l.class, (
-            SELECT count(*) FROM (
-                SELECT 1 FROM slot AS s WHERE s.class = l.class AND s.handout_id IS NULL ORDER BY s.number LIMIT wanted
-                FOR UPDATE SKIP LOCKED) AS free)
-        FROM limit_rule AS l;
+        SELECT l.class, ARRAY(
+            SELECT s.number FROM slot AS s WHERE s.class = l.class AND s.number >= floor.number ORDER BY s.number LIMIT wanted
+            FOR UPDATE SKIP LOCKED)
+        FROM limit_rule AS l, LATERAL (SELECT slot_floor_of(l.class) AS number) AS floor;
 END
 $$;
 
--- First rows of `ready` from the floors in the order of hand-outs, locked; bumped paths first. Without a key if
--- the path is only bumped. At most `batch` of each class.
-CREATE FUNCTION next_paths(classes smallint[], batch integer)
-RETURNS TABLE (attr_path text, class smallint, started_key bigint, order_jitter integer) LANGUAGE plpgsql AS $$
+-- Number of rows of `ready` that a hand-out reads of each class, so that it finds the first `wanted` in the order of all: those among them
+-- that get a slot, and the row behind them.
+CREATE FUNCTION rows_to_read(classes smallint[], slots integer[], wanted integer) RETURNS integer[] LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF cardinality(classes) = 1 THEN
+        RETURN ARRAY[wanted];
+    END IF;
+    RETURN ARRAY(
+        SELECT 1 + count(first.n)::integer
+        FROM generate_series(1, cardinality(classes)) AS o (n) LEFT JOIN (
+            SELECT t.n FROM unnest(classes, slots) WITH ORDINALITY AS t (class, slots, n),
+                LATERAL (SELECT floor_of(t.class) AS key) AS floor,
+                LATERAL (
+                    SELECT r.started_key, r.order_jitter, r.attr_path FROM ready AS r
+                    WHERE r.class = t.class AND (r.started_key, r.order_jitter) >= (floor.key[1], floor.key[2]::integer)
+                    ORDER BY r.started_key, r.order_jitter, r.attr_path LIMIT least(t.slots, wanted)) AS w
+            ORDER BY w.started_key, w.order_jitter, w.attr_path LIMIT wanted
+        ) AS first ON first.n = o.n
+        GROUP BY o.n ORDER BY o.n);
+END
+$$;
+
+-- First rows of `ready` from the floors in the order of hand-outs, at most `most` of each class, locked; bumped paths first. Without a key if
+-- the path is only bumped. With `is_last`, rows of the class may follow that were not read.
+CREATE FUNCTION next_paths(classes smallint[], most integer[])
+RETURNS TABLE (attr_path text, class smallint, started_key bigint, order_jitter integer, is_last boolean) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
         WITH bump_row AS MATERIALIZED (
             SELECT b.number, b.attr_path FROM bump AS b WHERE b.handout_id IS NULL FOR UPDATE SKIP LOCKED
         ), bumped AS (
-            SELECT b.number, g.attr_path, g.class, NULL::bigint AS started_key, g.order_jitter
+            SELECT b.number, g.attr_path, g.class, NULL::bigint AS started_key, g.order_jitter, false AS is_last
             FROM bump_row AS b, LATERAL ready_groups(ARRAY[b.attr_path]) AS g
             WHERE g.class = ANY (classes) AND NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.attr_path = b.attr_path AND f.is_held)
         ), waiting AS MATERIALIZED (
-            SELECT w.* FROM (SELECT o.class, floor_of(o.class) AS floor FROM unnest(classes) AS o (class)) AS open, LATERAL (
+            SELECT w.*, open.most
+            FROM (SELECT o.class, o.most, floor_of(o.class) AS floor FROM unnest(classes, most) AS o (class, most)) AS open, LATERAL (
                 SELECT r.* FROM ready AS r
                 WHERE r.class = open.class AND (r.started_key, r.order_jitter) >= (open.floor[1], open.floor[2]::integer)
-                ORDER BY r.started_key, r.order_jitter, r.attr_path LIMIT batch FOR UPDATE SKIP LOCKED) AS w
+                ORDER BY r.started_key, r.order_jitter, r.attr_path LIMIT open.most FOR UPDATE SKIP LOCKED) AS w
+        ), counted AS (
+            SELECT NULL::bigint, w.attr_path, w.class, w.started_key, w.order_jitter, w.most =
+                row_number() OVER (PARTITION BY w.class ORDER BY w.started_key, w.order_jitter, w.attr_path)
+            FROM waiting AS w
         )
-        SELECT c.attr_path, c.class, max(c.started_key), max(c.order_jitter)
-        FROM (SELECT * FROM bumped UNION ALL SELECT NULL, w.* FROM waiting AS w) AS c
+        SELECT c.attr_path, c.class, max(c.started_key), max(c.order_jitter), bool_or(c.is_last)
+        FROM (SELECT * FROM bumped UNION ALL SELECT * FROM counted) AS c
         GROUP BY c.attr_path, c.class
         ORDER BY min(c.number) NULLS LAST, max(c.started_key), max(c.order_jitter), c.attr_path;
-END
-$$;
-
--- Gives each hand-out of a range that has a limit a free slot of its class, which the transaction has locked.
-CREATE FUNCTION use_slots(first_id bigint, last_id bigint) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    UPDATE slot AS s SET handout_id = t.handout_id
-    FROM (
-        SELECT f.handout_id, f.class, row_number() OVER (PARTITION BY f.class ORDER BY f.handout_id) AS n
-        FROM in_flight AS f WHERE f.handout_id BETWEEN first_id AND last_id AND f.class > 0
-    ) AS t JOIN (
-        SELECT u.class, u.number, row_number() OVER (PARTITION BY u.class ORDER BY u.number) AS n
-        FROM (
-            SELECT w.* FROM limit_rule AS l, LATERAL (
-                SELECT o.class, o.number FROM slot AS o WHERE o.class = l.class AND o.handout_id IS NULL
-                ORDER BY o.number LIMIT last_id - first_id + 1 FOR UPDATE SKIP LOCKED) AS w
-        ) AS u
-    ) AS free ON free.class = t.class AND free.n = t.n
-    WHERE s.class = free.class AND s.number = free.number;
 END
 $$;
 
@@ -538,7 +562,6 @@ RETURNS TABLE (handout_id bigint, attr_path text, payload text) LANGUAGE plpgsql
 DECLARE
     wanted integer := cardinality(connections);
     given integer := 0;
-    batch integer := wanted;
     next_id bigint := first_id;
     last_id bigint := (((first_id >> 32) + 1) << 32) - 1;
     taken integer;
@@ -550,12 +573,17 @@ DECLARE
     chosen_paths text[];
     chosen_classes smallint[];
     chosen_fetchers bigint[];
+    chosen_slots bigint[];
     free_classes smallint[];
-    free_places bigint[];
+    slots bigint[];
+    first_slots integer[];
+    last_slots integer[];
     paths text[];
     classes smallint[];
     keys bigint[];
     jitters integer[];
+    are_last boolean[];
+    most integer[];
 BEGIN
     PERFORM lower_floors(added);
     IF is_paused() THEN
@@ -563,22 +591,35 @@ BEGIN
     END IF;
     PERFORM end_holds(at, hold);
     WHILE given < wanted LOOP
-        SELECT array_agg(o.class), array_agg(o.places) INTO free_classes, free_places
-        FROM open_classes(wanted - given) AS o WHERE o.places > 0;
-        SELECT array_agg(n.attr_path), array_agg(n.class), array_agg(n.started_key), array_agg(n.order_jitter)
-        INTO paths, classes, keys, jitters
-        FROM next_paths(free_classes, batch) AS n;
+        -- Slots of all classes, one class after the other, and for each class its first slot that is not used and its last one.
+        free_classes := '{}';
+        slots := '{}';
+        first_slots := '{}';
+        last_slots := '{}';
+        FOR next IN SELECT * FROM lock_slots(wanted - given) AS o WHERE cardinality(o.slots) > 0 LOOP
+            free_classes := free_classes || next.class;
+            first_slots := first_slots || cardinality(slots) + 1;
+            slots := slots || next.slots;
+            last_slots := last_slots || cardinality(slots);
+        END LOOP;
+        -- Outdated rows are dropped in growing steps, so that many of them do not hide a job for long.
+        most := CASE WHEN paths IS NULL THEN
+            rows_to_read(free_classes, ARRAY(SELECT t.l - t.f + 1 FROM unnest(first_slots, last_slots) AS t (f, l)), wanted)
+            ELSE array_fill(least(cardinality(paths) * 2, 4096), ARRAY[cardinality(free_classes)]) END;
+        SELECT array_agg(n.attr_path), array_agg(n.class), array_agg(n.started_key), array_agg(n.order_jitter), array_agg(n.is_last)
+        INTO paths, classes, keys, jitters, are_last
+        FROM next_paths(free_classes, most) AS n;
         valid_paths := '{}';
         chosen_paths := '{}';
         chosen_classes := '{}';
         chosen_fetchers := '{}';
+        chosen_slots := '{}';
         is_cut := false;
         FOR next IN
             SELECT c.path, c.class, g.fetcher_id, c.is_last
             FROM (
-                SELECT t.path, t.class, t.n, min(t.n) OVER (PARTITION BY t.path) AS first_n,
-                    count(*) OVER (PARTITION BY t.class) >= batch AND t.n = max(t.n) OVER (PARTITION BY t.class) AS is_last
-                FROM unnest(paths, classes) WITH ORDINALITY AS t (path, class, n)
+                SELECT t.*, min(t.n) OVER (PARTITION BY t.path) AS first_n
+                FROM unnest(paths, classes, are_last) WITH ORDINALITY AS t (path, class, is_last, n)
             ) AS c LEFT JOIN (
                 SELECT r.* FROM ready_groups(paths) AS r
                 WHERE NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.attr_path = r.attr_path AND f.is_held)
@@ -588,18 +629,19 @@ BEGIN
             place := array_position(free_classes, next.class);
             IF next.fetcher_id IS NOT NULL THEN
                 valid_paths := valid_paths || next.path;
-                IF NOT is_cut AND free_places[place] > 0 AND cardinality(chosen_paths) < wanted - given
+                IF NOT is_cut AND first_slots[place] <= last_slots[place] AND cardinality(chosen_paths) < wanted - given
                     AND NOT next.path = ANY (chosen_paths) THEN
-                    free_places[place] := free_places[place] - 1;
+                    chosen_slots := chosen_slots || slots[first_slots[place]];
+                    first_slots[place] := first_slots[place] + 1;
                     chosen_paths := chosen_paths || next.path;
                     chosen_classes := chosen_classes || next.class;
                     chosen_fetchers := chosen_fetchers || next.fetcher_id;
                 END IF;
             END IF;
             -- Rows of this class that were not read come before those of other classes.
-            is_cut := is_cut OR next.is_last AND free_places[place] > 0;
+            is_cut := is_cut OR next.is_last AND first_slots[place] <= last_slots[place];
         END LOOP;
-        PERFORM raise_floors(free_classes, batch, classes, keys, jitters,
+        PERFORM raise_floors(free_classes, classes, keys, jitters, are_last,
             ARRAY(SELECT t.path = ANY (valid_paths) AND t.path <> ALL (chosen_paths) FROM unnest(paths) WITH ORDINALITY AS t (path, n) ORDER BY t.n));
         EXIT WHEN paths IS NULL;
         DELETE FROM ready AS r USING unnest(paths, classes) AS c (path, class)
@@ -626,12 +668,13 @@ BEGIN
         -- Every candidate waits for a place, or another transaction changes what is left.
         EXIT WHEN taken + dropped = 0;
         IF taken > 0 AND free_classes <> ARRAY[0::smallint] THEN
-            PERFORM use_slots(next_id, next_id + wanted - 1);
+            DELETE FROM slot AS s USING unnest(chosen_classes, chosen_slots) WITH ORDINALITY AS c (class, slot, n), in_flight AS f
+            WHERE s.class = c.class AND s.number = c.slot AND f.handout_id = next_id + c.n - 1;
+            PERFORM set_config('orchestrator.slots_' || c.class, (max(c.slot) + 1)::text, false)
+            FROM unnest(chosen_classes, chosen_slots) AS c (class, slot) WHERE c.class > 0 GROUP BY c.class;
         END IF;
         given := given + taken;
         next_id := next_id + wanted;
-        -- Outdated rows are dropped in growing steps, so that many of them do not hide a job for long.
-        batch := least(cardinality(paths) * 2, 4096);
     END LOOP;
     IF given = 0 THEN
         DELETE FROM bump AS b WHERE b.handout_id IS NULL AND NOT EXISTS (SELECT 1 FROM ready_groups(ARRAY[b.attr_path]));
@@ -736,8 +779,8 @@ BEGIN
     GET DIAGNOSTICS changed = ROW_COUNT;
     UPDATE log SET finished = at WHERE attr_path = path AND finished IS NULL;
     was_in_flight := FOUND;
-    DELETE FROM in_flight AS f WHERE f.attr_path = path;
     PERFORM free_slots(ARRAY[id]);
+    DELETE FROM in_flight AS f WHERE f.attr_path = path;
     DELETE FROM bump AS b WHERE b.attr_path = path AND b.handout_id IS NOT NULL;
     UPDATE offer SET state = 0 WHERE attr_path = path AND state = 1;
     PERFORM make_ready(ARRAY[path]);
@@ -888,8 +931,7 @@ BEGIN
 END
 $$;
 
--- Replaces the limits, and counts the jobs in flight against them. Of more jobs than a limit allows, those whose holds end first have the
--- slots beyond it, so that their ends free none.
+-- Replaces the limits, and counts the jobs in flight against them.
 CREATE FUNCTION set_limits(attrs text[], fetchers text[], numbers integer[]) RETURNS void LANGUAGE sql AS $$
     DELETE FROM limit_rule;
     INSERT INTO limit_rule (class, attr_like, fetcher_like, in_flight)
@@ -898,12 +940,13 @@ CREATE FUNCTION set_limits(attrs text[], fetchers text[], numbers integer[]) RET
     UPDATE in_flight AS f SET class = c.class
     FROM in_flight AS o JOIN fetcher AS n USING (fetcher_id), LATERAL class_of(o.attr_path, n.name) AS c
     WHERE f.attr_path = o.attr_path AND f.class <> c.class;
+    UPDATE limit_rule AS l SET excess = greatest(held.jobs - l.in_flight, 0) FROM (
+        SELECT f.class, count(*) AS jobs FROM in_flight AS f WHERE f.is_held GROUP BY f.class) AS held
+    WHERE held.class = l.class;
     DELETE FROM slot;
-    INSERT INTO slot (class, number, handout_id)
-    SELECT f.class, row_number() OVER (PARTITION BY f.class ORDER BY f.started DESC, f.handout_id DESC), f.handout_id
-    FROM in_flight AS f WHERE f.is_held AND f.class > 0;
-    INSERT INTO slot (class, number)
-    SELECT l.class, number FROM limit_rule AS l, generate_series(1, l.in_flight) AS number ON CONFLICT DO NOTHING;
+    INSERT INTO slot (class)
+    SELECT l.class FROM limit_rule AS l, LATERAL generate_series(
+        1, l.in_flight - (SELECT count(*) FROM in_flight AS f WHERE f.is_held AND f.class = l.class));
 $$;
 
 -- Computes the classes of the next `most` waiting paths behind `after` again. Returns the last of them.

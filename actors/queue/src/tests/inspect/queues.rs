@@ -18,7 +18,7 @@ use crate::{
         sqlite::{Inspector, Options},
     },
     jitter::jitter_hash,
-    storage::{Deletion, Inspect, Limit, Limits, RunId, Waiting},
+    storage::{Deletion, Inspect, Limits, RunId, Waiting},
     tests::store::{SingleOperations as _, TestStore, group, next_attr},
 };
 
@@ -158,22 +158,17 @@ impl InPostgres {
             "INSERT INTO instance (instance, incarnation, host, socket, lease_until, is_locked)
              VALUES ('i', nextval('incarnation_number'), 'host', 'socket', now(), false)",
         );
-        for (class, limit) in (1_i16..).zip(self.config.limit.clone()) {
-            let like = |pattern: Option<String>| {
-                pattern.map(|pattern| pattern.replace('_', "\\_").replace('*', "%").replace('?', "_"))
-            };
-            let Limit { attr_path, fetcher, in_flight } = limit;
-            let in_flight = in_flight.cast_signed();
-            let params: Params<'_> = vec![
-                Box::new(class),
-                Box::new(like(attr_path)),
-                Box::new(like(fetcher)),
-                Box::new(in_flight),
-            ];
-            self.query("INSERT INTO limit_rule VALUES ($1, $2, $3, $4)", params);
-            let params: Params<'_> = vec![Box::new(class), Box::new(in_flight)];
-            self.query("INSERT INTO slot SELECT $1, n FROM generate_series(1, $2) AS n", params);
-        }
+        let like = |pattern: &Option<String>| {
+            let pattern = pattern.as_ref()?;
+            Some(pattern.replace('_', "\\_").replace('*', "%").replace('?', "_"))
+        };
+        let limits = &self.config.limit;
+        let params: Params<'_> = vec![
+            Box::new(limits.iter().map(|limit| like(&limit.attr_path)).collect::<Vec<_>>()),
+            Box::new(limits.iter().map(|limit| like(&limit.fetcher)).collect::<Vec<_>>()),
+            Box::new(limits.iter().map(|limit| limit.in_flight.cast_signed()).collect::<Vec<_>>()),
+        ];
+        self.query("SELECT set_limits($1, $2, $3)", params);
     }
 
     pub(super) fn open(&self, timeout: Duration) -> PostgresInspector {

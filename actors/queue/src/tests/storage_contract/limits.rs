@@ -70,6 +70,25 @@ fn changed_limits_count_jobs_in_flight_after_a_restart() {
 }
 
 #[test]
+fn a_limit_that_was_lowered_is_kept_whichever_job_ends_first() {
+    for last in [false, true] {
+        for mut s in TestStore::each(Options::default()) {
+            feed(&mut s, "f1", 1, &["py1", "py2", "py3", "py4", "py5"].map(|attr| (attr, "0 1")));
+            let mut jobs: Vec<_> = (10..13).filter_map(|now| take(&mut s, now)).collect();
+            group(&mut s, |s| jobs.iter().try_for_each(|job| s.delivered(job.handout).map(drop)));
+            s.reopen(options(&[("py*", 2)]));
+            while jobs.len() > 2 {
+                let ended = jobs.remove(if last { jobs.len() - 1 } else { 0 });
+                group(&mut s, |s| s.finish(&ended.attr_path, 0, 20));
+                assert_eq!(next(&mut s, 20), None, "{} are in flight", jobs.len());
+            }
+            group(&mut s, |s| s.finish(&jobs[0].attr_path, 0, 21));
+            assert_eq!(taken(&mut s, 21).len(), 1);
+        }
+    }
+}
+
+#[test]
 fn rows_of_other_programs_are_limited() {
     let mut s = TestStore::with(options(&[("py*", 1)]));
     feed(&mut s, "f1", 1, &[("other", "0 1")]);

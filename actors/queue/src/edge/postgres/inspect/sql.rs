@@ -24,11 +24,10 @@ pub(super) const NEWEST: &str = "(
 pub(super) const PLACES: &str = "places AS MATERIALIZED (
     SELECT 0::smallint AS class, 9223372036854775807 AS places
     UNION ALL
-    SELECT l.class, (
-        SELECT count(*) FROM slot AS s
-        WHERE s.class = l.class AND s.number <= l.in_flight AND NOT EXISTS (
-            SELECT 1 FROM in_flight AS h WHERE h.handout_id = s.handout_id AND h.is_held AND h.started >= $1))
-    FROM limit_rule AS l)";
+    SELECT l.class, greatest(l.in_flight - coalesce(held.jobs, 0), 0)
+    FROM limit_rule AS l LEFT JOIN (
+        SELECT h.class, count(*) AS jobs FROM in_flight AS h WHERE h.is_held AND h.started >= $1 GROUP BY h.class
+    ) AS held USING (class))";
 
 /// Common table expression `bumped`: the first group of each bumped path that is neither held nor limited, by places from 1. Needs
 /// [`PLACES`].
