@@ -34,7 +34,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Seconds of each measurement
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = 4)]
     seconds: u64,
     /// Rows that were handed out before NOJOBS is measured
     #[arg(long, default_value_t = 1_000_000)]

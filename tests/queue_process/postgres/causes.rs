@@ -1,9 +1,12 @@
 //! `orchestrator why` names what the queue waits for at the server: sessions of others, locks, a full disk, a standby.
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use orchestrator_harness::{
-    OpenSession, Postgres, PrintedCause, Reply, SmallDisk, TestEnv, eventually, wait_for,
+    OpenSession, Postgres, PrintedCause, Reply, SmallDisk, TestEnv, eventually, rounds, wait_for,
 };
 
 use super::{SharedQueue, await_up, stop};
@@ -81,32 +84,69 @@ fn what_holds_vacuum_back_is_named_as_far_as_the_role_may_see_it() {
     stop(instances);
 }
 
+/// An instance for each table on which somebody holds a lock.
 #[test]
-fn a_lock_of_another_session_is_named_with_its_holder() {
-    let server = Postgres::shared();
-    let (queue, instances) = with_job(server, "locked_table");
-    let site = &queue.sites[0];
-    let holder = OpenSession::start(&queue.dsn, "by hand", "BEGIN; LOCK TABLE orchestrator_queue.log");
-    let mut worker = site.worker();
-    worker.send(b"READY\n").expect("it listens");
-    let found = cause(site, "the queue waits for a lock on orchestrator_queue.log");
-    let who = format!(
-        "pid {} (application by hand, role postgres, client 127.0.0.1, idle in transaction",
-        holder.pid
-    );
-    assert!(found.text.contains(&who), "{found:?}");
-    assert!(found.help.contains(&format!("pg_terminate_backend({})", holder.pid)), "{found:?}");
-    // The statement gives up and is tried again: the cause stays.
-    eventually("two more tries", || {
-        let causes = site.causes("queue");
-        assert!(causes.iter().any(|cause| cause.path == "queue/server_watch"), "{causes:?}");
-        site.metric("queue/queue_store", "retried") >= 3
-    });
-    drop(holder);
-    assert!(matches!(worker.reply(), Reply::Job { .. }));
-    await_no_cause(site);
-    await_up(site, "queue/queue_store");
-    stop(instances);
+fn a_lock_of_another_session_is_named_with_its_holder_and_no_thread_hangs() {
+    // A hand-out neither reads nor changes them.
+    const NOT_USED: [&str; 2] = ["failure", "incarnation"];
+    let held = Duration::from_secs(rounds("ORCHESTRATOR_QUEUE_POSTGRES_OUTAGE_SECS", 4) * 2);
+    let mut server = Postgres::start();
+    server.set("max_connections", Some("200"));
+    server.stop();
+    server.start_again();
+    let tables: Vec<String> = if held < Duration::from_secs(60) {
+        ["log", "instance"].map(str::to_owned).into()
+    } else {
+        let (queue, instances) = with_job(&server, "unlocked");
+        stop(instances);
+        let all = "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition
+                       AND relnamespace = 'orchestrator_queue'::regnamespace";
+        queue.rows(&server, all)
+    };
+    let mut locked = Vec::new();
+    for table in &tables {
+        let (queue, instances) = with_job(&server, &format!("locked_{table}"));
+        let lock = format!("BEGIN; LOCK TABLE orchestrator_queue.{table}");
+        let holder = OpenSession::start(&queue.dsn, "by hand", &lock);
+        let mut worker = queue.sites[0].worker();
+        worker.send(b"READY\n").expect("it listens");
+        if NOT_USED.contains(&table.as_str()) {
+            assert!(matches!(worker.reply(), Reply::Job { .. }), "{table}");
+            drop(holder);
+            stop(instances);
+            continue;
+        }
+        let found =
+            cause(&queue.sites[0], &format!("the queue waits for a lock on orchestrator_queue.{table}"));
+        let who = format!(
+            "pid {} (application by hand, role postgres, client 127.0.0.1, idle in transaction",
+            holder.pid
+        );
+        assert!(found.text.contains(&who), "{found:?}");
+        assert!(found.help.contains(&format!("pg_terminate_backend({})", holder.pid)), "{found:?}");
+        locked.push((queue, instances, holder, worker, Instant::now()));
+    }
+    for (queue, instances, holder, mut worker, from) in locked {
+        let site = &queue.sites[0];
+        // The statement gives up and is tried again: the cause stays.
+        let is_named = || {
+            let causes = site.causes("queue");
+            assert!(causes.iter().any(|cause| cause.path == "queue/server_watch"), "{causes:?}");
+            assert_ne!(site.node("queue/queue_store")["state"], "stuck", "{causes:?}");
+        };
+        while from.elapsed() < held {
+            is_named();
+        }
+        eventually("three tries", || {
+            is_named();
+            site.metric("queue/queue_store", "retried") >= 3
+        });
+        drop(holder);
+        assert!(matches!(worker.reply(), Reply::Job { .. }));
+        await_no_cause(site);
+        await_up(site, "queue/queue_store");
+        stop(instances);
+    }
 }
 
 #[test]

@@ -292,8 +292,8 @@ impl<B: Backend> Incarnation<'_, B> {
                 Ok(()) => {
                     let begun = Instant::now();
                     self.report_waiting();
-                    // A question that takes long delays the turns.
-                    self.check_at = Instant::now() + CHECK_INTERVAL.max(begun.elapsed() * 4);
+                    // The question delays the turns: on PostgreSQL it reads all rows that somebody's transaction keeps.
+                    self.check_at = Instant::now() + CHECK_INTERVAL.max(begun.elapsed() * 20);
                 }
                 Err(error) => {
                     self.handle_error(&error)?;
