@@ -70,7 +70,8 @@ CREATE TABLE ready (
     PRIMARY KEY (attr_path, class)
 );
 CREATE INDEX ready_order ON ready (class, started_key, order_jitter, attr_path);
--- The upper half of a hand-out's number is the incarnation that made it. The newest of `runs` is first. `delivered` is 0 before the delivery, 1 after it if the job
+-- The upper half of a hand-out's number is the incarnation that made it. The newest of `runs` is first. `class` is that of the slot that it
+-- uses, or 0. `delivered` is 0 before the delivery, 1 after it if the job
 -- is handed out again after its hold, and 2 after it otherwise. The row of a path whose hold is over stays until the next hand-out.
 CREATE TABLE in_flight (
     attr_path text COLLATE "C" PRIMARY KEY,
@@ -379,7 +380,7 @@ BEGIN
 END
 $$;
 
--- Frees the slots of hand-outs, whose rows of `in_flight` are locked and are removed or held no longer afterwards.
+-- Frees the slots of hand-outs, whose rows of `in_flight` are locked. The caller removes the rows, or their class.
 CREATE FUNCTION free_slots(ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     freed record;
@@ -387,7 +388,7 @@ DECLARE
 BEGIN
     FOR freed IN
         SELECT f.class, count(*)::integer AS slots FROM in_flight AS f
-        WHERE f.handout_id = ANY (ids) AND f.is_held AND f.class > 0 GROUP BY f.class ORDER BY f.class
+        WHERE f.handout_id = ANY (ids) AND f.class > 0 GROUP BY f.class ORDER BY f.class
     LOOP
         gone := 0;
         SELECT least(l.excess, freed.slots) INTO gone FROM limit_rule AS l WHERE l.class = freed.class AND l.excess > 0 FOR UPDATE;
@@ -419,7 +420,7 @@ BEGIN
     WHERE f.handout_id = ANY (ids) AND f.delivered = 1 AND b.handout_id = f.handout_id;
     PERFORM free_slots(ids);
     DELETE FROM in_flight AS f WHERE f.handout_id = ANY (ids) AND f.delivered = 1;
-    UPDATE in_flight AS f SET is_held = false WHERE f.handout_id = ANY (ids);
+    UPDATE in_flight AS f SET is_held = false, class = 0 WHERE f.handout_id = ANY (ids);
     PERFORM make_ready(paths);
 END
 $$;
@@ -939,14 +940,14 @@ CREATE FUNCTION set_limits(attrs text[], fetchers text[], numbers integer[]) RET
     FROM unnest(attrs, fetchers, numbers) WITH ORDINALITY AS t (attr_like, fetcher_like, in_flight, n);
     UPDATE in_flight AS f SET class = c.class
     FROM in_flight AS o JOIN fetcher AS n USING (fetcher_id), LATERAL class_of(o.attr_path, n.name) AS c
-    WHERE f.attr_path = o.attr_path AND f.class <> c.class;
-    UPDATE limit_rule AS l SET excess = greatest(held.jobs - l.in_flight, 0) FROM (
-        SELECT f.class, count(*) AS jobs FROM in_flight AS f WHERE f.is_held GROUP BY f.class) AS held
-    WHERE held.class = l.class;
+    WHERE f.attr_path = o.attr_path AND f.is_held AND f.class <> c.class;
+    UPDATE limit_rule AS l SET excess = greatest(used.slots - l.in_flight, 0)
+    FROM (SELECT f.class, count(*) AS slots FROM in_flight AS f GROUP BY f.class) AS used
+    WHERE used.class = l.class;
     DELETE FROM slot;
     INSERT INTO slot (class)
     SELECT l.class FROM limit_rule AS l, LATERAL generate_series(
-        1, l.in_flight - (SELECT count(*) FROM in_flight AS f WHERE f.is_held AND f.class = l.class));
+        1, l.in_flight - (SELECT count(*) FROM in_flight AS f WHERE f.class = l.class));
 $$;
 
 -- Computes the classes of the next `most` waiting paths behind `after` again. Returns the last of them.

@@ -89,6 +89,18 @@ fn a_limit_that_was_lowered_is_kept_whichever_job_ends_first() {
 }
 
 #[test]
+fn a_job_that_is_delivered_after_its_hold_frees_one_place() {
+    let options = Options { redeliver_after_lease: true, ..options(&[("py*", 1)]) };
+    for mut s in TestStore::each(options) {
+        feed(&mut s, "f1", 1, &["py1", "py2", "py3"].map(|attr| (attr, "0 1")));
+        let late = take(&mut s, 10).unwrap();
+        assert!(take(&mut s, 11 + 43_200).is_some(), "the hold is over");
+        group(&mut s, |s| s.delivered(late.handout).map(drop));
+        assert_eq!(next(&mut s, 12 + 43_200), None, "one is in flight");
+    }
+}
+
+#[test]
 fn rows_of_other_programs_are_limited() {
     let mut s = TestStore::with(options(&[("py*", 1)]));
     feed(&mut s, "f1", 1, &[("other", "0 1")]);
