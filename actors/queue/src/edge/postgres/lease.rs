@@ -12,15 +12,13 @@ use std::{
 };
 
 use orchestrator_edge::{
-    LinkState, RetryPolicy,
+    Edge, LinkState, RetryPolicy,
     postgres::{Session, SessionSettings},
 };
-use orchestrator_supervise::{Fault, Outbox, StartCx, block_on};
+use orchestrator_supervise::{Fault, Outbox, StartCx};
+use tokio::time::sleep;
 
-use super::{
-    session::first,
-    settings::{Settings, runtime},
-};
+use super::settings::{Settings, runtime};
 use crate::{config::QueueConfig, messages::ReadCommand, storage::StorageError};
 
 /// Duration of a lease from its last renewal, by the database's clock.
@@ -58,117 +56,112 @@ impl Lease {
     pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
         let link = LinkState::new(cx, "postgres", self.config.postgres.endpoint(), RetryPolicy::REMOTE);
         let runtime = runtime().map_err(|error| Fault::from_error(&error))?;
-        let settings = loop {
-            match Settings::read(&self.config) {
-                Ok(settings) => break settings,
-                Err(error) if link.retry_blocking(Fault::from_error(&error).to_string()) => {}
-                Err(_) => return Ok(()),
-            }
-        };
-        let mut session = None;
-        let mut upkeep_at = Instant::now();
-        let (mut live, mut moves) = (0, None);
-        loop {
-            let turn = async {
-                tokio::select! {
-                    done = work(&mut session, &settings, self.incarnation.load(Relaxed), &mut upkeep_at) => Some(done),
-                    () = cx.stop.cancelled() => None,
-                }
-            };
-            match runtime.block_on(turn) {
-                None => return Ok(()),
-                Some(Ok(renewed)) => {
-                    if session.is_some() {
-                        link.succeeded();
-                    }
-                    if live != renewed.live {
-                        live = renewed.live;
-                        cx.vitals
-                            .note(format!("instance {}; instances with a lease: {live}", settings.instance));
-                    }
-                    // A move before the first renewal may have come after the first listing.
-                    if moves != renewed.moves && self.commands.tell(ReadCommand::Moved).is_ok() {
-                        moves = renewed.moves;
-                    }
-                    for instance in renewed.taken_back {
-                        tracing::warn!(
-                            instance,
-                            "the lease of an instance is over: its jobs without a recorded delivery are available again"
-                        );
-                    }
-                    let wait = if session.is_some() { RENEWAL } else { BEFORE_PLACE };
-                    if block_on(Some(Instant::now() + wait), cx.stop.cancelled()).is_some() {
-                        return Ok(());
-                    }
-                }
-                Some(Err(error)) => {
-                    session = None;
-                    if !link.retry_blocking(Fault::from_error(&error).to_string()) {
-                        return Ok(());
-                    }
+        let mut renewals = Renewals { lease: self, cx, upkeep_at: Instant::now(), live: 0, moves: None };
+        runtime.block_on(async {
+            // Before, there is nothing to connect for.
+            while self.incarnation.load(Relaxed) == 0 {
+                if !link.wait(BEFORE_PLACE).await {
+                    return;
                 }
             }
-        }
+            renewals.run(&link).await;
+        });
+        Ok(())
     }
 }
 
-/// Result of a renewal.
-#[derive(Default)]
-struct Renewed {
-    /// Instances whose leases ended.
-    taken_back: Vec<String>,
-    /// Number of instances with a lease.
+/// State of the thread.
+struct Renewals<'a> {
+    lease: &'a Lease,
+    cx: &'a StartCx,
+    upkeep_at: Instant,
+    /// Number of instances with a lease at the last renewal.
     live: i64,
-    /// Number of moves of fetchers; None if there was none.
+    /// Number of moves of fetchers that the reader knows; None if there was none.
     moves: Option<String>,
 }
 
-/// Renews the lease, and keeps the tables if that is due.
-async fn work(
-    session: &mut Option<Session>,
-    settings: &Settings,
-    incarnation: i64,
-    upkeep_at: &mut Instant,
-) -> Result<Renewed, StorageError> {
-    let renewed = renew(session, settings, incarnation).await?;
-    if let Some(session) = session.as_mut().filter(|_| *upkeep_at <= Instant::now()) {
-        let sql = "SELECT keep_attempts(floor(extract(epoch FROM clock_timestamp()))::bigint,
-                       coalesce((SELECT (value::jsonb ->> 'attempts')::bigint FROM property WHERE name = 'rules'), 0))";
-        session.query("keeping the attempts", sql, vec![]).await?;
-        *upkeep_at = Instant::now() + UPKEEP;
+impl Edge for Renewals<'_> {
+    /// Session, and name of the instance.
+    type Connection = (Session, String);
+    type Error = StorageError;
+
+    async fn connect(&mut self) -> Result<(Session, String), StorageError> {
+        let settings = Settings::read(&self.lease.config)?;
+        let mut session = Session::open(&settings.address, &SESSION).await?;
+        session.batch("choosing the schema", &format!("SET search_path = {}", settings.schema)).await?;
+        Ok((session, settings.instance))
     }
-    Ok(renewed)
+
+    async fn serve(&mut self, connection: (Session, String), link: &LinkState) -> Result<(), StorageError> {
+        let (mut session, instance) = connection;
+        tokio::select! {
+            biased;
+            () = link.stopped() => Ok(()),
+            ended = self.renew_again(&mut session, &instance, link) => ended,
+        }
+    }
 }
 
-/// Renews the lease, and ends the leases of other instances that are over.
-async fn renew(
-    session: &mut Option<Session>,
-    settings: &Settings,
-    incarnation: i64,
-) -> Result<Renewed, StorageError> {
-    if incarnation == 0 {
-        return Ok(Renewed::default());
-    }
-    let session = match session {
-        Some(session) => session,
-        None => {
-            let mut opened = Session::open(&settings.address, &SESSION).await?;
-            opened.batch("choosing the schema", &format!("SET search_path = {}", settings.schema)).await?;
-            session.insert(opened)
+impl Renewals<'_> {
+    /// Renews the lease until that fails. A store that begins again has no place for a while.
+    async fn renew_again(
+        &mut self,
+        session: &mut Session,
+        instance: &str,
+        link: &LinkState,
+    ) -> Result<(), StorageError> {
+        loop {
+            let incarnation = self.lease.incarnation.load(Relaxed);
+            if incarnation == 0 {
+                sleep(BEFORE_PLACE).await;
+                continue;
+            }
+            self.renew(session, instance, incarnation).await?;
+            if self.upkeep_at <= Instant::now() {
+                let sql = "SELECT keep_attempts(floor(extract(epoch FROM clock_timestamp()))::bigint,
+                     coalesce((SELECT (value::jsonb ->> 'attempts')::bigint FROM property WHERE name = 'rules'), 0))";
+                session.query("keeping the attempts", sql, vec![]).await?;
+                self.upkeep_at = Instant::now() + UPKEEP;
+            }
+            link.succeeded();
+            sleep(RENEWAL).await;
         }
-    };
-    let rows = session
-        .query(
-            "renewing the lease",
-            "SELECT name FROM renew_lease($1, $2, make_interval(secs => $3)) AS name",
-            vec![Box::new(settings.instance.clone()), Box::new(incarnation), Box::new(LEASE.as_secs_f64())],
-        )
-        .await?;
-    let count = "SELECT count(*), (SELECT value FROM property WHERE name = 'moves') FROM instance WHERE lease_until > clock_timestamp()";
-    let counted = session.query("counting the leases", count, vec![]).await?;
-    Ok(Renewed {
-        taken_back: rows.iter().map(|row| row.get(0)).collect(),
-        live: first(&counted).unwrap_or_default(),
-        moves: counted.first().and_then(|row| row.get(1)),
-    })
+    }
+
+    /// Renews the lease, and ends the leases of other instances that are over.
+    async fn renew(
+        &mut self,
+        session: &mut Session,
+        instance: &str,
+        incarnation: i64,
+    ) -> Result<(), StorageError> {
+        let taken_back = session
+            .query(
+                "renewing the lease",
+                "SELECT name FROM renew_lease($1, $2, make_interval(secs => $3)) AS name",
+                vec![Box::new(instance.to_owned()), Box::new(incarnation), Box::new(LEASE.as_secs_f64())],
+            )
+            .await?;
+        for row in taken_back {
+            let instance: String = row.get(0);
+            tracing::warn!(
+                instance,
+                "the lease of an instance is over: its jobs without a recorded delivery are available again"
+            );
+        }
+        let sql = "SELECT count(*), (SELECT value FROM property WHERE name = 'moves') FROM instance WHERE lease_until > clock_timestamp()";
+        let counted = session.query("counting the leases", sql, vec![]).await?;
+        let Some(counted) = counted.first() else { return Ok(()) };
+        let (live, moves): (i64, Option<String>) = (counted.get(0), counted.get(1));
+        if self.live != live {
+            self.live = live;
+            self.cx.vitals.note(format!("instance {instance}; instances with a lease: {live}"));
+        }
+        // A move before the first renewal may have come after the first listing.
+        if self.moves != moves && self.lease.commands.tell(ReadCommand::Moved).is_ok() {
+            self.moves = moves;
+        }
+        Ok(())
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use orchestrator_edge::{
-    LinkState, RetryPolicy,
+    Edge, LinkState, RetryPolicy,
     postgres::{Session, SessionSettings},
 };
 use orchestrator_supervise::{Fault, StartCx};
@@ -36,25 +36,12 @@ impl Listener {
     pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
         let link = LinkState::new(cx, "postgres", self.config.postgres.endpoint(), RetryPolicy::REMOTE);
         let runtime = runtime().map_err(|error| Fault::from_error(&error))?;
-        loop {
-            let ended = runtime.block_on(async {
-                tokio::select! {
-                    ended = self.listen(&link) => Some(ended),
-                    () = cx.stop.cancelled() => None,
-                }
-            });
-            let Some(Err(error)) = ended else { return Ok(()) };
-            if !link.retry_blocking(Fault::from_error(&error).to_string()) {
-                return Ok(());
-            }
-        }
+        let mut edge = self;
+        runtime.block_on(Edge::run(&mut edge, &link));
+        Ok(())
     }
 
-    /// Listens until the session ends.
-    async fn listen(&self, link: &LinkState) -> Result<(), StorageError> {
-        let settings = Settings::read(&self.config)?;
-        let mut session = Session::open(&settings.address, &SESSION).await?;
-        session.batch("listening", &format!("LISTEN {}", settings.schema)).await?;
+    async fn receive(&self, mut session: Session, link: &LinkState) -> Result<(), StorageError> {
         loop {
             link.succeeded();
             match session.notified(CHECK).await? {
@@ -64,6 +51,26 @@ impl Listener {
             if session.take_dropped() > 0 {
                 self.added.add("");
             }
+        }
+    }
+}
+
+impl Edge for &Listener {
+    type Connection = Session;
+    type Error = StorageError;
+
+    async fn connect(&mut self) -> Result<Session, StorageError> {
+        let settings = Settings::read(&self.config)?;
+        let mut session = Session::open(&settings.address, &SESSION).await?;
+        session.batch("listening", &format!("LISTEN {}", settings.schema)).await?;
+        Ok(session)
+    }
+
+    async fn serve(&mut self, session: Session, link: &LinkState) -> Result<(), StorageError> {
+        tokio::select! {
+            biased;
+            () = link.stopped() => Ok(()),
+            ended = self.receive(session, link) => ended,
         }
     }
 }
