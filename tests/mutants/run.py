@@ -80,11 +80,14 @@ def histories():
         subprocess.run(["git", "apply", patch], cwd=ROOT, check=True)
         try:
             subprocess.run([*cargo, "--no-run"], cwd=ROOT, check=True)
-            run = subprocess.run([*cargo, "--", "postgres::histories"], cwd=ROOT, env=seeds, capture_output=True)
+            run = subprocess.run(
+                [*cargo, "--", "postgres::histories"], cwd=ROOT, env=seeds, stdout=subprocess.PIPE, text=True)
         finally:
             subprocess.run(["git", "apply", "-R", patch], cwd=ROOT, check=True)
         missed += run.returncode == 0
         print("missed" if run.returncode == 0 else "caught", patch.name, flush=True)
+        # What caught it: a time limit would prove nothing.
+        print(*re.findall(r"^thread .* panicked at .*\n.*", run.stdout, re.MULTILINE), sep="\n", flush=True)
     sys.exit(missed)
 
 

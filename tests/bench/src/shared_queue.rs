@@ -1,6 +1,7 @@
 //! The queue on PostgreSQL: the real binary beside a bare client with the same statements, and beside other queues of the same machine.
 
 mod bare;
+mod long;
 mod others;
 
 use std::{
@@ -39,7 +40,7 @@ pub(crate) struct Options {
     /// Rows that were handed out before NOJOBS is measured
     #[arg(long, default_value_t = 1_000_000)]
     dequeued: usize,
-    /// Measure only the rate while somebody holds a transaction open for so many seconds, beside the same time without
+    /// Measure only the rate while somebody holds a transaction open for so many seconds, after the same time without
     #[arg(long)]
     held: Option<u64>,
     /// Measure only the dead rows after so many minutes of work
@@ -324,64 +325,6 @@ impl Bench<'_> {
             "skip_locked_jobs_per_s": table.round(),
             "quorum_queue_published_per_s": rabbit[0].round(), "quorum_queue_jobs_per_s": rabbit[1].round(),
             "sqlite_jobs_per_s": sqlite["ops_per_s"],
-        }))
-    }
-
-    /// The rate while a transaction that has seen the queue stays open, after the same time without one.
-    fn held(&self, seconds: u64) -> Result<Value> {
-        let span = Duration::from_secs(seconds);
-        let (one, _) = self.filled("ours", "", self.options.rows)?;
-        let clean = self.work(&[&one], span)?;
-        let mut idle = Command::new("psql");
-        idle.arg(&self.dsn).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
-        let mut idle = idle.spawn()?;
-        let mut statements = idle.stdin.take().context("the input of psql")?;
-        std::io::Write::write_all(
-            &mut statements,
-            b"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM ours.ready;\n",
-        )?;
-        let sees = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND backend_xmin IS NOT NULL";
-        wait_for("the transaction", || self.number(sees).is_ok_and(|count| count == 1.0).then_some(()));
-        let held = self.work(&[&one], span)?;
-        drop(statements);
-        idle.wait()?;
-        Ok(json!({
-            "bench": "shared-queue", "seconds": seconds, "clean_jobs_per_s": clean.0.round(), "held_jobs_per_s": held.0.round(),
-            "of_clean": round(held.0 / clean.0), "clean_p99_ms": round(clean.1), "held_p99_ms": round(held.1),
-        }))
-    }
-
-    /// Dead rows and sizes after `minutes` of work, in which a fetcher lists all paths again and again.
-    fn dead_rows(&self, minutes: u64) -> Result<Value> {
-        let rows = self.options.rows.min(60_000);
-        let sizes = |schema: &str| {
-            self.script(&format!(
-                "SELECT pg_stat_force_next_flush(); SELECT relname, n_live_tup, n_dead_tup, pg_total_relation_size(relid) / 1024 AS kib
-                 FROM pg_stat_user_tables WHERE schemaname = '{schema}' AND n_tup_del + n_tup_upd > 0 ORDER BY n_dead_tup DESC"
-            ))
-        };
-        let span = Duration::from_secs(minutes * 60);
-        let (subject, _) = self.filled("ours", "", rows)?;
-        let (begun, mut jobs, mut run) = (Instant::now(), 0.0, 1);
-        while begun.elapsed() < span {
-            jobs += self.work(&[&subject], self.span())?.0 * self.span().as_secs_f64();
-            run += 1;
-            subject.publish("../staged.1.txt", rows)?;
-            self.publish(&subject, "ours", &format!("bench.{run}.txt"), rows)?;
-            std::fs::remove_file(subject.path(&format!("fetchers/bench.{}.txt", run - 1)))?;
-        }
-        let ours = sizes("ours");
-        drop(subject);
-        let (begun, mut taken) = (Instant::now(), 0.0);
-        while begun.elapsed() < span {
-            others::fill_table(&self.server, &self.dsn, rows);
-            taken += self.runtime.block_on(others::table(&self.dsn, WORKERS, self.span()))?
-                * self.span().as_secs_f64();
-        }
-        Ok(json!({
-            "bench": "shared-queue", "minutes": minutes, "jobs": jobs.round(), "runs": run,
-            "tables": ours.split_whitespace().collect::<Vec<_>>(),
-            "skip_locked_jobs": taken.round(), "skip_locked": sizes("public").split_whitespace().collect::<Vec<_>>(),
         }))
     }
 }

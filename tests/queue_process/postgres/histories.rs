@@ -19,11 +19,21 @@ const INSTANCES: usize = 3;
 /// Shortest duration of a history in which instances are suspended for longer than a lease, in seconds.
 const LONG: u64 = 20;
 
+/// Shortest suspension that is called long: of one instance at a time, about as long as a lease.
+const LONG_SUSPENSION: Duration = Duration::from_secs(14);
+
 /// State of an instance between two events.
 enum State {
     Runs(Instance),
     Killed { until: Instant },
     Suspended { instance: Instance, from: Instant, until: Instant },
+}
+
+impl State {
+    /// Returns true for a suspension that can end the lease.
+    fn is_suspended_long(&self) -> bool {
+        matches!(self, Self::Suspended { from, until, .. } if *until - *from >= LONG_SUSPENSION)
+    }
 }
 
 #[test]
@@ -39,8 +49,9 @@ fn kills_and_freezes_lose_no_job_and_redeliver_one_per_connection_at_most() {
         while Instant::now() < end {
             let one = rng.below(INSTANCES);
             let state = std::mem::replace(&mut states[one], State::Killed { until: end });
+            let is_long = span >= LONG && !states.iter().any(State::is_suspended_long);
             states[one] = match state {
-                State::Runs(instance) => disrupt(instance, one, span >= LONG, &mut load, &mut rng),
+                State::Runs(instance) => disrupt(instance, one, is_long, &mut load, &mut rng),
                 other => resume(other, one, Instant::now(), &mut load),
             };
             // The pace of the events.
@@ -72,7 +83,7 @@ fn kills_and_freezes_lose_no_job_and_redeliver_one_per_connection_at_most() {
 fn disrupt(instance: Instance, one: usize, is_long: bool, load: &mut Load, rng: &mut SeededRng) -> State {
     let from = Instant::now();
     let mut up_to = |ms: usize| from + Duration::from_millis(rng.below(ms) as u64);
-    let (killed, suspended, long) = (up_to(500), up_to(1_000), up_to(20_000));
+    let (killed, suspended, long) = (up_to(500), up_to(1_000), up_to(5_000) + LONG_SUSPENSION);
     match rng.below(10) {
         0..4 => {
             instance.kill_nine();
