@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use orchestrator_harness::{Postgres, Rabbit, Reply, wait_for};
+use orchestrator_harness::{Postgres, Rabbit, Reply};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 

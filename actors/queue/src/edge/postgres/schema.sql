@@ -71,8 +71,8 @@ CREATE TABLE ready (
 );
 CREATE INDEX ready_order ON ready (class, started_key, order_jitter, attr_path);
 -- The upper half of a hand-out's number is the incarnation that made it. The newest of `runs` is first. `class` is that of the slot that it
--- uses, or 0. `delivered` is 0 before the delivery, 1 after it if the job
--- is handed out again after its hold, and 2 after it otherwise. The row of a path whose hold is over stays until the next hand-out.
+-- uses, or 0. `delivered` is 0 before the delivery, 1 after it if the job is handed out again after its hold, and 2 after it otherwise. The
+-- row of a path whose hold is over stays until the next hand-out.
 CREATE TABLE in_flight (
     attr_path text COLLATE "C" PRIMARY KEY,
     handout_id bigint NOT NULL UNIQUE,
@@ -390,12 +390,12 @@ BEGIN
         SELECT f.class, count(*)::integer AS slots FROM in_flight AS f
         WHERE f.handout_id = ANY (ids) AND f.class > 0 GROUP BY f.class ORDER BY f.class
     LOOP
-        gone := 0;
+        -- Most of the time nobody has lowered a limit, and the row is not locked.
         SELECT least(l.excess, freed.slots) INTO gone FROM limit_rule AS l WHERE l.class = freed.class AND l.excess > 0 FOR UPDATE;
         IF FOUND THEN
             UPDATE limit_rule AS l SET excess = excess - gone WHERE l.class = freed.class;
         END IF;
-        INSERT INTO slot (class) SELECT freed.class FROM generate_series(coalesce(gone, 0) + 1, freed.slots);
+        INSERT INTO slot (class) SELECT freed.class FROM generate_series(1, freed.slots - coalesce(gone, 0));
     END LOOP;
 END
 $$;
