@@ -86,3 +86,20 @@ impl Floor {
         self.from_floors.end = self.from_floors.start.saturating_add_unsigned(1 + seconds);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_at_the_head_take_a_twentieth_of_the_time() {
+        let mut floor = Floor::new(AddedKeys::default());
+        let looks = |floor: &mut Floor, times: &[i64]| -> Vec<bool> {
+            times.iter().map(|now| floor.lowered_to(*now) == Some(HEAD)).collect()
+        };
+        assert_eq!(looks(&mut floor, &[100, 100, 101]), [true, false, true]);
+        floor.record_look(Duration::from_millis(150));
+        assert_eq!(looks(&mut floor, &[102, 104, 105, 105]), [false, false, true, false]);
+        assert_eq!(looks(&mut floor, &[50, 50]), [true, false], "the clock was set back");
+    }
+}
