@@ -1,4 +1,4 @@
-//! What becomes of the queue while work goes on for minutes.
+//! Measurements that take minutes: the rate while a transaction is held open, and dead rows.
 
 use std::{
     io::Write as _,

@@ -1,9 +1,9 @@
 //! Where hand-outs begin to look for rows that wait, and whether there are any.
 //!
-//! Rows that were handed out stay in the index until no transaction of the server can see them. So each class of limits has a floor, from
-//! which a hand-out reads (function `floor_of` of the schema). A row that this session adds lowers it in the same transaction, a row of
-//! another session lowers it when its notification comes. Once a second a hand-out reads from the head, since a notification is sent only
-//! while somebody waits for one, and a row may come back without one. While that takes long, it is done more rarely.
+//! Rows that were handed out stay in the index until no transaction of the server can see them. Each class of limits therefore has a floor:
+//! the key from which hand-outs read (function `floor_of` of the schema). Rows that this session adds lower it in the same transaction. Rows
+//! of other sessions lower it when their notification comes. A notification is sent only while somebody waits for one, and a row may come back
+//! without one, so once a second a hand-out reads from the head. If that takes long, it is done less often.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -15,8 +15,8 @@ use crate::storage::Operation;
 type Key = [i64; 2];
 /// Key before all rows.
 pub(super) const HEAD: Key = [i64::MIN, i32::MIN as i64];
-/// Part of the time that hand-outs from the head may take.
-const HEAD_PART: u32 = 20;
+/// A hand-out from the head is followed by this many times its duration without one.
+const HEAD_PAUSE: u32 = 20;
 
 /// Smallest key of the rows that other sessions have added, as far as the store does not know it.
 #[derive(Debug, Clone, Default)]
@@ -82,7 +82,7 @@ impl Floor {
 
     /// Records how long a hand-out from the head took.
     pub(super) fn record_look(&mut self, took: Duration) {
-        let seconds = (took * HEAD_PART).as_secs();
+        let seconds = (took * HEAD_PAUSE).as_secs();
         self.from_floors.end = self.from_floors.start.saturating_add_unsigned(1 + seconds);
     }
 }
