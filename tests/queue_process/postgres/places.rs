@@ -8,6 +8,15 @@ use super::{SharedQueue, stop};
 
 /// Longest delay between two attempts to take a place, and the time of a start.
 const TAKEOVER_MAX: Duration = Duration::from_secs(4);
+
+/// Key of the lock of the instance `one`; a session has other locks for the time of a transaction.
+const KEY: &str = "hashtextextended('orchestrator_queue/one', 0)";
+
+/// The sessions that have the lock of the instance `one`, in all databases.
+const LOCKS: &str = "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+        AND (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('orchestrator_queue/one', 0)";
+
 #[test]
 fn a_second_process_of_an_instance_waits_until_the_first_is_killed() {
     let server = Postgres::shared();
@@ -27,9 +36,8 @@ fn a_second_process_of_an_instance_waits_until_the_first_is_killed() {
         "{link:?}"
     );
     second.first_cause("queue", "instance one is in use on host");
-    let lock = "SELECT a.client_port FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
-        WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ExclusiveLock' AND l.database = (SELECT oid FROM pg_database WHERE datname = 'places')";
-    assert_eq!(queue.rows(server, lock).len(), 1, "only the first has the lock");
+    let locks = queue.rows(server, &format!("SELECT l.pid {LOCKS} AND a.datname = 'places'"));
+    assert_eq!(locks.len(), 1, "only the first has the lock");
 
     let killed = Instant::now();
     running.kill_nine();
@@ -50,15 +58,13 @@ fn the_place_is_locked_again_after_a_lost_session() {
     let instances = queue.start();
     let mut worker = queue.sites[0].worker();
     assert_eq!(worker.ready(), Reply::NoJobs);
-    let key = "hashtextextended('orchestrator_queue/one', 0)";
     let dsn = queue.dsn.clone();
     let waiter = std::thread::spawn(move || {
         let sql =
-            format!("SET application_name = 'waiter'; SELECT pg_advisory_lock({key}); SELECT pg_sleep(60)");
+            format!("SET application_name = 'waiter'; SELECT pg_advisory_lock({KEY}); SELECT pg_sleep(60)");
         orchestrator_harness::psql(&dsn, &sql)
     });
-    let of_store = "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
-        WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ExclusiveLock' AND a.datname = 'locked' AND a.application_name = 'orchestrator queue'";
+    let of_store = format!("{LOCKS} AND a.datname = 'locked' AND a.application_name = 'orchestrator queue'");
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'waiter' AND wait_event_type = 'Lock'";
     eventually("the other session to wait", || queue.rows(server, waits) == ["1"]);
     queue.rows(server, &format!("SELECT pg_terminate_backend(l.pid) {of_store}"));

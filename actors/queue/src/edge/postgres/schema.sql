@@ -87,7 +87,9 @@ CREATE TABLE in_flight (
     is_held boolean NOT NULL,
     delivered smallint NOT NULL
 ) WITH (fillfactor = 50);
-CREATE INDEX in_flight_held ON in_flight (started) WHERE is_held;
+-- For the ends of holds. An expression, since the planner would read a whole index of the rows that are held where a path is known, dead rows
+-- included.
+CREATE INDEX in_flight_held ON in_flight ((CASE WHEN is_held THEN started END));
 CREATE TABLE attempt (
     started bigint NOT NULL,
     handout_id bigint NOT NULL,
@@ -408,7 +410,8 @@ DECLARE
 BEGIN
     SELECT array_agg(e.attr_path), array_agg(e.handout_id) INTO paths, ids FROM (
         SELECT f.attr_path, f.handout_id FROM in_flight AS f
-        WHERE f.is_held AND f.started < at - hold ORDER BY f.started LIMIT 1000 FOR UPDATE SKIP LOCKED
+        WHERE CASE WHEN f.is_held THEN f.started END < at - hold
+        ORDER BY CASE WHEN f.is_held THEN f.started END LIMIT 1000 FOR UPDATE SKIP LOCKED
     ) AS e;
     IF paths IS NULL THEN
         RETURN;
@@ -750,20 +753,10 @@ $$;
 CREATE FUNCTION record_deliveries(ids bigint[], redeliver boolean) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
-        WITH recorded AS (
-            UPDATE in_flight AS f SET delivered = CASE WHEN redeliver OR strpos(n.name, '.') > 0 THEN 1 ELSE 2 END
-            FROM fetcher AS n
-            WHERE f.handout_id = ANY (ids) AND f.delivered = 0 AND f.is_held AND n.fetcher_id = f.fetcher_id
-            RETURNING f.handout_id
-        ), late AS (
-            UPDATE in_flight AS f
-            SET delivered = CASE WHEN redeliver OR strpos(n.name, '.') > 0 THEN 1 ELSE 2 END,
-                is_held = redeliver OR strpos(n.name, '.') > 0
-            FROM fetcher AS n
-            WHERE f.handout_id = ANY (ids) AND f.delivered = 0 AND NOT f.is_held AND n.fetcher_id = f.fetcher_id
-            RETURNING f.handout_id
-        )
-        SELECT handout_id FROM recorded UNION ALL SELECT handout_id FROM late;
+        UPDATE in_flight AS f SET delivered = CASE WHEN again.is_so THEN 1 ELSE 2 END, is_held = f.is_held OR again.is_so
+        FROM fetcher AS n, LATERAL (SELECT redeliver OR strpos(n.name, '.') > 0 AS is_so) AS again
+        WHERE f.handout_id = ANY (ids) AND f.delivered = 0 AND n.fetcher_id = f.fetcher_id
+        RETURNING f.handout_id;
 END
 $$;
 

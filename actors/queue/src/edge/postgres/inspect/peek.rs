@@ -24,8 +24,8 @@ const FREE: &str = "free AS (
         (SELECT h.started, g.order_jitter, g.attr_path, g.fetcher_id, g.run_started, g.payload_id
          FROM in_flight AS h CROSS JOIN LATERAL (
              SELECT * FROM ready_groups(ARRAY[h.attr_path]) AS g WHERE g.class = p.class ORDER BY g.fetcher_id LIMIT 1) AS g
-         WHERE h.is_held AND h.started < $1 AND ($3::text IS NULL OR h.attr_path LIKE $3)
-         ORDER BY h.started, g.order_jitter, g.attr_path LIMIT $2)) AS w)";
+         WHERE CASE WHEN h.is_held THEN h.started END < $1 AND ($3::text IS NULL OR h.attr_path LIKE $3)
+         ORDER BY CASE WHEN h.is_held THEN h.started END, g.order_jitter, g.attr_path LIMIT $2)) AS w)";
 
 pub(super) async fn peek(
     question: &mut Question<'_>,
@@ -95,7 +95,7 @@ pub(super) async fn waiting(question: &mut Question<'_>, now: i64) -> Result<Wai
     let held = question.rows(
         "WITH held AS MATERIALIZED (
              SELECT h.started, g.order_jitter, g.attr_path FROM in_flight AS h CROSS JOIN LATERAL ready_groups(ARRAY[h.attr_path]) AS g
-             WHERE h.is_held ORDER BY h.started, g.order_jitter, g.attr_path LIMIT $1)
+             WHERE h.is_held ORDER BY CASE WHEN h.is_held THEN h.started END, g.order_jitter, g.attr_path LIMIT $1)
          SELECT attr_path, started, (SELECT count(*) FROM held) FROM held ORDER BY started, order_jitter, attr_path LIMIT 1",
         vec![Box::new(HeldJobs::COUNTED_MAX.cast_signed())],
         |row| Ok((get::<String>(row, 0)?, get::<i64>(row, 1)?, super::question::count(row, 2)?)),
