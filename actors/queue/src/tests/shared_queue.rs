@@ -1,6 +1,7 @@
 //! Several instances on one schema: concurrent hand-outs, races between transactions, and the place of an instance.
 
 mod places;
+mod plans;
 mod removals;
 mod waking;
 

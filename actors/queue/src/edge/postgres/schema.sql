@@ -252,7 +252,8 @@ BEGIN
         ), added AS (
             INSERT INTO ready AS known (attr_path, class, started_key, order_jitter)
             SELECT DISTINCT g.attr_path, g.class, coalesce(log.started, -9223372036854775808), g.order_jitter
-            FROM ready_groups(paths) AS g LEFT JOIN log ON log.attr_path = g.attr_path
+            -- With a limit, the plan that is made while `log` is empty reads one row of it, too, and never all.
+            FROM ready_groups(paths) AS g LEFT JOIN LATERAL (SELECT * FROM log AS l WHERE l.attr_path = g.attr_path LIMIT 1) AS log ON true
             WHERE NOT EXISTS (SELECT 1 FROM held WHERE held.attr_path = g.attr_path)
             ORDER BY g.attr_path, g.class
             ON CONFLICT (attr_path, class) DO UPDATE SET started_key = excluded.started_key
@@ -521,7 +522,7 @@ BEGIN
         ), bumped AS (
             SELECT b.number, g.attr_path, g.class, NULL::bigint AS started_key, g.order_jitter, false AS is_last
             FROM bump_row AS b, LATERAL ready_groups(ARRAY[b.attr_path]) AS g
-            WHERE g.class = ANY (classes) AND NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.attr_path = b.attr_path AND f.is_held)
+            WHERE g.class = ANY (classes) AND (SELECT f.is_held FROM in_flight AS f WHERE f.attr_path = b.attr_path) IS NOT TRUE
         ), waiting AS MATERIALIZED (
             SELECT w.*, open.most
             FROM (SELECT o.class, o.most, floor_of(o.class) AS floor FROM unnest(classes, most) AS o (class, most)) AS open, LATERAL (
@@ -626,7 +627,7 @@ BEGIN
                 FROM unnest(paths, classes, are_last) WITH ORDINALITY AS t (path, class, is_last, n)
             ) AS c LEFT JOIN (
                 SELECT r.* FROM ready_groups(paths) AS r
-                WHERE NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.attr_path = r.attr_path AND f.is_held)
+                WHERE (SELECT f.is_held FROM in_flight AS f WHERE f.attr_path = r.attr_path) IS NOT TRUE
             ) AS g ON g.attr_path = c.path AND g.class = c.class
             ORDER BY c.first_n, g.fetcher_id, c.n
         LOOP
@@ -661,7 +662,8 @@ BEGIN
                 FROM listing AS l JOIN run AS r USING (fetcher_id, run_started)
                 WHERE l.attr_path = c.path AND l.fetcher_id = c.fetcher AND NOT l.is_dequeued AND NOT r.is_deleted
             ) AS rows
-            LEFT JOIN log ON log.attr_path = c.path
+            -- The limit as in `make_ready`.
+            LEFT JOIN LATERAL (SELECT * FROM log AS l WHERE l.attr_path = c.path LIMIT 1) AS log ON true
         WHERE rows.runs IS NOT NULL
         ON CONFLICT (attr_path) DO UPDATE SET handout_id = excluded.handout_id, started = excluded.started,
             fetcher_id = excluded.fetcher_id, runs = excluded.runs, class = excluded.class, had_log = excluded.had_log,
