@@ -12,10 +12,13 @@ const TAKEOVER_MAX: Duration = Duration::from_secs(4);
 /// Key of the lock of the instance `one`; a session has other locks for the time of a transaction.
 const KEY: &str = "hashtextextended('orchestrator_queue/one', 0)";
 
-/// The sessions that have the lock of the instance `one`, in all databases.
-const LOCKS: &str = "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
-    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
-        AND (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('orchestrator_queue/one', 0)";
+/// Returns the source and conditions of a query for the sessions that have the lock of the instance `one`, in all databases.
+fn locks() -> String {
+    format!(
+        "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+         WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND (l.classid::bigint << 32 | l.objid::bigint) = {KEY}"
+    )
+}
 
 #[test]
 fn a_second_process_of_an_instance_waits_until_the_first_is_killed() {
@@ -36,7 +39,7 @@ fn a_second_process_of_an_instance_waits_until_the_first_is_killed() {
         "{link:?}"
     );
     second.first_cause("queue", "instance one is in use on host");
-    let locks = queue.rows(server, &format!("SELECT l.pid {LOCKS} AND a.datname = 'places'"));
+    let locks = queue.rows(server, &format!("SELECT l.pid {} AND a.datname = 'places'", locks()));
     assert_eq!(locks.len(), 1, "only the first has the lock");
 
     let killed = Instant::now();
@@ -64,7 +67,8 @@ fn the_place_is_locked_again_after_a_lost_session() {
             format!("SET application_name = 'waiter'; SELECT pg_advisory_lock({KEY}); SELECT pg_sleep(60)");
         orchestrator_harness::psql(&dsn, &sql)
     });
-    let of_store = format!("{LOCKS} AND a.datname = 'locked' AND a.application_name = 'orchestrator queue'");
+    let of_store =
+        format!("{} AND a.datname = 'locked' AND a.application_name = 'orchestrator queue'", locks());
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'waiter' AND wait_event_type = 'Lock'";
     eventually("the other session to wait", || queue.rows(server, waits) == ["1"]);
     queue.rows(server, &format!("SELECT pg_terminate_backend(l.pid) {of_store}"));

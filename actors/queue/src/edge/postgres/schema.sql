@@ -87,8 +87,7 @@ CREATE TABLE in_flight (
     is_held boolean NOT NULL,
     delivered smallint NOT NULL
 ) WITH (fillfactor = 50);
--- For the ends of holds. An expression, since the planner would read a whole index of the rows that are held where a path is known, dead rows
--- included.
+-- For the ends of holds. An expression: the planner would read the whole of a partial index, dead rows included, for each condition `is_held`.
 CREATE INDEX in_flight_held ON in_flight ((CASE WHEN is_held THEN started END));
 CREATE TABLE attempt (
     started bigint NOT NULL,
@@ -626,6 +625,7 @@ BEGIN
                 SELECT t.*, min(t.n) OVER (PARTITION BY t.path) AS first_n
                 FROM unnest(paths, classes, are_last) WITH ORDINALITY AS t (path, class, is_last, n)
             ) AS c LEFT JOIN (
+                -- With NOT EXISTS, a plan that is made while `in_flight` is empty would read all of it.
                 SELECT r.* FROM ready_groups(paths) AS r
                 WHERE (SELECT f.is_held FROM in_flight AS f WHERE f.attr_path = r.attr_path) IS NOT TRUE
             ) AS g ON g.attr_path = c.path AND g.class = c.class
