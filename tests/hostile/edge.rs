@@ -13,6 +13,8 @@ pub(crate) struct Plan {
     pub(crate) edge: &'static str,
     /// The behaviour of its peer.
     pub(crate) behaviour: Behaviour,
+    /// True for the second run. What the first one left on a shared server stays there.
+    pub(crate) is_again: bool,
     /// Directory of the instance.
     pub(crate) directory: PathBuf,
 }
@@ -20,7 +22,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// Unique name of lower case letters and underscores.
     pub(crate) fn name(&self) -> String {
-        format!("{}_{}", self.edge, self.behaviour)
+        format!("{}_{}{}", self.edge, self.behaviour, if self.is_again { "_again" } else { "" })
     }
 }
 

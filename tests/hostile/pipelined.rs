@@ -40,7 +40,8 @@ fn sardana() {
 fn check(build: Build, request: &str) {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let directory = env.path().to_owned();
-    let mut edge = build(&Plan { edge: "pipelined", behaviour: Behaviour::Floods, directory });
+    let mut edge =
+        build(&Plan { edge: "pipelined", behaviour: Behaviour::Floods, is_again: false, directory });
     let instance = cell::start(&env, &edge.sections());
     eventually("work to come through the edge", || {
         edge.feed(&env);

@@ -90,7 +90,7 @@ fn run(cells: Vec<Cell>, results: &Results) {
                 loop {
                     let next = left.lock().unwrap_or_else(PoisonError::into_inner).pop();
                     let Some(cell) = next else { return };
-                    match measured(&cell) {
+                    match measured(&cell, false) {
                         Err(violation) if violation.is_late => {
                             late.lock().unwrap_or_else(PoisonError::into_inner).push((cell, violation));
                         }
@@ -102,13 +102,13 @@ fn run(cells: Vec<Cell>, results: &Results) {
     });
     for (cell, violation) in late.into_inner().unwrap_or_else(PoisonError::into_inner) {
         eprintln!("{} {}: again, alone, after: {}", cell.0, cell.1, violation.text);
-        results.add(&cell, measured(&cell));
+        results.add(&cell, measured(&cell, true));
     }
 }
 
 /// Runs a cell.
-fn measured((edge, behaviour, build): &Cell) -> Result<(), Violation> {
-    let plan = Plan { edge, behaviour: *behaviour, directory: PathBuf::new() };
+fn measured((edge, behaviour, build): &Cell, is_again: bool) -> Result<(), Violation> {
+    let plan = Plan { edge, behaviour: *behaviour, is_again, directory: PathBuf::new() };
     let ran = catch_unwind(AssertUnwindSafe(|| cell::run(plan, *build)));
     let measured = ran.unwrap_or_else(|panic| Err(Violation::lasting(text_of(&*panic))))?;
     eprintln!("{edge} {behaviour}: {measured}");
