@@ -288,6 +288,7 @@ impl Bench<'_> {
             unlimited.push(self.work(free, self.span())?.0);
             limited.push(self.work(&[&one, &two], self.span())?.0);
         }
+        note("with and without limits", format!("{limited:?}, {unlimited:?}"));
         let (limited, unlimited) = (median(limited), median(unlimited));
         Ok(
             json!({ "jobs_per_s": limited.round(), "without": unlimited.round(), "of_without": round(limited / unlimited) }),

@@ -65,7 +65,7 @@ impl Bare {
         self.next_handout = last.get::<_, i64>(0) + 1;
         self.jobs = rows.iter().map(|row| row.get(1)).collect();
         self.handouts = rows.iter().map(|row| row.get(0)).collect();
-        self.session.batch(ACTION, "SELECT announce(); COMMIT").await?;
+        self.session.batch(ACTION, "SELECT before_commit(); COMMIT").await?;
         Ok(())
     }
 

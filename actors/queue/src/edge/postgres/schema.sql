@@ -227,11 +227,21 @@ CREATE FUNCTION waiting_lock() RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT hashtextextended(current_schema() || ' waiting', 0)
 $$;
 
--- Tells sessions that wait the smallest key that this transaction has added to `ready`. Called at its end.
-CREATE FUNCTION announce() RETURNS void LANGUAGE plpgsql AS $$
+-- Slots of each class that this transaction has freed and not used again.
+CREATE FUNCTION freed_slots() RETURNS integer[] LANGUAGE sql STABLE AS $$
+    SELECT coalesce(nullif(current_setting('orchestrator.freed', true), '')::integer[], '{}')
+$$;
+
+-- Called at the end of each transaction: adds the slots that it has freed, and tells sessions that wait the smallest key that it has added to
+-- `ready`.
+CREATE FUNCTION before_commit() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     added text := nullif(current_setting('orchestrator.added', true), '');
+    freed integer[] := freed_slots();
 BEGIN
+    IF freed <> '{}' THEN
+        INSERT INTO slot (class) SELECT c.class FROM generate_subscripts(freed, 1) AS c (class), generate_series(1, freed[c.class]);
+    END IF;
     -- Own locks do not conflict, and a session that begins to wait meanwhile looks for rows once more.
     IF added IS NOT NULL AND NOT pg_try_advisory_xact_lock(waiting_lock()) THEN
         PERFORM pg_notify(current_schema(), added);
@@ -385,20 +395,25 @@ $$;
 -- Frees the slots of hand-outs, whose rows of `in_flight` are locked. The caller removes the rows, or their class.
 CREATE FUNCTION free_slots(ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    freed record;
+    freed integer[] := freed_slots();
+    used record;
     gone integer;
 BEGIN
-    FOR freed IN
-        SELECT f.class, count(*)::integer AS slots FROM in_flight AS f
-        WHERE f.handout_id = ANY (ids) AND f.class > 0 GROUP BY f.class ORDER BY f.class
+    FOR used IN
+        SELECT f.class, count(*)::integer AS slots, (SELECT l.excess FROM limit_rule AS l WHERE l.class = f.class) AS excess
+        FROM in_flight AS f WHERE f.handout_id = ANY (ids) AND f.class > 0 GROUP BY f.class ORDER BY f.class
     LOOP
+        gone := 0;
         -- Most of the time nobody has lowered a limit, and the row is not locked.
-        SELECT least(l.excess, freed.slots) INTO gone FROM limit_rule AS l WHERE l.class = freed.class AND l.excess > 0 FOR UPDATE;
-        IF FOUND THEN
-            UPDATE limit_rule AS l SET excess = excess - gone WHERE l.class = freed.class;
+        IF used.excess > 0 THEN
+            SELECT least(l.excess, used.slots) INTO gone FROM limit_rule AS l WHERE l.class = used.class FOR UPDATE;
+            UPDATE limit_rule AS l SET excess = excess - gone WHERE l.class = used.class;
         END IF;
-        INSERT INTO slot (class) SELECT freed.class FROM generate_series(1, freed.slots - coalesce(gone, 0));
+        freed[used.class] := coalesce(freed[used.class], 0) + used.slots - gone;
     END LOOP;
+    IF freed <> '{}' THEN
+        PERFORM set_config('orchestrator.freed', freed::text, true);
+    END IF;
 END
 $$;
 
@@ -473,39 +488,67 @@ BEGIN
 END
 $$;
 
--- Free slots of each class, at most `wanted`, locked. Those of jobs without a limit have no number.
+-- Free slots of each class, at most `wanted`, locked. Those that this transaction has freed, and those of jobs without a limit, have no
+-- number.
 CREATE FUNCTION lock_slots(wanted integer) RETURNS TABLE (class smallint, slots bigint[]) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
+DECLARE
+    freed integer[] := freed_slots();
 BEGIN
     RETURN QUERY
         SELECT 0::smallint, array_fill(NULL::bigint, ARRAY[wanted])
         UNION ALL
-        SELECT l.class, ARRAY(
-            SELECT s.number FROM slot AS s WHERE s.class = l.class AND s.number >= floor.number ORDER BY s.number LIMIT wanted
-            FOR UPDATE SKIP LOCKED)
-        FROM limit_rule AS l, LATERAL (SELECT slot_floor_of(l.class) AS number) AS floor;
+        SELECT l.class, array_fill(NULL::bigint, ARRAY[own.slots]) || ARRAY(
+            SELECT s.number FROM slot AS s WHERE s.class = l.class AND s.number >= slot_floor_of(l.class)
+            ORDER BY s.number LIMIT wanted - own.slots FOR UPDATE SKIP LOCKED)
+        FROM limit_rule AS l, LATERAL (SELECT least(coalesce(freed[l.class], 0), wanted) AS slots) AS own;
+END
+$$;
+
+-- Removes the slots of the jobs with these classes and slots that are handed out, numbered from `first_id`.
+CREATE FUNCTION use_slots(classes smallint[], slots bigint[], first_id bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    freed integer[] := freed_slots();
+    used record;
+BEGIN
+    FOR used IN
+        SELECT c.class, count(*) FILTER (WHERE c.slot IS NULL)::integer AS own, array_agg(c.slot) AS numbers, max(c.slot) AS last
+        FROM unnest(classes, slots) WITH ORDINALITY AS c (class, slot, n) JOIN in_flight AS f ON f.handout_id = first_id + c.n - 1
+        WHERE c.class > 0 GROUP BY c.class
+    LOOP
+        freed[used.class] := coalesce(freed[used.class], 0) - used.own;
+        IF used.last IS NOT NULL THEN
+            DELETE FROM slot AS s WHERE s.class = used.class AND s.number = ANY (used.numbers);
+            PERFORM set_config('orchestrator.slots_' || used.class, (used.last + 1)::text, false);
+        END IF;
+    END LOOP;
+    PERFORM set_config('orchestrator.freed', freed::text, true);
 END
 $$;
 
 -- Number of rows of `ready` that a hand-out reads of each class, so that it finds the first `wanted` in the order of all: those among them
 -- that get a slot, and the row behind them.
 CREATE FUNCTION rows_to_read(classes smallint[], slots integer[], wanted integer) RETURNS integer[] LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    most integer[] := array_fill(1, ARRAY[cardinality(classes)]);
+    place integer;
 BEGIN
     IF cardinality(classes) = 1 THEN
         RETURN ARRAY[wanted];
     END IF;
-    RETURN ARRAY(
-        SELECT 1 + count(first.n)::integer
-        FROM generate_series(1, cardinality(classes)) AS o (n) LEFT JOIN (
-            SELECT t.n FROM unnest(classes, slots) WITH ORDINALITY AS t (class, slots, n),
-                LATERAL (SELECT floor_of(t.class) AS key) AS floor,
-                LATERAL (
-                    SELECT r.started_key, r.order_jitter, r.attr_path FROM ready AS r
-                    WHERE r.class = t.class AND (r.started_key, r.order_jitter) >= (floor.key[1], floor.key[2]::integer)
-                    ORDER BY r.started_key, r.order_jitter, r.attr_path LIMIT least(t.slots, wanted)) AS w
-            ORDER BY w.started_key, w.order_jitter, w.attr_path LIMIT wanted
-        ) AS first ON first.n = o.n
-        GROUP BY o.n ORDER BY o.n);
+    FOR place IN
+        SELECT t.n
+        FROM unnest(classes, slots) WITH ORDINALITY AS t (class, slots, n),
+            LATERAL (SELECT floor_of(t.class) AS key) AS floor,
+            LATERAL (
+                SELECT r.started_key, r.order_jitter, r.attr_path FROM ready AS r
+                WHERE r.class = t.class AND (r.started_key, r.order_jitter) >= (floor.key[1], floor.key[2]::integer)
+                ORDER BY r.started_key, r.order_jitter, r.attr_path LIMIT least(t.slots, wanted)) AS w
+        ORDER BY w.started_key, w.order_jitter, w.attr_path LIMIT wanted
+    LOOP
+        most[place] := most[place] + 1;
+    END LOOP;
+    RETURN most;
 END
 $$;
 
@@ -582,6 +625,7 @@ DECLARE
     slots bigint[];
     first_slots integer[];
     last_slots integer[];
+    most_slots integer[];
     paths text[];
     classes smallint[];
     keys bigint[];
@@ -600,15 +644,17 @@ BEGIN
         slots := '{}';
         first_slots := '{}';
         last_slots := '{}';
+        most_slots := '{}';
         FOR next IN SELECT * FROM lock_slots(wanted - given) AS o WHERE cardinality(o.slots) > 0 LOOP
             free_classes := free_classes || next.class;
             first_slots := first_slots || cardinality(slots) + 1;
             slots := slots || next.slots;
             last_slots := last_slots || cardinality(slots);
+            most_slots := most_slots || cardinality(next.slots);
         END LOOP;
         -- Outdated rows are dropped in growing steps, so that many of them do not hide a job for long.
         most := CASE WHEN paths IS NULL THEN
-            rows_to_read(free_classes, ARRAY(SELECT t.l - t.f + 1 FROM unnest(first_slots, last_slots) AS t (f, l)), wanted)
+            rows_to_read(free_classes, most_slots, wanted)
             ELSE array_fill(least(cardinality(paths) * 2, 4096), ARRAY[cardinality(free_classes)]) END;
         SELECT array_agg(n.attr_path), array_agg(n.class), array_agg(n.started_key), array_agg(n.order_jitter), array_agg(n.is_last)
         INTO paths, classes, keys, jitters, are_last
@@ -674,10 +720,7 @@ BEGIN
         -- Every candidate waits for a place, or another transaction changes what is left.
         EXIT WHEN taken + dropped = 0;
         IF taken > 0 AND free_classes <> ARRAY[0::smallint] THEN
-            DELETE FROM slot AS s USING unnest(chosen_classes, chosen_slots) WITH ORDINALITY AS c (class, slot, n), in_flight AS f
-            WHERE s.class = c.class AND s.number = c.slot AND f.handout_id = next_id + c.n - 1;
-            PERFORM set_config('orchestrator.slots_' || c.class, (max(c.slot) + 1)::text, false)
-            FROM unnest(chosen_classes, chosen_slots) AS c (class, slot) WHERE c.class > 0 GROUP BY c.class;
+            PERFORM use_slots(chosen_classes, chosen_slots, next_id);
         END IF;
         given := given + taken;
         next_id := next_id + wanted;
@@ -940,6 +983,7 @@ CREATE FUNCTION set_limits(attrs text[], fetchers text[], numbers integer[]) RET
     FROM (SELECT f.class, count(*) AS slots FROM in_flight AS f GROUP BY f.class) AS used
     WHERE used.class = l.class;
     DELETE FROM slot;
+    SELECT set_config('orchestrator.freed', '', true);
     INSERT INTO slot (class)
     SELECT l.class FROM limit_rule AS l, LATERAL generate_series(
         1, l.in_flight - (SELECT count(*) FROM in_flight AS f WHERE f.class = l.class));
@@ -977,7 +1021,7 @@ BEGIN
         UPDATE instance AS i SET incarnation = -i.incarnation WHERE i.instance = over.instance;
         RETURN NEXT over.instance;
     END LOOP;
-    PERFORM announce();
+    PERFORM before_commit();
 END
 $$;
 

@@ -114,7 +114,7 @@ impl PostgresStore {
         if std::mem::replace(&mut self.transaction, Transaction::None) == Transaction::Asked {
             return Ok(());
         }
-        let done = self.batch("committing", "SELECT announce(); COMMIT");
+        let done = self.batch("committing", "SELECT before_commit(); COMMIT");
         match done {
             Ok(()) => (self.transaction_from, self.unknown_from) = (None, None),
             Err(_) => self.roll_back(),

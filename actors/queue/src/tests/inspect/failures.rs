@@ -30,7 +30,7 @@ fn a_job_of_an_earlier_transaction_that_commits_later_has_a_larger_number() {
     let mut queue = in_flight(&["early", "late"]);
     let (mut other, mut inspector) = (queue.same(), queue.open(PLENTY));
     queue.batch("BEGIN");
-    queue.finish("early", 1, 20);
+    queue.end("early", 1, 20);
     other.finish("late", 2, 21);
     let first = inspector.failures(0, 10).unwrap();
     assert_eq!(paths(&first), ["late"]);
@@ -58,7 +58,7 @@ fn readers_miss_no_job_while_writers_commit() {
             for n in 0..TRANSACTIONS {
                 queue.batch("BEGIN");
                 for _ in 0..=n % 3 {
-                    queue.finish(path, 1 + n, 100 + n);
+                    queue.end(path, 1 + n, 100 + n);
                 }
                 queue.batch("COMMIT");
             }

@@ -192,6 +192,20 @@ impl InPostgres {
         self.runtime.block_on(self.session.query("changing the queue", sql, params)).unwrap()
     }
 
+    /// As [`InPostgres::query`], in a transaction of the store.
+    fn change(&mut self, sql: &'static str, params: Params<'_>) -> Vec<Row> {
+        self.batch("BEGIN");
+        let rows = self.query(sql, params);
+        self.batch("SELECT before_commit(); COMMIT");
+        rows
+    }
+
+    /// Ends a job in the open transaction.
+    pub(super) fn end(&mut self, attr_path: &str, exit_code: i64, now: i64) {
+        let sql = "SELECT * FROM end_jobs(ARRAY[$1], ARRAY[$2::bigint], $3)";
+        self.query(sql, vec![Box::new(attr_path), Box::new(exit_code), Box::new(now)]);
+    }
+
     fn fetcher_id(&mut self, name: &str) -> i64 {
         let sql = "INSERT INTO fetcher (name, instance) VALUES ($1, 'i')
              ON CONFLICT (name, instance) DO UPDATE SET name = excluded.name RETURNING fetcher_id";
@@ -205,7 +219,7 @@ impl InPostgres {
         let id = (incarnation << 32) + self.handouts;
         let hold = i64::from(self.config.hold_secs);
         let sql = "SELECT attr_path FROM hand_out(ARRAY['1'], $1, $2, $3, true, '{-9223372036854775808,0}')";
-        let rows = self.query(sql, vec![Box::new(id), Box::new(now), Box::new(hold)]);
+        let rows = self.change(sql, vec![Box::new(id), Box::new(now), Box::new(hold)]);
         rows.first().map(|row| row.get(0))
     }
 }
@@ -235,12 +249,13 @@ impl Queue for InPostgres {
     }
 
     fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) {
-        let sql = "SELECT * FROM end_jobs(ARRAY[$1], ARRAY[$2::bigint], $3)";
-        self.query(sql, vec![Box::new(attr_path), Box::new(exit_code), Box::new(now)]);
+        self.batch("BEGIN");
+        self.end(attr_path, exit_code, now);
+        self.batch("SELECT before_commit(); COMMIT");
     }
 
     fn requeue(&mut self, attr_path: &str, now: i64) {
-        self.query("SELECT * FROM requeue($1, $2)", vec![Box::new(attr_path), Box::new(now)]);
+        self.change("SELECT * FROM requeue($1, $2)", vec![Box::new(attr_path), Box::new(now)]);
     }
 
     fn bump(&mut self, attr_path: &str) {
