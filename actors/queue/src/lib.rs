@@ -49,7 +49,9 @@ pub use config::{ExpectedFetcher, OnCorrupt, QueueConfig, StoreKind, Synchronous
 pub use subsystem::Queue;
 
 #[cfg(feature = "postgres")]
-use crate::edge::postgres::{AddedKeys, Lease, Listener, OwnIncarnation, ServerWatch, instance_file};
+use crate::edge::postgres::{
+    AddedKeys, Lease, Listener, OwnIncarnation, ServerWatch, WaitingJobs, instance_file,
+};
 use crate::{
     edge::{
         files::{self, RescanFlag},
@@ -104,7 +106,8 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
     };
     let pause = Durable::new("paused", paused);
     #[cfg(feature = "postgres")]
-    let (incarnation, added) = (OwnIncarnation::default(), AddedKeys::default());
+    let (incarnation, added, waiting) =
+        (OwnIncarnation::default(), AddedKeys::default(), WaitingJobs::default());
     let wal_state = Arc::new(WalState::default());
     let (rescan, warned) = (RescanFlag::default(), WarnedNames::default());
     let refused_links = RefusedFiles::new("refused_links");
@@ -136,6 +139,8 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         incarnation: incarnation.clone(),
         #[cfg(feature = "postgres")]
         added: added.clone(),
+        #[cfg(feature = "postgres")]
+        waiting: waiting.clone(),
         pause: pause.view(),
     };
     let queue_store = Factory::thread(move |cx| store.run(&cx))
@@ -208,7 +213,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         StoreKind::Sqlite => tree,
         StoreKind::Postgres => {
             let listener = Listener { config: config.clone(), added };
-            let watch = ServerWatch { config: config.clone() };
+            let watch = ServerWatch { config: config.clone(), waiting };
             tree.child(ChildSpec::worker("listener", Factory::thread(move |cx| listener.run(&cx))))
                 .child(ChildSpec::worker("server_watch", Factory::thread(move |cx| watch.run(&cx))))
         }

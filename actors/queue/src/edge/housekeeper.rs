@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// Time limit of an operator's question; the console itself waits 2 s.
-pub(super) const QUESTION_TIMEOUT: Duration = Duration::from_millis(1_500);
+const QUESTION_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Maximum number of passive checkpoints over a growing log before the store moves the rest.
 const PASSES_MAX: usize = 6;

@@ -30,4 +30,4 @@ pub(crate) use rules::Rules;
 pub(crate) use session::creation;
 pub(crate) use settings::{Settings, address, instance_file, instance_name};
 pub(crate) use store::PostgresStore;
-pub(crate) use watch::ServerWatch;
+pub(crate) use watch::{ServerWatch, WaitingJobs};

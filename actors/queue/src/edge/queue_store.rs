@@ -47,8 +47,6 @@ const GROUP_MAX: usize = 512;
 const NOTICE_WAIT: Duration = Duration::from_millis(100);
 /// Interval of [`Backend::check`] and of reports on the waiting jobs.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// A check is followed by this many times its duration without one.
-const CHECK_PAUSE: u32 = 20;
 /// Time without work after which [`Backend::rest`] is called.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -292,10 +290,8 @@ impl<B: Backend> Incarnation<'_, B> {
         while self.check_at <= Instant::now() {
             match self.store.check() {
                 Ok(()) => {
-                    let begun = Instant::now();
                     self.report_waiting();
-                    // The question delays the turns: on PostgreSQL it reads all rows that somebody's transaction keeps.
-                    self.check_at = Instant::now() + CHECK_INTERVAL.max(begun.elapsed() * CHECK_PAUSE);
+                    self.check_at = Instant::now() + CHECK_INTERVAL;
                 }
                 Err(error) => {
                     self.handle_error(&error)?;

@@ -82,11 +82,6 @@ impl PostgresStore {
         Ok(store)
     }
 
-    /// Returns the settings with the rules of the database.
-    pub(crate) fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
     pub(super) fn at(&self, now: i64) -> Option<i64> {
         self.settings.given_times.then_some(now)
     }

@@ -1,5 +1,5 @@
 //! Looks at the server for what holds the queue up: transactions that keep vacuum from removing rows, locks of other sessions, and a
-//! standby that does not confirm. A thread with a session of its own, so that no look delays a hand-out.
+//! standby that does not confirm; and which jobs wait. A thread with sessions of its own, so that no look delays a hand-out.
 //!
 //! A look that fails is repeated: the links of the store and of the lease tell of a server that is away.
 
@@ -8,17 +8,33 @@ mod lock_waits;
 mod unconfirmed;
 mod vacuum_holders;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use orchestrator_edge::postgres::{Session, SessionSettings};
 use orchestrator_supervise::{Fault, StartCx, Vitals, block_on};
+use parking_lot::Mutex;
 
 use self::{finding::Finding, lock_waits::LockWaits, vacuum_holders::VacuumHolders};
-use super::settings::{Settings, runtime};
-use crate::{config::QueueConfig, storage::StorageError};
+use super::{
+    inspect::PostgresInspector,
+    settings::{Settings, runtime},
+};
+use crate::{
+    config::QueueConfig,
+    edge::unix_time::unix_time,
+    storage::{StorageError, Waiting},
+};
 
-/// Interval of looks.
+/// Interval of looks for what holds the queue up.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// Interval of looks at the jobs that wait.
+const WAITING_INTERVAL: Duration = Duration::from_secs(1);
+/// A look at the jobs that wait is followed by this many times its duration without one: it reads all rows that somebody's transaction
+/// keeps.
+const WAITING_PAUSE: u32 = 20;
 const SESSION: SessionSettings = SessionSettings {
     sql: &["SET statement_timeout = '1s'; SET lock_timeout = '500ms';"],
     connect_timeout: Duration::from_secs(3),
@@ -30,6 +46,23 @@ const SESSION: SessionSettings = SessionSettings {
 /// The child: configuration of all incarnations of the thread.
 pub(crate) struct ServerWatch {
     pub(crate) config: QueueConfig,
+    pub(crate) waiting: WaitingJobs,
+}
+
+/// Jobs that wait, as last seen by the thread.
+#[derive(Debug, Clone)]
+pub(crate) struct WaitingJobs(Arc<Mutex<Waiting>>);
+
+impl Default for WaitingJobs {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Waiting::Nothing)))
+    }
+}
+
+impl WaitingJobs {
+    pub(crate) fn get(&self) -> Waiting {
+        self.0.lock().clone()
+    }
 }
 
 /// State between looks.
@@ -46,27 +79,54 @@ impl ServerWatch {
     /// Runs one incarnation of the thread.
     pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
         let runtime = runtime().map_err(|error| Fault::from_error(&error))?;
-        let mut looks = Looks::default();
+        let (mut looks, mut inspector) = (Looks::default(), None);
+        let (mut look_at, mut waiting_at) = (Instant::now(), Instant::now());
         loop {
-            let look = async {
-                tokio::select! {
-                    found = looks.look(&self.config) => Some(found),
-                    () = cx.stop.cancelled() => None,
+            if waiting_at <= Instant::now() {
+                let begun = Instant::now();
+                match self.waiting(&mut inspector, cx) {
+                    Ok(waiting) => *self.waiting.0.lock() = waiting,
+                    Err(error) => tracing::debug!(%error, "cannot read the waiting jobs"),
                 }
-            };
-            match runtime.block_on(look) {
-                None => return Ok(()),
-                Some(Ok(found)) => report(&cx.vitals, found),
-                Some(Err(error)) => {
-                    tracing::debug!(%error, "cannot look at the server");
-                    looks.session = None;
-                    cx.vitals.clear_blocker();
-                }
+                waiting_at = Instant::now() + WAITING_INTERVAL.max(begun.elapsed() * WAITING_PAUSE);
             }
-            if block_on(Some(Instant::now() + INTERVAL), cx.stop.cancelled()).is_some() {
+            if look_at <= Instant::now() {
+                let look = async {
+                    tokio::select! {
+                        found = looks.look(&self.config) => Some(found),
+                        () = cx.stop.cancelled() => None,
+                    }
+                };
+                match runtime.block_on(look) {
+                    None => return Ok(()),
+                    Some(Ok(found)) => report(&cx.vitals, found),
+                    Some(Err(error)) => {
+                        tracing::debug!(%error, "cannot look at the server");
+                        looks.session = None;
+                        cx.vitals.clear_blocker();
+                    }
+                }
+                look_at = Instant::now() + INTERVAL;
+            }
+            if block_on(Some(look_at.min(waiting_at)), cx.stop.cancelled()).is_some() {
                 return Ok(());
             }
         }
+    }
+
+    fn waiting(
+        &self,
+        inspector: &mut Option<PostgresInspector>,
+        cx: &StartCx,
+    ) -> Result<Waiting, StorageError> {
+        let inspector = match inspector {
+            Some(inspector) => inspector,
+            none => {
+                let settings = Settings::read(&self.config)?;
+                none.insert(PostgresInspector::new(&settings, SESSION.answer_timeout, cx.stop.clone())?)
+            }
+        };
+        inspector.waiting(unix_time())
     }
 }
 

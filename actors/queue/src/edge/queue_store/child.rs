@@ -5,7 +5,7 @@ use std::sync::Arc;
 use orchestrator_supervise::{DurableView, InboxSlot, Outbox, PauseSpan};
 
 #[cfg(feature = "postgres")]
-use crate::edge::postgres::{AddedKeys, OwnIncarnation};
+use crate::edge::postgres::{AddedKeys, OwnIncarnation, WaitingJobs};
 use crate::{
     config::QueueConfig,
     edge::housekeeper::WalState,
@@ -25,6 +25,8 @@ pub(crate) struct QueueStore {
     pub(crate) incarnation: OwnIncarnation,
     #[cfg(feature = "postgres")]
     pub(crate) added: AddedKeys,
+    #[cfg(feature = "postgres")]
+    pub(crate) waiting: WaitingJobs,
     /// Pause of hand-outs by an operator.
     pub(crate) pause: DurableView<Option<PauseSpan>>,
 }
