@@ -77,11 +77,13 @@ fn apply(fixture: &Path, block: &Block<'_>) {
     );
 }
 
-/// Builds the copy with the tutorial's feature alone, and with the dependencies that are built already.
+/// Builds the copy with the tutorial's feature alone, and with the dependencies that are built already: the other features, and
+/// those of examples, give most of them the features that tests have.
 fn build(fixture: &Path, target: &Path) -> PathBuf {
     let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--offline", "--no-default-features", "--features", "pulse"])
+        .args(["build", "--offline", "--bins", "--examples", "--no-default-features"])
+        .args(["--features", "pulse tokio/test-util rustix/pty rustix/thread"])
         .current_dir(fixture)
         .env("CARGO_TARGET_DIR", target)
         .env("CARGO_BUILD_BUILD_DIR", built)

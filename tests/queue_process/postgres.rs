@@ -127,8 +127,9 @@ impl Load {
         }
     }
 
-    /// Ends the fetchers, drains the queue and checks what workers and files have seen. Returns the number of redelivered jobs.
-    fn finish(self, server: &Postgres) -> usize {
+    /// Ends the fetchers, drains the queue, checks what workers and files have seen, and stops the instances. Returns the number of
+    /// redelivered jobs.
+    fn finish(self, server: &Postgres, instances: Vec<Instance>) -> usize {
         let Self { queue, fetchers, pool, disruptions } = self;
         let rows = |sql: &str| queue.rows(server, sql);
         let (present, ever) = fetchers.stop();
@@ -142,6 +143,7 @@ impl Load {
             "{handouts} jobs, {redelivered} redelivered, {} disruptions, longest wait {longest:?}",
             record.disruptions.len()
         );
+        stop(instances);
         redelivered
     }
 }

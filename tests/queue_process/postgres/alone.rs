@@ -35,8 +35,7 @@ fn started(server: &Postgres) -> (Load, Vec<Instance>) {
 
 /// Drains the queue after an outage that may repeat no hand-out.
 fn finish(load: Load, server: &Postgres, instances: Vec<Instance>) {
-    assert_eq!(load.finish(server), 0);
-    stop(instances);
+    assert_eq!(load.finish(server, instances), 0);
 }
 
 /// Waits until each instance gives `reason` as the first cause, of the store and of the lease.
@@ -151,8 +150,7 @@ fn a_server_without_free_connection_slots_is_waited_for() {
     // The leases may end meanwhile, and the first instance that returns takes back what the other has not delivered.
     let of = |instance| Disruption { instance, from, to: Instant::now() };
     load.disruptions.extend([of(0), of(1)]);
-    load.finish(&server);
-    stop(instances);
+    load.finish(&server, instances);
 }
 
 #[test]
@@ -183,8 +181,7 @@ fn a_frozen_server_holds_no_stop_up_and_loses_nothing() {
     // The leases may end meanwhile, and the instance that is first takes back what the other has not delivered.
     let of = |instance| Disruption { instance, from, to: Instant::now() };
     load.disruptions.extend([of(0), of(1)]);
-    load.finish(&server);
-    stop(instances);
+    load.finish(&server, instances);
 }
 
 #[test]
@@ -199,8 +196,7 @@ fn an_instance_that_is_killed_works_again_after_its_start() {
         instances.push(load.queue.sites[1].spawn());
         load.await_recovery("kill -9 of an instance");
     }
-    load.finish(&server);
-    stop(instances);
+    load.finish(&server, instances);
 }
 
 #[test]
@@ -250,8 +246,7 @@ fn a_suspended_instance_loses_what_it_has_not_delivered() {
     load.disruptions.push(Disruption { instance: 0, from, to: Instant::now() });
     load.await_recovery("suspended for longer than the lease");
     assert_eq!(load.queue.rows(server, over), ["0"]);
-    load.finish(server);
-    stop(instances);
+    load.finish(server, instances);
 }
 
 /// The server sends notifications to a session that nobody reads until its buffers are full, and holds a snapshot from then on.
@@ -281,6 +276,5 @@ fn a_listener_that_is_not_read_holds_no_snapshot() {
     unread.signal(Signal::CONT);
     instances.push(unread);
     load.disruptions.push(Disruption { instance: 2, from, to: Instant::now() });
-    load.finish(server);
-    stop(instances);
+    load.finish(server, instances);
 }

@@ -2,7 +2,7 @@
 
 use orchestrator_harness::{Postgres, load::SeededRng, rounds};
 
-use super::{Load, SharedQueue, stop};
+use super::{Load, SharedQueue};
 
 #[test]
 fn a_promoted_standby_has_all_that_was_answered() {
@@ -27,6 +27,5 @@ fn a_promoted_standby_has_all_that_was_answered() {
         primary.follow(&standby);
         std::mem::swap(&mut primary, &mut standby);
     }
-    assert_eq!(load.finish(&primary), 0);
-    stop(instances);
+    assert_eq!(load.finish(&primary, instances), 0);
 }

@@ -13,7 +13,7 @@ use orchestrator_harness::{
 };
 use rustix::process::Signal;
 
-use super::{Load, SharedQueue, stop};
+use super::{Load, SharedQueue};
 
 const INSTANCES: usize = 3;
 /// Shortest duration of a history in which instances are suspended for longer than a lease, in seconds.
@@ -74,8 +74,7 @@ fn kills_and_freezes_lose_no_job_and_redeliver_one_per_connection_at_most() {
             (load.queue.rows(server, places) == [all.as_str()]).then_some(())
         });
         eprint!("seed {seed}: ");
-        load.finish(server);
-        stop(instances);
+        load.finish(server, instances);
     });
 }
 

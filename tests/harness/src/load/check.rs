@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Disruption, Done, Handout, LoadRecord};
 use crate::child_logs;
 
+#[cfg(test)]
+mod tests;
+
 impl LoadRecord {
     /// Checks a drained load by queries on the database, which may be in use. `rows` returns the columns of each row joined by `|`.
     ///
@@ -64,7 +67,9 @@ impl LoadRecord {
 
     /// A line is redelivered only after a disruption between the request of its hand-out and the worker's next answer.
     ///
-    /// Each worker has at most one such job per disruption.
+    /// Each worker has at most one such job per disruption. An instance that is suspended between its commit and its answer answers when
+    /// the job may have been handed out again and ended. So the last hand-out is one that was read after all others were asked for, and
+    /// of these one that no disruption hit.
     fn redeliveries_are_explained(&self) -> usize {
         let mut by_line: BTreeMap<_, Vec<&Handout>> = BTreeMap::new();
         for handout in &self.seen.handouts {
@@ -72,7 +77,11 @@ impl LoadRecord {
         }
         let mut undone: BTreeMap<usize, Vec<&Handout>> = BTreeMap::new();
         for mut handouts in by_line.into_values() {
-            handouts.sort_by_key(|handout| handout.read);
+            let all_sent = handouts.iter().map(|handout| handout.sent).max();
+            let is_hit = |handout: &Handout| self.disruptions.iter().any(|d| hits(d, handout));
+            handouts.sort_by_cached_key(|handout| {
+                (all_sent <= Some(handout.read), !is_hit(handout), handout.read)
+            });
             handouts.pop();
             handouts.into_iter().for_each(|handout| undone.entry(handout.worker).or_default().push(handout));
         }
