@@ -270,3 +270,15 @@ fn each_test_binary_is_run() {
         .collect();
     assert_eq!(run, binaries.iter().map(String::as_str).collect(), "tests/run names these test binaries");
 }
+
+/// `tests/mutants/run.py --histories` takes half an hour, so a change of the queue's store does not run it.
+#[test]
+fn the_patches_of_the_mutants_apply() {
+    let folder = root().join("tests/mutants/histories");
+    let patches = fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    for patch in patches {
+        let check = Command::new("git").args(["apply", "--check"]).arg(&patch).current_dir(root()).output();
+        let said = String::from_utf8(check.expect("git runs").stderr).expect("UTF-8");
+        assert_eq!(said, "", "{}: adapt it", patch.display());
+    }
+}
