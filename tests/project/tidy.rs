@@ -271,7 +271,7 @@ fn each_test_binary_is_run() {
     assert_eq!(run, binaries.iter().map(String::as_str).collect(), "tests/run names these test binaries");
 }
 
-/// `tests/mutants/run.py --histories` takes half an hour, so a change of the queue's store does not run it.
+/// Nothing else in this command applies them: `tests/mutants/run.py --histories` takes half an hour.
 #[test]
 fn the_patches_of_the_mutants_apply() {
     let folder = root().join("tests/mutants/histories");

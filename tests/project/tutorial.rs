@@ -77,13 +77,15 @@ fn apply(fixture: &Path, block: &Block<'_>) {
     );
 }
 
-/// Builds the copy with the tutorial's feature alone, and with the dependencies that are built already: the other features, and
-/// those of examples, give most of them the features that tests have.
+/// Builds the copy with the tutorial's feature alone. As in the feature matrix, examples and the features of dependencies named there make
+/// most dependencies those that are built already.
 fn build(fixture: &Path, target: &Path) -> PathBuf {
     let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
+    let matrix = fs::read_to_string(fixture.join("tests/feature-matrix")).expect("the feature matrix");
+    let shared = matrix.lines().find_map(|line| line.strip_prefix("shared=\"")).expect("the shared features");
     let output = Command::new(env!("CARGO"))
         .args(["build", "--offline", "--bins", "--examples", "--no-default-features"])
-        .args(["--features", "pulse tokio/test-util rustix/pty rustix/thread"])
+        .args(["--features", &format!("pulse {}", shared.trim_end_matches('"'))])
         .current_dir(fixture)
         .env("CARGO_TARGET_DIR", target)
         .env("CARGO_BUILD_BUILD_DIR", built)
