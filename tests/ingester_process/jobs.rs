@@ -125,6 +125,10 @@ fn sigkill_at_any_point_loses_no_finished_mapping_and_makes_no_second_job() {
         let controller = env.controller();
         controller.start_mapping(&mapping, &["eiger"]);
         controller.publish_update(&Controller::update_json(&mapping, &["eiger"], true));
+        // On a busy machine, no mapping might end within the time.
+        if seed.is_multiple_of(4) {
+            eventually("the end of the mapping", || controller.is_finished(&mapping));
+        }
         sleep(Duration::from_micros(random.below(40_000) as u64));
         let was_reported = controller.is_finished(&mapping);
         instance.kill_nine();
