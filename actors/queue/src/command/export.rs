@@ -9,7 +9,7 @@ use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem};
 use orchestrator_supervise::StopToken;
 
 #[cfg(feature = "postgres")]
-use crate::edge::postgres::{PostgresInspector, Settings};
+use crate::edge::postgres::PostgresInspector;
 use crate::{
     config::{QueueConfig, StoreKind},
     edge::{page_file::PageFile, pause_file, sqlite::Inspector, unix_time::unix_time},
@@ -88,8 +88,7 @@ fn read(config: &QueueConfig) -> Result<Listing, StorageError> {
         #[cfg(feature = "postgres")]
         StoreKind::Postgres => std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
-                let mut inspector =
-                    PostgresInspector::new(&Settings::read(config)?, READ_TIMEOUT, StopToken::new())?;
+                let mut inspector = PostgresInspector::new(config, READ_TIMEOUT, StopToken::new());
                 Ok(Listing { paused: inspector.pause()?.is_some(), ..inspector.listing(unix_time())? })
             });
             reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -1,8 +1,6 @@
 //! The housekeeper: a thread that runs checkpoints, answers operators and counts for the metrics, on
 //! connections of its own, so that no commit waits for it.
 
-#[cfg(feature = "postgres")]
-use std::cell::RefCell;
 use std::{
     path::Path,
     sync::{
@@ -13,13 +11,11 @@ use std::{
 };
 
 use orchestrator_edge::DatabaseFiles;
-#[cfg(feature = "postgres")]
-use orchestrator_supervise::StopToken;
 use orchestrator_supervise::{Fault, InboxSlot, PauseSpan, Received, Reply, StartCx};
 use parking_lot::Mutex;
 
 #[cfg(feature = "postgres")]
-use crate::edge::postgres::{PostgresInspector, Settings};
+use crate::edge::postgres::PostgresInspector;
 use crate::{
     config::{QueueConfig, StoreKind},
     edge::{
@@ -96,31 +92,7 @@ pub(crate) struct Housekeeper {
 struct Incarnation<'a> {
     spec: &'a Housekeeper,
     #[cfg(feature = "postgres")]
-    shared: SharedInspector,
-}
-
-/// Session that reads a database which several instances share, opened by the first question.
-#[cfg(feature = "postgres")]
-struct SharedInspector {
-    inspector: RefCell<Option<PostgresInspector>>,
-    stop: StopToken,
-}
-
-#[cfg(feature = "postgres")]
-impl SharedInspector {
-    fn with<T>(
-        &self,
-        config: &QueueConfig,
-        work: impl FnOnce(&mut PostgresInspector) -> Result<T, StorageError>,
-    ) -> Result<T, StorageError> {
-        match &mut *self.inspector.borrow_mut() {
-            Some(inspector) => work(inspector),
-            none => {
-                let settings = Settings::read(config)?;
-                work(none.insert(PostgresInspector::new(&settings, QUESTION_TIMEOUT, self.stop.clone())?))
-            }
-        }
-    }
+    postgres: PostgresInspector,
 }
 
 impl Housekeeper {
@@ -131,10 +103,10 @@ impl Housekeeper {
         self.wal_state.checkpoint_running.store(false, Relaxed);
         let mut gauges = Gauges::new(&cx.vitals);
         let expected = ExpectedRuns::new(&self.config.expect, &self.config.input_dir, &cx.vitals);
-        let incarnation = Incarnation {
+        let mut incarnation = Incarnation {
             spec: self,
             #[cfg(feature = "postgres")]
-            shared: SharedInspector { inspector: RefCell::default(), stop: cx.stop.clone() },
+            postgres: PostgresInspector::new(&self.config, QUESTION_TIMEOUT, cx.stop.clone()),
         };
         loop {
             match chores.recv_blocking(&cx.stop, Some(gauges.next_sample())) {
@@ -160,7 +132,7 @@ impl Housekeeper {
 }
 
 impl Incarnation<'_> {
-    fn execute(&self, chore: Chore) {
+    fn execute(&mut self, chore: Chore) {
         match chore {
             Chore::Checkpoint => {
                 self.spec.wal_state.final_pass_due.store(self.shrink_log(), Relaxed);
@@ -189,17 +161,17 @@ impl Incarnation<'_> {
             Chore::RecordPause(pause, reply) => drop(reply.send(self.record_pause(pause))),
             #[cfg(feature = "postgres")]
             Chore::Adopt(fetcher, reply) => {
-                drop(reply.send(self.shared.with(&self.spec.config, |inspector| inspector.adopt(&fetcher))));
+                drop(reply.send(self.postgres.adopt(&fetcher)));
             }
             #[cfg(feature = "postgres")]
             Chore::SharedPause(reply) => {
-                drop(reply.send(self.shared.with(&self.spec.config, PostgresInspector::pause)));
+                drop(reply.send(self.postgres.pause()));
             }
         }
     }
 
     /// Answers a question. The operator may have stopped waiting.
-    fn answer<T>(&self, reply: Reply<Answer<T>>, question: impl FnOnce(&mut dyn Inspect) -> Answer<T>) {
+    fn answer<T>(&mut self, reply: Reply<Answer<T>>, question: impl FnOnce(&mut dyn Inspect) -> Answer<T>) {
         drop(reply.send(self.ask(question)));
     }
 
@@ -237,22 +209,20 @@ impl Incarnation<'_> {
         done.ok()
     }
 
-    fn record_pause(&self, pause: Option<PauseSpan>) -> Result<(), StorageError> {
+    fn record_pause(&mut self, pause: Option<PauseSpan>) -> Result<(), StorageError> {
         match self.spec.config.store {
             StoreKind::Sqlite => pause_file::record(&self.spec.config.database, pause),
             #[cfg(feature = "postgres")]
-            StoreKind::Postgres => {
-                self.shared.with(&self.spec.config, |inspector| inspector.record_pause(pause))
-            }
+            StoreKind::Postgres => self.postgres.record_pause(pause),
         }
     }
 
     /// Answers a question. On SQLite on a new connection: questions are rare, and an idle connection would
     /// keep the log from being truncated.
-    fn ask<T>(&self, question: impl FnOnce(&mut dyn Inspect) -> Answer<T>) -> Result<T, StorageError> {
+    fn ask<T>(&mut self, question: impl FnOnce(&mut dyn Inspect) -> Answer<T>) -> Result<T, StorageError> {
         #[cfg(feature = "postgres")]
         if self.spec.config.store == StoreKind::Postgres {
-            return self.shared.with(&self.spec.config, |inspector| question(inspector));
+            return question(&mut self.postgres);
         }
         let path = &self.spec.config.database;
         let open = || Inspector::open(path, (&self.spec.config).into(), QUESTION_TIMEOUT);

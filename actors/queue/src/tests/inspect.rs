@@ -3,14 +3,16 @@
 mod failures;
 mod queues;
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use fastrand::Rng;
 use orchestrator_edge::postgres::SqlState;
-use queues::{InPostgres, InSqlite, Queue};
+use orchestrator_supervise::StopToken;
+use queues::{InPostgres, InSqlite, PLENTY, Queue};
 
 use crate::{
     config::QueueConfig,
+    edge::postgres::PostgresInspector,
     listing::{GroupState, ListedGroup},
     storage::{FailedAttempts, HeldJobs, Inspect as _, Limit, Pattern, StorageError, Waiting},
 };
@@ -126,6 +128,19 @@ fn both_stores_give_the_same_answers() {
             now += random.i64(0..25);
         }
     }
+}
+
+#[test]
+fn a_changed_address_is_read_at_the_next_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("dsn");
+    let mut config = InPostgres::new(&config(Vec::new())).config();
+    config.postgres.dsn_file = Some(file.clone());
+    let mut inspector = PostgresInspector::new(&config, PLENTY, StopToken::new());
+    fs::write(&file, "postgresql:///inspected?host=/nowhere").unwrap();
+    assert!(inspector.counts().unwrap_err().to_string().contains("cannot connect"));
+    fs::write(&file, &config.postgres.dsn).unwrap();
+    inspector.counts().unwrap();
 }
 
 #[test]

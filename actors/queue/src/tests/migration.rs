@@ -7,13 +7,13 @@ use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 use fastrand::Rng;
 use orchestrator_exchange::JobId;
 use orchestrator_harness::wait_for;
-use orchestrator_supervise::{PauseSpan, StopToken};
+use orchestrator_supervise::PauseSpan;
 
 use super::store::*;
 use crate::{
     edge::{
         pause_file,
-        postgres::{PostgresInspector, PostgresSource, PostgresTarget, Settings},
+        postgres::{PostgresSource, PostgresTarget, Settings},
         sqlite::{Inspector, Options, SqliteSource, SqliteTarget},
     },
     migration::{Counters, Found, Names, Report, Row, Side, State, Table, Take, Target, Value, migrate},
@@ -213,10 +213,7 @@ fn answers(inspector: &mut dyn Inspect, now: i64) -> Vec<String> {
 fn answers_of(s: &TestStore, options: &Options, now: i64) -> Vec<String> {
     match s.kind {
         Kind::Sqlite => answers(&mut Inspector::open(&s.path(), options.clone(), TIMEOUT).unwrap(), now),
-        Kind::Postgres => {
-            let inspector = PostgresInspector::new(&s.settings("one"), TIMEOUT, StopToken::new());
-            answers(&mut inspector.unwrap(), now)
-        }
+        Kind::Postgres => answers(&mut s.inspector(TIMEOUT), now),
     }
 }
 
@@ -277,8 +274,7 @@ fn d18_a_queue_goes_there_and_back_and_answers_the_same() {
         assert!(there.tables.iter().filter(|(_, rows, _)| *rows > 0).count() >= 6, "{:?}", there.tables);
         assert!(fs::read(original.path()).unwrap() == before, "the source has changed");
         assert_eq!(pause_file::pause(&returned.path()), pause);
-        let again = PostgresInspector::new(&moved.settings("one"), TIMEOUT, StopToken::new());
-        assert_eq!(again.unwrap().pause().unwrap(), pause);
+        assert_eq!(moved.inspector(TIMEOUT).pause().unwrap(), pause);
         assert_eq!(moved.number("SELECT count(*) FROM attempt_other"), 0, "days leave as a whole");
         moved.texts("DELETE FROM property WHERE name = 'paused' RETURNING name");
 

@@ -5,6 +5,7 @@ mod postgres;
 use orchestrator_edge::postgres::{Address, Row, Session, SessionSettings};
 use orchestrator_exchange::JobId;
 use orchestrator_harness::wait_for;
+use orchestrator_supervise::StopToken;
 use rusqlite::Connection;
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -14,7 +15,8 @@ use tokio::runtime::{Builder, Runtime};
 
 pub(crate) use self::postgres::*;
 use crate::{
-    edge::postgres::{PostgresStore, Rules, Settings},
+    config::{PostgresConfig, QueueConfig},
+    edge::postgres::{PostgresInspector, PostgresStore, Rules, Settings},
     edge::sqlite::{Options, SqliteStore},
     storage::{
         Batch, Bumped, Deletion, Finished, HandoutId, Job, JobFilter, OfferState, Operation, Outcome,
@@ -192,6 +194,18 @@ impl TestStore {
             },
             given_times: true,
         }
+    }
+
+    /// Answers questions about this store, which an instance has opened.
+    pub(crate) fn inspector(&self, timeout: Duration) -> PostgresInspector {
+        let postgres = PostgresConfig {
+            dsn: database().to_owned(),
+            schema: self.schema.clone(),
+            instance: Some("one".to_owned()),
+            ..PostgresConfig::default()
+        };
+        let config = QueueConfig { postgres, ..QueueConfig::default() };
+        PostgresInspector::new(&config, timeout, StopToken::new())
     }
 
     pub(crate) fn path(&self) -> PathBuf {

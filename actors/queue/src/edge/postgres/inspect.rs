@@ -12,13 +12,14 @@ mod stale;
 
 use std::time::Duration;
 
-use orchestrator_edge::postgres::{Address, Params, PostgresError, Row, Session, SessionSettings};
+use orchestrator_edge::postgres::{Params, PostgresError, Row, Session, SessionSettings};
 use orchestrator_supervise::{PauseSpan, StopToken};
 use tokio::runtime::Runtime;
 
 use self::question::{Question, Settings, get};
 use super::{rules, session::first, settings::runtime};
 use crate::{
+    config::QueueConfig,
     listing::Listing,
     storage::{
         Adopted, Attempt, AttrReport, Counts, FailedAttempts, FailedJob, Inspect, InstanceRow, Pattern,
@@ -38,43 +39,30 @@ const ANSWER_MARGIN: Duration = Duration::from_millis(250);
 /// Connection to the database, opened by the first question and after a failure. Not for use in asynchronous code, since each call blocks.
 #[derive(Debug)]
 pub(crate) struct PostgresInspector {
-    runtime: Runtime,
-    address: Address,
-    schema: String,
-    instance: String,
-    settings: Settings,
+    config: QueueConfig,
     timeout: Duration,
     stop: StopToken,
-    session: Option<Session>,
+    open: Option<(Open, Runtime)>,
+}
+
+#[derive(Debug)]
+struct Open {
+    session: Session,
+    instance: String,
+    settings: Settings,
 }
 
 impl PostgresInspector {
-    /// Returns an inspector of the queue of `settings`, which a store has created. A statement of a question takes at most `timeout`,
-    /// and a question ends at `stop`.
-    ///
-    /// # Errors
-    /// The system gives no descriptors for the connection.
-    pub(crate) fn new(
-        settings: &super::Settings,
-        timeout: Duration,
-        stop: StopToken,
-    ) -> Result<Self, StorageError> {
-        Ok(Self {
-            runtime: runtime()?,
-            address: settings.address.clone(),
-            schema: settings.schema.clone(),
-            instance: settings.instance.clone(),
-            settings: settings.rules.clone().into(),
-            timeout,
-            stop,
-            session: None,
-        })
+    /// Returns an inspector of a queue that a store has created. A statement of a question takes at most `timeout`, and a question ends
+    /// at `stop`.
+    pub(crate) fn new(config: &QueueConfig, timeout: Duration, stop: StopToken) -> Self {
+        Self { config: config.clone(), timeout, stop, open: None }
     }
 
     /// Records for all instances that hand-outs are paused or resumed.
     pub(crate) fn record_pause(&mut self, pause: Option<PauseSpan>) -> Result<(), StorageError> {
         let until = pause.map(|pause| pause.until_ms.map(|until| until.to_string()).unwrap_or_default());
-        self.run(async |session, _| {
+        self.run(async |Open { session, .. }| {
             session
                 .query(
                     "recording the pause",
@@ -91,13 +79,13 @@ impl PostgresInspector {
     /// Moves a fetcher to this instance. Returns the instance that had it.
     pub(crate) fn adopt(&mut self, fetcher: &str) -> Result<Adopted, StorageError> {
         const ACTION: &str = "moving a fetcher";
-        let (begin, to) = (format!("BEGIN; {}", self.time_limit()), self.instance.clone());
-        self.run(async |session, _| {
+        let begin = format!("BEGIN; {}", self.time_limit());
+        self.run(async |Open { session, instance: to, .. }| {
             session.batch(ACTION, &begin).await?;
             let params: Params<'_> = vec![Box::new(to.clone()), Box::new(fetcher)];
             let rows = session.query(ACTION, "SELECT adopt_fetcher($1, $2)", params).await?;
             session.batch(ACTION, "COMMIT").await?;
-            Ok(Adopted { fetcher: fetcher.to_owned(), from: first(&rows), to })
+            Ok(Adopted { fetcher: fetcher.to_owned(), from: first(&rows), to: to.clone() })
         })
     }
 
@@ -122,7 +110,7 @@ impl PostgresInspector {
         answer: impl AsyncFnOnce(&mut Question<'_>) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
         let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {}", self.time_limit());
-        self.run(async |session, settings| {
+        self.run(async |Open { session, settings, .. }| {
             session.batch(action, &begin).await?;
             let answer = answer(&mut Question { session, action, settings }).await?;
             session.batch(action, "COMMIT").await?;
@@ -133,36 +121,49 @@ impl PostgresInspector {
     /// Closes the connection after a failure, and with it a transaction.
     fn run<T>(
         &mut self,
-        work: impl AsyncFnOnce(&mut Session, &Settings) -> Result<T, StorageError>,
+        work: impl AsyncFnOnce(&mut Open) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
-        let Self { runtime, address, schema, settings, timeout, stop, session, .. } = self;
-        let asked = async {
-            let session = match session {
-                Some(session) => session,
-                None => {
-                    let mut opened = connect(address, schema, *timeout).await?;
-                    // Other instances may run with other rules than configured here.
-                    if let Some(rules) = rules::read(&mut opened).await? {
-                        *settings = rules.into();
-                    }
-                    session.insert(opened)
-                }
-            };
-            work(session, settings).await
+        let (open, runtime) = match self.open.take() {
+            Some((open, runtime)) => (Some(open), runtime),
+            None => (None, runtime()?),
         };
-        let done = runtime.block_on(async {
+        let asked = async {
+            let mut open = match open {
+                Some(open) => open,
+                None => self.connect().await?,
+            };
+            work(&mut open).await.map(|answer| (open, answer))
+        };
+        let (open, answer) = runtime.block_on(async {
             tokio::select! {
                 biased;
                 done = asked => done,
-                () = stop.cancelled() => {
+                () = self.stop.cancelled() => {
                     Err(PostgresError::unanswered("the program stops before the database has answered").into())
                 }
             }
-        });
-        if done.is_err() {
-            *session = None;
-        }
-        done
+        })?;
+        self.open = Some((open, runtime));
+        Ok(answer)
+    }
+
+    async fn connect(&self) -> Result<Open, StorageError> {
+        // Read again, since the file of the address may have a new password.
+        let super::Settings { address, schema, instance, rules: configured, .. } =
+            super::Settings::read(&self.config)?;
+        let settings = SessionSettings {
+            sql: SETTINGS,
+            connect_timeout: self.timeout,
+            answer_timeout: self.timeout + ANSWER_MARGIN,
+            row_max: ROW_MAX,
+            answer_max: ANSWER_MAX,
+        };
+        let mut session = Session::open(&address, &settings).await?;
+        let search_path = format!("SET search_path = \"{}\"", schema.replace('"', "\"\""));
+        session.batch("choosing the schema", &search_path).await?;
+        // Other instances may run with other rules than configured here.
+        let rules = rules::read(&mut session).await?.unwrap_or(configured);
+        Ok(Open { session, instance, settings: rules.into() })
     }
 
     fn time_limit(&self) -> String {
@@ -206,7 +207,7 @@ impl Inspect for PostgresInspector {
 
     fn failures(&mut self, after: i64, limit: usize) -> Result<Vec<FailedJob>, StorageError> {
         let time_limit = self.time_limit();
-        self.run(async |session, _| failures::number(session, &time_limit).await)?;
+        self.run(async |Open { session, .. }| failures::number(session, &time_limit).await)?;
         self.ask("reading failed jobs", async |question| failures::failures(question, after, limit).await)
     }
 
@@ -229,18 +230,4 @@ impl Inspect for PostgresInspector {
     fn listing(&mut self, now: i64) -> Result<Listing, StorageError> {
         self.ask("reading the groups", async |question| listing::listing(question, now).await)
     }
-}
-
-async fn connect(address: &Address, schema: &str, timeout: Duration) -> Result<Session, StorageError> {
-    let settings = SessionSettings {
-        sql: SETTINGS,
-        connect_timeout: timeout,
-        answer_timeout: timeout + ANSWER_MARGIN,
-        row_max: ROW_MAX,
-        answer_max: ANSWER_MAX,
-    };
-    let mut session = Session::open(address, &settings).await?;
-    let search_path = format!("SET search_path = \"{}\"", schema.replace('"', "\"\""));
-    session.batch("choosing the schema", &search_path).await?;
-    Ok(session)
 }

@@ -79,12 +79,13 @@ impl ServerWatch {
     /// Runs one incarnation of the thread.
     pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
         let runtime = runtime().map_err(|error| Fault::from_error(&error))?;
-        let (mut looks, mut inspector) = (Looks::default(), None);
+        let mut looks = Looks::default();
+        let mut inspector = PostgresInspector::new(&self.config, SESSION.answer_timeout, cx.stop.clone());
         let (mut look_at, mut waiting_at) = (Instant::now(), Instant::now());
         loop {
             if waiting_at <= Instant::now() {
                 let begun = Instant::now();
-                match self.waiting(&mut inspector, cx) {
+                match inspector.waiting(unix_time()) {
                     Ok(waiting) => *self.waiting.0.lock() = waiting,
                     Err(error) => tracing::debug!(%error, "cannot read the waiting jobs"),
                 }
@@ -112,21 +113,6 @@ impl ServerWatch {
                 return Ok(());
             }
         }
-    }
-
-    fn waiting(
-        &self,
-        inspector: &mut Option<PostgresInspector>,
-        cx: &StartCx,
-    ) -> Result<Waiting, StorageError> {
-        let inspector = match inspector {
-            Some(inspector) => inspector,
-            none => {
-                let settings = Settings::read(&self.config)?;
-                none.insert(PostgresInspector::new(&settings, SESSION.answer_timeout, cx.stop.clone())?)
-            }
-        };
-        inspector.waiting(unix_time())
     }
 }
 

@@ -12,9 +12,9 @@ use orchestrator_supervise::StopToken;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{
-    config::QueueConfig,
+    config::{PostgresConfig, QueueConfig},
     edge::{
-        postgres::{PostgresInspector, Settings},
+        postgres::PostgresInspector,
         sqlite::{Inspector, Options},
     },
     jitter::jitter_hash,
@@ -112,7 +112,6 @@ impl Queue for InSqlite {
 /// A schema of its own.
 pub(super) struct InPostgres {
     schema: String,
-    address: Address,
     config: QueueConfig,
     runtime: Runtime,
     session: Session,
@@ -139,7 +138,7 @@ impl InPostgres {
         let address = Address::parse(dsn(), "queue tests").unwrap();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let session = runtime.block_on(Session::open(&address, &SETTINGS)).unwrap();
-        Self { schema, address, config: config.clone(), runtime, session, handouts: 0 }
+        Self { schema, config: config.clone(), runtime, session, handouts: 0 }
     }
 
     fn choose_schema(&mut self) {
@@ -171,17 +170,18 @@ impl InPostgres {
         self.query("SELECT set_limits($1, $2, $3)", params);
     }
 
-    pub(super) fn open(&self, timeout: Duration) -> PostgresInspector {
-        let settings = Settings {
-            address: self.address.clone(),
+    pub(super) fn config(&self) -> QueueConfig {
+        let postgres = PostgresConfig {
+            dsn: dsn().to_owned(),
             schema: self.schema.clone(),
-            instance: "i".to_owned(),
-            host: String::new(),
-            socket: String::new(),
-            rules: (&self.config).into(),
-            given_times: true,
+            instance: Some("i".to_owned()),
+            ..PostgresConfig::default()
         };
-        PostgresInspector::new(&settings, timeout, StopToken::new()).unwrap()
+        QueueConfig { postgres, ..self.config.clone() }
+    }
+
+    pub(super) fn open(&self, timeout: Duration) -> PostgresInspector {
+        PostgresInspector::new(&self.config(), timeout, StopToken::new())
     }
 
     pub(super) fn batch(&mut self, sql: &str) {
