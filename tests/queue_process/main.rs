@@ -1,6 +1,7 @@
 //! Tests of the queue in the real binary: workers on its socket, fetcher files, its database, and
 //! faults.
 
+mod alone;
 mod delivery;
 mod descriptors;
 mod dialogue;
@@ -13,7 +14,6 @@ mod limits;
 mod links;
 mod locks;
 mod log;
-mod long_files;
 mod memory;
 mod names_and_bytes;
 mod operators;

@@ -30,6 +30,8 @@ impl PostgresSource {
             return Err(source.refused("has no queue"));
         }
         source.runtime.block_on(session::check_version(&mut source.session, schema))?;
+        // Whatever it is doing, a live instance is named.
+        source.refuse_live()?;
         // The lock comes before the snapshot.
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; LOCK TABLE instance IN EXCLUSIVE MODE NOWAIT";
         if let Err(error) = source.batch(ACTION, begin) {

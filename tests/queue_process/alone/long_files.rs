@@ -2,11 +2,11 @@
 
 use orchestrator_harness::{eventually, http};
 
-use super::site;
+use crate::site;
 
 const LINES: u64 = 300_000;
 
-/// Tests run beside this one, so the machine is busy: the store takes many seconds, and the reader waits for it.
+/// The store takes seconds, and the reader waits for it.
 #[test]
 fn reading_a_file_of_300_000_lines_leaves_nothing_stuck() {
     let site = site();

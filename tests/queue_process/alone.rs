@@ -1,0 +1,3 @@
+//! Tests that judge durations.
+
+mod long_files;
