@@ -45,6 +45,7 @@ pub(crate) struct PostgresInspector {
     open: Option<(Open, Runtime)>,
 }
 
+/// What holds until the connection is closed.
 #[derive(Debug)]
 struct Open {
     session: Session,
