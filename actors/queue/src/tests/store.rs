@@ -15,7 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 
 pub(crate) use self::postgres::*;
 use crate::{
-    config::{PostgresConfig, QueueConfig},
+    config::QueueConfig,
     edge::postgres::{PostgresInspector, PostgresStore, Rules, Settings},
     edge::sqlite::{Options, SqliteStore},
     storage::{
@@ -198,12 +198,7 @@ impl TestStore {
 
     /// Answers questions about this store, which an instance has opened.
     pub(crate) fn inspector(&self, timeout: Duration) -> PostgresInspector {
-        let postgres = PostgresConfig {
-            dsn: database().to_owned(),
-            schema: self.schema.clone(),
-            instance: Some("one".to_owned()),
-            ..PostgresConfig::default()
-        };
+        let postgres = configured(database(), &self.schema, "one");
         let config = QueueConfig { postgres, ..QueueConfig::default() };
         PostgresInspector::new(&config, timeout, StopToken::new())
     }

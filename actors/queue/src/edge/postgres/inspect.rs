@@ -45,7 +45,7 @@ pub(crate) struct PostgresInspector {
     open: Option<(Open, Runtime)>,
 }
 
-/// What holds until the connection is closed.
+/// Session with the settings that were read when it was opened.
 #[derive(Debug)]
 struct Open {
     session: Session,

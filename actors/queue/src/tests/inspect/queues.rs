@@ -12,14 +12,14 @@ use orchestrator_supervise::StopToken;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{
-    config::{PostgresConfig, QueueConfig},
+    config::QueueConfig,
     edge::{
         postgres::PostgresInspector,
         sqlite::{Inspector, Options},
     },
     jitter::jitter_hash,
     storage::{Deletion, Inspect, Limits, RunId, Waiting},
-    tests::store::{SingleOperations as _, TestStore, group, next_attr},
+    tests::store::{SingleOperations as _, TestStore, configured, group, next_attr},
 };
 
 /// More time than any question takes on a busy machine.
@@ -171,13 +171,7 @@ impl InPostgres {
     }
 
     pub(super) fn config(&self) -> QueueConfig {
-        let postgres = PostgresConfig {
-            dsn: dsn().to_owned(),
-            schema: self.schema.clone(),
-            instance: Some("i".to_owned()),
-            ..PostgresConfig::default()
-        };
-        QueueConfig { postgres, ..self.config.clone() }
+        QueueConfig { postgres: configured(dsn(), &self.schema, "i"), ..self.config.clone() }
     }
 
     pub(super) fn open(&self, timeout: Duration) -> PostgresInspector {

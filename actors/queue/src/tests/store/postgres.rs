@@ -6,6 +6,7 @@ use orchestrator_harness::{Postgres, wait_for};
 use orchestrator_supervise::StopToken;
 
 use crate::{
+    config::PostgresConfig,
     edge::postgres::{AddedKeys, OwnIncarnation, PostgresStore, Settings},
     storage::StorageError,
 };
@@ -31,4 +32,14 @@ pub(crate) fn place_of(settings: &Settings) -> PostgresStore {
 pub(crate) fn database() -> &'static str {
     static DATABASE: OnceLock<String> = OnceLock::new();
     DATABASE.get_or_init(|| Postgres::shared().create_database("queue"))
+}
+
+/// Configuration of one instance of the queue in `schema`.
+pub(crate) fn configured(dsn: &str, schema: &str, instance: &str) -> PostgresConfig {
+    PostgresConfig {
+        dsn: dsn.to_owned(),
+        schema: schema.to_owned(),
+        instance: Some(instance.to_owned()),
+        ..PostgresConfig::default()
+    }
 }
