@@ -30,12 +30,12 @@ const WORKERS: usize = 64;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Rows of each queue, which the rounds take jobs from
-    #[arg(long, default_value_t = 300_000)]
+    #[arg(long, default_value_t = 450_000)]
     rows: usize,
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 9)]
     rounds: usize,
     /// Seconds of each measurement
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 3)]
     seconds: u64,
     /// Rows that were handed out before NOJOBS is measured
     #[arg(long, default_value_t = 1_000_000)]
@@ -180,36 +180,34 @@ impl Bench<'_> {
         drop(self.filled("bare", "", rows)?);
         let mut bare = self.runtime.block_on(Bare::connect(&self.dsn, "bare"))?;
         let costs_of_one = self.costs(|| Ok(self.work(&[&one], self.span())?.0))?;
-        let own_batch = costs_of_one["jobs_a_batch"].as_f64().context("a number")?.round().max(1.0) as usize;
+        let batch = costs_of_one["jobs_a_batch"].as_f64().context("a number")?.round().max(1.0) as usize;
         note("one instance", &costs_of_one);
-        let (mut k, mut k_own, mut rates, mut p99s) = (vec![], vec![], vec![], vec![]);
+        let mut bare_rate = || self.runtime.block_on(bare.jobs_per_s(batch, self.span()));
+        let (mut k, mut rates, mut p99s, mut of_k) = (vec![bare_rate()?], vec![], vec![], vec![]);
         for _ in 0..rounds {
-            k.push(self.runtime.block_on(bare.jobs_per_s(WORKERS, self.span()))?);
-            k_own.push(self.runtime.block_on(bare.jobs_per_s(own_batch, self.span()))?);
             let (rate, p99) = self.work(&[&one], self.span())?;
+            let (before, after) = (*k.last().unwrap_or(&f64::NAN), bare_rate()?);
+            of_k.push(rate / ((before + after) / 2.0));
             rates.push(rate);
             p99s.push(p99);
+            k.push(after);
         }
         let mut two = self.instance("ours", "two", "")?;
         two.start()?;
         two.first_answer();
         let costs_of_two = self.costs(|| Ok(self.work(&[&one, &two], self.span())?.0))?;
         let hot = self.hot_updates("ours")?;
-        note(
-            "rounds",
-            format!("K {k:?}, of own batches {k_own:?}, ours {rates:?}, two {costs_of_two}, HOT {hot}"),
-        );
+        note("rounds", format!("K {k:?}, ours {rates:?}, of K {of_k:?}, two {costs_of_two}, HOT {hot}"));
         let with_limits = self.with_limits(&[&one, &two])?;
         note("limits", &with_limits);
         two.kill()?;
         one.kill()?;
         let nojobs = self.nojobs()?;
         note("nojobs", &nojobs);
-        let (k, k_own, rate) = (median(k), median(k_own), median(rates));
         Ok(json!({
             "bench": "shared-queue", "rows": rows, "workers": WORKERS,
-            "k_jobs_per_s": k.round(), "k_of_own_batches": k_own.round(), "own_batch": own_batch,
-            "jobs_per_s": rate.round(), "p99_ms": round(median(p99s)), "of_k": round(rate / k), "of_k_of_own_batches": round(rate / k_own),
+            "k_jobs_per_s": median(k).round(), "batch": batch, "jobs_per_s": median(rates).round(), "p99_ms": round(median(p99s)),
+            "of_k": round(median(of_k.clone())), "of_k_each": of_k.into_iter().map(round).collect::<Vec<_>>(),
             "one_instance": costs_of_one, "two_instances": costs_of_two, "hot_updates": hot, "with_limits": with_limits,
             "ingest": { "rows_per_s": ingest.round(), "staged_rows_per_s": staged.round(), "of_staged": round(ingest / staged) },
             "nojobs": nojobs,
