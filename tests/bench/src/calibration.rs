@@ -92,7 +92,15 @@ pub(crate) fn echo_round_trips() -> Result<f64> {
     Ok(rate)
 }
 
-/// The median.
+/// Ratio of each value to the mean of the calibrations before and after it.
+pub(crate) fn of_neighbours(values: &[f64], calibrations: &[f64]) -> Vec<f64> {
+    values
+        .iter()
+        .zip(calibrations.windows(2))
+        .map(|(value, k)| value / (k.iter().sum::<f64>() / 2.0))
+        .collect()
+}
+
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()

@@ -25,7 +25,10 @@ use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
 use serde_json::{Value, json};
 
 pub(crate) use self::sink::Sink;
-use crate::{calibration::median, ingester::Process};
+use crate::{
+    calibration::{median, of_neighbours},
+    ingester::Process,
+};
 
 /// Batches that are handed over before the first one's outcome is waited for.
 const AHEAD: usize = 3;
@@ -78,14 +81,12 @@ pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
         "give --chunk 2 or more, and --jobs a chunk"
     );
     let commands = commands(options);
-    let (mut k, mut ours, mut of_k) = (vec![bare(options, &commands)?], Vec::new(), Vec::new());
+    let (mut k, mut ours) = (vec![bare(options, &commands)?], Vec::new());
     for _ in 0..options.rounds {
-        let rate = pushed(options)?;
-        let (before, after) = (*k.last().unwrap_or(&f64::NAN), bare(options, &commands)?);
-        of_k.push(rate / ((before + after) / 2.0));
-        ours.push(rate);
-        k.push(after);
+        ours.push(pushed(options)?);
+        k.push(bare(options, &commands)?);
     }
+    let of_k = of_neighbours(&ours, &k);
     let bytes: usize = commands.iter().map(Vec::len).sum();
     let rounded = |figure: f64| (figure * 100.0).round() / 100.0;
     Ok(json!({

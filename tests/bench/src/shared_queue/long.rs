@@ -19,9 +19,7 @@ impl Bench<'_> {
         let span = Duration::from_secs(seconds);
         let from_the_beginning = |schema: &str| -> Result<Subject> {
             let subject = self.filled(schema, "", self.options.rows)?.0;
-            // Each page that is changed for the first time after a checkpoint is written whole.
-            self.script("VACUUM ANALYZE");
-            self.script("CHECKPOINT");
+            self.settle();
             Ok(subject)
         };
         let mut one = from_the_beginning("clean")?;
