@@ -459,27 +459,30 @@ CREATE FUNCTION end_jobs(paths text[], codes bigint[], at bigint)
 RETURNS TABLE (number bigint, seconds bigint, owner text, claim text) LANGUAGE plpgsql AS $$
 DECLARE
     ids bigint[];
+    starts bigint[];
     ended record;
 BEGIN
     ids := ARRAY(SELECT f.handout_id FROM in_flight AS f WHERE f.attr_path = ANY (paths) ORDER BY f.attr_path FOR UPDATE);
-    UPDATE log SET finished = at, exit_code = last.code
-    FROM (SELECT DISTINCT ON (t.path) t.path, t.code FROM unnest(paths, codes) WITH ORDINALITY AS t (path, code, n)
-          ORDER BY t.path, t.n DESC) AS last
-    WHERE log.attr_path = last.path;
+    -- Not joined with the paths: a plan that is made while `log` has few rows would read all of it.
+    WITH ended AS (
+        UPDATE log AS l SET finished = at, exit_code = codes[(SELECT max(n) FROM unnest(array_positions(paths, l.attr_path)) AS n)]
+        WHERE l.attr_path = ANY (paths) RETURNING l.attr_path, l.started
+    )
+    SELECT array_agg(e.started ORDER BY t.n) INTO starts
+    FROM unnest(paths) WITH ORDINALITY AS t (path, n) LEFT JOIN ended AS e ON e.attr_path = t.path;
     INSERT INTO failure (attr_path, started, finished, exit_code)
-    SELECT t.path, log.started, at, t.code
-    FROM unnest(paths, codes) WITH ORDINALITY AS t (path, code, n) JOIN log ON log.attr_path = t.path
-    WHERE t.code <> 0 ORDER BY t.n;
+    SELECT t.path, t.started, at, t.code FROM unnest(paths, codes, starts) WITH ORDINALITY AS t (path, code, started, n)
+    WHERE t.code <> 0 AND t.started IS NOT NULL ORDER BY t.n;
     PERFORM free_slots(ids);
     DELETE FROM in_flight AS f WHERE f.handout_id = ANY (ids);
     DELETE FROM bump AS b WHERE b.attr_path = ANY (paths) AND b.handout_id IS NOT NULL;
-    RETURN QUERY SELECT t.n, at - log.started, NULL::text, NULL::text
-        FROM unnest(paths) WITH ORDINALITY AS t (path, n) JOIN log ON log.attr_path = t.path;
+    RETURN QUERY SELECT t.n, at - t.started, NULL::text, NULL::text
+        FROM unnest(starts) WITH ORDINALITY AS t (started, n) WHERE t.started IS NOT NULL;
     FOR ended IN
-        UPDATE offer AS o SET state = 2, exit_code = t.code, seconds = at - log.started, finished = at
-        FROM unnest(paths, codes) WITH ORDINALITY AS t (path, code, n) JOIN log ON log.attr_path = t.path
-        WHERE o.attr_path = t.path AND o.state = 1
-        RETURNING t.n, o.attr_path AS path, o.fetcher_id, o.claim
+        UPDATE offer AS o SET state = 2, finished = at, exit_code = codes[array_position(paths, o.attr_path)],
+            seconds = at - starts[array_position(paths, o.attr_path)]
+        WHERE o.attr_path = ANY (paths) AND o.state = 1
+        RETURNING array_position(paths, o.attr_path)::bigint AS n, o.attr_path AS path, o.fetcher_id, o.claim
     LOOP
         RETURN QUERY SELECT ended.n, NULL::bigint, f.name, ended.claim FROM fetcher AS f WHERE f.fetcher_id = ended.fetcher_id;
         PERFORM remove_offered(ended.path, ended.fetcher_id);
@@ -505,16 +508,23 @@ BEGIN
 END
 $$;
 
--- Removes the slots of the jobs with these classes and slots that are handed out, numbered from `first_id`.
-CREATE FUNCTION use_slots(classes smallint[], slots bigint[], first_id bigint) RETURNS void LANGUAGE plpgsql AS $$
+-- Rows of these hand-outs. Read by themselves (OFFSET 0): joined with another table by path, a plan that is made while `in_flight` has one row
+-- would read all of it.
+CREATE FUNCTION handed_out(first_id bigint, last_id bigint) RETURNS SETOF in_flight LANGUAGE sql STABLE AS $$
+    SELECT * FROM in_flight WHERE handout_id BETWEEN first_id AND last_id OFFSET 0
+$$;
+
+-- Removes the slots of jobs that are handed out: `slots` are those of hand-outs from `first_id` on, of which some may not exist.
+CREATE FUNCTION use_slots(slots bigint[], first_id bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     freed integer[] := freed_slots();
     used record;
 BEGIN
     FOR used IN
-        SELECT c.class, count(*) FILTER (WHERE c.slot IS NULL)::integer AS own, array_agg(c.slot) AS numbers, max(c.slot) AS last
-        FROM unnest(classes, slots) WITH ORDINALITY AS c (class, slot, n) JOIN in_flight AS f ON f.handout_id = first_id + c.n - 1
-        WHERE c.class > 0 GROUP BY c.class
+        SELECT f.class, count(*) FILTER (WHERE o.slot IS NULL)::integer AS own, array_agg(o.slot) AS numbers, max(o.slot) AS last
+        FROM handed_out(first_id, first_id + cardinality(slots) - 1) AS f,
+            LATERAL (SELECT slots[(f.handout_id - first_id + 1)::integer] AS slot) AS o
+        WHERE f.class > 0 GROUP BY f.class
     LOOP
         freed[used.class] := coalesce(freed[used.class], 0) - used.own;
         IF used.last IS NOT NULL THEN
@@ -589,8 +599,8 @@ DECLARE
     paths text[];
     ids bigint[];
 BEGIN
-    SELECT array_agg(f.attr_path), array_agg(f.handout_id) INTO paths, ids FROM in_flight AS f
-    WHERE f.handout_id BETWEEN first_id AND last_id AND NOT EXISTS (
+    SELECT array_agg(f.attr_path), array_agg(f.handout_id) INTO paths, ids FROM handed_out(first_id, last_id) AS f
+    WHERE NOT EXISTS (
         SELECT 1 FROM listing AS l
         WHERE l.attr_path = f.attr_path AND l.fetcher_id = f.fetcher_id AND l.run_started = f.runs[1]);
     UPDATE listing AS l SET is_dequeued = false FROM in_flight AS f
@@ -720,7 +730,7 @@ BEGIN
         -- Every candidate waits for a place, or another transaction changes what is left.
         EXIT WHEN taken + dropped = 0;
         IF taken > 0 AND free_classes <> ARRAY[0::smallint] THEN
-            PERFORM use_slots(chosen_classes, chosen_slots, next_id);
+            PERFORM use_slots(chosen_slots, next_id);
         END IF;
         given := given + taken;
         next_id := next_id + wanted;
@@ -729,39 +739,37 @@ BEGIN
         DELETE FROM bump AS b WHERE b.handout_id IS NULL AND NOT EXISTS (SELECT 1 FROM ready_groups(ARRAY[b.attr_path]));
         RETURN;
     END IF;
-    UPDATE listing AS l SET is_dequeued = true FROM in_flight AS f
-    WHERE f.handout_id BETWEEN first_id AND last_id
-        AND l.attr_path = f.attr_path AND l.fetcher_id = f.fetcher_id AND l.run_started = ANY (f.runs);
+    UPDATE listing AS l SET is_dequeued = true FROM handed_out(first_id, last_id) AS f
+    WHERE l.attr_path = f.attr_path AND l.fetcher_id = f.fetcher_id AND l.run_started = ANY (f.runs);
     GET DIAGNOSTICS taken = ROW_COUNT;
-    IF taken < (SELECT sum(cardinality(f.runs)) FROM in_flight AS f WHERE f.handout_id BETWEEN first_id AND last_id) THEN
+    IF taken < (SELECT sum(cardinality(f.runs)) FROM handed_out(first_id, last_id) AS f) THEN
         PERFORM drop_removed(first_id, last_id);
     END IF;
     INSERT INTO log (attr_path, started)
-    SELECT f.attr_path, at FROM in_flight AS f WHERE f.handout_id BETWEEN first_id AND last_id
+    SELECT f.attr_path, at FROM handed_out(first_id, last_id) AS f
     ON CONFLICT (attr_path) DO UPDATE SET started = at, finished = NULL, exit_code = NULL;
     IF keeps_attempts THEN
         INSERT INTO attempt (started, handout_id, attr_path, fetcher, connection, previous_started, previous_finished, previous_exit_code)
         SELECT at, f.handout_id, f.attr_path, n.name, connections[row_number() OVER (ORDER BY f.handout_id)],
             f.previous_started, f.previous_finished, f.previous_exit_code
-        FROM in_flight AS f JOIN fetcher AS n USING (fetcher_id) WHERE f.handout_id BETWEEN first_id AND last_id;
+        FROM handed_out(first_id, last_id) AS f JOIN fetcher AS n USING (fetcher_id);
     END IF;
-    DELETE FROM bump AS b USING in_flight AS f
-    WHERE f.handout_id BETWEEN first_id AND last_id AND b.attr_path = f.attr_path AND b.handout_id IS NOT NULL;
-    UPDATE bump AS b SET handout_id = f.handout_id FROM in_flight AS f
-    WHERE f.handout_id BETWEEN first_id AND last_id AND b.attr_path = f.attr_path;
+    DELETE FROM bump AS b USING handed_out(first_id, last_id) AS f
+    WHERE b.attr_path = f.attr_path AND b.handout_id IS NOT NULL;
+    UPDATE bump AS b SET handout_id = f.handout_id FROM handed_out(first_id, last_id) AS f
+    WHERE b.attr_path = f.attr_path;
     -- Bumps of which nothing waits, before the last one that was looked for.
     DELETE FROM bump AS b WHERE b.handout_id IS NULL AND NOT EXISTS (SELECT 1 FROM ready_groups(ARRAY[b.attr_path]))
         AND ((SELECT count(*) FROM bump AS u WHERE u.handout_id BETWEEN first_id AND last_id) < wanted
              OR b.number < (SELECT max(u.number) FROM bump AS u WHERE u.handout_id BETWEEN first_id AND last_id));
-    UPDATE offer AS o SET state = (o.fetcher_id = f.fetcher_id)::integer FROM in_flight AS f
-    WHERE f.handout_id BETWEEN first_id AND last_id AND o.attr_path = f.attr_path AND o.state < 2;
+    UPDATE offer AS o SET state = (o.fetcher_id = f.fetcher_id)::integer FROM handed_out(first_id, last_id) AS f
+    WHERE o.attr_path = f.attr_path AND o.state < 2;
     RETURN QUERY
         SELECT f.handout_id, f.attr_path, p.payload
-        FROM in_flight AS f
+        FROM handed_out(first_id, last_id) AS f
             JOIN listing AS l ON l.attr_path = f.attr_path AND l.fetcher_id = f.fetcher_id
                 AND l.run_started = f.runs[1]
             JOIN payload AS p ON p.payload_id = l.payload_id
-        WHERE f.handout_id BETWEEN first_id AND last_id
         ORDER BY f.handout_id;
 END
 $$;
