@@ -285,9 +285,9 @@ DECLARE
     locked ready[];
 BEGIN
     locked := ARRAY(SELECT r FROM ready AS r WHERE r.attr_path = ANY (paths) ORDER BY r.attr_path, r.class FOR UPDATE SKIP LOCKED);
-    DELETE FROM ready AS r USING unnest(locked) AS o
-    WHERE r.attr_path = o.attr_path AND r.class = o.class
-        AND NOT EXISTS (SELECT 1 FROM ready_groups(ARRAY[o.attr_path]) AS g WHERE g.class = o.class);
+    DELETE FROM ready AS r
+    WHERE r.attr_path = ANY (paths) AND ((r.attr_path, r.class) IN (SELECT o.attr_path, o.class FROM unnest(locked) AS o)) IS TRUE
+        AND NOT EXISTS (SELECT 1 FROM ready_groups(ARRAY[r.attr_path]) AS g WHERE g.class = r.class);
 END
 $$;
 
@@ -705,8 +705,11 @@ BEGIN
         PERFORM raise_floors(free_classes, classes, keys, jitters, are_last,
             ARRAY(SELECT t.path = ANY (valid_paths) AND t.path <> ALL (chosen_paths) FROM unnest(paths) WITH ORDINALITY AS t (path, n) ORDER BY t.n));
         EXIT WHEN paths IS NULL;
-        DELETE FROM ready AS r USING unnest(paths, classes) AS c (path, class)
-        WHERE r.attr_path = c.path AND r.class = c.class AND (c.path = ANY (chosen_paths) OR c.path <> ALL (valid_paths));
+        -- Not joined with the rows that were read: a plan that is made while `ready` has few rows would read all of it.
+        DELETE FROM ready AS r
+        WHERE r.attr_path = ANY (paths) AND ((r.attr_path, r.class) IN (
+            SELECT c.path, c.class FROM unnest(paths, classes) AS c (path, class)
+            WHERE c.path = ANY (chosen_paths) OR c.path <> ALL (valid_paths))) IS TRUE;
         GET DIAGNOSTICS dropped = ROW_COUNT;
         INSERT INTO in_flight AS f (attr_path, handout_id, started, fetcher_id, runs, class, had_log, previous_started,
                                     previous_finished, previous_exit_code, is_held, delivered)
