@@ -1,13 +1,14 @@
 //! Compares the stores with a naive model of the contract that shares no code with it, over
 //! random sequences.
 //!
-//! `ORCHESTRATOR_TEST_SEEDS` sets how many sequences run, `ORCHESTRATOR_TEST_SEED` repeats one of them.
+//! `ORCHESTRATOR_TEST_SEEDS` sets how many sequences run, `ORCHESTRATOR_SEED` repeats one of them.
 
 mod foreign;
 mod model;
 
 use fastrand::Rng;
 use model::{Model, Picked};
+use orchestrator_harness::load::for_each_seed;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -365,25 +366,14 @@ impl World {
     }
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|value| value.parse().ok())
-}
-
 fn agrees_with_the_model(kind: Kind, seeds_by_default: u64) {
-    let seeds = match number("ORCHESTRATOR_TEST_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("ORCHESTRATOR_TEST_SEEDS").unwrap_or(seeds_by_default),
-    };
-    for seed in seeds {
-        let outcome = std::panic::catch_unwind(|| {
-            let mut world = World::new(kind, seed);
-            for _ in 0..150 {
-                world.step();
-            }
-            world.compare_tables();
-        });
-        assert!(outcome.is_ok(), "differs for seed {seed}: repeat with ORCHESTRATOR_TEST_SEED={seed}");
-    }
+    for_each_seed("ORCHESTRATOR_TEST_SEEDS", seeds_by_default, |seed| {
+        let mut world = World::new(kind, seed);
+        for _ in 0..150 {
+            world.step();
+        }
+        world.compare_tables();
+    });
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn a_completion_is_not_repeated_after_a_change_that_the_claim_does_not_show() {
 #[test]
 fn no_fault_overwrites_the_change_of_a_user() {
     const ROWS: usize = 60;
-    for seed in 0..orchestrator_harness::rounds("ORCHESTRATOR_TEST_SEEDS", 20) {
+    orchestrator_harness::load::for_each_seed("ORCHESTRATOR_TEST_SEEDS", 20, |seed| {
         fastrand::seed(seed);
         run_with_paused_time(async || {
             let fixture = Fixture::new(ROWS);
@@ -181,11 +181,11 @@ fn no_fault_overwrites_the_change_of_a_user() {
             let is_settled = |fixture: &Fixture| {
                 fixture.table.held() + fixture.table.count("state", &json!("complete")) == ROWS
             };
-            fixture.until(secs(600), &format!("all are settled, seed {seed}"), is_settled).await;
+            fixture.until(secs(600), "all are settled", is_settled).await;
             tokio::time::sleep(secs(10)).await;
             fixture.table.held();
         });
-    }
+    });
 }
 
 /// The read of the row fails as it always would; the other rows are written all the same.
