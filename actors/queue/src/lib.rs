@@ -189,7 +189,8 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
     let tree = match config.store {
         StoreKind::Sqlite => tree,
         StoreKind::Postgres => {
-            let lease = Lease { config: config.clone(), incarnation, commands: lease_commands };
+            let lease =
+                Lease { config: config.clone(), incarnation, added: added.clone(), commands: lease_commands };
             tree.child(ChildSpec::worker("lease", Factory::thread(move |cx| lease.run(&cx))))
         }
     };

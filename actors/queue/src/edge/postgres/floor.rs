@@ -23,12 +23,19 @@ const HEAD_PAUSE: u32 = 20;
 pub(crate) struct AddedKeys(Arc<Mutex<Option<Key>>>);
 
 impl AddedKeys {
-    /// Adds the key of a notification, an array such as `{12,3}`; the head if it is another text.
+    /// Adds the key of a notification, an array such as `{12,3}`; an unknown one if it is another text.
     pub(crate) fn add(&self, payload: &str) {
         let numbers = payload.trim_matches(['{', '}']).split_once(',');
-        let key = numbers
-            .and_then(|(started, jitter)| Some([started.parse().ok()?, jitter.parse().ok()?]))
-            .unwrap_or(HEAD);
+        let key = numbers.and_then(|(started, jitter)| Some([started.parse().ok()?, jitter.parse().ok()?]));
+        self.add_key(key.unwrap_or(HEAD));
+    }
+
+    /// Adds keys that are not known: the next hand-out reads from the head.
+    pub(crate) fn add_unknown(&self) {
+        self.add_key(HEAD);
+    }
+
+    fn add_key(&self, key: Key) {
         let mut added = self.0.lock();
         *added = Some(added.map_or(key, |known| known.min(key)));
     }

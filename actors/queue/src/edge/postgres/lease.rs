@@ -18,7 +18,10 @@ use orchestrator_edge::{
 use orchestrator_supervise::{Fault, Outbox, StartCx};
 use tokio::time::sleep;
 
-use super::settings::{Settings, runtime};
+use super::{
+    floor::AddedKeys,
+    settings::{Settings, runtime},
+};
 use crate::{config::QueueConfig, messages::ReadCommand, storage::StorageError};
 
 /// Duration of a lease from its last renewal, by the database's clock.
@@ -47,6 +50,8 @@ pub(crate) type OwnIncarnation = Arc<AtomicI64>;
 pub(crate) struct Lease {
     pub(crate) config: QueueConfig,
     pub(crate) incarnation: OwnIncarnation,
+    /// Tells the store to look for what was taken back. If no worker waits, no notification comes.
+    pub(crate) added: AddedKeys,
     /// Tells the reader that a fetcher was moved.
     pub(crate) commands: Outbox<ReadCommand>,
 }
@@ -143,6 +148,9 @@ impl Renewals<'_> {
                 vec![Box::new(instance.to_owned()), Box::new(incarnation), Box::new(LEASE.as_secs_f64())],
             )
             .await?;
+        if !taken_back.is_empty() {
+            self.lease.added.add_unknown();
+        }
         for row in taken_back {
             let instance: String = row.get(0);
             tracing::warn!(

@@ -49,7 +49,7 @@ impl Listener {
                 None => session.batch("checking the session", "SELECT 1").await?,
             }
             if session.take_dropped() > 0 {
-                self.added.add("");
+                self.added.add_unknown();
             }
         }
     }
