@@ -28,6 +28,9 @@ fn few_rows_are_read_for_a_job_after_plans_for_small_tables() {
         for batch in 0..JOBS / BATCH {
             jobs = exchange(&mut one, &jobs, BATCH, 10);
             assert_eq!(jobs.len(), BATCH, "batch {batch}");
+            for job in &jobs {
+                assert!(group(&mut one, |s| s.delivered(job.handout)), "batch {batch}");
+            }
         }
         exchange(&mut one, &jobs, 0, 10);
         await_statistics(&mut one, &mut observer, JOBS);
