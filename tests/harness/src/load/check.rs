@@ -18,7 +18,7 @@ impl LoadRecord {
     pub fn check(&self, rows: impl Fn(&str) -> Vec<String>) -> usize {
         self.every_job_was_in_a_file();
         self.the_queue_matches_the_files(&rows);
-        self.no_line_was_lost();
+        self.no_line_was_lost(&rows);
         let redelivered = self.redeliveries_are_explained();
         self.paths_in_flight_are_exclusive();
         self.acknowledged_dones_are_logged(&rows);
@@ -48,7 +48,7 @@ impl LoadRecord {
     /// The newest line of each path and fetcher was handed out after it was written, itself or by a newer run.
     ///
     /// (A hand-out of a path consumes its rows in all runs of the fetcher.)
-    fn no_line_was_lost(&self) {
+    fn no_line_was_lost(&self, rows: impl Fn(&str) -> Vec<String>) {
         let mut newest = BTreeMap::new();
         for ((fetcher, run, attr), written) in &self.present {
             // Runs come in rising order.
@@ -61,7 +61,16 @@ impl LoadRecord {
         for (group, (run, written)) in newest {
             let handed_out =
                 last.get(&group).is_some_and(|all| all.iter().any(|h| h.run >= run && h.read >= written));
-            assert!(handed_out, "{group:?} of run {run} is lost: seen {:#?}", last.get(&group));
+            let attr = group.1;
+            let state = |table: &str| rows(&format!("SELECT * FROM {table} WHERE attr_path = '{attr}'"));
+            assert!(
+                handed_out,
+                "{group:?} of run {run}, written at {written:?}, is lost: queue {:?}, log {:?}, seen {:#?}, disruptions {:?}",
+                state("queue"),
+                state("log"),
+                last.get(&group),
+                self.disruptions
+            );
         }
     }
 

@@ -71,8 +71,8 @@ CREATE TABLE ready (
 );
 CREATE INDEX ready_order ON ready (class, started_key, order_jitter, attr_path);
 -- The upper half of a hand-out's number is the incarnation that made it. The newest of `runs` is first. `class` is that of the slot that it
--- uses, or 0. `delivered` is 0 before the delivery, 1 after it if the job is handed out again after its hold, and 2 after it otherwise. The
--- row of a path whose hold is over stays until the next hand-out.
+-- uses, or 0. `delivered` is 0 before the delivery, 1 after it if the job is handed out again after its hold, and 2 after it otherwise; -1 if a
+-- DONE came before the delivery was recorded. The row of a path whose hold is over stays until the next hand-out.
 CREATE TABLE in_flight (
     attr_path text COLLATE "C" PRIMARY KEY,
     handout_id bigint NOT NULL UNIQUE,
@@ -346,7 +346,7 @@ $$;
 CREATE FUNCTION undelivered(of_instance text) RETURNS bigint[] LANGUAGE sql STABLE AS $$
     SELECT array_agg(f.handout_id) FROM incarnation AS i
         JOIN in_flight AS f ON f.handout_id >= i.incarnation << 32 AND f.handout_id < (i.incarnation + 1) << 32
-    WHERE i.instance = of_instance AND f.delivered = 0
+    WHERE i.instance = of_instance AND f.delivered <= 0
 $$;
 
 -- Adds a run or updates whether it is complete (CONTRACT QC05, QC08). Returns 'done'; 'pending' if rows of a deleted run must leave
@@ -459,10 +459,12 @@ CREATE FUNCTION end_jobs(paths text[], codes bigint[], at bigint)
 RETURNS TABLE (number bigint, seconds bigint, owner text, claim text) LANGUAGE plpgsql AS $$
 DECLARE
     ids bigint[];
+    early bigint[];
     starts bigint[];
     ended record;
 BEGIN
-    ids := ARRAY(SELECT f.handout_id FROM in_flight AS f WHERE f.attr_path = ANY (paths) ORDER BY f.attr_path FOR UPDATE);
+    SELECT array_agg(f.handout_id), array_agg(f.handout_id) FILTER (WHERE f.delivered <= 0) INTO ids, early FROM (
+        SELECT f.handout_id, f.delivered FROM in_flight AS f WHERE f.attr_path = ANY (paths) ORDER BY f.attr_path FOR UPDATE) AS f;
     -- Not joined with the paths: a plan that is made while `log` has few rows would read all of it.
     WITH ended AS (
         UPDATE log AS l SET finished = at, exit_code = codes[(SELECT max(n) FROM unnest(array_positions(paths, l.attr_path)) AS n)]
@@ -474,7 +476,11 @@ BEGIN
     SELECT t.path, t.started, at, t.code FROM unnest(paths, codes, starts) WITH ORDINALITY AS t (path, code, started, n)
     WHERE t.code <> 0 AND t.started IS NOT NULL ORDER BY t.n;
     PERFORM free_slots(ids);
-    DELETE FROM in_flight AS f WHERE f.handout_id = ANY (ids);
+    IF early IS NOT NULL THEN
+        -- A repeated DONE of an earlier hand-out, maybe: nobody may have this one.
+        UPDATE in_flight AS f SET is_held = false, class = 0, delivered = -1 WHERE f.handout_id = ANY (early);
+    END IF;
+    DELETE FROM in_flight AS f WHERE f.handout_id = ANY (ids) AND f.delivered >= 0;
     DELETE FROM bump AS b WHERE b.attr_path = ANY (paths) AND b.handout_id IS NOT NULL;
     RETURN QUERY SELECT t.n, at - t.started, NULL::text, NULL::text
         FROM unnest(starts) WITH ORDINALITY AS t (started, n) WHERE t.started IS NOT NULL;
@@ -777,24 +783,25 @@ BEGIN
 END
 $$;
 
--- Undoes hand-outs of an incarnation, newest first; returns how many (CONTRACT QR27).
+-- Undoes hand-outs of an incarnation, newest first; returns how many (CONTRACT QR27). After a DONE only their rows wait again.
 CREATE FUNCTION undo_handouts(ids bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     paths text[];
     known bigint[];
+    open bigint[];
 BEGIN
-    SELECT array_agg(f.attr_path), array_agg(f.handout_id) INTO paths, known FROM (
-        SELECT f.attr_path, f.handout_id FROM in_flight AS f WHERE f.handout_id = ANY (ids) ORDER BY f.attr_path FOR UPDATE) AS f;
+    SELECT array_agg(f.attr_path), array_agg(f.handout_id), array_agg(f.handout_id) FILTER (WHERE f.delivered >= 0) INTO paths, known, open FROM (
+        SELECT f.attr_path, f.handout_id, f.delivered FROM in_flight AS f WHERE f.handout_id = ANY (ids) ORDER BY f.attr_path FOR UPDATE) AS f;
     IF paths IS NULL THEN
         RETURN 0;
     END IF;
     UPDATE listing AS l SET is_dequeued = false FROM in_flight AS f
     WHERE f.handout_id = ANY (known) AND l.attr_path = f.attr_path AND l.fetcher_id = f.fetcher_id AND l.run_started = ANY (f.runs);
     DELETE FROM log USING in_flight AS f
-    WHERE f.handout_id = ANY (known) AND NOT f.had_log AND log.attr_path = f.attr_path;
+    WHERE f.handout_id = ANY (open) AND NOT f.had_log AND log.attr_path = f.attr_path;
     UPDATE log SET started = f.previous_started, finished = f.previous_finished, exit_code = f.previous_exit_code
-    FROM in_flight AS f WHERE f.handout_id = ANY (known) AND f.had_log AND log.attr_path = f.attr_path;
-    DELETE FROM attempt AS a WHERE a.handout_id = ANY (known);
+    FROM in_flight AS f WHERE f.handout_id = ANY (open) AND f.had_log AND log.attr_path = f.attr_path;
+    DELETE FROM attempt AS a WHERE a.handout_id = ANY (open);
     UPDATE bump SET handout_id = NULL WHERE handout_id = ANY (known);
     UPDATE offer SET state = 0 WHERE attr_path = ANY (paths) AND state = 1;
     PERFORM free_slots(known);
@@ -813,6 +820,7 @@ BEGIN
         FROM fetcher AS n, LATERAL (SELECT redeliver OR strpos(n.name, '.') > 0 AS is_so) AS again
         WHERE f.handout_id = ANY (ids) AND f.delivered = 0 AND n.fetcher_id = f.fetcher_id
         RETURNING f.handout_id;
+    RETURN QUERY DELETE FROM in_flight AS f WHERE f.handout_id = ANY (ids) AND f.delivered = -1 RETURNING f.handout_id;
 END
 $$;
 

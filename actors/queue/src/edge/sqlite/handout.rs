@@ -2,7 +2,7 @@
 //! undone at any time.
 //!
 //! `delivered` of a record is 0 before the delivery, 1 after it if the job is handed out again after
-//! its hold, and 2 after it otherwise.
+//! its hold, and 2 after it otherwise; -1 if a DONE came before the delivery was recorded.
 
 use super::attempts::Recipient;
 use super::attr;
@@ -109,13 +109,12 @@ pub(super) fn delivered(
     redeliver: bool,
 ) -> rusqlite::Result<bool> {
     let redeliver = redeliver || view.runs.has_owners() && is_of_owner(conn, view, handout)?;
-    // A job that was done before its delivery was recorded has no record any more.
     let changed = conn
         .prepare_cached(
             "UPDATE orchestrator_handout SET delivered = ?2 WHERE handout_id = ?1 AND delivered = 0",
         )?
         .execute([handout.0, if redeliver { 1 } else { 2 }])?;
-    Ok(changed > 0)
+    Ok(changed > 0 || forget_done(conn, handout)?)
 }
 
 fn is_of_owner(conn: &Connection, view: &View, handout: HandoutId) -> rusqlite::Result<bool> {
@@ -129,6 +128,28 @@ fn is_of_owner(conn: &Connection, view: &View, handout: HandoutId) -> rusqlite::
 fn forget(conn: &Connection, handout: HandoutId) -> rusqlite::Result<()> {
     conn.prepare_cached("DELETE FROM orchestrator_handout WHERE handout_id = ?1")?.execute([handout.0])?;
     Ok(())
+}
+
+/// Deletes the record of a job that was done before its delivery was recorded. Returns false for another job.
+fn forget_done(conn: &Connection, handout: HandoutId) -> rusqlite::Result<bool> {
+    let deleted = conn
+        .prepare_cached("DELETE FROM orchestrator_handout WHERE handout_id = ?1 AND delivered = -1")?
+        .execute([handout.0])?;
+    Ok(deleted > 0)
+}
+
+/// Ends the record of a path that was reported done. Without a recorded delivery it stays: the DONE may be a repeated one of an earlier
+/// hand-out, and nobody may have this one.
+pub(super) fn done(conn: &Connection, view: &mut View, attr_path: &str) -> rusqlite::Result<()> {
+    let early = conn
+        .prepare_cached(
+            "UPDATE orchestrator_handout SET delivered = -1 WHERE attr_path = ?1 AND delivered <= 0",
+        )?
+        .execute([attr_path])?;
+    if early == 0 {
+        return forget_attr(conn, view, attr_path);
+    }
+    view.bumps.forget(conn, attr_path)
 }
 
 /// Deletes the record of a path that is not in flight any more, and the bump that its hand-out used.
@@ -149,12 +170,17 @@ pub(super) fn forget_delivered(conn: &Connection, redeliver: bool) -> rusqlite::
 }
 
 /// Undoes a hand-out if its path was not finished or started since: the job is ready again, and the
-/// log row gets its earlier values.
+/// log row gets its earlier values. After a DONE that came before the record of the delivery, only the rows are ready again.
 pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> rusqlite::Result<bool> {
     let Some((attr_path, dispatch)) = find(conn, handout)? else { return Ok(false) };
-    forget(conn, handout)?;
     let before = attr::load(conn, view, &attr_path)?;
     let mut after = before.clone();
+    if forget_done(conn, handout)? {
+        after.restore_rows(&dispatch);
+        attr::save(conn, view, &attr_path, &before, &after)?;
+        return Ok(true);
+    }
+    forget(conn, handout)?;
     if !after.undo(&dispatch) {
         view.bumps.forget(conn, &attr_path)?;
         return Ok(false);
@@ -171,7 +197,7 @@ pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> ru
 pub(super) fn undo_undelivered(conn: &Connection, view: &mut View) -> rusqlite::Result<usize> {
     let ids: Vec<i64> = conn
         .prepare_cached(
-            "SELECT handout_id FROM orchestrator_handout WHERE delivered = 0 ORDER BY handout_id DESC",
+            "SELECT handout_id FROM orchestrator_handout WHERE delivered <= 0 ORDER BY handout_id DESC",
         )?
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;

@@ -55,6 +55,9 @@ fn a_slot_that_is_used_again_in_its_transaction_is_not_written() {
     for _ in 0..JOBS / 2 {
         jobs = exchange(&mut one, &jobs, 2, 10);
         assert_eq!((jobs.len(), observer.number("SELECT count(*) FROM slot")), (2, 1));
+        for job in &jobs {
+            assert!(group(&mut one, |s| s.delivered(job.handout)));
+        }
     }
     exchange(&mut one, &jobs, 0, 10);
     assert_eq!(observer.number("SELECT count(*) FROM slot"), 3);

@@ -53,6 +53,33 @@ fn hand_out_ids_are_never_reused() {
 }
 
 #[test]
+fn p08_a_repeated_done_does_not_end_a_hand_out_that_nobody_has() {
+    for by_crash in [false, true] {
+        for mut s in TestStore::each(Options::default()) {
+            feed(&mut s, "f1", 1, &[("alpha", "0 1")]);
+            let first = take(&mut s, 10).unwrap();
+            assert!(group(&mut s, |s| s.delivered(first.handout)));
+            feed(&mut s, "f1", 2, &[("alpha", "0 2")]);
+            group(&mut s, |s| s.finish("alpha", 3, 20));
+            let second = take(&mut s, 30).unwrap();
+            group(&mut s, |s| s.finish("alpha", 3, 31));
+            if by_crash {
+                assert_eq!(s.crash(), 1);
+            } else {
+                assert!(group(&mut s, |s| s.undo(second.handout)));
+            }
+            let third = take(&mut s, 32).expect("nobody has received it");
+            assert_eq!(third.payload, "0 2");
+            // It was received: then the DONE has ended it.
+            group(&mut s, |s| s.finish("alpha", 3, 33));
+            assert!(group(&mut s, |s| s.delivered(third.handout)));
+            assert!(!group(&mut s, |s| s.undo(third.handout)));
+            assert_eq!((s.crash(), take(&mut s, 34)), (0, None));
+        }
+    }
+}
+
+#[test]
 fn a_returning_run_waits_for_its_old_rows_to_be_deleted() {
     for mut s in TestStore::each(Options::default()) {
         for (fetcher, started) in [("f2", 1), ("f1", 1), ("f1", 2)] {

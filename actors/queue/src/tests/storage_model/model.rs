@@ -30,6 +30,8 @@ struct Handout {
     runs: Vec<i64>,
     previous: Log,
     delivered: bool,
+    /// A DONE came before the record of the delivery.
+    done: bool,
 }
 
 /// Answers of the store.
@@ -250,6 +252,7 @@ impl Model {
             runs,
             previous,
             delivered: false,
+            done: false,
         }
     }
 
@@ -281,13 +284,20 @@ impl Model {
         let (started, _, _) = self.log_of(attr)?;
         self.end_limited(attr);
         self.set_log(attr, Some((started, Some(now), Some(code))));
-        self.forget_handout(attr);
+        self.handouts.retain(|handout| handout.attr != attr || !handout.delivered);
+        self.handouts
+            .iter_mut()
+            .filter(|handout| handout.attr == attr)
+            .for_each(|handout| handout.done = true);
+        self.forget_bump(attr);
         Some(now - started)
     }
 
     pub(crate) fn delivered(&mut self, id: i64) -> bool {
         let found = self.handouts.iter_mut().find(|handout| handout.id == id && !handout.delivered);
-        found.map(|handout| handout.delivered = true).is_some()
+        let is_found = found.map(|handout| handout.delivered = true).is_some();
+        self.handouts.retain(|handout| !(handout.delivered && handout.done));
+        is_found
     }
 
     fn forget_handout(&mut self, attr: &str) {
@@ -300,6 +310,10 @@ impl Model {
             return false;
         };
         let handout = self.handouts.remove(at);
+        if handout.done {
+            self.restore_rows(&handout);
+            return true;
+        }
         if !self.is_current(&handout) {
             self.forget_bump(&handout.attr);
             return false;

@@ -119,7 +119,7 @@ pub(super) fn insert(table: Table, instance: &str) -> String {
         Table::Handout => format!(
             "INSERT INTO in_flight ({names}, class, is_held)
              SELECT handout_id, attr_path, fetcher_id, started, string_to_array(runs, ' ')::bigint[], had_log <> 0, previous_started,
-                 previous_finished, previous_exit_code, delivered::smallint, 0, true
+                 previous_finished, previous_exit_code, delivered::smallint, 0, delivered >= 0
              FROM {from}"
         ),
         Table::Bump => {

@@ -34,14 +34,14 @@ pub(super) fn select(table: Table) -> String {
             "r.fetcher_id, r.run_started",
         ),
         Table::Log => ("attr_path, started, finished, exit_code".to_owned(), "log", "attr_path"),
-        // Other records are void: the path was reported done, or handed out by another program.
+        // Other records are void: another program has ended the job or handed out the path.
         Table::Handout => (
             format!(
                 "h.handout_id, h.attr_path, h.fetcher_id, h.started, {RUNS}, h.had_log, h.previous_started,
                  h.previous_finished, h.previous_exit_code, h.delivered"
             ),
-            "orchestrator_handout AS h CROSS JOIN log
-                 ON log.attr_path = h.attr_path AND log.started = h.started AND log.finished IS NULL",
+            "(SELECT * FROM orchestrator_handout AS r WHERE r.delivered = -1 OR EXISTS (
+                 SELECT 1 FROM log WHERE log.attr_path = r.attr_path AND log.started = r.started AND log.finished IS NULL)) AS h",
             "h.handout_id",
         ),
         Table::Attempt => (

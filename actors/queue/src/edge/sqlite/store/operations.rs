@@ -67,7 +67,7 @@ impl SqliteStore {
             let mut after = before.clone();
             let Some(started) = after.finish(exit_code, now) else { return Ok(None) };
             attr::save(conn, view, attr_path, &before, &after)?;
-            handout::forget_attr(conn, view, attr_path)?;
+            handout::done(conn, view, attr_path)?;
             if exit_code != 0 {
                 failures::add(conn, first_failure, attr_path, (started, now), exit_code)?;
             }
