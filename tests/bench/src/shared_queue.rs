@@ -32,8 +32,9 @@ pub(crate) struct Options {
     /// Rows of each queue, which the rounds take jobs from
     #[arg(long, default_value_t = 450_000)]
     rows: usize,
-    #[arg(long, default_value_t = 9)]
-    rounds: usize,
+    /// Rounds of each comparison. The jobs that workers keep from each round use up a limit, which is 1,000 at most
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u64).range(1..=14))]
+    rounds: u64,
     /// Seconds of each measurement
     #[arg(long, default_value_t = 3)]
     seconds: u64,
@@ -277,7 +278,7 @@ impl Bench<'_> {
     /// Two instances whose limits cover all jobs, in turn with two of another queue that have none.
     fn with_limits(&self) -> Result<Value> {
         // The jobs that workers have at the end of a round stay in flight.
-        let places = WORKERS * (self.options.rounds + 1);
+        let places = WORKERS as u64 * (self.options.rounds + 1);
         let limit = |pattern: &str| format!("[[queue.limit]]\nmatch = \"{pattern}\"\nin_flight = {places}\n");
         let with = self.two_instances("limited", &(limit("python*") + &limit("*")))?;
         let without = self.two_instances("free", "")?;
