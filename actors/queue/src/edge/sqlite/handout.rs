@@ -141,13 +141,12 @@ fn forget_done(conn: &Connection, handout: HandoutId) -> rusqlite::Result<bool> 
 /// Ends the record of a path that was reported done. Without a recorded delivery it stays: the DONE may be a repeated one of an earlier
 /// hand-out, and nobody may have this one.
 pub(super) fn done(conn: &Connection, view: &mut View, attr_path: &str) -> rusqlite::Result<()> {
-    let early = conn
-        .prepare_cached(
-            "UPDATE orchestrator_handout SET delivered = -1 WHERE attr_path = ?1 AND delivered <= 0",
-        )?
+    let ended = conn
+        .prepare_cached("DELETE FROM orchestrator_handout WHERE attr_path = ?1 AND delivered > 0")?
         .execute([attr_path])?;
-    if early == 0 {
-        return forget_attr(conn, view, attr_path);
+    if ended == 0 {
+        conn.prepare_cached("UPDATE orchestrator_handout SET delivered = -1 WHERE attr_path = ?1")?
+            .execute([attr_path])?;
     }
     view.bumps.forget(conn, attr_path)
 }
