@@ -61,7 +61,7 @@ fn check_and_config_print_have_json() {
 fn graph_has_json_and_why_an_exit_code() {
     let env = env();
     let _instance = env.start();
-    eventually("all children to run", || env.snapshot().is_some_and(|tree| tree.runs()));
+    eventually("the database to be open", || env.link("queue/queue_store").state == "up");
     let graph = json_of(&env, 0, &["graph", "queue", "--json"]);
     let nodes = graph["nodes"].as_array().expect("nodes");
     let store =
