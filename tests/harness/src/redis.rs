@@ -7,7 +7,10 @@ use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -290,7 +293,7 @@ impl Wire {
 
 /// Returns a free TCP port below the ephemeral range, so that no outgoing connection takes it.
 ///
-/// Each port is returned once in this process.
+/// Each port is returned once while this process runs, also to other processes.
 ///
 /// # Panics
 /// If no port is free.
@@ -301,5 +304,18 @@ pub fn free_port() -> u16 {
     let begin = std::process::id().wrapping_mul(769);
     let tried = (0..count).map(|_| first + begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % count);
     let mut ports = tried.filter_map(|port| u16::try_from(port).ok());
-    ports.find(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok()).expect("a free port")
+    ports.find(|port| reserve(*port) && TcpListener::bind(("0.0.0.0", *port)).is_ok()).expect("a free port")
+}
+
+/// Keeps a port from the other test programs until this process ends: a server that takes it may start seconds later.
+fn reserve(port: u16) -> bool {
+    static RESERVED: Mutex<Vec<fs::File>> = Mutex::new(Vec::new());
+    let folder = std::env::temp_dir().join("orchestrator-test-ports");
+    fs::create_dir_all(&folder).expect("a folder for the reserved ports");
+    let file = fs::File::create(folder.join(port.to_string())).expect("a file for a reserved port");
+    let is_free = file.try_lock().is_ok();
+    if is_free {
+        RESERVED.lock().expect("no panic while it is locked").push(file);
+    }
+    is_free
 }
