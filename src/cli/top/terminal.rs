@@ -108,7 +108,8 @@ mod tests {
         }
         let name = "cli::top::terminal::tests::a_panic_restores_the_terminal_before_its_message";
         let mut command = Command::new(std::env::current_exe().expect("this test"));
-        command.args([name, "--exact", "--nocapture"]).env(MARK, "1");
+        // A backtrace would move the message off the screen.
+        command.args([name, "--exact", "--nocapture"]).env(MARK, "1").env("RUST_BACKTRACE", "0");
         let mut program = PtyProgram::start(&command, 80, 24);
         eventually("the alternate screen", || program.is_full_screen() && program.is_cursor_hidden());
         assert_ne!(program.modes(), program.modes_before(), "it is in raw mode");
