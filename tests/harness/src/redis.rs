@@ -4,13 +4,16 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
-    os::unix::process::CommandExt,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::{
+            net::{SocketAddr, UnixListener},
+            process::CommandExt,
+        },
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{
-        Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
@@ -309,13 +312,8 @@ pub fn free_port() -> u16 {
 
 /// Keeps a port from the other test programs until this process ends: a server that takes it may start seconds later.
 fn reserve(port: u16) -> bool {
-    static RESERVED: Mutex<Vec<fs::File>> = Mutex::new(Vec::new());
-    let folder = std::env::temp_dir().join("orchestrator-test-ports");
-    fs::create_dir_all(&folder).expect("a folder for the reserved ports");
-    let file = fs::File::create(folder.join(port.to_string())).expect("a file for a reserved port");
-    let is_free = file.try_lock().is_ok();
-    if is_free {
-        RESERVED.lock().expect("no panic while it is locked").push(file);
-    }
-    is_free
+    // The name of an abstract socket, which the kernel frees.
+    let name =
+        SocketAddr::from_abstract_name(format!("orchestrator-test-port-{port}")).expect("a short name");
+    UnixListener::bind_addr(&name).map(std::mem::forget).is_ok()
 }
