@@ -154,7 +154,7 @@ impl AttrState {
     }
 
     /// Reverts `dispatch`. Returns false, without a change, if the path was finished or started again
-    /// since, so that the reply reached a worker.
+    /// since, by another program.
     pub(crate) fn undo(&mut self, dispatch: &Dispatch) -> bool {
         if !self.log.is_some_and(|log| log.started == dispatch.started && log.finished.is_none()) {
             return false;
