@@ -6,7 +6,9 @@ mod import;
 mod rows;
 
 use clap::Subcommand;
-use orchestrator_subsystem::{CommandError, Context, OutputFormat, Verb, Verbs, route::Route};
+use orchestrator_subsystem::{
+    CommandError, Context, OutputFormat, Verb, Verbs, command::CommandFuture, route::Route,
+};
 use orchestrator_supervise::Handle;
 
 pub(crate) use self::backend::CONSOLE;
@@ -143,20 +145,22 @@ pub(crate) fn verbs() -> Verbs<RmqClient> {
 }
 
 impl Route<RmqClient> for SwhConfig {
-    async fn show<V: Verb>(
-        self,
+    fn show<'a, V: Verb>(
+        &'a self,
         path: &'static str,
-        verb: V,
+        verb: &'a V,
         format: OutputFormat,
-        context: &mut Context<'_>,
-    ) -> Result<(), CommandError>
+        context: &'a mut Context<'_>,
+    ) -> CommandFuture<'a, ()>
     where
         RmqClient: Handle<V>,
     {
-        let backend = Backend::open(context.instance, &self, &ClientOptions::default()).await?;
-        let answer = backend.ask(path, &verb).await;
-        backend.close().await;
-        context.show(&verb, answer?, format)
+        Box::pin(async move {
+            let backend = Backend::open(context.instance, self, &ClientOptions::default()).await?;
+            let answer = backend.ask(path, verb).await;
+            backend.close().await;
+            context.show(verb, answer?, format)
+        })
     }
 }
 

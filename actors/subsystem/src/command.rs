@@ -4,17 +4,17 @@ use std::{future::Future, io::Write, path::PathBuf, pin::Pin};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, error::ErrorKind as ClapErrorKind};
 use orchestrator_supervise::TreeSnapshot;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
     output::{OutputFormat, escape_lines, escape_strings},
     section::Section,
-    verb::Verb,
+    verb::{AnyVerb, Verb},
     wire::{ErrorBody, console_url, tree_url},
 };
 
-/// A request in flight.
+/// A request in flight. Behind a pointer, since the body of an `async fn` is compiled in each crate that awaits it.
 pub type CommandFuture<'a, T = Value> = Pin<Box<dyn Future<Output = Result<T, CommandError>> + 'a>>;
 
 /// A running instance, reached through its admin endpoint.
@@ -55,14 +55,12 @@ impl Context<'_> {
     ///
     /// # Errors
     /// The instance cannot be reached, or refuses the request.
-    pub async fn ask<V: Verb>(&self, path: &str, verb: &V) -> Result<Value, CommandError> {
-        self.send(&console_url(path, V::NAME), verb).await
-    }
-
-    /// Sends a POST request with `body` and returns the response as JSON.
-    pub(crate) async fn send(&self, route: &str, body: &impl Serialize) -> Result<Value, CommandError> {
-        let body = serde_json::to_value(body).map_err(|error| CommandError::Local(error.to_string()))?;
-        self.instance.post(route, &body).await
+    pub fn ask<'a>(&'a self, path: &str, verb: &dyn AnyVerb) -> CommandFuture<'a> {
+        let (route, arguments) = (console_url(path, verb.name()), verb.arguments());
+        Box::pin(async move {
+            let arguments = arguments.map_err(|error| CommandError::Local(error.to_string()))?;
+            self.instance.post(&route, &arguments).await
+        })
     }
 
     /// Reads the answer to a verb, with its strings escaped.
@@ -75,21 +73,29 @@ impl Context<'_> {
 
     /// Reads a response, with its strings escaped.
     pub(crate) fn parse<T: DeserializeOwned>(&self, response: Value) -> Result<T, CommandError> {
-        let invalid = |error| self.instance.unexpected_response(format!("invalid response: {error}"));
-        serde_json::from_value(escape_strings(response)).map_err(invalid)
+        serde_json::from_value(escape_strings(response)).map_err(|error| self.invalid(&error))
+    }
+
+    /// Formats the answer to `verb` for a terminal.
+    pub(crate) fn text(&self, verb: &dyn AnyVerb, answer: Value) -> Result<String, CommandError> {
+        verb.answer_text(escape_strings(answer)).map_err(|error| self.invalid(&error))
+    }
+
+    fn invalid(&self, error: &serde_json::Error) -> CommandError {
+        self.instance.unexpected_response(format!("invalid response: {error}"))
     }
 
     /// Prints the answer to `verb`.
     ///
     /// # Errors
     /// Those of [`Context::read`] and [`Context::print`].
-    pub fn show<V: Verb>(
+    pub fn show(
         &mut self,
-        verb: &V,
+        verb: &dyn AnyVerb,
         answer: Value,
         format: OutputFormat,
     ) -> Result<(), CommandError> {
-        let text = if format.json { format.print(&answer) } else { verb.text(&self.read::<V>(answer)?) };
+        let text = if format.json { format.print(&answer) } else { self.text(verb, answer)? };
         self.print(&text)
     }
 
@@ -97,8 +103,9 @@ impl Context<'_> {
     ///
     /// # Errors
     /// The instance cannot be reached, or refuses the request.
-    pub async fn tree(&self, path: &str) -> Result<TreeSnapshot, CommandError> {
-        self.parse(self.instance.get(&tree_url(Some(path))).await?)
+    pub fn tree<'a>(&'a self, path: &str) -> CommandFuture<'a, TreeSnapshot> {
+        let route = tree_url(Some(path));
+        Box::pin(async move { self.parse(self.instance.get(&route).await?) })
     }
 
     /// Prints a result, with control characters escaped.

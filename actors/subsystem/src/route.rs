@@ -1,42 +1,34 @@
 //! Routes of commands: which consoles answer a verb.
 
-use std::future::Future;
-
 use clap::Args;
 use orchestrator_supervise::{Child, Handle};
 
 use crate::{
-    command::{CommandError, Context},
+    command::{CommandError, CommandFuture, Context},
     output::OutputFormat,
-    verb::Verb,
+    verb::{AnyVerb, Verb},
     wire::ErrorKind,
 };
 
 /// Route from a command to the consoles of the actor `A`. Its fields are further arguments of the command.
-pub trait Route<A: Child>: Args {
+pub trait Route<A: Child>: Args + 'static {
     /// Label of the only child that is asked, at a path like `ingester/*/ingester` for all children of a branch.
     fn only(&self) -> Option<&str> {
         None
     }
 
     /// Sends `verb` to the console at `path`, or to each of several, and prints the answer.
-    fn show<V: Verb>(
-        self,
+    fn show<'a, V: Verb>(
+        &'a self,
         path: &'static str,
-        verb: V,
+        verb: &'a V,
         format: OutputFormat,
-        context: &mut Context<'_>,
-    ) -> impl Future<Output = Result<(), CommandError>>
+        context: &'a mut Context<'_>,
+    ) -> CommandFuture<'a, ()>
     where
         A: Handle<V>,
     {
-        async move {
-            if let Some((branch, console)) = path.split_once("/*/") {
-                return context.show_each(branch, console, self.only(), &verb, format).await;
-            }
-            let answer = context.ask(path, &verb).await?;
-            context.show(&verb, answer, format)
-        }
+        context.show_from(path, self.only(), verb, format)
     }
 }
 
@@ -62,14 +54,32 @@ impl<A: Child> Route<A> for Each {
 }
 
 impl Context<'_> {
+    /// Sends `verb` to the console at `path`, or to those that a path like `ingester/*/ingester` names, and prints the answer. `name` is
+    /// that of [`Route::only`].
+    fn show_from<'a>(
+        &'a mut self,
+        path: &'static str,
+        name: Option<&'a str>,
+        verb: &'a dyn AnyVerb,
+        format: OutputFormat,
+    ) -> CommandFuture<'a, ()> {
+        Box::pin(async move {
+            if let Some((branch, console)) = path.split_once("/*/") {
+                return self.show_each(branch, console, name, verb, format).await;
+            }
+            let answer = self.ask(path, verb).await?;
+            self.show(verb, answer, format)
+        })
+    }
+
     /// Sends `verb` to the child `console` of each child of a branch, or of the one with the label `name`, and prints the answers. A
     /// child that does not know what the arguments name is left out, unless that holds for all.
-    async fn show_each<V: Verb>(
+    async fn show_each(
         &mut self,
         branch: &str,
         console: &str,
         name: Option<&str>,
-        verb: &V,
+        verb: &dyn AnyVerb,
         format: OutputFormat,
     ) -> Result<(), CommandError> {
         let children = self.tree(branch).await?.root.children;
@@ -93,8 +103,8 @@ impl Context<'_> {
         if format.json {
             return self.print(&format.print(&answers));
         }
-        let text = |answer| Ok(verb.text(&self.read::<V>(answer)?));
-        let texts = answers.into_iter().map(text).collect::<Result<Vec<_>, CommandError>>()?;
+        let texts: Result<Vec<_>, _> = answers.into_iter().map(|answer| self.text(verb, answer)).collect();
+        let texts = texts?;
         // A blank line separates answers of several lines.
         let is_long = texts.iter().any(|text| text.lines().count() > 1);
         self.print(&texts.join(if is_long { "\n" } else { "" }))

@@ -5,6 +5,7 @@ use clap::Args;
 use orchestrator_supervise::{ConsoleReply, Effect, Message, VerbSchemas};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use crate::text;
 
@@ -30,6 +31,38 @@ pub trait Verb:
 
 /// Result of the verb `V`.
 pub type Answered<V> = ConsoleReply<<V as Verb>::Answer>;
+
+/// A [`Verb`] behind a pointer: what sends it and prints the answer is compiled once, and not in each crate for each verb.
+pub trait AnyVerb {
+    /// Returns the name.
+    fn name(&self) -> &'static str;
+
+    /// Returns the arguments as JSON.
+    ///
+    /// # Errors
+    /// The arguments have no JSON form.
+    fn arguments(&self) -> serde_json::Result<Value>;
+
+    /// Formats an answer for a terminal.
+    ///
+    /// # Errors
+    /// The answer is that of another version of the verb.
+    fn answer_text(&self, answer: Value) -> serde_json::Result<String>;
+}
+
+impl<V: Verb> AnyVerb for V {
+    fn name(&self) -> &'static str {
+        V::NAME
+    }
+
+    fn arguments(&self) -> serde_json::Result<Value> {
+        serde_json::to_value(self)
+    }
+
+    fn answer_text(&self, answer: Value) -> serde_json::Result<String> {
+        Ok(self.text(&serde_json::from_value(answer)?))
+    }
+}
 
 /// Declares a verb: its name, [`Effect`] and answer, and the struct of its arguments, whose doc comment is the help text. `empty` is the
 /// text for an empty list. `text` is a closure that formats the answer.

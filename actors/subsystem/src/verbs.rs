@@ -110,11 +110,10 @@ fn run<'a, A: Child + Handle<V>, R: Route<A>, V: Verb>(
     matches: &'a ArgMatches,
     context: &'a mut Context<'_>,
 ) -> CommandFuture<'a, ()> {
+    let parsed = V::from_arg_matches(matches)
+        .and_then(|verb| Ok((verb, R::from_arg_matches(matches)?, OutputFormat::from_arg_matches(matches)?)));
     Box::pin(async move {
-        let usage = |error: clap::Error| CommandError::Usage(error.to_string());
-        let verb = V::from_arg_matches(matches).map_err(usage)?;
-        let route = R::from_arg_matches(matches).map_err(usage)?;
-        let format = OutputFormat::from_arg_matches(matches).map_err(usage)?;
-        route.show(path, verb, format, context).await
+        let (verb, route, format) = parsed.map_err(|error| CommandError::Usage(error.to_string()))?;
+        route.show(path, &verb, format, context).await
     })
 }
