@@ -12,6 +12,7 @@ mod stale;
 
 use std::time::Duration;
 
+use futures_util::future::{FutureExt, LocalBoxFuture};
 use orchestrator_edge::postgres::{Params, PostgresError, Row, Session, SessionSettings};
 use orchestrator_supervise::{PauseSpan, StopToken};
 use tokio::runtime::Runtime;
@@ -124,28 +125,33 @@ impl PostgresInspector {
         &mut self,
         work: impl AsyncFnOnce(&mut Open) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
-        let (open, runtime) = match self.open.take() {
-            Some((open, runtime)) => (Some(open), runtime),
-            None => (None, runtime()?),
+        let (mut open, runtime) = match self.open.take() {
+            Some(open) => open,
+            None => {
+                let runtime = runtime()?;
+                (self.wait(&runtime, self.connect().boxed_local())?, runtime)
+            }
         };
-        let asked = async {
-            let mut open = match open {
-                Some(open) => open,
-                None => self.connect().await?,
-            };
-            work(&mut open).await.map(|answer| (open, answer))
-        };
-        let (open, answer) = runtime.block_on(async {
+        let answer = self.wait(&runtime, work(&mut open).boxed_local())?;
+        self.open = Some((open, runtime));
+        Ok(answer)
+    }
+
+    /// Awaits the server, until the child is asked to stop. Compiled for each type of answer, not for each question.
+    fn wait<T>(
+        &self,
+        runtime: &Runtime,
+        work: LocalBoxFuture<'_, Result<T, StorageError>>,
+    ) -> Result<T, StorageError> {
+        runtime.block_on(async {
             tokio::select! {
                 biased;
-                done = asked => done,
+                done = work => done,
                 () = self.stop.cancelled() => {
                     Err(PostgresError::unanswered("the program stops before the database has answered").into())
                 }
             }
-        })?;
-        self.open = Some((open, runtime));
-        Ok(answer)
+        })
     }
 
     async fn connect(&self) -> Result<Open, StorageError> {

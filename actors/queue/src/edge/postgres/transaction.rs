@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::{FutureExt, LocalBoxFuture};
 use orchestrator_edge::Sent;
 use orchestrator_edge::postgres::{Params, PostgresError, Row, Session};
 
@@ -18,7 +19,7 @@ const LAST_ANSWER: Duration = Duration::from_millis(750);
 impl PostgresStore {
     pub(super) fn connect(&mut self) -> Result<(), StorageError> {
         let Settings { address, schema, .. } = &self.settings;
-        self.session = Some(self.within_stop(Duration::ZERO, session::open(address, schema))?);
+        self.session = Some(self.within_stop(Duration::ZERO, session::open(address, schema).boxed_local())?);
         self.floor.of_new_session();
         Ok(())
     }
@@ -43,7 +44,7 @@ impl PostgresStore {
         let Some(mut session) = self.session.take_if(|_| self.transaction == Transaction::Begun) else {
             return Err(StorageError::NoTransaction { action });
         };
-        let done = self.within_stop(LAST_ANSWER, session.query(action, sql, params));
+        let done = self.within_stop(LAST_ANSWER, session.query(action, sql, params).boxed_local());
         self.checked(session, done)
     }
 
@@ -51,15 +52,15 @@ impl PostgresStore {
         let Some(mut session) = self.session.take() else {
             return Err(StorageError::NoTransaction { action });
         };
-        let done = self.within_stop(LAST_ANSWER, session.batch(action, sql));
+        let done = self.within_stop(LAST_ANSWER, session.batch(action, sql).boxed_local());
         self.checked(session, done)
     }
 
-    /// Awaits the server. Once the child is asked to stop, for `grace` at most.
+    /// Awaits the server. Once the child is asked to stop, for `grace` at most. Compiled for each type of answer, not for each request.
     fn within_stop<T, E: From<PostgresError>>(
         &self,
         grace: Duration,
-        work: impl Future<Output = Result<T, E>>,
+        work: LocalBoxFuture<'_, Result<T, E>>,
     ) -> Result<T, E> {
         let stopped = async {
             self.stop.cancelled().await;
