@@ -92,8 +92,7 @@ impl ActorCommand {
     pub async fn run(&self, context: &mut Context<'_>) -> Result<(), CommandError> {
         let (command, ActorArguments { path, body, format }, until) = self.parts();
         let body = CommandArgs { until: until.cloned(), ..body.clone() };
-        let body = serde_json::to_value(body).map_err(|error| CommandError::Local(error.to_string()))?;
-        let response = context.instance.post(&actor_url(path, command.name()), &body).await?;
+        let response = context.send(actor_url(path, command.name()), serde_json::to_value(body)).await?;
         if format.json {
             return context.print(&format.print(&response));
         }

@@ -56,10 +56,14 @@ impl Context<'_> {
     /// # Errors
     /// The instance cannot be reached, or refuses the request.
     pub fn ask<'a>(&'a self, path: &str, verb: &dyn AnyVerb) -> CommandFuture<'a> {
-        let (route, arguments) = (console_url(path, verb.name()), verb.arguments());
+        self.send(console_url(path, verb.name()), verb.arguments())
+    }
+
+    /// Sends a POST request with `body` and returns the response as JSON.
+    pub(crate) fn send(&self, route: String, body: serde_json::Result<Value>) -> CommandFuture<'_> {
         Box::pin(async move {
-            let arguments = arguments.map_err(|error| CommandError::Local(error.to_string()))?;
-            self.instance.post(&route, &arguments).await
+            let body = body.map_err(|error| CommandError::Local(error.to_string()))?;
+            self.instance.post(&route, &body).await
         })
     }
 
