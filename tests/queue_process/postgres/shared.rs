@@ -94,3 +94,34 @@ fn a_pause_at_one_instance_holds_at_the_other() {
     eventually("the other to resume", || matches!(worker.ready(), Reply::Job { .. }));
     stop(instances);
 }
+
+#[test]
+fn a_transaction_that_a_deadlock_ended_is_repeated_without_an_outage() {
+    // The end of a job locks its row of `in_flight`, then that of `log`. The instance looks for a deadlock after a second, this session later.
+    const OTHER_WAY_ROUND: &str = "SET deadlock_timeout = '1min'; SET search_path = orchestrator_queue; BEGIN;
+        SELECT 1 FROM log FOR UPDATE;
+        DO $$ BEGIN
+            WHILE NOT EXISTS (SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))) LOOP
+                PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();
+            END LOOP;
+        END $$;
+        SELECT 1 FROM in_flight FOR UPDATE; COMMIT";
+    let server = Postgres::shared();
+    let queue = SharedQueue::new(server, "deadlock", 1);
+    let site = &queue.sites[0];
+    site.write("f.1.txt", "a 0\n");
+    let instances = queue.start();
+    let mut worker = site.worker();
+    eventually("a job", || worker.ready() != Reply::NoJobs);
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.script(&queue.dsn, OTHER_WAY_ROUND));
+        let asleep =
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = 'deadlock' AND wait_event = 'PgSleep'";
+        eventually("the row to be locked", || server.script(&queue.dsn, asleep) == "1");
+        assert_eq!(worker.done("a", 0), Reply::NoJobs);
+    });
+    assert_eq!(queue.rows(server, "SELECT exit_code FROM log WHERE finished IS NOT NULL"), ["0"]);
+    assert_eq!(site.metric("queue/queue_store", "retried"), 1);
+    assert!(!site.log().contains("link down"), "{}", site.log());
+    stop(instances);
+}

@@ -202,9 +202,14 @@ impl<B: Backend> Incarnation<'_, B> {
         }
     }
 
-    /// Handles a failed operation: waits before the next try, or ends the incarnation.
+    /// Handles a failed operation: waits before the next try unless it failed because of a conflict, or ends the incarnation.
     fn handle_error(&mut self, error: &StorageError) -> Result<(), Stopped> {
         self.store.examine(error)?;
+        if error.is_conflict() {
+            self.metrics.retried.add(1);
+            tracing::debug!(%error, "a transaction is repeated");
+            return Ok(());
+        }
         if error.is_retryable() {
             self.metrics.retried.add(1);
             if error.is_full() {

@@ -182,6 +182,18 @@ impl StorageError {
         }
     }
 
+    /// Returns true if the database ended the transaction because of a conflict with another one, such as a deadlock: it may succeed if it
+    /// is repeated at once.
+    pub(crate) fn is_conflict(&self) -> bool {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Database(error) => error.state.as_ref().is_some_and(|state| {
+                [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE].contains(state)
+            }),
+            _ => false,
+        }
+    }
+
     /// Returns the error of a database with the state of a migration, which is JSON with the field `command`.
     pub(crate) fn unfinished(place: String, state: &str) -> Self {
         let state: serde_json::Value = serde_json::from_str(state).unwrap_or_default();

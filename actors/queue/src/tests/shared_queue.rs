@@ -142,11 +142,7 @@ fn retried<T>(
         store.begin().unwrap();
         match work(store).and_then(|done| store.commit().map(|()| done)) {
             Ok(done) => return done,
-            Err(StorageError::Database(error))
-                if error.state.as_ref().is_some_and(|state| ["40001", "40P01"].contains(&state.code())) =>
-            {
-                store.rollback().unwrap();
-            }
+            Err(error) if error.is_conflict() => store.rollback().unwrap(),
             Err(error) => panic!("{error}"),
         }
     }
