@@ -121,7 +121,7 @@ fn a_transaction_that_a_deadlock_ended_is_repeated_without_an_outage() {
         assert_eq!(worker.done("a", 0), Reply::NoJobs);
     });
     assert_eq!(queue.rows(server, "SELECT exit_code FROM log WHERE finished IS NOT NULL"), ["0"]);
-    assert_eq!(site.metric("queue/queue_store", "retried"), 1);
+    assert!(site.metric("queue/queue_store", "retried") >= 1);
     assert!(!site.log().contains("link down"), "{}", site.log());
     stop(instances);
 }

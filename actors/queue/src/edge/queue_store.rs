@@ -47,6 +47,8 @@ const GROUP_MAX: usize = 512;
 const NOTICE_WAIT: Duration = Duration::from_millis(100);
 /// Interval of [`Backend::check`] and of reports on the waiting jobs.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Pause after a conflict with another transaction, so that it gets the locks that it waits for.
+const CONFLICT_PAUSE: Duration = Duration::from_millis(10);
 /// Time without work after which [`Backend::rest`] is called.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -202,12 +204,13 @@ impl<B: Backend> Incarnation<'_, B> {
         }
     }
 
-    /// Handles a failed operation: waits before the next try unless it failed because of a conflict, or ends the incarnation.
+    /// Handles a failed operation: waits before the next try, or ends the incarnation.
     fn handle_error(&mut self, error: &StorageError) -> Result<(), Stopped> {
         self.store.examine(error)?;
         if error.is_conflict() {
             self.metrics.retried.add(1);
             tracing::debug!(%error, "a transaction is repeated");
+            std::thread::sleep(CONFLICT_PAUSE);
             return Ok(());
         }
         if error.is_retryable() {

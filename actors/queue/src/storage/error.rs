@@ -182,13 +182,18 @@ impl StorageError {
         }
     }
 
-    /// Returns true if the database ended the transaction because of a conflict with another one, such as a deadlock: it may succeed if it
-    /// is repeated at once.
+    /// Returns true if the database ended the transaction because of a conflict with another one, and it may succeed if it is repeated: a
+    /// deadlock, or a partition of attempts that the other one made meanwhile (a check violation; the tables have no other checks).
     pub(crate) fn is_conflict(&self) -> bool {
         match self {
             #[cfg(feature = "postgres")]
             Self::Database(error) => error.state.as_ref().is_some_and(|state| {
-                [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE].contains(state)
+                [
+                    SqlState::T_R_DEADLOCK_DETECTED,
+                    SqlState::T_R_SERIALIZATION_FAILURE,
+                    SqlState::CHECK_VIOLATION,
+                ]
+                .contains(state)
             }),
             _ => false,
         }
