@@ -7,6 +7,9 @@ use tokio::time::sleep;
 
 use crate::retry_policy::{Retries, RetryPolicy};
 
+/// Consecutive failures up to which a conflict is not reported.
+const UNREPORTED_CONFLICTS: u32 = 3;
+
 /// Consecutive failures of an edge, and its link.
 ///
 /// The delay grows until a message of the peer is processed ([`LinkState::succeeded`]). A peer that accepts connections and drops them is
@@ -86,6 +89,15 @@ impl LinkState {
     /// Does the same as [`LinkState::retry`] on a thread without a runtime.
     pub fn retry_blocking(&self, reason: impl AsRef<str>) -> bool {
         self.wait_blocking(self.failed(reason))
+    }
+
+    /// Does the same as [`LinkState::retry_blocking`] after a conflict with other users of the peer, which is reported only if it is
+    /// followed by too many others.
+    pub fn retry_conflict_blocking(&self, reason: impl AsRef<str>) -> bool {
+        if self.retries.failures() < UNREPORTED_CONFLICTS {
+            return self.wait_blocking(self.retries.failed());
+        }
+        self.retry_blocking(reason)
     }
 
     /// Waits for `span`. Returns false if the child is stopped meanwhile.

@@ -47,8 +47,6 @@ const GROUP_MAX: usize = 512;
 const NOTICE_WAIT: Duration = Duration::from_millis(100);
 /// Interval of [`Backend::check`] and of reports on the waiting jobs.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Pause after a conflict with another transaction, so that it gets the locks that it waits for.
-const CONFLICT_PAUSE: Duration = Duration::from_millis(10);
 /// Time without work after which [`Backend::rest`] is called.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -207,18 +205,16 @@ impl<B: Backend> Incarnation<'_, B> {
     /// Handles a failed operation: waits before the next try, or ends the incarnation.
     fn handle_error(&mut self, error: &StorageError) -> Result<(), Stopped> {
         self.store.examine(error)?;
-        if error.is_conflict() {
-            self.metrics.retried.add(1);
-            tracing::debug!(%error, "a transaction is repeated");
-            std::thread::sleep(CONFLICT_PAUSE);
-            return Ok(());
-        }
         if error.is_retryable() {
             self.metrics.retried.add(1);
             if error.is_full() {
                 self.report_full(error);
             }
-            let goes_on = self.link.retry_blocking(Fault::from_error(error).to_string());
+            let reason = Fault::from_error(error).to_string();
+            let goes_on = match error.is_conflict() {
+                true => self.link.retry_conflict_blocking(reason),
+                false => self.link.retry_blocking(reason),
+            };
             return if goes_on { Ok(()) } else { Err(Stopped::StopRequested) };
         }
         Err(Fault::from_error(error).into())
