@@ -31,6 +31,7 @@ mod spill_file;
 mod staging;
 
 use std::{
+    collections::HashMap,
     net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
@@ -137,7 +138,12 @@ impl Egress {
 
     /// Records the events that are assigned to each worker, before they are sent.
     pub(crate) fn record_assigned(&self, events: &[Assignment]) {
-        self.lock().record_assigned(events);
+        let mut last = HashMap::new();
+        for Assignment { event, streams } in events {
+            last.extend(streams.iter().flat_map(|(_, workers)| workers).map(|worker| (worker, *event)));
+        }
+        let mut peers = self.lock();
+        last.into_iter().for_each(|(worker, event)| peers.record_assigned(worker, event));
     }
 
     /// Time after which a worker that has not finished its last event counts as idle.
