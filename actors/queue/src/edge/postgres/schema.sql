@@ -279,7 +279,8 @@ END
 $$;
 
 -- Removes the paths that wait no longer from `ready`, but those that another transaction is handing out. What others added before the
--- lock is seen only by the next statement.
+-- lock is seen only by the next statement. It follows `make_ready`, which waits for others in the order of paths: with later rows locked,
+-- that would be a deadlock.
 CREATE FUNCTION drop_ready(paths text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     locked ready[];
@@ -897,8 +898,8 @@ BEGIN
     )
     SELECT array_agg(gone.attr_path) INTO paths FROM gone;
     IF paths IS NOT NULL THEN
-        PERFORM drop_ready(paths);
         PERFORM make_ready(paths);
+        PERFORM drop_ready(paths);
         RETURN cardinality(paths);
     END IF;
     DELETE FROM run AS r WHERE r.fetcher_id = of_fetcher AND r.run_started = of_run;
@@ -1016,8 +1017,8 @@ BEGIN
     SELECT array_agg(p.attr_path) INTO paths FROM (
         SELECT DISTINCT r.attr_path FROM ready AS r WHERE r.attr_path > after ORDER BY r.attr_path LIMIT most) AS p;
     IF paths IS NOT NULL THEN
-        PERFORM drop_ready(paths);
         PERFORM make_ready(paths);
+        PERFORM drop_ready(paths);
     END IF;
     RETURN paths[cardinality(paths)];
 END

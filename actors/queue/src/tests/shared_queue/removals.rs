@@ -55,6 +55,28 @@ fn a_deleted_run_is_handed_out_no_more_while_others_hand_out_and_add() {
 }
 
 #[test]
+fn rows_are_removed_and_added_in_the_same_order() {
+    let (mut one, mut observer) = shared(&[]);
+    let mut two = open(&one.settings("two"));
+    for started in [1, 2] {
+        feed(&mut one, "f1", started, &[("alpha", "0 1"), ("omega", "0 1")]);
+    }
+    let added = RunId::new("f2", 1);
+    assert_eq!(group(&mut two, |s| s.upsert_run(&added, false)), Upsert::Done);
+    let add = |two: &mut PostgresStore, attr_path: &str| {
+        two.enqueue(&added, &Batch::new([(attr_path.to_owned(), "0 1".to_owned())]), 0, None).unwrap();
+    };
+    group(&mut one, |s| s.mark_deleted(&RunId::new("f1", 2)));
+    two.begin().unwrap();
+    add(&mut two, "alpha");
+    let removal = spawn(move || group(&mut one, |s| s.delete_slice(Duration::ZERO)));
+    observer.wait_for_lock(&removal);
+    add(&mut two, "omega");
+    two.commit().unwrap();
+    assert_eq!(removal.join().unwrap(), Deletion::More);
+}
+
+#[test]
 fn a_path_added_while_an_offer_of_it_is_withdrawn_waits() {
     let (mut one, mut observer) = shared(&[]);
     let mut two = open(&one.settings("two"));
