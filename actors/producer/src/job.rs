@@ -4,8 +4,8 @@ mod options;
 
 use std::{collections::BTreeMap, fmt};
 
+use ring::digest::{SHA256, digest};
 use serde_json::json;
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 pub use self::options::JobOptions;
@@ -29,16 +29,17 @@ impl Jid {
     pub fn derived(pair: &Pair, epoch: u64, attempt: u32) -> Self {
         let Pair { root_id, root_tcn, scion_id, scion_tcn, page_size } = pair;
         // All fields have a fixed length, so different inputs have different bytes.
-        let hash = Sha256::new()
-            .chain_update(epoch.to_be_bytes())
-            .chain_update(attempt.to_be_bytes())
-            .chain_update(root_id.0)
-            .chain_update(root_tcn.to_be_bytes())
-            .chain_update(scion_id.0)
-            .chain_update(scion_tcn.to_be_bytes())
-            .chain_update(page_size.to_be_bytes());
+        let fields: [&[u8]; 7] = [
+            &epoch.to_be_bytes(),
+            &attempt.to_be_bytes(),
+            &root_id.0,
+            &root_tcn.to_be_bytes(),
+            &scion_id.0,
+            &scion_tcn.to_be_bytes(),
+            &page_size.to_be_bytes(),
+        ];
         let mut jid = [0; 16];
-        jid.iter_mut().zip(hash.finalize()).for_each(|(to, from)| *to = from);
+        jid.iter_mut().zip(digest(&SHA256, &fields.concat()).as_ref()).for_each(|(to, from)| *to = *from);
         Self(Uuid::from_bytes(jid))
     }
 

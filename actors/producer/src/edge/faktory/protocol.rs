@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use ring::digest::{SHA256, digest};
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
 use orchestrator_edge::PeerError;
 
@@ -41,11 +41,9 @@ pub(super) fn hello(greeting: &str, password: Option<&str>) -> Result<String, St
     if rounds > ROUNDS_MAX {
         return Err(format!("it asks for {rounds} rounds of the password hash, more than {ROUNDS_MAX}"));
     }
-    let mut digest = Sha256::new().chain_update(password).chain_update(salt).finalize();
-    for _ in 1..rounds {
-        digest = Sha256::digest(digest);
-    }
-    let hash: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let first = digest(&SHA256, &[password, &salt].concat().as_bytes());
+    let last = (1..rounds).fold(first, |hash, _| digest(&SHA256, hash.as_ref()));
+    let hash: String = last.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(format!("HELLO {{\"v\":{VERSION},\"pwdhash\":\"{hash}\"}}\r\n"))
 }
 
