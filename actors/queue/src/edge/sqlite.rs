@@ -26,6 +26,7 @@ mod migration;
 mod offers;
 mod open;
 mod other_writers;
+mod removal;
 mod replaced;
 mod requeue;
 mod runs;

@@ -30,6 +30,9 @@ const UNREPORTED_FAILURES: u32 = 3;
 /// Pages in the write-ahead log that start a checkpoint (32 MiB). Fewer reduce the ingest rate by a
 /// tenth, more make no difference (measured).
 const CHECKPOINT_PAGES: u64 = 8_192;
+/// Pages by which a checkpoint is later during a deletion (96 MiB). It writes twice as many pages as it moves, and both
+/// the deletion and workers wait for the disk: a sixth of the deletion's time (measured).
+const DELETION_PAGES: u64 = 24_576;
 /// Pages written before the next checkpoint if the log could not be reused because of a reader or
 /// an error.
 const RETRY_PAGES: u64 = 1_024;
@@ -174,7 +177,8 @@ impl SqliteBackend {
         if pages < before {
             self.checkpoint_at = CHECKPOINT_PAGES;
         }
-        if pages < self.checkpoint_at
+        let later = if self.store.has_deleted_runs() { DELETION_PAGES } else { 0 };
+        if pages < self.checkpoint_at + later
             || self.wal_state.final_pass_due.load(Relaxed)
             || self.wal_state.checkpoint_running.swap(true, Relaxed)
         {

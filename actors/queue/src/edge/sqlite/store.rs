@@ -86,6 +86,11 @@ impl SqliteStore {
         Arc::clone(&self.wal_pages)
     }
 
+    /// Returns true if rows of deleted runs remain.
+    pub(crate) fn has_deleted_runs(&self) -> bool {
+        self.view.as_ref().is_some_and(|view| view.runs.next_deleted(None).is_some())
+    }
+
     /// Moves the rest of the write-ahead log into the database between two transactions, so that the log is reused and
     /// stays short under load. Called when a [`super::Checkpointer`] has left few pages; costs a write of those and a
     /// sync.

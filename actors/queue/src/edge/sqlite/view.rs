@@ -4,6 +4,7 @@ use super::attempts::Attempts;
 use super::bumps::Bumps;
 use super::heads::Heads;
 use super::limited::Limited;
+use super::removal::Removal;
 use super::runs::Runs;
 use crate::storage::{Class, Limits};
 use rusqlite::Connection;
@@ -20,6 +21,7 @@ pub(super) struct View {
     pub(super) limited: Limited,
     /// Fetcher whose deleted runs block a new run.
     pub(super) urgent: Option<i64>,
+    pub(super) removal: Removal,
 }
 
 impl View {
@@ -34,7 +36,7 @@ impl View {
         let runs = Runs::load(conn)?;
         let heads = Heads::load(conn, &runs)?;
         let (bumps, limited) = (Bumps::load(conn)?, Limited::load(conn, limits)?);
-        Ok(Self { runs, heads, attempts, bumps, limited, urgent: None })
+        Ok(Self { runs, heads, attempts, bumps, limited, urgent: None, removal: Removal::default() })
     }
 
     /// Reads the view again after the tables were rebuilt.
