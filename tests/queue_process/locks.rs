@@ -130,6 +130,36 @@ fn r44_requests_wait_for_another_writer() {
     assert!(instance.terminate().success());
 }
 
+/// The answers to workers between two failures of the ingest are no success of it.
+#[test]
+fn an_ingest_that_fails_is_reported_while_workers_are_answered() {
+    let site = site();
+    site.write("f.1.txt", lines(5_000));
+    let instance = site.start();
+    let other = site.database();
+    other.expect("SELECT count(*) FROM queue", &["5000"]);
+    other.execute("CREATE INDEX other ON queue (json(payload))");
+    site.write("g.1.txt", "golf zero\n");
+    let mut worker = site.worker();
+    let mut reply = worker.ready();
+    let mut times = Vec::new();
+    eventually("the link to report the reason", || {
+        for _ in 0..20 {
+            let asked = Instant::now();
+            reply = worker.done(reply.attr_path(), 0);
+            times.push(asked.elapsed());
+        }
+        let link = site.link("queue/queue_store");
+        link.state == "down" && link.reason.contains("malformed JSON")
+    });
+    times.sort_unstable();
+    assert!(times[times.len() / 2] < ANSWER, "workers do not wait for the next try of the ingest");
+    other.execute("DROP INDEX other");
+    other.expect("SELECT count(*) FROM queue WHERE attr_path = 'golf'", &["1"]);
+    eventually("the link to be up", || site.link("queue/queue_store").state == "up");
+    assert!(instance.terminate().success());
+}
+
 #[test]
 fn r41_a_second_instance_is_refused_and_the_first_continues() {
     let site = site();

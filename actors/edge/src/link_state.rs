@@ -7,8 +7,8 @@ use tokio::time::sleep;
 
 use crate::retry_policy::{Retries, RetryPolicy};
 
-/// Consecutive failures up to which a conflict is not reported.
-const UNREPORTED_CONFLICTS: u32 = 3;
+/// Consecutive failures that are not reported if they are expected.
+const EXPECTED: u32 = 3;
 
 /// Consecutive failures of an edge, and its link.
 ///
@@ -18,7 +18,7 @@ const UNREPORTED_CONFLICTS: u32 = 3;
 pub struct LinkState {
     link: LinkReporter,
     retries: Retries,
-    unreported: u32,
+    expects_failures: bool,
     /// True for a file or socket of this machine, which gets no requests.
     is_local: bool,
     stop: StopToken,
@@ -34,7 +34,7 @@ impl LinkState {
     pub fn of_link(link: LinkReporter, policy: RetryPolicy) -> Self {
         let retries = Retries::new(policy, link.retry_max);
         let is_local = [RetryPolicy::LOCAL, RetryPolicy::LOCAL_LOCK].contains(&policy);
-        Self { link, retries, unreported: 0, is_local, stop: StopToken::new() }
+        Self { link, retries, expects_failures: false, is_local, stop: StopToken::new() }
     }
 
     /// Returns the link, for code that reports only requests.
@@ -42,10 +42,11 @@ impl LinkState {
         self.link.clone()
     }
 
-    /// Does not report the first `failures` consecutive failures, for example of a short lock.
+    /// Does not report the first [`EXPECTED`] consecutive failures: of a lock that another process holds for a moment, or of a file that
+    /// is being created.
     #[must_use]
-    pub fn report_after_failures(self, failures: u32) -> Self {
-        Self { unreported: failures, ..self }
+    pub fn expecting_failures(self) -> Self {
+        Self { expects_failures: true, ..self }
     }
 
     /// Reports the link as up. Delays keep growing until [`LinkState::succeeded`], unless the connection lasts longer than the longest
@@ -69,12 +70,21 @@ impl LinkState {
     /// Reports a failed attempt or a lost connection; `reason` says what to do. Returns the delay before the next attempt, for a caller
     /// that works meanwhile.
     pub fn failed(&self, reason: impl AsRef<str>) -> Duration {
-        let (delay, reason) = (self.retries.failed(), reason.as_ref());
+        self.report(reason.as_ref(), self.expects_failures)
+    }
+
+    /// Does the same as [`LinkState::failed`] after a conflict with other users of the peer: the first [`EXPECTED`] are not reported.
+    pub fn conflicted(&self, reason: impl AsRef<str>) -> Duration {
+        self.report(reason.as_ref(), true)
+    }
+
+    fn report(&self, reason: &str, is_expected: bool) -> Duration {
+        let delay = self.retries.failed();
         // The MongoDB driver reports a refused connection only after its own time-out.
         if reason.contains("Connection refused") {
             self.link.answered();
         }
-        if self.retries.failures() > self.unreported {
+        if !is_expected || self.retries.failures() > EXPECTED {
             self.link.down(reason, delay);
         }
         delay
@@ -89,15 +99,6 @@ impl LinkState {
     /// Does the same as [`LinkState::retry`] on a thread without a runtime.
     pub fn retry_blocking(&self, reason: impl AsRef<str>) -> bool {
         self.wait_blocking(self.failed(reason))
-    }
-
-    /// Does the same as [`LinkState::retry_blocking`] after a conflict with other users of the peer, which is reported only if it is
-    /// followed by too many others.
-    pub fn retry_conflict_blocking(&self, reason: impl AsRef<str>) -> bool {
-        if self.retries.failures() < UNREPORTED_CONFLICTS {
-            return self.wait_blocking(self.retries.failed());
-        }
-        self.retry_blocking(reason)
     }
 
     /// Waits for `span`. Returns false if the child is stopped meanwhile.

@@ -9,9 +9,6 @@ use crate::{
     store::{StoreError, StoreReader},
 };
 
-/// Failed tries at the start that are not reported: the writer may be creating the file.
-const QUIET_TRIES: u32 = 3;
-
 /// Runs one incarnation. It reconnects by itself; a query to an unavailable store is answered with
 /// the error, and the caller decides whether to retry.
 ///
@@ -24,7 +21,8 @@ pub(crate) async fn run<S: StoreReader>(
     connect: impl AsyncFn() -> Result<S, StoreError>,
 ) -> Result<(), Fault> {
     let answered = cx.vitals.register("answered", "queries", MetricKind::Counter, "Queries answered.");
-    let link = link.report_after_failures(QUIET_TRIES);
+    // The writer may be creating the file or the tables.
+    let link = link.expecting_failures();
     let mut server = QueryServer { cx, inbox: slot.open(), connect, answered, unanswered: None };
     server.run(&link).await;
     Ok(())

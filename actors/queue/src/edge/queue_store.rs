@@ -64,6 +64,11 @@ struct Incarnation<'a, B> {
     idle: bool,
     /// Number of requests that the next turn waits for, and until when.
     gather: (usize, Instant),
+    /// True if the last failure was one of a turn that served requests, false for one of background work. Success of the other
+    /// kind is no success of this one.
+    failing: Option<bool>,
+    /// Time of the next background work; requests are served before.
+    background_at: Instant,
     /// Time of the next check of the store.
     check_at: Instant,
     /// Time of the last failure for lack of space.
@@ -98,6 +103,8 @@ impl QueueStore {
             ingest,
             idle: false,
             gather: (0, Instant::now()),
+            failing: None,
+            background_at: Instant::now(),
             check_at: Instant::now() + CHECK_INTERVAL,
             full_at: None,
         };
@@ -157,12 +164,19 @@ impl<B: Backend> Incarnation<'_, B> {
                 self.group.end_background_turn();
                 continue;
             }
+            if Instant::now() < self.background_at {
+                self.group.end_background_turn();
+            }
+            let serves = self.group.next_serves_requests(false);
             let paused = self.spec.pause.get().is_some();
             let (begun, jobs, given) = (Instant::now(), self.metrics.worked(), self.metrics.jobs.get());
             match self.group.turn(self.store.storage(), paused, &self.metrics, unix_time()) {
                 Ok(finished) => {
                     finished.into_iter().for_each(|job| self.finished.record(job));
-                    self.link.succeeded();
+                    if self.failing != Some(!serves) || !self.group.has_work() {
+                        self.failing = None;
+                        self.link.succeeded();
+                    }
                     if self.metrics.worked() != jobs {
                         self.cx.vitals.record_work();
                     }
@@ -180,7 +194,15 @@ impl<B: Backend> Incarnation<'_, B> {
                         tracing::error!(reason, "a file is ignored");
                     }
                 }
-                Err(error) => self.handle_error(&error)?,
+                Err(error) => {
+                    self.failing = Some(serves);
+                    let delay = self.handle_error(&error)?;
+                    if serves {
+                        self.wait(delay)?;
+                    } else {
+                        self.background_at = Instant::now() + delay;
+                    }
+                }
             }
         }
         Ok(())
@@ -197,13 +219,20 @@ impl<B: Backend> Incarnation<'_, B> {
                     }
                     return Ok(());
                 }
-                Err(error) => self.handle_error(&error)?,
+                Err(error) => {
+                    let delay = self.handle_error(&error)?;
+                    self.wait(delay)?;
+                }
             }
         }
     }
 
-    /// Handles a failed operation: waits before the next try, or ends the incarnation.
-    fn handle_error(&mut self, error: &StorageError) -> Result<(), Stopped> {
+    fn wait(&self, delay: Duration) -> Result<(), Stopped> {
+        if self.link.wait_blocking(delay) { Ok(()) } else { Err(Stopped::StopRequested) }
+    }
+
+    /// Handles a failed operation: returns the delay before the next try, or ends the incarnation.
+    fn handle_error(&mut self, error: &StorageError) -> Result<Duration, Stopped> {
         self.store.examine(error)?;
         if error.is_retryable() {
             self.metrics.retried.add(1);
@@ -211,11 +240,10 @@ impl<B: Backend> Incarnation<'_, B> {
                 self.report_full(error);
             }
             let reason = Fault::from_error(error).to_string();
-            let goes_on = match error.is_conflict() {
-                true => self.link.retry_conflict_blocking(reason),
-                false => self.link.retry_blocking(reason),
-            };
-            return if goes_on { Ok(()) } else { Err(Stopped::StopRequested) };
+            return Ok(match error.is_conflict() {
+                true => self.link.conflicted(reason),
+                false => self.link.failed(reason),
+            });
         }
         Err(Fault::from_error(error).into())
     }
@@ -248,15 +276,16 @@ impl<B: Backend> Incarnation<'_, B> {
             }
             let (wanted, until) = self.gather;
             let is_gathering = self.group.waiting() < wanted.min(GROUP_MAX) && Instant::now() < until;
-            if self.group.has_work() && !is_gathering {
+            let is_due = self.group.has_requests() || Instant::now() >= self.background_at;
+            if self.group.has_work() && is_due && !is_gathering {
                 self.idle = false;
                 return Ok(true);
             }
             let notices = self.group.has_delivery_notices();
             let wait = if notices { NOTICE_WAIT } else { IDLE_TIMEOUT };
             let mut due = if notices || !self.idle { quiet_since + wait } else { self.check_at };
-            if is_gathering && self.group.has_work() {
-                due = until;
+            if self.group.has_work() {
+                due = if is_gathering { until } else { self.background_at };
             }
             let (requests, ingest) = (&mut self.requests, &mut self.ingest);
             let (reconciled, has_room_for_ingest) =
@@ -278,6 +307,7 @@ impl<B: Backend> Incarnation<'_, B> {
                 // The last delivery notices need a turn.
                 Some(Event::Stop) => return Ok(notices || self.group.has_requests()),
                 None if Instant::now() < due || is_gathering => {}
+                None if self.group.has_work() => {}
                 None if notices => return Ok(true),
                 None if self.idle => {}
                 None => {
@@ -298,7 +328,8 @@ impl<B: Backend> Incarnation<'_, B> {
                     self.check_at = Instant::now() + CHECK_INTERVAL;
                 }
                 Err(error) => {
-                    self.handle_error(&error)?;
+                    let delay = self.handle_error(&error)?;
+                    self.wait(delay)?;
                     refused = true;
                 }
             }

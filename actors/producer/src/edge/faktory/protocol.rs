@@ -41,7 +41,7 @@ pub(super) fn hello(greeting: &str, password: Option<&str>) -> Result<String, St
     if rounds > ROUNDS_MAX {
         return Err(format!("it asks for {rounds} rounds of the password hash, more than {ROUNDS_MAX}"));
     }
-    let first = digest(&SHA256, &[password, &salt].concat().as_bytes());
+    let first = digest(&SHA256, [password, &salt].concat().as_bytes());
     let last = (1..rounds).fold(first, |hash, _| digest(&SHA256, hash.as_ref()));
     let hash: String = last.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(format!("HELLO {{\"v\":{VERSION},\"pwdhash\":\"{hash}\"}}\r\n"))

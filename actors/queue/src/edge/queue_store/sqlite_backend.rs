@@ -24,9 +24,6 @@ use crate::{
     store_metrics::StoreMetrics,
 };
 
-/// Consecutive failures that are not reported as an outage, such as another process's short
-/// transaction.
-const UNREPORTED_FAILURES: u32 = 3;
 /// Pages in the write-ahead log that start a checkpoint (32 MiB). Fewer reduce the ingest rate by a
 /// tenth, more make no difference (measured).
 const CHECKPOINT_PAGES: u64 = 8_192;
@@ -58,8 +55,7 @@ pub(super) struct SqliteBackend {
 impl Backend for SqliteBackend {
     fn link(spec: &QueueStore, cx: &StartCx) -> LinkState {
         let database = spec.config.database.display().to_string();
-        LinkState::new(cx, "sqlite", database, RetryPolicy::LOCAL_LOCK)
-            .report_after_failures(UNREPORTED_FAILURES)
+        LinkState::new(cx, "sqlite", database, RetryPolicy::LOCAL_LOCK).expecting_failures()
     }
 
     fn closed(spec: &QueueStore) {
