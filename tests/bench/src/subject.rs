@@ -118,6 +118,8 @@ impl Subject {
                 db.query_row("SELECT count(*) FROM fetcher_runs", [], |row| row.get::<_, i64>(0)).is_ok()
             })
         });
+        // A writer's lock is asked for again as often as anything else, not in SQLite's growing steps.
+        db.busy_timeout(std::time::Duration::ZERO).expect("a timeout");
         // Ten million rows took ten minutes on a slow day.
         let give_up = Instant::now() + std::time::Duration::from_secs(600 + rows.unsigned_abs() / 5_000);
         loop {
