@@ -2,7 +2,9 @@
 
 use std::{fs, path::Path, process::Command};
 
-use orchestrator_harness::{CatalogEnv, Ermrest, Instance, TestEnv, deriva_state_changes, eventually};
+use orchestrator_harness::{
+    CatalogEnv, Ermrest, Instance, TestEnv, deriva_state_changes, eventually, wait_for,
+};
 use serde_json::{Map, Value, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
@@ -122,8 +124,11 @@ fn a_row_that_ends_the_program_does_not_stop_the_others() {
     for id in [4, 5, 14, 15] {
         assert_eq!(row(&server, id)["state"], "actionable", "{id}");
     }
+    // A program that begins empties the file before it writes.
+    let program =
+        || wait_for("a process id", || fs::read_to_string(&file).ok().filter(|pid| !pid.is_empty()));
     // A change of a row that was left is seen at once, also by a new program.
-    let pid = fs::read_to_string(&file).expect("a process id");
+    let pid = program();
     let arguments = fs::read_to_string(Path::new("/proc").join(&pid).join("cmdline")).unwrap_or_default();
     // It ends by itself when it is asked about the fourth row again.
     if arguments.contains(&file.display().to_string()) {
@@ -132,7 +137,7 @@ fn a_row_that_ends_the_program_does_not_stop_the_others() {
     server.insert("Foo", &json!([{ "id": 21, "state": "actionable" }]), "");
     eventually("a new row to be claimed", || row(&server, 21)["state"] == "claimed");
     // The program ends with the process.
-    let pid = fs::read_to_string(&file).expect("a process id");
+    let pid = program();
     assert!(instance.terminate().success());
     eventually("the program to end", || !Path::new("/proc").join(&pid).exists());
 }
