@@ -17,7 +17,7 @@ use std::{
 
 use orchestrator_edge::postgres::{Address, Session, SessionSettings};
 use orchestrator_exchange::JobId;
-use orchestrator_harness::wait_for;
+use orchestrator_harness::{eventually, wait_for};
 use tokio::runtime::Runtime;
 
 use crate::{

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 /// Numbers of groups and rows between two checks of the deadline.
 const GROUPS: u32 = 640;
 const ROWS: u32 = 512;
+
 pub(super) fn slice(conn: &Connection, view: &mut View, budget: Duration) -> rusqlite::Result<Deletion> {
     let Some(run) = view.runs.next_deleted(view.urgent) else {
         view.urgent = None;
