@@ -196,11 +196,10 @@ impl<B: Backend> Incarnation<'_, B> {
                 }
                 Err(error) => {
                     self.failing = Some(serves);
-                    let delay = self.handle_error(&error)?;
                     if serves {
-                        self.wait(delay)?;
+                        self.retry(&error)?;
                     } else {
-                        self.background_at = Instant::now() + delay;
+                        self.background_at = Instant::now() + self.handle_error(&error)?;
                     }
                 }
             }
@@ -219,15 +218,14 @@ impl<B: Backend> Incarnation<'_, B> {
                     }
                     return Ok(());
                 }
-                Err(error) => {
-                    let delay = self.handle_error(&error)?;
-                    self.wait(delay)?;
-                }
+                Err(error) => self.retry(&error)?,
             }
         }
     }
 
-    fn wait(&self, delay: Duration) -> Result<(), Stopped> {
+    /// Handles a failed operation and waits before the next try.
+    fn retry(&mut self, error: &StorageError) -> Result<(), Stopped> {
+        let delay = self.handle_error(error)?;
         if self.link.wait_blocking(delay) { Ok(()) } else { Err(Stopped::StopRequested) }
     }
 
@@ -328,8 +326,7 @@ impl<B: Backend> Incarnation<'_, B> {
                     self.check_at = Instant::now() + CHECK_INTERVAL;
                 }
                 Err(error) => {
-                    let delay = self.handle_error(&error)?;
-                    self.wait(delay)?;
+                    self.retry(&error)?;
                     refused = true;
                 }
             }
