@@ -1,7 +1,9 @@
 //! Identity of files, and detection of a SQLite database whose files were deleted or replaced while open.
 
 use std::{
-    fmt, fs, io,
+    fmt,
+    fs::{self, File},
+    io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -114,6 +116,19 @@ impl DatabaseFiles {
         check(&self.log_index, DatabasePart::LogIndex)
     }
 
+    /// Opens the write-ahead log for a sync. Returns None if the file at its path is not the one that the open database writes.
+    ///
+    /// # Errors
+    /// The operating system cannot open the file or read its metadata.
+    pub fn open_log(&self) -> io::Result<Option<File>> {
+        let (path, opened) = &self.log;
+        if opened.is_none() {
+            return Ok(None);
+        }
+        let file = File::open(path)?;
+        Ok((Some(FileIdentity::of(&file.metadata()?)) == *opened).then_some(file))
+    }
+
     /// Returns the path of the write-ahead log, and whether it still is the file that the open database writes.
     pub fn log(&self) -> (&Path, bool) {
         (&self.log.0, check(&self.log, DatabasePart::Log).is_ok())
@@ -147,6 +162,7 @@ mod tests {
         let files = DatabaseFiles::at(&path("q.db")).unwrap();
         fs::write(path("q.db"), "written in place").unwrap();
         assert_eq!(files.check(), Ok(()));
+        assert!(files.open_log().unwrap().is_some());
         for (name, part) in [
             ("q.db-shm", DatabasePart::LogIndex),
             ("q.db-wal", DatabasePart::Log),
@@ -158,6 +174,7 @@ mod tests {
             fs::write(path(name), "").unwrap();
             let replaced = files.check().unwrap_err();
             assert_eq!((&replaced.path, replaced.part, replaced.gone), (&path(name), part, false));
+            assert_eq!(files.open_log().unwrap().is_some(), part != DatabasePart::Log);
             fs::rename(path("aside"), path(name)).unwrap();
             assert_eq!(files.check(), Ok(()));
         }

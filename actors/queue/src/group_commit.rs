@@ -2,14 +2,13 @@
 //!
 //! A turn is one transaction: either all waiting requests, or one slice of ingest or deletion that
 //! takes a few milliseconds. The two kinds alternate, so that a worker waits for one slice and its
-//! commit at most. Works with any [`Storage`]; it has no inbox and no clock except `now`.
+//! commit at most. A slice of deletion needs no sync, so it runs while the commit of the requests
+//! before it is synced. Works with any [`Storage`]; it has no inbox and no clock except `now`.
 
 mod ingest;
 mod offers;
 mod slices;
 mod turn;
-
-use std::time::Instant;
 
 use ingest::{Ingest, Progress};
 use offers::{Offered, Offers};
@@ -20,12 +19,15 @@ use turn::{Answer, Turn, operation};
 use crate::{
     messages::{IngestOp, StoreRequest},
     protocol::Request,
-    storage::{Deletion, HandoutId, Job, Operation, Outcome, RunId, RunState, Storage, StorageError},
+    storage::{Deletion, HandoutId, Job, Log, Operation, Outcome, RunId, RunState, Storage, StorageError},
     store_metrics::{FinishedJob, StoreMetrics},
 };
 
 /// Maximum number of consecutive turns without a sync. A sync takes longer the more was written before it.
 const UNSYNCED_MAX: u32 = 2;
+/// Maximum number of slices of deletion beside one sync, which takes longer than a slice on a busy disk only. Each adds
+/// about 2.5 MB to the log.
+const BESIDE_SYNC_MAX: usize = 8;
 
 /// Requests and operations that wait for a turn, and state kept between turns.
 pub(crate) struct GroupCommit {
@@ -163,13 +165,15 @@ impl GroupCommit {
 
     /// Runs one transaction over the waiting work, and sends the answers after its commit. Returns
     /// the jobs that workers reported done. `now` is wall-clock time in seconds, read after the requests
-    /// arrived.
+    /// arrived. With `joins`, slices of deletion may run beside the sync for requests, in transactions of their own.
     ///
     /// # Errors
-    /// Nothing was stored, all work still waits, and the turn may be repeated.
+    /// Nothing was stored, all work still waits, and the turn may be repeated. After [`StorageError::Unsynced`] it must not:
+    /// nothing was answered, but a new incarnation has to [`Self::recover`].
     pub(crate) fn turn(
         &mut self,
         store: &mut dyn Storage,
+        joins: bool,
         paused: bool,
         metrics: &StoreMetrics,
         now: i64,
@@ -185,62 +189,68 @@ impl GroupCommit {
         let serves = self.next_serves_requests(false);
         // Set even if the turn fails: on a full disk requests may succeed where ingest does not.
         self.background_next = serves;
-        let begun = Instant::now();
-        match self.attempt(store, serves, paused, now) {
-            Ok(mut turn) => {
-                if matches!(turn.ingest, Progress::At(_)) {
-                    self.ingest_slices.took(begun.elapsed());
-                } else if turn.is_unsynced && turn.deleting {
-                    self.deletion_slices.took(begun.elapsed());
-                }
-                let finished = std::mem::take(&mut turn.finished);
-                let ended = std::mem::take(&mut turn.ended);
-                metrics.finished.add(finished.len() as u64);
-                self.apply(turn, metrics);
-                self.offers.ended(ended);
-                Ok(finished)
+        let log = store.log().filter(|_| serves && joins && self.is_deletion_next());
+        let is_unsynced =
+            if serves { log.is_some() } else { self.is_deletion_next() && self.unsynced < UNSYNCED_MAX };
+        let turn = Turn::attempt(store, is_unsynced, |store, turn| {
+            turn.deleting = self.deleting;
+            if serves {
+                return self.serve(store, paused, now, turn);
             }
-            Err(error) => {
-                store.rollback()?;
-                Err(error)
+            if !is_unsynced && self.has_delivery_notices() {
+                store.serve(&self.notices(), now)?;
             }
+            self.background(store, turn)
+        })?;
+        match log {
+            None => Ok(self.end(turn, metrics)),
+            Some(log) => self.end_beside_slices(turn, store, &log, metrics),
         }
     }
 
-    fn attempt(
-        &self,
+    /// Ends a committed turn as soon as it is durable, while slices of deletion go on.
+    fn end_beside_slices(
+        &mut self,
+        mut turn: Turn,
         store: &mut dyn Storage,
-        serves: bool,
-        paused: bool,
-        now: i64,
-    ) -> Result<Turn, StorageError> {
-        let is_unsynced = !serves && self.is_deletion_next() && self.unsynced < UNSYNCED_MAX;
-        if is_unsynced {
-            store.begin_unsynced()?;
-        } else {
-            store.begin()?;
-        }
-        let mut turn = Turn {
-            answers: Vec::new(),
-            ingest: Progress::Untouched,
-            deleting: self.deleting,
-            is_unsynced,
-            finished: Vec::new(),
-            ended: Vec::new(),
-            undone: 0,
-            rows: 0,
-        };
-        let notices = if is_unsynced { Vec::new() } else { self.notices() };
-        if serves {
-            self.serve(store, notices, paused, now, &mut turn)?;
-        } else {
-            if !notices.is_empty() {
-                store.serve(&notices, now)?;
+        log: &Log,
+        metrics: &StoreMetrics,
+    ) -> Result<Vec<FinishedJob>, StorageError> {
+        turn.is_unsynced = false;
+        let (budget, mut slices) = (self.deletion_slices.next(), Vec::new());
+        let end = || self.end(std::mem::take(&mut turn), metrics);
+        let (finished, sliced) = log.sync_beside(end, |is_synced| {
+            loop {
+                let slice = Turn::attempt(store, true, |store, slice| {
+                    slice.deleting = store.delete_slice(budget)? != Deletion::Idle;
+                    Ok(())
+                })?;
+                let goes_on = slice.deleting && slices.len() + 1 < BESIDE_SYNC_MAX && !is_synced();
+                slices.push(slice);
+                if !goes_on {
+                    return Ok::<_, StorageError>(());
+                }
             }
-            self.background(store, &mut turn)?;
+        });
+        // After a failure, the next turn is the same slice alone, and reports it.
+        self.background_next = sliced.is_err();
+        slices.into_iter().for_each(|slice| drop(self.end(slice, metrics)));
+        finished
+    }
+
+    /// Ends a committed and durable turn. Returns the jobs that workers reported done.
+    fn end(&mut self, mut turn: Turn, metrics: &StoreMetrics) -> Vec<FinishedJob> {
+        if matches!(turn.ingest, Progress::At(_)) {
+            self.ingest_slices.took(turn.took);
+        } else if turn.is_unsynced && turn.deleting {
+            self.deletion_slices.took(turn.took);
         }
-        store.commit()?;
-        Ok(turn)
+        let finished = std::mem::take(&mut turn.finished);
+        let ended = std::mem::take(&mut turn.ended);
+        metrics.finished.add(finished.len() as u64);
+        self.apply(turn, metrics);
+        self.offers.ended(ended);
+        finished
     }
 
     /// Returns true if the next background turn only removes rows of deleted runs. It needs no sync: the
@@ -345,12 +355,11 @@ impl GroupCommit {
     fn serve(
         &self,
         store: &mut dyn Storage,
-        notices: Vec<Operation<'_>>,
         paused: bool,
         now: i64,
         turn: &mut Turn,
     ) -> Result<(), StorageError> {
-        let mut batch = notices;
+        let mut batch = self.notices();
         let first = batch.len();
         // An offer that the storage does not see has no operation.
         let mut decided: Vec<Option<Offered>> = Vec::new();

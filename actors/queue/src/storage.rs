@@ -11,6 +11,7 @@ pub(crate) mod glob;
 mod inspect;
 mod inspection;
 mod limits;
+mod log;
 mod offers;
 mod operation;
 mod order;
@@ -27,12 +28,16 @@ pub(crate) use inspection::{
 };
 pub(crate) use limits::{LIMITS_MAX, LimitedJobs};
 pub(crate) use limits::{Limit, Limits};
+pub(crate) use log::Log;
 pub(crate) use offers::{Finished, OWNER_RUN, OfferState, is_owner};
 pub(crate) use operation::{Bumped, HandoutId, Job, Operation, Outcome, Requeued};
 pub(crate) use order::GroupKey;
 pub(crate) use selection::{JobFilter, JobState, Pattern, RequeuedSlice};
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -104,12 +109,17 @@ pub(crate) trait Storage {
     fn begin(&mut self) -> Result<(), StorageError>;
 
     /// Begins a transaction that a power failure after its commit may undo. It is durable with the next
-    /// commit of a transaction of [`Storage::begin`].
+    /// commit of a transaction of [`Storage::begin`], or a sync of [`Storage::log`].
     ///
     /// # Errors
     /// As [`Storage::begin`].
     fn begin_unsynced(&mut self) -> Result<(), StorageError> {
         self.begin()
+    }
+
+    /// Returns the log if its sync makes transactions of [`Storage::begin_unsynced`] durable.
+    fn log(&self) -> Option<Arc<Log>> {
+        None
     }
 
     /// Commits the transaction. Answers may be sent afterwards.

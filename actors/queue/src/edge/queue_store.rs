@@ -170,7 +170,10 @@ impl<B: Backend> Incarnation<'_, B> {
             let serves = self.group.next_serves_requests(false);
             let paused = self.spec.pause.get().is_some();
             let (begun, jobs, given) = (Instant::now(), self.metrics.worked(), self.metrics.jobs.get());
-            match self.group.turn(self.store.storage(), paused, &self.metrics, unix_time()) {
+            // A checkpoint is not joined, and a failed slice is tried alone, so that its success is seen.
+            let joins =
+                begun >= self.background_at && self.failing != Some(false) && !self.store.has_background();
+            match self.group.turn(self.store.storage(), joins, paused, &self.metrics, unix_time()) {
                 Ok(finished) => {
                     finished.into_iter().for_each(|job| self.finished.record(job));
                     if self.failing != Some(!serves) || !self.group.has_work() {

@@ -17,7 +17,9 @@ pub(super) struct Ingest {
 }
 
 /// Progress of the ingest operation in a turn.
+#[derive(Default)]
 pub(super) enum Progress {
+    #[default]
     Untouched,
     /// Rows of a deleted run must be removed first.
     Blocked,

@@ -22,7 +22,7 @@ impl Slices {
 
     /// Slices of deletion, whose commits do not: the next commit of a request waits for their pages, too.
     pub(super) fn deletion() -> Self {
-        let [min, next, max, turn] = [1, 2, 6, 8].map(Duration::from_millis);
+        let [min, next, max, turn] = [1, 2, 7, 9].map(Duration::from_millis);
         Self { next, min, max, turn }
     }
 

@@ -6,6 +6,7 @@ mod offers;
 use std::{
     collections::HashMap,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -15,7 +16,7 @@ use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
 use super::*;
 use crate::{
     edge::sqlite::{Options, SqliteStore},
-    storage::{Batch, RunId, Upsert},
+    storage::{Batch, Log, RunId, Upsert},
 };
 
 /// Operations that fail, each with the number of times left.
@@ -43,13 +44,18 @@ struct FaultyStore {
     faults: Faults,
     /// Transactions that began: true for those without a sync.
     begun: Vec<bool>,
+    log: Option<Arc<Log>>,
+    /// Called before each slice of a deletion.
+    before_slice: Box<dyn FnMut()>,
 }
 
 impl FaultyStore {
     fn open(directory: &Path) -> Self {
         let path = directory.join("q.db");
         let inner = SqliteStore::open(&path, Options::default()).unwrap();
-        Self { inner, path, faults: Faults::default(), begun: Vec::new() }
+        let log = inner.log();
+        let before_slice = Box::new(|| ());
+        Self { inner, path, faults: Faults::default(), begun: Vec::new(), log, before_slice }
     }
 
     fn full(&self) -> StorageError {
@@ -68,6 +74,9 @@ impl Storage for FaultyStore {
     fn begin_unsynced(&mut self) -> Result<(), StorageError> {
         self.begun.push(true);
         self.inner.begin_unsynced()
+    }
+    fn log(&self) -> Option<Arc<Log>> {
+        self.log.clone()
     }
     fn commit(&mut self) -> Result<(), StorageError> {
         if self.faults.should_fail("commit") {
@@ -101,6 +110,10 @@ impl Storage for FaultyStore {
         self.inner.mark_deleted(run)
     }
     fn delete_slice(&mut self, budget: Duration) -> Result<Deletion, StorageError> {
+        (self.before_slice)();
+        if self.faults.should_fail("delete_slice") {
+            return Err(self.full());
+        }
         self.inner.delete_slice(budget)
     }
     fn serve(&mut self, batch: &[Operation<'_>], now: i64) -> Result<Vec<Outcome>, StorageError> {
@@ -152,7 +165,7 @@ impl Fixture {
     }
 
     fn turn(&mut self) -> Result<Vec<FinishedJob>, StorageError> {
-        self.group.turn(&mut self.store, false, &self.metrics, 100)
+        self.group.turn(&mut self.store, true, false, &self.metrics, 100)
     }
 
     fn ready(&mut self) -> Pending<Option<Job>> {
@@ -325,7 +338,7 @@ fn while_paused_workers_get_nojobs_and_done_counts() {
         connection: "1".into(),
         reply,
     });
-    fixture.group.turn(&mut fixture.store, true, &fixture.metrics, 100).unwrap();
+    fixture.group.turn(&mut fixture.store, true, true, &fixture.metrics, 100).unwrap();
     assert_eq!(answer.try_recv().unwrap().expect("an answer"), None);
     assert_eq!(fixture.metrics.finished.get(), 1);
 }

@@ -1,6 +1,6 @@
 //! Requests as operations, and the results of a turn.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use orchestrator_exchange::{JobFinished, JobId};
 
@@ -8,7 +8,7 @@ use super::{ingest::Progress, offers::Offered};
 use crate::{
     messages::StoreRequest,
     protocol::Request,
-    storage::{Finished, Operation, Outcome},
+    storage::{Finished, Operation, Outcome, Storage, StorageError},
     store_metrics::FinishedJob,
 };
 
@@ -24,6 +24,7 @@ pub(super) enum Answer {
 }
 
 /// Result of a turn, applied after the commit.
+#[derive(Default)]
 pub(super) struct Turn {
     pub(super) answers: Vec<Answer>,
     pub(super) ingest: Progress,
@@ -35,6 +36,8 @@ pub(super) struct Turn {
     pub(super) ended: Vec<(JobId, JobFinished)>,
     pub(super) undone: u64,
     pub(super) rows: u64,
+    /// Duration of the transaction with its commit.
+    pub(super) took: Duration,
 }
 
 /// Returns the operation of a request.
@@ -61,6 +64,31 @@ pub(super) fn operation(request: &StoreRequest, paused: bool) -> Operation<'_> {
 }
 
 impl Turn {
+    /// Runs one transaction. After an error it is rolled back.
+    pub(super) fn attempt(
+        store: &mut dyn Storage,
+        is_unsynced: bool,
+        work: impl FnOnce(&mut dyn Storage, &mut Self) -> Result<(), StorageError>,
+    ) -> Result<Self, StorageError> {
+        let begun = Instant::now();
+        let mut turn = Self { is_unsynced, ..Self::default() };
+        let committed = (|| {
+            if is_unsynced {
+                store.begin_unsynced()?;
+            } else {
+                store.begin()?;
+            }
+            work(store, &mut turn)?;
+            store.commit()
+        })();
+        if let Err(error) = committed {
+            store.rollback()?;
+            return Err(error);
+        }
+        turn.took = begun.elapsed();
+        Ok(turn)
+    }
+
     /// Records what a request changed and returns its answer.
     pub(super) fn record(&mut self, request: &StoreRequest, outcome: Outcome) -> Answer {
         match (request, outcome) {

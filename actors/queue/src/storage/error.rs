@@ -63,6 +63,14 @@ pub enum StorageError {
         /// The database file.
         path: PathBuf,
     },
+    /// Transactions are committed that a power failure may undo.
+    #[error("the log of database {path} cannot be synced: check the disk", path = .path.display())]
+    Unsynced {
+        /// The database file.
+        path: PathBuf,
+        /// Error of the file system.
+        source: std::io::Error,
+    },
     /// A file of the open database was deleted or replaced at its path. Commits since then are not
     /// in the files at the path.
     #[error(

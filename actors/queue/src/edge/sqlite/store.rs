@@ -13,7 +13,9 @@ use super::view::View;
 use super::{bumps, deletion, handout, ingest, offers, replaced, staging};
 use crate::config::Synchronous;
 use crate::edge::unix_time::unix_time;
-use crate::storage::{Batch, Deletion, Operation, Outcome, RunId, RunState, Storage, StorageError, Upsert};
+use crate::storage::{
+    Batch, Deletion, Log, Operation, Outcome, RunId, RunState, Storage, StorageError, Upsert,
+};
 use orchestrator_edge::{DatabaseFiles, DatabaseLock, FileReplaced};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
@@ -40,6 +42,8 @@ pub(crate) struct SqliteStore {
     first_failure: i64,
     wal_pages: Arc<AtomicU64>,
     lock: DatabaseLock,
+    /// None if commits need no sync, or the database has no log.
+    log: Option<Arc<Log>>,
     /// Durability of the next commit.
     synchronous: Synchronous,
 }
@@ -62,7 +66,11 @@ impl SqliteStore {
             Ok(())
         }))
         .map_err(|error| storage_error(path, "watching the log", error))?;
+        let log = files.open_log().map_err(StorageError::backend(path, "opening the log"))?;
         Ok(Self {
+            log: log
+                .filter(|_| options.synchronous == Synchronous::Full)
+                .map(|log| Arc::new(Log::new(path, log))),
             conn,
             path: path.to_path_buf(),
             files,
@@ -215,6 +223,10 @@ impl Storage for SqliteStore {
 
     fn begin_unsynced(&mut self) -> Result<(), StorageError> {
         self.begin_with(Synchronous::Normal)
+    }
+
+    fn log(&self) -> Option<Arc<Log>> {
+        self.log.clone()
     }
 
     fn commit(&mut self) -> Result<(), StorageError> {

@@ -29,8 +29,8 @@ fn a_third_of_a_hundred_thousand_rows_goes_with_few_syncs() {
     fixture.store.rollback().unwrap();
 }
 
-#[test]
-fn a_request_and_a_delivery_are_synced_during_a_deletion() {
+/// A run `f/1` with jobs, and 5,000 rows of a deleted one.
+fn deleting() -> Fixture {
     let mut fixture = Fixture::with_rows(&["a", "b"]);
     let other = RunId::new("g", 1);
     let pairs = (0..5_000).map(|n| (format!("pkg{n}"), "1 2".to_owned()));
@@ -42,16 +42,60 @@ fn a_request_and_a_delivery_are_synced_during_a_deletion() {
         _held: None,
     });
     fixture.ingest(IngestOp::DeleteRun { run: other });
+    fixture
+}
+
+#[test]
+fn an_answer_waits_for_the_sync_of_the_log_and_not_for_the_slice_beside_it() {
+    let mut fixture = deleting();
     let mut answer = fixture.ready();
-    fixture.store.begun.clear();
-    let job = loop {
-        fixture.turn().unwrap();
-        if let Some(job) = answer.try_recv().unwrap() {
-            break job.expect("a job");
+    let (send, jobs) = std::sync::mpsc::channel();
+    fixture.store.before_slice = Box::new(move || {
+        let give_up = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < give_up {
+            match answer.try_recv() {
+                Ok(None) => std::thread::yield_now(),
+                Ok(Some(job)) => return send.send(job).unwrap(),
+                Err(_) => return,
+            }
         }
-    };
-    assert_eq!(fixture.store.begun.last(), Some(&false), "the answer is durable");
+    });
+    fixture.store.begun.clear();
+    fixture.turn().unwrap();
+    assert_eq!(fixture.store.begun, [true, true], "the requests, and a slice beside their sync");
+    assert_eq!(jobs.try_recv().unwrap().expect("a job").attr_path, "a");
+}
+
+#[test]
+fn no_answer_is_sent_if_the_log_cannot_be_synced() {
+    let mut fixture = deleting();
+    let device = std::fs::File::open("/dev/null").unwrap();
+    fixture.store.log = Some(Arc::new(Log::new(&fixture.store.path, device)));
+    let mut answer = fixture.ready();
+    let error = fixture.turn().unwrap_err();
+    assert!(matches!(error, StorageError::Unsynced { .. }) && !error.is_retryable(), "{error}");
+    assert_eq!(answer.try_recv(), Ok(None));
+}
+
+#[test]
+fn a_failed_slice_beside_a_sync_is_tried_alone_and_reported() {
+    let mut fixture = deleting();
+    let mut answer = fixture.ready();
+    fixture.store.faults.arm("delete_slice", 2);
+    fixture.turn().unwrap();
+    assert!(answer.try_recv().unwrap().expect("an answer").is_some());
+    let _waiting = fixture.ready();
+    assert!(fixture.turn().unwrap_err().is_full());
+}
+
+#[test]
+fn a_delivery_is_synced_during_a_deletion() {
+    let mut fixture = deleting();
+    let mut answer = fixture.ready();
+    fixture.turn().unwrap();
+    let job = answer.try_recv().unwrap().expect("an answer").unwrap();
     fixture.group.add_request(StoreRequest::Delivered(job.handout));
+    fixture.store.begun.clear();
     while fixture.group.has_delivery_notices() {
         assert!(fixture.store.begun.len() < 6, "the notice waits for two turns at most");
         fixture.turn().unwrap();

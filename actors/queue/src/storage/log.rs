@@ -1,0 +1,48 @@
+//! Write-ahead log of a store, synced beside the next transaction.
+
+use std::{
+    fs::File,
+    panic::resume_unwind,
+    path::{Path, PathBuf},
+    thread::{self, ScopedJoinHandle},
+};
+
+use super::StorageError;
+
+/// A second descriptor of the log. Another thread syncs it while the store goes on.
+#[derive(Debug)]
+pub(crate) struct Log {
+    database: PathBuf,
+    file: File,
+}
+
+impl Log {
+    pub(crate) fn new(database: &Path, file: File) -> Self {
+        Self { database: database.to_path_buf(), file }
+    }
+
+    /// Makes all commits so far durable and carries out `then`, in a thread of its own, while this one carries out `work`, which
+    /// may ask whether the other is done. Returns when both are.
+    ///
+    /// # Errors
+    /// [`StorageError::Unsynced`] in place of the outcome of `then`, which was not carried out.
+    pub(crate) fn sync_beside<T: Send, W>(
+        &self,
+        mut then: impl FnMut() -> T + Send,
+        work: impl FnOnce(&dyn Fn() -> bool) -> W,
+    ) -> (Result<T, StorageError>, W) {
+        let mut sync = || self.sync().map(|()| then());
+        let (synced, worked) = thread::scope(|scope| {
+            let thread =
+                thread::Builder::new().name("log_sync".to_owned()).spawn_scoped(scope, &mut sync).ok();
+            let worked = work(&|| thread.as_ref().is_none_or(ScopedJoinHandle::is_finished));
+            (thread.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))), worked)
+        });
+        // There is no thread if the limit of processes is reached.
+        (synced.unwrap_or_else(sync), worked)
+    }
+
+    fn sync(&self) -> Result<(), StorageError> {
+        self.file.sync_data().map_err(|source| StorageError::Unsynced { path: self.database.clone(), source })
+    }
+}
