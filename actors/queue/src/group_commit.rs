@@ -143,24 +143,14 @@ impl GroupCommit {
     /// hand-outs of former incarnations without a recorded delivery, and withdraws jobs that other subsystems
     /// offer again. Returns the number of undone hand-outs.
     pub(crate) fn recover(&mut self, store: &mut dyn Storage, now: i64) -> Result<usize, StorageError> {
-        let recovered = (|| {
-            store.begin()?;
+        let mut undone = 0;
+        Turn::attempt(store, false, |store, _| {
             store.serve(&self.notices(), now)?;
-            let undone = store.undo_undelivered()?;
-            store.withdraw_waiting(now)?;
-            store.commit()?;
-            Ok(undone)
-        })();
-        match recovered {
-            Ok(undone) => {
-                self.delivered.clear();
-                Ok(undone)
-            }
-            Err(error) => {
-                store.rollback()?;
-                Err(error)
-            }
-        }
+            undone = store.undo_undelivered()?;
+            store.withdraw_waiting(now).map(drop)
+        })?;
+        self.delivered.clear();
+        Ok(undone)
     }
 
     /// Runs one transaction over the waiting work, and sends the answers after its commit. Returns
@@ -189,7 +179,7 @@ impl GroupCommit {
         let serves = self.next_serves_requests(false);
         // Set even if the turn fails: on a full disk requests may succeed where ingest does not.
         self.background_next = serves;
-        let log = store.log().filter(|_| serves && joins && self.is_deletion_next());
+        let log = if serves && joins && self.is_deletion_next() { store.log() } else { None };
         let is_unsynced =
             if serves { log.is_some() } else { self.is_deletion_next() && self.unsynced < UNSYNCED_MAX };
         let turn = Turn::attempt(store, is_unsynced, |store, turn| {
@@ -238,7 +228,7 @@ impl GroupCommit {
         finished
     }
 
-    /// Ends a committed and durable turn. Returns the jobs that workers reported done.
+    /// Applies a committed turn, whose answers are durable. Returns the jobs that workers reported done.
     fn end(&mut self, mut turn: Turn, metrics: &StoreMetrics) -> Vec<FinishedJob> {
         if matches!(turn.ingest, Progress::At(_)) {
             self.ingest_slices.took(turn.took);

@@ -170,7 +170,7 @@ impl<B: Backend> Incarnation<'_, B> {
             let serves = self.group.next_serves_requests(false);
             let paused = self.spec.pause.get().is_some();
             let (begun, jobs, given) = (Instant::now(), self.metrics.worked(), self.metrics.jobs.get());
-            // A checkpoint is not joined, and a failed slice is tried alone, so that its success is seen.
+            // Not while a checkpoint is due, nor after a failed slice: it is tried alone, so that its success is seen.
             let joins =
                 begun >= self.background_at && self.failing != Some(false) && !self.store.has_background();
             match self.group.turn(self.store.storage(), joins, paused, &self.metrics, unix_time()) {
