@@ -3,7 +3,8 @@
 //! A turn is one transaction: either all waiting requests, or one slice of ingest or deletion that
 //! takes a few milliseconds. The two kinds alternate, so that a worker waits for one slice and its
 //! commit at most. A slice of deletion needs no sync, so it runs while the commit of the requests
-//! before it is synced. Works with any [`Storage`]; it has no inbox and no clock except `now`.
+//! before it is synced, and it ends sooner if new ones wait. Works with any [`Storage`]; it has no
+//! inbox and no clock except `now`.
 
 mod ingest;
 mod offers;
@@ -19,7 +20,7 @@ use turn::{Answer, Turn, operation};
 use crate::{
     messages::{IngestOp, StoreRequest},
     protocol::Request,
-    storage::{Deletion, HandoutId, Job, Log, Operation, Outcome, RunId, RunState, Storage, StorageError},
+    storage::{HandoutId, Job, Log, Operation, Outcome, RunId, RunState, Storage, StorageError},
     store_metrics::{FinishedJob, StoreMetrics},
 };
 
@@ -156,6 +157,7 @@ impl GroupCommit {
     /// Runs one transaction over the waiting work, and sends the answers after its commit. Returns
     /// the jobs that workers reported done. `now` is wall-clock time in seconds, read after the requests
     /// arrived. With `joins`, slices of deletion may run beside the sync for requests, in transactions of their own.
+    /// `do_requests_wait` tells of those that were not added yet.
     ///
     /// # Errors
     /// Nothing was stored, all work still waits, and the turn may be repeated. After [`StorageError::Unsynced`] it must not:
@@ -165,6 +167,7 @@ impl GroupCommit {
         store: &mut dyn Storage,
         joins: bool,
         paused: bool,
+        do_requests_wait: &dyn Fn() -> bool,
         metrics: &StoreMetrics,
         now: i64,
     ) -> Result<Vec<FinishedJob>, StorageError> {
@@ -190,11 +193,11 @@ impl GroupCommit {
             if !is_unsynced && self.has_delivery_notices() {
                 store.serve(&self.notices(), now)?;
             }
-            self.background(store, turn)
+            self.background(store, do_requests_wait, turn)
         })?;
         match log {
             None => Ok(self.end(turn, metrics)),
-            Some(log) => self.end_beside_slices(turn, store, &log, metrics),
+            Some(log) => self.end_beside_slices(turn, store, &log, do_requests_wait, metrics),
         }
     }
 
@@ -204,16 +207,16 @@ impl GroupCommit {
         mut turn: Turn,
         store: &mut dyn Storage,
         log: &Log,
+        do_requests_wait: &dyn Fn() -> bool,
         metrics: &StoreMetrics,
     ) -> Result<Vec<FinishedJob>, StorageError> {
         turn.is_unsynced = false;
-        let (budget, mut slices) = (self.deletion_slices.next(), Vec::new());
+        let (duration, mut slices) = (self.deletion_slices.next(), Vec::new());
         let end = || self.end(std::mem::take(&mut turn), metrics);
         let (finished, sliced) = log.sync_beside(end, |is_synced| {
             loop {
                 let slice = Turn::attempt(store, true, |store, slice| {
-                    slice.deleting = store.delete_slice(budget)? != Deletion::Idle;
-                    Ok(())
+                    slice.delete(store, duration, do_requests_wait)
                 })?;
                 let goes_on = slice.deleting && slices.len() + 1 < BESIDE_SYNC_MAX && !is_synced();
                 slices.push(slice);
@@ -251,13 +254,18 @@ impl GroupCommit {
 
     /// Runs a slice of ingest or deletion, in alternation. A deletion that blocks an ingest goes
     /// first.
-    fn background(&self, store: &mut dyn Storage, turn: &mut Turn) -> Result<(), StorageError> {
+    fn background(
+        &self,
+        store: &mut dyn Storage,
+        do_requests_wait: &dyn Fn() -> bool,
+        turn: &mut Turn,
+    ) -> Result<(), StorageError> {
         if let Some(waiting) = self.ingest.as_ref().filter(|_| !self.is_deletion_next()) {
             turn.ingest = waiting.step(store, self.ingest_slices.next(), &mut turn.rows)?;
         }
         let is_blocked = matches!(turn.ingest, Progress::Blocked);
         if is_blocked || (self.deleting && matches!(turn.ingest, Progress::Untouched)) {
-            turn.deleting = store.delete_slice(self.deletion_slices.next())? != Deletion::Idle;
+            turn.delete(store, self.deletion_slices.next(), do_requests_wait)?;
         }
         Ok(())
     }

@@ -34,10 +34,7 @@ pub(crate) use operation::{Bumped, HandoutId, Job, Operation, Outcome, Requeued}
 pub(crate) use order::GroupKey;
 pub(crate) use selection::{JobFilter, JobState, Pattern, RequeuedSlice};
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -168,9 +165,9 @@ pub(crate) trait Storage {
     /// the rows later. Returns false if the run does not exist.
     fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError>;
 
-    /// Removes rows of deleted runs for about `budget` and makes older rows that they shadowed
-    /// available. With its last row a run is removed, and its fetcher with its last run.
-    fn delete_slice(&mut self, budget: Duration) -> Result<Deletion, StorageError>;
+    /// Removes rows of deleted runs and makes older rows that they shadowed available, in steps of some hundred rows as
+    /// long as `goes_on` returns true after each. With its last row a run is removed, and its fetcher with its last run.
+    fn delete_slice(&mut self, goes_on: &dyn Fn() -> bool) -> Result<Deletion, StorageError>;
 
     /// Carries out the operations of a batch at `now`, in an order that the backend chooses for operations of
     /// different requests, and returns their outcomes in the order of the batch.

@@ -219,6 +219,11 @@ impl<T> Inbox<T> {
         Some(queued.item)
     }
 
+    /// Returns true if no item waits.
+    pub fn is_empty(&self) -> bool {
+        self.receiver.as_ref().is_none_or(mpsc::Receiver::is_empty)
+    }
+
     /// Returns the next item if one waits.
     pub fn try_recv(&mut self) -> Option<T> {
         loop {

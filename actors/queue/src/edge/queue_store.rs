@@ -173,7 +173,9 @@ impl<B: Backend> Incarnation<'_, B> {
             // Not while a checkpoint is due, nor after a failed slice: it is tried alone, so that its success is seen.
             let joins =
                 begun >= self.background_at && self.failing != Some(false) && !self.store.has_background();
-            match self.group.turn(self.store.storage(), joins, paused, &self.metrics, unix_time()) {
+            let do_requests_wait = || !self.requests.is_empty();
+            let store = self.store.storage();
+            match self.group.turn(store, joins, paused, &do_requests_wait, &self.metrics, unix_time()) {
                 Ok(finished) => {
                     finished.into_iter().for_each(|job| self.finished.record(job));
                     if self.failing != Some(!serves) || !self.group.has_work() {

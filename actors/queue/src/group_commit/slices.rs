@@ -22,7 +22,7 @@ impl Slices {
 
     /// Slices of deletion, whose commits do not: the next commit of a request waits for their pages, too.
     pub(super) fn deletion() -> Self {
-        let [min, next, max, turn] = [1, 2, 7, 9].map(Duration::from_millis);
+        let [min, next, max, turn] = [1, 2, 8, 15].map(Duration::from_millis);
         Self { next, min, max, turn }
     }
 
@@ -37,6 +37,11 @@ impl Slices {
         let right = self.next.mul_f64(self.turn.as_secs_f64() / took.max(self.next).as_secs_f64());
         self.next = ((self.next + right) / 2).clamp(self.min, self.max);
     }
+}
+
+/// Returns true if a slice of deletion goes on. One that requests wait for ends after three fifths of its duration.
+pub(super) fn goes_on(elapsed: Duration, slice: Duration, do_requests_wait: bool) -> bool {
+    elapsed < if do_requests_wait { slice * 3 / 5 } else { slice }
 }
 
 #[cfg(test)]
@@ -59,6 +64,20 @@ mod tests {
             let mut slices = Slices { next: min, ..new() };
             slices.took(Duration::from_secs(60));
             assert_eq!(slices.next(), min, "a disk that stands still");
+        }
+    }
+
+    #[test]
+    fn a_request_ends_a_slice_of_deletion_after_three_fifths() {
+        let ms = Duration::from_millis;
+        for (elapsed, do_requests_wait, expected) in
+            [(5, true, true), (6, true, false), (9, false, true), (10, false, false)]
+        {
+            assert_eq!(
+                goes_on(ms(elapsed), ms(10), do_requests_wait),
+                expected,
+                "{elapsed} {do_requests_wait}"
+            );
         }
     }
 }

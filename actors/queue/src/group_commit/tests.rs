@@ -16,7 +16,7 @@ use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
 use super::*;
 use crate::{
     edge::sqlite::{Options, SqliteStore},
-    storage::{Batch, Log, RunId, Upsert},
+    storage::{Batch, Deletion, Log, RunId, Upsert},
 };
 
 /// Operations that fail, each with the number of times left.
@@ -109,12 +109,12 @@ impl Storage for FaultyStore {
     fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError> {
         self.inner.mark_deleted(run)
     }
-    fn delete_slice(&mut self, budget: Duration) -> Result<Deletion, StorageError> {
+    fn delete_slice(&mut self, goes_on: &dyn Fn() -> bool) -> Result<Deletion, StorageError> {
         (self.before_slice)();
         if self.faults.should_fail("delete_slice") {
             return Err(self.full());
         }
-        self.inner.delete_slice(budget)
+        self.inner.delete_slice(goes_on)
     }
     fn serve(&mut self, batch: &[Operation<'_>], now: i64) -> Result<Vec<Outcome>, StorageError> {
         self.inner.serve(batch, now)
@@ -165,7 +165,11 @@ impl Fixture {
     }
 
     fn turn(&mut self) -> Result<Vec<FinishedJob>, StorageError> {
-        self.group.turn(&mut self.store, true, false, &self.metrics, 100)
+        self.turn_asking(&|| false)
+    }
+
+    fn turn_asking(&mut self, do_requests_wait: &dyn Fn() -> bool) -> Result<Vec<FinishedJob>, StorageError> {
+        self.group.turn(&mut self.store, true, false, do_requests_wait, &self.metrics, 100)
     }
 
     fn ready(&mut self) -> Pending<Option<Job>> {
@@ -338,7 +342,7 @@ fn while_paused_workers_get_nojobs_and_done_counts() {
         connection: "1".into(),
         reply,
     });
-    fixture.group.turn(&mut fixture.store, true, true, &fixture.metrics, 100).unwrap();
+    fixture.group.turn(&mut fixture.store, true, true, &|| false, &fixture.metrics, 100).unwrap();
     assert_eq!(answer.try_recv().unwrap().expect("an answer"), None);
     assert_eq!(fixture.metrics.finished.get(), 1);
 }

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use orchestrator_exchange::{JobFinished, JobId};
 
-use super::{ingest::Progress, offers::Offered};
+use super::{ingest::Progress, offers::Offered, slices};
 use crate::{
     messages::StoreRequest,
     protocol::Request,
-    storage::{Finished, Operation, Outcome, Storage, StorageError},
+    storage::{Deletion, Finished, Operation, Outcome, Storage, StorageError},
     store_metrics::FinishedJob,
 };
 
@@ -87,6 +87,19 @@ impl Turn {
         }
         turn.took = begun.elapsed();
         Ok(turn)
+    }
+
+    /// Runs a slice of deletion in this transaction, for `duration` at most.
+    pub(super) fn delete(
+        &mut self,
+        store: &mut dyn Storage,
+        duration: Duration,
+        do_requests_wait: &dyn Fn() -> bool,
+    ) -> Result<(), StorageError> {
+        let begun = Instant::now();
+        let goes_on = || slices::goes_on(begun.elapsed(), duration, do_requests_wait());
+        self.deleting = store.delete_slice(&goes_on)? != Deletion::Idle;
+        Ok(())
     }
 
     /// Records what a request changed and returns its answer.

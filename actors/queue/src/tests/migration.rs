@@ -173,7 +173,7 @@ fn change(s: &mut TestStore, random: &mut Rng, now: i64) {
             let run = RunId::new("f1", random.i64(1..4));
             group(s, |s| s.mark_deleted(&run));
         }
-        16 => drop(group(s, |s| s.delete_slice(Duration::from_secs(1)))),
+        16 => drop(group(s, |s| s.delete_slice(&|| true))),
         17 => {
             let owner = ["catalog.lab.work", "ingester.b"][random.usize(..2)];
             let job = JobId::new(owner, path, random.u8(..3).to_string());
@@ -181,7 +181,7 @@ fn change(s: &mut TestStore, random: &mut Rng, now: i64) {
         }
         18 => drop(s.crash()),
         // Rows of deleted runs leave, so that a fetcher can go and come again.
-        _ => while group(s, |s| s.delete_slice(TIMEOUT)) != Deletion::Idle {},
+        _ => while group(s, |s| s.delete_slice(&|| true)) != Deletion::Idle {},
     }
 }
 

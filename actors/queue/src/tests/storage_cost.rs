@@ -150,7 +150,7 @@ fn a_deletion_slice_has_bounded_cost() {
     group(&mut store, |s| s.mark_deleted(&RunId::new("f1", 1)));
     let mut slices = 0;
     loop {
-        let (slice, steps) = steps(&mut store, |s| s.delete_slice(Duration::ZERO));
+        let (slice, steps) = steps(&mut store, |s| s.delete_slice(&|| false));
         assert!(steps < 20_000, "a slice of {steps} steps");
         slices += 1;
         if slice != Deletion::More {
@@ -176,7 +176,7 @@ fn a_deletion_costs_few_steps_a_row() {
     feed_batch(&mut store, "f1", 2, &packages(ROWS));
     feed(&mut store, "f2", 1, &[("other", "0 1")]);
     group(&mut store, |s| s.mark_deleted(&RunId::new("f1", 2)));
-    while group(&mut store, |s| s.delete_slice(Duration::ZERO)) == Deletion::More {}
+    while group(&mut store, |s| s.delete_slice(&|| false)) == Deletion::More {}
     // A group of the older run is available again for each row.
     assert_eq!(store.number("SELECT count(*) FROM orchestrator_group"), ROWS as i64 + 1);
     assert_eq!(
@@ -185,7 +185,7 @@ fn a_deletion_costs_few_steps_a_row() {
     );
     group(&mut store, |s| s.mark_deleted(&RunId::new("f1", 1)));
     let mut total = 0;
-    while let (Deletion::More, steps) = steps(&mut store, |s| s.delete_slice(Duration::ZERO)) {
+    while let (Deletion::More, steps) = steps(&mut store, |s| s.delete_slice(&|| false)) {
         total += steps;
     }
     assert_eq!(store.number("SELECT count(*) FROM orchestrator_group"), 1);
@@ -202,9 +202,8 @@ fn a_deletion_writes_few_pages() {
     group(&mut store, |s| s.mark_deleted(&RunId::new("f1", 1)));
     let pages = store.sqlite().wal_pages();
     let before = pages.load(Ordering::Relaxed);
-    while group(&mut store, |s| (0..4).map(|_| s.delete_slice(Duration::ZERO)).last().unwrap())
-        == Deletion::More
-    {}
+    while group(&mut store, |s| (0..4).map(|_| s.delete_slice(&|| false)).last().unwrap()) == Deletion::More {
+    }
     let written = pages.load(Ordering::Relaxed) - before;
     assert!(written < 8_000, "{written} pages");
 }

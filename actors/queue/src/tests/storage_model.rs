@@ -10,7 +10,7 @@ use fastrand::Rng;
 use model::{Model, Picked};
 use orchestrator_harness::load::for_each_seed;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::{
     Synchronous,
@@ -266,7 +266,7 @@ impl World {
     fn delete(&mut self) {
         let to_the_end = self.rng.bool();
         loop {
-            match self.store.delete_slice(Duration::ZERO).unwrap() {
+            match self.store.delete_slice(&|| false).unwrap() {
                 Deletion::Idle => return assert_eq!(self.model.marked(), 0, "deleted runs were forgotten"),
                 Deletion::More if to_the_end => {}
                 Deletion::More => return,

@@ -329,8 +329,8 @@ impl Storage for TestStore {
     fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError> {
         self.inner().mark_deleted(run)
     }
-    fn delete_slice(&mut self, budget: Duration) -> Result<Deletion, StorageError> {
-        self.inner().delete_slice(budget)
+    fn delete_slice(&mut self, goes_on: &dyn Fn() -> bool) -> Result<Deletion, StorageError> {
+        self.inner().delete_slice(goes_on)
     }
     fn serve(&mut self, batch: &[Operation<'_>], now: i64) -> Result<Vec<Outcome>, StorageError> {
         self.inner().serve(batch, now)

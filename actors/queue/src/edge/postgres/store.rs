@@ -1,7 +1,7 @@
 //! The store: one session that writes, driven by the thread that owns it.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use orchestrator_edge::postgres::{Row, Session};
 use orchestrator_supervise::StopToken;
@@ -207,8 +207,8 @@ impl Storage for PostgresStore {
         Ok(!rows.is_empty())
     }
 
-    /// Runs one statement, which takes longer than most budgets.
-    fn delete_slice(&mut self, _budget: Duration) -> Result<Deletion, StorageError> {
+    /// Runs one statement, which takes longer than most slices.
+    fn delete_slice(&mut self, _goes_on: &dyn Fn() -> bool) -> Result<Deletion, StorageError> {
         let rows = self.query(
             "removing rows of a deleted run",
             "SELECT r.fetcher_id, r.run_started, f.name FROM run AS r JOIN fetcher AS f USING (fetcher_id)

@@ -7,13 +7,16 @@ use super::sibling::{newest_sibling, sibling_statement};
 use super::view::View;
 use crate::storage::{Deletion, GroupPosition, Section};
 use rusqlite::{Connection, params};
-use std::time::{Duration, Instant};
 
-/// Numbers of groups and rows between two checks of the deadline.
+/// Numbers of groups and rows of a step.
 const GROUPS: u32 = 640;
 const ROWS: u32 = 512;
 
-pub(super) fn slice(conn: &Connection, view: &mut View, budget: Duration) -> rusqlite::Result<Deletion> {
+pub(super) fn slice(
+    conn: &Connection,
+    view: &mut View,
+    goes_on: &dyn Fn() -> bool,
+) -> rusqlite::Result<Deletion> {
     let Some(run) = view.runs.next_deleted(view.urgent) else {
         view.urgent = None;
         return Ok(Deletion::Idle);
@@ -21,7 +24,6 @@ pub(super) fn slice(conn: &Connection, view: &mut View, budget: Duration) -> rus
     if view.removal.run != run {
         view.removal = Removal::of(run);
     }
-    let deadline = Instant::now() + budget;
     loop {
         let groups = remove_groups(conn, run)?;
         if !groups.is_empty() {
@@ -30,7 +32,7 @@ pub(super) fn slice(conn: &Connection, view: &mut View, budget: Duration) -> rus
             view.removal = Removal::default();
             return view.runs.remove(conn, run.0, run.1).map(Deletion::Finished);
         }
-        if Instant::now() >= deadline {
+        if !goes_on() {
             return Ok(Deletion::More);
         }
     }

@@ -309,8 +309,8 @@ impl Storage for SqliteStore {
         })
     }
 
-    fn delete_slice(&mut self, budget: Duration) -> Result<Deletion, StorageError> {
-        self.run("removing rows of a deleted run", |conn, view, _| deletion::slice(conn, view, budget))
+    fn delete_slice(&mut self, goes_on: &dyn Fn() -> bool) -> Result<Deletion, StorageError> {
+        self.run("removing rows of a deleted run", |conn, view, _| deletion::slice(conn, view, goes_on))
     }
 
     fn serve(&mut self, batch: &[Operation<'_>], now: i64) -> Result<Vec<Outcome>, StorageError> {

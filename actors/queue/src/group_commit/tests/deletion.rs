@@ -67,6 +67,17 @@ fn an_answer_waits_for_the_sync_of_the_log_and_not_for_the_slice_beside_it() {
 }
 
 #[test]
+fn each_slice_asks_whether_requests_wait() {
+    let mut fixture = deleting();
+    let _answer = fixture.ready();
+    for kind in ["beside a sync", "alone"] {
+        let asked = std::cell::Cell::new(false);
+        fixture.turn_asking(&|| asked.replace(true)).unwrap();
+        assert!(asked.get(), "{kind}");
+    }
+}
+
+#[test]
 fn no_answer_is_sent_if_the_log_cannot_be_synced() {
     let mut fixture = deleting();
     let device = std::fs::File::open("/dev/null").unwrap();

@@ -39,7 +39,7 @@ fn a_deleted_run_is_handed_out_no_more_while_others_hand_out_and_add() {
             }
         });
         retried(&mut one, |s| s.mark_deleted(&RunId::new("f1", 2)));
-        while retried(&mut one, |s| s.delete_slice(Duration::ZERO)) == Deletion::More {}
+        while retried(&mut one, |s| s.delete_slice(&|| false)) == Deletion::More {}
         is_deleted.store(true, SeqCst);
         other.join().unwrap();
         is_over.store(true, SeqCst);
@@ -69,7 +69,7 @@ fn rows_are_removed_and_added_in_the_same_order() {
     group(&mut one, |s| s.mark_deleted(&RunId::new("f1", 2)));
     two.begin().unwrap();
     add(&mut two, "alpha");
-    let removal = spawn(move || group(&mut one, |s| s.delete_slice(Duration::ZERO)));
+    let removal = spawn(move || group(&mut one, |s| s.delete_slice(&|| false)));
     observer.wait_for_lock(&removal);
     add(&mut two, "omega");
     two.commit().unwrap();

@@ -1,6 +1,6 @@
 //! Operations that the random sequences do not cover.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::{
     edge::sqlite::Options,
@@ -95,7 +95,7 @@ fn a_returning_run_waits_for_its_old_rows_to_be_deleted() {
         );
         assert_eq!(group(&mut s, |s| s.upsert_run(&RunId::new("f1", 1), false)), Upsert::Pending);
         let first = loop {
-            if let Deletion::Finished(run) = group(&mut s, |s| s.delete_slice(Duration::ZERO)) {
+            if let Deletion::Finished(run) = group(&mut s, |s| s.delete_slice(&|| false)) {
                 break run;
             }
         };
