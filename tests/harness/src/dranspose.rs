@@ -16,7 +16,7 @@ pub use scan_check::{DeliveredEvents, check_scan};
 pub use source::{Source, SourceMessage, header, image, item, malformed_messages, series, series_end};
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{BufRead, BufReader, Write},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
@@ -24,13 +24,10 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use rustix::{
-    fs::{FlockOperation, flock},
-    process::Signal,
-};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::wait_for;
+use crate::{python::environment, wait_for};
 
 /// Process of dranspose (controller, worker, reducer, ..). It is killed when dropped.
 #[derive(Debug)]
@@ -132,25 +129,9 @@ pub fn programs() -> PathBuf {
     folder.canonicalize().expect("a folder of ours")
 }
 
-/// Python interpreter with dranspose, installed from PyPI once for each change of the version list.
+/// Python interpreter with dranspose.
 pub fn python() -> PathBuf {
-    let harness = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let home = harness.join("../../target/peers");
-    fs::create_dir_all(&home).expect("a directory below target/");
-    let lock = File::create(home.join("dranspose.lock")).expect("a lock file");
-    // Other tests may be installing it.
-    flock(&lock, FlockOperation::LockExclusive).expect("the lock");
-    let (venv, installed) = (home.join("dranspose"), home.join("dranspose.txt"));
-    let versions = harness.join("../peers/dranspose-constraints.txt");
-    let wanted = fs::read_to_string(&versions).expect("the list of versions");
-    let python = venv.join("bin/python");
-    if fs::read_to_string(&installed).ok().as_ref() != Some(&wanted) {
-        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv));
-        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "dranspose", "-c"];
-        run(Command::new(&python).args(install).arg(&versions));
-        fs::write(&installed, wanted).expect("note what is installed");
-    }
-    python
+    environment("dranspose", "dranspose-requirements.txt")
 }
 
 /// Runs a Python program of `tests/interop` and returns its output.

@@ -34,7 +34,15 @@ pub(crate) fn environment(name: &str, list: &str) -> PathBuf {
     if fs::read_to_string(&installed).ok().as_ref() != Some(&wanted) {
         run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv));
         run(Command::new(&python)
-            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"])
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--require-hashes",
+                "-r",
+            ])
             .arg(&list));
         fs::write(&installed, wanted).expect("note what is installed");
     }

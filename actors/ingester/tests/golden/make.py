@@ -1,6 +1,6 @@
 """Makes the golden files of this folder by running dranspose's own ingesters over real sockets.
 
-    python3 -m venv v && v/bin/pip install -c tests/peers/dranspose-constraints.txt dranspose
+    python3 -m venv v && v/bin/pip install --require-hashes -r tests/peers/dranspose-requirements.txt
     v/bin/python actors/ingester/tests/golden/make.py          # writes beside itself
 
 <protocol>-<case>.cbor   what the source sent: one CBOR array of byte strings a message (pandabox: pieces of the TCP stream;
