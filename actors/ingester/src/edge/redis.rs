@@ -4,6 +4,7 @@
 //! One child owns two connections, one for commands and one that blocks on updates. It opens another one
 //! while it reads the reports of workers. Assignments have a connection in the child that reads them.
 
+mod address;
 mod assigned;
 mod commands;
 mod connection;

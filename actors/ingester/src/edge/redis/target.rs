@@ -9,7 +9,7 @@ use orchestrator_edge::{
 use redis::{Client, ConnectionAddr};
 use uuid::Uuid;
 
-use super::connection::Connection;
+use super::{address, connection::Connection};
 
 /// Address of Redis and the identity of this ingester there.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub(crate) struct RedisTarget {
 }
 
 impl RedisTarget {
-    /// Parses `redis://[user:password@]host[:port][/db]`, `rediss://` for TLS, or `unix:///path`. The
+    /// Parses `redis://[user:password@]host[:port][/db][?options]`, `rediss://` for TLS, or `unix:///path`. The
     /// server's certificate is checked against the authorities in `ca_file` (PEM), or the public ones.
     ///
     /// # Errors
@@ -35,11 +35,9 @@ impl RedisTarget {
         name: &str,
         service_uuid: Uuid,
     ) -> Result<Self, String> {
-        let invalid =
-            || "not a URL of Redis: write redis://host:port/0, rediss:// or unix:///path".to_owned();
         // The client library is built without TLS, which the edge does.
         let over_tls = url.strip_prefix("rediss://").map(|rest| format!("redis://{rest}"));
-        let client = Client::open(over_tls.as_deref().unwrap_or(url)).map_err(|_| invalid())?;
+        let client = address::parse(over_tls.as_deref().unwrap_or(url))?;
         let address = client.get_connection_info().addr();
         let tls = match (&over_tls, ca_file, address) {
             (Some(_), _, ConnectionAddr::Tcp(host, _)) => Some(tls_client(host, ca_file)?),
