@@ -5,6 +5,7 @@ mod endpoint;
 mod head_limit;
 mod headers;
 mod pool;
+mod proxy;
 #[cfg(feature = "tls")]
 mod target;
 #[cfg(feature = "tls")]
@@ -21,6 +22,7 @@ pub use self::{
     endpoint::Endpoint,
     headers::{IDEMPOTENCY_KEY, file_headers, plain_headers},
     pool::Pool,
+    proxy::Proxy,
 };
 #[cfg(feature = "tls")]
 pub use self::{

@@ -19,7 +19,7 @@ use rustix::{
 };
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::{Body, Endpoint, Limits, Request, Response, endpoint::Dialed, head_limit::HeadLimit};
+use super::{Body, Endpoint, Limits, Proxy, Request, Response, endpoint::Dialed, head_limit::HeadLimit};
 use crate::{LimitedStream, PeerError, PeerErrorKind, Sent, Transport, catch_panic, catch_panic_now};
 
 /// Number of chunks of a body that may be small. Each chunk costs time, however small.
@@ -36,6 +36,7 @@ pub struct Connection {
     driver: Option<Pin<Box<Driver>>>,
     head: HeadLimit,
     idle: Option<IdleState>,
+    proxy: Option<Proxy>,
     used: bool,
 }
 
@@ -70,7 +71,7 @@ impl Connection {
     }
 
     async fn over(dialled: Dialed, idle: Option<Duration>) -> Result<Self, PeerError> {
-        let Dialed { stream, socket } = dialled;
+        let Dialed { stream, socket, proxy } = dialled;
         let head = HeadLimit::unlimited();
         let stream = TokioIo::new(LimitedStream::new(stream, head.clone()));
         // Sends nothing yet.
@@ -80,7 +81,7 @@ impl Connection {
             .map_err(|error| unsent(&error))?;
         let idle =
             socket.zip(idle).map(|(socket, span)| IdleState { socket, end: Box::pin(sleep(span)), span });
-        Ok(Self { sender, driver: Some(Box::pin(driver)), head, idle, used: false })
+        Ok(Self { sender, driver: Some(Box::pin(driver)), head, idle, proxy, used: false })
     }
 
     /// Returns true if the connection was used before; the server may then have closed it unnoticed.
@@ -153,9 +154,12 @@ impl Connection {
     ///
     /// # Errors
     /// [`PeerError`] of the kinds [`PeerErrorKind::Lost`] and [`PeerErrorKind::Malformed`].
-    pub async fn send(&mut self, request: Request) -> Result<hyper::Response<Incoming>, PeerError> {
+    pub async fn send(&mut self, mut request: Request) -> Result<hyper::Response<Incoming>, PeerError> {
         self.used = true;
         self.head.start();
+        if let Some(proxy) = &self.proxy {
+            proxy.address(&mut request);
+        }
         let Self { sender, driver, .. } = self;
         let sending = sender.try_send_request(request);
         let response = drive_until(driver, sending).await?.map_err(|mut error| {

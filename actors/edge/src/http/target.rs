@@ -13,6 +13,7 @@ use hyper::{Uri, header::HeaderValue, http::uri::PathAndQuery};
 #[derive(Clone)]
 pub struct Target {
     receiver: Endpoint,
+    secure: bool,
     authority: HeaderValue,
     path: PathAndQuery,
 }
@@ -60,7 +61,7 @@ impl Target {
         } else {
             Endpoint::Tcp(HostPort { host, port })
         };
-        Ok(Self { receiver, authority, path })
+        Ok(Self { receiver: receiver.with_proxy()?, secure, authority, path })
     }
 
     /// Returns the address to connect to.
@@ -82,7 +83,7 @@ impl Target {
 /// Shows the address without its path and query, which may hold a secret.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if matches!(self.receiver, Endpoint::Tls(..)) { "https" } else { "http" };
+        let scheme = if self.secure { "https" } else { "http" };
         let authority = self.authority.to_str().unwrap_or_default();
         let path = if self.path == "/" { "" } else { "***" };
         write!(f, "{scheme}://{authority}/{path}")

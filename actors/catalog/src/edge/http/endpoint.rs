@@ -98,7 +98,7 @@ impl CatalogEndpoint {
             Endpoint::Tcp(at)
         };
         Ok(Self {
-            server,
+            server: server.with_proxy()?,
             host,
             prefix: prefix.to_owned(),
             authority: value,
