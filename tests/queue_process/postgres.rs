@@ -6,11 +6,13 @@ mod alone;
 mod causes;
 mod failover;
 mod histories;
+mod inputs;
 mod migration;
 mod places;
 mod pooler;
 mod shared;
 mod tools;
+mod upgrade;
 
 use std::{
     path::PathBuf,

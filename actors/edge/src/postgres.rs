@@ -28,7 +28,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
-pub use tokio_postgres::{Notification, Row, error::SqlState, types};
+pub use tokio_postgres::{Notification, Row, error::SqlState, row::RowIndex, types};
 use tokio_rustls::TlsConnector;
 
 use self::authentication::AuthenticationGuard;

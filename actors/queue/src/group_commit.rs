@@ -6,6 +6,7 @@
 //! before it is synced, and it ends sooner if new ones wait. Works with any [`Storage`]; it has no
 //! inbox and no clock except `now`.
 
+mod answers;
 mod ingest;
 mod offers;
 mod slices;
@@ -13,14 +14,12 @@ mod turn;
 
 use ingest::{Ingest, Progress};
 use offers::{Offered, Offers};
-use orchestrator_supervise::DETAIL;
 use slices::Slices;
 use turn::{Answer, Turn, operation};
 
 use crate::{
     messages::{IngestOp, StoreRequest},
-    protocol::Request,
-    storage::{HandoutId, Job, Log, Operation, Outcome, RunId, RunState, Storage, StorageError},
+    storage::{HandoutId, Log, Operation, RunId, RunState, Storage, StorageError},
     store_metrics::{FinishedJob, StoreMetrics},
 };
 
@@ -33,6 +32,8 @@ const BESIDE_SYNC_MAX: usize = 8;
 /// Requests and operations that wait for a turn, and state kept between turns.
 pub(crate) struct GroupCommit {
     requests: Vec<StoreRequest>,
+    /// Requests whose jobs have no room, and the size of the payloads that were not sent then, in bytes.
+    without_room: (Vec<StoreRequest>, u64),
     delivered: Vec<HandoutId>,
     offers: Offers,
     ingest: Option<Ingest>,
@@ -55,6 +56,7 @@ impl GroupCommit {
     pub(crate) fn new() -> Self {
         Self {
             requests: Vec::new(),
+            without_room: (Vec::new(), 0),
             delivered: Vec::new(),
             offers: Offers::default(),
             ingest: None,
@@ -84,6 +86,15 @@ impl GroupCommit {
             // Stored with the next turn, without a commit of its own.
             StoreRequest::Delivered(handout) => self.delivered.push(handout),
             other => self.requests.push(other),
+        }
+    }
+
+    /// Lets requests whose jobs had no room wait for a turn again once fewer than then are the bytes of payloads that are `unsent`.
+    pub(crate) fn make_room(&mut self, unsent: u64) {
+        if unsent == 0 || unsent < self.without_room.1 {
+            let later = std::mem::take(&mut self.requests);
+            self.requests = std::mem::take(&mut self.without_room.0);
+            self.requests.extend(later);
         }
     }
 
@@ -146,7 +157,7 @@ impl GroupCommit {
     pub(crate) fn recover(&mut self, store: &mut dyn Storage, now: i64) -> Result<usize, StorageError> {
         let mut undone = 0;
         Turn::attempt(store, false, |store, _| {
-            store.serve(&self.notices(), now)?;
+            store.serve(&self.notices(), 0, now)?;
             undone = store.undo_undelivered()?;
             store.withdraw_waiting(now).map(drop)
         })?;
@@ -188,13 +199,16 @@ impl GroupCommit {
         let turn = Turn::attempt(store, is_unsynced, |store, turn| {
             turn.deleting = self.deleting;
             if serves {
-                return self.serve(store, paused, now, turn);
+                return self.serve(store, paused, metrics.unsent_bytes(), now, turn);
             }
             if !is_unsynced && self.has_delivery_notices() {
-                store.serve(&self.notices(), now)?;
+                store.serve(&self.notices(), 0, now)?;
             }
             self.background(store, do_requests_wait, turn)
-        })?;
+        });
+        let skipped = store.take_skipped();
+        let turn = turn?;
+        metrics.unstorable.add(skipped);
         match log {
             None => Ok(self.end(turn, metrics)),
             Some(log) => self.end_beside_slices(turn, store, &log, do_requests_wait, metrics),
@@ -301,6 +315,7 @@ impl GroupCommit {
         for (request, answer) in served.into_iter().zip(turn.answers) {
             self.answer(request, answer, metrics);
         }
+        self.without_room.1 = metrics.unsent_bytes();
     }
 
     fn finish_ingest(&mut self, runs: Option<Vec<RunState>>) {
@@ -313,47 +328,12 @@ impl GroupCommit {
         }
     }
 
-    fn answer(&mut self, request: StoreRequest, answer: Answer, metrics: &StoreMetrics) {
-        let served = match (request, answer) {
-            (StoreRequest::Offer { offer, reply }, Answer::Offered(offered)) => {
-                return self.offers.answer(&offer.job, reply, offered);
-            }
-            (StoreRequest::Withdraw(job), _) => return self.offers.withdrawn(&job),
-            (_, Answer::Offered(_)) => return,
-            (request, Answer::Served(outcome)) => (request, outcome),
-        };
-        match served {
-            (StoreRequest::Worker { request, reply, .. }, Outcome::Worker { job, .. }) => {
-                if reply.is_closed() && job.is_none() {
-                    return;
-                }
-                if let Request::Done { attr_path, exit_code } = &request {
-                    tracing::debug!(target: DETAIL, attr_path, exit_code, "a job is reported as done");
-                }
-                metrics.answered(job.is_some());
-                if let Some(Job { attr_path, handout, .. }) = &job {
-                    tracing::debug!(target: DETAIL, attr_path, handout = handout.0, "a job is handed out");
-                }
-                if let Err(Some(job)) = reply.send(job) {
-                    // The connection closed meanwhile and did not receive the job.
-                    self.requests.push(StoreRequest::Undo(job.handout));
-                }
-            }
-            // The operator may have stopped waiting.
-            (StoreRequest::Requeue { reply, .. }, Outcome::Requeued(done)) => drop(reply.send(done)),
-            (StoreRequest::RequeueSlice { reply, .. }, Outcome::RequeuedSlice(done)) => {
-                drop(reply.send(done))
-            }
-            (StoreRequest::Bump { reply, .. }, Outcome::Bumped(done)) => drop(reply.send(done)),
-            _ => {}
-        }
-    }
-
     /// Carries out the notices and the waiting requests as one batch.
     fn serve(
         &self,
         store: &mut dyn Storage,
         paused: bool,
+        unsent: u64,
         now: i64,
         turn: &mut Turn,
     ) -> Result<(), StorageError> {
@@ -371,7 +351,7 @@ impl GroupCommit {
             }
             decided.push(offered);
         }
-        let mut outcomes = store.serve(&batch, now)?.into_iter().skip(first);
+        let mut outcomes = store.serve(&batch, unsent, now)?.into_iter().skip(first);
         for (request, offered) in self.served().iter().zip(decided) {
             let answer = match (offered, request) {
                 (Some(offered), _) => Answer::Offered(offered),

@@ -30,7 +30,7 @@ pub(crate) enum StoreRequest {
         connection: Arc<str>,
         /// Receives the job, or None for `NOJOBS`. Dropped if the store ends; the connection is
         /// then closed without a reply.
-        reply: Reply<Option<Job>>,
+        reply: Reply<Option<UnsentJob>>,
     },
     /// The reply with this job was written to the socket completely. Sent before the connection's
     /// next request.
@@ -56,6 +56,14 @@ pub(crate) enum StoreRequest {
     },
     /// Another subsystem withdraws a job.
     Withdraw(JobId),
+}
+
+/// Job of an answer that is not written yet.
+#[derive(Debug)]
+pub(crate) struct UnsentJob {
+    pub(crate) job: Job,
+    /// Share of the payload in the store's gauge of unsent bytes.
+    pub(crate) _unsent: GaugeGuard,
 }
 
 /// Request to the housekeeper: work that must not delay a commit.

@@ -30,7 +30,7 @@ pub(crate) use limits::{LIMITS_MAX, LimitedJobs};
 pub(crate) use limits::{Limit, Limits};
 pub(crate) use log::Log;
 pub(crate) use offers::{Finished, OWNER_RUN, OfferState, is_owner};
-pub(crate) use operation::{Bumped, HandoutId, Job, Operation, Outcome, Requeued};
+pub(crate) use operation::{Bumped, HandedOut, HandoutId, Job, Operation, Outcome, Requeued};
 pub(crate) use order::GroupKey;
 pub(crate) use selection::{JobFilter, JobState, Pattern, RequeuedSlice};
 
@@ -38,6 +38,8 @@ use std::{sync::Arc, time::Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::lines::LINE_BYTES_MAX;
 
 /// Identity of a run, the lines of one fetcher file: stem and number of its name (CONTRACT QF04).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -89,6 +91,14 @@ pub(crate) enum Deletion {
     /// This run is removed with its last row. Other runs may follow.
     Finished(RunId),
 }
+
+/// Returns true if a payload of `bytes` may be handed out while others of `held` bytes are not sent. One alone always may.
+pub(crate) const fn has_room(held: u64, bytes: u64) -> bool {
+    held == 0 || held.saturating_add(bytes) <= UNSENT_BYTES_MAX
+}
+
+/// Maximum size of the payloads that are handed out and not sent, in bytes: one of a line of the maximum length.
+pub(crate) const UNSENT_BYTES_MAX: u64 = LINE_BYTES_MAX as u64;
 
 /// Maximum number of bumped paths. Each dequeue examines all that are held, so the number is small.
 pub(crate) const BUMPS_MAX: usize = 32;
@@ -161,6 +171,11 @@ pub(crate) trait Storage {
         deadline: Option<Instant>,
     ) -> Result<usize, StorageError>;
 
+    /// Returns the number of entries that were skipped since the last call, because the storage cannot have them.
+    fn take_skipped(&mut self) -> u64 {
+        0
+    }
+
     /// Marks a run as deleted, which hides all its rows at once. [`Storage::delete_slice`] removes
     /// the rows later. Returns false if the run does not exist.
     fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError>;
@@ -170,8 +185,10 @@ pub(crate) trait Storage {
     fn delete_slice(&mut self, goes_on: &dyn Fn() -> bool) -> Result<Deletion, StorageError>;
 
     /// Carries out the operations of a batch at `now`, in an order that the backend chooses for operations of
-    /// different requests, and returns their outcomes in the order of the batch.
-    fn serve(&mut self, batch: &[Operation<'_>], now: i64) -> Result<Vec<Outcome>, StorageError>;
+    /// different requests, and returns their outcomes in the order of the batch. Hand-outs end where the payloads have no room
+    /// beside the `unsent` bytes of others ([`has_room`]).
+    fn serve(&mut self, batch: &[Operation<'_>], unsent: u64, now: i64)
+    -> Result<Vec<Outcome>, StorageError>;
 
     /// Undoes all hand-outs without a recorded delivery, at a start after a crash. Returns their
     /// number.

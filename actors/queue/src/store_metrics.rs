@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use orchestrator_supervise::{Timing, Vitals, metrics};
+use orchestrator_supervise::{GaugeGuard, Timing, Vitals, metrics};
+
+use crate::storage::{Job, UNSENT_BYTES_MAX};
 
 metrics! {
     /// Metrics since the start of the process; they outlive restarts of the child.
@@ -19,16 +21,37 @@ metrics! {
         pub(crate) undone: counter("jobs"),
         /// Rows of fetcher files stored in the database.
         pub(crate) rows: counter("rows") as "ingested",
+        /// Lines of fetcher files skipped because the database cannot store them.
+        pub(crate) unstorable: counter("lines"),
         /// Transactions that failed and are tried again; nothing is lost.
         pub(crate) retried: counter("transactions"),
         /// Time for which the store paused so that other processes could write to the database.
         pub(crate) paused: counter("milliseconds") as "paused_for_other_writers",
+        /// Bytes of payloads that are being written to workers.
+        unsent: gauge("bytes"),
         /// Pages of 4096 bytes in the database's write-ahead log.
         pub(crate) wal: gauge("pages") as "write_ahead_log",
     }
 }
 
 impl StoreMetrics {
+    /// Registers the metrics and their memory.
+    pub(crate) fn declare(vitals: &Arc<Vitals>) -> Self {
+        let metrics = Self::register(vitals);
+        metrics.unsent.set_bound(UNSENT_BYTES_MAX);
+        metrics
+    }
+
+    /// Counts the payload of a job as unsent until the guard is dropped.
+    pub(crate) fn hold_unsent(&self, job: &Job) -> GaugeGuard {
+        self.unsent.hold_many(job.payload.len() as u64)
+    }
+
+    /// Returns the size of the payloads that are handed out and not written to their workers.
+    pub(crate) fn unsent_bytes(&self) -> u64 {
+        u64::try_from(self.unsent.get()).unwrap_or_default()
+    }
+
     pub(crate) fn answered(&self, with_job: bool) {
         if with_job { self.jobs.add(1) } else { self.no_jobs.add(1) }
     }

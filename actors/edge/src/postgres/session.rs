@@ -214,6 +214,23 @@ impl Session {
         self.connection.take_dropped()
     }
 
+    /// Checks that the database can store every text.
+    ///
+    /// # Errors
+    /// Its encoding is not UTF8; as of [`Session::query`].
+    pub async fn check_encoding(&mut self) -> Result<(), PostgresError> {
+        const ACTION: &str = "reading its encoding";
+        let sql = "SELECT format('the database %I has the encoding %s: create one with ENCODING ''UTF8'' TEMPLATE template0',
+                 current_database(), current_setting('server_encoding'))
+             WHERE current_setting('server_encoding') <> 'UTF8'";
+        let found = self.query(ACTION, sql, Vec::new()).await?;
+        let refused = found.first().map(|row| row.try_get(0)).transpose();
+        match refused.map_err(|error| self.failed(ACTION, &error))? {
+            Some::<String>(refused) => Err(PostgresError::unopened(refused)),
+            None => Ok(()),
+        }
+    }
+
     async fn prepare(&mut self, action: &str, sql: Cow<'static, str>) -> Result<Statement, PostgresError> {
         if let Some(statement) = self.statements.get(&sql) {
             return Ok(statement.clone());

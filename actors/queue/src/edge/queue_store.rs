@@ -93,7 +93,7 @@ impl QueueStore {
         let Some(store) = self.open::<B>(cx, &link)? else { return Ok(()) };
         let incarnation = Incarnation {
             spec: self,
-            metrics: StoreMetrics::register(&cx.vitals),
+            metrics: StoreMetrics::declare(&cx.vitals),
             finished: FinishedMetrics::register(&cx.vitals),
             cx,
             link,
@@ -253,6 +253,7 @@ impl<B: Backend> Incarnation<'_, B> {
 
     /// Receives waiting requests and one ingest operation.
     fn receive(&mut self) {
+        self.group.make_room(self.metrics.unsent_bytes());
         while self.group.is_reconciled() && self.group.waiting() < GROUP_MAX {
             let Some(request) = self.requests.try_recv() else {
                 break;

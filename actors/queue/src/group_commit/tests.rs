@@ -2,6 +2,7 @@
 
 mod deletion;
 mod offers;
+mod room;
 
 use std::{
     collections::HashMap,
@@ -16,7 +17,9 @@ use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
 use super::*;
 use crate::{
     edge::sqlite::{Options, SqliteStore},
-    storage::{Batch, Deletion, Log, RunId, Upsert},
+    messages::UnsentJob,
+    protocol::Request,
+    storage::{Batch, Deletion, Log, Outcome, RunId, Upsert},
 };
 
 /// Operations that fail, each with the number of times left.
@@ -116,8 +119,13 @@ impl Storage for FaultyStore {
         }
         self.inner.delete_slice(goes_on)
     }
-    fn serve(&mut self, batch: &[Operation<'_>], now: i64) -> Result<Vec<Outcome>, StorageError> {
-        self.inner.serve(batch, now)
+    fn serve(
+        &mut self,
+        batch: &[Operation<'_>],
+        unsent: u64,
+        now: i64,
+    ) -> Result<Vec<Outcome>, StorageError> {
+        self.inner.serve(batch, unsent, now)
     }
     fn undo_undelivered(&mut self) -> Result<usize, StorageError> {
         self.inner.undo_undelivered()
@@ -172,7 +180,7 @@ impl Fixture {
         self.group.turn(&mut self.store, true, false, do_requests_wait, &self.metrics, 100)
     }
 
-    fn ready(&mut self) -> Pending<Option<Job>> {
+    fn ready(&mut self) -> Pending<Option<UnsentJob>> {
         let (reply, answer) = reply();
         self.group.add_request(StoreRequest::Worker {
             request: Request::Ready,
@@ -199,10 +207,10 @@ fn no_answer_leaves_before_its_commit() {
     for point in ["begin", "commit"] {
         fixture.store.faults.arm(point, 1);
         assert!(fixture.turn().is_err());
-        assert_eq!(answer.try_recv(), Ok(None), "answered although {point} failed");
+        assert!(matches!(answer.try_recv(), Ok(None)), "answered although {point} failed");
     }
     fixture.turn().unwrap();
-    assert_eq!(answer.try_recv().unwrap().expect("an answer").unwrap().attr_path, "a");
+    assert_eq!(answer.try_recv().unwrap().expect("an answer").unwrap().job.attr_path, "a");
 }
 
 #[test]
@@ -211,7 +219,7 @@ fn one_job_goes_to_one_request_of_a_group() {
     let (mut one, mut two) = (fixture.ready(), fixture.ready());
     fixture.turn().unwrap();
     assert!(one.try_recv().unwrap().expect("an answer").is_some());
-    assert_eq!(two.try_recv().unwrap().expect("an answer"), None);
+    assert!(two.try_recv().unwrap().expect("an answer").is_none());
 }
 
 #[test]
@@ -219,7 +227,7 @@ fn a_closed_connection_gets_no_job_but_its_done_counts() {
     let mut fixture = Fixture::with_rows(&["a", "b"]);
     let mut first = fixture.ready();
     fixture.turn().unwrap();
-    let job = first.try_recv().unwrap().expect("an answer").unwrap();
+    let job = first.try_recv().unwrap().expect("an answer").unwrap().job;
     fixture.group.add_request(StoreRequest::Delivered(job.handout));
     let (reply, gone) = reply();
     drop(gone);
@@ -233,7 +241,7 @@ fn a_closed_connection_gets_no_job_but_its_done_counts() {
     assert_eq!((fixture.metrics.finished.get(), fixture.metrics.jobs.get()), (1, 1));
     let mut next = fixture.ready();
     fixture.turn().unwrap();
-    assert_ne!(next.try_recv().unwrap().expect("an answer").unwrap().attr_path, job.attr_path);
+    assert_ne!(next.try_recv().unwrap().expect("an answer").unwrap().job.attr_path, job.attr_path);
 }
 
 #[test]
@@ -242,7 +250,7 @@ fn an_unread_reply_is_undone_before_and_after_its_delivery_is_stored() {
     for undone in 1..=2 {
         let mut answer = fixture.ready();
         fixture.turn().unwrap();
-        let handout = answer.try_recv().unwrap().expect("an answer").unwrap().handout;
+        let handout = answer.try_recv().unwrap().expect("an answer").unwrap().job.handout;
         fixture.group.add_request(StoreRequest::Delivered(handout));
         if undone == 2 {
             fixture.turn().unwrap();
@@ -253,7 +261,7 @@ fn an_unread_reply_is_undone_before_and_after_its_delivery_is_stored() {
     }
     let mut again = fixture.ready();
     fixture.turn().unwrap();
-    assert_eq!(again.try_recv().unwrap().expect("an answer").unwrap().attr_path, "a");
+    assert_eq!(again.try_recv().unwrap().expect("an answer").unwrap().job.attr_path, "a");
 }
 
 #[test]
@@ -261,8 +269,8 @@ fn a_new_incarnation_undoes_undelivered_hand_outs() {
     let mut fixture = Fixture::with_rows(&["a", "b"]);
     let (mut one, mut two) = (fixture.ready(), fixture.ready());
     fixture.turn().unwrap();
-    let received = one.try_recv().unwrap().expect("an answer").unwrap();
-    let lost = two.try_recv().unwrap().expect("an answer").unwrap();
+    let received = one.try_recv().unwrap().expect("an answer").unwrap().job;
+    let lost = two.try_recv().unwrap().expect("an answer").unwrap().job;
     let mut next = GroupCommit::new();
     // The delivery notice of the first hand-out was still queued when the store ended.
     next.add_request(StoreRequest::Delivered(received.handout));
@@ -273,7 +281,7 @@ fn a_new_incarnation_undoes_undelivered_hand_outs() {
     fixture.ingest(IngestOp::Reconciled);
     let mut again = fixture.ready();
     fixture.turn().unwrap();
-    assert_eq!(again.try_recv().unwrap().expect("an answer").unwrap().attr_path, lost.attr_path);
+    assert_eq!(again.try_recv().unwrap().expect("an answer").unwrap().job.attr_path, lost.attr_path);
 }
 
 #[test]
@@ -282,7 +290,7 @@ fn requests_wait_for_the_first_listing() {
     let mut answer = fixture.ready();
     fixture.ingest(IngestOp::UpsertRun { run: run(), complete: false });
     fixture.ingest(rows(&["a"]));
-    assert_eq!(answer.try_recv(), Ok(None));
+    assert!(matches!(answer.try_recv(), Ok(None)));
     fixture.ingest(IngestOp::Reconciled);
     fixture.turn().unwrap();
     assert!(answer.try_recv().unwrap().expect("an answer").is_some());
@@ -298,7 +306,10 @@ fn workers_are_served_while_ingest_fails() {
         // One of two turns serves the ingest and fails; the other one serves the worker.
         let turns = [fixture.turn().is_ok(), fixture.turn().is_ok()];
         assert_eq!(turns.iter().filter(|ok| **ok).count(), 1, "{turns:?}");
-        assert_eq!(answer.try_recv().unwrap().expect("an answer").map(|job| job.attr_path).as_deref(), job);
+        assert_eq!(
+            answer.try_recv().unwrap().expect("an answer").map(|unsent| unsent.job.attr_path).as_deref(),
+            job
+        );
     }
     while !fixture.group.has_room_for_ingest() {
         fixture.turn().unwrap();
@@ -335,7 +346,7 @@ fn while_paused_workers_get_nojobs_and_done_counts() {
     let mut fixture = Fixture::with_rows(&["a", "b"]);
     let mut first = fixture.ready();
     fixture.turn().unwrap();
-    let job = first.try_recv().unwrap().expect("an answer").unwrap();
+    let job = first.try_recv().unwrap().expect("an answer").unwrap().job;
     let (reply, mut answer) = reply();
     fixture.group.add_request(StoreRequest::Worker {
         request: Request::Done { attr_path: job.attr_path, exit_code: 0 },
@@ -343,7 +354,7 @@ fn while_paused_workers_get_nojobs_and_done_counts() {
         reply,
     });
     fixture.group.turn(&mut fixture.store, true, true, &|| false, &fixture.metrics, 100).unwrap();
-    assert_eq!(answer.try_recv().unwrap().expect("an answer"), None);
+    assert!(answer.try_recv().unwrap().expect("an answer").is_none());
     assert_eq!(fixture.metrics.finished.get(), 1);
 }
 

@@ -102,17 +102,25 @@ impl Turn {
         Ok(())
     }
 
+    fn record_end(&mut self, request: &Request, finished: Option<Finished>) {
+        if let Request::Done { exit_code, .. } = *request
+            && let Some(Finished { seconds, offered }) = finished
+        {
+            self.finished.push(FinishedJob { exit_code, seconds });
+            self.ended.extend(offered.map(|job| (job, JobFinished { exit_code, seconds })));
+        }
+    }
+
     /// Records what a request changed and returns its answer.
     pub(super) fn record(&mut self, request: &StoreRequest, outcome: Outcome) -> Answer {
         match (request, outcome) {
-            (StoreRequest::Worker { request, .. }, Outcome::Worker { mut finished, job }) => {
-                if let Request::Done { exit_code, .. } = *request
-                    && let Some(Finished { seconds, offered }) = finished.take()
-                {
-                    self.finished.push(FinishedJob { exit_code, seconds });
-                    self.ended.extend(offered.map(|job| (job, JobFinished { exit_code, seconds })));
-                }
+            (StoreRequest::Worker { request, .. }, Outcome::Worker { finished, job }) => {
+                self.record_end(request, finished);
                 Answer::Served(Outcome::Worker { finished: None, job })
+            }
+            (StoreRequest::Worker { request, .. }, Outcome::NoRoom { finished }) => {
+                self.record_end(request, finished);
+                Answer::Served(Outcome::NoRoom { finished: None })
             }
             (StoreRequest::Undo(_), Outcome::Changed(undone)) => {
                 self.undone += u64::from(undone);

@@ -133,6 +133,19 @@ pub enum StorageError {
         /// Newest version that this program knows.
         known: i64,
     },
+    /// Instances of an older program use the tables, whose functions this program would replace.
+    #[cfg(feature = "postgres")]
+    #[error(
+        "the tables in the schema {schema} have version {found}, and instances of the former program use them: stop {instances}"
+    )]
+    OlderProgram {
+        /// The schema.
+        schema: String,
+        /// Version of its tables.
+        found: i64,
+        /// The instances, with their hosts.
+        instances: String,
+    },
     /// The database or a file that the configuration names cannot be used.
     #[cfg(feature = "postgres")]
     #[error("{reason}")]
@@ -225,7 +238,7 @@ impl StorageError {
             | Self::Replaced { .. }
             | Self::Backend { .. } => true,
             #[cfg(feature = "postgres")]
-            Self::Setting { .. } => true,
+            Self::Setting { .. } | Self::Altered { .. } | Self::OlderProgram { .. } => true,
             // A process whose place was taken starts anew.
             #[cfg(feature = "postgres")]
             Self::Database(error) => error.state.as_ref().is_none_or(|state| state.code() != PLACE_TAKEN),

@@ -49,6 +49,11 @@ pub(crate) enum Outcome {
         finished: Option<Finished>,
         job: Option<Job>,
     },
+    /// Of [`Operation::Worker`], if the next job has no room before other payloads are sent.
+    NoRoom {
+        /// As of [`Self::Worker`].
+        finished: Option<Finished>,
+    },
     /// Of [`Operation::Delivered`], [`Operation::Undo`] and [`Operation::Withdraw`]: true if something
     /// changed.
     Changed(bool),
@@ -72,6 +77,15 @@ pub(crate) struct Job {
     pub payload: String,
     /// Argument of the later [`Operation::Delivered`] or [`Operation::Undo`].
     pub handout: HandoutId,
+}
+
+/// Outcome of a search for the next job.
+#[derive(Debug)]
+pub(crate) enum HandedOut {
+    Job(Job),
+    Nothing,
+    /// The next job has no room before other payloads are sent; nothing was changed.
+    NoRoom,
 }
 
 /// Outcome of [`Operation::Requeue`].

@@ -61,7 +61,7 @@ impl Observer {
 
     fn number(&mut self, sql: &str) -> i64 {
         let rows = self.runtime.block_on(self.session.query("observing", sql.to_owned(), vec![])).unwrap();
-        rows[0].get(0)
+        rows[0].try_get(0).unwrap()
     }
 
     /// Number of rows that a later hand-out should find: the newest of each path and fetcher, if they wait.
@@ -154,7 +154,7 @@ fn exchange(store: &mut dyn Storage, ended: &[Job], most: usize, now: i64) -> Ve
         ended.iter().map(|job| Operation::Worker { done: Some((&job.attr_path, 0)), connection: None });
     let ready = (0..most).map(|_| Operation::Worker { done: None, connection: Some("1") });
     let batch: Vec<Operation<'_>> = done.chain(ready).collect();
-    let outcomes = retried(store, |s| s.serve(&batch, now));
+    let outcomes = retried(store, |s| s.serve(&batch, 0, now));
     let job = |outcome| match outcome {
         Outcome::Worker { job, .. } => job,
         other => panic!("{other:?}"),

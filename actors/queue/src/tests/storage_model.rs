@@ -190,7 +190,7 @@ impl World {
                 connection: ready.then_some("1"),
             })
             .collect();
-        let outcomes = self.store.serve(&batch, now).unwrap();
+        let outcomes = self.store.serve(&batch, 0, now).unwrap();
         let mut ends: Vec<_> = requests.iter().map(|(done, _)| done.clone()).collect();
         if self.kind == Kind::Postgres {
             for end in &ends {

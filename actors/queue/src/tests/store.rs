@@ -27,7 +27,7 @@ use crate::{
 /// Batches of one operation.
 pub(crate) trait SingleOperations: Storage {
     fn one(&mut self, operation: Operation<'_>, now: i64) -> Result<Outcome, StorageError> {
-        Ok(self.serve(&[operation], now)?.pop().expect("an outcome"))
+        Ok(self.serve(&[operation], 0, now)?.pop().expect("an outcome"))
     }
 
     fn dequeue(&mut self, now: i64, connection: &str) -> Result<Option<Job>, StorageError> {
@@ -332,8 +332,13 @@ impl Storage for TestStore {
     fn delete_slice(&mut self, goes_on: &dyn Fn() -> bool) -> Result<Deletion, StorageError> {
         self.inner().delete_slice(goes_on)
     }
-    fn serve(&mut self, batch: &[Operation<'_>], now: i64) -> Result<Vec<Outcome>, StorageError> {
-        self.inner().serve(batch, now)
+    fn serve(
+        &mut self,
+        batch: &[Operation<'_>],
+        unsent: u64,
+        now: i64,
+    ) -> Result<Vec<Outcome>, StorageError> {
+        self.inner().serve(batch, unsent, now)
     }
     fn undo_undelivered(&mut self) -> Result<usize, StorageError> {
         self.inner().undo_undelivered()

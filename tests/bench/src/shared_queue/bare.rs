@@ -57,7 +57,7 @@ impl Bare {
                 .await?;
         }
         let hand_out = "SELECT handout_id, attr_path, payload
-                        FROM hand_out($1, $2, floor(extract(epoch FROM clock_timestamp()))::bigint, 43200, true, NULL)";
+                        FROM hand_out($1, $2, floor(extract(epoch FROM clock_timestamp()))::bigint, 43200, true, NULL, 0, 1 << 26)";
         let params: Vec<Box<dyn orchestrator_edge::postgres::types::ToSql + Sync>> =
             vec![Box::new(vec!["bare"; size]), Box::new(self.next_handout)];
         let rows = self.session.query(ACTION, hand_out, params).await?;

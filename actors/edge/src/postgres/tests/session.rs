@@ -32,7 +32,7 @@ fn told(error: &PostgresError) -> (PeerErrorKind, Sent, Option<&str>) {
 
 /// Returns the answer of an open session to a query of one text.
 async fn answer(session: &mut Session) -> String {
-    session.query("asking", "SELECT 'an answer'", Vec::new()).await.expect("an answer")[0].get(0)
+    session.query("asking", "SELECT 'an answer'", Vec::new()).await.expect("an answer")[0].try_get(0).unwrap()
 }
 
 #[tokio::test]
@@ -40,7 +40,7 @@ async fn a_session_has_its_settings_and_the_name_of_its_application() {
     let mut session = open(&Postgres::shared().create_database("settings")).await;
     let sql = "SELECT current_setting('timezone') || ' ' || current_setting('application_name')";
     let rows = session.query("asking", sql, Vec::new()).await.expect("a row");
-    assert_eq!(rows[0].get::<_, &str>(0), "UTC edge tests");
+    assert_eq!(rows[0].try_get::<_, &str>(0).unwrap(), "UTC edge tests");
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_transaction_returns_the_rows_of_each_command() {
     let commands = vec![insert(1), insert(2), count, ("DELETE FROM t WHERE n = 1".into(), vec![])];
     let answers = session.transaction("writing", "LOCK TABLE t;", commands).await.expect("committed");
     let numbers: Vec<Vec<i32>> =
-        answers.iter().map(|rows| rows.iter().map(|row| row.get(0)).collect()).collect();
+        answers.iter().map(|rows| rows.iter().map(|row| row.try_get(0).unwrap()).collect()).collect();
     assert_eq!(numbers, [vec![1], vec![2], vec![1, 2], vec![]]);
 
     let mistyped = ("INSERT INTO t VALUES ($1)".into(), vec![Box::new("no number") as _]);
@@ -63,7 +63,7 @@ async fn a_transaction_returns_the_rows_of_each_command() {
         let error = session.transaction("writing", "", commands).await.expect_err("a failed command");
         assert_eq!(told(&error).2, state, "{error}");
         let rows = session.query("asking", "SELECT n FROM t", Vec::new()).await.expect("the session goes on");
-        let stored: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+        let stored: Vec<i32> = rows.iter().map(|row| row.try_get(0).unwrap()).collect();
         assert_eq!(stored, [2], "{error}");
     }
 }
@@ -154,7 +154,10 @@ async fn a_lost_connection_tells_whether_the_server_can_have_the_request() {
     let (mut idle, mut listening) = (open(&dsn).await, open(&dsn).await);
     let rows = idle.query("asking", "SELECT pg_backend_pid()", Vec::new()).await.expect("a row");
     // Waits for the end of the process.
-    server.script(&dsn, &format!("SELECT pg_terminate_backend({}, 60000)", rows[0].get::<_, i32>(0)));
+    server.script(
+        &dsn,
+        &format!("SELECT pg_terminate_backend({}, 60000)", rows[0].try_get::<_, i32>(0).unwrap()),
+    );
     // The runtime sees the end of the connection while this waits.
     listening.batch("listening", "LISTEN c; NOTIFY c, 'kept'").await.expect("it listens");
     let error = idle.batch("asking", "SELECT 1").await.expect_err("the server ended the session");

@@ -1,9 +1,10 @@
 //! Creation and detection of databases of schema version 1 (CONTRACT PD06 to PD08).
 
-use orchestrator_edge::postgres::Session;
+use orchestrator_edge::postgres::{Row, Session};
 
 use super::{
     layout::{columns, find_all, find_first, is_denormalized, pairs},
+    read::get,
     session,
     write::insert_found,
 };
@@ -11,9 +12,6 @@ use crate::{flavor::Flavor, method::Relation, store::StoreError};
 
 /// Supported schema version.
 const VERSION: i32 = 1;
-
-/// Lock that serializes concurrent calls of [`init`].
-const INIT_LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('orchestrator provenance schema'));";
 
 /// Creates the tables and functions of schema version 1 in `flavor`, in one transaction. The
 /// original's programs can use them. An existing database of the same version and flavor stays as
@@ -25,23 +23,31 @@ const INIT_LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('orchestrator pro
 pub async fn init(dsn: &str, flavor: Flavor) -> Result<(), StoreError> {
     const ACTION: &str = "creating its tables";
     let mut session = session::open(dsn).await?;
-    session.batch(ACTION, &format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;{INIT_LOCK}")).await?;
-    match flavor_of(&mut session).await? {
-        Some(found) if found == flavor => {}
-        Some(found) => {
-            return Err(StoreError::Refused(format!(
-                "the database has flavor {found}, not {flavor}: name another database or ask for {found}"
-            )));
-        }
-        None if has_tables(&mut session).await? => {
+    let mut found = flavor_of(&mut session).await?;
+    if found.is_none() {
+        if has_tables(&mut session).await? {
             return Err(StoreError::Refused(
                 "the database holds tables of the same names but no schema version: name an empty database"
                     .to_owned(),
             ));
         }
-        None => session.batch(ACTION, &text(flavor)).await?,
+        // Any role could hold an advisory lock. Of concurrent calls, one creates the tables; the names are taken for the others.
+        let sql = format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}; COMMIT", text(flavor));
+        let created = session.batch(ACTION, &sql).await;
+        if created.is_err() {
+            session.batch(ACTION, "ROLLBACK").await?;
+        }
+        found = flavor_of(&mut session).await?;
+        if found.is_none() {
+            created?;
+        }
     }
-    Ok(session.batch(ACTION, "COMMIT").await?)
+    match found {
+        Some(found) if found != flavor => Err(StoreError::Refused(format!(
+            "the database has flavor {found}, not {flavor}: name another database or ask for {found}"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the flavor of a database of version 1; None without a version table.
@@ -52,14 +58,14 @@ pub(super) async fn flavor_of(session: &mut Session) -> Result<Option<Flavor>, S
     const ACTION: &str = "reading its schema version";
     let exists = "SELECT to_regclass('dbversion') IS NOT NULL";
     let rows = session.query(ACTION, exists, Vec::new()).await?;
-    if !rows.iter().any(|row| row.get(0)) {
+    if !any(&rows)? {
         return Ok(None);
     }
     let sql = "SELECT max(version), swh_get_dbflavor()::text FROM dbversion";
     let rows = session.query(ACTION, sql, Vec::new()).await?;
     let row =
         rows.first().ok_or_else(|| StoreError::Refused("the database has no schema version".to_owned()))?;
-    match row.get::<_, Option<i32>>(0) {
+    match get::<Option<i32>>(row, 0)? {
         Some(VERSION) => {}
         found => {
             let found = found.map_or_else(|| "unknown".to_owned(), |version| version.to_string());
@@ -68,14 +74,18 @@ pub(super) async fn flavor_of(session: &mut Session) -> Result<Option<Flavor>, S
             )));
         }
     }
-    let flavor = row.get::<_, &str>(1).parse().map_err(|error| StoreError::Refused(format!("{error}")))?;
+    let flavor = get::<&str>(row, 1)?.parse().map_err(|error| StoreError::Refused(format!("{error}")))?;
     Ok(Some(flavor))
 }
 
 async fn has_tables(session: &mut Session) -> Result<bool, StoreError> {
     let sql = "SELECT to_regclass('content') IS NOT NULL OR to_regclass('revision') IS NOT NULL";
     let rows = session.query("looking for its tables", sql, Vec::new()).await?;
-    Ok(rows.iter().any(|row| row.get(0)))
+    any(&rows)
+}
+
+fn any(rows: &[Row]) -> Result<bool, StoreError> {
+    rows.first().map_or(Ok(false), |row| get(row, 0))
 }
 
 fn text(flavor: Flavor) -> String {

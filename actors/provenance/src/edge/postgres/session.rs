@@ -36,7 +36,9 @@ fn parse_address(dsn: &str) -> Result<Address, StoreError> {
 /// # Errors
 /// As of [`parse_address`]; [`StoreError::Unavailable`] if the database cannot be reached.
 pub(super) async fn open(dsn: &str) -> Result<Session, StoreError> {
-    Ok(Session::open(&parse_address(dsn)?, &SETTINGS).await?)
+    let mut session = Session::open(&parse_address(dsn)?, &SETTINGS).await?;
+    session.check_encoding().await?;
+    Ok(session)
 }
 
 impl From<PostgresError> for StoreError {

@@ -23,11 +23,15 @@ const HEAD_PAUSE: u32 = 20;
 pub(crate) struct AddedKeys(Arc<Mutex<Option<Key>>>);
 
 impl AddedKeys {
-    /// Adds the key of a notification, an array such as `{12,3}`; an unknown one if it is another text.
+    /// Adds the key of a notification, an array such as `{12,3}`. Any role may send one: another text, or a number that no key has, is
+    /// ignored.
     pub(crate) fn add(&self, payload: &str) {
-        let numbers = payload.trim_matches(['{', '}']).split_once(',');
-        let key = numbers.and_then(|(started, jitter)| Some([started.parse().ok()?, jitter.parse().ok()?]));
-        self.add_key(key.unwrap_or(HEAD));
+        let numbers = payload.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')?.split_once(','));
+        let key =
+            numbers.and_then(|(started, jitter)| Some((started.parse().ok()?, jitter.parse::<i32>().ok()?)));
+        if let Some((started, jitter)) = key {
+            self.add_key([started, i64::from(jitter)]);
+        }
     }
 
     /// Adds keys that are not known: the next hand-out reads from the head.
@@ -97,6 +101,19 @@ impl Floor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_that_no_key_has_are_ignored() {
+        let added = AddedKeys::default();
+        for payload in
+            ["", "{}", "last", "{1}", "1,2", "{1,2,3}", "{1,2147483648}", "{-9223372036854775809,0}"]
+        {
+            added.add(payload);
+            assert_eq!(*added.0.lock(), None, "{payload}");
+        }
+        added.add("{12,-3}");
+        assert_eq!(*added.0.lock(), Some([12, -3]));
+    }
 
     #[test]
     fn looks_at_the_head_take_a_twentieth_of_the_time() {

@@ -17,8 +17,12 @@ use orchestrator_edge::postgres::{Params, PostgresError, Row, Session, SessionSe
 use orchestrator_supervise::{PauseSpan, StopToken};
 use tokio::runtime::Runtime;
 
-use self::question::{Question, Settings, get};
-use super::{rules, session::first, settings::runtime};
+use self::question::{Question, Settings};
+use super::{
+    rules,
+    session::{first, get},
+    settings::runtime,
+};
 use crate::{
     config::QueueConfig,
     listing::Listing,
@@ -87,7 +91,7 @@ impl PostgresInspector {
             let params: Params<'_> = vec![Box::new(to.clone()), Box::new(fetcher)];
             let rows = session.query(ACTION, "SELECT adopt_fetcher($1, $2)", params).await?;
             session.batch(ACTION, "COMMIT").await?;
-            Ok(Adopted { fetcher: fetcher.to_owned(), from: first(&rows), to: to.clone() })
+            Ok(Adopted { fetcher: fetcher.to_owned(), from: first(&rows)?, to: to.clone() })
         })
     }
 

@@ -20,6 +20,7 @@ use tokio::time::sleep;
 
 use super::{
     floor::AddedKeys,
+    session::{first_column, get},
     settings::{Settings, runtime},
 };
 use crate::{config::QueueConfig, messages::ReadCommand, storage::StorageError};
@@ -151,8 +152,7 @@ impl Renewals<'_> {
         if !taken_back.is_empty() {
             self.lease.added.add_unknown();
         }
-        for row in taken_back {
-            let instance: String = row.get(0);
+        for instance in first_column::<String>(&taken_back)? {
             tracing::warn!(
                 instance,
                 "the lease of an instance is over: its jobs without a recorded delivery are available again"
@@ -161,7 +161,7 @@ impl Renewals<'_> {
         let sql = "SELECT count(*), (SELECT value FROM property WHERE name = 'moves') FROM instance WHERE lease_until > clock_timestamp()";
         let counted = session.query("counting the leases", sql, vec![]).await?;
         let Some(counted) = counted.first() else { return Ok(()) };
-        let (live, moves): (i64, Option<String>) = (counted.get(0), counted.get(1));
+        let (live, moves): (i64, Option<String>) = (get(counted, 0)?, get(counted, 1)?);
         if self.live != live {
             self.live = live;
             self.cx.vitals.note(format!("instance {instance}; instances with a lease: {live}"));

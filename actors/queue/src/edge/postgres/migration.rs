@@ -9,13 +9,12 @@ pub(crate) use self::{source::PostgresSource, target::PostgresTarget};
 use std::{borrow::Cow, time::Duration};
 
 use orchestrator_edge::postgres::{
-    Address, Params, Row as ServerRow, Session, SessionSettings,
-    types::{FromSql, ToSql},
+    Address, Params, Row as ServerRow, Session, SessionSettings, types::ToSql,
 };
 use tokio::runtime::Runtime;
 
 use super::{
-    session::{self, first},
+    session::{self, first, first_column, get, single},
     settings::runtime,
 };
 use crate::{
@@ -69,14 +68,14 @@ impl Connection {
     }
 
     fn number(&mut self, action: &str, sql: &'static str) -> Result<i64, StorageError> {
-        Ok(first(&self.query(action, sql, vec![])?).unwrap_or_default())
+        Ok(first(&self.query(action, sql, vec![])?)?.unwrap_or_default())
     }
 
     /// Returns the instances that a process has the place of, each with its host.
     fn live_instances(&mut self) -> Result<Vec<String>, StorageError> {
         let sql = "SELECT instance || ' on host ' || host FROM instance
              WHERE lease_until > clock_timestamp() AND NOT (is_locked AND lock_place(instance)) ORDER BY instance";
-        Ok(self.query("looking for instances", sql, vec![])?.iter().map(|row| row.get(0)).collect())
+        first_column(&self.query("looking for instances", sql, vec![])?)
     }
 
     /// Checks that no instance uses the schema.
@@ -94,13 +93,13 @@ impl Connection {
 
     /// Returns the state of an unfinished migration.
     fn state(&mut self) -> Result<Option<String>, StorageError> {
-        Ok(first(&self.query("looking for a migration", session::UNFINISHED, vec![])?))
+        first(&self.query("looking for a migration", session::UNFINISHED, vec![])?)
     }
 
     fn count(&mut self, table: Table) -> Result<u64, StorageError> {
         let rows =
             self.query("counting rows", format!("SELECT count(*) FROM {}", sql::stored_in(table)), vec![])?;
-        Ok(first::<i64>(&rows).unwrap_or_default().unsigned_abs())
+        single::<i64>(&rows).map(i64::unsigned_abs)
     }
 
     /// Passes the rows behind a key to `take`, in batches.
@@ -137,13 +136,9 @@ fn param(value: &Value) -> Box<dyn ToSql + Sync> {
 fn values(table: Table, row: &ServerRow) -> Result<Row, StorageError> {
     let column = |(at, (_, kind)): (usize, &(&str, Kind))| {
         Ok(match kind {
-            Kind::Integer => get::<i64>(row, at)?.map_or(Value::Null, Value::Integer),
-            Kind::Text => get::<String>(row, at)?.map_or(Value::Null, Value::Text),
+            Kind::Integer => get::<Option<i64>>(row, at)?.map_or(Value::Null, Value::Integer),
+            Kind::Text => get::<Option<String>>(row, at)?.map_or(Value::Null, Value::Text),
         })
     };
     table.columns().iter().enumerate().map(column).collect()
-}
-
-fn get<T: for<'a> FromSql<'a>>(row: &ServerRow, at: usize) -> Result<Option<T>, StorageError> {
-    row.try_get(at).map_err(|error| StorageError::Altered { reason: error.to_string() })
 }

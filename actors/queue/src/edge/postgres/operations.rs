@@ -3,17 +3,18 @@
 use std::time::{Duration, Instant};
 
 use orchestrator_exchange::{JobFinished, JobId};
+use orchestrator_supervise::sanitize;
 
 use super::{
     floor::HEAD,
     rules::Rules,
-    session::{AT, first},
+    session::{AT, first_column, get, single},
     store::PostgresStore,
     texts::is_storable,
 };
 use crate::storage::{
-    BUMPS_MAX, Bumped, Finished, HandoutId, Job, JobFilter, LogRow, OfferState, Operation, Outcome, Requeued,
-    RequeuedSlice, StorageError,
+    BUMPS_MAX, Bumped, Entry, Finished, HandoutId, Job, JobFilter, LogRow, OfferState, Operation, Outcome,
+    Requeued, RequeuedSlice, RunId, StorageError, UNSENT_BYTES_MAX,
 };
 
 /// Number of log rows that are read at once when jobs are requeued.
@@ -38,7 +39,7 @@ impl PostgresStore {
             "SELECT record_deliveries($1, $2)",
             vec![Box::new(ids), Box::new(redeliver)],
         )?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
+        first_column(&rows)
     }
 
     /// A hand-out of a former process whose delivery is recorded is final, unless it is handed out again after its hold.
@@ -49,7 +50,7 @@ impl PostgresStore {
                  SELECT handout_id FROM in_flight WHERE handout_id = $1 AND (handout_id >= $2 OR delivered < 2)))",
             vec![Box::new(handout.0), Box::new(self.incarnation << 32)],
         )?;
-        Ok(first::<i64>(&rows) == Some(1))
+        Ok(single::<i64>(&rows)? == 1)
     }
 
     pub(super) fn requeue(&mut self, attr_path: &str, now: i64) -> Result<Requeued, StorageError> {
@@ -60,8 +61,8 @@ impl PostgresStore {
             vec![Box::new(at), Box::new(attr_path)],
         )?;
         let Some(row) = rows.first() else { return Ok(Requeued { rows: 0, was_in_flight: false }) };
-        let changed: i64 = row.get(0);
-        Ok(Requeued { rows: usize::try_from(changed).unwrap_or_default(), was_in_flight: row.get(1) })
+        let changed: i64 = get(row, 0)?;
+        Ok(Requeued { rows: usize::try_from(changed).unwrap_or_default(), was_in_flight: get(row, 1)? })
     }
 
     pub(super) fn requeue_slice(
@@ -88,8 +89,9 @@ impl PostgresStore {
                 return Ok(RequeuedSlice { jobs, next: None });
             }
             for row in rows {
-                let attr_path: String = row.get(0);
-                let log = LogRow { started: row.get(1), finished: row.get(2), exit_code: row.get(3) };
+                let attr_path: String = get(&row, 0)?;
+                let log =
+                    LogRow { started: get(&row, 1)?, finished: get(&row, 2)?, exit_code: get(&row, 3)? };
                 if filter.selects(&attr_path, &log) {
                     let Requeued { rows, was_in_flight } = self.requeue(&attr_path, now)?;
                     jobs += u64::from(rows > 0 || was_in_flight);
@@ -109,9 +111,9 @@ impl PostgresStore {
             "SELECT bump_path($1, $2)",
             vec![Box::new(attr_path), Box::new(i64::try_from(BUMPS_MAX).unwrap_or(i64::MAX))],
         )?;
-        Ok(match first::<String>(&rows).as_deref() {
-            Some("done") => Bumped::Done,
-            Some("too many") => Bumped::TooMany,
+        Ok(match single::<String>(&rows)?.as_str() {
+            "done" => Bumped::Done,
+            "too many" => Bumped::TooMany,
             _ => Bumped::NothingWaits,
         })
     }
@@ -132,7 +134,7 @@ impl PostgresStore {
             ],
         )?;
         Ok(match rows.first() {
-            Some(row) => OfferState::Finished(JobFinished { exit_code: row.get(0), seconds: row.get(1) }),
+            Some(row) => OfferState::Finished(JobFinished { exit_code: get(row, 0)?, seconds: get(row, 1)? }),
             None => OfferState::Open,
         })
     }
@@ -144,7 +146,53 @@ impl PostgresStore {
             "SELECT withdraw_job($1, $2, $3, $4)",
             vec![Box::new(instance), Box::new(job.owner()), Box::new(job.attr_path()), Box::new(job.claim())],
         )?;
-        Ok(first(&rows) == Some(true))
+        single(&rows)
+    }
+
+    /// Stores entries of a run, and skips those whose values the server refuses. Returns false if the run is not known.
+    ///
+    /// # Errors
+    /// Also at the first refusal: the transaction is over.
+    pub(super) fn ingest(
+        &mut self,
+        fetcher: i64,
+        run: &RunId,
+        entries: &[&Entry],
+    ) -> Result<bool, StorageError> {
+        if self.is_refused {
+            self.savepoint("SAVEPOINT entries")?;
+        }
+        let paths: Vec<&str> = entries.iter().map(|entry| entry.attr_path.as_str()).collect();
+        let payloads: Vec<&str> = entries.iter().map(|entry| entry.payload.as_str()).collect();
+        let jitters: Vec<i32> = entries.iter().map(|entry| entry.order_jitter).collect();
+        let stored = self.query(
+            "storing entries",
+            "SELECT ingest($1, $2, $3, $4, $5)",
+            vec![
+                Box::new(fetcher),
+                Box::new(run.started),
+                Box::new(paths),
+                Box::new(payloads),
+                Box::new(jitters),
+            ],
+        );
+        let error = match stored {
+            Ok(rows) => return single(&rows),
+            Err(StorageError::Database(error)) if error.is_invalid_data() => error,
+            Err(error) => return Err(error),
+        };
+        if !std::mem::replace(&mut self.is_refused, true) {
+            return Err(error.into());
+        }
+        self.savepoint("ROLLBACK TO SAVEPOINT entries")?;
+        let (left, right) = entries.split_at(entries.len() / 2);
+        if let ([], [entry]) = (left, right) {
+            let attr_path = sanitize(&entry.attr_path);
+            tracing::warn!(attr_path, %error, "skipped a line that the database refuses");
+            self.skipped += 1;
+            return Ok(true);
+        }
+        Ok(self.ingest(fetcher, run, left)? && self.ingest(fetcher, run, right)?)
     }
 
     /// Records the ends of jobs of a batch.
@@ -173,14 +221,14 @@ impl PostgresStore {
             format!("SELECT number, seconds, owner, claim FROM end_jobs($2, $3, {AT})"),
             vec![Box::new(at), Box::new(paths.clone()), Box::new(codes)],
         )?;
-        for row in rows {
-            let at = usize::try_from(row.get::<_, i64>(0) - 1).unwrap_or(usize::MAX);
+        for row in &rows {
+            let at = usize::try_from(get::<i64>(row, 0)? - 1).unwrap_or(usize::MAX);
             let (Some(place), Some(attr_path)) = (places.get(at), paths.get(at)) else { continue };
             let Some(Outcome::Worker { finished, .. }) = outcomes.get_mut(*place) else { continue };
-            match (row.get::<_, Option<i64>>(1), finished) {
+            match (get::<Option<i64>>(row, 1)?, finished) {
                 (Some(seconds), finished) => *finished = Some(Finished { seconds, offered: None }),
                 (None, Some(finished)) => {
-                    let (owner, claim): (String, String) = (row.get(2), row.get(3));
+                    let (owner, claim): (String, String) = (get(row, 2)?, get(row, 3)?);
                     // Attribute paths of offers are encoded already, so that encoding would change them.
                     finished.offered = Some(JobId::of_attr_path(&owner, attr_path, claim));
                 }
@@ -194,6 +242,7 @@ impl PostgresStore {
     pub(super) fn hand_out(
         &mut self,
         batch: &[Operation<'_>],
+        unsent: u64,
         now: i64,
         outcomes: &mut [Outcome],
     ) -> Result<(), StorageError> {
@@ -214,7 +263,7 @@ impl PostgresStore {
         let Rules { hold_secs, attempts, .. } = self.settings.rules;
         let rows = self.query(
             "handing out jobs",
-            format!("SELECT handout_id, attr_path, payload FROM hand_out($2, $3, {AT}, $4, $5, $6)"),
+            format!("SELECT handout_id, attr_path, payload FROM hand_out($2, $3, {AT}, $4, $5, $6, $7, $8)"),
             vec![
                 Box::new(at),
                 Box::new(connections),
@@ -222,18 +271,34 @@ impl PostgresStore {
                 Box::new(hold_secs),
                 Box::new(attempts > 0),
                 Box::new(lowered_to.map(Vec::from)),
+                Box::new(i64::try_from(unsent).unwrap_or(i64::MAX)),
+                Box::new(i64::try_from(UNSENT_BYTES_MAX).unwrap_or(i64::MAX)),
             ],
         )?;
         // Seconds that the caller gives do not pass while the server works.
         if lowered_to == Some(HEAD) && !self.settings.given_times {
             self.floor.record_look(begun.elapsed());
         }
-        self.record_found(rows.len() == wanted, now)?;
-        for (row, place) in rows.iter().zip(places) {
-            let handout = HandoutId(row.get(0));
+        let mut jobs = Vec::with_capacity(rows.len());
+        for row in &rows {
+            jobs.push(get::<Option<i64>>(row, 0)?.map(HandoutId));
+        }
+        let has_room = !jobs.contains(&None);
+        self.record_found(rows.len() == wanted || !has_room, now)?;
+        let mut places = places.into_iter();
+        for (row, handout) in rows.iter().zip(jobs) {
+            let Some(handout) = handout else { break };
+            let Some(place) = places.next() else { break };
             self.next_handout = handout.0 + 1;
             if let Some(Outcome::Worker { job, .. }) = outcomes.get_mut(place) {
-                *job = Some(Job { attr_path: row.get(1), payload: row.get(2), handout });
+                *job = Some(Job { attr_path: get(row, 1)?, payload: get(row, 2)?, handout });
+            }
+        }
+        for place in places.filter(|_| !has_room) {
+            if let Some(outcome) = outcomes.get_mut(place)
+                && let Outcome::Worker { finished, .. } = outcome
+            {
+                *outcome = Outcome::NoRoom { finished: finished.take() };
             }
         }
         Ok(())
@@ -246,7 +311,7 @@ impl PostgresStore {
             let changed =
                 self.query("waiting for jobs", format!("SELECT {change}(waiting_lock())"), vec![])?;
             // Rows that were added before the lock come without a notification.
-            self.floor.is_waiting = !is_each && first(&changed) == Some(true);
+            self.floor.is_waiting = single::<bool>(&changed)? && !is_each;
         } else if !is_each {
             self.floor.nothing_at = Some(now);
         }

@@ -2,7 +2,7 @@
 
 use super::{
     lease::LEASE,
-    session::{UNFINISHED, first},
+    session::{UNFINISHED, first, single},
     store::PostgresStore,
 };
 use crate::storage::{Storage as _, StorageError};
@@ -25,11 +25,11 @@ impl PostgresStore {
         )?;
         // A migration that began before has locked the instances until its state could be seen.
         let state = self.query(ACTION, UNFINISHED, vec![])?;
-        if let Some(state) = first::<String>(&state) {
+        if let Some(state) = first::<String>(&state)? {
             return Err(StorageError::unfinished(format!("schema {}", settings.schema), &state));
         }
         self.commit()?;
-        Ok(first(&taken).unwrap_or_default())
+        single(&taken)
     }
 
     /// Gives up the place at a stop, and takes back what was not delivered.

@@ -6,7 +6,10 @@ use std::time::Duration;
 use orchestrator_edge::postgres::{PostgresError, Session, SessionSettings};
 use orchestrator_supervise::StopToken;
 
-use super::settings::{Settings, runtime};
+use super::{
+    session::single,
+    settings::{Settings, runtime},
+};
 use crate::storage::StorageError;
 
 const ACTION: &str = "checking the session";
@@ -39,7 +42,7 @@ pub(crate) fn check(settings: &Settings, stop: &StopToken) -> Result<(), Storage
 async fn notify(settings: &Settings) -> Result<(), StorageError> {
     let mut listening = Session::open(&settings.address, &SESSION).await?;
     let channel = listening.query(ACTION, "SELECT 'orchestrator_check_' || pg_backend_pid()", vec![]).await?;
-    let channel: String = channel.first().map(|row| row.get(0)).unwrap_or_default();
+    let channel: String = single(&channel)?;
     listening.batch(ACTION, &format!("LISTEN {channel}")).await?;
     let mut other = Session::open(&settings.address, &SESSION).await?;
     other.batch(ACTION, &format!("NOTIFY {channel}")).await?;

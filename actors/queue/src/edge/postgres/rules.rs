@@ -35,5 +35,5 @@ impl From<&QueueConfig> for Rules {
 pub(super) async fn read(session: &mut Session) -> Result<Option<Rules>, StorageError> {
     let sql = "SELECT value FROM property WHERE name = 'rules'";
     let rows = session.query("reading the rules", sql, vec![]).await?;
-    Ok(first::<String>(&rows).and_then(|known| serde_json::from_str(&known).ok()))
+    Ok(first::<String>(&rows)?.and_then(|known| serde_json::from_str(&known).ok()))
 }

@@ -1,15 +1,22 @@
 //! Session of the store: settings, and the tables that it needs.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
-use orchestrator_edge::postgres::{Address, Row, Session, SessionSettings, types::FromSql};
+use orchestrator_edge::postgres::{Address, Row, RowIndex, Session, SessionSettings, types::FromSql};
 
 use crate::storage::StorageError;
 
 /// Tables and functions, created in the schema that the session has as its only one.
 const SCHEMA: &str = include_str!("schema.sql");
-/// Version of [`SCHEMA`].
-const VERSION: i64 = 1;
+const FUNCTIONS: &str = include_str!("functions.sql");
+/// Version of the tables and functions. The tables of versions 1 and 2 are the same.
+const VERSION: i64 = 2;
+/// Drops functions of version 1 that [`FUNCTIONS`] has with other arguments.
+const DROPPED: &str = "DROP FUNCTION IF EXISTS hand_out(text[], bigint, bigint, bigint, boolean, bigint[])";
+/// Query for the names of the instances that a process has the place of, unless the place's lock is free.
+const LIVE: &str = "SELECT string_agg(format('%s on host %s', instance, host), ', ' ORDER BY instance) FROM instance
+     WHERE lease_until > clock_timestamp()
+         AND NOT (is_locked AND pg_try_advisory_xact_lock(hashtextextended(current_schema() || '/' || instance, 0)))";
 /// Session of the store. A transaction that this process leaves open, because it is suspended, would keep its locks: the server ends it.
 const SESSION: SessionSettings = SessionSettings {
     sql: &[
@@ -36,12 +43,34 @@ pub(super) async fn open(address: &Address, schema: &str) -> Result<Session, Sto
     Ok(session)
 }
 
-/// Selects the schema. Creates it and its tables unless they exist; instances that start at the same time create them once.
+/// Selects the schema. Creates it and its tables unless they exist, and replaces functions of an older program.
+///
+/// No lock is taken that a role without rights on the tables could hold.
 pub(super) async fn create(session: &mut Session, schema: &str) -> Result<(), StorageError> {
+    session.check_encoding().await?;
+    session.batch("choosing the schema", &format!("SET search_path = {schema}")).await?;
+    let mut found = version(session).await?;
+    if found.is_none() {
+        let created = create_tables(session, schema).await;
+        if created.is_err() {
+            session.batch("rolling back", "ROLLBACK").await?;
+        }
+        // Of instances that start at the same time, one creates the tables; the names are taken for the others.
+        found = version(session).await?;
+        if found.is_none() {
+            return created;
+        }
+    }
+    check_version(found, schema)?;
+    match found {
+        Some(found) if found < VERSION => upgrade(session, schema, found).await,
+        _ => Ok(()),
+    }
+}
+
+async fn create_tables(session: &mut Session, schema: &str) -> Result<(), StorageError> {
     const ACTION: &str = "creating the tables";
-    let begin =
-        format!("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('orchestrator queue/{schema}', 0));");
-    session.batch(ACTION, &begin).await?;
+    session.batch(ACTION, "BEGIN").await?;
     let known = session
         .query(
             ACTION,
@@ -53,22 +82,51 @@ pub(super) async fn create(session: &mut Session, schema: &str) -> Result<(), St
         // A role that only owns the schema may not create one.
         session.batch(ACTION, &format!("CREATE SCHEMA {schema}")).await?;
     }
-    session.batch(ACTION, &format!("SET search_path = {schema}")).await?;
-    let known = session.query(ACTION, "SELECT to_regclass('property') IS NOT NULL", vec![]).await?;
-    if first(&known) != Some(true) {
-        session.batch(ACTION, SCHEMA).await?;
-        session.batch(ACTION, &first_rows()).await?;
+    for sql in [SCHEMA, FUNCTIONS, &first_rows(), "COMMIT"] {
+        session.batch(ACTION, sql).await?;
     }
-    session.batch(ACTION, "COMMIT").await?;
-    check_version(session, schema).await
+    Ok(())
 }
 
-/// Checks that this program knows the tables of the schema, which the session has selected.
-pub(super) async fn check_version(session: &mut Session, schema: &str) -> Result<(), StorageError> {
-    let version = session
-        .query("reading the version", "SELECT value::bigint FROM property WHERE name = 'version'", vec![])
-        .await?;
-    match first(&version) {
+/// Replaces the functions of version `found`. An instance of that version calls some that are gone afterwards, so none may run.
+async fn upgrade(session: &mut Session, schema: &str, found: i64) -> Result<(), StorageError> {
+    const ACTION: &str = "replacing the functions of an older version, as only their owner may";
+    let upgraded = async {
+        // Waits for the transactions of all instances, and they for this one. Those that live are named without a wait.
+        for sql in ["BEGIN", "LOCK TABLE instance IN EXCLUSIVE MODE"] {
+            session.batch(ACTION, sql).await?;
+            let live = session.query(ACTION, LIVE, vec![]).await?;
+            if let Some(instances) = first::<String>(&live)? {
+                return Err(StorageError::OlderProgram { schema: schema.to_owned(), found, instances });
+            }
+        }
+        let version = format!("UPDATE property SET value = '{VERSION}' WHERE name = 'version'; COMMIT");
+        for sql in [DROPPED, FUNCTIONS, &version] {
+            session.batch(ACTION, sql).await?;
+        }
+        Ok(())
+    };
+    let upgraded = upgraded.await;
+    if upgraded.is_err() {
+        session.batch("rolling back", "ROLLBACK").await?;
+    }
+    upgraded
+}
+
+/// Returns the version of the tables in the selected schema; None without tables.
+pub(super) async fn version(session: &mut Session) -> Result<Option<i64>, StorageError> {
+    const ACTION: &str = "reading the version";
+    let known = session.query(ACTION, "SELECT to_regclass('property') IS NOT NULL", vec![]).await?;
+    if !single::<bool>(&known)? {
+        return Ok(None);
+    }
+    let sql = "SELECT value::bigint FROM property WHERE name = 'version'";
+    first(&session.query(ACTION, sql, vec![]).await?)
+}
+
+/// Checks that this program knows the tables of a schema by their version.
+pub(super) fn check_version(version: Option<i64>, schema: &str) -> Result<(), StorageError> {
+    match version {
         Some(found) if found > VERSION => {
             Err(StorageError::NewerTables { schema: schema.to_owned(), found, known: VERSION })
         }
@@ -79,12 +137,12 @@ pub(super) async fn check_version(session: &mut Session, schema: &str) -> Result
 /// Returns the statements that create the schema and its tables at the first start, in one transaction.
 pub(crate) fn creation(schema: &str) -> String {
     format!(
-        "BEGIN;\nCREATE SCHEMA IF NOT EXISTS {schema};\nSET LOCAL search_path = {schema};\n\n{SCHEMA}\n{}\nCOMMIT;\n",
+        "BEGIN;\nCREATE SCHEMA IF NOT EXISTS {schema};\nSET LOCAL search_path = {schema};\n\n{SCHEMA}\n{FUNCTIONS}\n{}\nCOMMIT;\n",
         first_rows()
     )
 }
 
-/// Returns the statements behind [`SCHEMA`].
+/// Returns the statements behind [`SCHEMA`] and [`FUNCTIONS`].
 ///
 /// Numbers of failures do not repeat those of a database that this one replaces: there are fewer failures than microseconds.
 fn first_rows() -> String {
@@ -94,9 +152,30 @@ SELECT setval('failure_number', floor(extract(epoch FROM clock_timestamp()) * 10
     )
 }
 
-/// Returns the first column of the first row.
-pub(super) fn first<T: for<'a> FromSql<'a>>(rows: &[Row]) -> Option<T> {
-    rows.first().and_then(|row| row.get::<_, Option<T>>(0))
+/// Reads a column.
+///
+/// # Errors
+/// [`StorageError::Altered`]: its value has another type, or is an unexpected NULL.
+pub(super) fn get<'a, T: FromSql<'a>>(
+    row: &'a Row,
+    column: impl RowIndex + fmt::Display,
+) -> Result<T, StorageError> {
+    row.try_get(column).map_err(|error| StorageError::Altered { reason: error.to_string() })
+}
+
+/// Reads the first column of the first row.
+pub(super) fn first<T: for<'a> FromSql<'a>>(rows: &[Row]) -> Result<Option<T>, StorageError> {
+    rows.first().map_or(Ok(None), |row| get(row, 0))
+}
+
+/// Reads the value of a query that has one.
+pub(super) fn single<T: for<'a> FromSql<'a>>(rows: &[Row]) -> Result<T, StorageError> {
+    first(rows)?.ok_or_else(|| StorageError::Altered { reason: "an answer is empty".to_owned() })
+}
+
+/// Reads the first column of all rows.
+pub(super) fn first_column<T: for<'a> FromSql<'a>>(rows: &[Row]) -> Result<Vec<T>, StorageError> {
+    rows.iter().map(|row| get(row, 0)).collect()
 }
 
 /// State of the store's transaction.

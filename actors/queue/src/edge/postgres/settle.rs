@@ -1,6 +1,10 @@
 //! Sets or takes the rules that all instances share.
 
-use super::{rules::Rules, session::first, store::PostgresStore};
+use super::{
+    rules::Rules,
+    session::{first, get},
+    store::PostgresStore,
+};
 use crate::storage::{Limit, Storage as _, StorageError};
 
 /// Number of attribute paths whose classes are computed by one statement.
@@ -10,18 +14,16 @@ impl PostgresStore {
     /// Sets the rules of the database, or takes its rules if other instances run with them.
     pub(super) fn settle_rules(&mut self) -> Result<(), StorageError> {
         let configured = self.settings.rules.clone();
-        self.begin_with(
-            "reading the rules",
-            "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' rules', 0));",
-        )?;
+        self.begin_with("reading the rules", "SELECT 1 FROM property WHERE name = 'version' FOR UPDATE;")?;
         let rows = self.query(
             "reading the rules",
             "SELECT (SELECT value FROM property WHERE name = 'rules'),
                  EXISTS (SELECT 1 FROM instance WHERE instance <> $1 AND lease_until > clock_timestamp())",
             vec![Box::new(self.settings.instance.clone())],
         )?;
-        let known: Option<Rules> = first::<String>(&rows).and_then(|known| serde_json::from_str(&known).ok());
-        let is_shared = rows.first().is_some_and(|row| row.get(1));
+        let known: Option<Rules> =
+            first::<String>(&rows)?.and_then(|known| serde_json::from_str(&known).ok());
+        let is_shared = rows.first().map_or(Ok(false), |row| get(row, 1))?;
         match known {
             Some(known) if known == configured => {}
             Some(known) if is_shared => {
@@ -72,7 +74,7 @@ impl PostgresStore {
                 "SELECT reclass($1, $2)",
                 vec![Box::new(after), Box::new(RECLASSED)],
             )?;
-            match first::<String>(&rows) {
+            match first::<String>(&rows)? {
                 Some(last) => after = last,
                 None => return Ok(()),
             }

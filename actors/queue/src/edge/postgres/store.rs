@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use super::{
     floor::{AddedKeys, Floor},
     lease::OwnIncarnation,
-    session::{AT, Transaction, first},
+    session::{AT, Transaction, first, get, single},
     settings::{Settings, runtime},
     texts::{self, is_storable},
 };
@@ -33,8 +33,8 @@ pub(crate) struct PostgresStore {
     /// None after it was lost.
     pub(super) session: Option<Session>,
     pub(super) transaction: Transaction,
-    /// True if the session has the lock of the place.
-    pub(super) is_locked: bool,
+    /// Time at which the session asks for the lock of the place again; None if it has it.
+    pub(super) locks_at: Option<Instant>,
     pub(super) floor: Floor,
     pub(super) incarnation: i64,
     pub(super) next_handout: i64,
@@ -44,6 +44,10 @@ pub(crate) struct PostgresStore {
     pub(super) unknown_from: Option<i64>,
     /// Fetcher whose deleted runs are waited for.
     urgent: Option<String>,
+    /// True if the server has refused the values of an entry: the batch is stored in savepoints.
+    pub(super) is_refused: bool,
+    /// Number of entries of the transaction that cannot be stored.
+    pub(super) skipped: u64,
 }
 
 impl PostgresStore {
@@ -66,13 +70,15 @@ impl PostgresStore {
             runtime,
             session: None,
             transaction: Transaction::None,
-            is_locked: true,
+            locks_at: None,
             floor: Floor::new(added),
             incarnation: 0,
             next_handout: 0,
             transaction_from: None,
             unknown_from: None,
             urgent: None,
+            is_refused: false,
+            skipped: 0,
         };
         store.connect()?;
         store.incarnation = store.take_place()?;
@@ -110,8 +116,11 @@ impl Storage for PostgresStore {
              WHERE f.instance = $1 AND strpos(f.name, '.') = 0 AND NOT r.is_deleted",
             vec![Box::new(self.settings.instance.clone())],
         )?;
-        let run = |row: &Row| RunId { fetcher: row.get(0), started: row.get(1) };
-        Ok(rows.iter().map(|row| RunState { run: run(row), complete: row.get(2) }).collect())
+        let state = |row: &Row| {
+            let run = RunId { fetcher: get(row, 0)?, started: get(row, 1)? };
+            Ok(RunState { run, complete: get(row, 2)? })
+        };
+        rows.iter().map(state).collect()
     }
 
     fn upsert_run(&mut self, run: &RunId, complete: bool) -> Result<Upsert, StorageError> {
@@ -126,15 +135,15 @@ impl Storage for PostgresStore {
                 Box::new(complete),
             ],
         )?;
-        match first::<String>(&rows).as_deref() {
-            Some("done") => Ok(Upsert::Done),
-            Some("pending") => {
+        match single::<String>(&rows)?.as_str() {
+            "done" => Ok(Upsert::Done),
+            "pending" => {
                 self.urgent = Some(run.fetcher.clone());
                 Ok(Upsert::Pending)
             }
             other => Err(StorageError::OtherInstance {
                 fetcher: run.fetcher.clone(),
-                instance: other.unwrap_or_default().to_owned(),
+                instance: other.to_owned(),
                 own: self.settings.instance.clone(),
             }),
         }
@@ -153,43 +162,36 @@ impl Storage for PostgresStore {
             "SELECT fetcher_id FROM fetcher WHERE name = $1 AND instance = $2",
             vec![Box::new(run.fetcher.as_str()), Box::new(self.settings.instance.clone())],
         )?;
-        let fetcher: i64 = first(&rows).ok_or_else(unknown)?;
+        let fetcher: i64 = first(&rows)?.ok_or_else(unknown)?;
         let mut reached = from;
         loop {
-            let (mut paths, mut payloads, mut jitters, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), 0);
+            let (mut entries, mut bytes) = (Vec::new(), 0);
             for entry in batch.entries_from(reached) {
-                if paths.len() == INGEST_ROWS || bytes > INGEST_BYTES {
+                if entries.len() == INGEST_ROWS || bytes > INGEST_BYTES {
                     break;
                 }
                 reached += 1;
                 if !is_storable(&entry.attr_path, &entry.payload) {
                     texts::warn_skipped(&entry.attr_path);
+                    self.skipped += 1;
                     continue;
                 }
                 bytes += entry.attr_path.len() + entry.payload.len();
-                paths.push(entry.attr_path.as_str());
-                payloads.push(entry.payload.as_str());
-                jitters.push(entry.order_jitter);
+                entries.push(entry);
             }
-            let rows = self.query(
-                "storing entries",
-                "SELECT ingest($1, $2, $3, $4, $5)",
-                vec![
-                    Box::new(fetcher),
-                    Box::new(run.started),
-                    Box::new(paths),
-                    Box::new(payloads),
-                    Box::new(jitters),
-                ],
-            )?;
-            if first(&rows) != Some(true) {
+            if !self.ingest(fetcher, run, &entries)? {
                 return Err(unknown());
             }
             // Each statement takes its locks in the order of paths: several in one transaction could wait for another instance that waits.
             if reached >= batch.len() || deadline.is_some() {
+                self.is_refused &= reached < batch.len();
                 return Ok(reached);
             }
         }
+    }
+
+    fn take_skipped(&mut self) -> u64 {
+        std::mem::take(&mut self.skipped)
     }
 
     fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError> {
@@ -221,17 +223,22 @@ impl Storage for PostgresStore {
             return Ok(Deletion::Idle);
         };
         let (fetcher, run): (i64, RunId) =
-            (found.get(0), RunId { fetcher: found.get(2), started: found.get(1) });
+            (get(found, 0)?, RunId { fetcher: get(found, 2)?, started: get(found, 1)? });
         let rows = self.query(
             "removing rows of a deleted run",
             "SELECT delete_rows($1, $2, $3)",
             vec![Box::new(fetcher), Box::new(run.started), Box::new(DELETE_ROWS)],
         )?;
-        Ok(if first(&rows) == Some(0_i64) { Deletion::Finished(run) } else { Deletion::More })
+        Ok(if single::<i64>(&rows)? == 0 { Deletion::Finished(run) } else { Deletion::More })
     }
 
     /// Carries out the ends of jobs after all other operations, and the hand-outs after them.
-    fn serve(&mut self, batch: &[Operation<'_>], now: i64) -> Result<Vec<Outcome>, StorageError> {
+    fn serve(
+        &mut self,
+        batch: &[Operation<'_>],
+        unsent: u64,
+        now: i64,
+    ) -> Result<Vec<Outcome>, StorageError> {
         if self.floor.is_nothing_left(batch, now) {
             return Ok(vec![Outcome::Worker { finished: None, job: None }; batch.len()]);
         }
@@ -252,7 +259,7 @@ impl Storage for PostgresStore {
             });
         }
         self.end_jobs(batch, now, &mut outcomes)?;
-        self.hand_out(batch, now, &mut outcomes)?;
+        self.hand_out(batch, unsent, now, &mut outcomes)?;
         Ok(outcomes)
     }
 
@@ -263,7 +270,7 @@ impl Storage for PostgresStore {
             "SELECT undo_handouts(undelivered($1))",
             vec![Box::new(instance.clone())],
         )?;
-        let undone = first::<i64>(&rows).unwrap_or_default();
+        let undone: i64 = single(&rows)?;
         self.query(
             "undoing hand-outs",
             "DELETE FROM bump WHERE handout_id >> 32 IN (SELECT i.incarnation FROM incarnation AS i WHERE i.instance = $1)",
@@ -279,6 +286,6 @@ impl Storage for PostgresStore {
             format!("SELECT withdraw_waiting($2, {AT} - {OFFER_KEPT_SECS})"),
             vec![Box::new(at), Box::new(instance)],
         )?;
-        Ok(first::<i64>(&rows).and_then(|removed| removed.try_into().ok()).unwrap_or_default())
+        Ok(usize::try_from(single::<i64>(&rows)?).unwrap_or_default())
     }
 }

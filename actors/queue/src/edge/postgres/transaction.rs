@@ -1,13 +1,13 @@
 //! Transactions of the store's session.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use orchestrator_edge::Sent;
 use orchestrator_edge::postgres::{Params, PostgresError, Row, Session};
 
 use super::{
-    session::{self, Transaction, first},
+    session::{self, Transaction, single},
     settings::Settings,
     store::PostgresStore,
 };
@@ -15,6 +15,8 @@ use crate::storage::StorageError;
 
 /// Time that an answer may take once the child is asked to stop.
 const LAST_ANSWER: Duration = Duration::from_millis(750);
+/// Interval at which a session asks for the lock of its instance's place.
+const LOCK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl PostgresStore {
     pub(super) fn connect(&mut self) -> Result<(), StorageError> {
@@ -90,15 +92,16 @@ impl PostgresStore {
     fn enter(&mut self) -> Result<(), StorageError> {
         if self.session.is_none() {
             self.unknown_from = self.unknown_from.or(self.transaction_from.take());
-            self.is_locked = false;
+            self.locks_at = Some(Instant::now());
             self.connect()?;
         }
         let place = format!("('{}', {})", self.settings.instance, self.incarnation);
         self.begin_with("beginning a transaction", &format!("SELECT enter{place}"))?;
-        if !self.is_locked {
+        if self.locks_at.is_some_and(|at| at <= Instant::now()) {
             let kept =
                 self.query("keeping the place of the instance", format!("SELECT keep_place{place}"), vec![])?;
-            self.is_locked = first(&kept) == Some(true);
+            // Somebody else may keep it for long.
+            self.locks_at = (!single::<bool>(&kept)?).then(|| Instant::now() + LOCK_INTERVAL);
         }
         let Some(first) = self.unknown_from else { return Ok(()) };
         // The answers of that transaction were not sent, whether or not it was committed.
@@ -133,5 +136,13 @@ impl PostgresStore {
                 Err(_) => self.session = None,
             }
         }
+    }
+
+    /// Sets a savepoint of the open transaction, or returns to it.
+    pub(super) fn savepoint(&mut self, sql: &str) -> Result<(), StorageError> {
+        if self.transaction == Transaction::Asked {
+            self.enter()?;
+        }
+        self.batch("storing entries", sql)
     }
 }

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use self::{finding::Finding, lock_waits::LockWaits, vacuum_holders::VacuumHolders};
 use super::{
     inspect::PostgresInspector,
+    session::first,
     settings::{Settings, runtime},
 };
 use crate::{
@@ -157,8 +158,8 @@ fn report(vitals: &Vitals, found: Option<Finding>) {
 async fn hidden(session: &mut Session) -> Result<Option<String>, StorageError> {
     let sql = "SELECT current_user::text WHERE NOT pg_has_role('pg_read_all_stats', 'USAGE')";
     let roles = session.query("reading the rights of the role", sql, vec![]).await?;
-    Ok(roles.first().map(|row| {
-        let role: String = row.get(0);
+    let role: Option<String> = first(&roles)?;
+    Ok(role.map(|role| {
         format!("the role {role} may not see others' sessions: GRANT pg_read_all_stats TO {role}")
     }))
 }

@@ -15,6 +15,8 @@ pub(super) struct Recipient<'a> {
     pub(super) handout: HandoutId,
     pub(super) connection: &'a str,
     pub(super) now: i64,
+    /// Size of the payloads that are handed out and not sent, in bytes.
+    pub(super) unsent: u64,
 }
 
 /// Limit of the table, and the number of its rows, which is counted once and updated afterwards.

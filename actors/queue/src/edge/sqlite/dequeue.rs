@@ -5,7 +5,7 @@ use super::open::Options;
 use super::view::View;
 use super::{attr, groups, handout};
 use crate::protocol::ATTR_PATH_BYTES_MAX;
-use crate::storage::{Job, is_expired, is_held};
+use crate::storage::{HandedOut, is_expired, is_held};
 use rusqlite::Connection;
 
 /// Maximum number of repaired groups in one dequeue before the whole table of groups is rebuilt.
@@ -22,20 +22,21 @@ pub(super) fn next(
     view: &mut View,
     options: &Options,
     to: Recipient<'_>,
-) -> rusqlite::Result<Option<Job>> {
+) -> rusqlite::Result<HandedOut> {
     let (now, hold) = (to.now, options.hold_secs);
     if options.redeliver_after_lease || view.runs.has_owners() {
         handout::release_expired(conn, view, now, hold)?;
     }
-    if let Some(job) = next_bumped(conn, view, options, to)? {
-        return Ok(Some(job));
+    match next_bumped(conn, view, options, to)? {
+        HandedOut::Nothing => {}
+        found => return Ok(found),
     }
     let (mut repairs, mut marked) = (0, 0);
     loop {
         let View { heads, limited, .. } = view;
         let [free, held] = heads.first(conn, |class| limited.is_full(class, now, hold))?;
         let held = held.filter(|(key, _)| hold_is_over(key.last_started, now, hold));
-        let Some((key, section)) = free.into_iter().chain(held).min() else { return Ok(None) };
+        let Some((key, section)) = free.into_iter().chain(held).min() else { return Ok(HandedOut::Nothing) };
         let state = attr::load(conn, view, &key.attr_path)?;
         let positions = state.positions();
         let mut same = positions.iter().filter(|position| {
@@ -50,13 +51,13 @@ pub(super) fn next(
         {
             if key.attr_path.len() > ATTR_PATH_BYTES_MAX {
                 if marked == MARKED_MAX {
-                    return Ok(None);
+                    return Ok(HandedOut::Nothing);
                 }
                 marked += 1;
                 attr::mark_dequeued(conn, view, &key.attr_path, &state)?;
                 continue;
             }
-            return handout::dispatch(conn, view, options, to, &key, section.run_started, state).map(Some);
+            return handout::dispatch(conn, view, options, to, &key, section.run_started, state);
         }
         // Triggers of other connections do not know the classes.
         if class.is_none_or(|class| class == section.class) {
@@ -79,7 +80,7 @@ fn next_bumped(
     view: &mut View,
     options: &Options,
     to: Recipient<'_>,
-) -> rusqlite::Result<Option<Job>> {
+) -> rusqlite::Result<HandedOut> {
     let hold = options.hold_secs;
     for attr_path in view.bumps.waiting() {
         let found = attr::load(conn, view, &attr_path)?;
@@ -97,10 +98,10 @@ fn next_bumped(
         if let Some(first) = first.filter(|_| !is_held(state.log.as_ref(), to.now, hold)) {
             let key = first.key(&attr_path);
             let run_started = first.section.run_started;
-            return handout::dispatch(conn, view, options, to, &key, run_started, state).map(Some);
+            return handout::dispatch(conn, view, options, to, &key, run_started, state);
         }
     }
-    Ok(None)
+    Ok(HandedOut::Nothing)
 }
 
 fn hold_is_over(started: Option<i64>, now: i64, hold: i64) -> bool {

@@ -9,13 +9,15 @@ use super::attr;
 use super::offers;
 use super::open::Options;
 use super::view::View;
-use crate::storage::{AttrState, Dispatch, GroupKey, HandoutId, Job, LogRow, is_expired};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use crate::storage::{
+    AttrState, Dispatch, GroupKey, HandedOut, HandoutId, Job, LogRow, has_room, is_expired,
+};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 /// Maximum number of expired hand-outs that one dequeue releases, oldest first.
 const RELEASES: usize = 64;
 
-/// Hands out the group at `key`, whose rows are `state`.
+/// Hands out the group at `key`, whose rows are `state`, if its payload has room.
 pub(super) fn dispatch(
     conn: &Connection,
     view: &mut View,
@@ -24,9 +26,13 @@ pub(super) fn dispatch(
     key: &GroupKey,
     run_started: i64,
     state: AttrState,
-) -> rusqlite::Result<Job> {
-    let Recipient { handout, now, .. } = to;
+) -> rusqlite::Result<HandedOut> {
+    let Recipient { handout, now, unsent, .. } = to;
     let attr_path = key.attr_path.as_str();
+    let row = params![run_started, key.fetcher_id, attr_path];
+    if unsent > 0 && !has_room(unsent, payload_bytes(conn, row)?) {
+        return Ok(HandedOut::NoRoom);
+    }
     let mut after = state.clone();
     if let Some(log) = state.log.filter(|log| log.finished.is_none()) {
         restore_expired(conn, attr_path, log.started, &mut after)?;
@@ -47,8 +53,17 @@ pub(super) fn dispatch(
         .prepare_cached(
             "SELECT payload FROM queue WHERE fetcher_run_started = ?1 AND fetcher_id = ?2 AND attr_path = ?3",
         )?
-        .query_row(params![run_started, key.fetcher_id, attr_path], |row| row.get(0))?;
-    Ok(Job { attr_path: attr_path.to_owned(), payload, handout })
+        .query_row(row, |row| row.get(0))?;
+    Ok(HandedOut::Job(Job { attr_path: attr_path.to_owned(), payload, handout }))
+}
+
+/// Returns the length of a row's payload, which SQLite knows without reading it.
+fn payload_bytes(conn: &Connection, row: impl Params) -> rusqlite::Result<u64> {
+    conn.prepare_cached(
+        "SELECT octet_length(payload) FROM queue WHERE fetcher_run_started = ?1 AND fetcher_id = ?2 AND attr_path = ?3",
+    )?
+    .query_row(row, |row| row.get::<_, i64>(0))
+    .map(i64::unsigned_abs)
 }
 
 /// Makes the rows of the path's hand-out at `started` ready, whose hold is over, because the next hand-out replaces its

@@ -313,8 +313,21 @@ impl Storage for SqliteStore {
         self.run("removing rows of a deleted run", |conn, view, _| deletion::slice(conn, view, goes_on))
     }
 
-    fn serve(&mut self, batch: &[Operation<'_>], now: i64) -> Result<Vec<Outcome>, StorageError> {
-        batch.iter().map(|operation| self.carry_out(*operation, now)).collect()
+    fn serve(
+        &mut self,
+        batch: &[Operation<'_>],
+        mut unsent: u64,
+        now: i64,
+    ) -> Result<Vec<Outcome>, StorageError> {
+        let mut outcomes = Vec::with_capacity(batch.len());
+        for operation in batch {
+            let outcome = self.carry_out(*operation, unsent, now)?;
+            if let Outcome::Worker { job: Some(job), .. } = &outcome {
+                unsent += job.payload.len() as u64;
+            }
+            outcomes.push(outcome);
+        }
+        Ok(outcomes)
     }
 
     fn undo_undelivered(&mut self) -> Result<usize, StorageError> {

@@ -12,8 +12,7 @@ use tokio::{
 
 use super::slots::{BUSY, IDLE};
 use crate::{
-    lines::LINE_BYTES_MAX,
-    messages::StoreRequest,
+    messages::{StoreRequest, UnsentJob},
     protocol::{ProtocolError, Request, RequestParser, encode_head, encode_reply},
     storage::{HandoutId, Job},
 };
@@ -23,6 +22,9 @@ const COPY_BYTES_MAX: usize = 64 * 1024;
 
 /// Time after which a peer that reads nothing loses its reply and its connection (CONTRACT QE03).
 const WRITE_STALL: Duration = Duration::from_secs(10);
+
+/// Rate below which a peer loses a payload that is not copied, in bytes per second: others wait for its room.
+const READ_RATE_MIN: u64 = 256 << 10;
 
 /// Error that ends a connection.
 #[derive(Debug, thiserror::Error)]
@@ -44,8 +46,6 @@ metrics! {
         answered: counter("requests"),
         /// Replies that could not be delivered; their jobs are available again.
         undelivered: counter("replies"),
-        /// Bytes of payloads that are being written to workers.
-        unsent: gauge("bytes"),
     }
 }
 
@@ -62,7 +62,6 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(requests: Outbox<StoreRequest>, vitals: Arc<Vitals>, last_answer: Duration) -> Self {
         let metrics = ReplyMetrics::register(&vitals);
-        metrics.unsent.set_bound(LINE_BYTES_MAX as u64);
         Self { requests, vitals, metrics, last_answer }
     }
 
@@ -172,9 +171,12 @@ impl WorkerConnection {
             job = &mut in_progress.answer => job.map_err(|_| ConnectionError::StoreGone)?,
             () = abandoned => return Err(ConnectionError::StoreGone),
         };
-        in_progress.handout = job.as_ref().map(|job| job.handout);
-        let _unsent = job.as_ref().map(|job| shared.metrics.unsent.hold_many(job.payload.len() as u64));
-        match write_reply(&mut self.stream, &mut self.out, job.as_ref()).await {
+        in_progress.handout = job.as_ref().map(|unsent| unsent.job.handout);
+        let written =
+            write_reply(&mut self.stream, &mut self.out, job.as_ref().map(|unsent| &unsent.job)).await;
+        // Before a message to the store, which then sees the room.
+        drop(job);
+        match written {
             Ok(()) => {
                 shared.metrics.answered.add(1);
                 self.last_handout = in_progress.handout.take();
@@ -202,14 +204,14 @@ impl WorkerConnection {
 /// A request in progress. If its connection is dropped, its hand-out is undone.
 struct InProgress<'a> {
     shared: &'a Shared,
-    answer: Pending<Option<Job>>,
+    answer: Pending<Option<UnsentJob>>,
     handout: Option<HandoutId>,
 }
 
 impl Drop for InProgress<'_> {
     fn drop(&mut self) {
         self.answer.close();
-        let unread = self.answer.try_recv().ok().flatten().flatten().map(|job| job.handout);
+        let unread = self.answer.try_recv().ok().flatten().flatten().map(|unsent| unsent.job.handout);
         if let Some(handout) = self.handout.or(unread) {
             // If the inbox is full or closed, the next start undoes the hand-out.
             self.shared.metrics.undelivered.add(1);
@@ -227,9 +229,13 @@ async fn write_reply(
     match job {
         Some(job) if job.payload.len() > COPY_BYTES_MAX => {
             encode_head(Some(job), out);
-            write(stream, out).await?;
-            write(stream, job.payload.as_bytes()).await?;
-            write(stream, b"\n").await?;
+            let span = WRITE_STALL + Duration::from_secs(job.payload.len() as u64 / READ_RATE_MIN);
+            let written = timeout(span, async {
+                write(stream, out).await?;
+                write(stream, job.payload.as_bytes()).await?;
+                write(stream, b"\n").await
+            });
+            written.await.unwrap_or(Err(ConnectionError::Stalled))?;
         }
         _ => {
             encode_reply(job, out);

@@ -63,7 +63,7 @@ fn an_answer_waits_for_the_sync_of_the_log_and_not_for_the_slice_beside_it() {
     fixture.store.begun.clear();
     fixture.turn().unwrap();
     assert_eq!(fixture.store.begun, [true, true], "the requests, and a slice beside their sync");
-    assert_eq!(jobs.try_recv().unwrap().expect("a job").attr_path, "a");
+    assert_eq!(jobs.try_recv().unwrap().expect("a job").job.attr_path, "a");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn no_answer_is_sent_if_the_log_cannot_be_synced() {
     let mut answer = fixture.ready();
     let error = fixture.turn().unwrap_err();
     assert!(matches!(error, StorageError::Unsynced { .. }) && !error.is_retryable(), "{error}");
-    assert_eq!(answer.try_recv(), Ok(None));
+    assert!(matches!(answer.try_recv(), Ok(None)));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_delivery_is_synced_during_a_deletion() {
     let mut fixture = deleting();
     let mut answer = fixture.ready();
     fixture.turn().unwrap();
-    let job = answer.try_recv().unwrap().expect("an answer").unwrap();
+    let job = answer.try_recv().unwrap().expect("an answer").unwrap().job;
     fixture.group.add_request(StoreRequest::Delivered(job.handout));
     fixture.store.begun.clear();
     while fixture.group.has_delivery_notices() {

@@ -20,7 +20,7 @@ fn the_end_of_an_offered_job_is_answered_after_its_commit() {
     let mut end = offer(&mut fixture, "1");
     let mut job = fixture.ready();
     fixture.turn().unwrap();
-    assert_eq!(job.try_recv().unwrap().flatten().expect("a job").attr_path, "zulu");
+    assert_eq!(job.try_recv().unwrap().flatten().expect("a job").job.attr_path, "zulu");
     let mut other = offer(&mut fixture, "2");
     fixture.turn().unwrap();
     assert_eq!(other.try_recv().unwrap(), Some(JobEnd::Taken), "the first row's job has not ended");

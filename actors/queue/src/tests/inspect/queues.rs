@@ -24,7 +24,10 @@ use crate::{
 
 /// More time than any question takes on a busy machine.
 pub(super) const PLENTY: Duration = Duration::from_secs(60);
-const SCHEMA: &str = include_str!("../../edge/postgres/schema.sql");
+const SCHEMA: &str = concat!(
+    include_str!("../../edge/postgres/schema.sql"),
+    include_str!("../../edge/postgres/functions.sql")
+);
 const SETTINGS: SessionSettings = SessionSettings {
     sql: &["SET timezone = 'UTC';"],
     connect_timeout: PLENTY,
@@ -154,7 +157,8 @@ impl InPostgres {
         self.choose_schema();
         self.batch(SCHEMA);
         self.batch(
-            "INSERT INTO instance (instance, incarnation, host, socket, lease_until, is_locked)
+            "INSERT INTO property VALUES ('version', '2');
+             INSERT INTO instance (instance, incarnation, host, socket, lease_until, is_locked)
              VALUES ('i', nextval('incarnation_number'), 'host', 'socket', now(), false)",
         );
         let like = |pattern: &Option<String>| {
@@ -203,7 +207,7 @@ impl InPostgres {
     fn fetcher_id(&mut self, name: &str) -> i64 {
         let sql = "INSERT INTO fetcher (name, instance) VALUES ($1, 'i')
              ON CONFLICT (name, instance) DO UPDATE SET name = excluded.name RETURNING fetcher_id";
-        self.query(sql, vec![Box::new(name)])[0].get(0)
+        self.query(sql, vec![Box::new(name)])[0].try_get(0).unwrap()
     }
 
     /// Hands a job out to a connection, as one of several instances does: with numbers of its incarnation.
@@ -212,9 +216,10 @@ impl InPostgres {
         self.handouts += 1_000;
         let id = (incarnation << 32) + self.handouts;
         let hold = i64::from(self.config.hold_secs);
-        let sql = "SELECT attr_path FROM hand_out(ARRAY['1'], $1, $2, $3, true, '{-9223372036854775808,0}')";
+        let sql =
+            "SELECT attr_path FROM hand_out(ARRAY['1'], $1, $2, $3, true, '{-9223372036854775808,0}', 0, 1)";
         let rows = self.change(sql, vec![Box::new(id), Box::new(now), Box::new(hold)]);
-        rows.first().map(|row| row.get(0))
+        rows.first().map(|row| row.try_get(0).unwrap())
     }
 }
 
@@ -234,7 +239,7 @@ impl Queue for InPostgres {
         let params: Params<'_> =
             vec![Box::new(id), Box::new(run), Box::new(paths), Box::new(payloads), Box::new(jitters)];
         let known = self.query("SELECT ingest($1, $2, $3, $4, $5)", params);
-        assert!(known[0].get::<_, bool>(0));
+        assert!(known[0].try_get::<_, bool>(0).unwrap());
     }
 
     /// Instances take turns, so the numbers of later hand-outs may be smaller.
@@ -267,7 +272,7 @@ impl Queue for InPostgres {
         let id = self.fetcher_id(fetcher);
         let params = || -> Params<'_> { vec![Box::new(id), Box::new(run)] };
         self.query("UPDATE run SET is_deleted = true WHERE fetcher_id = $1 AND run_started = $2", params());
-        while self.query("SELECT delete_rows($1, $2, 2)", params())[0].get::<_, i64>(0) > 0 {}
+        while self.query("SELECT delete_rows($1, $2, 2)", params())[0].try_get::<_, i64>(0).unwrap() > 0 {}
     }
 
     fn inspector(&self) -> Box<dyn Inspect> {

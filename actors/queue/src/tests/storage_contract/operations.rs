@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::{
     edge::sqlite::Options,
-    storage::{Bumped, Deletion, HandoutId, RunId, Upsert},
+    storage::{Batch, Bumped, Deletion, HandoutId, Operation, Outcome, RunId, UNSENT_BYTES_MAX, Upsert},
     tests::store::*,
 };
 
@@ -130,5 +130,41 @@ fn r28_an_expired_job_is_repeated_although_another_fetcher_has_its_path() {
         given.retain(|job| job.1 != "other");
         assert_eq!(given.len(), 80, "nobody reported them done");
         assert!(given.iter().any(|job| job.0 == last));
+    }
+}
+
+/// CONTRACT QR16.
+#[test]
+fn a_hand_out_ends_where_payloads_have_no_room() {
+    for mut s in TestStore::each(Options::default()) {
+        let lines: Vec<(String, String)> =
+            (0..4).map(|n| (format!("long{n}"), "x".repeat(1 << 20))).collect();
+        assert_eq!(group(&mut s, |s| s.upsert_run(&RunId::new("f1", 1), false)), Upsert::Done);
+        group(&mut s, |s| s.enqueue(&RunId::new("f1", 1), &Batch::new(lines.clone()), 0, None));
+        let ready = Operation::Worker { done: None, connection: Some("1") };
+        let mut given = Vec::new();
+        let mut served = |s: &mut TestStore, batch: &[Operation<'_>], room: u64| -> Vec<&str> {
+            let outcomes = group(s, |s| s.serve(batch, UNSENT_BYTES_MAX - room, 10));
+            let mut names = Vec::new();
+            for outcome in outcomes {
+                names.push(match outcome {
+                    Outcome::Worker { job: Some(job), .. } => {
+                        given.push(job.attr_path);
+                        "job"
+                    }
+                    Outcome::Worker { job: None, .. } => "none",
+                    Outcome::NoRoom { finished: None } => "no room",
+                    other => panic!("{other:?}"),
+                });
+            }
+            names
+        };
+        assert_eq!(served(&mut s, &[ready; 2], 1 << 19), ["no room"; 2]);
+        assert_eq!(served(&mut s, &[ready; 3], (2 << 20) + 5), ["job", "job", "no room"]);
+        let first = served(&mut s, &[ready], UNSENT_BYTES_MAX);
+        assert_eq!(first, ["job"], "one alone always has room");
+        assert_eq!(served(&mut s, &[ready; 2], UNSENT_BYTES_MAX), ["job", "none"]);
+        given.sort();
+        assert_eq!(given, ["long0", "long1", "long2", "long3"]);
     }
 }

@@ -2,8 +2,9 @@
 
 use orchestrator_edge::postgres::Row;
 
-use super::question::{Question, get, rows};
+use super::question::{Question, rows};
 use super::sql::{ANSWER_BYTES_MAX, like, within};
+use crate::edge::postgres::session::get;
 use crate::storage::{Attempt, FailedAttempts, Pattern, StorageError};
 
 /// Size of the texts of an attempt, as SQL.

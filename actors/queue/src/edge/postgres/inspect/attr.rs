@@ -2,11 +2,12 @@
 
 use orchestrator_edge::postgres::Params;
 
-use super::question::{Question, count, get};
+use super::question::{Question, count};
 use super::{
     attempts,
     sql::{BUMPED, NEVER, NEWEST, PLACES, class},
 };
+use crate::edge::postgres::session::get;
 use crate::storage::{AttrReport, ListedRow, RunId, StorageError, WaitingGroup};
 
 /// Maximum number of rows that list a path in an answer.

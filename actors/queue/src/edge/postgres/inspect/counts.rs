@@ -2,8 +2,9 @@
 
 use orchestrator_edge::postgres::Row;
 
-use super::question::{Question, count, get};
+use super::question::{Question, count};
 use super::sql::NEWEST;
+use crate::edge::postgres::session::get;
 use crate::storage::{
     Counts, Ends, InstanceRow, RunCount, RunId, RunState, Sample, StorageError, time_to_empty,
 };

@@ -2,8 +2,9 @@
 
 use orchestrator_edge::postgres::Session;
 
-use super::question::{Question, get, rows};
+use super::question::{Question, rows};
 use super::sql::within;
+use crate::edge::postgres::session::get;
 use crate::storage::{FailedJob, StorageError};
 
 /// Fewest rows that are kept.
@@ -16,7 +17,7 @@ const NUMBERED_MAX: i64 = 10_000;
 /// One transaction at a time gives numbers, and sees all that the one before it gave. So a reader that sees a number sees all smaller ones.
 pub(super) async fn number(session: &mut Session, time_limit: &str) -> Result<(), StorageError> {
     // The lock must be a statement of its own: the next one then sees what was committed before.
-    let opening = format!("{time_limit} SELECT pg_advisory_xact_lock('failure'::regclass::oid::bigint);");
+    let opening = format!("{time_limit} SELECT 1 FROM property WHERE name = 'version' FOR UPDATE;");
     let number = "WITH next AS MATERIALIZED (
              SELECT o.entered, nextval('failure_number') AS number
              FROM (SELECT entered FROM failure WHERE number IS NULL ORDER BY entered LIMIT $1) AS o)

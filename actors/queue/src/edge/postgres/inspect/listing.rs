@@ -1,10 +1,11 @@
 //! All groups of the queue, for its page.
 
-use super::question::{Question, count, get};
+use super::question::{Question, count};
 use super::{
     counts,
     sql::{BUMPED, NEVER, NEWEST, PLACES, class},
 };
+use crate::edge::postgres::session::get;
 use crate::{
     listing::{GroupState, ListedGroup, Listing, Pace},
     storage::{LogRow, StorageError},

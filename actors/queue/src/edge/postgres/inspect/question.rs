@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use orchestrator_edge::postgres::{Params, Row, Session, types::FromSql};
+use orchestrator_edge::postgres::{Params, Row, Session};
 
 use crate::{
-    edge::postgres::rules::Rules,
+    edge::postgres::{rules::Rules, session::get},
     storage::{Limits, StorageError},
 };
 
@@ -61,11 +61,6 @@ impl Question<'_> {
     pub(super) fn held_since(&self, now: i64) -> i64 {
         now.saturating_sub(self.settings.hold_secs)
     }
-}
-
-/// Reads a column.
-pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StorageError> {
-    row.try_get(column).map_err(|error| StorageError::Altered { reason: error.to_string() })
 }
 
 /// Reads a column with a number of rows.

@@ -1,7 +1,8 @@
 //! Question about waiting jobs that were not tried for long.
 
-use super::question::{Question, get, rows};
+use super::question::{Question, rows};
 use super::sql::{NEWEST, class, within};
+use crate::edge::postgres::session::get;
 use crate::storage::{RunId, StaleGroup, StorageError};
 
 pub(super) async fn stale(

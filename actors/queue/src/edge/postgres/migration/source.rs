@@ -4,7 +4,7 @@ use orchestrator_edge::postgres::Address;
 use orchestrator_supervise::PauseSpan;
 
 use super::{
-    super::session::{self, first},
+    super::session::{self, first, first_column},
     Connection, sql,
 };
 use crate::{
@@ -25,11 +25,11 @@ impl PostgresSource {
         const ACTION: &str = "opening the source";
         let mut source = Connection::open(address, schema)?;
         source.batch(ACTION, &format!("SET search_path = {schema}"))?;
-        let known = source.query(ACTION, "SELECT to_regclass('property') IS NOT NULL", vec![])?;
-        if first(&known) != Some(true) {
+        let version = source.runtime.block_on(session::version(&mut source.session))?;
+        if version.is_none() {
             return Err(source.refused("has no queue"));
         }
-        source.runtime.block_on(session::check_version(&mut source.session, schema))?;
+        session::check_version(version, schema)?;
         // Whatever it is doing, a live instance is named.
         source.refuse_live()?;
         // The lock comes before the snapshot.
@@ -41,8 +41,7 @@ impl PostgresSource {
         if let Some(state) = source.state()? {
             return Err(StorageError::unfinished(format!("schema {schema}"), &state));
         }
-        let names: Vec<String> =
-            source.query(ACTION, sql::ambiguous_fetchers(), vec![])?.iter().map(|row| row.get(0)).collect();
+        let names: Vec<String> = first_column(&source.query(ACTION, sql::ambiguous_fetchers(), vec![])?)?;
         if !names.is_empty() {
             return Err(source.refused(&format!(
                 "has jobs of several instances for {}, which a SQLite file cannot tell apart: end the jobs at all instances but one",
@@ -72,7 +71,7 @@ impl Source for PostgresSource {
     fn counters(&mut self) -> Result<Counters, StorageError> {
         const ACTION: &str = "reading the last numbers";
         let pause = "SELECT value FROM property WHERE name = 'paused' AND is_paused()";
-        let pause = first::<String>(&self.0.query(ACTION, pause, vec![])?);
+        let pause = first::<String>(&self.0.query(ACTION, pause, vec![])?)?;
         Ok(Counters {
             incarnation: self.0.number(ACTION, "SELECT last_value FROM incarnation_number")?,
             fetcher: self.0.number(

@@ -5,7 +5,7 @@ use orchestrator_edge::postgres::{Address, Params};
 use super::{
     super::{
         rules::Rules,
-        session::first,
+        session::{first, get},
         texts::{ATTR_PATH_BYTES_MAX, is_storable},
     },
     Connection, sql,
@@ -20,9 +20,11 @@ const READY_ROWS: i64 = 4_000;
 /// Statement that keeps the state of the migration.
 const KEEP_STATE: &str = "UPDATE property SET value = $1 WHERE name = 'migration'";
 
-/// Session with the lock of the migration, on a schema without rows or with those of an unfinished migration.
+/// Schema without rows, or with those of an unfinished migration.
 pub(crate) struct PostgresTarget {
     connection: Connection,
+    /// Transaction with the lock of the migration.
+    _lock: Connection,
     instance: String,
     rules: Rules,
     /// State as it is in the schema.
@@ -45,9 +47,11 @@ impl PostgresTarget {
         const ACTION: &str = "opening the target";
         let mut connection = Connection::open(address, schema)?;
         connection.create_tables()?;
-        // The session of a process that was killed may be at its last statement.
-        let lock = "SELECT pg_advisory_lock(hashtextextended(current_schema() || ' migration', 0))";
-        if let Err(error) = connection.batch(ACTION, lock) {
+        // A role without rights on the tables could hold an advisory lock. Waits, since the session of a process that was killed may be at
+        // its last statement.
+        let mut lock = Connection::open(address, schema)?;
+        let sql = format!("BEGIN; LOCK TABLE {schema}.property IN SHARE UPDATE EXCLUSIVE MODE");
+        if let Err(error) = lock.batch(ACTION, &sql) {
             return Err(connection.refused(&format!("is in use by another migration ({error})")));
         }
         let state = connection.state()?;
@@ -56,7 +60,7 @@ impl PostgresTarget {
             refuse_rows(&mut connection)?;
         }
         // The first start computes the classes of all jobs if it has limits.
-        Ok(Self { connection, instance, rules: Rules { limit: Vec::new(), ..rules }, state })
+        Ok(Self { connection, _lock: lock, instance, rules: Rules { limit: Vec::new(), ..rules }, state })
     }
 
     /// Adds the paths that wait to `ready`.
@@ -73,7 +77,7 @@ impl PostgresTarget {
             )?;
             let Some(row) = found.first() else { return Ok(()) };
             let (paths, rows, last): (Vec<String>, i64, Option<String>) =
-                (row.get(0), row.get(1), row.get(2));
+                (get(row, 0)?, get(row, 1)?, get(row, 2)?);
             let Some(last) = last else { return Ok(()) };
             self.connection.query("making jobs ready", "SELECT make_ready($1)", vec![Box::new(paths)])?;
             after = last;
@@ -88,7 +92,7 @@ fn refuse_rows(connection: &mut Connection) -> Result<(), StorageError> {
     let tables = Table::ALL.map(sql::stored_in);
     let found = tables.map(|table| format!("(EXISTS (SELECT 1 FROM {table}), '{table}')")).join(", ");
     let sql = format!("SELECT name FROM (VALUES {found}) AS t (has_rows, name) WHERE has_rows");
-    match first::<String>(&connection.query("looking for rows", sql, vec![])?) {
+    match first::<String>(&connection.query("looking for rows", sql, vec![])?)? {
         None => Ok(()),
         Some(table) => Err(connection.refused(&format!(
             "has rows in {table}: name another one with --set queue.postgres.schema=NAME, or drop it"

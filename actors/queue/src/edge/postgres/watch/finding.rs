@@ -1,19 +1,14 @@
 //! Causes that looks find, and parts of their queries.
 
-use orchestrator_edge::postgres::{Row, types::FromSql};
+use orchestrator_edge::postgres::Row;
 
-use crate::storage::StorageError;
+use crate::{edge::postgres::session::get, storage::StorageError};
 
 /// Time after which a wait of a session counts, in seconds. The store's own locks are held for a fraction of it.
 pub(super) const WAIT_SECS: f64 = 2.0;
 /// Condition for the sessions of all instances of the queue in `pg_stat_activity`.
 pub(super) const OF_QUEUE: &str =
     "a.application_name = current_setting('application_name') AND a.datname = current_database()";
-
-/// Reads a column of a look.
-pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: &str) -> Result<T, StorageError> {
-    row.try_get(column).map_err(|error| StorageError::Altered { reason: error.to_string() })
-}
 
 /// Names a session in a text, as far as the role may see it.
 pub(super) fn session_of(row: &Row) -> Result<String, StorageError> {

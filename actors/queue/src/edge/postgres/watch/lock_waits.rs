@@ -2,8 +2,8 @@
 
 use orchestrator_edge::postgres::Session;
 
-use super::finding::{Finding, OF_QUEUE, SESSION_COLUMNS, WAIT_SECS, get, session_of};
-use crate::storage::StorageError;
+use super::finding::{Finding, OF_QUEUE, SESSION_COLUMNS, WAIT_SECS, session_of};
+use crate::{edge::postgres::session::get, storage::StorageError};
 
 const ACTION: &str = "looking for locks";
 

@@ -2,8 +2,8 @@
 
 use orchestrator_edge::postgres::Session;
 
-use super::finding::{Finding, OF_QUEUE, WAIT_SECS, get};
-use crate::storage::StorageError;
+use super::finding::{Finding, OF_QUEUE, WAIT_SECS};
+use crate::{edge::postgres::session::get, storage::StorageError};
 
 const ACTION: &str = "looking for unconfirmed commits";
 

@@ -7,8 +7,8 @@ use std::{
 
 use orchestrator_edge::postgres::{Row, Session};
 
-use super::finding::{Finding, OF_QUEUE, SESSION_COLUMNS, get, session_of};
-use crate::storage::StorageError;
+use super::finding::{Finding, OF_QUEUE, SESSION_COLUMNS, session_of};
+use crate::{edge::postgres::session::get, storage::StorageError};
 
 const ACTION: &str = "looking for what holds vacuum back";
 /// Time after which a holder is reported. The server's autovacuum looks at a database once in a minute (`autovacuum_naptime`), so what is

@@ -4,23 +4,29 @@ use super::SqliteStore;
 use crate::edge::sqlite::attempts::Recipient;
 use crate::edge::sqlite::{attr, dequeue, failures, handout, offers, requeue};
 use crate::protocol::ATTR_PATH_BYTES_MAX;
-use crate::storage::{Bumped, Finished, HandoutId, Job, Operation, Outcome, StorageError};
+use crate::storage::{Bumped, Finished, HandedOut, HandoutId, Operation, Outcome, StorageError};
 use orchestrator_exchange::JobFinished;
 
 impl SqliteStore {
     /// Carries out one operation in the open transaction.
-    pub(super) fn carry_out(&mut self, operation: Operation<'_>, now: i64) -> Result<Outcome, StorageError> {
+    pub(super) fn carry_out(
+        &mut self,
+        operation: Operation<'_>,
+        unsent: u64,
+        now: i64,
+    ) -> Result<Outcome, StorageError> {
         match operation {
             Operation::Worker { done, connection } => {
                 let finished = match done {
                     Some((attr_path, exit_code)) => self.end_job(attr_path, exit_code, now)?,
                     None => None,
                 };
-                let job = match connection {
-                    Some(connection) => self.hand_out(connection, now)?,
-                    None => None,
-                };
-                Ok(Outcome::Worker { finished, job })
+                let Some(connection) = connection else { return Ok(Outcome::Worker { finished, job: None }) };
+                Ok(match self.hand_out(connection, unsent, now)? {
+                    HandedOut::Job(job) => Outcome::Worker { finished, job: Some(job) },
+                    HandedOut::Nothing => Outcome::Worker { finished, job: None },
+                    HandedOut::NoRoom => Outcome::NoRoom { finished },
+                })
             }
             Operation::Delivered(handout) => self
                 .run("recording a delivery", |conn, view, options| {
@@ -48,10 +54,10 @@ impl SqliteStore {
         }
     }
 
-    fn hand_out(&mut self, connection: &str, now: i64) -> Result<Option<Job>, StorageError> {
+    fn hand_out(&mut self, connection: &str, unsent: u64, now: i64) -> Result<HandedOut, StorageError> {
         let handout = HandoutId(self.next_handout);
         self.next_handout += 1;
-        let to = Recipient { handout, connection, now };
+        let to = Recipient { handout, connection, now, unsent };
         self.run("dequeuing", |conn, view, options| dequeue::next(conn, view, options, to))
     }
 

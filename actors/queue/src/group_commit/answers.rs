@@ -1,0 +1,59 @@
+//! Answers of a committed turn.
+
+use orchestrator_supervise::DETAIL;
+
+use super::{GroupCommit, turn::Answer};
+use crate::{
+    messages::{StoreRequest, UnsentJob},
+    protocol::Request,
+    storage::{Job, Outcome},
+    store_metrics::StoreMetrics,
+};
+
+impl GroupCommit {
+    pub(super) fn answer(&mut self, request: StoreRequest, answer: Answer, metrics: &StoreMetrics) {
+        let served = match (request, answer) {
+            (StoreRequest::Offer { offer, reply }, Answer::Offered(offered)) => {
+                return self.offers.answer(&offer.job, reply, offered);
+            }
+            (StoreRequest::Withdraw(job), _) => return self.offers.withdrawn(&job),
+            (_, Answer::Offered(_)) => return,
+            (request, Answer::Served(outcome)) => (request, outcome),
+        };
+        match served {
+            (StoreRequest::Worker { request, reply, connection }, Outcome::NoRoom { .. }) => {
+                log_done(&request);
+                let again = StoreRequest::Worker { request: Request::Ready, reply, connection };
+                self.without_room.0.push(again);
+            }
+            (StoreRequest::Worker { request, reply, .. }, Outcome::Worker { job, .. }) => {
+                if reply.is_closed() && job.is_none() {
+                    return;
+                }
+                log_done(&request);
+                metrics.answered(job.is_some());
+                if let Some(Job { attr_path, handout, .. }) = &job {
+                    tracing::debug!(target: DETAIL, attr_path, handout = handout.0, "a job is handed out");
+                }
+                let job = job.map(|job| UnsentJob { _unsent: metrics.hold_unsent(&job), job });
+                if let Err(Some(UnsentJob { job, .. })) = reply.send(job) {
+                    // The connection closed meanwhile and did not receive the job.
+                    self.requests.push(StoreRequest::Undo(job.handout));
+                }
+            }
+            // The operator may have stopped waiting.
+            (StoreRequest::Requeue { reply, .. }, Outcome::Requeued(done)) => drop(reply.send(done)),
+            (StoreRequest::RequeueSlice { reply, .. }, Outcome::RequeuedSlice(done)) => {
+                drop(reply.send(done))
+            }
+            (StoreRequest::Bump { reply, .. }, Outcome::Bumped(done)) => drop(reply.send(done)),
+            _ => {}
+        }
+    }
+}
+
+fn log_done(request: &Request) {
+    if let Request::Done { attr_path, exit_code } = request {
+        tracing::debug!(target: DETAIL, attr_path, exit_code, "a job is reported as done");
+    }
+}
