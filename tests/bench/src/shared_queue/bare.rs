@@ -30,7 +30,7 @@ impl Bare {
         session.batch("connecting", &format!("SET search_path = {schema}")).await?;
         let place = "SELECT take_place('bare', 'here', 'none', interval '1 day')";
         let rows = session.query("connecting", place, vec![]).await?;
-        let incarnation: i64 = rows.first().context("an incarnation")?.get(0);
+        let incarnation: i64 = rows.first().context("an incarnation")?.try_get(0)?;
         Ok(Self {
             session,
             incarnation,
@@ -62,9 +62,9 @@ impl Bare {
             vec![Box::new(vec!["bare"; size]), Box::new(self.next_handout)];
         let rows = self.session.query(ACTION, hand_out, params).await?;
         let last = rows.last().context("the queue ran dry")?;
-        self.next_handout = last.get::<_, i64>(0) + 1;
-        self.jobs = rows.iter().map(|row| row.get(1)).collect();
-        self.handouts = rows.iter().map(|row| row.get(0)).collect();
+        self.next_handout = last.try_get::<_, i64>(0)? + 1;
+        self.jobs = rows.iter().map(|row| row.try_get(1)).collect::<Result<_, _>>()?;
+        self.handouts = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
         self.session.batch(ACTION, "SELECT before_commit(); COMMIT").await?;
         Ok(())
     }

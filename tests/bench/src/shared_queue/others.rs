@@ -46,7 +46,7 @@ pub(super) async fn table(dsn: &str, workers: usize, span: Duration) -> Result<f
                             SELECT id FROM job WHERE worker IS NULL ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
                         RETURNING id, payload";
             let taken = session.query("taking a job", take, vec![Box::new(worker)]).await?;
-            let id: i64 = taken.first().context("the table ran dry")?.get(0);
+            let id: i64 = taken.first().context("the table ran dry")?.try_get(0)?;
             session.query("ending a job", "DELETE FROM job WHERE id = $1", vec![Box::new(id)]).await?;
             jobs += 1;
         }
