@@ -18,7 +18,7 @@ use std::{
 
 use clap::Args;
 use hyper::Uri;
-use orchestrator_edge::HostPort;
+use orchestrator_edge::{HostPort, read_regular};
 
 use orchestrator_subsystem::CommandError;
 
@@ -72,7 +72,8 @@ impl Target {
         };
         let usage =
             |problem: String| CommandError::Usage(format!("--token-file {}: {problem}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|error| usage(error.to_string()))?;
+        let text =
+            read_regular(path).and_then(std::io::read_to_string).map_err(|error| usage(error.to_string()))?;
         let token = text.trim();
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(usage("the file must hold one token and nothing else".to_owned()));

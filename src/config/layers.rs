@@ -9,7 +9,9 @@ use std::{
 };
 
 use config::{ConfigError, Map, Source, Value, ValueKind};
+use orchestrator_edge::read_regular;
 use orchestrator_subsystem::ConfigArguments;
+use rustix::process::geteuid;
 
 use super::{
     assignment,
@@ -90,18 +92,25 @@ impl<'a> Layers<'a> {
 
     fn add_file(&mut self, file: &Path) {
         let name = one_line(file.as_os_str().as_encoded_bytes());
-        // A pipe (`--config <(..)`) can be read only once.
-        match std::fs::read_to_string(file) {
+        // A pipe of the caller (`--config <(..)`) can be read only once; no other user can make one in `/dev`.
+        let text = if file.starts_with("/dev") && !file.starts_with("/dev/shm") {
+            std::fs::read_to_string(file)
+        } else {
+            read_regular(file).and_then(std::io::read_to_string)
+        };
+        match text {
             Ok(text) => {
                 let (tree, broken) = document::read(&name, &text, self.schema);
                 self.diagnostics.extend(broken);
                 self.add(tree);
             }
-            Err(error) => self.diagnostics.push(Diagnostic {
-                position: name,
-                key: String::new(),
-                text: format!("cannot read this file: {error}"),
-            }),
+            Err(error) => {
+                let mut text = format!("cannot read this file: {error}");
+                if error.kind() == std::io::ErrorKind::PermissionDenied {
+                    text.push_str(&format!(": let user {} read it", geteuid().as_raw()));
+                }
+                self.diagnostics.push(Diagnostic { position: name, key: String::new(), text });
+            }
         }
     }
 

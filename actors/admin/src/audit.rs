@@ -17,11 +17,11 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use orchestrator_edge::{is_full, report_full, with_suffix};
+use orchestrator_edge::{is_full, open_regular, report_full, with_suffix};
 use orchestrator_supervise::{Vitals, escape_json, now_ms, sanitize_to};
 use parking_lot::Mutex;
 use rustix::{
-    fs::{FallocateFlags, OFlags, fallocate},
+    fs::{FallocateFlags, fallocate},
     io::Errno,
 };
 use serde_json::Value;
@@ -208,13 +208,8 @@ fn open_for_refusal(path: &Path) -> io::Result<File> {
 
 /// Opens the file and returns its length.
 fn open(path: &Path) -> io::Result<(File, u64)> {
-    // Non-blocking, since opening a named pipe without a reader would block.
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
+    let options = &mut OpenOptions::new();
+    let (file, metadata) = open_regular(options.append(true).create(true).mode(0o600), path)?;
     Ok((file, metadata.len()))
 }
 

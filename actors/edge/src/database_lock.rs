@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{FileIdentity, with_suffix};
+use crate::{FileIdentity, check_database_files, open_regular_no_link, with_suffix};
 
 /// Only the owner may open the file: whoever can open it can lock it, and so block the next start.
 const MODE: u32 = 0o600;
@@ -27,9 +27,11 @@ impl DatabaseLock {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if another instance has the lock; other kinds if the file cannot be used.
     pub fn take(database: &Path) -> io::Result<Self> {
+        check_database_files(database)?;
         let path = with_suffix(database, ".orchestrator-lock");
-        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(MODE).open(&path)?;
-        let metadata = file.metadata()?;
+        let options = &mut OpenOptions::new();
+        let options = options.create(true).truncate(false).write(true).mode(MODE);
+        let (file, metadata) = open_regular_no_link(options, &path)?;
         if metadata.permissions().mode() & 0o777 != MODE {
             // Another owner keeps the mode of its file.
             let _ = file.set_permissions(Permissions::from_mode(MODE));

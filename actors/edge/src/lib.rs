@@ -33,6 +33,7 @@ mod peer_error;
 pub mod postgres;
 #[cfg(feature = "process")]
 pub mod process;
+mod regular_file;
 mod retry_policy;
 mod secrets;
 mod socket_access;
@@ -55,6 +56,7 @@ pub use limited_stream::{FrameLimit, LimitError, LimitedStream, Transport};
 pub use link_state::LinkState;
 pub use one_request::OneRequest;
 pub use peer_error::{PeerError, PeerErrorKind, Sent};
+pub use regular_file::{check_database_files, open_regular, open_regular_no_link, read_regular};
 pub use retry_policy::{Retries, RetryPolicy};
 pub use secrets::{
     dsn_has_password, exposure, has_password, open_secret_file, read_at_most, read_secret, read_secret_file,

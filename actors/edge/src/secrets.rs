@@ -4,15 +4,14 @@ use std::{
     collections::BTreeSet,
     fs::{File, Metadata},
     io::{self, Read},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use parking_lot::Mutex;
-use rustix::{
-    fs::OFlags,
-    process::{getegid, getgroups},
-};
+use rustix::process::{getegid, getgroups};
+
+use crate::open_regular;
 
 /// Returns true if an address contains a password.
 pub fn has_password(url: &str) -> bool {
@@ -45,15 +44,12 @@ pub fn read_secret_file(path: &Path) -> io::Result<String> {
     String::from_utf8(text).map_err(|_| io::Error::other("it is not UTF-8"))
 }
 
-/// Opens a file with a secret. A named pipe is refused, since reading one could take for ever.
+/// Opens a file with a secret; see [`open_regular`].
 ///
 /// # Errors
 /// The file cannot be opened, or is no regular file.
 pub fn open_secret_file(path: &Path) -> io::Result<(File, Metadata)> {
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
-    let metadata = file.metadata()?;
-    if metadata.is_file() { Ok((file, metadata)) } else { Err(io::Error::other("it is no regular file")) }
+    open_regular(File::options().read(true), path)
 }
 
 /// Reads `file` to its end.

@@ -8,6 +8,8 @@ use rusqlite::{
     backup::{Backup, StepResult},
 };
 
+use crate::check_database_files;
+
 /// Characters that a path in a URI cannot have as they are.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
 /// Time that a copy waits for a lock of another process.
@@ -23,6 +25,7 @@ const ALL_PAGES: i32 = -1;
 /// # Errors
 /// The text of SQLite. `to` may be incomplete.
 pub fn copy(from: &Path, to: &Path) -> Result<i64, String> {
+    check_database_files(from).map_err(|error| error.to_string())?;
     let run = || -> rusqlite::Result<Option<i64>> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let source = Connection::open_with_flags(from, flags)?;

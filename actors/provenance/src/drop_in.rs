@@ -105,7 +105,8 @@ pub(crate) fn client(path: &Path) -> Result<ProvenanceConfig> {
 /// Translates the file that `key` names.
 fn read(path: &Path, key: &str, translate: fn(&str) -> Result<ProvenanceConfig>) -> Result<ProvenanceConfig> {
     let path_shown = path.display();
-    let text = std::fs::read_to_string(path)
+    let text = orchestrator_edge::read_regular(path)
+        .and_then(std::io::read_to_string)
         .map_err(|error| refused(format!("{key}: cannot read {path_shown}: {error}")))?;
     translate(&text).map_err(|error| refused(format!("{path_shown}: {error}")))
 }

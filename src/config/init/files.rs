@@ -1,8 +1,9 @@
 //! Files that are read and written.
 
-use std::{fs::File, io::Read, path::Path};
+use std::{io::Read, path::Path};
 
 use anyhow::{Context, Result, ensure};
+use orchestrator_edge::read_regular;
 use tempfile::NamedTempFile;
 
 /// Upper bound of a file that is read, in bytes.
@@ -11,7 +12,7 @@ const FILE_MAX: u64 = 1 << 20;
 /// Reads a text file of at most [`FILE_MAX`] bytes.
 pub(super) fn read(file: &Path) -> Result<String> {
     let mut text = String::new();
-    File::open(file)?.take(FILE_MAX + 1).read_to_string(&mut text)?;
+    read_regular(file)?.take(FILE_MAX + 1).read_to_string(&mut text)?;
     ensure!(text.len() as u64 <= FILE_MAX, "it has more than {FILE_MAX} bytes");
     Ok(text)
 }

@@ -2,14 +2,13 @@
 //! the crate `postcard`. The mark changes with the stored types.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
+use orchestrator_edge::read_regular;
 use orchestrator_supervise::now_ms;
-use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
 use super::{History, LIMIT_BYTES, Segment};
@@ -79,9 +78,7 @@ pub(crate) fn store(history: &History, path: &Path) -> Result<(), HistoryFileErr
 /// The file cannot be read, is damaged, or is not a history of this version.
 pub(crate) fn load(path: &Path) -> Result<Option<History>, HistoryFileError> {
     let io = |source| HistoryFileError::Io { path: path.to_owned(), source };
-    // Non-blocking, since opening a named pipe would block.
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = match File::options().read(true).custom_flags(flags).open(path) {
+    let file = match read_regular(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io(error)),

@@ -2,7 +2,7 @@
 
 use mongodb::options::ConnectionString;
 
-use crate::HostPort;
+use crate::{HostPort, read_regular};
 
 /// Advice for invalid addresses.
 const FORM: &str = "write mongodb://USER:PASSWORD@HOST:PORT/?OPTIONS, special characters of the user and the password as %XX";
@@ -100,7 +100,7 @@ pub(super) fn unusable(uri: &str) -> String {
     let files = pairs.filter_map(|pair| pair.split_once('='));
     for (key, path) in files {
         if let Some(name) = FILES.iter().find(|file| file.eq_ignore_ascii_case(key))
-            && let Err(error) = std::fs::File::open(path)
+            && let Err(error) = read_regular(path.as_ref())
         {
             return format!(
                 "the address of the database names a file in {name} that cannot be read: {error}"

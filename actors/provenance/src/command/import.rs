@@ -15,6 +15,7 @@ use std::{
 };
 
 use clap::Args;
+use orchestrator_edge::read_regular;
 use orchestrator_subsystem::{
     CommandError, Context, OutputFormat,
     wire::{BODY_LIMIT, ErrorBody, ErrorKind},
@@ -110,7 +111,7 @@ impl<'a> Import<'a> {
             let length = opened.metadata().map_err(|error| usage(file, error))?.len();
             size = Some(length);
             if arguments.resume
-                && let Ok(text) = std::fs::read_to_string(position::path(file))
+                && let Ok(text) = read_regular(&position::path(file)).and_then(std::io::read_to_string)
             {
                 position =
                     serde_json::from_str(&text).map_err(|error| usage(&position::path(file), error))?;

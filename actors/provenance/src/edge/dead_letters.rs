@@ -3,7 +3,7 @@
 
 use std::{path::Path, time::SystemTime};
 
-use orchestrator_edge::{DatabaseFiles, Edge, LinkState, RetryPolicy, timed};
+use orchestrator_edge::{DatabaseFiles, Edge, LinkState, RetryPolicy, check_database_files, timed};
 use orchestrator_supervise::{Factory, Fault, Inbox, InboxSlot, Metric, MetricKind, StartCx};
 use rusqlite::Connection;
 
@@ -54,6 +54,7 @@ struct File<'a> {
 
 impl<'a> File<'a> {
     fn open(path: &'a Path) -> Result<Self, StoreError> {
+        check_database_files(path).map_err(|error| StoreError::Unavailable(error.to_string()))?;
         let conn = open(path).map_err(|error| explain(path, "opening", &error))?;
         let files = DatabaseFiles::at(path).map_err(|error| identity_error(path, &error))?;
         Ok(Self { path, conn, files })

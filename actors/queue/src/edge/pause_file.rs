@@ -4,15 +4,13 @@
 //! lock that another program may hold.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
-use orchestrator_edge::with_suffix;
+use orchestrator_edge::{open_regular_no_link, with_suffix};
 use orchestrator_supervise::PauseSpan;
-use rustix::fs::OFlags;
 
 use crate::storage::StorageError;
 
@@ -25,7 +23,7 @@ pub(crate) fn pause(database: &Path) -> Option<PauseSpan> {
     file.symlink_metadata().ok()?;
     let mut text = String::new();
     // What cannot be read is a pause, too: hand-outs begin only when an operator, or the time, says so.
-    if let Ok(file) = open(File::options().read(true), &file) {
+    if let Ok((file, _)) = open_regular_no_link(File::options().read(true), &file) {
         let _ = file.take(CONTENT_MAX).read_to_string(&mut text);
     }
     Some(PauseSpan { until_ms: text.trim().parse().ok() }).filter(|pause| !pause.is_over())
@@ -37,15 +35,10 @@ pub(crate) fn record(database: &Path, pause: Option<PauseSpan>) -> Result<(), St
     write(&file, pause).map_err(StorageError::backend(&file, "recording the pause"))
 }
 
-/// Opens the file. A link at the path is refused: whoever may write here must not choose the file. Nor does a FIFO block the open.
-fn open(options: &mut OpenOptions, file: &Path) -> io::Result<File> {
-    let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default();
-    options.custom_flags(flags).open(file)
-}
-
 fn write(file: &Path, pause: Option<PauseSpan>) -> io::Result<()> {
     if let Some(pause) = pause {
-        let mut opened = open(File::options().write(true).create(true).truncate(true), file)?;
+        let options = &mut File::options();
+        let (mut opened, _) = open_regular_no_link(options.write(true).create(true).truncate(true), file)?;
         let until = pause.until_ms.map(|until_ms| format!("{until_ms}\n"));
         opened.write_all(until.unwrap_or_default().as_bytes())?;
         opened.sync_all()?;

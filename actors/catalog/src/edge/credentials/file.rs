@@ -1,13 +1,12 @@
 //! Reading of a credentials file under the lock that its writers take.
 
 use std::{
-    fs::File,
     io::{ErrorKind, Read},
     os::unix::fs::MetadataExt,
     path::Path,
 };
 
-use orchestrator_edge::warn_if_exposed;
+use orchestrator_edge::{read_regular, warn_if_exposed};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
@@ -53,7 +52,7 @@ impl FileContent {
 /// The file exists and cannot be read; the text names it.
 pub(in crate::edge) fn read(path: &Path) -> Result<FileContent, String> {
     let failed = |error: std::io::Error| format!("{}: cannot be read: {error}", path.display());
-    let mut file = match File::open(path) {
+    let mut file = match read_regular(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(FileContent::Missing),
         Err(error) => return Err(failed(error)),

@@ -3,11 +3,12 @@
 use std::{
     collections::BTreeMap,
     fs::{self, DirBuilder, File},
-    io::{self, Write},
+    io::{self, BufReader, Write},
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
 };
 
+use orchestrator_edge::read_regular;
 use orchestrator_exchange::{JobId, JobOffered};
 use orchestrator_supervise::sanitize;
 use serde::{Deserialize, Serialize};
@@ -65,7 +66,7 @@ impl Records {
             let Some(uuid) = uuid.filter(|_| path.extension().is_some_and(|found| found == EXTENSION)) else {
                 continue;
             };
-            let record = serde_json::from_slice(&fs::read(&path)?).map_err(|error| {
+            let record = serde_json::from_reader(BufReader::new(read_regular(&path)?)).map_err(|error| {
                 let text =
                     format!("{}: {error}: remove the file", sanitize(path.as_os_str().as_encoded_bytes()));
                 io::Error::new(io::ErrorKind::InvalidData, text)

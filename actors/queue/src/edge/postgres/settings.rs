@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use orchestrator_edge::{postgres::Address, read_secret, with_suffix};
+use orchestrator_edge::{postgres::Address, read_regular, read_secret, with_suffix};
 use tokio::runtime::{Builder, Runtime};
 
 use super::rules::Rules;
@@ -83,9 +83,10 @@ pub(crate) fn instance_name(config: &QueueConfig) -> Result<String, StorageError
     let failed = |error: io::Error| StorageError::Setting {
         reason: format!("{}: cannot keep the name of the instance: {error}", file.display()),
     };
-    let name = match fs::read_to_string(&file) {
+    let read = || std::io::read_to_string(read_regular(&file)?);
+    let name = match read() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            make_name(&file).and_then(|()| fs::read_to_string(&file)).map_err(failed)?
+            make_name(&file).and_then(|()| read()).map_err(failed)?
         }
         read => read.map_err(failed)?,
     };

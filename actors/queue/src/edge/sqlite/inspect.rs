@@ -19,6 +19,7 @@ use crate::storage::{
     Attempt, AttrReport, Counts, FailedAttempts, FailedJob, GroupKey, Inspect, Pattern, Peeked, RunCount,
     RunId, RunState, Sample, Section, StaleGroup, StorageError,
 };
+use orchestrator_edge::check_database_files;
 use rows::{ANSWER_BYTES_MAX, counts, payload_start, rows};
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
@@ -50,6 +51,7 @@ impl Inspector {
             add_function(&conn)?;
             Ok(conn)
         };
+        check_database_files(path).map_err(StorageError::backend(path, "opening for reading"))?;
         let conn = connect().map_err(|error| storage_error(path, "opening for reading", error))?;
         Ok(Self { conn, path: path.to_path_buf(), options, timeout })
     }
