@@ -6,8 +6,10 @@
 
 mod copying;
 mod durable;
+mod handing_over;
 mod journal;
 mod manifest;
+mod reading;
 mod restoring;
 
 pub(crate) use self::{copying::back_up, journal::recover, restoring::restore};

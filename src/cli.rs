@@ -36,6 +36,7 @@ use self::{
 use crate::{
     backup,
     config::{Config, Sources},
+    state_owner,
     subsystems::SubsystemCommand,
 };
 
@@ -219,10 +220,15 @@ async fn request(command: &ClientCommand, client: &Client) -> Result<String, Com
 
 /// Loads the section of the subsystem `only`.
 fn load(arguments: &ConfigArguments, only: &str) -> Result<Section, CommandError> {
-    let config = Config::load(&Sources::new(arguments, Some(only)));
+    let sources = Sources::new(arguments, Some(only));
+    let config = Config::load(&sources);
     let mut config = config.map_err(|error| CommandError::Config(format!("{error:#}")))?;
+    let local = |error: anyhow::Error| CommandError::Local(format!("{error:#}"));
     // Before the command opens a file of the subsystem.
-    backup::recover(&config).map_err(|error| CommandError::Local(format!("{error:#}")))?;
+    if let Some(owner) = state_owner::of_state(&config).map_err(local)? {
+        return Err(local(owner.go_on()));
+    }
+    backup::recover(&config, Some(&sources)).map_err(local)?;
     let section = config.sections.pop();
     section.ok_or_else(|| CommandError::Config(format!("{only}: the configuration has no such section")))
 }

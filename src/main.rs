@@ -17,6 +17,7 @@ mod run;
 mod service_manager;
 mod signals;
 mod startup;
+mod state_owner;
 mod stopping;
 mod subsystems;
 mod telemetry;
@@ -302,13 +303,14 @@ fn check(arguments: &RunArguments, format: OutputFormat) -> ExitCode {
 fn back_up(directory: &Path, arguments: &RunArguments, format: OutputFormat) -> Result<String> {
     let sources = Sources::from(arguments);
     let config = Config::load(&sources)?;
-    note(backup::recover(&config)?);
-    let manifest = backup::back_up(directory, &config, &sources.files)?;
+    let Some(manifest) = backup::back_up(directory, &config, &sources, note)? else {
+        return Ok(String::new());
+    };
     Ok(if format.json { format.print(&manifest) } else { manifest.list() })
 }
 
 fn restore(directory: &Path, arguments: &RunArguments, format: OutputFormat) -> Result<String> {
-    let restored = backup::restore(directory, &arguments.into())?;
+    let Some(restored) = backup::restore(directory, &arguments.into())? else { return Ok(String::new()) };
     Ok(if format.json { format.print(&restored) } else { restored.text() })
 }
 
@@ -352,6 +354,11 @@ fn print(text: Result<String>) -> ExitCode {
 
 /// Prints a result, or an error. Errors other than those of the configuration have the code of failures.
 fn print_or_fail(text: Result<String>) -> ExitCode {
+    // Another process has reported the error.
+    if let Some(state_owner::Failed(status)) = text.as_ref().err().and_then(|error| error.downcast_ref()) {
+        let is_config = status.code() == Some(ExitCode::Config as i32);
+        return if is_config { ExitCode::Config } else { ExitCode::Failure };
+    }
     let is_failure = text.as_ref().is_err_and(|error| !error.is::<config::report::InvalidConfig>());
     let code = print(text);
     if is_failure { ExitCode::Failure } else { code }

@@ -34,7 +34,7 @@ pub(crate) const SYMBOLS: &str = "symbols";
 pub(crate) fn run(config: &Config, sources: Option<Sources>) -> Result<ExitCode> {
     let TelemetryConfig { format, filter } = &config.program.telemetry;
     let (filter, log_limit) = telemetry::start(*format, filter)?;
-    if let Some(undone) = backup::recover(config)? {
+    if let Some(undone) = backup::recover(config, sources.as_ref())? {
         tracing::warn!("{undone}");
     }
     let Topology { root, admin, sections } = topology::build(config)?;

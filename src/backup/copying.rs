@@ -2,36 +2,62 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, DirBuilder, File, TryLockError},
+    fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError},
     io::{self, Cursor, Read},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, bail, ensure};
 use orchestrator_admin::timestamp::rfc3339;
-use orchestrator_edge::with_suffix;
+use orchestrator_edge::{FileIdentity, open_regular, open_regular_no_link, with_suffix};
 use orchestrator_subsystem::{KeptFile, KeptKind};
 use orchestrator_supervise::now_ms;
-use rustix::fs::OFlags;
+use tempfile::TempDir;
 
 use super::{
-    durable,
+    durable, handing_over, journal,
     manifest::{self, CopiedFile, Entry, Kind, Manifest},
 };
-use crate::{config::Config, topology};
+use crate::{
+    config::{Config, Sources},
+    state_owner, topology,
+};
 
-/// Copies what the instance of `config` keeps, and the configuration `files`, into the new `directory`.
+/// Copies what the instance of `config` keeps, and the configuration `files`, into the new `directory`. If root runs it, another process does
+/// so as the owner of the files, and prints the manifest: then this returns none. `note` gets what an interrupted restore left.
 ///
 /// # Errors
 /// The directory exists, or something cannot be copied. Then there is no directory.
-pub(crate) fn back_up(directory: &Path, config: &Config, files: &[PathBuf]) -> Result<Manifest> {
+pub(crate) fn back_up(
+    directory: &Path,
+    config: &Config,
+    sources: &Sources,
+    note: impl FnOnce(Option<String>),
+) -> Result<Option<Manifest>> {
+    let write = |partial: &Path| {
+        note(journal::recover(config, Some(sources))?);
+        write(partial, config, sources).map(Some)
+    };
+    if handing_over::is_given() {
+        return write(Path::new(handing_over::DIRECTORY));
+    }
+    let owner = state_owner::of_state(config)?;
+    if let Some(owner) = owner
+        && state_owner::on_the_way(directory)?.0.is_some()
+    {
+        return Err(owner.go_on());
+    }
     // Without a slash at the end, which would change the meaning of a suffix.
     let directory = std::path::absolute(directory.components().collect::<PathBuf>())?;
     ensure!(!durable::exists(&directory), "{} exists: name a directory that does not", directory.display());
     let partial = with_suffix(&directory, ".partial");
     let written = begin(&partial).and_then(|lock| {
-        let manifest = write(&partial, config, files).inspect_err(|_| drop(fs::remove_dir_all(&partial)))?;
+        let manifest = match owner {
+            Some(owner) => handing_over::fill(&lock, owner).map(|()| None),
+            None => write(&partial),
+        };
+        let manifest = manifest.inspect_err(|_| drop(fs::remove_dir_all(&partial)))?;
         fs::rename(&partial, &directory)?;
         durable::sync_directory(durable::parent(&directory))?;
         drop(lock);
@@ -43,7 +69,9 @@ pub(crate) fn back_up(directory: &Path, config: &Config, files: &[PathBuf]) -> R
 /// Creates the directory of a backup that is being written, in place of one that was interrupted, and locks it.
 fn begin(partial: &Path) -> Result<File> {
     fs::create_dir_all(durable::parent(partial))?;
-    if let Ok(former) = File::open(partial) {
+    if durable::exists(partial) {
+        let former = durable::open_directory(partial)
+            .with_context(|| format!("cannot replace {}: remove it", partial.display()))?;
         if let Err(TryLockError::WouldBlock) = former.try_lock() {
             bail!("another backup writes into {}: wait for its end", partial.display());
         }
@@ -53,12 +81,12 @@ fn begin(partial: &Path) -> Result<File> {
         .mode(0o700)
         .create(partial)
         .with_context(|| format!("cannot create {}", partial.display()))?;
-    let lock = File::open(partial)?;
+    let lock = durable::open_directory(partial)?;
     lock.lock()?;
     Ok(lock)
 }
 
-fn write(partial: &Path, config: &Config, files: &[PathBuf]) -> Result<Manifest> {
+fn write(partial: &Path, config: &Config, sources: &Sources) -> Result<Manifest> {
     let kept = topology::kept(config);
     let mut manifest = Manifest {
         version: manifest::VERSION,
@@ -71,10 +99,10 @@ fn write(partial: &Path, config: &Config, files: &[PathBuf]) -> Result<Manifest>
         let entry = entry(partial, file).with_context(|| format!("cannot copy {}", file.path.display()))?;
         manifest.entries.push(entry);
     }
-    for (i, path) in files.iter().enumerate() {
+    for (i, path) in sources.files.iter().enumerate() {
         let name = PathBuf::from(format!("configuration/{}.toml", i + 1));
-        let copied =
-            open(path, FOLLOW).and_then(|file| store(partial, &name, file.map(|(file, _)| (file, 0o600))));
+        let copied = open(open_regular, path)
+            .and_then(|file| store(partial, &name, file.map(|(file, _)| (file, 0o600))));
         let files = copied.with_context(|| format!("cannot copy {}", path.display()))?.into_iter().collect();
         let (role, path) = (format!("configuration/{}", i + 1), std::path::absolute(path)?);
         manifest.entries.push(Entry { role, kind: Kind::Configuration, path, user_version: None, files });
@@ -98,29 +126,36 @@ fn entry(partial: &Path, kept: &KeptFile) -> Result<Entry> {
     let kind = match kept.kind {
         KeptKind::Database { copy, check } => {
             if durable::exists(&kept.path) {
-                let (to, mode) = (partial.join(name), fs::metadata(&kept.path)?.permissions());
+                let mode = fs::metadata(&kept.path)?.permissions().mode();
+                let folder = folder_for_sqlite(partial)?;
+                let to = folder.as_ref().map_or(partial.join(name), |folder| folder.path().join("copy"));
                 fs::create_dir_all(durable::parent(&to))?;
                 user_version = Some(copy(&kept.path, &to).map_err(anyhow::Error::msg)?);
                 check(&to).map_err(|fault| anyhow::anyhow!("the database is damaged: {fault}"))?;
-                let file = File::open(&to)?;
-                file.set_permissions(mode)?;
-                file.sync_all()?;
-                files.push(copied(partial, name)?);
+                let mut file = File::open(&to)?;
+                if folder.is_some() {
+                    files.extend(store(partial, name, Some((file, mode)))?);
+                } else {
+                    file.set_permissions(Permissions::from_mode(mode))?;
+                    file.sync_all()?;
+                    let (bytes, sha256) = durable::copy(&mut file, &mut io::sink())?;
+                    files.push(CopiedFile { name: name.to_owned(), bytes, sha256 });
+                }
             }
             Kind::Database
         }
         KeptKind::File => {
-            files.extend(store(partial, name, open(&kept.path, NO_LINK)?)?);
+            files.extend(store(partial, name, open(open_regular_no_link, &kept.path)?)?);
             Kind::File
         }
         KeptKind::Lines => {
-            let lines = open(&kept.path, FOLLOW)?.map(whole_lines).transpose()?;
+            let lines = open(open_regular, &kept.path)?.map(whole_lines).transpose()?;
             files.extend(store(partial, name, lines)?);
             Kind::File
         }
         KeptKind::Directory => {
             for found in names_in(&kept.path)? {
-                let file = open(&kept.path.join(&found), NO_LINK)?;
+                let file = open(open_regular_no_link, &kept.path.join(&found))?;
                 files.extend(store(partial, &name.join(&found), file)?);
             }
             Kind::Directory
@@ -143,20 +178,31 @@ fn names_in(directory: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Flags of an open file: a named pipe must not block.
-const FOLLOW: OFlags = OFlags::NONBLOCK;
-/// As [`FOLLOW`], for files in directories that others may write into: a link must not choose a file that only root may read.
-const NO_LINK: OFlags = OFlags::NONBLOCK.union(OFlags::NOFOLLOW);
+/// Opens a file by `open`, and returns it with its mode; `None` if there is no file.
+fn open(open: Open, path: &Path) -> Result<Option<(File, u32)>> {
+    match open(File::options().read(true), path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => {
+            opened.map(|(file, metadata)| Some((file, metadata.permissions().mode()))).map_err(Into::into)
+        }
+    }
+}
 
-/// Opens a regular file, and returns it with its mode; `None` if there is no file.
-fn open(path: &Path, flags: OFlags) -> Result<Option<(File, u32)>> {
-    let file = match File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file?,
-    };
-    let metadata = file.metadata()?;
-    ensure!(metadata.is_file(), "it is no regular file");
-    Ok(Some((file, metadata.permissions().mode())))
+/// A way to open a regular file: others may write into some directories, where a link must not choose a file of this user.
+type Open = fn(&mut OpenOptions, &Path) -> io::Result<(File, Metadata)>;
+
+/// Returns a folder for the copy of a database if this user cannot name a path below `partial`, which another user opened: SQLite needs
+/// one.
+fn folder_for_sqlite(partial: &Path) -> Result<Option<TempDir>> {
+    let Ok(path) = fs::read_link(partial) else { return Ok(None) };
+    if FileIdentity::at(&path).is_ok_and(|found| found.is_some()) {
+        return Ok(None);
+    }
+    // `/tmp` may be in memory.
+    let folder = std::env::var_os("TMPDIR").unwrap_or_else(|| "/var/tmp".into());
+    let made = tempfile::Builder::new().prefix("orchestrator-backup-").tempdir_in(&folder);
+    let name = folder.display();
+    Ok(Some(made.with_context(|| format!("cannot use {name} for the copies of databases: set TMPDIR"))?))
 }
 
 /// Writes a file of the backup, unless there is none.
@@ -164,8 +210,8 @@ fn store(partial: &Path, name: &Path, from: Option<(impl Read, u32)>) -> Result<
     let Some((mut content, mode)) = from else { return Ok(None) };
     let to = partial.join(name);
     fs::create_dir_all(durable::parent(&to))?;
-    durable::write_new(&to, &mut content, mode)?;
-    copied(partial, name).map(Some)
+    let (_, (bytes, sha256)) = durable::write_new(&to, &mut content, mode)?;
+    Ok(Some(CopiedFile { name: name.to_owned(), bytes, sha256 }))
 }
 
 /// Reads a file up to the end of its last whole line.
@@ -174,9 +220,4 @@ fn whole_lines((mut file, mode): (File, u32)) -> io::Result<(Cursor<Vec<u8>>, u3
     file.read_to_end(&mut text)?;
     text.truncate(text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
     Ok((Cursor::new(text), mode))
-}
-
-fn copied(partial: &Path, name: &Path) -> Result<CopiedFile> {
-    let (bytes, sha256) = durable::digest(&partial.join(name))?;
-    Ok(CopiedFile { name: name.to_owned(), bytes, sha256 })
 }

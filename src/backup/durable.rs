@@ -1,14 +1,14 @@
 //! Files and directories that are written durably.
 
 use std::{
-    fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions},
-    io::{self, Read},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown},
+    fs::{self, File, OpenOptions, Permissions},
+    io::{self, Read, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
-use rustix::process::geteuid;
-use sha2::{Digest, Sha256};
+use rustix::fs::OFlags;
+use sha2::{Digest as _, Sha256};
 
 /// Bytes that are read at a time.
 const CHUNK: usize = 256 * 1024;
@@ -33,15 +33,18 @@ pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Returns length and SHA-256 of a file.
-pub(super) fn digest(path: &Path) -> io::Result<(u64, String)> {
-    let (mut file, mut hash, mut length) = (File::open(path)?, Sha256::new(), 0);
-    let mut chunk = vec![0; CHUNK];
+/// Length and SHA-256 of a file.
+pub(super) type Digest = (u64, String);
+
+/// Copies `content`, and returns its length and SHA-256.
+pub(super) fn copy(content: &mut impl Read, to: &mut impl Write) -> io::Result<Digest> {
+    let (mut hash, mut length, mut chunk) = (Sha256::new(), 0, vec![0; CHUNK]);
     loop {
-        match file.read(&mut chunk)? {
+        match content.read(&mut chunk)? {
             0 => break,
             read => {
                 hash.update(&chunk[..read]);
+                to.write_all(&chunk[..read])?;
                 length += read as u64;
             }
         }
@@ -50,35 +53,18 @@ pub(super) fn digest(path: &Path) -> io::Result<(u64, String)> {
 }
 
 /// Writes the new file `path` and syncs it. A link at the path is an error.
-pub(super) fn write_new(path: &Path, content: &mut impl Read, mode: u32) -> io::Result<File> {
+pub(super) fn write_new(path: &Path, content: &mut impl Read, mode: u32) -> io::Result<(File, Digest)> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    io::copy(content, &mut file)?;
+    let digest = copy(content, &mut file)?;
     file.set_permissions(Permissions::from_mode(mode & 0o777))?;
     file.sync_all()?;
-    Ok(file)
+    Ok((file, digest))
 }
 
-/// Gives the file, the link or the directory at `path` to the owner of `like`, if the program runs as root: the service's user must be able
-/// to use it.
-pub(super) fn give(path: &Path, like: &Metadata) -> io::Result<()> {
-    if geteuid().is_root() { lchown(path, Some(like.uid()), Some(like.gid())) } else { Ok(()) }
-}
-
-/// Copies `from`, a file or a directory of files, to the new `path`, gives it to the owner of `like`, and syncs it.
-pub(super) fn copy_new(from: &Path, path: &Path, like: &Metadata) -> io::Result<()> {
-    let metadata = fs::metadata(from)?;
-    if !metadata.is_dir() {
-        let file = write_new(path, &mut File::open(from)?, metadata.permissions().mode())?;
-        give(path, like)?;
-        return file.sync_all();
-    }
-    DirBuilder::new().mode(0o700).create(path)?;
-    give(path, like)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        copy_new(&entry.path(), &path.join(entry.file_name()), like)?;
-    }
-    sync_directory(path)
+/// Opens a directory. A link at the path is an error, and a named pipe does not block.
+pub(super) fn open_directory(path: &Path) -> io::Result<File> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
 /// Removes a file, a link, or a directory with its content. There may be nothing at the path.

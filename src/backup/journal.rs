@@ -2,49 +2,64 @@
 //!
 //! While the renames go on, a file with their list is in each directory that they touch. The first of these files decides: while it
 //! exists, the restore has not happened, and whoever starts next undoes the renames. The process that renames has it locked.
+//!
+//! The list has roles and suffixes. The configuration has the paths, since others may be able to write such a file.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File, TryLockError},
     io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail};
-use orchestrator_edge::{FileIdentity, with_suffix};
+use anyhow::{Context, Result, bail, ensure};
+use orchestrator_edge::{FileIdentity, open_regular_no_link, read_at_most, with_suffix};
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
 use super::durable;
-use crate::{config::Config, topology};
+use crate::{
+    config::{Config, Sources},
+    topology,
+};
 
 /// Name of the journal.
 const FILE: &str = ".orchestrator-restore";
+/// Largest journal, in bytes.
+const SIZE_MAX: u64 = 1 << 20;
+/// Suffixes of the files that SQLite keeps beside a database.
+pub(super) const SIBLINGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// Two renames: what is at `path` to `before`, and `new` to `path`. Nothing is at `before` at first.
+/// Two renames: what is at [`Self::path`] to [`Self::before`], and [`Self::prepared`] to the path. Nothing is at `before` at first.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Move {
-    pub(super) path: PathBuf,
-    /// `None` if there is nothing at `path`.
-    pub(super) before: Option<PathBuf>,
-    /// `None` if nothing shall be at `path`.
-    pub(super) new: Option<PathBuf>,
+    pub(super) role: String,
+    /// Path of the role, after all links.
+    #[serde(skip)]
+    pub(super) base: PathBuf,
+    /// Empty, or one of [`SIBLINGS`].
+    pub(super) suffix: String,
+    /// False if there is nothing at the path.
+    pub(super) has_before: bool,
+    /// False if nothing shall be at the path.
+    pub(super) has_new: bool,
 }
 
 /// Content of the files.
 #[derive(Debug, Serialize, Deserialize)]
 struct Journal {
-    /// Paths of all files with it; the first one decides.
-    files: Vec<PathBuf>,
+    /// SHA-256 of all paths: with another configuration, the roles are other files.
+    paths: String,
     moves: Vec<Move>,
 }
 
 /// Renames all or nothing. The new files are synced.
 pub(super) fn carry_out(moves: Vec<Move>) -> Result<()> {
-    let directories: BTreeSet<_> = moves.iter().map(|each| durable::parent(&each.path).to_owned()).collect();
-    let files: Vec<_> = directories.iter().map(|directory| directory.join(FILE)).collect();
-    let journal = Journal { files, moves };
-    let Some((first, others)) = journal.files.split_first() else { return Ok(()) };
-    let sync = || directories.iter().try_for_each(|directory| durable::sync_directory(directory));
+    let journal = Journal { paths: digest(&moves), moves };
+    let files = journal.files();
+    let Some((first, others)) = files.split_first() else { return Ok(()) };
+    let sync = || sync(&files);
     // The new files, and the others before the one that decides.
     for file in others {
         journal.write(file)?;
@@ -62,24 +77,27 @@ pub(super) fn carry_out(moves: Vec<Move>) -> Result<()> {
     Ok(others.iter().try_for_each(|file| durable::remove(file))?)
 }
 
-/// Undoes a restore that was interrupted, before anything of `config` is opened. Returns the line that reports it.
+/// Undoes a restore that was interrupted, before anything of `config` is opened. The restore may have had more of `sources` than `config`
+/// has. Returns the line that reports it.
 ///
 /// # Errors
 /// A restore is going on, or the renames cannot be undone.
-pub(crate) fn recover(config: &Config) -> Result<Option<String>> {
+pub(crate) fn recover(config: &Config, sources: Option<&Sources>) -> Result<Option<String>> {
     let mut undone = None;
-    let kept = topology::kept(config).files;
-    // A path whose directory does not exist has no journal.
-    let paths = kept.iter().filter_map(|file| durable::resolve(&file.path).ok());
-    let files: BTreeSet<_> = paths.map(|path| durable::parent(&path).join(FILE)).collect();
+    let bases = bases(config);
+    let files: BTreeSet<_> = bases.values().map(|base| durable::parent(base).join(FILE)).collect();
     for file in files.iter().filter(|file| durable::exists(file)) {
         let name = file.display();
-        let read = |file: &Path| -> Result<Journal> { Ok(serde_json::from_slice(&fs::read(file)?)?) };
-        let journal =
-            read(file).with_context(|| format!("cannot read {name}, the list of an interrupted restore"))?;
-        let Some(first) = journal.files.first() else { bail!("{name} is damaged: it names no file") };
+        let whole = sources.and_then(|all| Config::load(&Sources { only: None, ..all.clone() }).ok());
+        let bases = whole.as_ref().map_or_else(|| bases.clone(), self::bases);
+        let journal = Journal::read(file, &bases)
+            .with_context(|| format!("cannot use {name}, the list of an interrupted restore"))?;
+        let files = journal.files();
+        let Some(first) = files.first() else { bail!("{name} is damaged: it has no renames") };
         if let Some(lock) = lock(first)? {
-            read(first)?.undo().with_context(|| format!("cannot undo the interrupted restore of {name}"))?;
+            // The file at the path now.
+            let journal = Journal::read(first, &bases)?;
+            journal.undo().with_context(|| format!("cannot undo the interrupted restore of {name}"))?;
             drop(lock);
             undone = Some(format!("undid a restore that was interrupted, as {name} says"));
         }
@@ -88,9 +106,36 @@ pub(crate) fn recover(config: &Config) -> Result<Option<String>> {
     Ok(undone)
 }
 
+/// Returns the path of each role after all links. A path whose directory does not exist has no journal.
+fn bases(config: &Config) -> BTreeMap<String, PathBuf> {
+    let kept = topology::kept(config).files.into_iter();
+    kept.filter_map(|file| Some((file.role, durable::resolve(&file.path).ok()?))).collect()
+}
+
+fn digest(moves: &[Move]) -> String {
+    let paths: Vec<u8> =
+        moves.iter().flat_map(|each| [each.path().as_os_str().as_encoded_bytes(), &[0]].concat()).collect();
+    durable::copy(&mut paths.as_slice(), &mut io::sink()).map(|(_, digest)| digest).unwrap_or_default()
+}
+
+/// Syncs the directories of `files`.
+fn sync(files: &[PathBuf]) -> io::Result<()> {
+    files.iter().try_for_each(|file| durable::sync_directory(durable::parent(file)))
+}
+
+/// Opens a journal. One of another user could make this one rename files.
+fn open(file: &Path) -> io::Result<File> {
+    let (opened, metadata) = open_regular_no_link(File::options().read(true), file)?;
+    if [0, geteuid().as_raw()].contains(&metadata.uid()) {
+        Ok(opened)
+    } else {
+        Err(io::Error::other(format!("{} belongs to user {}: remove it", file.display(), metadata.uid())))
+    }
+}
+
 /// Locks the file that decides; returns `None` if it does not exist.
 fn lock(first: &Path) -> Result<Option<File>> {
-    let file = match File::open(first) {
+    let file = match open(first) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
@@ -106,12 +151,38 @@ fn lock(first: &Path) -> Result<Option<File>> {
 }
 
 impl Journal {
+    /// Reads a journal, with the paths of `bases`.
+    fn read(file: &Path, bases: &BTreeMap<String, PathBuf>) -> Result<Self> {
+        let text = read_at_most(&open(file)?, SIZE_MAX)?;
+        let mut journal: Self = serde_json::from_slice(&text).context(
+            "it is damaged, or of an earlier version: run `backup` of that version as the user of the files, or rename the files \
+             *.before-restore back and remove it",
+        )?;
+        for each in &mut journal.moves {
+            ensure!(
+                each.suffix.is_empty() || SIBLINGS.contains(&each.suffix.as_str()),
+                "it is damaged: a suffix is not allowed"
+            );
+            each.base = bases.get(&each.role).cloned().unwrap_or_default();
+        }
+        ensure!(
+            digest(&journal.moves) == journal.paths,
+            "the restore had a configuration with other paths or sections: repeat the command with that one"
+        );
+        Ok(journal)
+    }
+
+    /// Returns the paths of all files with it; the first one decides.
+    fn files(&self) -> Vec<PathBuf> {
+        let files = self.moves.iter().map(|each| durable::parent(&each.base).join(FILE));
+        files.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// Writes the journal to `file` in one step, locked and synced. The caller syncs the directory.
     fn write(&self, file: &Path) -> Result<File> {
         let new = with_suffix(file, ".new");
         durable::remove(&new)?;
-        let written = durable::write_new(&new, &mut serde_json::to_vec(self)?.as_slice(), 0o600)?;
-        durable::give(&new, &fs::metadata(durable::parent(file))?)?;
+        let (written, _) = durable::write_new(&new, &mut serde_json::to_vec(self)?.as_slice(), 0o600)?;
         written.lock()?;
         fs::rename(&new, file)?;
         Ok(written)
@@ -120,37 +191,44 @@ impl Journal {
     /// Undoes the renames, and removes all files of the journal, the one that decides last. May be repeated.
     fn undo(&self) -> Result<()> {
         for each in self.moves.iter().rev() {
-            each.back().with_context(|| format!("cannot bring back {}", each.path.display()))?;
+            each.back().with_context(|| format!("cannot bring back {}", each.path().display()))?;
         }
-        let sync = || {
-            let directories = self.files.iter().map(|file| durable::parent(file));
-            directories.into_iter().try_for_each(durable::sync_directory)
-        };
-        sync()?;
-        self.files.iter().rev().try_for_each(|file| durable::remove(file))?;
-        Ok(sync()?)
+        let files = self.files();
+        sync(&files)?;
+        files.iter().rev().try_for_each(|file| durable::remove(file))?;
+        Ok(sync(&files)?)
     }
 }
 
 impl Move {
+    pub(super) fn path(&self) -> PathBuf {
+        with_suffix(&self.base, &self.suffix)
+    }
+
+    pub(super) fn before(&self) -> PathBuf {
+        with_suffix(&with_suffix(&self.base, ".before-restore"), &self.suffix)
+    }
+
+    pub(super) fn prepared(&self) -> PathBuf {
+        with_suffix(&self.base, ".restored")
+    }
+
     fn forward(&self) -> io::Result<()> {
-        if let Some(before) = &self.before {
-            fs::rename(&self.path, before)?;
+        if self.has_before {
+            fs::rename(self.path(), self.before())?;
         }
-        self.new.as_ref().map_or(Ok(()), |new| fs::rename(new, &self.path))
+        if self.has_new { fs::rename(self.prepared(), self.path()) } else { Ok(()) }
     }
 
     fn back(&self) -> io::Result<()> {
-        match &self.before {
-            Some(before) if durable::exists(before) => {
-                durable::remove(&self.path)?;
-                fs::rename(before, &self.path)?;
-            }
-            // It was not renamed yet, or is back already.
-            Some(_) => {}
-            None => durable::remove(&self.path)?,
+        if !self.has_before {
+            durable::remove(&self.path())?;
+        } else if durable::exists(&self.before()) {
+            durable::remove(&self.path())?;
+            fs::rename(self.before(), self.path())?;
         }
-        self.new.as_ref().map_or(Ok(()), |new| durable::remove(new))
+        // Else it was not renamed yet, or is back already.
+        if self.has_new { durable::remove(&self.prepared()) } else { Ok(()) }
     }
 }
 
@@ -188,14 +266,16 @@ mod tests {
             if steps == 0 {
                 before = state();
             }
-            fs::create_dir(path("directory.new")).unwrap();
-            fs::write(path("directory.new/x"), "new").unwrap();
-            fs::write(path("file.new"), "new").unwrap();
-            fs::write(path("fresh.new"), "new").unwrap();
+            fs::create_dir(path("directory.restored")).unwrap();
+            fs::write(path("directory.restored/x"), "new").unwrap();
+            fs::write(path("file.restored"), "new").unwrap();
+            fs::write(path("fresh.restored"), "new").unwrap();
             let each = |name: &str, has_old: bool, has_new: bool| Move {
-                path: path(name),
-                before: has_old.then(|| path(&format!("{name}.old"))),
-                new: has_new.then(|| path(&format!("{name}.new"))),
+                role: name.to_owned(),
+                base: path(name),
+                suffix: String::new(),
+                has_before: has_old,
+                has_new,
             };
             let moves = vec![
                 each("log", true, false),
@@ -203,10 +283,12 @@ mod tests {
                 each("directory", true, true),
                 each("fresh", false, true),
             ];
-            let journal = Journal { files: vec![path(FILE)], moves };
+            let journal = Journal { paths: digest(&moves), moves };
             let renames = journal.moves.iter().flat_map(|each| {
-                let old = each.before.iter().map(|before| (each.path.clone(), before.clone()));
-                old.chain(each.new.iter().map(|new| (new.clone(), each.path.clone()))).collect::<Vec<_>>()
+                let old = each.has_before.then(|| (each.path(), each.before()));
+                old.into_iter()
+                    .chain(each.has_new.then(|| (each.prepared(), each.path())))
+                    .collect::<Vec<_>>()
             });
             let renames: Vec<_> = renames.collect();
             if steps > renames.len() {
@@ -214,6 +296,8 @@ mod tests {
             }
             renames[..steps].iter().for_each(|(from, to)| fs::rename(from, to).unwrap());
             drop(journal.write(&path(FILE)).unwrap());
+            let bases = journal.moves.iter().map(|each| (each.role.clone(), each.base.clone())).collect();
+            let journal = Journal::read(&path(FILE), &bases).unwrap();
             for each in journal.moves.iter().rev().take(2) {
                 each.back().unwrap();
             }

@@ -1,17 +1,12 @@
 //! The file `manifest.json` of a backup.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use orchestrator_subsystem::text;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use super::durable;
 
 /// Name of the file.
 pub(super) const FILE: &str = "manifest.json";
@@ -77,34 +72,29 @@ struct Row {
 }
 
 impl Manifest {
-    /// Reads the manifest of the backup in `directory`, and checks all files against it.
+    /// Parses the manifest of the backup in `directory`.
     ///
     /// # Errors
-    /// It is of another version, or a file is missing or changed. The text names the first one.
-    pub(super) fn read(directory: &Path) -> Result<Self> {
+    /// It is damaged, or of another version.
+    pub(super) fn parse(directory: &Path, text: &[u8]) -> Result<Self> {
         let path = directory.join(FILE);
         let name = path.display();
-        let text = fs::read(&path)
-            .with_context(|| format!("cannot read {name}: name a directory that `backup` wrote"))?;
-        let value: Value = serde_json::from_slice(&text).with_context(|| format!("{name} is damaged"))?;
+        let value: Value = serde_json::from_slice(text).with_context(|| format!("{name} is damaged"))?;
         ensure!(
             value["version"] == VERSION,
             "{name} has version {}, and this program knows version {VERSION}: use the program that wrote it, {}",
             value["version"],
             value["program"]
         );
-        let manifest: Self = serde_json::from_value(value).with_context(|| format!("{name} is damaged"))?;
-        for file in manifest.entries.iter().flat_map(|entry| &entry.files) {
-            let path = directory.join(&file.name);
-            let name = path.display();
-            let found = durable::digest(&path)
-                .with_context(|| format!("cannot read {name}: the backup is not whole"))?;
-            ensure!(
-                found == (file.bytes, file.sha256.clone()),
-                "{name} is not the file that was backed up: its checksum differs; use another backup"
-            );
-        }
-        Ok(manifest)
+        serde_json::from_value(value).with_context(|| format!("{name} is damaged"))
+    }
+
+    /// Returns all files, those of the configuration last.
+    pub(super) fn files(&self) -> impl Iterator<Item = &CopiedFile> {
+        let of = |is_last: bool| {
+            self.entries.iter().filter(move |entry| (entry.kind == Kind::Configuration) == is_last)
+        };
+        of(false).chain(of(true)).flat_map(|entry| &entry.files)
     }
 
     /// Returns the configuration files, in the order of `--config`.

@@ -1,28 +1,28 @@
 //! Restore of a backup.
 
 use std::{
-    fs,
-    io::ErrorKind,
+    fs::{self, DirBuilder},
+    io::{ErrorKind, Read},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use orchestrator_edge::{DatabaseLock, with_suffix};
+use orchestrator_edge::{DatabaseLock, read_regular, with_suffix};
 use orchestrator_subsystem::{KeptFile, KeptKind};
+use rustix::process::geteuid;
 use serde::Serialize;
 
 use super::{
-    durable,
-    journal::{self, Move},
+    durable, handing_over,
+    journal::{self, Move, SIBLINGS},
     manifest::{CopiedFile, Entry, Kind, Manifest},
+    reading::Backup,
 };
 use crate::{
     config::{Config, Sources},
-    topology,
+    state_owner, topology,
 };
-
-/// Suffixes of the files that SQLite keeps beside a database.
-const SIBLINGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// Result of a restore.
 #[derive(Debug, Serialize)]
@@ -33,72 +33,98 @@ pub(crate) struct Restored {
     notes: Vec<String>,
 }
 
-/// Restores the backup in `directory` to the paths of the configuration of `sources`.
+/// Restores the backup in `directory` to the paths of the configuration of `sources`. If root runs it, another process does so as the owner
+/// of the files, and prints the result: then this returns none.
 ///
 /// # Errors
 /// The backup is damaged, the configuration does not have its parts, or an instance runs. Then nothing was changed.
-pub(crate) fn restore(directory: &Path, sources: &Sources) -> Result<Restored> {
-    let manifest = Manifest::read(directory)?;
-    let (config, configuration) = configuration(directory, sources, &manifest)?;
-    let mut notes: Vec<_> = journal::recover(&config)?.into_iter().collect();
-    let pairs = pairs(directory, &manifest, topology::kept(&config).files)?;
-    let locks = lock(&config, &pairs)?;
-    for Configuration { path, copy } in configuration {
-        if durable::exists(&path) {
-            let is_same = fs::read(&path).is_ok_and(|text| fs::read(&copy).is_ok_and(|copy| copy == text));
-            let kept = || format!("{} differs from that of the backup and was left as it is", path.display());
-            notes.extend((!is_same).then(kept));
-        } else {
-            prepare(&copy, &path)?;
-            fs::rename(with_suffix(&path, ".restored"), &path)?;
-            durable::sync_directory(durable::parent(&path))?;
-            notes.push(format!("{} was missing and is that of the backup", path.display()));
-        }
-    }
-    let mut moves = Vec::new();
-    for (entry, kept) in &pairs {
-        let prepared = moves_of(directory, entry, kept);
-        moves.extend(
-            prepared
-                .with_context(|| format!("cannot prepare {}: nothing was restored", kept.path.display()))?,
+pub(crate) fn restore(directory: &Path, sources: &Sources) -> Result<Option<Restored>> {
+    let backup = Backup::new(directory, handing_over::is_given());
+    let text = backup.manifest()?;
+    let manifest = Manifest::parse(directory, &text.bytes)?;
+    let (config, missing) = configuration(directory, sources, &manifest)?;
+    let owner = state_owner::of_state(&config)?;
+    if let Some((path, copy)) = missing
+        && geteuid().is_root()
+        && (owner.is_some() || text.uid != 0)
+    {
+        // Another user could choose the files on which root works.
+        bail!(
+            "{} is missing: examine {}, copy it there, and repeat the restore",
+            path.display(),
+            copy.display()
         );
     }
-    let before = moves.iter().filter_map(|each| each.before.clone()).collect();
+    if let Some(owner) = owner {
+        if state_owner::on_the_way(directory)?.0.is_some() {
+            return Err(owner.go_on());
+        }
+        return handing_over::send(directory, &text, &manifest, owner).map(|()| None);
+    }
+    let mut notes: Vec<_> = journal::recover(&config, Some(sources))?.into_iter().collect();
+    let pairs = pairs(&manifest, topology::kept(&config).files)?;
+    let locks = lock(&config, &pairs)?;
+    let mut moves = Vec::new();
+    let prepared = pairs.iter().try_for_each(|(entry, kept)| {
+        prepare(&backup, entry, kept, &mut moves)
+            .with_context(|| format!("cannot prepare {}: nothing was restored", kept.path.display()))
+    });
+    let prepared = prepared.and_then(|()| {
+        sources.files.iter().zip(manifest.configuration()).try_for_each(|(path, copy)| {
+            notes.extend(restore_configuration(&backup, path, copy)?);
+            Ok(())
+        })
+    });
+    if let Err(error) = prepared {
+        moves.iter().filter(|each| each.has_new).for_each(|each| drop(durable::remove(&each.prepared())));
+        return Err(error);
+    }
+    let before = moves.iter().filter(|each| each.has_before).map(Move::before).collect();
     journal::carry_out(moves)?;
     drop(locks);
-    Ok(Restored { manifest, before, notes })
+    Ok(Some(Restored { manifest, before, notes }))
 }
 
-/// A file of the configuration, and its copy.
-struct Configuration {
-    path: PathBuf,
-    copy: PathBuf,
-}
-
-/// Loads the configuration. Files that are missing are read from the backup.
+/// Loads the configuration. Files that are missing are read from the backup. Returns the first one, too, with its copy.
 fn configuration(
     directory: &Path,
     sources: &Sources,
     manifest: &Manifest,
-) -> Result<(Config, Vec<Configuration>)> {
+) -> Result<(Config, Option<(PathBuf, PathBuf)>)> {
     let mut sources = sources.clone();
-    let mut found = Vec::new();
+    let mut missing = None;
     for (path, copy) in sources.files.iter_mut().zip(manifest.configuration()) {
-        let copy = directory.join(&copy.name);
-        found.push(Configuration { path: path.clone(), copy: copy.clone() });
         if !durable::exists(path) {
+            let copy = directory.join(&copy.name);
+            missing.get_or_insert((path.clone(), copy.clone()));
             *path = copy;
         }
     }
-    Ok((Config::load(&sources)?, found))
+    Ok((Config::load(&sources)?, missing))
 }
 
-/// Returns each entry with its file of the present configuration, after a check of the databases.
-fn pairs<'a>(
-    directory: &Path,
-    manifest: &'a Manifest,
-    kept: Vec<KeptFile>,
-) -> Result<Vec<(&'a Entry, KeptFile)>> {
+/// Writes a file of the configuration, unless there is one. Returns the note about it.
+fn restore_configuration(backup: &Backup, path: &Path, copy: &CopiedFile) -> Result<Option<String>> {
+    let text = backup.read(copy)?;
+    if durable::exists(path) {
+        let mut present = Vec::new();
+        let read = read_regular(path).and_then(|mut file| file.read_to_end(&mut present));
+        let is_same = read.is_ok() && present == text;
+        return Ok((!is_same)
+            .then(|| format!("{} differs from that of the backup and was left as it is", path.display())));
+    }
+    let new = with_suffix(path, ".restored");
+    durable::remove(&new)?;
+    fs::create_dir_all(durable::parent(path))?;
+    durable::write_new(&new, &mut text.as_slice(), 0o600)
+        .with_context(|| format!("cannot write {}", new.display()))?;
+    fs::rename(&new, path)?;
+    durable::sync_directory(durable::parent(path))?;
+    Ok(Some(format!("{} was missing and is that of the backup", path.display())))
+}
+
+/// Returns each entry with its file of the present configuration.
+fn pairs(manifest: &Manifest, kept: Vec<KeptFile>) -> Result<Vec<(&Entry, KeptFile)>> {
     let mut pairs = Vec::new();
     for entry in manifest.entries.iter().filter(|entry| entry.kind != Kind::Configuration) {
         let Entry { role, files, .. } = entry;
@@ -121,12 +147,6 @@ fn pairs<'a>(
             && files.iter().all(|file| is_expected(file, role))
             && (kind == Kind::Directory || files.len() < 2);
         ensure!(is_valid, "the manifest is damaged: {role} has other files than the program writes");
-        if let KeptKind::Database { check, .. } = kept.kind {
-            for file in files {
-                let path = directory.join(&file.name);
-                check(&path).map_err(|fault| anyhow::anyhow!("{} is damaged: {fault}", path.display()))?;
-            }
-        }
         pairs.push((entry, kept.clone()));
     }
     Ok(pairs)
@@ -145,7 +165,6 @@ fn lock(config: &Config, pairs: &[(&Entry, KeptFile)]) -> Result<Vec<DatabaseLoc
                 }
                 lock => locks.push(lock.with_context(|| format!("cannot lock {}", path.display()))?),
             }
-            locks.last().map_or(Ok(()), |lock| durable::give(lock.path(), &fs::metadata(parent)?))?;
         }
     }
     if locks.is_empty()
@@ -158,33 +177,42 @@ fn lock(config: &Config, pairs: &[(&Entry, KeptFile)]) -> Result<Vec<DatabaseLoc
     Ok(locks)
 }
 
-/// Copies `from` beside `path`, with the owner of what is there.
-fn prepare(from: &Path, path: &Path) -> Result<PathBuf> {
-    let new = with_suffix(path, ".restored");
-    durable::remove(&new)?;
-    fs::create_dir_all(durable::parent(path))?;
-    let like = fs::metadata(path).or_else(|_| fs::metadata(durable::parent(path)))?;
-    durable::copy_new(from, &new, &like).with_context(|| format!("cannot write {}", new.display()))?;
-    Ok(new)
-}
-
-/// Copies the files of an entry beside their target, and returns the renames that put them there.
-fn moves_of(directory: &Path, entry: &Entry, kept: &KeptFile) -> Result<Vec<Move>> {
-    let path = durable::resolve(&kept.path)?;
-    let before = with_suffix(&path, ".before-restore");
-    let mut moves = Vec::new();
+/// Copies the files of an entry beside their target, and adds the renames that put them there.
+fn prepare(backup: &Backup, entry: &Entry, kept: &KeptFile, moves: &mut Vec<Move>) -> Result<()> {
+    let base = durable::resolve(&kept.path)?;
+    let each = |suffix: &str, has_new| {
+        let (role, suffix) = (entry.role.clone(), suffix.to_owned());
+        let mut each = Move { role, base: base.clone(), suffix, has_before: false, has_new };
+        each.has_before = durable::exists(&each.path());
+        each
+    };
     if entry.kind == Kind::Database {
-        for suffix in SIBLINGS {
-            let (path, before) = (with_suffix(&path, suffix), with_suffix(&before, suffix));
-            durable::remove(&before)?;
-            moves.extend(durable::exists(&path).then_some(Move { path, before: Some(before), new: None }));
+        moves.extend(SIBLINGS.iter().map(|suffix| each(suffix, false)).filter(|each| each.has_before));
+    }
+    let target = each("", !entry.files.is_empty());
+    let new = target.prepared();
+    durable::remove(&new)?;
+    moves.extend((target.has_before || target.has_new).then_some(target));
+    if entry.kind == Kind::Directory && !entry.files.is_empty() {
+        DirBuilder::new().mode(0o700).create(&new)?;
+    }
+    for file in &entry.files {
+        let name = file.name.strip_prefix(&entry.role)?;
+        let to = if name.as_os_str().is_empty() { new.clone() } else { new.join(name) };
+        backup.copy(file, &to)?;
+        if let KeptKind::Database { check, .. } = kept.kind {
+            check(&to).map_err(|fault| anyhow::anyhow!("{} is damaged: {fault}", entry.role))?;
         }
     }
-    durable::remove(&before)?;
-    let new = if entry.files.is_empty() { None } else { Some(prepare(&directory.join(&entry.role), &path)?) };
-    let before = durable::exists(&path).then_some(before);
-    moves.extend((before.is_some() || new.is_some()).then_some(Move { path, before, new }));
-    Ok(moves)
+    if entry.kind == Kind::Directory && !entry.files.is_empty() {
+        durable::sync_directory(&new)?;
+    }
+    // What an earlier restore left.
+    let mut befores = vec![with_suffix(&base, ".before-restore")];
+    if entry.kind == Kind::Database {
+        befores.extend(SIBLINGS.map(|suffix| with_suffix(&befores[0], suffix)));
+    }
+    Ok(befores.iter().try_for_each(|before| durable::remove(before))?)
 }
 
 impl Restored {
