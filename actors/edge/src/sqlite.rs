@@ -52,8 +52,9 @@ pub fn copy(from: &Path, to: &Path) -> Result<i64, String> {
 pub fn check(path: &Path) -> Result<(), String> {
     let run = || -> rusqlite::Result<String> {
         let uri = format!("file:{}?immutable=1", percent_encode(path.as_os_str().as_encoded_bytes(), PATH));
+        // Nothing is written. Opening a named pipe that another user has put there would block if it were only for reading.
         let flags =
-            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
         Connection::open_with_flags(uri, flags)?.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
     };
     match run() {
