@@ -5,6 +5,7 @@ mod caller;
 mod fixture;
 mod outages;
 mod poison;
+mod redeliveries;
 
 use orchestrator_harness::{Instance, UnitFile, eventually, sha1_of};
 use serde_json::{Value, json};

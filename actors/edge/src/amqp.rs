@@ -6,6 +6,7 @@
 mod deliveries;
 mod frames;
 mod nesting;
+mod requests;
 mod socket;
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};
@@ -16,7 +17,10 @@ use orchestrator_supervise::{GaugeGuard, LinkReporter, LinkRequest, Metric, sani
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-pub use self::deliveries::Deliveries;
+pub use self::{
+    deliveries::Deliveries,
+    requests::{REPLY_TIMEOUT, connection_lost, refused, unless_different, with_timeout},
+};
 use self::{
     frames::{UNREAD_BYTES_MAX, UnreadDeliveries},
     socket::{CONNECT_TIMEOUT, Established},
@@ -34,9 +38,6 @@ const FRAME: u32 = 131_072;
 
 /// Largest frame for small messages, in bytes; all brokers accept it.
 const SMALL_FRAME: u32 = 8_192;
-
-/// Time that the broker may take to answer a request, such as declare, consume or confirm.
-pub const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Form of a broker's address.
 const URL_FORM: &str = "write amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// for TLS, for example amqp://guest:guest@localhost:5672/%2f";
@@ -138,6 +139,11 @@ impl Broker {
     /// Host, port and virtual host, without credentials.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
+    }
+
+    /// Virtual host.
+    pub fn vhost(&self) -> &str {
+        &self.uri.vhost
     }
 
     /// Connects. The future is boxed, so that lapin's connection is compiled only in this crate.
@@ -305,33 +311,6 @@ impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("connection", self.connection.status()).finish_non_exhaustive()
     }
-}
-
-/// Waits for the broker's answer to `request`, at most for [`REPLY_TIMEOUT`].
-///
-/// # Errors
-/// The broker refused the request, or did not answer it; `what` describes it and completes "cannot".
-pub async fn with_timeout<T>(
-    what: &str,
-    request: impl Future<Output = lapin::Result<T>>,
-) -> Result<T, PeerError> {
-    let reason = match catch_panic(timeout(REPLY_TIMEOUT, request)).await {
-        Ok(Ok(Ok(value))) => return Ok(value),
-        Ok(Ok(Err(error))) => sanitize(error.to_string()),
-        Ok(Err(_)) => format!("no answer from the broker within {REPLY_TIMEOUT:?}"),
-        Err(panic) => panic.to_string(),
-    };
-    Err(refused(what, reason))
-}
-
-/// Error of a request that the broker refused, or did not answer; `what` describes it and completes "cannot".
-pub fn refused(what: &str, reason: impl fmt::Display) -> PeerError {
-    PeerError::new(PeerErrorKind::Refused, Sent::Maybe, format!("cannot {what}: {reason}"))
-}
-
-/// Error of a connection that was lost.
-pub fn connection_lost(reason: impl fmt::Display) -> PeerError {
-    PeerError::lost(format!("the connection to the broker is lost: {reason}"))
 }
 
 #[cfg(test)]

@@ -57,6 +57,11 @@ impl Rabbit {
         Self::launch(BrokerEndpoint::free())
     }
 
+    /// True if brokers are those of Debian's suite forky (`ORCHESTRATOR_TEST_RABBITMQ=forky`), else of this machine.
+    pub fn is_forky() -> bool {
+        std::env::var_os("ORCHESTRATOR_TEST_RABBITMQ").is_some_and(|suite| suite == "forky")
+    }
+
     /// Prepares a broker that [`Rabbit::start_again`] starts.
     ///
     /// # Panics
@@ -91,8 +96,15 @@ impl Rabbit {
     }
 
     fn prepare(endpoint: BrokerEndpoint) -> Self {
+        if Self::is_forky() {
+            let installed = Command::new(peers().join("forky")).args(["install", "rabbitmq"]).status();
+            assert!(
+                installed.is_ok_and(|status| status.success()),
+                "tests/peers/forky cannot install RabbitMQ"
+            );
+        }
         assert!(
-            Path::new(SERVER).exists(),
+            Self::is_forky() || Path::new(SERVER).exists(),
             "{SERVER} is missing: install rabbitmq-server (apt-get install --no-install-recommends rabbitmq-server)"
         );
         let base = tempfile::Builder::new().prefix("rabbit-").tempdir().expect("temporary directory").keep();
@@ -353,6 +365,11 @@ impl BrokerEndpoint {
 fn command(base: &Path, endpoint: BrokerEndpoint, program: &str) -> Command {
     let BrokerEndpoint { address, amqp, distribution, epmd, .. } = endpoint;
     let mut command = Command::new(program);
+    // The guard's programs are this machine's.
+    if Rabbit::is_forky() && program != "sh" {
+        command = Command::new(peers().join("forky"));
+        command.args(["run", program]);
+    }
     command
         .current_dir(base)
         .env("HOME", base.join("home")) // holds the Erlang cookie

@@ -15,7 +15,9 @@ mod delivery_tags;
 mod pending_calls;
 mod publisher;
 mod readiness;
+mod redeliveries;
 mod topology;
+mod unacked_message;
 mod worker_channel;
 
 pub(crate) use call::ResponseTimeouts;

@@ -22,6 +22,7 @@ pub(crate) use session::APPLICATION;
 pub use crate::flavor::Flavor;
 
 use crate::{
+    method::{Exchange, Relation},
     row::Rows,
     store::{OmittedRows, Query, QueryResult, Store, StoreError, StoreReader},
 };
@@ -51,6 +52,13 @@ impl PostgresStore {
                 "the database holds no provenance tables: create them".to_owned(),
             )),
         }
+    }
+
+    /// Writes no row into each table: waits for the locks that a write takes, and fails where one would.
+    pub(super) async fn check_writes(&mut self) -> Result<(), StoreError> {
+        let tables = Exchange::ALL.map(Exchange::name).into_iter().chain(Relation::ALL.map(Relation::value));
+        let sql = tables.map(|table| format!("INSERT INTO {table} SELECT * FROM {table} WHERE false;"));
+        Ok(self.session.batch("checking that rows can be written", &sql.collect::<String>()).await?)
     }
 
     /// Returns the schema flavor of the database.

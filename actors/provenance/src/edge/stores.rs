@@ -82,11 +82,13 @@ impl Kind for PostgresConfig {
     }
 
     async fn writer(&self) -> Result<PostgresStore, StoreError> {
-        PostgresStore::connect(&self.target()?).await
+        let mut store = PostgresStore::connect(&self.target()?).await?;
+        store.check_writes().await?;
+        Ok(store)
     }
 
     async fn reader(&self) -> Result<PostgresStore, StoreError> {
-        self.writer().await
+        PostgresStore::connect(&self.target()?).await
     }
 }
 

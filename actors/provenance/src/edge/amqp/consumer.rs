@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use orchestrator_edge::{
     LinkState, PeerError, Retries, RetryPolicy,
     amqp::{Broker, Session},
 };
-use orchestrator_supervise::{Factory, Link, StartCx, StopToken};
+use orchestrator_supervise::{Factory, Link, StartCx, StopToken, Tree};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, Semaphore, watch},
@@ -22,6 +22,7 @@ use super::{
     consumer_context::{ConsumerContext, ConsumerMetrics, MISSING_REPORT_DELAY, Sink},
     dead_letter::DeadLetterChannel,
     readiness::ConsumerReadiness,
+    redeliveries::Redeliveries,
     topology::Topology,
     worker_channel::WorkerChannel,
 };
@@ -32,6 +33,9 @@ const OPENING_MAX: usize = 16;
 
 /// Maximum number of returned dead letters held; the connection is then closed.
 const RETURNED_MAX: usize = 64;
+
+/// Interval at which a consumer that waits for the store looks at the writer's link.
+const STORE_CHECK: Duration = Duration::from_millis(100);
 
 /// Interval at which a draining consumer checks whether the writer's database is away.
 const DRAIN_CHECK: Duration = Duration::from_millis(100);
@@ -67,8 +71,11 @@ pub(crate) fn factory(broker: Broker, options: ConsumerOptions) -> Factory {
             let link = LinkState::new(&cx, "amqp", broker.endpoint(), RetryPolicy::REMOTE);
             let metrics = ConsumerMetrics::register(&cx.vitals);
             let broker = broker.reporting_to(&link).showing(&metrics.held);
+            let redeliveries = Arc::new(Redeliveries::new(broker.vhost()));
             let mut down_since = Instant::now();
-            while let Err(error) = serve(&broker, &options, &metrics, &link, &cx).await {
+            while let Err(error) = serve(&broker, &options, &metrics, &redeliveries, &link, &cx).await {
+                // What was held is delivered again, and reported again.
+                cx.vitals.clear_blocker();
                 if link.is_up() {
                     down_since = Instant::now();
                 }
@@ -91,11 +98,12 @@ async fn serve(
     broker: &Broker,
     options: &ConsumerOptions,
     metrics: &ConsumerMetrics,
+    redeliveries: &Arc<Redeliveries>,
     link: &LinkState,
     cx: &StartCx,
 ) -> Result<(), PeerError> {
     let _guard = ConsumedQueuesGuard { options, metrics };
-    let opening = cx.stop.run_until_cancelled(open(broker, options, metrics, link, cx));
+    let opening = cx.stop.run_until_cancelled(open(broker, options, metrics, redeliveries, link, cx));
     let attempt = link.request();
     let Some(opened) = opening.await else { return Ok(()) };
     drop(attempt);
@@ -133,19 +141,32 @@ async fn serve(
     if cx.stop.is_cancelled() { Ok(()) } else { served }
 }
 
-/// Returns true if the link of the writer, a sibling, is down or unanswered.
+/// Returns the state of the link of the writer, a sibling.
+fn writer_link(path: &str, tree: &Tree) -> Option<Link> {
+    let branch = path.rsplit_once('/').map_or("", |(branch, _)| branch);
+    let writer = tree.vitals(&format!("{branch}/writer"))?;
+    writer.link_state().map(|(_, _, link)| link)
+}
+
+/// Returns true if the writer's link is down or unanswered.
 fn writer_is_down(cx: &StartCx) -> bool {
-    let branch = cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch);
-    let writer = cx.tree.vitals(&format!("{branch}/writer"));
-    writer
-        .and_then(|writer| writer.link_state())
-        .is_some_and(|(_, _, link)| matches!(link, Link::Down { .. } | Link::Unanswered { .. }))
+    let link = writer_link(cx.vitals.path(), &cx.tree);
+    link.is_some_and(|link| matches!(link, Link::Down { .. } | Link::Unanswered { .. }))
+}
+
+/// Waits until the writer's store answers. What is delivered earlier cannot be stored, and each lost connection of an outage would count
+/// as a delivery.
+async fn store_answers(path: String, tree: Tree) {
+    while writer_link(&path, &tree).is_some_and(|link| !matches!(link, Link::Up { .. })) {
+        sleep(STORE_CHECK).await;
+    }
 }
 
 async fn open(
     broker: &Broker,
     options: &ConsumerOptions,
     metrics: &ConsumerMetrics,
+    redeliveries: &Arc<Redeliveries>,
     link: &LinkState,
     cx: &StartCx,
 ) -> Result<(Session, ConsumerContext), PeerError> {
@@ -153,6 +174,7 @@ async fn open(
     let dead_letters = session.while_connected(DeadLetterChannel::open(&session)).await?;
     let ConsumerOptions { topology, prefetch, sink, readiness, .. } = options.clone();
     let (metrics, vitals) = (metrics.clone(), cx.vitals.clone());
+    let (path, tree) = (cx.vitals.path().to_owned(), cx.tree.clone());
     let (channel_errors, fatal_error) = (Mutex::default(), watch::Sender::default());
     let taken = session.delivery_tracker();
     let context = ConsumerContext {
@@ -163,6 +185,8 @@ async fn open(
         dead_letters,
         metrics,
         vitals,
+        store_answers: Box::new(move || store_answers(path.clone(), tree.clone()).boxed()),
+        redeliveries: redeliveries.clone(),
         link: link.reporter(),
         taken,
         progress: Notify::new(),
@@ -184,11 +208,7 @@ async fn run_worker(
 ) {
     let retries = Retries::new(RetryPolicy::REMOTE, context.vitals.link_retry_max());
     loop {
-        let open = async {
-            // The semaphore is never closed.
-            let _turn = opening.acquire().await;
-            WorkerChannel::open(session, context, worker).await
-        };
+        let open = async { WorkerChannel::open(session, context, opening, worker).await };
         let Some(opened) = stop.run_until_cancelled(open).await else { return };
         let ended = match opened {
             Ok(mut channel) => {

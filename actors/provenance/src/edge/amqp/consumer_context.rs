@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::BoxFuture;
 use orchestrator_edge::{
     LinkState, PeerError,
     amqp::{DeliveryTracker, connection_lost},
@@ -14,7 +15,10 @@ use orchestrator_supervise::{LinkReporter, Vitals, metrics};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-use super::{dead_letter::DeadLetterChannel, readiness::ConsumerReadiness, topology::Topology};
+use super::{
+    dead_letter::DeadLetterChannel, readiness::ConsumerReadiness, redeliveries::Redeliveries,
+    topology::Topology,
+};
 use crate::{messages::Request, policy::Worker};
 
 /// Time after which queues without a consumer are reported (CONTRACT PE12, PX05).
@@ -34,6 +38,9 @@ pub(super) struct ConsumerContext {
     pub(super) dead_letters: DeadLetterChannel,
     pub(super) metrics: ConsumerMetrics,
     pub(super) vitals: Arc<Vitals>,
+    /// Waits until the store answers.
+    pub(super) store_answers: Box<dyn Fn() -> BoxFuture<'static, ()>>,
+    pub(super) redeliveries: Arc<Redeliveries>,
     pub(super) link: LinkReporter,
     pub(super) taken: DeliveryTracker,
     /// Signalled when a channel acknowledges its first message.

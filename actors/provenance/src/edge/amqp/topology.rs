@@ -5,7 +5,10 @@ use lapin::{
     options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions},
     types::{AMQPValue, FieldTable},
 };
-use orchestrator_edge::{PeerError, amqp::with_timeout};
+use orchestrator_edge::{
+    PeerError,
+    amqp::{unless_different, with_timeout},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{Worker, binding_key, methods};
@@ -32,17 +35,34 @@ impl Topology {
         ExchangeDeclareOptions { durable: self == Self::Quorum, ..ExchangeDeclareOptions::default() }
     }
 
-    pub(super) fn queue(self) -> (QueueDeclareOptions, FieldTable) {
+    /// Flags and arguments of a queue. Those of a quorum queue include the highest delivery limit: since RabbitMQ 4.0 the broker
+    /// would delete a message at its 21st delivery. A queue that an earlier version declared has no such argument.
+    pub(super) fn queue(self, delivery_limit: DeliveryLimit) -> (QueueDeclareOptions, FieldTable) {
         let mut arguments = FieldTable::default();
         if self == Self::Quorum {
             arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+            if delivery_limit == DeliveryLimit::Highest {
+                // Before 4.0, -1 means no delivery at all.
+                arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(i32::MAX));
+            }
         }
         (QueueDeclareOptions { durable: self == Self::Quorum, ..QueueDeclareOptions::default() }, arguments)
     }
 }
 
+/// Delivery limit that a quorum queue is declared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DeliveryLimit {
+    Highest,
+    /// The broker's own.
+    Default,
+}
+
 /// Declares the exchange of `worker`, its queues and their bindings, in the original's order.
 /// Repeating it changes nothing.
+///
+/// Queues in `unlimited` are declared without a delivery limit. Returns the name of a further quorum queue that exists without one; the
+/// channel is then closed.
 ///
 /// # Errors
 /// The broker refuses, for example because the queue exists with another [`Topology`].
@@ -50,7 +70,8 @@ pub(super) async fn declare_worker(
     channel: &Channel,
     topology: Topology,
     worker: Worker,
-) -> Result<(), PeerError> {
+    unlimited: &[String],
+) -> Result<Option<String>, PeerError> {
     let exchange = worker.exchange.name();
     let what = |what: &str| format!("{what} (if it exists with other flags: see the setting topology)");
     with_timeout(
@@ -65,12 +86,16 @@ pub(super) async fn declare_worker(
     .await?;
     let names = || methods(worker.exchange).iter().map(|&method| binding_key(method, worker.range));
     for name in names() {
-        let (options, arguments) = topology.queue();
-        with_timeout(
-            &what(&format!("declare the queue {name}")),
-            channel.queue_declare(name.as_str().into(), options, arguments),
-        )
-        .await?;
+        let is_limited = topology == Topology::Quorum && !unlimited.contains(&name);
+        let limit = if is_limited { DeliveryLimit::Highest } else { DeliveryLimit::Default };
+        let (options, arguments) = topology.queue(limit);
+        let declare = channel.queue_declare(name.as_str().into(), options, arguments);
+        let what = what(&format!("declare the queue {name}"));
+        if !is_limited {
+            with_timeout(&what, declare).await?;
+        } else if unless_different(&what, declare).await?.is_none() {
+            return Ok(Some(name));
+        }
     }
     for name in names() {
         let (queue, key) = (name.as_str().into(), name.as_str().into());
@@ -83,7 +108,7 @@ pub(super) async fn declare_worker(
         );
         with_timeout(&format!("bind the queue {name}"), bind).await?;
     }
-    Ok(())
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -95,7 +120,7 @@ mod tests {
         let exchange = Topology::Transient.exchange();
         assert_eq!(exchange, ExchangeDeclareOptions::default());
         assert!(!exchange.passive && !exchange.durable && !exchange.auto_delete && !exchange.internal);
-        let (queue, arguments) = Topology::Transient.queue();
+        let (queue, arguments) = Topology::Transient.queue(DeliveryLimit::Highest);
         assert!(!queue.passive && !queue.durable && !queue.exclusive && !queue.auto_delete && !queue.nowait);
         assert!(arguments.inner().is_empty());
     }

@@ -3,7 +3,6 @@
 //! All state of a channel ends with it. A delivery tag of a closed channel would acknowledge another message on a new one.
 
 use std::{
-    collections::BTreeMap,
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
@@ -28,19 +27,21 @@ use orchestrator_edge::{
     PeerError,
     amqp::{Deliveries, Session, connection_lost, refused, with_timeout},
 };
-use orchestrator_supervise::{DETAIL, GaugeGuard, Pending, StopToken, reply, sanitize};
-use tokio::time::sleep;
+use orchestrator_supervise::{Pending, StopToken, reply};
+use tokio::{sync::Semaphore, time::sleep};
 
 use super::{
-    consumer_context::ConsumerContext, dead_letter::RefusedItems, delivery_tags::DeliveryTags,
-    topology::declare_worker,
+    consumer_context::ConsumerContext,
+    delivery_tags::DeliveryTags,
+    topology::{Topology, declare_worker},
+    unacked_message::UnackedMessage,
 };
 use crate::{
     messages::{Outcome, Request},
     method::Method,
     policy::{Worker, binding_key, methods},
     row::Rows,
-    wire::{self, Decoded, Malformed, Positions},
+    wire::{self, Decoded, Positions},
 };
 
 /// Interval after which a request is offered again to a worker with a full mailbox. Requests of an
@@ -67,21 +68,6 @@ pub(super) struct WorkerChannel {
 /// Delivery of a method's queue, or the reason why no more follow.
 type Incoming = (Method, Result<Delivery, String>);
 
-/// Delivery that is not acknowledged yet.
-#[derive(Debug)]
-struct UnackedMessage {
-    tag: u64,
-    body: Bytes,
-    positions: Positions,
-    malformed: Vec<Malformed>,
-    /// Error of a body that cannot be read as a whole.
-    unreadable: Option<String>,
-    exchange: ShortString,
-    routing_key: ShortString,
-    properties: BasicProperties,
-    _counted: (GaugeGuard, Option<GaugeGuard>),
-}
-
 /// Future of a delivery and its outcome. The outcome is None if the worker ended first.
 struct PendingOutcome {
     unacked: Option<UnackedMessage>,
@@ -98,14 +84,29 @@ impl Future for PendingOutcome {
 }
 
 impl WorkerChannel {
-    /// Opens the channel, declares the worker's exchange and queues, and consumes each queue.
+    /// Opens the channel and declares the worker's exchange and queues. Once the store answers, consumes each queue.
     pub(super) async fn open(
         session: &Session,
         context: &ConsumerContext,
+        opening: &Semaphore,
         worker: Worker,
     ) -> Result<Self, PeerError> {
-        let channel = session.channel().await?;
-        declare_worker(&channel, context.topology, worker).await?;
+        // The semaphore is never closed.
+        let turn = opening.acquire().await;
+        let mut channel = session.channel().await?;
+        let mut unlimited = Vec::new();
+        while let Some(queue) = declare_worker(&channel, context.topology, worker, &unlimited).await? {
+            unlimited.push(queue);
+            channel = session.channel().await?;
+        }
+        if !unlimited.is_empty() {
+            context.redeliveries.has_default_limit(&context.vitals);
+        }
+        drop(turn);
+        if context.topology == Topology::Quorum {
+            (context.store_answers)().await;
+        }
+        let _turn = opening.acquire().await;
         // Not global: the limit applies to each consumer by itself.
         let qos = channel.basic_qos(context.prefetch, BasicQosOptions { global: false });
         with_timeout("set the prefetch", qos).await?;
@@ -188,6 +189,7 @@ impl WorkerChannel {
         })?;
         context.metrics.deliveries.add(1);
         let held = context.taken.record_read(delivery.data.len());
+        let often = context.redeliveries.delivered(&delivery, &context.vitals);
         if self.unacked.len() >= self.tags.len() * usize::from(context.prefetch) {
             let reason =
                 format!("the broker sends more than the {} messages of its prefetch", context.prefetch);
@@ -210,7 +212,7 @@ impl WorkerChannel {
             exchange: delivery.exchange,
             routing_key: delivery.routing_key,
             properties: delivery.properties,
-            _counted: (context.metrics.unacknowledged.hold(), held),
+            _counted: (context.metrics.unacknowledged.hold(), held, often),
         };
         let (reply, settled) = reply();
         self.unacked.push(PendingOutcome { unacked: Some(unacked), reply: settled });
@@ -256,7 +258,10 @@ impl WorkerChannel {
         done.iter().for_each(|(unacked, settled)| unacked.report(settled.stored, context));
         self.reject(&lost, context).await?;
         self.acknowledge(&done, context).await?;
-        self.respond(&done, context).await
+        self.respond(&done, context).await?;
+        drop(done);
+        context.redeliveries.settled(&context.vitals);
+        Ok(())
     }
 
     async fn publish_dead_letters(
@@ -333,68 +338,4 @@ impl WorkerChannel {
         context.metrics.responses.add(sent.len() as u64);
         Ok(())
     }
-}
-
-impl UnackedMessage {
-    /// Counts and reports malformed items and unreadable bodies. The worker reports rows that the
-    /// store refuses.
-    fn report(&self, stored: u64, context: &ConsumerContext) {
-        let (queue, tag) = (self.routing_key.as_str(), self.tag);
-        tracing::debug!(target: DETAIL, queue, tag, stored, "a message is settled");
-        let (reason, what) = match (&self.unreadable, self.malformed.last()) {
-            (Some(reason), _) => {
-                context.metrics.unreadable.add(1);
-                (reason.clone(), "message")
-            }
-            (None, Some(last)) => {
-                context.metrics.malformed.add(self.malformed.len() as u64);
-                (last.reason.to_string(), "row")
-            }
-            (None, None) => return,
-        };
-        // The note escapes the text.
-        context.vitals.note(format!("{what} of {} refused: {reason}", self.routing_key));
-    }
-
-    /// Returns one dead letter for each reason of a refusal.
-    fn dead_letters(&self, settled: &Outcome) -> Vec<RefusedItems> {
-        let letter = |body: Bytes, reason: &str| RefusedItems {
-            body,
-            reason: reason.to_owned(),
-            exchange: self.exchange.clone(),
-            routing_key: self.routing_key.clone(),
-            correlation_id: self.properties.correlation_id().clone(),
-            sender: sender(&self.properties),
-        };
-        if let Some(reason) = &self.unreadable {
-            return vec![letter(self.body.clone(), reason)];
-        }
-        let mut at_fault: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-        for item in &self.malformed {
-            at_fault.entry(item.reason.to_string()).or_default().push(item.position);
-        }
-        for refusal in &settled.refused {
-            at_fault.entry(refusal.reason.clone()).or_default().push(self.positions.of(refusal.index));
-        }
-        let letters = at_fault.into_iter().map(|(reason, positions)| {
-            // The body was decoded before, so this succeeds; otherwise the dead letter has the
-            // whole body.
-            let body = wire::excerpt(&self.body, &positions).unwrap_or_else(|_| self.body.clone());
-            letter(body, &reason)
-        });
-        letters.collect()
-    }
-}
-
-/// Returns the sender of a message, as far as its properties name one.
-fn sender(properties: &BasicProperties) -> String {
-    let named = [
-        ("app_id", properties.app_id()),
-        ("user_id", properties.user_id()),
-        ("message_id", properties.message_id()),
-        ("reply_to", properties.reply_to()),
-    ];
-    let named: Vec<String> =
-        named.iter().filter_map(|(name, value)| Some(format!("{name} {}", value.as_ref()?))).collect();
-    if named.is_empty() { "unknown".to_owned() } else { sanitize(named.join(", ")) }
 }

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use lapin::{
+    options::QueueDeclareOptions,
+    types::{AMQPValue, FieldTable},
+};
 use orchestrator_edge::amqp::Broker;
 use orchestrator_supervise::{
-    ChildSpec, Outbox, Pending, SupervisorSpec, Tree, inbox, reply, testing::TestTree,
+    ChildSpec, Outbox, Pending, Strategy, SupervisorSpec, Tree, inbox, reply, testing::TestTree,
 };
 
 use super::fixture::*;
@@ -62,6 +66,32 @@ fn a_stop_fails_unanswered_calls() {
         end = Some((fixture.request().await, open_reply));
     });
     assert_eq!(end.unwrap().1.try_recv(), Ok(Some(Err(CallError::Stopping))));
+}
+
+/// Queues of an earlier version have no delivery limit, and are not declared with one.
+#[test]
+fn a_quorum_queue_without_a_delivery_limit_is_consumed_and_named() {
+    let url = rabbit().create_vhost("unlimited");
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+    let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+    let (readiness, spec) = with_topology(&url, vec![worker(1)], Topology::Quorum, store_all());
+    let publisher_options = PublisherOptions { topology: Topology::Quorum, ..PublisherOptions::default() };
+    let (calls, spec) = with_client(&url, publisher_options, spec);
+    let empty = SupervisorSpec::new(Strategy::OneForOne);
+    TestTree::run(empty, async |_| {
+        let earlier = Client::connect(&url).await;
+        let declare = earlier.channel.queue_declare("content_add.unknown.1".into(), options, arguments);
+        declare.await.unwrap();
+    });
+    TestTree::run(spec, async |tree| {
+        all_consumed(&readiness).await;
+        let (whole, whole_reply) = call(&[1], 3);
+        calls.tell(whole).unwrap();
+        assert_eq!(outcome(whole_reply).await, Ok(3));
+        let blocker = tree.node("amqp").unwrap().blocker.expect("a cause");
+        assert!(blocker.help.contains("set_policy -p 'unlimited'"), "{blocker:?}");
+    });
 }
 
 #[test]
