@@ -2,6 +2,7 @@
 
 /// Judges durations: `tests/run` runs these one at a time, after all others.
 mod alone {
+    mod acknowledgement;
     mod healing;
 }
 mod custom;

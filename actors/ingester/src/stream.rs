@@ -25,6 +25,8 @@ use crate::{
 const GAUGE_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval between two checks of a source's connection, until it is up.
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Longest wait of a mapping for a source without backpressure that neither connects nor refuses (CONTRACT IO06).
+const CONNECT_WAIT: Duration = Duration::from_millis(500);
 /// Items after which the child yields, about as many small ones as arrive with one read.
 const YIELD_ITEMS: usize = 256;
 /// Bytes after which the child yields, so that a large frame is sent while it is in the processor's
@@ -32,6 +34,8 @@ const YIELD_ITEMS: usize = 256;
 const YIELD_BYTES: usize = 512 << 10;
 /// Bytes of a source's header in a debug line.
 const HEADER_SHOWN: usize = 200;
+/// Log line on a mapping that does not wait for a source.
+const NOT_CONNECTED: &str = "the source is not connected yet: frames sent before it connects are lost";
 /// Shortest time between two log lines on gaps. All gaps are counted.
 const GAP_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -117,14 +121,19 @@ impl StreamSpec {
         let mut stop = std::pin::pin!(cx.stop.cancelled());
         let ready = SourceReady { mapping: mapping.number, stream: self.position };
         let (mut ready_sent, mut ended) = (false, false);
+        let wait_ends = self.stream().lossy.then(|| Instant::now() + CONNECT_WAIT);
         loop {
             tokio::select! {
                 biased;
                 () = &mut stop => break,
                 () = &mut finished => run.finish(),
                 _ = poll.tick(), if !ready_sent => {
-                    // Other sources lose no frame before they are connected.
-                    ready_sent = (!connects_first || link.is_up()) && self.ingester.tell(ready).is_ok();
+                    // Other sources lose no frame before they are connected. The controller does not wait for one that is away.
+                    let is_away = ended || link.is_down() || wait_ends.is_some_and(|end| Instant::now() >= end);
+                    ready_sent = (!connects_first || link.is_up() || is_away) && self.ingester.tell(ready).is_ok();
+                    if ready_sent && connects_first && !link.is_up() {
+                        tracing::warn!(path = cx.vitals.path(), "{NOT_CONNECTED}");
+                    }
                 }
                 _ = gauge_tick.tick() => run.update_gauges(),
                 mut item = items.next(), if !ended => {

@@ -4,6 +4,6 @@ mod captures;
 mod egress;
 mod protocols;
 mod scan;
-mod sources;
+pub(crate) mod sources;
 mod threads;
 mod toy;

@@ -275,6 +275,11 @@ impl LinkReporter {
     pub fn is_up(&self) -> bool {
         matches!(*self.entry.state.lock(), Link::Up { .. })
     }
+
+    /// Returns true if the last attempt has failed or the connection was lost.
+    pub fn is_down(&self) -> bool {
+        matches!(*self.entry.state.lock(), Link::Down { .. })
+    }
 }
 
 #[cfg(test)]

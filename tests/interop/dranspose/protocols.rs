@@ -99,6 +99,22 @@ fn published(class: &str, cases: &[&str]) {
     }
 }
 
+/// The controller does not wait for the publisher, and the ingester subscribes once it is there.
+#[test]
+fn a_publisher_that_binds_after_the_mapping() {
+    let port = free_port();
+    let url = format!("tcp://127.0.0.1:{port}");
+    let scans = Scans::new(&IngesterSpec::class("ZmqSubXspressIngester", &url, STREAM));
+    for _ in 0..2 {
+        let mut source = None;
+        scans.run("xspress", |capture| {
+            let source = source.insert(Source::publish_at(port));
+            source.await_subscriptions(1);
+            source.play(&capture.file);
+        });
+    }
+}
+
 /// A header with a second part, and images.
 #[test]
 fn stins() {

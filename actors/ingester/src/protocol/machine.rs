@@ -28,7 +28,7 @@ pub(crate) enum Outcome {
     Outside,
     /// Its protocol never makes it an item, e.g. a heartbeat.
     Ignored,
-    /// It is invalid and dropped, for this reason. Later frames go to earlier events.
+    /// It is invalid and dropped, for this reason. Within a series, later frames go to earlier events.
     Invalid(String),
 }
 

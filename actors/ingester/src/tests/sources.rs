@@ -4,5 +4,5 @@ mod pandabox;
 mod registry;
 mod replay;
 mod sardana;
-mod support;
+pub(crate) mod support;
 mod zmq;

@@ -98,6 +98,11 @@ impl Source {
         Self::start("pub", "*")
     }
 
+    /// Starts a PUB source at `port`.
+    pub fn publish_at(port: u16) -> Self {
+        Self::start("pub", &port.to_string())
+    }
+
     fn start(kind: &str, port: &str) -> Self {
         let mut command = Command::new(super::python());
         command

@@ -1,6 +1,6 @@
 //! Outgoing connections: retried without limit, with the error reported to the link.
 
-use std::time::Duration;
+use std::{io::ErrorKind, time::Duration};
 
 use orchestrator_edge::{LinkState, RetryPolicy};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
@@ -13,10 +13,13 @@ use crate::{
 
 /// Time-out for name lookup and connecting, and for a greeting.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Delays before a source is dialled, or its server started, again (CONTRACT IE06). Shorter than those of other servers: a source
-/// without backpressure loses frames meanwhile.
+/// Delays before a source is dialled, or its server started, again (CONTRACT IE06), unless its port is closed. Shorter than those of
+/// other servers: a source without backpressure loses frames meanwhile.
 pub(super) const RETRY: RetryPolicy =
     RetryPolicy::exception(Duration::from_millis(50), Duration::from_secs(1));
+/// Delay before a closed port is dialled again, as libzmq's. It does not grow: the source may bind at any time, and what it publishes
+/// before the next attempt is lost. A refused attempt costs two packets, unlike one without an answer or with a name to look up.
+const REFUSED_DELAY: Duration = Duration::from_millis(100);
 /// Idle time before keep-alive probes. An idle source sends nothing, so a vanished peer is detected
 /// after about two minutes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
@@ -56,7 +59,15 @@ impl Dialler {
                     }
                     return connection;
                 }
-                Err(reason) => _ = self.link.retry(format!("{}: {reason}", self.address)).await,
+                Err(DialError { is_refused, reason }) => {
+                    let reason = format!("{}: {reason}", self.address);
+                    if is_refused {
+                        self.link.not_ready(reason, REFUSED_DELAY);
+                        self.link.wait(REFUSED_DELAY).await;
+                    } else {
+                        self.link.retry(reason).await;
+                    }
+                }
             }
         }
     }
@@ -73,18 +84,35 @@ impl Dialler {
         self.link.retry(format!("{}: {reason}: check that the source runs", self.address)).await;
     }
 
-    async fn try_once<C>(&self, open: &impl AsyncFn(TcpStream) -> Result<C, String>) -> Result<C, String> {
+    async fn try_once<C>(&self, open: &impl AsyncFn(TcpStream) -> Result<C, String>) -> Result<C, DialError> {
         let advice = "start the source there, or correct upstream_url";
         let connecting = TcpStream::connect((&*self.address.0.host, self.address.0.port));
         let stream = match timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return Err(format!("{error}: {advice}")),
+            Ok(Err(error)) => {
+                let is_refused = error.kind() == ErrorKind::ConnectionRefused;
+                return Err(DialError { is_refused, reason: format!("{error}: {advice}") });
+            }
             Err(_elapsed) => {
-                return Err(format!("no answer within {} s: {advice}", CONNECT_TIMEOUT.as_secs()));
+                return Err(format!("no answer within {} s: {advice}", CONNECT_TIMEOUT.as_secs()).into());
             }
         };
         keep_alive(&stream).map_err(|error| format!("keep-alive cannot be set: {error}"))?;
-        open(stream).await
+        Ok(open(stream).await?)
+    }
+}
+
+/// Failed attempt.
+struct DialError {
+    /// The port is closed.
+    is_refused: bool,
+    /// Reason, with what to do.
+    reason: String,
+}
+
+impl From<String> for DialError {
+    fn from(reason: String) -> Self {
+        Self { is_refused: false, reason }
     }
 }
 

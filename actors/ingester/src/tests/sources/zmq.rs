@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use futures_util::StreamExt;
 use orchestrator_harness::free_port;
+use orchestrator_supervise::Link;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -277,5 +278,30 @@ fn a_run_ends_in_the_middle_of_a_long_message() {
             // A reset also shows that the connection is closed.
             let _ = in_time("the connection's end", stream.read_to_end(&mut Vec::new())).await;
         }
+    });
+}
+
+#[test]
+fn a_closed_port_is_dialled_at_a_constant_short_interval() {
+    bench(async |bench| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        drop(listener);
+        let mut source = make("stins", &upstream(port)).expect("a source");
+        let mut items = source.run(bench.cx("s"));
+        // With delays that double, the tenth attempt would be announced for 0.8 s or more after the ninth.
+        let mut seen = std::collections::BTreeSet::new();
+        until(&mut items, "ten attempts", || {
+            let Some((_, _, Link::Down { retry_at, .. })) = bench.vitals.link_state() else { return false };
+            let delay = retry_at.saturating_duration_since(std::time::Instant::now());
+            assert!(
+                delay <= std::time::Duration::from_millis(100),
+                "{delay:?} after {} attempts",
+                seen.len()
+            );
+            seen.insert(retry_at);
+            seen.len() == 10
+        })
+        .await;
     });
 }
