@@ -1,6 +1,7 @@
 //! `orchestrator why` for the catalog subsystem.
 
 use orchestrator_harness::{CatalogEnv, Ermrest, FULL_RULE};
+use serde_json::json;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 
@@ -20,4 +21,24 @@ fn a_parked_rule_is_named_with_the_words_of_the_server() {
     // The other rule works.
     let works = || site.base().why("catalog/lab/rules/work");
     orchestrator_harness::eventually("its last row", || works().contains("nothing holds up work: last row "));
+}
+
+/// Reads are answered, so that the connection itself is up.
+#[test]
+fn a_server_that_refuses_writes_is_a_link_that_is_down() {
+    let server = Ermrest::start(&["--faults"]);
+    let site = CatalogEnv::new(BINARY, &server).rule(FULL_RULE);
+    let _instance = site.start();
+    let link = || site.base().link("catalog/lab/http");
+    orchestrator_harness::eventually("the connection", || link().state == "up");
+    server.set_faults(
+        &json!({ "storm": { "code": 403, "count": 1_000_000, "method": "PUT", "body": "not yours" } }),
+    );
+    server.insert_foo(1, "actionable");
+    orchestrator_harness::eventually("the refusal", || {
+        link().state == "down" && link().reason.contains("403")
+    });
+    assert!(link().reason.starts_with("rule work: "), "{:?}", link().reason);
+    server.set_faults(&json!({ "calm": true }));
+    orchestrator_harness::eventually("an accepted write", || link().state == "up");
 }

@@ -178,3 +178,24 @@ fn a_class_that_cannot_be_imported_names_the_key_and_the_module() {
     assert!(cause.text.contains("nowhere_to_be_found:Source cannot be imported by "), "{cause:?}");
     assert!(cause.text.contains("set ingester.python"), "{cause:?}");
 }
+
+/// The link would be up, as Redis answers reads, while the key expires and the controller forgets the ingester.
+#[test]
+fn a_redis_that_refuses_writes_is_a_link_that_is_down() {
+    let env = IngesterEnv::new(BINARY, "tcp://127.0.0.1:1", "");
+    let _instance = env.start();
+    env.controller().start_mapping(MAPPING, &[]);
+    let link = || env.base.link("ingester/eiger-ingester/redis");
+    for (word, refuse, accept) in [
+        ("OOM", &["CONFIG", "SET", "maxmemory", "1"][..], &["CONFIG", "SET", "maxmemory", "0"][..]),
+        ("READONLY", &["REPLICAOF", "127.0.0.1", "1"], &["REPLICAOF", "NO", "ONE"]),
+        ("NOPERM", &["ACL", "SETUSER", "default", "-setex"], &["ACL", "SETUSER", "default", "+setex"]),
+    ] {
+        env.redis.command(refuse);
+        eventually("the refusal", || link().state == "down" && link().reason.contains(word));
+        let cause = env.base.first_cause("ingester", "redis to ");
+        assert!(cause.text.contains(word), "{cause:?}");
+        env.redis.command(accept);
+        eventually("an accepted write", || link().state == "up");
+    }
+}

@@ -92,4 +92,8 @@ pub(crate) trait Service {
 
     /// Writes rows, in the order of `priority` among waiting writes. Returns the body of the response.
     fn put(&self, put: Put, priority: WritePriority) -> impl Future<Output = Result<Bytes, RequestError>>;
+
+    /// Shows in the server's link that `rule` gets errors instead of rows, for the reason given with the time until the next request, or
+    /// that it gets none any more.
+    fn show_outage(&self, _rule: &str, _outage: Option<(&str, Duration)>) {}
 }

@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// Interval between two publications of the configuration key; 1.3 s at most (CONTRACT ID01).
-const HEARTBEAT: Duration = Duration::from_secs(1);
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// Published identity of an ingester.
 #[derive(Debug, Clone)]

@@ -154,3 +154,14 @@ pub(crate) enum RedisAction {
     /// Reports that this ingester has finished a mapping.
     Finished(Uuid),
 }
+
+impl RedisAction {
+    /// Name, as links show it.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Publish(_) => "configuration key",
+            Self::Parameter(..) => "parameters",
+            Self::Finished(_) => "finished entry",
+        }
+    }
+}

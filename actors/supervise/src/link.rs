@@ -124,6 +124,14 @@ impl Drop for LinkRequest {
     }
 }
 
+/// Requests of one kind that a connected peer answers with an error.
+#[derive(Debug)]
+struct Refusal {
+    since_ms: u64,
+    reason: String,
+    retry_at: Instant,
+}
+
 #[derive(Debug)]
 pub(crate) struct LinkEntry {
     pub(crate) kind: &'static str,
@@ -135,18 +143,26 @@ pub(crate) struct LinkEntry {
     silence_reported: AtomicBool,
     /// Last reason logged, until the link is up: the same reason after another attempt is not logged again.
     reported: Mutex<Option<String>>,
+    /// Refusals at present, by the kind of request.
+    refusals: Mutex<BTreeMap<String, Refusal>>,
 }
 
 impl LinkEntry {
     pub(crate) fn new(kind: &'static str, endpoint: String) -> Arc<Self> {
         let state = Mutex::new(Link::Connecting { attempt: 0 });
         let (requests, silence_reported) = (Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { kind, endpoint, state, requests, silence_reported, reported: Mutex::new(None) })
+        let (reported, refusals) = (Mutex::new(None), Mutex::default());
+        Arc::new(Self { kind, endpoint, state, requests, silence_reported, reported, refusals })
     }
 
-    /// State at present. It is unanswered as long as an answer is overdue.
+    /// State at present. It is down while the peer refuses requests, and unanswered as long as an answer is overdue.
     pub(crate) fn state(&self) -> Link {
-        let (state, now) = (self.state.lock().clone(), Instant::now());
+        let (mut state, now) = (self.state.lock().clone(), Instant::now());
+        if !matches!(state, Link::Down { .. })
+            && let Some(Refusal { since_ms, reason, retry_at }) = self.refusals.lock().values().next()
+        {
+            state = Link::Down { since_ms: *since_ms, reason: reason.clone(), retry_at: *retry_at };
+        }
         let Some(since) = self.requests.lock().unanswered_since(now) else { return at_wall_clock(state) };
         let span = now.duration_since(since);
         let since_ms = now_ms().saturating_sub(span.as_millis() as u64);
@@ -178,6 +194,7 @@ impl LinkEntry {
         requests.open.clear();
         requests.forget();
         drop(requests);
+        self.refusals.lock().clear();
         let mut state = self.state.lock();
         if matches!(*state, Link::Up { .. }) {
             *state = Link::Connecting { attempt: 0 };
@@ -241,6 +258,31 @@ impl LinkReporter {
         }
     }
 
+    /// Reports that the peer answers requests of the kind `what` with an error, though it may answer others: the link is down for
+    /// `reason`, which says what to do, until [`LinkReporter::accepted`]. The next one is after `retry_in`. Only the first refusal is
+    /// logged, since reasons may name what was refused.
+    pub fn refused(&self, what: &str, reason: impl AsRef<str>, retry_in: Duration) {
+        let (reason, retry_at) = (sanitize(reason.as_ref()), Instant::now() + retry_in);
+        let mut refusals = self.entry.refusals.lock();
+        let before = refusals.get(what);
+        let is_new = before.is_none();
+        let since_ms = before.map_or_else(steady_ms, |before| before.since_ms);
+        refusals.insert(what.to_owned(), Refusal { since_ms, reason: reason.clone(), retry_at });
+        drop(refusals);
+        if is_new {
+            tracing::warn!(path = &*self.path, kind = self.entry.kind, reason, "link refuses requests");
+            self.events.push(&self.path, EventKind::LinkDown { reason });
+        }
+    }
+
+    /// Reports that the peer accepts requests of the kind `what`. Cheap enough for every request.
+    pub fn accepted(&self, what: &str) {
+        if self.entry.refusals.lock().remove(what).is_some() {
+            tracing::info!(path = &*self.path, kind = self.entry.kind, what, "link accepts requests again");
+            self.events.push(&self.path, EventKind::LinkUp);
+        }
+    }
+
     /// Reports that the connection is closed because it is not needed at present.
     pub fn idle(&self) {
         self.answered();
@@ -287,6 +329,39 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_peer_that_refuses_one_kind_of_requests_is_down_until_it_accepts_them() {
+        let link = LinkReporter {
+            entry: LinkEntry::new("redis", "r:1".to_owned()),
+            path: "o/redis".into(),
+            events: EventLog::default(),
+            retry_max: SECOND,
+        };
+        let reason = || match link.entry.state() {
+            Link::Down { reason, .. } => Some(reason),
+            _ => None,
+        };
+        link.up();
+        for said in ["OOM", "OOM", "READONLY"] {
+            link.refused("publish", said, SECOND);
+            link.refused("read", "NOPERM", SECOND);
+            // Other requests succeed.
+            link.up();
+            assert_eq!((reason().as_deref(), link.is_up()), (Some(said), true));
+        }
+        assert_eq!(link.events.since(0).len(), 3, "not one for each refusal");
+        link.down("away", SECOND);
+        assert_eq!(reason().as_deref(), Some("away"));
+        link.up();
+        link.accepted("publish");
+        assert_eq!(reason().as_deref(), Some("NOPERM"));
+        link.accepted("read");
+        assert_eq!(reason(), None);
+        link.refused("read", "NOPERM", SECOND);
+        link.entry.reset();
+        assert_eq!(reason(), None, "another incarnation");
+    }
 
     #[test]
     fn the_oldest_overdue_request_counts_until_it_ends() {

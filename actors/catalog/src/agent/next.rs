@@ -1,5 +1,7 @@
 //! The agent's next step and its deadlines, decided in one place.
 
+use std::time::Duration;
+
 use futures_util::{FutureExt, StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use orchestrator_supervise::StopToken;
 use tokio::time::Instant;
@@ -268,6 +270,10 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         } else {
             ("working", None)
         };
+        let until = self.write_outage.until(now).or(self.read_outage.until(now));
+        let outage = reason.as_deref().filter(|_| phase == "waiting");
+        let retry_in = until.map_or(Duration::ZERO, |until| until - now);
+        self.context.service.show_outage(&self.rule.name, outage.map(|reason| (reason, retry_in)));
         self.reporter.set_phase(phase, reason);
     }
 }

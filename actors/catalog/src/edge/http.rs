@@ -81,6 +81,12 @@ impl Service for HttpCatalog {
         let answer = Write::new(write.boxed(), left).await;
         answer.unwrap_or(Err(RequestError::OutcomeUnknown(unknown)))
     }
+
+    fn show_outage(&self, rule: &str, outage: Option<(&str, Duration)>) {
+        if let Some(client) = &*self.running.borrow() {
+            client.show_outage(rule, outage);
+        }
+    }
 }
 
 impl HttpCatalog {

@@ -332,6 +332,15 @@ impl CatalogClient {
         }
     }
 
+    /// Shows the outage of a rule. A server that is away is shown by the link itself.
+    pub(super) fn show_outage(&self, rule: &str, outage: Option<(&str, Duration)>) {
+        let link = self.link.reporter();
+        match outage {
+            Some((reason, retry_in)) => link.refused(rule, format!("rule {rule}: {reason}"), retry_in),
+            None => link.accepted(rule),
+        }
+    }
+
     fn report_unavailable(&self, reason: &str) {
         let delay = self.link.failed(reason);
         *self.next_probe.lock() = Some(Instant::now() + delay);

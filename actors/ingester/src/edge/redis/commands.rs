@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use orchestrator_edge::PeerError;
+use orchestrator_edge::{PeerError, PeerErrorKind};
 use orchestrator_supervise::{InboxSlot, StartCx};
 use redis::{Script, Value, cmd, pipe};
 use serde_json::json;
@@ -14,7 +14,10 @@ use super::{
     connection::{Connection, unexpected},
     target::{RedisTarget, advice},
 };
-use crate::messages::{RedisAction, RedisCommand};
+use crate::{
+    ingester::HEARTBEAT,
+    messages::{RedisAction, RedisCommand},
+};
 
 /// Lifetime of the configuration key, seconds (CONTRACT ID01).
 const TTL_SECS: u64 = 10;
@@ -39,9 +42,18 @@ pub(super) async fn serve(target: &RedisTarget, commands: &InboxSlot<RedisComman
         let request = link.request();
         let outcome = execute(target, &mut connection, &action).await;
         drop(request);
-        let failure = |error| PeerError { text: advice(&error, target.endpoint()), ..error };
+        let outcome = outcome.map_err(|error| PeerError { text: advice(&error, target.endpoint()), ..error });
+        let what = action.name();
+        match &outcome {
+            Ok(_) => link.accepted(what),
+            // Redis may go on to answer reads, which the child reports on the same link.
+            Err(error) if error.kind == PeerErrorKind::Refused => {
+                link.refused(what, format!("{what}: {error}"), HEARTBEAT);
+            }
+            Err(_) => {}
+        }
         // The sender may no longer wait.
-        let _ = reply.send(outcome.map_err(failure));
+        let _ = reply.send(outcome);
     }
     let deleted = tokio::time::timeout(DELETE_TIMEOUT, delete_key(target, &mut connection)).await;
     if !matches!(deleted, Ok(Ok(()))) {

@@ -33,6 +33,11 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// Returns the error of a request. The text is bounded.
 fn peer_error(error: RedisError) -> PeerError {
     let text = truncated(&error);
+    // The library writes some codes of the server in its own way, for example READONLY.
+    let text = match error.code() {
+        Some(code) if !text.contains(code) => sanitize(format!("{code}: {text}")),
+        _ => text,
+    };
     match error.kind() {
         // For example a wrong type of key, no permission, or no memory.
         ErrorKind::Server(_) | ErrorKind::Extension => {

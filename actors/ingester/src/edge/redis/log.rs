@@ -3,12 +3,15 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use orchestrator_edge::PeerError;
-use orchestrator_supervise::{ChildSpec, Durable, Factory, Fault, MetricKind, StartCx};
+use orchestrator_edge::{PeerError, PeerErrorKind};
+use orchestrator_supervise::{ChildSpec, Durable, Factory, Fault, LinkReporter, MetricKind, StartCx};
 use redis::pipe;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{connection::Connection, target::RedisTarget};
+use super::{
+    connection::Connection,
+    target::{RedisTarget, advice},
+};
 use crate::log_lines::{LogCollector, LogLine};
 
 const KEY: &str = "dranspose_logs";
@@ -51,6 +54,8 @@ async fn publish(target: &RedisTarget, lines: &Durable<LogState>, cx: &StartCx) 
         "Log lines that Redis did not take in time; they are in the program's own log only.",
     );
     let mut connection = None;
+    // Link to a Redis that refuses the lines. Otherwise there is none.
+    let mut refusing = None;
     let mut tick = interval(INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -63,9 +68,21 @@ async fn publish(target: &RedisTarget, lines: &Durable<LogState>, cx: &StartCx) 
             lost.add(lines.waiting.drain(..over).count() as u64);
             lines.waiting.clone()
         });
-        // The link of the child `redis` reports that Redis is away.
-        if !waiting.is_empty() && send(target, &mut connection, &waiting).await.is_ok() {
-            lines.update(|lines| lines.waiting.clear());
+        if waiting.is_empty() {
+            continue;
+        }
+        match send(target, &mut connection, &waiting).await {
+            Ok(()) => {
+                lines.update(|lines| lines.waiting.clear());
+                refusing.take().inspect(|link: &LinkReporter| link.accepted(KEY));
+            }
+            Err(error) if error.kind == PeerErrorKind::Refused => {
+                let link = refusing.get_or_insert_with(|| cx.vitals.link("redis", target.endpoint()));
+                link.idle();
+                link.refused(KEY, format!("{KEY}: {}", advice(&error, target.endpoint())), INTERVAL);
+            }
+            // The link of the child `redis` reports that Redis is away.
+            Err(_) => {}
         }
     }
 }

@@ -101,7 +101,9 @@ impl fmt::Debug for RedisTarget {
 pub(super) fn advice(error: &PeerError, endpoint: &str) -> String {
     match error.kind {
         PeerErrorKind::Refused => {
-            format!("{error}: check the type of the keys of Redis at {endpoint} and the user's permissions")
+            format!(
+                "{error}: check the memory and the role of Redis at {endpoint}, the type of its keys, and the user's permissions"
+            )
         }
         PeerErrorKind::Tls => {
             format!(

@@ -114,12 +114,16 @@ impl ConnectionTask {
         let lost = match &info {
             Ok(state) => {
                 link.succeeded();
+                link.reporter().accepted("INFO");
                 if let Some(gauges) = &mut self.queue_gauges {
                     gauges.update(state);
                 }
                 None
             }
-            Err(error) if error.kind == PeerErrorKind::Refused => None,
+            Err(error) if error.kind == PeerErrorKind::Refused => {
+                link.reporter().refused("INFO", format!("INFO: {error}"), self.server.timeouts.idle);
+                None
+            }
             Err(error) => Some(error.clone()),
         };
         if let Some(request) = request {
@@ -148,9 +152,13 @@ impl ConnectionTask {
         let lost = match &outcome {
             Ok(_) => {
                 link.succeeded();
+                link.reporter().accepted("batches");
                 None
             }
-            Err(error) if error.kind == PeerErrorKind::Refused => None,
+            Err(error) if error.kind == PeerErrorKind::Refused => {
+                link.reporter().refused("batches", format!("batches: {error}"), self.server.timeouts.idle);
+                None
+            }
             Err(error) => Some(connection_lost(&error.text)),
         };
         let _ = reply.send(outcome);
