@@ -21,7 +21,7 @@ use crate::{
     pages::PageCache,
     queue::Queue,
     queue_state::QueueState,
-    stencil::{State, Stencil},
+    stencil::{Selection, State, Stencil},
     store::{Store, StoreError},
     watermark::{QueueLevel, WaterMarks},
 };
@@ -60,6 +60,8 @@ pub(crate) struct Executor<S, Q, P> {
     deliveries: Option<Deliveries>,
     /// Time of the last reading of the queue, by the environment's clock.
     queue_read_ms: Cell<u64>,
+    /// TCN of the last report on stencils that are left out.
+    left_out_of: Option<i64>,
 }
 
 impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
@@ -76,6 +78,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
             level,
             deliveries: None,
             queue_read_ms: Cell::new(0),
+            left_out_of: None,
         }
     }
 
@@ -119,7 +122,9 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
             Action::TakeLease => self.take_lease().await,
             Action::ReadConfig => self.read_config(UNDELIVERED_MAX).await.map(Event::ConfigRead),
             Action::List(selection) => {
-                self.retry_store(async |store| store.list(selection).await).await.map(Event::Listed)
+                let listed = self.retry_store(async |store| store.list(selection).await).await?;
+                self.report_left_out(selection).await?;
+                Ok(Event::Listed(listed))
             }
             Action::CountStencils(selection) => {
                 self.retry_store(async |store| store.count(selection).await).await.map(Event::Counted)
@@ -145,6 +150,17 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
             }
             Action::Finish | Action::Halt(_) => Ok(Event::Started),
         }
+    }
+
+    /// Counts the stencils that the default rules leave out, once for each TCN.
+    async fn report_left_out(&mut self, listed: Selection) -> Result<(), ActionError> {
+        let Selection::Unfinished { tcn } = listed else { return Ok(()) };
+        if self.left_out_of != Some(tcn) {
+            let count = self.retry_store(async |store| store.count(Selection::LeftOut { tcn }).await).await?;
+            self.left_out_of = Some(tcn);
+            self.env.report_left_out(tcn, count);
+        }
+        Ok(())
     }
 
     /// Summarizes a stencil's sets. A stencil without jobs is checked at every tick, so its sets are counted only if both have a

@@ -50,6 +50,8 @@ pub(crate) struct Status {
     pub tcn_stencils: usize,
     /// Stencils that are listed for pushing and not started. Their jobs are not counted.
     pub stencils_left: usize,
+    /// Stencils up to the TCN that are not complete and never pushed, since their `rootstock_tcn` is 0.
+    pub left_out: u64,
     /// Jobs that are not completed: those of started stencils that are not pushed, and those in the producer's queues and in the sets of
     /// working, retried and scheduled jobs.
     pub jobs_left: u64,

@@ -135,6 +135,11 @@ pub(crate) enum Selection {
         /// The TCN.
         tcn: i64,
     },
+    /// Stencils that the default leaves out: not complete, up to this TCN, rootstock 0.
+    LeftOut {
+        /// The TCN.
+        tcn: i64,
+    },
     /// All stencils.
     All,
 }
@@ -152,6 +157,7 @@ impl Selection {
             }
             Self::Unfinished { tcn } => its <= tcn && grows && state != State::Complete,
             Self::Complete { tcn } => its == tcn && grows && state == State::Complete,
+            Self::LeftOut { tcn } => its <= tcn && !grows && state != State::Complete,
             Self::All => true,
         }
     }

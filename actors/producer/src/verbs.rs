@@ -102,6 +102,10 @@ fn table(status: &Status, now_ms: u64) -> String {
         ));
     }
     rows.extend(eta(status).map(|eta| ("eta", eta)));
+    if status.left_out > 0 {
+        let count = status.left_out;
+        rows.push(("left out", format!("{count} stencils with rootstock_tcn 0: they are never pushed")));
+    }
     if let Some(stencil) = &status.stencil {
         let of = |number: Option<u64>| number.map_or_else(|| "?".to_owned(), |number| number.to_string());
         let (total, left, Status { pushed, jobs_per_sec, .. }) =
@@ -205,12 +209,13 @@ hook   2 completed TCNs are not delivered: see orchestrator tree producer/on_com
     #[test]
     fn a_table_has_what_blocks_a_tcn() {
         let status = json!({
-            "phase": "blocked", "since_ms": 1_000, "tcn": null, "stencil": null, "paused": true, "held": true,
+            "phase": "blocked", "since_ms": 1_000, "left_out": 4, "tcn": null, "stencil": null, "paused": true, "held": true,
             "blocked_by": ["2 jobs of any type dead: requeue"], "no_headroom": {"stencil s": "tangles with TCN 3"},
             "away": {"queue": "it is gone"},
         });
         let expected = "\
 phase      blocked for 1 s, paused, stopped by high_water
+left out   4 stencils with rootstock_tcn 0: they are never pushed
 waits for  2 jobs of any type dead: requeue
 no jobs    stencil s: there are no tangles with TCN 3
 away       queue: it is gone

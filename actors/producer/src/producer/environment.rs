@@ -280,6 +280,13 @@ impl Environment for LiveEnvironment {
         (status.evidence, status.standby) = (evidence, Some(Standby { state, until_ms: lease.until_ms }));
     }
 
+    fn report_left_out(&self, tcn: i64, count: u64) {
+        self.status.lock().left_out = count;
+        if count > 0 {
+            tracing::info!(tcn, count, "stencils with rootstock_tcn 0 are left out: they are never pushed");
+        }
+    }
+
     fn set_held(&self, held: bool) {
         self.metrics.held.set(held.into());
         let mut status = self.status.lock();

@@ -30,6 +30,14 @@ pub(super) fn stencils(selection: Selection) -> Document {
             ]
         }
         Selection::Complete { tcn } => vec![doc! { "state": 3 }, doc! { "TCN": number(tcn) }, grows],
+        Selection::LeftOut { tcn } => {
+            vec![
+                doc! { "state": { "$ne": 3 } },
+                doc! { "TCN": { "$lte": number(tcn) } },
+                doc! { "rootstock_tcn": 0 },
+                others,
+            ]
+        }
         Selection::All => vec![others],
     };
     doc! { "$and": parts }
