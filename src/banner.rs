@@ -2,16 +2,13 @@
 //!
 //! It follows the log lines of the start: it is printed once the process is ready, or after [`WAIT_MAX`] if a peer is down.
 
-use std::{
-    io::{self, Write},
-    time::Duration,
-};
+use std::time::Duration;
 
 use orchestrator_subsystem::output::escape_lines;
-use orchestrator_supervise::Tree;
+use orchestrator_supervise::{StandardStream, Tree};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
-use crate::{config::Config, progress::StandardError, topology::ADMIN};
+use crate::{config::Config, progress, topology::ADMIN};
 
 /// Time between two checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -63,9 +60,8 @@ fn text(config: &Config, admin: &str) -> String {
 }
 
 fn print(text: &str) {
-    // Writing nothing erases the progress line. A closed terminal or standard output is no error.
-    let _ = StandardError.write(b"");
-    let _ = writeln!(io::stdout().lock(), "{text}");
+    progress::erase();
+    StandardStream::Output.print(format!("{text}\n"));
 }
 
 #[cfg(test)]

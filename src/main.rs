@@ -34,7 +34,7 @@ use orchestrator_subsystem::{
     output::escape_lines,
     redaction::{may_quote_secret, redact},
 };
-
+use orchestrator_supervise::StandardStream;
 use serde_json::json;
 
 use crate::{
@@ -230,6 +230,7 @@ fn main() -> std::process::ExitCode {
             exit_code(run_drop_in(admin.as_deref(), &sets, &original))
         }
     };
+    StandardStream::flush();
     code.into()
 }
 
@@ -385,8 +386,7 @@ fn exit_code(result: Result<ExitCode>) -> ExitCode {
 
 /// Prints an error that prevents the start, and returns the exit code of configuration errors.
 fn report_error(error: &anyhow::Error) -> ExitCode {
-    use std::io::Write;
-    let _ = std::io::stderr().lock().write_all(colour::error_line(&redact(&format!("{error:#}"))).as_bytes());
+    StandardStream::Error.print(colour::error_line(&redact(&format!("{error:#}"))));
     ExitCode::Config
 }
 

@@ -2,12 +2,12 @@
 
 use std::{
     io::{self, IsTerminal, Write},
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
 use orchestrator_subsystem::ProgressSource;
-use orchestrator_supervise::Tree;
+use orchestrator_supervise::{StandardStream, Tree};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 /// Time between two updates.
@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const ERASE_LINE: &[u8] = b"\r\x1b[K";
 
 /// True while the progress line is on the terminal, without a line end.
-static IS_SHOWN: AtomicBool = AtomicBool::new(false);
+static IS_SHOWN: Mutex<bool> = Mutex::new(false);
 
 /// The progress line.
 #[derive(Debug)]
@@ -58,18 +58,27 @@ impl ProgressLine {
             count.saturating_sub(before).saturating_mul(1_000) / millis
         });
         let line = (source.line)(&node.metrics, rate);
-        let mut err = io::stderr().lock();
-        IS_SHOWN.store(true, Relaxed);
-        // A closed terminal is no error.
-        let _ = err.write_all(&[ERASE_LINE, line.as_bytes()].concat()).and_then(|()| err.flush());
+        let mut is_shown = lock();
+        StandardStream::Error.print([ERASE_LINE, line.as_bytes()].concat());
+        *is_shown = true;
     }
 }
 
 impl Drop for ProgressLine {
     fn drop(&mut self) {
-        // Writing nothing erases the line.
-        let _ = StandardError.write(b"");
+        erase();
     }
+}
+
+/// Erases the line.
+pub(crate) fn erase() {
+    if std::mem::take(&mut *lock()) {
+        StandardStream::Error.print(ERASE_LINE);
+    }
+}
+
+fn lock() -> MutexGuard<'static, bool> {
+    IS_SHOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Standard error for logs. It erases the progress line before each write.
@@ -78,14 +87,13 @@ pub(crate) struct StandardError;
 
 impl Write for StandardError {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut err = io::stderr().lock();
-        if IS_SHOWN.swap(false, Relaxed) {
-            err.write_all(ERASE_LINE)?;
-        }
-        err.write(bytes)
+        let mut is_shown = lock();
+        let erase = if std::mem::take(&mut *is_shown) { ERASE_LINE } else { b"" };
+        StandardStream::Error.print([erase, bytes].concat());
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        Ok(())
     }
 }

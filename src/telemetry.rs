@@ -8,6 +8,7 @@ mod format;
 mod rate_limit;
 
 use anyhow::Result;
+use orchestrator_supervise::StandardStream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::{Layer, fmt::format::JsonFields, layer::SubscriberExt, util::SubscriberInitExt};
@@ -35,6 +36,7 @@ pub(crate) enum LogFormat {
 /// The filter is invalid.
 pub(crate) fn start(format: LogFormat, filter: &str) -> Result<(LogFilter, RateLimit)> {
     let (layer, filter) = LogFilter::layer(filter)?;
+    StandardStream::never_wait();
     let limit = RateLimit::default();
     let logs = tracing_subscriber::fmt::layer().with_writer(|| StandardError).with_ansi(false);
     let logs = match format {

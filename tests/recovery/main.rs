@@ -14,3 +14,4 @@ mod kill_nine;
 mod panics;
 mod process_limits;
 mod systemd_integration;
+mod unread_output;

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use actix_web::{HttpResponse, web::Data};
 use orchestrator_supervise::{
-    Histogram, MailboxSnapshot, MessageStats, MetricKind, MetricSnapshot, NodeSnapshot, Timing, Tree, Vitals,
+    Histogram, MailboxSnapshot, MessageStats, MetricKind, MetricSnapshot, NodeSnapshot, StandardStream, Timing,
+    Tree, Vitals,
 };
 
 use crate::{
@@ -41,6 +42,8 @@ fn text(context: &HandlerContext) -> String {
         "Memory budget of the process: `admin.memory_budget`, or what the program and all queues may take.";
     let budget = context.state.memory.budget(&snapshot.root);
     out.add(Kind::Gauge, "orchestrator_memory_budget_bytes", help, &[], budget);
+    let help = "Log lines that were dropped, since the reader of standard error is too slow or gone.";
+    out.add(Kind::Counter, "orchestrator_log_lines_dropped_total", help, &[], StandardStream::dropped());
     arbiters(&mut out, tree);
     children(&mut out, tree, &snapshot.root, None);
     let reloaded = u8::from(context.state.program_info.reload.is_successful());

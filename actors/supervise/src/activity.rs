@@ -2,7 +2,6 @@
 
 use std::{
     cell::Cell,
-    io::Write,
     panic::{self, PanicHookInfo},
     sync::{Arc, Once},
     time::Instant,
@@ -14,6 +13,7 @@ use crate::{
     frames::Frames,
     guard::text,
     mailbox_stats::MailboxStats,
+    standard_stream::print_panic,
     waits::{WaitKind, Waits},
 };
 
@@ -175,13 +175,9 @@ pub(crate) fn install_hook() {
     });
 }
 
-/// Keeps a panic and prints it as the standard hook does, but never with a stack: with `RUST_BACKTRACE=1`, that hook
-/// reads the debug information of the whole binary into memory.
+/// Keeps a panic and prints it.
 fn record(activity: &Activity, info: &PanicHookInfo<'_>) {
-    let thread = std::thread::current();
-    let name = thread.name().unwrap_or("<unnamed>");
-    // Standard error may be closed.
-    let _ = writeln!(std::io::stderr(), "thread '{name}' {info}");
+    print_panic(info);
     let mut panics = activity.panics.lock();
     if panics.len() == PANICS_MAX {
         panics.remove(0);
