@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use actix_web::{HttpResponse, web::Data};
 use orchestrator_supervise::{
-    Histogram, MailboxSnapshot, MessageStats, MetricKind, MetricSnapshot, NodeSnapshot, StandardStream, Timing,
-    Tree, Vitals,
+    Histogram, MailboxSnapshot, MessageStats, MetricKind, MetricSnapshot, NodeSnapshot, StandardStream,
+    Timing, Tree, Vitals,
 };
 
 use crate::{
