@@ -17,6 +17,7 @@ mod events;
 mod fake_server;
 mod faktory;
 mod faktory_worker;
+mod forky;
 mod instance;
 mod job_workers;
 mod json_schema;

@@ -16,7 +16,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::{child_logs, python::peers, redis::free_port};
+use crate::{child_logs, forky, python::peers, redis::free_port};
 
 /// Server script of the package; the one in /usr/sbin changes the user.
 const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
@@ -97,11 +97,7 @@ impl Rabbit {
 
     fn prepare(endpoint: BrokerEndpoint) -> Self {
         if Self::is_forky() {
-            let installed = Command::new(peers().join("forky")).args(["install", "rabbitmq"]).status();
-            assert!(
-                installed.is_ok_and(|status| status.success()),
-                "tests/peers/forky cannot install RabbitMQ"
-            );
+            forky::install("rabbitmq");
         }
         assert!(
             Self::is_forky() || Path::new(SERVER).exists(),
@@ -364,12 +360,9 @@ impl BrokerEndpoint {
 /// Command of `program` with the broker's environment variables.
 fn command(base: &Path, endpoint: BrokerEndpoint, program: &str) -> Command {
     let BrokerEndpoint { address, amqp, distribution, epmd, .. } = endpoint;
-    let mut command = Command::new(program);
     // The guard's programs are this machine's.
-    if Rabbit::is_forky() && program != "sh" {
-        command = Command::new(peers().join("forky"));
-        command.args(["run", program]);
-    }
+    let in_forky = Rabbit::is_forky() && program != "sh";
+    let mut command = if in_forky { forky::command(program) } else { Command::new(program) };
     command
         .current_dir(base)
         .env("HOME", base.join("home")) // holds the Erlang cookie
