@@ -34,6 +34,7 @@ class State:
 
     def reset(self):
         self.queues = {}
+        self.unique = set()                                     # of jobs with custom.unique_for, whose time is not counted
         self.paused = set()
         self.scheduled, self.retries, self.dead = {}, {}, {}   # jid -> (when, job)
         self.working = {}                                       # jid -> (expiry, wid, job)
@@ -70,6 +71,11 @@ class State:
             raise Err("injected refusal")
         if not QNAME.match(job["queue"]):
             raise Err("invalid queue name %r" % job["queue"])
+        if (job.get("custom") or {}).get("unique_for"):
+            same = json.dumps([job["queue"], job["jobtype"], job["args"]])
+            if same in self.unique:
+                raise Err("NOTUNIQUE Job not unique")
+            self.unique.add(same)
         at = job.get("at")
         if at:
             try:

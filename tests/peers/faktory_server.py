@@ -6,6 +6,8 @@ server 1.10 was seen to, also where that is odd (`info` is an unknown command, E
 Usage: faktory_server.py [--port N] [..]     until SIGTERM, or with --end-with-stdin until standard input ends; says
 {"listening": PORT} once it does
 
+A second job with the same queue, type and arguments is refused if custom.unique_for is set, as by Faktory Enterprise.
+
 What a real server does not do, and tests need:
   --log FILE              append one JSON line per accepted job, in acceptance order
   --dup-report            INFO gains "test":{"accepted":N,"distinct_jids":N,"dup_jids":N,"lost_replies":N}
@@ -47,7 +49,8 @@ class Conn:
         await self.send(b"+OK\r\n")
 
     async def err(self, m):
-        await self.send(("-ERR %s\r\n" % str(m).replace("\r", " ").replace("\n", " ")).encode())
+        text = str(m).replace("\r", " ").replace("\n", " ")
+        await self.send(("-%s\r\n" % (text if text.startswith("NOTUNIQUE ") else "ERR " + text)).encode())
 
     async def hello(self):
         o = self.st.o

@@ -82,11 +82,18 @@ pub(super) fn parse_info(json: &[u8]) -> Result<QueueState, String> {
 /// The server refused the whole batch, or this cannot be the reply to the command.
 pub(super) fn parse_push_reply(command: &Command, reply: Reply) -> Result<Option<Unacknowledged>, PeerError> {
     match reply {
+        Reply::Error(reason) if command.is_single() && is_duplicate(&reason) => Ok(None),
         Reply::Error(reason) => Err(refused(&excerpt(&reason))),
         Reply::Simple(text) if command.is_single() && text == "OK" => Ok(None),
         Reply::Bulk(json) if !command.is_single() => parse_refusals(command.jids(), &json),
         other => Err(ambiguous(&format!("the reply does not fit the command: {other}"))),
     }
+}
+
+/// Returns true if an equal job is enqueued (`custom.unique_for`), as the error's code says. It is that of an earlier push, whose reply
+/// may have been lost.
+fn is_duplicate(reason: &str) -> bool {
+    reason.split(' ').next() == Some("NOTUNIQUE")
 }
 
 fn parse_refusals(jids: &[Jid], json: &[u8]) -> Result<Option<Unacknowledged>, PeerError> {
@@ -98,7 +105,7 @@ fn parse_refusals(jids: &[Jid], json: &[u8]) -> Result<Option<Unacknowledged>, P
     }
     let (mut positions, mut first) = (Vec::new(), None);
     for (position, jid) in jids.iter().enumerate() {
-        if let Some(reason) = reasons.remove(&jid.to_string()) {
+        if let Some(reason) = reasons.remove(&jid.to_string()).filter(|reason| !is_duplicate(reason)) {
             positions.push(position);
             first.get_or_insert(reason);
         }
@@ -106,8 +113,7 @@ fn parse_refusals(jids: &[Jid], json: &[u8]) -> Result<Option<Unacknowledged>, P
     if let Some(unknown) = reasons.keys().next() {
         return Err(invalid(format!("it names job {}, which was not sent", excerpt(unknown))));
     }
-    let reason = refused(&excerpt(first.unwrap_or_default())).text;
-    Ok(Some(Unacknowledged { positions, reason }))
+    Ok(first.map(|reason| Unacknowledged { positions, reason: refused(&excerpt(reason)).text }))
 }
 
 #[cfg(test)]
@@ -210,6 +216,19 @@ mod tests {
         let json = format!(r#"{{"{}":"","{}":"no\nway"}}"#, command.jids()[2], command.jids()[0]);
         let refused = Unacknowledged { positions: vec![0, 2], reason: "faktory: no\\nway".to_owned() };
         assert_eq!(parse_push_reply(&command, bulk(&json)), Ok(Some(refused)));
+    }
+
+    #[test]
+    fn a_duplicate_is_enqueued() {
+        let duplicate = "NOTUNIQUE Job not unique";
+        assert_eq!(parse_push_reply(&command(1), Reply::Error(duplicate.to_owned())), Ok(None));
+        let two = command(2);
+        let [first, second] = [two.jids()[0], two.jids()[1]];
+        let json = format!(r#"{{"{first}":"{duplicate}","{second}":"{duplicate}"}}"#);
+        assert_eq!(parse_push_reply(&two, bulk(&json)), Ok(None));
+        let json = format!(r#"{{"{first}":"{duplicate}","{second}":"full"}}"#);
+        let refused = Unacknowledged { positions: vec![1], reason: "faktory: full".to_owned() };
+        assert_eq!(parse_push_reply(&two, bulk(&json)), Ok(Some(refused)));
     }
 
     #[test]

@@ -35,6 +35,27 @@ fn a_lost_reply_is_ambiguous_whatever_the_server_stored() {
     }
 }
 
+/// A batch whose reply was lost is pushed again. With `unique_for`, Faktory then refuses its jobs.
+#[test]
+fn a_repeated_batch_that_is_refused_as_a_duplicate_is_enqueued() {
+    let custom = serde_json::json!({"unique_for": 3600}).as_object().cloned().unwrap();
+    let writer = JobWriter::new(&JobOptions { custom, ..JobOptions::default() }).unwrap();
+    let batch = |numbers: std::ops::Range<u32>, attempt| {
+        let mut batch = Batch::with_room_for(numbers.len());
+        numbers.for_each(|number| assert!(batch.add(&writer, &job(number, attempt))));
+        batch
+    };
+    let peer = Peer::start(&["--lose-reply-every", "2"]);
+    let (faktory, spec) = to(&peer.url());
+    TestTree::run(spec, async |_tree| {
+        assert_eq!(push(&faktory, 0, batch(0..1, 0)).await, Ok(None));
+        let lost = push(&faktory, 0, batch(0..10, 0)).await;
+        assert!(matches!(&lost, Err(error) if error.sent == Sent::Maybe), "{lost:?}");
+        assert_eq!(push(&faktory, 0, batch(0..10, 1)).await, Ok(None));
+        assert_eq!(numbers(&peer.accepted()), (0..10).collect::<Vec<_>>());
+    });
+}
+
 #[test]
 fn a_push_without_a_reply_in_time_is_ambiguous() {
     let peer = Peer::start(&[]);
