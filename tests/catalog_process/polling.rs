@@ -305,6 +305,7 @@ fn a_handler_gets_only_its_own_environment() {
         ("ORCHESTRATOR_TEST_PASSWORD", "S3CR3T"),
         ("AWS_SECRET_ACCESS_KEY", "S3CR3T"),
         ("http_proxy", "http://u:S3CR3T@proxy/"),
+        ("no_proxy", "localhost"),
         ("PYTHONPATH", "/S3CR3T"),
         ("WATCHDOG_USEC_OLD", "S3CR3T"),
         ("KRB5CCNAME", "/tmp/cc"),

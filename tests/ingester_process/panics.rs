@@ -3,7 +3,11 @@
 pub(crate) mod drill;
 mod worker;
 
-use std::thread;
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    thread,
+};
 
 use orchestrator_harness::{Controller, IngesterEnv, ZmtpPeer, eventually};
 use serde_json::{Value, json};
@@ -92,10 +96,14 @@ fn the_next_scan_uses_a_new_worker_connection() {
 #[test]
 fn replayed_updates_do_not_restore_a_finished_mapping() {
     let detector = Detector::new();
-    // A PUB source without a listener delays the start of its mapping by seconds.
+    // A class whose process never answers delays the start of its mapping by seconds.
+    let directory = tempfile::tempdir().expect("a directory");
+    let python = directory.path().join("python");
+    fs::write(&python, "#!/bin/sh\nexec sleep 600\n").expect("a script");
+    fs::set_permissions(&python, Permissions::from_mode(0o755)).expect("a script that can run");
     let absent =
-        "[[ingester.stream]]\nname = \"absent\"\nsource = \"xspress\"\nupstream_url = \"tcp://127.0.0.1:1\"";
-    let env = IngesterEnv::new(BINARY, &detector.url(), absent);
+        format!("python = {python:?}\n[[ingester.stream]]\nname = \"absent\"\nsource = \"module:Class\"");
+    let env = IngesterEnv::new(BINARY, &detector.url(), &absent);
     let _instance = env.start();
     let controller = env.controller();
     controller.start_mapping(&mapping(1), &["eiger"]);

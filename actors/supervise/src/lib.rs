@@ -32,6 +32,7 @@ mod in_progress;
 mod inbox;
 mod limits;
 mod link;
+mod link_refusals;
 mod mailbox;
 mod mailbox_stats;
 mod metric;

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::{
     clock::{now_ms, steady_ms, wall_ms},
     event::{EventKind, EventLog},
+    link_refusals::LinkRefusals,
     text::sanitize,
 };
 
@@ -124,14 +125,6 @@ impl Drop for LinkRequest {
     }
 }
 
-/// Requests of one kind that a connected peer answers with an error.
-#[derive(Debug)]
-struct Refusal {
-    since_ms: u64,
-    reason: String,
-    retry_at: Instant,
-}
-
 #[derive(Debug)]
 pub(crate) struct LinkEntry {
     pub(crate) kind: &'static str,
@@ -143,15 +136,14 @@ pub(crate) struct LinkEntry {
     silence_reported: AtomicBool,
     /// Last reason logged, until the link is up: the same reason after another attempt is not logged again.
     reported: Mutex<Option<String>>,
-    /// Refusals at present, by the kind of request.
-    refusals: Mutex<BTreeMap<String, Refusal>>,
+    refusals: LinkRefusals,
 }
 
 impl LinkEntry {
     pub(crate) fn new(kind: &'static str, endpoint: String) -> Arc<Self> {
         let state = Mutex::new(Link::Connecting { attempt: 0 });
         let (requests, silence_reported) = (Mutex::default(), AtomicBool::new(false));
-        let (reported, refusals) = (Mutex::new(None), Mutex::default());
+        let (reported, refusals) = (Mutex::new(None), LinkRefusals::default());
         Arc::new(Self { kind, endpoint, state, requests, silence_reported, reported, refusals })
     }
 
@@ -159,9 +151,9 @@ impl LinkEntry {
     pub(crate) fn state(&self) -> Link {
         let (mut state, now) = (self.state.lock().clone(), Instant::now());
         if !matches!(state, Link::Down { .. })
-            && let Some(Refusal { since_ms, reason, retry_at }) = self.refusals.lock().values().next()
+            && let Some(refused) = self.refusals.state()
         {
-            state = Link::Down { since_ms: *since_ms, reason: reason.clone(), retry_at: *retry_at };
+            state = refused;
         }
         let Some(since) = self.requests.lock().unanswered_since(now) else { return at_wall_clock(state) };
         let span = now.duration_since(since);
@@ -194,7 +186,7 @@ impl LinkEntry {
         requests.open.clear();
         requests.forget();
         drop(requests);
-        self.refusals.lock().clear();
+        self.refusals.clear();
         let mut state = self.state.lock();
         if matches!(*state, Link::Up { .. }) {
             *state = Link::Connecting { attempt: 0 };
@@ -263,13 +255,7 @@ impl LinkReporter {
     /// logged, since reasons may name what was refused.
     pub fn refused(&self, what: &str, reason: impl AsRef<str>, retry_in: Duration) {
         let (reason, retry_at) = (sanitize(reason.as_ref()), Instant::now() + retry_in);
-        let mut refusals = self.entry.refusals.lock();
-        let before = refusals.get(what);
-        let is_new = before.is_none();
-        let since_ms = before.map_or_else(steady_ms, |before| before.since_ms);
-        refusals.insert(what.to_owned(), Refusal { since_ms, reason: reason.clone(), retry_at });
-        drop(refusals);
-        if is_new {
+        if self.entry.refusals.add(what, reason.clone(), retry_at) {
             tracing::warn!(path = &*self.path, kind = self.entry.kind, reason, "link refuses requests");
             self.events.push(&self.path, EventKind::LinkDown { reason });
         }
@@ -277,7 +263,7 @@ impl LinkReporter {
 
     /// Reports that the peer accepts requests of the kind `what`. Cheap enough for every request.
     pub fn accepted(&self, what: &str) {
-        if self.entry.refusals.lock().remove(what).is_some() {
+        if self.entry.refusals.remove(what) {
             tracing::info!(path = &*self.path, kind = self.entry.kind, what, "link accepts requests again");
             self.events.push(&self.path, EventKind::LinkUp);
         }
