@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    process::{Command, Stdio},
     sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     thread,
     time::Instant,
@@ -270,4 +271,39 @@ fn f06_a_file_renamed_during_a_rescan_keeps_its_run() {
     assert_eq!(worker.ready().attr_path(), "last", "no other job is handed out");
     assert_eq!(worker.ready(), Reply::NoJobs);
     assert!(instance.terminate().success());
+}
+
+/// The limits of a user namespace have the errors of `fs.inotify.max_user_instances` and `max_user_watches`.
+#[test]
+fn a_directory_that_the_kernel_does_not_watch_is_listed() {
+    for kind in ["instances", "watches"] {
+        let site = site();
+        site.write("f.1.txt", "first 1\n");
+        let before = site.start();
+        site.database().expect("SELECT attr_path FROM queue", &["first"]);
+        assert!(before.terminate().success());
+        let prelude = format!("echo 0 > /proc/sys/user/max_inotify_{kind}");
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--kill-child", "sh", "-c"]);
+        command.arg(format!("{prelude}; exec \"$0\" \"$@\""));
+        let run = site.command();
+        command.arg(run.get_program()).args(run.get_args()).current_dir(site.path());
+        command.stdout(Stdio::null()).stderr(fs::File::create(site.log_path()).expect("a log"));
+        let instance = Instance::spawn(command);
+        instance.await_service(&site);
+        let mut worker = site.worker();
+        let mut reply = Reply::NoJobs;
+        eventually("the job of the database", || {
+            reply = worker.ready();
+            reply != Reply::NoJobs
+        });
+        assert_eq!(reply.attr_path(), "first");
+        site.write("f.2.txt", "second 1\n");
+        site.database().expect("SELECT count(*) FROM queue WHERE attr_path = 'second'", &["1"]);
+        let setting = format!("fs.inotify.max_user_{kind}");
+        eventually("`why` to name the setting", || {
+            let (_, text, _) = site.cli(&["why", "queue"]);
+            text.contains(&setting) && text.contains("sysctl -w")
+        });
+    }
 }

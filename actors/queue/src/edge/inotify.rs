@@ -3,7 +3,8 @@
 //!
 //! After a watch is set, and after an overflow of the kernel's queue, a rescan is requested, so
 //! that no change is missed. Events carry file names, so files need no watches of their own. While
-//! the directory is missing the link is down, and nothing is created, deleted or rescanned.
+//! the directory is missing the link is down, and nothing is created, deleted or rescanned. While
+//! the kernel refuses a watch by a limit, the directory is listed at an interval instead.
 
 use std::{
     fs, io,
@@ -17,7 +18,8 @@ use futures_util::{StreamExt, stream::ReadyChunks};
 use inotify::{EventMask, EventOwned, EventStream, Inotify, WatchMask};
 use orchestrator_edge::{LinkState, RetryPolicy};
 use orchestrator_supervise::{Factory, Mailbox, StartCx, Vitals};
-use tokio::time::{MissedTickBehavior, interval};
+use rustix::io::Errno;
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::error::EdgeError;
 use crate::{
@@ -30,6 +32,9 @@ const RETRY: RetryPolicy = RetryPolicy::exception(Duration::from_millis(250), Du
 
 /// Interval of checks that the path still refers to the watched directory.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Interval of listings of a directory that cannot be watched.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Size of the event buffer, in bytes; sufficient for some hundred events.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -73,6 +78,7 @@ struct Edge {
 impl Edge {
     /// Watches the directory; returns if a stop ends the delay before a try.
     async fn run(self) {
+        let mut polled: Option<Instant> = None;
         loop {
             let reason = match Watch::set(&self.input_dir) {
                 Ok(watch) => {
@@ -80,7 +86,13 @@ impl Edge {
                     self.link.succeeded();
                     self.follow(watch).await
                 }
-                Err(error) => reason(&error),
+                Err(error) => {
+                    if limit(&error).is_some() && polled.is_none_or(|at| at.elapsed() >= POLL_INTERVAL) {
+                        polled = Some(Instant::now());
+                        self.send(DirectoryNotice::Rescan).await;
+                    }
+                    reason(&error)
+                }
             };
             if !self.link.retry(reason).await {
                 return;
@@ -131,7 +143,22 @@ impl Edge {
 
 const GONE: &str = "input directory is gone: create it again";
 
+/// Returns the kernel's setting that refuses a watch: a limit on what all processes of a user have.
+fn limit(error: &io::Error) -> Option<&'static str> {
+    match Errno::from_io_error(error)? {
+        Errno::MFILE => Some("fs.inotify.max_user_instances"),
+        Errno::NOSPC => Some("fs.inotify.max_user_watches"),
+        _ => None,
+    }
+}
+
 fn reason(error: &io::Error) -> String {
+    if let Some(setting) = limit(error) {
+        return format!(
+            "cannot watch the input directory, so it is listed every second: {error}: the limit {setting} is used up: raise it, \
+             for example with `sysctl -w {setting}=65536`"
+        );
+    }
     match error.kind() {
         io::ErrorKind::NotFound => GONE.to_owned(),
         io::ErrorKind::NotADirectory => {
