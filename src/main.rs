@@ -10,6 +10,7 @@ mod config;
 mod demo;
 mod drop_in;
 mod given_up;
+mod init_process;
 mod limits;
 mod progress;
 mod reload;
@@ -201,6 +202,10 @@ fn main() -> std::process::ExitCode {
     }
     if arguments.version {
         return print(Ok(if arguments.verbose { version::long() } else { version::short() })).into();
+    }
+    let runs = matches!(arguments.command, None | Some(Command::Run(_) | Command::As { .. }));
+    if runs && init_process::is_needed() {
+        return init_process::run().unwrap_or_else(|error| report_error(&error).into());
     }
     let code = match arguments.command {
         Some(Command::Client(command)) => {

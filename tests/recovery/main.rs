@@ -10,6 +10,7 @@ mod boot_and_stop;
 mod demo;
 mod giving_up;
 mod golden_tree;
+mod init_process;
 mod kill_nine;
 mod panics;
 mod process_limits;
