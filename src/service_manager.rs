@@ -2,7 +2,18 @@
 //!
 //! Without `NOTIFY_SOCKET` nothing is sent, and without `WATCHDOG_USEC` there is no watchdog.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    env, io,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::{
+            ffi::OsStrExt,
+            net::{SocketAddr, UnixDatagram},
+        },
+    },
+    time::Duration,
+};
 
 use orchestrator_supervise::Tree;
 use sd_notify::NotifyState;
@@ -91,8 +102,20 @@ fn silent_arbiters(tree: &Tree, limit: Duration) -> BTreeMap<String, Duration> {
 }
 
 fn notify(state: &[NotifyState<'_>]) {
+    let address = env::var_os("NOTIFY_SOCKET").unwrap_or_default();
+    let sent = match address.as_bytes().strip_prefix(b"@") {
+        Some(name) => notify_abstract(name, state),
+        None => sd_notify::notify(state),
+    };
     // The process runs on without a service manager.
-    if let Err(error) = sd_notify::notify(state) {
+    if let Err(error) = sent {
         tracing::debug!(%error, "cannot notify the service manager");
     }
+}
+
+/// Sends to an abstract socket, which `sd_notify` does not know.
+fn notify_abstract(name: &[u8], state: &[NotifyState<'_>]) -> io::Result<()> {
+    let lines: String = state.iter().map(|line| format!("{line}\n")).collect();
+    let socket = UnixDatagram::unbound()?;
+    socket.send_to_addr(lines.as_bytes(), &SocketAddr::from_abstract_name(name)?).map(drop)
 }

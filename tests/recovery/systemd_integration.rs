@@ -3,7 +3,10 @@
 
 use std::{
     fs,
-    os::unix::net::{UnixDatagram, UnixStream},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixDatagram, UnixStream},
+    },
     process::Stdio,
     time::{Duration, Instant},
 };
@@ -59,6 +62,23 @@ pub(crate) fn await_notice(manager: &UnixDatagram, wanted: &str) -> String {
         }
         assert!(Instant::now() < give_up, "no {wanted}");
     }
+}
+
+#[test]
+fn an_abstract_socket_of_the_service_manager_is_notified() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let name = format!("orchestrator-test-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).expect("an address");
+    let manager = UnixDatagram::bind_addr(&address).expect("bind an abstract socket");
+    manager.set_read_timeout(Some(orchestrator_harness::DEADLINE)).expect("set a time-out");
+    let instance = Instance::spawn({
+        let mut command = env.command();
+        command.env("NOTIFY_SOCKET", format!("@{name}"));
+        command
+    });
+    await_notice(&manager, "READY=1");
+    assert!(instance.terminate().success());
+    await_notice(&manager, "STOPPING=1");
 }
 
 #[test]
