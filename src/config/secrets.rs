@@ -204,6 +204,8 @@ mod tests {
     fn secrets_in_arguments_are_redacted() {
         let path = "services/T0123/B0123/S3CR3Tabc0123456789";
         for (argv, shown) in [
+            (vec!["mysql", "-pS3CR3T", "d"], vec!["mysql", "-p***", "d"]),
+            (vec!["sshpass", "-p", "S3CR3T", "ssh", "h"], vec!["sshpass", "-p", "***", "ssh", "h"]),
             (vec!["curl", "-u", "me:S3CR3T", "x"], vec!["curl", "-u", "***", "x"]),
             (vec!["curl", "--user", "me:S3CR3T", "-v"], vec!["curl", "--user", "***", "-v"]),
             (vec!["curl", "-ume:S3CR3T", "--user=me:S3CR3T"], vec!["curl", "-u***", "--user=***"]),

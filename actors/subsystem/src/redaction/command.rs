@@ -28,12 +28,14 @@ enum Kind {
 }
 
 /// Options of curl and similar programs that have a short name.
-const OPTIONS: [(&str, char, Kind); 5] = [
+const OPTIONS: [(&str, char, Kind); 6] = [
     ("--user", 'u', Kind::User),
     ("--proxy-user", 'U', Kind::User),
     ("--header", 'H', Kind::Header),
     ("--proxy-header", 'H', Kind::Header),
     ("-b", 'b', Kind::Cookie),
+    // A password of mysql and sshpass; the port of other programs is hidden, too.
+    ("-p", 'p', Kind::Secret),
 ];
 
 /// Removes everything from the arguments of a program that may be a secret.
