@@ -21,8 +21,10 @@ use crate::{class_path::ClassPath, mapping::Mappings};
 
 /// Program that the process runs; it imports the class from the site's environment.
 const SHIM: &str = include_str!("shim.py");
-/// Reads the program from standard input, a socket, and runs it.
-const BOOTSTRAP: &str = "import socket, sys; control = socket.socket(fileno=0); \
+/// Reads the program from standard input, a socket, and runs it. The working directory, whose name in the path is empty, comes last, as in
+/// dranspose: its files must not stand in for modules of Python.
+const BOOTSTRAP: &str = "import sys; sys.path.sort(key=lambda path: not path); \
+    import socket; control = socket.socket(fileno=0); \
     exec(compile(control.recv(int(sys.argv[1]), socket.MSG_WAITALL), 'orchestrator_ingester.py', 'exec'))";
 
 /// Settings of the process of one class.
@@ -117,5 +119,16 @@ asyncio.run(check())
         let expected: String =
             b"\x01\x02iT\x00\x05whole\x00\x03eno".map(|byte| format!("{byte:02x}")).concat();
         assert_eq!(text.trim(), expected, "{}", String::from_utf8_lossy(&run.stderr));
+    }
+
+    #[test]
+    fn files_of_the_working_directory_do_not_replace_modules_of_python() {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join("socket.py"), "raise SystemExit(7)").expect("a module");
+        let mut command = std::process::Command::new("python3");
+        let run =
+            command.args(["-c", BOOTSTRAP, "0"]).current_dir(directory.path()).stdin(Stdio::null()).output();
+        let run = run.expect("Python");
+        assert_eq!(run.status.code(), Some(1), "only the missing socket is an error: {run:?}");
     }
 }
