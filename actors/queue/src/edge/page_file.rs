@@ -3,17 +3,25 @@
 use std::{
     fs::{self, File},
     io::{self, BufWriter, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
+
+use rustix::fs::OFlags;
 
 const NAME: &str = "index.html";
 /// Hidden, so that a web server does not list it.
 const TEMPORARY: &str = ".index.html.tmp";
 
+/// Locked file, which other users cannot open: any reader of a directory may lock the directory.
+const LOCK: &str = ".index.html.lock";
+const LOCK_MODE: u32 = 0o600;
+
 /// Directory of the page, locked against another export until the end of the process.
 #[derive(Debug)]
 pub(crate) struct PageFile {
     directory: File,
+    _lock: File,
     path: PathBuf,
     temporary: PathBuf,
 }
@@ -26,8 +34,16 @@ impl PageFile {
     pub(crate) fn lock(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         let directory = File::open(path)?;
-        directory.try_lock()?;
-        Ok(Self { directory, path: path.join(NAME), temporary: path.join(TEMPORARY) })
+        let flags = OFlags::NOFOLLOW.bits().cast_signed();
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(LOCK_MODE)
+            .custom_flags(flags)
+            .open(path.join(LOCK))?;
+        lock.try_lock()?;
+        Ok(Self { directory, _lock: lock, path: path.join(NAME), temporary: path.join(TEMPORARY) })
     }
 
     /// Returns the path of the page.
@@ -64,7 +80,10 @@ mod tests {
     fn a_page_is_replaced_whole_by_one_export_at_a_time() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new/page");
-        let file = PageFile::lock(&path).unwrap();
+        fs::create_dir_all(&path).unwrap();
+        let reader = File::open(&path).unwrap();
+        reader.try_lock().unwrap();
+        let file = PageFile::lock(&path).expect("a reader of the directory locks nobody out");
         assert_eq!(PageFile::lock(&path).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         file.replace(|out| out.write_all(b"first")).unwrap();
         // Left by a process that was killed; a link is not followed.
@@ -79,6 +98,6 @@ mod tests {
         file.replace(|out| out.write_all(b"second")).unwrap();
         assert_eq!(fs::read(file.path()).unwrap(), b"second");
         assert!(!other.exists());
-        assert_eq!(fs::read_dir(&path).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 2, "the page and the lock");
     }
 }
