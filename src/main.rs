@@ -25,6 +25,7 @@ mod telemetry;
 mod topology;
 mod version;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -248,7 +249,6 @@ const NUMBERS: [(&str, &str); 3] = [
 
 /// Prints an error of the command line, without the passwords in the arguments that it quotes.
 fn report_usage_error(error: &clap::Error) -> std::process::ExitCode {
-    use std::io::Write;
     if !error.use_stderr() {
         error.exit();
     }
@@ -322,7 +322,6 @@ fn restore(directory: &Path, arguments: &RunArguments, format: OutputFormat) -> 
 
 /// Prints notes to standard error.
 fn note(notes: impl IntoIterator<Item = String>) {
-    use std::io::Write;
     for note in notes {
         let _ = writeln!(std::io::stderr().lock(), "orchestrator: {}", escape_lines(&redact(&note)));
     }
@@ -347,7 +346,6 @@ fn init(arguments: &InitArguments) -> ExitCode {
 
 /// Prints a result to standard output, or the error to standard error.
 fn print(text: Result<String>) -> ExitCode {
-    use std::io::Write;
     match text {
         Ok(text) => {
             // A reader that has closed the pipe needs no more output.
@@ -373,7 +371,6 @@ fn print_or_fail(text: Result<String>) -> ExitCode {
 fn completions(shell: clap_complete::Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "orchestrator", &mut script);
-    use std::io::Write;
     // A reader that has closed the pipe needs no more output.
     let _ = std::io::stdout().lock().write_all(&script);
     ExitCode::Ok

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::{
     clock::{now_ms, steady_ms, wall_ms},
     event::{EventKind, EventLog},
-    link_refusals::LinkRefusals,
+    link_refusals::{LinkRefusals, Refusal},
     text::sanitize,
 };
 
@@ -151,9 +151,9 @@ impl LinkEntry {
     pub(crate) fn state(&self) -> Link {
         let (mut state, now) = (self.state.lock().clone(), Instant::now());
         if !matches!(state, Link::Down { .. })
-            && let Some(refused) = self.refusals.state()
+            && let Some(Refusal { since_ms, reason, retry_at }) = self.refusals.first()
         {
-            state = refused;
+            state = Link::Down { since_ms, reason, retry_at };
         }
         let Some(since) = self.requests.lock().unanswered_since(now) else { return at_wall_clock(state) };
         let span = now.duration_since(since);

@@ -4,25 +4,25 @@ use std::{collections::BTreeMap, time::Instant};
 
 use parking_lot::Mutex;
 
-use crate::{clock::steady_ms, link::Link};
+use crate::clock::steady_ms;
 
 /// Refusals at present, by the kind of request.
 #[derive(Debug, Default)]
 pub(crate) struct LinkRefusals(Mutex<BTreeMap<String, Refusal>>);
 
-#[derive(Debug)]
-struct Refusal {
-    since_ms: u64,
-    reason: String,
-    retry_at: Instant,
+/// Refusal of the last request of a kind.
+#[derive(Debug, Clone)]
+pub(crate) struct Refusal {
+    /// Time of the first one, by the steady clock.
+    pub(crate) since_ms: u64,
+    pub(crate) reason: String,
+    pub(crate) retry_at: Instant,
 }
 
 impl LinkRefusals {
-    /// Returns the state of a link whose peer refuses requests.
-    pub(crate) fn state(&self) -> Option<Link> {
-        let refusals = self.0.lock();
-        let Refusal { since_ms, reason, retry_at } = refusals.values().next()?;
-        Some(Link::Down { since_ms: *since_ms, reason: reason.clone(), retry_at: *retry_at })
+    /// Returns one of them.
+    pub(crate) fn first(&self) -> Option<Refusal> {
+        self.0.lock().values().next().cloned()
     }
 
     /// Records a refusal, and returns true if requests of the kind were accepted before.
