@@ -55,7 +55,7 @@ fn process_one_reaps_what_programs_leave_behind_and_passes_signals_on() {
             );
             reply = wait_for("a job", || Some(worker.ready()).filter(|reply| *reply != Reply::NoJobs));
         }
-        reply = worker.done(&reply.attr_path().to_owned(), 1);
+        reply = worker.done(reply.attr_path(), 1);
         left() >= 5
     });
     let one = wait_for("process 1", || children(&instance.pid().to_string()).pop()).0;
