@@ -1,4 +1,4 @@
-//! What the database holds, refuses or is told by others stops no instance.
+//! Lines that a database refuses, locks and notifications of other roles, and NULLs in its tables stop no instance.
 
 use std::thread;
 
