@@ -8,10 +8,10 @@ use std::{
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
+    cell::Cell,
     handler::{Row, Task},
     outcome_kind::OutcomeKind,
     rule::Settlement,
@@ -247,7 +247,7 @@ impl ClaimedRows {
     /// Repeats the write of a row that was read and is not settled, provided that the row stays as it is:
     /// `last_change` is that of the read, if the table has one. Returns false if the row has changed since
     /// an earlier such read: a former write may have arrived, and may have been changed by others.
-    pub(crate) fn repeat(&mut self, id: u64, last_change: Option<&Value>) -> bool {
+    pub(crate) fn repeat(&mut self, id: u64, last_change: Option<&Cell>) -> bool {
         let Some((_, Stage::Settling { settlement, written, .. })) = self.rows.get_mut(&id) else {
             return false;
         };

@@ -1,9 +1,11 @@
 //! Interface to what processes claimed rows.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+use crate::cell::Cell;
 
 /// A row of the catalog.
-pub type Row = Map<String, Value>;
+pub type Row = BTreeMap<String, Cell>;
 
 /// A claimed row to be processed.
 #[derive(Debug, Clone, PartialEq)]

@@ -16,6 +16,7 @@
 mod agent;
 mod answer;
 mod assignment;
+mod cell;
 mod check;
 mod claimed_rows;
 mod command;
@@ -59,6 +60,7 @@ use orchestrator_edge::{amqp::Broker, read_secret};
 use orchestrator_exchange::JobQueue;
 use orchestrator_supervise::{ChildSpec, Limits, Placement, Strategy, SupervisorSpec, children, mailbox};
 
+pub use cell::Cell;
 pub use check::check;
 pub use config::{BackoffConfig, CatalogConfig, ClaimConfig, Guard, PlainToken, RuleConfig};
 pub use error::CatalogError;

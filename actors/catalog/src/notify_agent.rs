@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use orchestrator_supervise::{Backoff, DETAIL, StopToken, sanitize};
-use serde_json::Value;
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
@@ -129,7 +128,7 @@ impl<H: Handler> NotifyAgent<H> {
                 self.failed = None;
                 tracing::debug!(target: DETAIL, rule = self.rule, "the program of a notify-only rule has ended");
                 self.reporter.polled(Timestamp::now());
-                if answer.get(AGAIN) == Some(&Value::Bool(true)) {
+                if answer.get(AGAIN).and_then(|again| again.as_bool()) == Some(true) {
                     self.polling.require_poll(now);
                 }
                 return;

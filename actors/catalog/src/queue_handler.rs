@@ -69,8 +69,8 @@ impl QueueHandler {
     }
 
     fn outcome(&self, JobFinished { exit_code, seconds }: JobFinished) -> Outcome {
-        let result = json!({ "exit_code": exit_code, "duration_secs": seconds });
-        let result = result.as_object().cloned().unwrap_or_else(Row::new);
+        let fields = [("exit_code", json!(exit_code)), ("duration_secs", json!(seconds))];
+        let result = Row::from(fields.map(|(name, value)| (name.to_owned(), value.into())));
         let error = format!("the worker reported exit code {exit_code} after {seconds} s");
         match i32::try_from(exit_code).map_or(OutcomeKind::Failed, |code| self.exit_codes.kind(code)) {
             OutcomeKind::Done => Outcome::Done(result),

@@ -13,6 +13,7 @@ use serde_json::Value;
 pub(crate) use settlement::Settlement;
 
 use crate::{
+    cell::{Cell, NULL},
     config::Guard,
     handler::Row,
     path,
@@ -120,7 +121,7 @@ impl Rule {
     }
 
     /// Returns the value that identifies `row`.
-    pub(crate) fn id(&self, row: &Row) -> Value {
+    pub(crate) fn id(&self, row: &Row) -> Cell {
         row.get(&self.key).cloned().unwrap_or_default()
     }
 
@@ -167,18 +168,19 @@ impl Rule {
     /// Returns false if `row` has another token than `token`.
     pub(crate) fn has_token_of(&self, row: &Row, token: &str) -> bool {
         let column = self.token.as_ref();
-        column.is_none_or(|column| row.get(column).and_then(Value::as_str) == Some(token))
+        column.is_none_or(|column| row.get(column).and_then(|value| value.as_str()) == Some(token))
     }
 
     /// Returns the path of the query for rows by their keys.
-    pub(crate) fn rows_query<'a>(&self, ids: impl IntoIterator<Item = &'a Value>) -> String {
-        let ids: Vec<_> = ids.into_iter().map(|id| path::encode(&plain_text(id))).collect();
+    pub(crate) fn rows_query<'a>(&self, ids: impl IntoIterator<Item = &'a Cell>) -> String {
+        let ids: Vec<_> = ids.into_iter().map(|id| path::encode(&id.text())).collect();
         format!("{}/{}=any({})", self.entity, path::encode(&self.key), ids.join(","))
     }
 
     /// Returns the number of attempts of a row; 0 without a column for them.
     pub(crate) fn attempts(&self, row: &Row) -> u32 {
-        let counted = self.attempts.as_ref().and_then(|column| row.get(column)).and_then(Value::as_u64);
+        let counted =
+            self.attempts.as_ref().and_then(|column| row.get(column)).and_then(|value| value.as_u64());
         u32::try_from(counted.unwrap_or(0)).unwrap_or(u32::MAX)
     }
 
@@ -216,8 +218,8 @@ impl Rule {
         now: Timestamp,
     ) -> Result<Row, String> {
         // Whole rows are answers, too: what is unchanged is not written.
-        let refused = |(name, value): &(&String, &Value)| {
-            !self.planned.contains(name) && row.get(*name).unwrap_or(&Value::Null) != *value
+        let refused = |(name, value): &(&String, &Cell)| {
+            !self.planned.contains(name) && row.get(*name).unwrap_or(&NULL) != *value
         };
         if let Some((name, _)) = answer.iter().find(refused) {
             let name = sanitize_to(name, NAME_SHOWN);

@@ -3,9 +3,9 @@
 
 use bytes::Bytes;
 use orchestrator_supervise::sanitize_to;
-use serde_json::Value;
 
 use crate::{
+    cell::NULL,
     handler::Row,
     path,
     service::{CatalogResponse, Get, Put, RequestError},
@@ -199,7 +199,7 @@ impl StateChange {
 
 /// Returns the values of `keys` in a row, as text.
 pub(crate) fn key(row: &Row, keys: &[String]) -> String {
-    let values: Vec<_> = keys.iter().map(|name| row.get(name).unwrap_or(&Value::Null)).collect();
+    let values: Vec<_> = keys.iter().map(|name| row.get(name).unwrap_or(&NULL)).collect();
     serde_json::to_string(&values).unwrap_or_default()
 }
 

@@ -8,8 +8,9 @@ use orchestrator_supervise::{ExpectedInput, Timing, Vitals, metrics, sanitize};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::cell::Cell;
 use crate::{config::RuleConfig, service::BODY_BYTES_MAX};
 
 /// Number of texts for operators that are kept.
@@ -207,11 +208,11 @@ impl StatusReporter {
     }
 
     /// Reports that `row` is dead for `reason`.
-    pub(crate) fn row_died(&self, row: &Value, reason: &str) {
-        self.vitals.occurred("catalog.dead", || {
-            let row = row.as_str().map_or_else(|| row.to_string(), str::to_owned);
-            json!({ "rule": self.rule, "row": sanitize(row), "reason": sanitize(reason) })
-        });
+    pub(crate) fn row_died(&self, row: &Cell, reason: &str) {
+        self.vitals.occurred(
+            "catalog.dead",
+            || json!({ "rule": self.rule, "row": sanitize(row.text()), "reason": sanitize(reason) }),
+        );
     }
 
     /// Sets phase and reason, and reports a phase without work to `GET /v1/why`.

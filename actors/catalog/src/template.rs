@@ -4,7 +4,11 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Number, Value};
 
-use crate::{handler::Row, path};
+use crate::{
+    cell::{Cell, NULL},
+    handler::Row,
+    path,
+};
 
 /// Template of a value.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,12 +108,12 @@ impl Template {
     ///
     /// # Errors
     /// The column is not a number that can be added to.
-    pub(crate) fn value(&self, variables: &Variables<'_>) -> Result<Value, String> {
-        let text = |text: &str| Value::String(text.to_owned());
+    pub(crate) fn value(&self, variables: &Variables<'_>) -> Result<Cell, String> {
+        let text = |text: &str| Value::from(text).into();
         Ok(match self {
-            Self::Plain(value) => value.clone(),
+            Self::Plain(value) => value.clone().into(),
             Self::Token => text(variables.token),
-            Self::Now(later) => Value::String(path::instant(path::saturating_add(variables.now, *later))),
+            Self::Now(later) => text(&path::instant(path::saturating_add(variables.now, *later))),
             Self::Error => text(variables.error),
             Self::Row(column, 0) => variables.row.get(column).cloned().unwrap_or_default(),
             Self::Row(column, by) => sum(column, variables.row.get(column), *by)?,
@@ -129,17 +133,22 @@ impl Template {
 }
 
 /// Adds to a number; null counts as 0.
-fn sum(column: &str, value: Option<&Value>, by: i64) -> Result<Value, String> {
-    let sum = match value.unwrap_or(&Value::Null) {
+fn sum(column: &str, cell: Option<&Cell>, by: i64) -> Result<Cell, String> {
+    let cell = cell.unwrap_or(&NULL);
+    if cell.is_long_number() {
+        return Err(format!("column {column} has a number of more digits than {by} can be added to"));
+    }
+    let sum = match &**cell {
         Value::Null => Some(Number::from(by)),
-        Value::Number(number) => match number.as_i64() {
-            Some(number) => number.checked_add(by).map(Number::from),
+        Value::Number(number) => match number.as_i128() {
+            Some(number) => Number::from_i128(number + i128::from(by)),
             #[expect(clippy::cast_precision_loss, reason = "what is added is small")]
             None => number.as_f64().and_then(|number| Number::from_f64(number + by as f64)),
         },
         _ => None,
     };
-    sum.map(Value::Number).ok_or_else(|| format!("column {column} is no number that {by} can be added to"))
+    sum.map(|sum| Value::Number(sum).into())
+        .ok_or_else(|| format!("column {column} is no number that {by} can be added to"))
 }
 
 /// Parses `90s`, `15m`, `2h`, `1d`.
@@ -164,7 +173,7 @@ mod tests {
     use super::*;
 
     fn row(value: Value) -> Row {
-        value.as_object().cloned().expect("an object")
+        serde_json::from_value(value).expect("an object")
     }
 
     #[test]
@@ -203,10 +212,12 @@ mod tests {
             (json!("$error"), Position::Fail, json!("no")),
         ] {
             let template = Template::parse(&word, position).expect("a word");
-            assert_eq!(template.value(&variables), Ok(value), "{word}");
+            assert_eq!(template.value(&variables), Ok(value.into()), "{word}");
         }
         let text = Template::parse(&json!("$row.s+1"), Position::Claim).expect("a word");
         assert_eq!(text.value(&variables), Err("column s is no number that 1 can be added to".to_owned()));
+        let long: Row = serde_json::from_str(r#"{"s":12345678901234567890.5}"#).expect("a row");
+        assert!(text.value(&Variables { row: &long, ..variables }).is_err(), "no digit is lost");
     }
 
     #[test]

@@ -51,11 +51,12 @@ impl TextTemplate {
         for part in &self.0 {
             match part {
                 Part::Plain(plain) => text.push_str(plain),
-                Part::Word(word) => match word.value(variables)? {
-                    Value::String(value) => text.push_str(&value),
-                    Value::Null => {}
-                    other => text.push_str(&other.to_string()),
-                },
+                Part::Word(word) => {
+                    let value = word.value(variables)?;
+                    if !value.is_null() {
+                        text.push_str(&value.text());
+                    }
+                }
             }
         }
         Ok(text)
@@ -77,7 +78,7 @@ mod tests {
     #[test]
     fn words_stand_anywhere_in_a_text() {
         let row = json!({ "id": 7, "name": "a b", "a b": "x", "z": null, "list": [1] });
-        let row = row.as_object().cloned().expect("an object");
+        let row = serde_json::from_value(row).expect("an object");
         let now = "2026-11-20T12:00:00Z".parse().expect("a time");
         let variables = Variables { token: "me/1", now, row: &row, result: None, error: "" };
         for (template, text) in [

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::{Agent, read, request::RequestResult};
 use crate::{
+    cell::NULL,
     handler::{Handler, Row},
     path,
     rule::{Settlement, WRITTEN},
@@ -88,7 +89,7 @@ fn is_settled(found: &Row, settlement: &Settlement) -> bool {
     let keys = keys_of(&settlement.path);
     let mut targets = settlement.update.iter().filter(|(name, _)| !keys.contains(name));
     targets.all(|(name, value)| {
-        let found = found.get(name).unwrap_or(&Value::Null);
+        let found = found.get(name).unwrap_or(&NULL);
         found == value || is_same_time(found, value)
     })
 }

@@ -97,7 +97,7 @@ mod tests {
             held: None,
             warnings: vec!["think".to_owned()],
             candidates: 1,
-            sample: vec![json!({ "id": 1, "state": "claimed" }).as_object().cloned().expect("a row")],
+            sample: vec![serde_json::from_value(json!({ "id": 1, "state": "claimed" })).expect("a row")],
             error: None,
         };
         let page = page("http://h/ermrest/catalog/1", &preview);

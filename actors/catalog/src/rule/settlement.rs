@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{Columns, Rule, WRITTEN};
 use crate::{
+    cell::Cell,
     handler::Row,
     outcome_kind::OutcomeKind,
     path,
@@ -22,7 +23,7 @@ pub(crate) struct Settlement {
 
 impl Settlement {
     /// Makes the write depend on the row's last change, as it was read.
-    pub(crate) fn require_unchanged(&mut self, last_change: &Value) {
+    pub(crate) fn require_unchanged(&mut self, last_change: &Cell) {
         let before = self.update.insert(WRITTEN.to_owned(), last_change.clone());
         if before.is_none()
             && let Some((keys, names)) = self.path.rsplit_once(';')
@@ -32,7 +33,7 @@ impl Settlement {
     }
 
     /// Returns the change of the row that the write depends on.
-    pub(crate) fn last_change(&self) -> Option<&Value> {
+    pub(crate) fn last_change(&self) -> Option<&Cell> {
         self.update.get(WRITTEN)
     }
 }
@@ -65,25 +66,25 @@ impl Rule {
     }
 
     /// Returns the values before the claim, as far as they were read.
-    fn values_before(&self, before: &Row, claimed: &Row) -> Vec<(String, Value)> {
+    fn values_before(&self, before: &Row, claimed: &Row) -> Vec<(String, Cell)> {
         let columns = self.claim.iter().map(|(column, _)| column).chain(&self.planned);
         let written = columns.filter(|column| claimed.contains_key(*column));
         written.filter_map(|column| Some((column.clone(), before.get(column)?.clone()))).collect()
     }
 
-    fn renewed_lease(&self, now: Timestamp) -> Vec<(String, Value)> {
+    fn renewed_lease(&self, now: Timestamp) -> Vec<(String, Cell)> {
         let lease = self.lease.iter();
         lease
             .map(|lease| {
                 let end = path::saturating_add(now, path::signed(lease.span));
-                (lease.column.clone(), Value::String(path::instant(end)))
+                (lease.column.clone(), Value::from(path::instant(end)).into())
             })
             .collect()
     }
 
     /// Builds a write that applies only while the row has the claim's token and the plain values that the
     /// claim wrote. Without a token column, values of a program's plan count, too.
-    fn fenced(&self, before: &Row, claimed: &Row, targets: Vec<(String, Value)>) -> Option<Settlement> {
+    fn fenced(&self, before: &Row, claimed: &Row, targets: Vec<(String, Cell)>) -> Option<Settlement> {
         if targets.is_empty() {
             return None;
         }
@@ -107,13 +108,13 @@ impl Rule {
     }
 }
 
-fn values(columns: &Columns, variables: &Variables<'_>) -> Result<Vec<(String, Value)>, String> {
+fn values(columns: &Columns, variables: &Variables<'_>) -> Result<Vec<(String, Cell)>, String> {
     let value = |(column, template): &(String, Template)| Ok((column.clone(), template.value(variables)?));
     columns.iter().map(value).collect()
 }
 
 /// Returns a name for the claimed value of `column` that no target has.
-fn unused_name(column: &str, targets: &[(String, Value)]) -> String {
+fn unused_name(column: &str, targets: &[(String, Cell)]) -> String {
     let mut name = format!("claimed_{column}");
     while targets.iter().any(|(target, _)| *target == name) {
         name.push('_');

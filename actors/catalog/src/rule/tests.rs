@@ -18,7 +18,7 @@ fn refused(config: &Value) -> Vec<String> {
 }
 
 fn row(value: Value) -> Row {
-    value.as_object().cloned().expect("an object")
+    serde_json::from_value(value).expect("an object")
 }
 
 fn now() -> Timestamp {
@@ -61,7 +61,7 @@ fn a_table_and_a_filter_become_a_query_and_an_update() {
         rule.token_query("me/1").as_deref(),
         Some("/entity/S:Foo%20bar/claimed_by=me%2F1&state=claimed")
     );
-    let ids = [json!("1-A"), json!(7)];
+    let ids = [json!("1-A"), json!(7)].map(Cell::from);
     assert_eq!(rule.rows_query(&ids), "/entity/S:Foo%20bar/RID=any(1-A,7)");
     assert_eq!(rule.lease(), Some(Duration::from_secs(900)));
     assert_eq!(rule.warnings(), Vec::<String>::new());
@@ -135,7 +135,7 @@ fn a_repeated_settlement_requires_the_row_as_it_was_read() {
     let update = row(json!({ "RID": "1-A", "state": "complete" }));
     let mut settlement = Settlement { path: "/attributegroup/Foo/RID;state".to_owned(), update };
     for read in ["t1", "t2"] {
-        settlement.require_unchanged(&json!(read));
+        settlement.require_unchanged(&json!(read).into());
         assert_eq!(settlement.path, "/attributegroup/Foo/RID,RMT;state");
         assert_eq!(settlement.update, row(json!({ "RID": "1-A", "RMT": read, "state": "complete" })));
     }
@@ -235,7 +235,7 @@ fn planning_rule(change: impl FnOnce(&mut RuleConfig)) -> Result<Rule, Vec<Strin
 fn a_plan_writes_its_columns_and_no_others() {
     let rule = planning_rule(|_| ()).expect("a rule");
     assert_eq!(rule.update(), "/attributegroup/Foo/RID,RMT;claimed_by,state,payload");
-    let object = |value: Value| value.as_object().cloned().expect("an object");
+    let object = |value: Value| serde_json::from_value(value).expect("an object");
     let row = object(json!({ "RID": "1-A", "RMT": "t", "state": "actionable", "payload": "p", "doc": "d" }));
     let claim = |answer: Value| rule.planned_claim(&row, &object(answer), "me/1", now());
     let written = |state: &str, payload: Value| {
@@ -272,7 +272,7 @@ fn planned_columns_fence_a_settlement_without_a_token() {
     })
     .expect("a rule");
     let row = before();
-    let answer = json!({ "state": "claimed" }).as_object().cloned().expect("an object");
+    let answer = serde_json::from_value(json!({ "state": "claimed" })).expect("an object");
     let claimed = rule.planned_claim(&row, &answer, "", now()).expect("a claim");
     let variables = Variables { token: "", now: now(), row: &row, result: None, error: "" };
     let done = rule.settle(OutcomeKind::Done, &row, &claimed, &variables).expect("values").expect("a write");
@@ -299,9 +299,9 @@ fn columns_of_a_plan_are_checked() {
         rule.plan.columns.clear();
     });
     let row = before();
-    let answer = json!({ "state": "x" }).as_object().cloned().expect("an object");
+    let answer = serde_json::from_value(json!({ "state": "x" })).expect("an object");
     let claim = rule.expect("a rule").planned_claim(&row, &answer, "me/1", now()).expect("a claim");
-    assert_eq!((&claim["state"], claim.len()), (&json!("x"), 4), "the columns of update");
+    assert_eq!((&*claim["state"], claim.len()), (&json!("x"), 4), "the columns of update");
     let refused = planning_rule(update).expect_err("payload is not written").join("; ");
     assert!(refused.contains("plan.columns = payload: update does not write it"), "{refused}");
 }

@@ -21,7 +21,7 @@ fn unchanged(etag: Option<&str>) -> Result<CatalogResponse, RequestError> {
 
 fn claim(rows: &[Row]) -> Vec<Planned> {
     let update =
-        |row: &Row| json!({ "id": row["id"], "state": "claimed" }).as_object().cloned().expect("a row");
+        |row: &Row| serde_json::from_value(json!({ "id": row["id"], "state": "claimed" })).expect("a row");
     rows.iter().map(|row| (row.clone(), update(row))).collect()
 }
 
@@ -145,7 +145,17 @@ fn keys_are_read_from_the_update() {
 #[test]
 fn the_last_of_repeated_members_counts() {
     let read = rows(br#"[{"RID":"1","state":"a","RID":"2"}]"#).expect("rows");
-    assert_eq!(read, [json!({ "RID": "2", "state": "a" }).as_object().cloned().expect("a row")]);
+    assert_eq!(read, [serde_json::from_value(json!({ "RID": "2", "state": "a" })).expect("a row")]);
+}
+
+#[test]
+fn numbers_are_written_with_the_digits_that_were_read() {
+    let long = format!("1{}", "0".repeat(320));
+    let body = format!(
+        r#"[{{"id":1,"v":12345678901234567890.123456789,"w":18446744073709551616,"x":1.10,"y":{long},"z":[1.10]}}]"#
+    );
+    let read = rows(body.as_bytes()).expect("rows");
+    assert_eq!(body_of(&read), body);
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn shell(script: &str, arguments: &[&Path]) -> Command {
 }
 
 fn row(value: Value) -> Row {
-    value.as_object().cloned().expect("an object")
+    serde_json::from_value(value).expect("an object")
 }
 
 fn task(value: Value) -> Task {
@@ -72,6 +72,15 @@ async fn the_row_is_one_line_and_the_answer_one_object() {
     let outcome = shell(echo, &[]).handle(task(values.clone())).await;
     assert_eq!(outcome, Outcome::Done(row(json!({"got": values}))));
     assert_eq!(run("exit 0").await, Outcome::Done(Row::new()), "saying nothing is an answer");
+}
+
+#[tokio::test]
+async fn numbers_reach_the_program_and_come_back_with_their_digits() {
+    let digits = r#"{"v":12345678901234567890.123456789,"w":18446744073709551616,"x":1.10}"#;
+    let row = serde_json::from_str(digits).expect("a row");
+    let outcome = shell("cat", &[]).handle(Task { row, ..task(json!({})) }).await;
+    let Outcome::Done(answer) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(serde_json::to_string(&answer).expect("JSON"), digits);
 }
 
 #[tokio::test]

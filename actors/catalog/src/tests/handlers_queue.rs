@@ -61,7 +61,7 @@ fn handler(queue: &JobQueue) -> AnyHandler {
 }
 
 fn task(id: u32) -> Task {
-    let row = json!({ "id": id, "file": "a b\n" }).as_object().cloned().expect("an object");
+    let row = serde_json::from_value(json!({ "id": id, "file": "a b\n" })).expect("an object");
     Task { rule: "work".to_owned(), row, token: None, attempt: None }
 }
 
@@ -81,7 +81,7 @@ async fn offered(taken: &Mutex<Taken>) -> (JobOffered, Reply<JobEnd>) {
 fn the_workers_report_is_the_outcome() {
     with_queue(async |handler, taken| {
         let result = |exit_code: i64| {
-            json!({ "exit_code": exit_code, "duration_secs": 7 }).as_object().cloned().expect("an object")
+            serde_json::from_value(json!({ "exit_code": exit_code, "duration_secs": 7 })).expect("an object")
         };
         let failure = |exit_code: i64| Failure {
             error: format!("the worker reported exit code {exit_code} after 7 s"),

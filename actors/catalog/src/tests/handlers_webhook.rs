@@ -31,7 +31,7 @@ fn webhook(url: &str) -> Webhook {
 }
 
 fn row(value: Value) -> Row {
-    value.as_object().cloned().expect("an object")
+    serde_json::from_value(value).expect("an object")
 }
 
 fn task(value: Value) -> Task {

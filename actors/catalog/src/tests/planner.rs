@@ -24,7 +24,7 @@ fn shell(script: &str) -> Planner {
 }
 
 fn rows(rows: &[Value]) -> Vec<Row> {
-    rows.iter().map(|row| row.as_object().cloned().expect("an object")).collect()
+    rows.iter().map(|row| serde_json::from_value(row.clone()).expect("an object")).collect()
 }
 
 fn numbered(count: usize) -> Vec<Row> {
@@ -34,11 +34,7 @@ fn numbered(count: usize) -> Vec<Row> {
 /// Returns the answers as JSON; rows that are left are null.
 fn answers(planned: PlanAnswers) -> Vec<Value> {
     assert_eq!(planned.failure, None);
-    planned
-        .answers
-        .into_iter()
-        .map(|answer| answer.expect("an answer").map_or(Value::Null, Value::from))
-        .collect()
+    planned.answers.into_iter().map(|answer| json!(answer.expect("an answer"))).collect()
 }
 
 /// Returns the reason for which the program answered no row.
@@ -52,7 +48,7 @@ async fn failure(planner: &Planner, rows: &[Row]) -> String {
 async fn each_row_is_a_line_and_each_answer_is_one() {
     let planner = planner(&["/bin/cat"]);
     let sent = rows(&[json!({"id": 1, "text": "a\nb \u{2028} é"}), json!({})]);
-    let back: Vec<Value> = sent.iter().cloned().map(Value::from).collect();
+    let back: Vec<Value> = sent.iter().map(|row| json!(row)).collect();
     assert_eq!(answers(planner.plan(&sent).await), back);
     let nulls = shell("while read -r row; do echo null; done");
     assert_eq!(answers(nulls.plan(&numbered(3)).await), [Value::Null, Value::Null, Value::Null]);

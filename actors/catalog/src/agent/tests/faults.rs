@@ -1,6 +1,7 @@
 //! Faults between an agent and its catalog.
 
 use super::*;
+use crate::handler::Row;
 use crate::service::RequestError;
 
 #[test]
@@ -136,7 +137,7 @@ fn a_completion_is_not_repeated_after_a_change_that_the_claim_does_not_show() {
         let mut rule = full_rule();
         // Nothing that is written ends the claim.
         rule["done"] = json!({ "doc": "$result.doc" });
-        let result = json!({ "doc": "made" }).as_object().cloned().expect("a row");
+        let result: Row = serde_json::from_value(json!({ "doc": "made" })).expect("a row");
         let outcome = Rc::new(move |_: &Task| Outcome::Done(result.clone()));
         let handler = TestHandler { duration: secs(1), outcome, ..done_handler() };
         fixture.agent("agent", &rule, &handler);
@@ -267,7 +268,7 @@ fn a_row_with_a_rejected_result_does_not_block_the_others() {
         // The server rejects one row's result.
         let outcome = |task: &Task| {
             let doc = if task.row["id"] == 17 { "poison" } else { "good" };
-            Outcome::Done(json!({ "doc": doc }).as_object().cloned().expect("a row"))
+            Outcome::Done(serde_json::from_value(json!({ "doc": doc })).expect("a row"))
         };
         fixture.table.poison("doc", json!("poison"));
         let mut rule = full_rule();

@@ -1,18 +1,19 @@
 //! Settlement of claims.
 
 use super::*;
+use crate::handler::Row;
 
 #[test]
 fn the_answer_of_a_handler_is_written() {
     run_with_paused_time(async || {
         let fixture = Fixture::new(1);
-        let result = json!({ "doc": "made" }).as_object().cloned().expect("a row");
+        let result: Row = serde_json::from_value(json!({ "doc": "made" })).expect("a row");
         let handler =
             TestHandler { outcome: Rc::new(move |_| Outcome::Done(result.clone())), ..done_handler() };
         fixture.agent("agent", &full_rule(), &handler);
         fixture.complete(1, secs(5)).await;
         let row = fixture.table.get_row(0);
-        assert_eq!((row["doc"].as_str(), &row["claimed_by"]), (Some("made"), &Value::Null));
+        assert_eq!((row["doc"].as_str(), &*row["claimed_by"]), (Some("made"), &Value::Null));
         let begun = handler.begun.borrow();
         assert_eq!((begun[0].attempt, begun[0].row["state"].as_str()), (Some(1), Some("actionable")));
         assert!(begun[0].token.as_ref().is_some_and(|token| token.starts_with("agent/")));
@@ -196,7 +197,7 @@ fn a_recurring_row_is_claimed_less_and_less_often() {
         rule["done"]["state"] = json!("$result.state");
         rule["max_attempts"] = json!(1_000_000);
         rule["handler"] = json!({ "kind": "command", "argv": ["/bin/true"] });
-        let result = json!({ "state": "actionable" }).as_object().cloned().expect("a row");
+        let result: Row = serde_json::from_value(json!({ "state": "actionable" })).expect("a row");
         let handler =
             TestHandler { outcome: Rc::new(move |_| Outcome::Done(result.clone())), ..done_handler() };
         fixture.agent("agent", &rule, &handler);

@@ -123,7 +123,7 @@ impl Table {
                 "RID": format!("1-{id:04}"), "RCT": now, "RMT": now, "id": id, "state": "actionable", "claimed_by": null,
                 "lease_until": null, "attempts": null, "error": null, "doc": null,
             });
-            inner.rows.push(row.as_object().cloned().expect("a row"));
+            inner.rows.push(serde_json::from_value(row).expect("a row"));
         }
         Self::wrote(&mut inner);
     }
@@ -132,8 +132,8 @@ impl Table {
     pub(super) fn set(&self, id: usize, column: &str, value: Value) {
         let now = path::instant(self.clock.now());
         let mut inner = self.inner.borrow_mut();
-        inner.rows[id].insert(column.to_owned(), value);
-        inner.rows[id].insert("RMT".to_owned(), now.into());
+        inner.rows[id].insert(column.to_owned(), value.into());
+        inner.rows[id].insert("RMT".to_owned(), Value::from(now).into());
         inner.version += 1;
     }
 
@@ -164,7 +164,7 @@ impl Table {
 
     /// Returns the number of rows with this value.
     pub(super) fn count(&self, column: &str, value: &Value) -> usize {
-        self.inner.borrow().rows.iter().filter(|row| row.get(column) == Some(value)).count()
+        self.inner.borrow().rows.iter().filter(|row| row.get(column).is_some_and(|is| is == value)).count()
     }
 
     pub(super) fn inject(&self, inject: Fault) {
@@ -209,7 +209,7 @@ impl Table {
             return Err(RequestError::PayloadTooLarge);
         }
         if let Some((column, value)) = &inner.poison
-            && updates.iter().any(|row| row.get(column) == Some(value))
+            && updates.iter().any(|row| row.get(column).is_some_and(|is| is == value))
         {
             return Err(RequestError::Rejected("409: a constraint is violated".to_owned()));
         }
@@ -225,7 +225,7 @@ impl Table {
                 for (out, column) in names.iter().filter(|(out, _)| !keys.contains(out)) {
                     row.insert(column.clone(), update.get(out).cloned().unwrap_or_default());
                 }
-                row.insert("RMT".to_owned(), now.clone().into());
+                row.insert("RMT".to_owned(), Value::from(now.clone()).into());
                 split_by_response.push(update.clone());
             }
         }

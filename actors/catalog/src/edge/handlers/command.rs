@@ -7,9 +7,9 @@ use orchestrator_edge::{
     capture::{Head, Tail},
     process::{Environment, Exit, Process, RunLimits},
 };
-use serde_json::Value;
 use tokio::process;
 
+use super::planner::line_of;
 use crate::{
     answer::{fields, quoted},
     handler::{Handler, Outcome, Task},
@@ -50,18 +50,11 @@ impl Handler for Command {
             Ok(started) => started,
             Err(error) => return Outcome::Later(self.not_started(&error)),
         };
-        // serde_json writes no line breaks.
-        let line = format!("{}\n", Value::Object(task.row));
+        let line = line_of(&task.row);
         let mut output = Output { answer: Head::new(self.answer_bytes), errors: Tail::new(ERRORS_KEPT) };
         let Output { answer, errors } = &mut output;
         let limits = RunLimits { timeout: self.timeout, grace: self.grace };
-        let run = process.run(
-            pipes,
-            line.as_bytes(),
-            limits,
-            |piece| answer.take(piece),
-            |piece| errors.take(piece),
-        );
+        let run = process.run(pipes, &line, limits, |piece| answer.take(piece), |piece| errors.take(piece));
         match run.await {
             Ok(ended) => self.outcome(&ended, &output),
             Err(error) => Outcome::failed(format!("how {} ended is not known: {error}", self.program())),

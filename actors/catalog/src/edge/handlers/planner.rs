@@ -241,8 +241,8 @@ impl Program {
     }
 }
 
-/// Returns the line of a row. serde_json writes no line breaks.
-fn line_of(row: &Row) -> Vec<u8> {
+/// Returns the line of a row, whose values have no line breaks.
+pub(super) fn line_of(row: &Row) -> Vec<u8> {
     // Rows come from JSON, so they can be serialized.
     let mut line = serde_json::to_vec(row).unwrap_or_default();
     line.push(b'\n');
