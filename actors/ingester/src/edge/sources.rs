@@ -26,7 +26,7 @@ pub(crate) use pace::{Pace, Pacer};
 pub(crate) use pandabox::PandaBoxSource;
 pub(crate) use python::{Launch, PythonInboxes, PythonProcess};
 pub(crate) use recognisers::ZmqProtocol;
-pub(crate) use sardana::{IdleServers, SardanaSource};
+pub(crate) use sardana::{SardanaSource, Servers};
 pub(crate) use zmq::{ZmqSource, open};
 
 impl Registry {
@@ -45,24 +45,10 @@ impl Registry {
                 Ok(Box::new(source) as Box<dyn Source>)
             });
         }
-        let idle = IdleServers::default();
+        let servers = Servers::default();
         for name in ["sardana", "HttpSardanaIngester"] {
-            let idle = idle.clone();
-            registry = registry.with(name, move |options| {
-                reject(
-                    options.upstream_url.as_deref(),
-                    "upstream_url",
-                    "Sardana connects to the ingester: give `listen`",
-                )?;
-                reject(
-                    options.file.as_deref(),
-                    "file",
-                    "only messages over ZeroMQ and dumps are played: give `listen`",
-                )?;
-                reject_pace(options)?;
-                let listen = require(options.listen.as_deref(), "listen", "0.0.0.0:8000")?;
-                Ok(Box::new(SardanaSource::new(listen, &idle)?) as Box<dyn Source>)
-            });
+            let servers = servers.clone();
+            registry = registry.with_factory(name, move |options| sardana(options, &servers));
         }
         registry.with_factory("replay", |options| {
             reject(options.upstream_url.as_deref(), "upstream_url", "a replay reads a file: give `file`")?;
@@ -103,6 +89,19 @@ fn zmq_or_file(options: &SourceOptions, protocol: ZmqProtocol) -> Result<SourceF
         Ok(Box::new(source) as Box<dyn Source>)
     };
     Ok(SourceFactory { make: Arc::new(make), companion: Some(companion) })
+}
+
+fn sardana(options: &SourceOptions, servers: &Servers) -> Result<SourceFactory, SourceError> {
+    let advice = "Sardana connects to the ingester: give `listen`";
+    reject(options.upstream_url.as_deref(), "upstream_url", advice)?;
+    let advice = "only messages over ZeroMQ and dumps are played: give `listen`";
+    reject(options.file.as_deref(), "file", advice)?;
+    reject_pace(options)?;
+    let listen = sardana::local_address(require(options.listen.as_deref(), "listen", "0.0.0.0:8000")?)?;
+    let companion = Some(servers.companion(listen));
+    let servers = servers.clone();
+    let make = move |_: &SourceOptions| Ok(Box::new(SardanaSource::new(listen, &servers)) as Box<dyn Source>);
+    Ok(SourceFactory { make: Arc::new(make), companion })
 }
 
 /// Address of a source that is dialled.

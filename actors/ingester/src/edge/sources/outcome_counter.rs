@@ -14,16 +14,23 @@ pub(super) struct OutcomeCounter {
     numbers_events: bool,
     /// The series has begun: items have been taken.
     has_begun: bool,
+    /// The sender publishes to whoever listens, so that what precedes a series is not news.
+    publishes: bool,
 }
 
 impl OutcomeCounter {
     pub(super) fn new(cx: SourceCx) -> Self {
-        Self { cx, invalid: 0, numbers_events: false, has_begun: false }
+        Self { cx, invalid: 0, numbers_events: false, has_begun: false, publishes: false }
     }
 
     /// Does not announce a shift of items to earlier events if `numbers_events`.
     pub(super) fn numbering_events(self, numbers_events: bool) -> Self {
         Self { numbers_events, ..self }
+    }
+
+    /// Does not call it an error if messages of another kind precede a series.
+    pub(super) fn publishing(self, publishes: bool) -> Self {
+        Self { publishes, ..self }
     }
 
     pub(super) fn count(&mut self, outcome: Outcome) {
@@ -55,7 +62,12 @@ impl OutcomeCounter {
         self.invalid += 1;
         if self.invalid.is_power_of_two() {
             let so_far = self.invalid;
-            tracing::error!(stream = &*self.cx.stream, so_far, "{effect}: {reason}");
+            // The original's levels.
+            if self.publishes && !self.has_begun {
+                tracing::warn!(stream = &*self.cx.stream, so_far, "{effect}: {reason}");
+            } else {
+                tracing::error!(stream = &*self.cx.stream, so_far, "{effect}: {reason}");
+            }
         }
     }
 

@@ -1,5 +1,5 @@
-//! Sardana over HTTP (CONTRACT IP25, IP28). The server stays open after the first run, since posts
-//! outside a mapping are answered, too. The next source at the same address reuses it.
+//! Sardana over HTTP (CONTRACT IP25, IP28). The server is open from the start of the ingester to its
+//! end, since posts outside a mapping are answered, too.
 
 mod body;
 mod server;
@@ -14,6 +14,7 @@ use std::{
 
 use futures_util::stream::{StreamExt, unfold};
 use orchestrator_edge::LinkState;
+use orchestrator_supervise::{Factory, Fault, StartCx, metrics};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -34,26 +35,66 @@ use crate::{
 /// Posts that wait for the run; further ones wait in their requests.
 const POSTS_MAX: usize = 64;
 
-/// Servers without a source. Each mapping has a new source, but the port must stay open in between.
+metrics! {
+    /// Counter of the server itself; each source counts the posts outside of its scans.
+    struct IdleCounts {
+        /// Posts before the first mapping; they are answered and dropped.
+        outside: counter("messages") as "outside_scans",
+    }
+}
+
+/// Servers that sources use, or that wait for one: each mapping has a new source, but the port must
+/// stay open in between. None: a source has the server.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct IdleServers(Arc<Mutex<BTreeMap<SocketAddr, Server>>>);
+pub(crate) struct Servers(Arc<Mutex<BTreeMap<SocketAddr, Option<Server>>>>);
+
+impl Servers {
+    /// Takes the server at `listen` for a source, unless another has it or it has ended.
+    fn take(&self, listen: SocketAddr) -> Option<Server> {
+        self.0.lock().get_mut(&listen)?.take().filter(|server| !server.has_ended())
+    }
+
+    /// Child that opens the server at `listen` before the first mapping, and closes it at the end.
+    pub(super) fn companion(&self, listen: SocketAddr) -> Factory {
+        let servers = self.clone();
+        Factory::task(move |cx: StartCx| servers.clone().keep_open(listen, cx))
+    }
+
+    async fn keep_open(self, listen: SocketAddr, cx: StartCx) -> Result<(), Fault> {
+        let link = LinkState::new(&cx, "http", listen.to_string(), RETRY);
+        let outside = IdleCounts::register(&cx.vitals).outside;
+        let (nobody, _) = mpsc::channel(1);
+        while !self.0.lock().contains_key(&listen) {
+            match Server::start(listen, outside.clone(), nobody.clone()).await {
+                Ok(server) => drop(self.0.lock().insert(listen, Some(server))),
+                Err(error) if link.retry(in_use(listen, &error)).await => {}
+                Err(_) => return Ok(()),
+            }
+        }
+        link.connected();
+        link.stopped().await;
+        self.0.lock().retain(|address, server| *address != listen || server.is_none());
+        Ok(())
+    }
+}
+
+/// Text of a link that is down because the server cannot listen.
+fn in_use(listen: SocketAddr, error: &std::io::Error) -> String {
+    format!("{listen}: {error}: free the port, or change listen")
+}
 
 /// An address to which Sardana posts.
 #[derive(Debug)]
 pub(crate) struct SardanaSource {
     listen: SocketAddr,
-    idle: IdleServers,
+    servers: Servers,
     server: Rc<RefCell<Option<Server>>>,
 }
 
 impl SardanaSource {
-    /// Listens at `listen`, an IP address and a port, from the first run on. Reuses the server in
-    /// `idle`, if any, and leaves it there when dropped.
-    ///
-    /// # Errors
-    /// The address is invalid; the text says what to write.
-    pub(crate) fn new(listen: &str, idle: &IdleServers) -> Result<Self, SourceError> {
-        Ok(Self { listen: local_address(listen)?, idle: idle.clone(), server: Rc::default() })
+    /// Takes posts at `listen` by the server of `servers`, and opens one if there is none.
+    pub(crate) fn new(listen: SocketAddr, servers: &Servers) -> Self {
+        Self { listen, servers: servers.clone(), server: Rc::default() }
     }
 }
 
@@ -69,7 +110,7 @@ pub(super) fn local_address(listen: &str) -> Result<SocketAddr, SourceError> {
 impl Drop for SardanaSource {
     fn drop(&mut self) {
         if let Some(server) = self.server.take() {
-            self.idle.0.lock().insert(self.listen, server);
+            self.servers.0.lock().insert(self.listen, Some(server));
         }
     }
 }
@@ -83,8 +124,7 @@ impl Source for SardanaSource {
         cx.link.connecting(0);
         let (sender, posts) = mpsc::channel(POSTS_MAX);
         if self.server.borrow().is_none() {
-            let idle = self.idle.0.lock().remove(&self.listen);
-            self.server.replace(idle.filter(|server| !server.has_ended()));
+            self.server.replace(self.servers.take(self.listen));
         }
         if let Some(server) = &*self.server.borrow() {
             server.set_run(&cx, sender.clone());
@@ -137,15 +177,12 @@ impl Run {
 
     async fn listening(&mut self) {
         while self.server.borrow().is_none() {
-            match Server::start(self.listen, &self.cx, self.sender.clone()).await {
+            match Server::start(self.listen, self.cx.counts.outside.clone(), self.sender.clone()).await {
                 Ok(server) => {
                     self.server.replace(Some(server));
                     self.link.connected();
                 }
-                Err(error) => {
-                    let reason = format!("{}: {error}: free the port, or change listen", self.listen);
-                    self.link.retry(reason).await;
-                }
+                Err(error) => drop(self.link.retry(in_use(self.listen, &error)).await),
             }
         }
     }

@@ -81,7 +81,9 @@ impl Source for ZmqSource {
             messages: None,
             long: self.long.clone(),
             recogniser: (self.recogniser)(),
-            outcome_counter: OutcomeCounter::new(cx).numbering_events(self.numbers_events),
+            outcome_counter: OutcomeCounter::new(cx)
+                .numbering_events(self.numbers_events)
+                .publishing(self.socket == SocketType::Sub),
         };
         // Batches, and a boxed run, avoid moving the whole state for each item.
         let batches = unfold(Box::new(run), |mut run| async move { Some((run.batch().await, run)) });

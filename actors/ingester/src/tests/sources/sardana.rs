@@ -10,7 +10,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::support::{DEADLINE, bench, in_time, item, make, take, until};
+use super::support::{DEADLINE, bench, bench_with_companion, in_time, item, make, take, until};
 use crate::{
     source::{Registry, SourceOptions},
     tests::captures::{compare, messages, path},
@@ -144,6 +144,25 @@ fn the_port_stays_open_for_the_next_source() {
             assert_eq!(post(address, "/v1/record_end", "", b"{}").await.0, 200);
         }
         assert_eq!(bench.counts.outside.get(), 3);
+    });
+}
+
+/// A client may look for the server before it asks for a scan.
+#[test]
+fn the_port_is_open_before_the_first_mapping() {
+    let address = free_address();
+    bench_with_companion("sardana", &options(address), async |bench, mut source| {
+        orchestrator_supervise::testing::eventually("the server", || {
+            std::net::TcpStream::connect(address).is_ok()
+        })
+        .await;
+        assert_eq!(post(address, "/v1/data_desc", "", DESCRIPTION).await.0, 200);
+        let mut items = source.run(bench.cx("s"));
+        assert!(bench.is_up(), "the source has the server of the ingester");
+        let new = br#"{"serialno":2,"scandir":"a","title":"b"}"#;
+        assert_eq!(post(address, "/v1/data_desc", "", new).await.0, 200);
+        assert!(item(&mut items).await.frames[0].starts_with(br#"{"type":"DataDescription","serialno":2"#));
+        assert_eq!(bench.counts.outside.get(), 0);
     });
 }
 

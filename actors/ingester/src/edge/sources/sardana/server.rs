@@ -69,17 +69,16 @@ pub(super) struct Server {
 struct Stop(ServerHandle);
 
 impl Server {
-    /// Listens at `address` and sends posts to `sender` from the first one on.
+    /// Listens at `address` and sends posts to `sender` from the first one on. Posts that it does not
+    /// take are counted by `outside`.
     pub(super) async fn start(
         address: SocketAddr,
-        cx: &SourceCx,
+        outside: Metric,
         sender: mpsc::Sender<AcceptedPost>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
-        let router = Arc::new(PostRouter {
-            run: Mutex::new((sender, cx.counts.outside.clone())),
-            limits: BodyLimits::default(),
-        });
+        let router =
+            Arc::new(PostRouter { run: Mutex::new((sender, outside)), limits: BodyLimits::default() });
         let (started, wait) = oneshot::channel();
         let shared = Data::from(router.clone());
         let serve = move || {
