@@ -6,7 +6,7 @@ use std::{
 };
 
 use orchestrator_harness::{
-    Instance, Reply, TestEnv, Webhook, eventually, load::SeededRng, rounds, wait_for,
+    Instance, Post, Reply, TestEnv, Webhook, eventually, load::SeededRng, rounds, wait_for,
 };
 use serde_json::{Value, json};
 
@@ -87,6 +87,58 @@ fn failed_jobs_reach_a_webhook_that_was_down_and_the_tree_names_it() {
     assert_eq!(last["on"], "queue.failed");
     assert_eq!((&last["data"]["exit_code"], &last["data"]["fetcher"]), (&json!(124), &json!("demo")));
     assert_eq!(last["at_ms"].as_i64(), last["data"]["finished"].as_i64().map(|secs| secs * 1_000));
+}
+
+/// The receiver refuses one occurrence for its content, and accepts the others.
+#[test]
+fn one_refused_occurrence_is_put_aside_and_later_ones_go_on() {
+    let site = site().set("links.retry_max_ms=100");
+    site.write("demo.1.txt", format!("{} 0\njob001 0\njob002 0\n", "a".repeat(20_000)));
+    let webhook = Webhook::start("/", "204 Done");
+    let refuses = |post: &Post| {
+        let text = post.body["data"]["attr_path"].as_str().expect("an attribute path");
+        if text.starts_with("aa") { "413 Too large" } else { "204 Done" }
+    };
+    webhook.answer_by(refuses);
+    let instance = start(&site, &failures(&webhook));
+    site.database().expect("SELECT is_complete FROM fetcher_runs", &["1"]);
+    eventually("the position of the first start", || stored(&site, "SELECT count(*) FROM position") == 1);
+    let mut worker = site.worker();
+    let mut job = worker.ready();
+    while let Reply::Job { attr_path, .. } = &job {
+        let done = attr_path.clone();
+        job = worker.done(&done, 1);
+    }
+    eventually("the others to arrive", || {
+        site.metric("hooks/failures", "delivered") == 2 && site.metric("hooks/failures", "put_aside") == 1
+    });
+    instance.kill_nine();
+    let _instance = start(&site, &failures(&webhook));
+    let (_, why, _) = wait_for("the cause", || {
+        let answer = site.cli(&["why", "hooks"]);
+        answer
+            .1
+            .contains("occurrences put aside, since the receiver refuses their content: 1")
+            .then_some(answer)
+    });
+    assert!(
+        why.contains("answered with status 413") && why.contains("orchestrator restart hooks/failures"),
+        "{why}"
+    );
+    assert_eq!(stored(&site, "SELECT count(*) FROM put_aside"), 1);
+    let refused: Vec<_> = webhook.posts().into_iter().filter(|post| refuses(post) != "204 Done").collect();
+    assert_eq!(refused.len(), 5, "attempts");
+    let (data, cut) = (&refused[0].body["data"], &refused[0].body["cut"]);
+    assert_eq!((data["attr_path"].as_str(), cut), (Some(&*format!("{}…", "a".repeat(4_096))), &json!(true)));
+    assert!(site.log().contains("put aside, since the receiver refuses its content"), "{}", site.log());
+
+    webhook.answer("204 Done");
+    let (code, _, err) = site.cli(&["restart", "hooks/failures", "--reason", "the receiver is corrected"]);
+    assert_eq!(code, 0, "{err}");
+    eventually("the occurrence to be sent again", || {
+        site.metric("hooks/failures", "delivered") == 1 && site.metric("hooks/failures", "put_aside") == 0
+    });
+    assert_eq!(webhook.posts().last().expect("a post").body["id"], refused[0].body["id"]);
 }
 
 /// Number in the database of the outbox.

@@ -5,9 +5,15 @@
 
 mod courier;
 mod document;
+mod not_delivered;
 mod program;
 mod receiver;
 mod settings;
 mod webhook;
 
-pub use self::{courier::Courier, document::Document, receiver::Receiver, settings::ReceiverSettings};
+pub use self::{
+    courier::{Courier, Failed},
+    document::Document,
+    receiver::Receiver,
+    settings::ReceiverSettings,
+};

@@ -1,12 +1,19 @@
-//! Child of a hook: delivers its occurrences one by one, the oldest first, each until the receiver accepts it.
+//! Child of a hook: delivers its occurrences one by one, the oldest first, each until the receiver accepts it, or has refused it five times for
+//! its content.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use orchestrator_edge::delivery::{Courier, Document, Receiver};
 use orchestrator_supervise::{AskError, Factory, Outbox, Reply, StartCx, metrics};
 use tokio::sync::watch;
 
-use crate::messages::{OutboxRequest, Waiting};
+use crate::messages::{Kept, OutboxRequest, Waiting};
 
 /// Time limit of an answer of the outbox; then the request is repeated.
 const OUTBOX_TIMEOUT: Duration = Duration::from_secs(10);
@@ -20,17 +27,20 @@ metrics! {
         failed: counter("deliveries"),
         /// Occurrences that wait for the receiver of the hook.
         backlog: gauge("occurrences"),
+        /// Occurrences that the receiver of the hook refused for their content; they are kept.
+        put_aside: gauge("occurrences"),
     }
 }
 
 /// Parts of the child that outlive its incarnations.
 #[derive(Debug, Clone)]
 pub(crate) struct DeliveryTask {
-    pub(crate) hook: String,
-    pub(crate) receiver: Receiver,
-    pub(crate) requests: Outbox<OutboxRequest>,
-    /// Number of occurrences that wait.
-    pub(crate) waiting: watch::Receiver<u64>,
+    hook: String,
+    receiver: Receiver,
+    requests: Outbox<OutboxRequest>,
+    kept: watch::Receiver<Kept>,
+    /// Restarts by an operator after which those that were put aside have been sent again.
+    restarts: Arc<AtomicU64>,
 }
 
 struct Incarnation {
@@ -41,6 +51,16 @@ struct Incarnation {
 }
 
 impl DeliveryTask {
+    /// Creates the task of the hook `hook`. `kept` follows the outbox.
+    pub(crate) fn new(
+        hook: String,
+        receiver: Receiver,
+        requests: Outbox<OutboxRequest>,
+        kept: watch::Receiver<Kept>,
+    ) -> Self {
+        Self { hook, receiver, requests, kept, restarts: Arc::default() }
+    }
+
     /// Returns the factory of the child.
     pub(crate) fn factory(self) -> Factory {
         Factory::task(move |cx: StartCx| {
@@ -61,10 +81,11 @@ impl DeliveryTask {
 impl Incarnation {
     async fn run(mut self) {
         let stop = self.cx.stop.clone();
+        let _ = stop.run_until_cancelled(self.send_again()).await;
         while !stop.is_cancelled() {
             if self.report_backlog() == 0 {
                 // The outbox never drops its end, which the factory of its child owns.
-                let _ = stop.run_until_cancelled(self.task.waiting.changed()).await;
+                let _ = stop.run_until_cancelled(self.task.kept.changed()).await;
                 continue;
             }
             let hook = &self.task.hook;
@@ -73,7 +94,7 @@ impl Incarnation {
                 Some(Ok(Some(waiting))) => self.deliver(waiting).await,
                 // The number follows soon.
                 Some(Ok(None)) => {
-                    let _ = stop.run_until_cancelled(self.task.waiting.changed()).await;
+                    let _ = stop.run_until_cancelled(self.task.kept.changed()).await;
                 }
                 Some(Err(_)) => {
                     let _ = self.courier.wait(Duration::from_secs(1)).await;
@@ -83,20 +104,46 @@ impl Incarnation {
         }
     }
 
-    /// Reports and returns the number of occurrences that wait.
+    /// Lets occurrences that were put aside wait again if an operator has restarted the child.
+    async fn send_again(&self) {
+        let (hook, restarts) = (&self.task.hook, self.cx.vitals.planned_restarts());
+        while self.task.restarts.load(Relaxed) < restarts {
+            match self.ask(|reply| OutboxRequest::SendAgain { hook: hook.clone(), reply }).await {
+                Ok(()) => self.task.restarts.store(restarts, Relaxed),
+                Err(_) => drop(self.courier.wait(Duration::from_secs(1)).await),
+            }
+        }
+    }
+
+    /// Reports what is in the outbox, and returns the number of occurrences that wait.
     fn report_backlog(&mut self) -> u64 {
-        let waiting = *self.task.waiting.borrow_and_update();
-        self.metrics.backlog.set(waiting);
-        waiting
+        let kept = self.task.kept.borrow_and_update().clone();
+        self.metrics.backlog.set(kept.waiting);
+        self.metrics.put_aside.set(kept.put_aside);
+        if kept.put_aside == 0 {
+            self.cx.vitals.clear_blocker();
+        } else {
+            let count = kept.put_aside;
+            let text = format!("occurrences put aside, since the receiver refuses their content: {count}");
+            let evidence: Vec<_> = kept.last.iter().map(|(id, reason)| format!("{id}: {reason}")).collect();
+            let help = format!("correct the receiver, then orchestrator restart hooks/{}", self.task.hook);
+            self.cx.vitals.set_blocker_with("put_aside", text, &evidence, help);
+        }
+        kept.waiting
     }
 
     /// Delivers an occurrence. Returns early on a stop.
     async fn deliver(&mut self, Waiting { number, id, json }: Waiting) {
         let variables = vec![("ORCHESTRATOR_OCCURRENCE_ID", id.clone())];
         let document = Document { id, json, variables };
-        while let Err(delay) = self.courier.attempt(&document).await {
+        let mut refusals = 0;
+        while let Err(failed) = self.courier.attempt(&document).await {
             self.metrics.failed.add(1);
-            if !self.wait(delay).await {
+            refusals += u32::from(failed.for_content);
+            if refusals == Courier::REFUSALS_MAX {
+                return self.put_aside(number, &document.id, &failed.reason).await;
+            }
+            if !self.wait(failed.delay).await {
                 return;
             }
         }
@@ -104,7 +151,28 @@ impl Incarnation {
         tracing::info!(hook = self.task.hook, id = document.id, "delivered");
         let hook = &self.task.hook;
         // Without the removal, the occurrence would be delivered again.
-        while self.ask(|reply| OutboxRequest::Remove { hook: hook.clone(), number, reply }).await.is_err() {
+        self.ask_until_answered(|reply| OutboxRequest::Remove { hook: hook.clone(), number, reply }).await;
+    }
+
+    /// Keeps an occurrence that the receiver refuses, so that later ones go on.
+    async fn put_aside(&self, number: i64, id: &str, reason: &str) {
+        let hook = &self.task.hook;
+        let times = Courier::REFUSALS_MAX;
+        tracing::warn!(hook, id, times, "put aside, since the receiver refuses its content: {reason}");
+        let reason = reason.to_owned();
+        self.ask_until_answered(|reply| OutboxRequest::PutAside {
+            hook: hook.clone(),
+            number,
+            reason: reason.clone(),
+            reply,
+        })
+        .await;
+        self.courier.skip();
+    }
+
+    /// Repeats a request until the outbox has answered, or a stop.
+    async fn ask_until_answered(&self, request: impl Fn(Reply<()>) -> OutboxRequest) {
+        while self.ask(&request).await.is_err() {
             if !self.courier.wait(Duration::from_secs(1)).await {
                 return;
             }
@@ -120,7 +188,7 @@ impl Incarnation {
                 biased;
                 () = self.cx.stop.cancelled() => return false,
                 () = tokio::time::sleep_until(end) => return true,
-                _ = self.task.waiting.changed() => {}
+                _ = self.task.kept.changed() => {}
             }
         }
     }

@@ -8,9 +8,11 @@
 //!    the oldest are dropped, which a counter and a note report.
 //! 4. Each hook is a child that delivers its oldest occurrence until the receiver accepts it, by `orchestrator_edge::delivery`. Then
 //!    it removes the copy and goes on. A kill in between repeats the delivery.
-//! 5. The child of a hook has the link to the receiver, so `tree` and `why` show which receiver is down since when, with its reason.
+//! 5. After five refusals of an occurrence for its content, the outbox puts it aside: it is kept, counted and named, and later ones go
+//!    on. A restart of the child by an operator sends those that were put aside again.
+//! 6. The child of a hook has the link to the receiver, so `tree` and `why` show which receiver is down since when, with its reason.
 //!    The metric `backlog` has the number of occurrences that wait. The log has a line for each attempt.
-//! 6. What a child reports waits in memory until the outbox has stored it, usually for milliseconds. A kill in that time loses it.
+//! 7. What a child reports waits in memory until the outbox has stored it, usually for milliseconds. A kill in that time loses it.
 
 mod collector;
 mod config;
@@ -34,6 +36,7 @@ use crate::{
     collector::Collector,
     delivery_task::DeliveryTask,
     edge::outbox::{self, HookQueue},
+    messages::Kept,
 };
 
 /// Tree id of the branch.
@@ -49,11 +52,11 @@ pub fn child_spec(hooks: &[HookConfig], path: &Path) -> Result<ChildSpec, String
     let (requests, slot) = inbox(REQUEST_CAPACITY);
     let (mut queues, mut deliveries) = (Vec::new(), Vec::new());
     for hook in hooks {
-        let (backlog, waiting) = watch::channel(0);
-        queues.push(HookQueue { name: hook.name.clone(), on: hook.on, backlog });
+        let (kept, in_outbox) = watch::channel(Kept::default());
+        queues.push(HookQueue { name: hook.name.clone(), on: hook.on, kept });
         let section = hook.section();
         let receiver = Receiver::new(&hook.receiver(&section))?;
-        let task = DeliveryTask { hook: hook.name.clone(), receiver, requests: requests.clone(), waiting };
+        let task = DeliveryTask::new(hook.name.clone(), receiver, requests.clone(), in_outbox);
         deliveries.push(
             ChildSpec::worker(hook.name.clone(), task.factory()).shutdown(Shutdown::After(Courier::DRAIN)),
         );

@@ -15,6 +15,21 @@ pub(crate) enum OutboxRequest {
     Oldest { hook: String, reply: Reply<Option<Waiting>> },
     /// Removes an occurrence that the receiver has accepted.
     Remove { hook: String, number: i64, reply: Reply<()> },
+    /// Keeps an occurrence that the receiver refuses, so that it waits no more.
+    PutAside { hook: String, number: i64, reason: String, reply: Reply<()> },
+    /// Lets those that were put aside wait again, behind the others.
+    SendAgain { hook: String, reply: Reply<()> },
+}
+
+/// Occurrences of one hook in the outbox.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// Number of those that wait.
+    pub(crate) waiting: u64,
+    /// Number of those that were put aside.
+    pub(crate) put_aside: u64,
+    /// The last one that was put aside: its id, and the reason.
+    pub(crate) last: Option<(String, String)>,
 }
 
 /// Occurrence that waits for a hook.

@@ -18,13 +18,15 @@ pub struct Post {
     pub body: Value,
 }
 
+/// Status for a request.
+type Answer = Box<dyn Fn(&Post) -> &'static str + Send>;
+
 /// Webhook that answers with a status of its own.
-#[derive(Debug)]
 pub struct Webhook {
     /// Address.
     pub url: String,
     posts: Arc<Mutex<Vec<Post>>>,
-    status: Arc<Mutex<&'static str>>,
+    answer: Arc<Mutex<Answer>>,
 }
 
 impl Webhook {
@@ -35,20 +37,21 @@ impl Webhook {
     pub fn start(path: &str, status: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}{path}", listener.local_addr().expect("an address"));
-        let (posts, status) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(status)));
-        let (kept, answer) = (posts.clone(), status.clone());
+        let fixed: Answer = Box::new(move |_| status);
+        let (posts, answer) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(fixed)));
+        let (kept, answers) = (posts.clone(), answer.clone());
         // Ends with the process of the test.
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 // A killed sender may have sent a part of its request.
                 if let Some((post, mut stream)) = read(stream) {
+                    let status = answers.lock().expect("no panic")(&post);
                     kept.lock().expect("no panic").push(post);
-                    let status = *answer.lock().expect("no panic");
                     let _ = write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 8\r\n\r\nnot now\n");
                 }
             }
         });
-        Self { url, posts, status }
+        Self { url, posts, answer }
     }
 
     /// Requests so far.
@@ -64,7 +67,15 @@ impl Webhook {
     /// # Panics
     /// If the thread of the webhook has panicked.
     pub fn answer(&self, status: &'static str) {
-        *self.status.lock().expect("no panic") = status;
+        self.answer_by(move |_| status);
+    }
+
+    /// Answers each request with the status that `answer` returns from now on.
+    ///
+    /// # Panics
+    /// If the thread of the webhook has panicked.
+    pub fn answer_by(&self, answer: impl Fn(&Post) -> &'static str + Send + 'static) {
+        *self.answer.lock().expect("no panic") = Box::new(answer);
     }
 }
 

@@ -4,11 +4,23 @@ use std::time::Duration;
 
 use orchestrator_supervise::StartCx;
 
-use super::{Document, Receiver};
+use super::{Document, Receiver, not_delivered::NotDelivered};
 use crate::{LinkState, RetryPolicy};
 
 /// Delays between attempts: longer than those of a server, since a program that fails usually needs somebody to repair it.
 const RETRY: RetryPolicy = RetryPolicy::exception(Duration::from_secs(1), Duration::from_secs(60));
+
+/// Failed attempt.
+#[derive(Debug)]
+pub struct Failed {
+    /// Delay before the next attempt.
+    pub delay: Duration,
+    /// Reason, as the link has it.
+    pub reason: String,
+    /// True if the receiver answers and refuses this document, and may accept others: a webhook by its status, a program by exit code
+    /// 64 or 65.
+    pub for_content: bool,
+}
 
 /// Receiver with the link of the child that delivers to it.
 #[derive(Debug)]
@@ -19,6 +31,9 @@ pub struct Courier {
 }
 
 impl Courier {
+    /// Refusals of a document for its content after which others come first.
+    pub const REFUSALS_MAX: u32 = 5;
+
     /// Time for which a stop of the child waits for the attempt in progress. A delivery that is not recorded is repeated.
     pub const DRAIN: Duration = Duration::from_secs(3);
 
@@ -32,20 +47,25 @@ impl Courier {
     /// Tries once to deliver a document.
     ///
     /// # Errors
-    /// The receiver has not accepted it: the delay before the next attempt. The link has the reason.
-    pub async fn attempt(&self, document: &Document) -> Result<(), Duration> {
+    /// The receiver has not accepted it. The link has the reason.
+    pub async fn attempt(&self, document: &Document) -> Result<(), Failed> {
         let attempt = {
             let _in_progress = self.cx.vitals.begin_work("deliver");
             let _request = self.receiver.answers_soon().then(|| self.link.request());
             self.receiver.deliver(document).await
         };
-        let Err(reason) = attempt else {
+        let Err(NotDelivered { reason, for_content }) = attempt else {
             self.link.succeeded();
             return Ok(());
         };
         let delay = self.link.failed(&reason);
         tracing::warn!(id = document.id, child = self.cx.vitals.path(), ?delay, "not delivered: {reason}");
-        Err(delay)
+        Err(Failed { delay, reason, for_content })
+    }
+
+    /// Reports the link as up: the receiver answers, and is not given a document again that it refuses.
+    pub fn skip(&self) {
+        self.link.succeeded();
     }
 
     /// Waits for `delay`. Returns false if the child is stopped meanwhile.

@@ -1,11 +1,11 @@
-//! Program that receives a document on standard input. Exit code 0 means that it has accepted it.
+//! Program that receives a document on standard input. Exit code 0 means that it has accepted it, 64 or 65 that it refuses its content.
 
 use std::{process::Stdio, time::Duration};
 
 use orchestrator_supervise::sanitize_to;
 use tokio::process::Command;
 
-use super::{Document, ReceiverSettings};
+use super::{Document, ReceiverSettings, not_delivered::NotDelivered};
 use crate::{
     capture::Tail,
     process::{Environment, Process, RunLimits},
@@ -13,6 +13,8 @@ use crate::{
 
 /// Time between SIGTERM at the time-out and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
+/// Exit codes that refuse a document for its content: `EX_USAGE` and `EX_DATAERR` of `sysexits.h`, as for handlers of a catalog.
+const REFUSES_CONTENT: [i32; 2] = [64, 65];
 /// Captured end of each output, in bytes.
 const OUTPUT_KEPT: usize = 1_024;
 
@@ -47,7 +49,7 @@ impl Program {
     ///
     /// # Errors
     /// It cannot be started, takes too long, or exits with another code than 0. The text quotes its output.
-    pub(super) async fn deliver(&self, document: &Document) -> Result<(), String> {
+    pub(super) async fn deliver(&self, document: &Document) -> Result<(), NotDelivered> {
         let name = self.name();
         let (process, pipes) = Process::start(self.command(document)).map_err(|error| {
             format!("{name} cannot be started: {error}: install it, or change {}", self.key)
@@ -61,9 +63,12 @@ impl Program {
         let exit = run.await.map_err(|error| format!("the exit code of {name} is unknown: {error}"))?;
         let quoted = output.quoted();
         match exit.status {
-            _ if !exit.in_time => Err(format!("{name} did not end within {:?}{quoted}", self.timeout)),
+            _ if !exit.in_time => Err(format!("{name} did not end within {:?}{quoted}", self.timeout).into()),
             status if status.success() => Ok(()),
-            status => Err(format!("{name} ended with {status}{quoted}")),
+            status => Err(NotDelivered {
+                reason: format!("{name} ended with {status}{quoted}"),
+                for_content: status.code().is_some_and(|code| REFUSES_CONTENT.contains(&code)),
+            }),
         }
     }
 
@@ -110,7 +115,7 @@ mod tests {
     #[tokio::test]
     async fn a_failure_is_reported_with_the_end_of_the_output() {
         let secs = Duration::from_secs(60);
-        let said = async |script: &str| shell(script, secs).deliver(&document()).await.unwrap_err();
+        let said = async |script: &str| shell(script, secs).deliver(&document()).await.unwrap_err().reason;
         let text = said("yes x | head -c 3000000; echo the end >&2; exit 3").await;
         assert!(text.starts_with("/bin/sh ended with exit status: 3: the end"), "{text}");
         let text = said("yes long | head -c 3000000; exit 1").await;
@@ -118,7 +123,7 @@ mod tests {
         let text = said("kill -9 $$").await;
         assert!(text.contains("signal: 9"), "{text}");
         let missing = Program { argv: vec!["/nowhere/program".to_owned()], ..shell("", secs) };
-        let text = missing.deliver(&document()).await.unwrap_err();
+        let text = missing.deliver(&document()).await.unwrap_err().reason;
         assert!(
             text.contains("/nowhere/program cannot be started") && text.contains("change hook.argv"),
             "{text}"
@@ -126,10 +131,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn two_exit_codes_refuse_the_content() {
+        for (script, for_content) in [
+            ("exit 64", true),
+            ("exit 65", true),
+            ("exit 1", false),
+            ("exit 75", false),
+            ("kill -9 $$", false),
+        ] {
+            let error = shell(script, Duration::from_secs(60)).deliver(&document()).await.unwrap_err();
+            assert_eq!(error.for_content, for_content, "{script}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_program_that_hangs_is_ended_with_its_group() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let script = format!("sleep 1000 & echo $! > {}; wait", file.path().display());
-        let text = shell(&script, Duration::from_millis(200)).deliver(&document()).await.unwrap_err();
+        let text = shell(&script, Duration::from_millis(200)).deliver(&document()).await.unwrap_err().reason;
         assert!(text.contains("did not end within 200ms"), "{text}");
         let pid = std::fs::read_to_string(file.path()).unwrap();
         // A killed process runs on for a moment.

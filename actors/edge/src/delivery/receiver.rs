@@ -1,6 +1,6 @@
 //! Program or webhook of a configuration.
 
-use super::{Document, ReceiverSettings, program::Program, webhook::Webhook};
+use super::{Document, ReceiverSettings, not_delivered::NotDelivered, program::Program, webhook::Webhook};
 
 /// Receiver of documents.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ impl Receiver {
     ///
     /// # Errors
     /// The receiver did not accept it, or its answer is unknown; the text says what to do.
-    pub(super) async fn deliver(&self, document: &Document) -> Result<(), String> {
+    pub(super) async fn deliver(&self, document: &Document) -> Result<(), NotDelivered> {
         match &self.0 {
             Kind::Program(program) => program.deliver(document).await,
             Kind::Webhook(webhook) => webhook.deliver(document).await,

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
-use hyper::header::{HeaderMap, HeaderValue};
+use hyper::{
+    StatusCode,
+    header::{HeaderMap, HeaderValue},
+};
 use orchestrator_supervise::sanitize_to;
 
-use super::{Document, ReceiverSettings};
+use super::{Document, ReceiverSettings, not_delivered::NotDelivered};
 use crate::http::{self, IDEMPOTENCY_KEY, Target};
 
 /// Captured beginning of an error's body, in bytes.
@@ -50,7 +53,7 @@ impl Webhook {
     ///
     /// # Errors
     /// There is no answer in time, or the answer has another status. The text quotes it.
-    pub(super) async fn deliver(&self, document: &Document) -> Result<(), String> {
+    pub(super) async fn deliver(&self, document: &Document) -> Result<(), NotDelivered> {
         let id = HeaderValue::from_str(&document.id).map_err(|error| error.to_string())?;
         let headers = HeaderMap::from_iter([(IDEMPOTENCY_KEY, id)]);
         let answer = self.request.post(document.json.clone().into_bytes(), headers).await;
@@ -64,8 +67,21 @@ impl Webhook {
             let body = sanitize_to(answer.body.bytes().trim_ascii(), OUTPUT_KEPT);
             if body.is_empty() { body } else { format!(": {body}") }
         };
-        Err(format!("{} answered with status {}{hint}", self.request.target, answer.status.as_u16()))
+        Err(NotDelivered {
+            reason: format!("{} answered with status {}{hint}", self.request.target, answer.status.as_u16()),
+            for_content: refuses_content(answer.status),
+        })
     }
+}
+
+/// Returns true if `status` refuses the content of a request: one from 400 to 499, except those about the address, the headers, which all
+/// documents share, credentials, or the time.
+fn refuses_content(status: StatusCode) -> bool {
+    status.is_client_error()
+        && !matches!(
+            status.as_u16(),
+            401..=408 | 410..=412 | 414 | 415 | 417 | 421 | 423..=426 | 428 | 429 | 431
+        )
 }
 
 #[cfg(test)]
@@ -94,6 +110,20 @@ mod tests {
         url
     }
 
+    #[test]
+    fn the_status_tells_whether_the_content_is_refused() {
+        for (status, refuses) in [
+            ([400, 409, 413, 422, 451], true),
+            ([401, 403, 404, 405, 407], false),
+            ([408, 429, 425, 423, 410], false),
+            ([301, 500, 502, 503, 507], false),
+        ] {
+            for status in status {
+                assert_eq!(refuses_content(StatusCode::from_u16(status).unwrap()), refuses, "{status}");
+            }
+        }
+    }
+
     async fn refusal(url: &str, timeout: Duration) -> String {
         let settings = ReceiverSettings {
             section: "hook",
@@ -104,7 +134,7 @@ mod tests {
             ca_file: None,
             timeout,
         };
-        let text = Webhook::new(url, &settings).unwrap().deliver(&document()).await.unwrap_err();
+        let text = Webhook::new(url, &settings).unwrap().deliver(&document()).await.unwrap_err().reason;
         assert!(text.len() < 2 * OUTPUT_KEPT && !text.contains("secret"), "{text}");
         text
     }

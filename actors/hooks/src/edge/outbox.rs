@@ -1,12 +1,13 @@
 //! Thread that stores the occurrences that wait for hooks.
 
+mod error;
 mod hook_queue;
 mod store;
 
 use std::path::{Path, PathBuf};
 
+pub use self::error::OutboxError;
 pub(crate) use self::hook_queue::HookQueue;
-pub use self::store::OutboxError;
 use self::store::Store;
 use crate::messages::OutboxRequest;
 use orchestrator_edge::{LinkState, RetryPolicy};
@@ -62,7 +63,7 @@ fn run(cx: &StartCx, slot: &InboxSlot<OutboxRequest>, path: &Path, hooks: &[Hook
                 for (hook, dropped) in store.take_dropped() {
                     metrics.dropped.add(dropped);
                     cx.vitals.note(format!(
-                        "hook {hook}: dropped the {dropped} oldest occurrences, since too many wait for its receiver"
+                        "hook {hook}: dropped the {dropped} oldest occurrences, since too many wait for its receiver or are put aside"
                     ));
                 }
             },
@@ -97,6 +98,16 @@ fn serve(store: &mut Store<'_>, request: OutboxRequest) -> Result<(), (OutboxReq
         OutboxRequest::Remove { hook, number, reply } => match store.remove(&hook, number) {
             Ok(()) => drop(reply.send(())),
             Err(error) => return Err((OutboxRequest::Remove { hook, number, reply }, error)),
+        },
+        OutboxRequest::PutAside { hook, number, reason, reply } => {
+            match store.put_aside(&hook, number, &reason) {
+                Ok(()) => drop(reply.send(())),
+                Err(error) => return Err((OutboxRequest::PutAside { hook, number, reason, reply }, error)),
+            }
+        }
+        OutboxRequest::SendAgain { hook, reply } => match store.send_again(&hook) {
+            Ok(()) => drop(reply.send(())),
+            Err(error) => return Err((OutboxRequest::SendAgain { hook, reply }, error)),
         },
     }
     Ok(())

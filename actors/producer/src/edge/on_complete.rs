@@ -71,7 +71,8 @@ impl DeliveryTask {
         }
     }
 
-    /// Delivers a completion. Returns early on a stop, or once the caller has given it up.
+    /// Delivers a completion. Returns early on a stop, or once the caller has given it up. If the receiver refuses its content again and
+    /// again, the caller sends it once more, behind the others that wait.
     async fn deliver(&self, Delivery { completion, reply }: Delivery) {
         let id = completion.id.to_string();
         let variables = vec![
@@ -79,8 +80,9 @@ impl DeliveryTask {
             ("ORCHESTRATOR_TCN", completion.tcn.to_string()),
         ];
         let document = Document { id, json: completion.to_json().to_string(), variables };
-        while !reply.is_closed() {
-            let Err(delay) = self.courier.attempt(&document).await else {
+        let mut refusals = 0;
+        while !reply.is_closed() && refusals < Courier::REFUSALS_MAX {
+            let Err(failed) = self.courier.attempt(&document).await else {
                 self.metrics.delivered.add(1);
                 tracing::info!(tcn = completion.tcn, id = %completion.id, "on_complete: delivered");
                 // Without the caller, the completion stays recorded and is delivered again.
@@ -88,7 +90,8 @@ impl DeliveryTask {
                 return;
             };
             self.metrics.failed.add(1);
-            if !self.courier.wait(delay).await {
+            refusals += u32::from(failed.for_content);
+            if !self.courier.wait(failed.delay).await {
                 return;
             }
         }

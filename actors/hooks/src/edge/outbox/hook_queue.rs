@@ -2,13 +2,13 @@
 
 use tokio::sync::watch;
 
-use crate::config::Occasion;
+use crate::{config::Occasion, messages::Kept};
 
 /// Hook whose occurrences are stored.
 #[derive(Debug)]
 pub(crate) struct HookQueue {
     pub(crate) name: String,
     pub(crate) on: Occasion,
-    /// Number of occurrences that wait.
-    pub(crate) backlog: watch::Sender<u64>,
+    /// Occurrences in the outbox.
+    pub(crate) kept: watch::Sender<Kept>,
 }

@@ -1,60 +1,31 @@
 //! Database of the occurrences that wait for hooks.
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::HashMap, path::Path, time::Duration};
 
 use orchestrator_edge::{DatabaseFiles, DatabaseLock};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::hook_queue::HookQueue;
-use crate::{messages::Waiting, occurrence::Occurrence};
+use super::{error::OutboxError, hook_queue::HookQueue};
+use crate::{
+    messages::{Kept, Waiting},
+    occurrence::Occurrence,
+};
 
 /// Maximum size of the JSON that waits for one hook, in bytes.
 const HOOK_BYTES_MAX: u64 = 16 << 20;
-/// Version of the tables, in `user_version`.
+/// Maximum number of occurrences of one hook that are put aside.
+const PUT_ASIDE_MAX: i64 = 1_000;
+/// Version of the tables, in `user_version`. A program that does not know the table `put_aside` can use the others.
 const VERSION: i64 = 1;
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS waiting (
         number INTEGER PRIMARY KEY AUTOINCREMENT, hook TEXT NOT NULL, id TEXT NOT NULL, json TEXT NOT NULL) STRICT;
     CREATE INDEX IF NOT EXISTS waiting_hook ON waiting (hook, number);
+    CREATE TABLE IF NOT EXISTS put_aside (
+        number INTEGER PRIMARY KEY, hook TEXT NOT NULL, id TEXT NOT NULL, json TEXT NOT NULL, reason TEXT NOT NULL) STRICT;
+    CREATE INDEX IF NOT EXISTS put_aside_hook ON put_aside (hook, number);
     CREATE TABLE IF NOT EXISTS position (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), number INTEGER NOT NULL) STRICT;
     PRAGMA user_version = 1;";
-
-/// Error of the outbox.
-#[derive(Debug, thiserror::Error)]
-pub enum OutboxError {
-    /// Another instance uses it.
-    #[error("the outbox {path} of the hooks is used by another instance: stop that one, or start this one in another directory", path = .path.display())]
-    Locked {
-        /// Path of the database.
-        path: PathBuf,
-    },
-    /// A newer program wrote it.
-    #[error("the outbox {path} of the hooks is that of a newer version: run that one, or move the file away", path = .path.display())]
-    Newer {
-        /// Path of the database.
-        path: PathBuf,
-    },
-    /// Its directory cannot be created.
-    #[error("cannot create directory {path} for the outbox of the hooks: {source}", path = .path.display())]
-    Directory {
-        /// Path of the directory.
-        path: PathBuf,
-        /// Error of the system.
-        source: std::io::Error,
-    },
-    /// The file cannot be used.
-    #[error("the outbox {path} cannot be used: {reason}: check the disk and the permissions", path = .path.display())]
-    Unavailable {
-        /// Path of the database.
-        path: PathBuf,
-        /// Error of SQLite or the system.
-        reason: String,
-    },
-}
 
 /// Open database.
 #[derive(Debug)]
@@ -64,15 +35,15 @@ pub(super) struct Store<'a> {
     files: DatabaseFiles,
     _lock: DatabaseLock,
     hooks: &'a [HookQueue],
-    /// Occurrences that wait for each hook, in the order of `hooks`.
+    /// Occurrences of each hook, in the order of `hooks`.
     loads: Vec<Load>,
     dropped: HashMap<&'a str, u64>,
 }
 
-/// Number and size of the occurrences that wait for a hook.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Occurrences of a hook, and the size of those that wait.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Load {
-    occurrences: u64,
+    kept: Kept,
     bytes: u64,
 }
 
@@ -125,12 +96,12 @@ impl<'a> Store<'a> {
                 for occurrence in occurrences.iter().filter(|occurrence| occurrence.on == hook.on) {
                     tx.prepare_cached("INSERT INTO waiting (hook, id, json) VALUES (?1, ?2, ?3)")?
                         .execute(params![hook.name, occurrence.id, occurrence.json])?;
-                    loads[i].occurrences += 1;
+                    loads[i].kept.waiting += 1;
                     loads[i].bytes += occurrence.json.len() as u64;
                 }
                 while loads[i].bytes > HOOK_BYTES_MAX {
                     let removed = remove_oldest(&tx, &hook.name)?;
-                    loads[i].occurrences = loads[i].occurrences.saturating_sub(1);
+                    loads[i].kept.waiting = loads[i].kept.waiting.saturating_sub(1);
                     loads[i].bytes = loads[i].bytes.saturating_sub(removed);
                     dropped[i] += 1;
                 }
@@ -180,8 +151,59 @@ impl<'a> Store<'a> {
         let removed = removed().map_err(unavailable(self.path))?;
         let at = self.hooks.iter().position(|known| known.name == hook);
         if let Some((bytes, load)) = removed.zip(at.and_then(|at| self.loads.get_mut(at))) {
-            load.occurrences = load.occurrences.saturating_sub(1);
+            load.kept.waiting = load.kept.waiting.saturating_sub(1);
             load.bytes = load.bytes.saturating_sub(bytes.unsigned_abs());
+        }
+        self.report();
+        Ok(())
+    }
+
+    /// Puts an occurrence of `hook` aside for `reason`. It may have been dropped meanwhile. Drops the oldest one beyond
+    /// [`PUT_ASIDE_MAX`].
+    pub(super) fn put_aside(&mut self, hook: &str, number: i64, reason: &str) -> Result<(), OutboxError> {
+        let moved = || -> rusqlite::Result<usize> {
+            let tx = self.conn.unchecked_transaction()?;
+            tx.prepare_cached(
+                "INSERT INTO put_aside SELECT number, hook, id, json, ?3 FROM waiting WHERE hook = ?1 AND number = ?2",
+            )?
+            .execute(params![hook, number, reason])?;
+            tx.prepare_cached("DELETE FROM waiting WHERE hook = ?1 AND number = ?2")?
+                .execute(params![hook, number])?;
+            let dropped = tx
+                .prepare_cached(
+                    "DELETE FROM put_aside WHERE hook = ?1 AND number <= (
+                         SELECT number FROM put_aside WHERE hook = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)",
+                )?
+                .execute(params![hook, PUT_ASIDE_MAX])?;
+            tx.commit()?;
+            Ok(dropped)
+        };
+        let dropped = moved().map_err(unavailable(self.path))?;
+        self.reload(hook, dropped as u64)
+    }
+
+    /// Lets the occurrences of `hook` that were put aside wait again, behind the others.
+    pub(super) fn send_again(&mut self, hook: &str) -> Result<(), OutboxError> {
+        let moved = || -> rusqlite::Result<()> {
+            let tx = self.conn.unchecked_transaction()?;
+            tx.execute(
+                "INSERT INTO waiting (hook, id, json) SELECT hook, id, json FROM put_aside WHERE hook = ?1 ORDER BY number",
+                [hook],
+            )?;
+            tx.execute("DELETE FROM put_aside WHERE hook = ?1", [hook])?;
+            tx.commit()
+        };
+        moved().map_err(unavailable(self.path))?;
+        self.reload(hook, 0)
+    }
+
+    /// Reads again what is kept for `hook`, and reports it.
+    fn reload(&mut self, hook: &str, dropped: u64) -> Result<(), OutboxError> {
+        if let Some(i) = self.hooks.iter().position(|known| known.name == hook) {
+            self.loads[i] = load(&self.conn, hook).map_err(unavailable(self.path))?;
+            if dropped > 0 {
+                *self.dropped.entry(&self.hooks[i].name).or_default() += dropped;
+            }
         }
         self.report();
         Ok(())
@@ -195,7 +217,7 @@ impl<'a> Store<'a> {
     /// Reports the backlogs to the children of the hooks.
     fn report(&self) {
         for (hook, load) in self.hooks.iter().zip(&self.loads) {
-            hook.backlog.send_replace(load.occurrences);
+            hook.kept.send_replace(load.kept.clone());
         }
     }
 }
@@ -205,24 +227,33 @@ fn unavailable<E: std::fmt::Display>(path: &Path) -> impl FnOnce(E) -> OutboxErr
 }
 
 fn load(conn: &Connection, hook: &str) -> rusqlite::Result<Load> {
-    conn.query_row(
+    let (waiting, bytes): (i64, i64) = conn.query_row(
         "SELECT count(*), ifnull(sum(octet_length(json)), 0) FROM waiting WHERE hook = ?1",
         [hook],
-        |row| {
-            let (occurrences, bytes): (i64, i64) = (row.get(0)?, row.get(1)?);
-            Ok(Load { occurrences: occurrences.unsigned_abs(), bytes: bytes.unsigned_abs() })
-        },
-    )
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    let put_aside: i64 =
+        conn.query_row("SELECT count(*) FROM put_aside WHERE hook = ?1", [hook], |row| row.get(0))?;
+    let last = conn
+        .query_row(
+            "SELECT id, reason FROM put_aside WHERE hook = ?1 ORDER BY number DESC LIMIT 1",
+            [hook],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .optional()?;
+    let kept = Kept { waiting: waiting.unsigned_abs(), put_aside: put_aside.unsigned_abs(), last };
+    Ok(Load { kept, bytes: bytes.unsigned_abs() })
 }
 
-/// Removes what waits for hooks that are not in `hooks`.
+/// Removes the occurrences of hooks that are not in `hooks`.
 fn remove_others(conn: &Connection, hooks: &[HookQueue]) -> rusqlite::Result<()> {
     let stored: Vec<String> = conn
-        .prepare("SELECT DISTINCT hook FROM waiting")?
+        .prepare("SELECT hook FROM waiting UNION SELECT hook FROM put_aside")?
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     for gone in stored.iter().filter(|stored| hooks.iter().all(|hook| hook.name != **stored)) {
-        let removed = conn.execute("DELETE FROM waiting WHERE hook = ?1", [gone])?;
+        let removed = conn.execute("DELETE FROM waiting WHERE hook = ?1", [gone])?
+            + conn.execute("DELETE FROM put_aside WHERE hook = ?1", [gone])?;
         tracing::warn!(
             hook = gone,
             removed,
@@ -250,7 +281,7 @@ mod tests {
     use crate::config::Occasion;
 
     fn hook(name: &str, on: Occasion) -> HookQueue {
-        HookQueue { name: name.to_owned(), on, backlog: watch::channel(0).0 }
+        HookQueue { name: name.to_owned(), on, kept: watch::channel(Kept::default()).0 }
     }
 
     fn occurrence(id: &str, json: String) -> Occurrence {
@@ -266,7 +297,7 @@ mod tests {
             hook("b", Occasion::QueueFailed),
             hook("c", Occasion::SubsystemGaveUp),
         ];
-        let backlogs = || hooks.each_ref().map(|hook| *hook.backlog.borrow());
+        let backlogs = || hooks.each_ref().map(|hook| hook.kept.borrow().waiting);
         let mut store = Store::open(&path, &hooks).unwrap();
         assert_eq!(store.position().unwrap(), None);
         store
@@ -286,7 +317,7 @@ mod tests {
         drop(store);
         let left = [hook("b", Occasion::QueueFailed)];
         let store = Store::open(&path, &left).unwrap();
-        assert_eq!((store.oldest("a").unwrap(), *left[0].backlog.borrow()), (None, 2));
+        assert_eq!((store.oldest("a").unwrap(), left[0].kept.borrow().waiting), (None, 2));
         assert_eq!(store.position().unwrap(), Some(7));
     }
 
@@ -300,7 +331,55 @@ mod tests {
             store.append(&[occurrence(&i.to_string(), "x".repeat(256 << 10))], None).unwrap();
         }
         assert_eq!(store.take_dropped(), HashMap::from([("a", 6)]));
-        assert_eq!((store.oldest("a").unwrap().unwrap().id.as_str(), *hooks[0].backlog.borrow()), ("6", 64));
+        let oldest = store.oldest("a").unwrap().unwrap().id;
+        assert_eq!((oldest.as_str(), hooks[0].kept.borrow().waiting), ("6", 64));
         assert!(store.take_dropped().is_empty());
+    }
+
+    #[test]
+    fn one_that_is_put_aside_is_kept_until_it_is_sent_again_at_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("hooks.db");
+        let hooks = [hook("a", Occasion::QueueFailed), hook("b", Occasion::QueueFailed)];
+        let kept = || hooks.each_ref().map(|hook| (hook.kept.borrow().waiting, hook.kept.borrow().put_aside));
+        let mut store = Store::open(&path, &hooks).unwrap();
+        store.append(&["1", "2"].map(|id| occurrence(id, id.to_owned())), None).unwrap();
+        let first = store.oldest("a").unwrap().unwrap();
+        for _ in 0..2 {
+            store.put_aside("a", first.number, "too large").unwrap();
+        }
+        assert_eq!((kept(), store.oldest("a").unwrap().unwrap().id.as_str()), ([(1, 1), (2, 0)], "2"));
+        drop(store);
+        let mut store = Store::open(&path, &hooks).unwrap();
+        let last = Some(("1".to_owned(), "too large".to_owned()));
+        assert_eq!((kept(), &hooks[0].kept.borrow().last), ([(1, 1), (2, 0)], &last));
+        store.send_again("b").unwrap();
+        store.send_again("a").unwrap();
+        assert_eq!((kept(), store.oldest("a").unwrap().unwrap().id.as_str()), ([(2, 0), (2, 0)], "2"));
+        store.remove("a", store.oldest("a").unwrap().unwrap().number).unwrap();
+        let again = store.oldest("a").unwrap().unwrap();
+        assert_eq!((again.id.as_str(), again.json.as_str()), ("1", "1"));
+    }
+
+    #[test]
+    fn the_oldest_that_were_put_aside_are_dropped_beyond_the_limit() {
+        let directory = tempfile::tempdir().unwrap();
+        let hooks = [hook("a", Occasion::QueueFailed)];
+        let path = directory.path().join("hooks.db");
+        let mut store = Store::open(&path, &hooks).unwrap();
+        store.append(&[occurrence("last", "{}".to_owned())], None).unwrap();
+        store
+            .conn
+            .execute_batch(
+                "WITH RECURSIVE n (i) AS (SELECT -1000 UNION ALL SELECT i + 1 FROM n WHERE i < -1)
+                 INSERT INTO put_aside SELECT i, 'a', i, '{}', 'no' FROM n;",
+            )
+            .unwrap();
+        store.put_aside("a", store.oldest("a").unwrap().unwrap().number, "no").unwrap();
+        assert_eq!(store.take_dropped(), HashMap::from([("a", 1)]));
+        assert_eq!((hooks[0].kept.borrow().put_aside, hooks[0].kept.borrow().waiting), (1_000, 0));
+        let oldest: i64 =
+            store.conn.query_row("SELECT min(number) FROM put_aside", [], |row| row.get(0)).unwrap();
+        assert_eq!(oldest, -999);
     }
 }
