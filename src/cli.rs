@@ -1,10 +1,12 @@
 //! Commands to a running instance, through its admin endpoint. They work even if children of the tree are stuck.
 
+pub(crate) mod address;
 pub(crate) mod client;
 pub(crate) mod colour;
 mod crashes;
 mod event_stream;
 pub(crate) mod exit_code;
+mod found;
 mod graph;
 mod open;
 mod tail;
@@ -148,8 +150,9 @@ pub(crate) fn run(command: &ClientCommand, target: &Target, out: &mut dyn Write)
 
 /// Sends `command` to the instance and prints the result.
 fn execute(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Result<ExitCode, CommandError> {
-    let address = target.address(|name| std::env::var_os(name), Path::new("/run"))?;
-    let client = Client::new(address, target.token()?, command.prints_json());
+    let (address, is_named) = target.address(|name| std::env::var_os(name), Path::new("/run"))?;
+    let token = target.token_for(&address, is_named)?;
+    let client = Client::new(address, token, command.prints_json());
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::Setup)?;
     // A system, since some commands run a tree in this process.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hyper::{Method, StatusCode, header};
 use orchestrator_edge::{
-    PeerError, PeerErrorKind, Sent,
+    HostPort, PeerError, PeerErrorKind, Sent,
     http::{Body, Connection, Endpoint, Limits, Request, Response},
 };
 use orchestrator_subsystem::{
@@ -18,7 +18,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::cli::target::Address;
+use crate::cli::{address::Address, found::check_listener};
 
 /// Time-out of GET requests.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -167,9 +167,14 @@ impl Client {
     async fn open(&self, limit: Duration) -> Result<Connection, PeerError> {
         let endpoint = match &self.address {
             Address::Tcp { at, .. } => Endpoint::Tcp(at.clone()),
+            Address::Default(at) => Endpoint::Tcp(HostPort { host: at.ip().to_string(), port: at.port() }),
             Address::Unix(path) => Endpoint::Unix(path.clone()),
         };
-        Connection::open(&endpoint, limit).await
+        let connection = Connection::open(&endpoint, limit).await?;
+        if let Address::Default(at) = &self.address {
+            check_listener(*at).map_err(|text| PeerError::new(PeerErrorKind::Connect, Sent::No, text))?;
+        }
+        Ok(connection)
     }
 
     fn parse(&self, status: StatusCode, body: &[u8]) -> Result<Value, CommandError> {
@@ -190,6 +195,7 @@ impl Client {
     fn request(&self, method: Method, route: &str, body: String) -> Result<Request, CommandError> {
         let (host, prefix) = match &self.address {
             Address::Tcp { at, prefix } => (at.to_string(), prefix.as_str()),
+            Address::Default(at) => (at.to_string(), ""),
             Address::Unix(_) => ("localhost".to_owned(), ""),
         };
         let mut request = hyper::Request::builder()

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use orchestrator_subsystem::{CommandError, OutputFormat, wire::ErrorKind};
 use serde_json::{Value, json};
 
-use crate::cli::{client::Client, target::Address};
+use crate::cli::{address::Address, client::Client};
 
 /// Returns the address of the console of the running instance. Behind a unix socket, the instance is asked for its TCP address.
 pub(super) async fn run(format: OutputFormat, client: &Client) -> Result<String, CommandError> {
@@ -20,7 +20,7 @@ pub(super) async fn run(format: OutputFormat, client: &Client) -> Result<String,
         Err(error) => return Err(error),
     };
     let url = match client.address() {
-        address @ Address::Tcp { .. } => format!("{address}/"),
+        address @ (Address::Tcp { .. } | Address::Default(_)) => format!("{address}/"),
         Address::Unix(path) => {
             let listens_on = info["admin"]["listens_on"].as_str().unwrap_or_default();
             tcp_address(listens_on).ok_or_else(|| {

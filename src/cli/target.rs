@@ -3,17 +3,15 @@
 //! 1. `--socket` or `--url`;
 //! 2. the environment variable `ORCHESTRATOR_SOCKET` or `ORCHESTRATOR_URL`;
 //! 3. `$RUNTIME_DIRECTORY/admin.sock`, if it exists: a drop-in under a service manager;
-//! 4. `http://127.0.0.1:7117`, the default of `admin.listen`, if something listens there;
-//! 5. the only socket `/run/*/admin.sock`.
+//! 4. the only socket `/run/*/admin.sock` in a directory that others cannot write to, see [`find`];
+//! 5. `http://127.0.0.1:7117`, the default of `admin.listen`, if root or the caller listens there.
+//!
+//! The last two were not named, so they get no token.
 
 use std::{
     ffi::OsString,
-    fmt,
-    io::Write,
-    net::TcpStream,
-    os::unix::fs::FileTypeExt,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use clap::Args;
@@ -22,43 +20,25 @@ use orchestrator_edge::{HostPort, read_regular};
 
 use orchestrator_subsystem::CommandError;
 
-const DEFAULT_URL: &str = "http://127.0.0.1:7117";
-/// Longest wait for the default address, which is that of this host.
-const CONNECT_MAX: Duration = Duration::from_millis(500);
+use super::{address::Address, found::find};
+
+const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7117);
 
 /// Options that select the running instance.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection to a running instance, for commands that need one")]
 pub(crate) struct Target {
-    /// Connect to the admin endpoint at this URL [env: ORCHESTRATOR_URL] [default: http://127.0.0.1:7117, or else the only
-    /// socket /run/*/admin.sock]
+    /// Connect to the admin endpoint at this URL [env: ORCHESTRATOR_URL] [default: the only socket /run/*/admin.sock, or else
+    /// http://127.0.0.1:7117, if it is one of root or of you]
     #[arg(long, global = true, value_name = "URL", conflicts_with = "socket")]
     url: Option<String>,
     /// Connect to the admin endpoint at this unix socket [env: ORCHESTRATOR_SOCKET] [default: $RUNTIME_DIRECTORY/admin.sock, if
     /// it exists]
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Read the token for the endpoint from this file
+    /// Read the token for the endpoint from this file; only an endpoint that is named by --url, --socket or the environment gets it
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
-}
-
-/// Address of an admin endpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Address {
-    /// Host and port, and the prefix of every route.
-    Tcp { at: HostPort, prefix: String },
-    /// A unix socket.
-    Unix(PathBuf),
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Address::Tcp { at, prefix } => write!(f, "http://{at}{prefix}"),
-            Address::Unix(path) => write!(f, "{}", path.display()),
-        }
-    }
 }
 
 impl Target {
@@ -66,7 +46,7 @@ impl Target {
     ///
     /// # Errors
     /// The file cannot be read, or does not hold exactly one token.
-    pub(crate) fn token(&self) -> Result<Option<String>, CommandError> {
+    fn token(&self) -> Result<Option<String>, CommandError> {
         let Some(path) = &self.token_file else {
             return Ok(None);
         };
@@ -81,63 +61,48 @@ impl Target {
         Ok(Some(token.to_owned()))
     }
 
-    /// Returns the address that a command uses. `env` reads a variable; `run` is `/run`.
+    /// Reads the token for `address`. A socket that was found needs none.
     ///
     /// # Errors
-    /// The URL is not of the form `http://HOST:PORT`, or several instances are found.
+    /// Those of [`Self::token`], or the address is not named and could get the token.
+    pub(crate) fn token_for(
+        &self,
+        address: &Address,
+        is_named: bool,
+    ) -> Result<Option<String>, CommandError> {
+        let token = self.token()?.filter(|_| is_named || !matches!(address, Address::Unix(_)));
+        if token.is_some() && !is_named {
+            return Err(CommandError::Usage(format!(
+                "--token-file: only an address that is named gets the token: add --url {address} if it is the instance that you mean"
+            )));
+        }
+        Ok(token)
+    }
+
+    /// Returns the address that a command uses, and true if it is named. `env` reads a variable; `run` is `/run`.
+    ///
+    /// # Errors
+    /// The URL is not of the form `http://HOST:PORT`, several instances are found, or only one of another user.
     pub(crate) fn address(
         &self,
         env: impl Fn(&str) -> Option<OsString>,
         run: &Path,
-    ) -> Result<Address, CommandError> {
+    ) -> Result<(Address, bool), CommandError> {
         let env = |name: &str| env(name).filter(|value| !value.is_empty());
-        if let Some(path) = &self.socket {
-            return Ok(Address::Unix(path.clone()));
-        }
-        if let Some(url) = &self.url {
-            return tcp(url);
-        }
-        if let Some(path) = env("ORCHESTRATOR_SOCKET") {
-            return Ok(Address::Unix(path.into()));
-        }
-        if let Some(url) = env("ORCHESTRATOR_URL") {
-            return tcp(&url.to_string_lossy());
-        }
-        let socket = env("RUNTIME_DIRECTORY").and_then(|list| runtime_socket(&list));
-        socket.map_or_else(|| default_address(DEFAULT_URL, run), |path| Ok(Address::Unix(path)))
-    }
-}
-
-/// Returns `url` if something listens there, else the only admin socket below `run`.
-fn default_address(url: &str, run: &Path) -> Result<Address, CommandError> {
-    let default = tcp(url)?;
-    let Address::Tcp { at, .. } = &default else { return Ok(default) };
-    let listens = at.to_string().parse().is_ok_and(|at| TcpStream::connect_timeout(&at, CONNECT_MAX).is_ok());
-    if listens {
-        return Ok(default);
-    }
-    let folders = std::fs::read_dir(run).into_iter().flatten().flatten();
-    let sockets = folders.map(|folder| folder.path().join("admin.sock"));
-    let is_socket = |path: &PathBuf| path.metadata().is_ok_and(|found| found.file_type().is_socket());
-    let mut found: Vec<_> = sockets.filter(is_socket).collect();
-    found.sort();
-    match &*found {
-        [] => Ok(default),
-        [path] => {
-            let _ = writeln!(
-                std::io::stderr().lock(),
-                "orchestrator: nothing listens at {at}: using {}",
-                path.display()
-            );
-            Ok(Address::Unix(path.clone()))
-        }
-        several => {
-            let list: Vec<_> = several.iter().map(|path| path.display().to_string()).collect();
-            Err(CommandError::Usage(format!(
-                "nothing listens at {at}, and there are several instances: name one with --socket: {}",
-                list.join(", ")
-            )))
-        }
+        let named = if let Some(path) = &self.socket {
+            Address::Unix(path.clone())
+        } else if let Some(url) = &self.url {
+            tcp(url)?
+        } else if let Some(path) = env("ORCHESTRATOR_SOCKET") {
+            Address::Unix(path.into())
+        } else if let Some(url) = env("ORCHESTRATOR_URL") {
+            tcp(&url.to_string_lossy())?
+        } else if let Some(path) = env("RUNTIME_DIRECTORY").and_then(|list| runtime_socket(&list)) {
+            Address::Unix(path)
+        } else {
+            return Ok((find(run, DEFAULT)?, false));
+        };
+        Ok((named, true))
     }
 }
 
@@ -169,7 +134,7 @@ mod tests {
         let lookup = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
         target
             .address(lookup, Path::new("/nonexistent"))
-            .map_or_else(|error| error.to_string(), |address| address.to_string())
+            .map_or_else(|error| error.to_string(), |(address, _)| address.to_string())
     }
 
     #[test]
@@ -182,8 +147,9 @@ mod tests {
             ("RUNTIME_DIRECTORY", &runtime),
         ];
         let (none, empty) = (Target::default(), ("ORCHESTRATOR_SOCKET", ""));
-        assert_eq!(address_or_error(&none, &[empty]), DEFAULT_URL);
-        assert_eq!(address_or_error(&none, &all[2..]), DEFAULT_URL, "the socket does not exist");
+        let default = format!("http://{DEFAULT}");
+        assert_eq!(address_or_error(&none, &[empty]), default);
+        assert_eq!(address_or_error(&none, &all[2..]), default, "the socket does not exist");
         std::fs::write(dir.path().join("admin.sock"), "").unwrap();
         assert_eq!(address_or_error(&none, &all[2..]), dir.path().join("admin.sock").display().to_string());
         assert_eq!(address_or_error(&none, &all[1..]), "http://h:1");
@@ -195,30 +161,6 @@ mod tests {
     }
 
     #[test]
-    fn without_a_default_instance_the_only_socket_is_used() {
-        let run = tempfile::tempdir().unwrap();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let found =
-            || default_address(&url, run.path()).map_or_else(|error| error.to_string(), |at| at.to_string());
-        let socket = |name: &str| {
-            let folder = run.path().join(name);
-            std::fs::create_dir(&folder).unwrap();
-            let path = folder.join("admin.sock");
-            (path.display().to_string(), std::os::unix::net::UnixListener::bind(&path).unwrap())
-        };
-        let (first, _first) = socket("a");
-        assert_eq!(found(), url, "the default instance wins");
-        drop(listener);
-        assert_eq!(found(), first);
-        std::fs::create_dir(run.path().join("b")).unwrap();
-        std::fs::write(run.path().join("b/admin.sock"), "").unwrap();
-        assert_eq!(found(), first, "a file is no socket");
-        let (second, _second) = socket("c");
-        assert!(found().ends_with(&format!("name one with --socket: {first}, {second}")), "{}", found());
-    }
-
-    #[test]
     fn a_token_file_holds_one_token() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let target = Target { token_file: Some(file.path().to_owned()), ..Target::default() };
@@ -227,6 +169,20 @@ mod tests {
             assert_eq!(target.token().ok().flatten().as_deref(), token, "{text:?}");
         }
         assert_eq!(Target::default().token().unwrap(), None);
+    }
+
+    #[test]
+    fn only_a_named_address_gets_the_token() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "S3CR3T").unwrap();
+        let target = Target { token_file: Some(file.path().to_owned()), ..Target::default() };
+        let socket = Address::Unix("/run/a/admin.sock".into());
+        let token = Some("S3CR3T".to_owned());
+        assert_eq!(target.token_for(&tcp("http://h:1").unwrap(), true).unwrap(), token);
+        assert_eq!(target.token_for(&socket, true).unwrap(), token);
+        assert_eq!(target.token_for(&socket, false).unwrap(), None, "it needs none");
+        let error = target.token_for(&Address::Default(DEFAULT), false).unwrap_err().to_string();
+        assert!(error.contains("add --url http://127.0.0.1:7117") && !error.contains("S3CR3T"), "{error}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::{parts::Parts, table};
-use crate::cli::{client::Client, target::Address};
+use crate::cli::{address::Address, client::Client};
 
 /// Address of the console, unless something else listens there.
 const CONSOLE: &str = "127.0.0.1:7117";

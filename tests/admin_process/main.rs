@@ -9,6 +9,7 @@ mod alone {
 }
 mod crashes;
 mod events;
+mod found;
 mod full_screen;
 mod history;
 mod open;

@@ -64,6 +64,7 @@ pub use config::AdminConfig;
 pub use endpoint::{Binding, child_spec};
 pub use error::AdminError;
 pub use greeting::greeting;
+pub use port_owner::listening_users;
 pub use program_info::ProgramInfo;
 pub use readiness::readiness_failures;
 pub use reload::Reload;

@@ -21,8 +21,8 @@ struct Listener<'a> {
 /// Returns the process that listens on `address`, such as `process 4711 (nginx)`. The files of other users' processes cannot be read; for
 /// these it names the user only.
 pub(crate) fn port_owner(address: SocketAddr) -> String {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
-    let Some(listener) = tables.iter().find_map(|table| listener(table, address)) else {
+    let tables = tables();
+    let Some(listener) = tables.iter().find_map(|table| listeners(table, address).next()) else {
         return "another program".to_owned();
     };
     let socket = format!("socket:[{}]", listener.inode);
@@ -35,9 +35,20 @@ pub(crate) fn port_owner(address: SocketAddr) -> String {
     }
 }
 
-/// Finds the listening socket in a table of `/proc/net` that occupies `address`.
-fn listener(table: &str, address: SocketAddr) -> Option<Listener<'_>> {
-    table.lines().skip(1).find_map(|line| {
+/// Returns the users who listen on `address` of this host. Several can, on different addresses of an unspecified one.
+pub fn listening_users(address: SocketAddr) -> Vec<u32> {
+    let tables = tables();
+    let users = tables.iter().flat_map(|table| listeners(table, address));
+    users.filter_map(|listener| listener.user.parse().ok()).collect()
+}
+
+fn tables() -> [String; 2] {
+    ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default())
+}
+
+/// Finds the listening sockets in a table of `/proc/net` that occupy `address`.
+fn listeners(table: &str, address: SocketAddr) -> impl Iterator<Item = Listener<'_>> {
+    table.lines().skip(1).filter_map(move |line| {
         let fields: Vec<_> = line.split_whitespace().collect();
         let (local, state, user, inode) = (fields.get(1)?, fields.get(3)?, fields.get(7)?, fields.get(9)?);
         let (ip, port) = local.split_once(':')?;
@@ -90,6 +101,7 @@ mod tests {
             let Ok(socket) = TcpListener::bind(listen) else { continue };
             let address = socket.local_addr().unwrap();
             assert_eq!(port_owner(address), expected, "{listen}");
+            assert_eq!(listening_users(address), [rustix::process::geteuid().as_raw()], "{listen}");
         }
         assert_eq!(port_owner("127.0.0.1:1".parse().unwrap()), "another program", "nobody listens");
     }
@@ -117,7 +129,7 @@ mod tests {
             ("?".to_owned(), "0A", false),
         ] {
             let expected = found.then_some(Listener { user: "1000", inode: "77" });
-            assert_eq!(listener(&line(&local, state), address), expected, "{local} {state}");
+            assert_eq!(listeners(&line(&local, state), address).next(), expected, "{local} {state}");
         }
     }
 }
