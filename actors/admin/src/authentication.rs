@@ -47,7 +47,8 @@ pub(crate) async fn check(
         let answer = ApiError::new(ErrorKind::Unknown, "the endpoint is not configured");
         return Ok(request.into_response(answer.error_response()));
     };
-    if let Some(problem) = host_check::problem(request.method(), request.headers(), &context.state.hosts) {
+    let (method, headers) = (request.method(), request.headers());
+    if let Some(problem) = host_check::problem(method, request.path(), headers, &context.state.hosts) {
         context.metrics.origin.add(1);
         let answer = ApiError::new(ErrorKind::Forbidden, problem).error_response();
         return Ok(request.into_response(answer));

@@ -1,6 +1,6 @@
 //! Protection against requests that web pages of other sites make a local browser send. `Origin` reveals such a page, `Host` a DNS name that
-//! was rebound to 127.0.0.1, and `Sec-Fetch-Site` a request without an `Origin`. Links of other sites may be followed, so the latter counts
-//! for requests that change something.
+//! was rebound to 127.0.0.1, and `Sec-Fetch-Site` a request without an `Origin`, such as that of an image, which could hold the places of event
+//! streams. Links of other sites to an answer may be followed: `Sec-Fetch-Dest` tells them.
 
 use std::net::IpAddr;
 
@@ -11,9 +11,13 @@ use actix_web::http::{
 
 /// Relation of the page to this server, according to the browser.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// Use of the answer, according to the browser: `document` for a tab that shows it.
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+/// Beginning of the routes with data.
+const DATA: &str = "/v1/";
 
-/// Returns the reason to refuse a request by its headers. `served` are the accepted names besides the local ones.
-pub(crate) fn problem(method: &Method, headers: &HeaderMap, served: &[String]) -> Option<String> {
+/// Returns the reason to refuse a request for `path` by its headers. `served` are the accepted names besides the local ones.
+pub(crate) fn problem(method: &Method, path: &str, headers: &HeaderMap, served: &[String]) -> Option<String> {
     if headers.get_all(HOST).count() > 1 {
         return Some("the request has more than one `Host`: send one".to_owned());
     }
@@ -30,8 +34,10 @@ pub(crate) fn problem(method: &Method, headers: &HeaderMap, served: &[String]) -
     }
     // `none` is a request of the user, such as a bookmark.
     let is_own = |value: &HeaderValue| value == "same-origin" || value == "none";
-    let from_other = !method.is_safe() && !headers.get_all(&SEC_FETCH_SITE).all(is_own);
-    from_other.then(|| "commands from web pages of other sites are not accepted".to_owned())
+    let is_link = method.is_safe() && headers.get_all(&SEC_FETCH_DEST).eq(["document"]);
+    let is_limited = !method.is_safe() || path.starts_with(DATA);
+    let from_other = is_limited && !is_link && !headers.get_all(&SEC_FETCH_SITE).all(is_own);
+    from_other.then(|| "requests from web pages of other sites are not accepted".to_owned())
 }
 
 /// Returns true for `localhost` and IP addresses, which DNS cannot rebind, for the names in `served`, and for an empty host, which
@@ -60,7 +66,7 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(ORIGIN, HeaderValue::from_static(origin));
         }
-        problem(&Method::GET, &headers, &["queue.example".to_owned()]).is_none()
+        problem(&Method::GET, "/v1/tree", &headers, &["queue.example".to_owned()]).is_none()
     }
 
     #[test]
@@ -83,7 +89,7 @@ mod tests {
         let mut two = HeaderMap::new();
         two.append(HOST, HeaderValue::from_static("localhost"));
         two.append(HOST, HeaderValue::from_static("evil.example"));
-        assert!(problem(&Method::GET, &two, &[]).is_some());
+        assert!(problem(&Method::GET, "/v1/tree", &two, &[]).is_some());
         for origin in ["http://evil.example", "null", "http://127.0.0.1:8080"] {
             assert!(!is_accepted("127.0.0.1:7117", Some(origin)), "{origin}");
         }

@@ -87,7 +87,7 @@ fn pages_of_other_sites_and_rebound_names_are_403() {
 
 /// Browsers send `Sec-Fetch-Site` also where they send no `Origin`.
 #[test]
-fn commands_by_pages_of_other_sites_are_403_without_an_origin() {
+fn requests_by_pages_of_other_sites_are_403_without_an_origin() {
     site::run(|site| async move {
         let send = async |method: &str, path: &str, from: &str| {
             let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: {from}\r\n");
@@ -99,7 +99,20 @@ fn commands_by_pages_of_other_sites_are_403_without_an_origin() {
             }
         }
         assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
-        assert_eq!(send("GET", "/v1/tree", "cross-site").await.status, 200, "a link to it may be followed");
+        for from in ["cross-site", "same-site"] {
+            // An image of a foreign page could hold a place of the event streams.
+            for path in ["/v1/events", "/v1/tree"] {
+                assert_eq!(
+                    send("GET", path, &format!("{from}\r\nSec-Fetch-Dest: image")).await.error().0,
+                    403
+                );
+                assert_eq!(send("GET", path, from).await.error().0, 403);
+            }
+            let link = format!("{from}\r\nSec-Fetch-Dest: document");
+            assert_eq!(send("GET", "/v1/tree", &link).await.status, 200, "a link to it may be followed");
+            assert_eq!(send("POST", "/v1/actors/demo/source/stop", &link).await.error().0, 403);
+            assert_eq!(send("GET", "/livez", from).await.status, 200);
+        }
         for from in ["same-origin", "none"] {
             assert_eq!(send("POST", "/v1/consoles/demo/store/echo", from).await.status, 200, "{from}");
         }
