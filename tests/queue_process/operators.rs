@@ -280,6 +280,22 @@ fn metrics_tell_exit_codes_durations_and_waiting_jobs() {
     });
 }
 
+/// A pattern that almost matches everywhere, over paths as long as they may be.
+#[test]
+fn a_pattern_of_many_stars_is_answered_for_long_paths() {
+    let site = site();
+    let lines: String = (0..8).map(|i| format!("{}{i} 0\n", "a".repeat(60_000))).collect();
+    let _instance = started(&site, &lines);
+    let pattern = format!("*{}b", "a".repeat(990));
+    eventually("an answer", || site.cli(&["queue", "peek", "--match", &pattern]).0 == 0);
+    assert_eq!(
+        text(&site, &["peek", "--match", &format!("{}7", "*a".repeat(400)), "--json"])
+            .matches("attr_path")
+            .count(),
+        1
+    );
+}
+
 #[test]
 fn jobs_of_a_pattern_are_bumped_as_far_as_there_is_room() {
     let site = site();

@@ -320,15 +320,31 @@ impl QueueConsole {
         }
     }
 
-    /// Sends a question to the housekeeper and converts its answer.
+    /// Sends a question to the housekeeper and converts its answer. Other messages are handled meanwhile. The question ends if its operator
+    /// stops waiting.
     fn ask<T: 'static, R: Send + 'static>(
         &self,
         cx: &mut ChildCx<'_, Self>,
         chore: impl FnOnce(Reply<messages::Answer<T>>) -> Chore,
         convert: impl FnOnce(T) -> R + 'static,
     ) -> Answer<Self, ConsoleReply<R>> {
-        let answer = self.chores.request(chore);
-        after(answer, cx, "housekeeper", |_, answer, _| answer.map(convert).map_err(refused))
+        let question = match self.chores.request(chore) {
+            Ok(question) => question,
+            Err(full) => return Answer::now(Err(refused(full))),
+        };
+        let (mut reply, answer) = Answer::later();
+        let forward = async move {
+            tokio::select! {
+                biased;
+                () = reply.closed() => {}
+                found = question => {
+                    let found = found.map_err(|_| refused(restarted("housekeeper")));
+                    let _ = reply.send(found.and_then(|found| found.map(convert).map_err(refused)));
+                }
+            }
+        };
+        cx.spawn(forward, |_, (), _| {});
+        answer
     }
 }
 

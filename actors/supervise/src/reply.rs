@@ -49,6 +49,11 @@ impl<R> Reply<R> {
     pub fn is_closed(&self) -> bool {
         self.0.is_closed()
     }
+
+    /// Waits until the caller no longer waits for the answer. Cancel safe.
+    pub async fn closed(&mut self) {
+        self.0.closed().await;
+    }
 }
 
 impl<R> Pending<R> {

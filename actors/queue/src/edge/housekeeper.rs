@@ -22,7 +22,7 @@ use crate::{
         expected_runs::ExpectedRuns,
         gauges::Gauges,
         pause_file,
-        sqlite::{CheckpointMode, Checkpointed, Checkpointer, Inspector},
+        sqlite::{CheckpointMode, Checkpointed, Checkpointer, Inspector, IsAsked},
         unix_time::unix_time,
     },
     messages::{Answer, Chore},
@@ -117,10 +117,14 @@ impl Housekeeper {
                 Received::TimedOut => {
                     let _work = cx.vitals.begin_work("sample");
                     gauges.sample(|| {
-                        let sample = incarnation.ask(|inspector| inspector.sample(unix_time()))?;
+                        let always: IsAsked = Arc::new(|| true);
+                        let sample =
+                            incarnation.ask(always.clone(), |inspector| inspector.sample(unix_time()))?;
                         if !expected.is_empty() {
-                            expected
-                                .update(&incarnation.ask(|inspector| inspector.last_runs())?, unix_time());
+                            expected.update(
+                                &incarnation.ask(always, |inspector| inspector.last_runs())?,
+                                unix_time(),
+                            );
                         }
                         Ok(sample)
                     });
@@ -170,9 +174,22 @@ impl Incarnation<'_> {
         }
     }
 
-    /// Answers a question. The operator may have stopped waiting.
-    fn answer<T>(&mut self, reply: Reply<Answer<T>>, question: impl FnOnce(&mut dyn Inspect) -> Answer<T>) {
-        drop(reply.send(self.ask(question)));
+    /// Answers a question, unless the operator has stopped waiting. On SQLite it ends once the operator does.
+    fn answer<T: Send + 'static>(
+        &mut self,
+        reply: Reply<Answer<T>>,
+        question: impl FnOnce(&mut dyn Inspect) -> Answer<T>,
+    ) {
+        if reply.is_closed() {
+            return;
+        }
+        let reply = Arc::new(reply);
+        let asked = reply.clone();
+        let answer = self.ask(Arc::new(move || !asked.is_closed()), question);
+        // The connection, which had the other one, is closed.
+        if let Some(reply) = Arc::into_inner(reply) {
+            drop(reply.send(answer));
+        }
     }
 
     /// Moves pages of the log into the database while the store writes, until few enough are left
@@ -219,14 +236,19 @@ impl Incarnation<'_> {
 
     /// Answers a question. On SQLite on a new connection: questions are rare, and an idle connection would
     /// keep the log from being truncated.
-    fn ask<T>(&mut self, question: impl FnOnce(&mut dyn Inspect) -> Answer<T>) -> Result<T, StorageError> {
+    fn ask<T>(
+        &mut self,
+        is_asked: IsAsked,
+        question: impl FnOnce(&mut dyn Inspect) -> Answer<T>,
+    ) -> Result<T, StorageError> {
         #[cfg(feature = "postgres")]
         if self.spec.config.store == StoreKind::Postgres {
             return question(&mut self.postgres);
         }
         let path = &self.spec.config.database;
         let open = || Inspector::open(path, (&self.spec.config).into(), QUESTION_TIMEOUT);
-        self.spec.wal_state.with_second_connection(path, open, |mut inspector| question(&mut inspector))
+        let ask = |inspector: Inspector| question(&mut inspector.while_asked(is_asked));
+        self.spec.wal_state.with_second_connection(path, open, ask)
     }
 }
 

@@ -41,7 +41,7 @@ mod view;
 pub(crate) use checkpoint::{CheckpointMode, Checkpointed, Checkpointer};
 pub(crate) use corrupt::set_aside;
 pub(crate) use database_file::release_replaced;
-pub(crate) use inspect::Inspector;
+pub(crate) use inspect::{Inspector, IsAsked};
 #[cfg(feature = "postgres")]
 pub(crate) use migration::{SqliteSource, SqliteTarget};
 pub(crate) use store::SqliteStore;

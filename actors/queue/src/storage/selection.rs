@@ -6,24 +6,27 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{LogRow, glob};
+use super::{LogRow, glob::Glob};
 
-/// Maximum length of a pattern, in bytes: a match takes up to the product of both lengths.
+/// Maximum length of a pattern, in bytes: a match takes a step for each 64 characters of it and each one of the text.
 const PATTERN_BYTES_MAX: usize = 1_000;
 
 /// Pattern of attribute paths: `*` stands for any characters, `?` for one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct Pattern(String);
+pub(crate) struct Pattern {
+    text: String,
+    glob: Glob,
+}
 
 impl Pattern {
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// Returns true if `attr_path` matches.
     pub(crate) fn matches(&self, attr_path: &str) -> bool {
-        glob::matches(&self.0, attr_path)
+        self.glob.matches(attr_path)
     }
 }
 
@@ -42,13 +45,13 @@ impl TryFrom<String> for Pattern {
         if text.len() > PATTERN_BYTES_MAX {
             return Err(format!("the pattern is longer than {PATTERN_BYTES_MAX} bytes: shorten it"));
         }
-        Ok(Self(text))
+        Ok(Self { glob: Glob::new(&text), text })
     }
 }
 
 impl From<Pattern> for String {
     fn from(pattern: Pattern) -> Self {
-        pattern.0
+        pattern.text
     }
 }
 

@@ -17,26 +17,32 @@ use super::open::Options;
 use crate::listing::Listing;
 use crate::storage::{
     Attempt, AttrReport, Counts, FailedAttempts, FailedJob, GroupKey, Inspect, Pattern, Peeked, RunCount,
-    RunId, RunState, Sample, Section, StaleGroup, StorageError,
+    RunId, RunState, Sample, Section, StaleGroup, StorageError, glob::Glob,
 };
 use orchestrator_edge::check_database_files;
 use rows::{ANSWER_BYTES_MAX, counts, payload_start, rows};
 use rusqlite::functions::FunctionFlags;
+use rusqlite::types::FromSqlResult;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Number of SQLite's virtual machine steps between two checks of the deadline.
 const STEPS: i32 = 2_000;
+
+/// Returns false once nobody waits for the answer any more.
+pub(crate) type IsAsked = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// A read-only connection. Each question sees one snapshot, and fails with [`StorageError::Backend`]
-/// ("interrupted") once it has taken longer than the time limit.
-#[derive(Debug)]
+/// ("interrupted") once it has taken longer than the time limit, or nobody waits for the answer.
 pub(crate) struct Inspector {
     conn: Connection,
     path: PathBuf,
     options: Options,
     timeout: Duration,
+    is_asked: IsAsked,
 }
 
 impl Inspector {
@@ -53,7 +59,12 @@ impl Inspector {
         };
         check_database_files(path).map_err(StorageError::backend(path, "opening for reading"))?;
         let conn = connect().map_err(|error| storage_error(path, "opening for reading", error))?;
-        Ok(Self { conn, path: path.to_path_buf(), options, timeout })
+        Ok(Self { conn, path: path.to_path_buf(), options, timeout, is_asked: Arc::new(|| true) })
+    }
+
+    /// Ends questions for which nobody waits.
+    pub(crate) fn while_asked(self, is_asked: IsAsked) -> Self {
+        Self { is_asked, ..self }
     }
 
     fn ask<T>(
@@ -61,9 +72,9 @@ impl Inspector {
         action: &'static str,
         question: impl FnOnce(&Connection, &Options) -> rusqlite::Result<T>,
     ) -> Result<T, StorageError> {
-        let end = Instant::now() + self.timeout;
+        let (end, is_asked) = (Instant::now() + self.timeout, self.is_asked.clone());
         let answer = || {
-            self.conn.progress_handler(STEPS, Some(move || Instant::now() >= end))?;
+            self.conn.progress_handler(STEPS, Some(move || Instant::now() >= end || !is_asked()))?;
             let tx = self.conn.transaction()?;
             question(&tx, &self.options)
         };
@@ -194,9 +205,12 @@ fn peek(
 fn add_function(conn: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     conn.create_scalar_function("orchestrator_matches", 2, flags, |context| {
-        let pattern = context.get::<Option<String>>(0)?.and_then(|pattern| pattern.parse::<Pattern>().ok());
+        // The pattern is read once for all rows.
+        let pattern = context.get_or_create_aux(0, |text| -> FromSqlResult<Option<Glob>> {
+            Ok(text.as_str_or_null()?.map(Glob::new))
+        })?;
         let attr_path = context.get_raw(1).as_str()?;
-        Ok(pattern.is_none_or(|pattern| pattern.matches(attr_path)))
+        Ok(pattern.as_ref().as_ref().is_none_or(|pattern| pattern.matches(attr_path)))
     })
 }
 

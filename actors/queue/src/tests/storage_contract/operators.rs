@@ -1,6 +1,6 @@
 //! Questions and commands of operators, and checkpoints.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 use std::time::Duration;
 
 use crate::{
@@ -132,6 +132,23 @@ fn show_reads_only_the_attempts_of_its_path() {
     let mut inspector = Inspector::open(&s.path(), Options::default(), Duration::ZERO).unwrap();
     let attempts = inspector.attr("alpha", 20_000, 10).unwrap().attempts;
     assert_eq!(outlines(&attempts), [(6_000, Some(6_001), Some("f1")), (10, Some(11), Some("f1"))]);
+}
+
+#[test]
+fn a_question_ends_when_nobody_waits_for_it() {
+    let s = TestStore::new();
+    s.foreign()
+        .execute_batch(
+            "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 5000)
+             INSERT INTO log (attr_path, started) SELECT 'pkg' || n, n FROM n",
+        )
+        .unwrap();
+    let none = "x*".parse().unwrap();
+    for is_asked in [true, false] {
+        let inspector = Inspector::open(&s.path(), Options::default(), PLENTY).unwrap();
+        let mut inspector = inspector.while_asked(Arc::new(move || is_asked));
+        assert_eq!(inspector.in_flight(Some(&none), 10).is_ok(), is_asked);
+    }
 }
 
 #[test]
