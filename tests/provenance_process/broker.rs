@@ -6,6 +6,7 @@ mod fixture;
 mod outages;
 mod poison;
 mod redeliveries;
+mod topologies;
 
 use orchestrator_harness::{Instance, UnitFile, eventually, sha1_of};
 use serde_json::{Value, json};

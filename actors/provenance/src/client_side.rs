@@ -100,6 +100,6 @@ fn publisher_options(config: &ProvenanceConfig, statsd: Option<Outbox<Sample>>) 
         wait_per_batch: Duration::from_secs(client.wait_per_batch_secs.into()),
         wait_min: Duration::from_secs(client.wait_min_secs.into()),
     };
-    let topology = config.amqp.topology;
+    let topology = config.amqp.topology.unwrap_or_default();
     PublisherOptions { topology, timeouts, prefetch: client.prefetch, statsd, ..PublisherOptions::default() }
 }

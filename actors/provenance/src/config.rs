@@ -119,8 +119,10 @@ pub struct AmqpConfig {
     /// PEM file of the trusted certificate authorities for `amqps://`; replaces the public ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// Type of exchanges and queues. All servers and clients of a virtual host must use the same.
-    pub topology: Topology,
+    /// Type of exchanges and queues. All servers and clients of a virtual host must use the same. If
+    /// unset, it is `transient`; queues are durable if the broker refuses transient ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
 }
 
 /// Section `[provenance.writer]`.
@@ -301,7 +303,7 @@ impl Default for AmqpConfig {
             url: "amqp://guest:guest@127.0.0.1:5672/%2f".to_owned(),
             url_file: None,
             ca_file: None,
-            topology: Topology::default(),
+            topology: None,
         }
     }
 }

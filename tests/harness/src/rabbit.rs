@@ -1,21 +1,23 @@
 //! A private RabbitMQ broker on a loopback port, with its own directory and its own epmd.
 
+mod endpoint;
+
 use std::{
     fs,
-    io::{self, Write},
-    net::{Ipv4Addr, TcpListener, TcpStream},
+    io::Write,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
         OnceLock,
-        atomic::{AtomicU8, AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicU32, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use self::endpoint::{BrokerEndpoint, DEFAULT_PORT, free_address};
 use crate::{child_logs, forky, python::peers, redis::free_port};
 
 /// Server script of the package; the one in /usr/sbin changes the user.
@@ -36,9 +38,6 @@ done
 cd / && rm -rf "$BASE"
 "#;
 
-/// Default port of AMQP.
-const DEFAULT_PORT: u16 = 5672;
-
 /// Private broker. It is removed with its files when dropped.
 #[derive(Debug)]
 pub struct Rabbit {
@@ -54,7 +53,18 @@ impl Rabbit {
     /// # Panics
     /// If it is not installed, or does not start.
     pub fn start() -> Self {
-        Self::launch(BrokerEndpoint::free())
+        Self::start_with("")
+    }
+
+    /// Starts a broker with lines of rabbitmq.conf.
+    ///
+    /// # Panics
+    /// As [`Rabbit::start`].
+    pub fn start_with(config: &str) -> Self {
+        let mut rabbit = Self::stopped();
+        fs::write(rabbit.base.join("rabbitmq.conf"), config).expect("the broker's configuration");
+        rabbit.start_again();
+        rabbit
     }
 
     /// True if brokers are those of Debian's suite forky (`ORCHESTRATOR_TEST_RABBITMQ=forky`), else of this machine.
@@ -231,6 +241,15 @@ impl Rabbit {
         list.split("{\"").skip(1).map(read).collect()
     }
 
+    /// Text of the broker's log.
+    ///
+    /// # Panics
+    /// If it cannot be read.
+    pub fn log(&self) -> String {
+        let name = format!("log/{}.log", self.endpoint.node());
+        fs::read_to_string(self.base.join(name)).expect("the broker's log")
+    }
+
     /// AMQP port.
     pub fn port(&self) -> u16 {
         self.endpoint.amqp
@@ -329,34 +348,6 @@ impl Drop for Rabbit {
     }
 }
 
-/// Address and ports of a broker.
-#[derive(Debug, Clone, Copy)]
-struct BrokerEndpoint {
-    address: Ipv4Addr,
-    amqp: u16,
-    /// TLS port.
-    secured: Option<u16>,
-    distribution: u16,
-    epmd: u16,
-}
-
-impl BrokerEndpoint {
-    /// Loopback with free ports.
-    fn free() -> Self {
-        let [amqp, distribution, epmd] = [(); 3].map(|()| free_port());
-        Self { address: Ipv4Addr::LOCALHOST, amqp, secured: None, distribution, epmd }
-    }
-
-    /// Name of the Erlang node.
-    fn node(self) -> String {
-        format!("t{}@localhost", self.amqp)
-    }
-
-    fn connect(self) -> io::Result<TcpStream> {
-        TcpStream::connect((self.address, self.amqp))
-    }
-}
-
 /// Command of `program` with the broker's environment variables.
 fn command(base: &Path, endpoint: BrokerEndpoint, program: &str) -> Command {
     let BrokerEndpoint { address, amqp, distribution, epmd, .. } = endpoint;
@@ -380,19 +371,4 @@ fn command(base: &Path, endpoint: BrokerEndpoint, program: &str) -> Command {
         .env("ERL_EPMD_ADDRESS", "127.0.0.1")
         .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none");
     command
-}
-
-/// Returns a loopback address whose default AMQP port is free.
-///
-/// Each process uses another range and each address once, because brokers bind late.
-fn free_address() -> Ipv4Addr {
-    static NEXT: AtomicU8 = AtomicU8::new(1);
-    let [_, _, second, third] = std::process::id().to_be_bytes();
-    let mut addresses =
-        (0..254).map(|_| Ipv4Addr::new(127, second, third, NEXT.fetch_add(1, Relaxed).max(1)));
-    // 127.0.0.1 may be used by a system broker.
-    let free = addresses.find(|address| {
-        !address.eq(&Ipv4Addr::LOCALHOST) && TcpListener::bind((*address, DEFAULT_PORT)).is_ok()
-    });
-    free.expect("a free address of loopback")
 }

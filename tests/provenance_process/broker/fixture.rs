@@ -64,7 +64,12 @@ impl Fixture {
 
     /// Starts an own broker.
     pub(crate) fn with_own_broker(name: &str, flavor: &str) -> Self {
-        Self::with(Held::Own(Rabbit::start()), Held::Shared(Postgres::shared()), name, flavor)
+        Self::with_broker(Rabbit::start(), name, flavor)
+    }
+
+    /// Uses the broker `rabbit`.
+    pub(crate) fn with_broker(rabbit: Rabbit, name: &str, flavor: &str) -> Self {
+        Self::with(Held::Own(rabbit), Held::Shared(Postgres::shared()), name, flavor)
     }
 
     /// Starts an own database server.
@@ -75,16 +80,10 @@ impl Fixture {
     fn with(rabbit: Held<Rabbit>, postgres: Held<Postgres>, name: &str, flavor: &str) -> Self {
         let servers = Servers { rabbit, postgres };
         let dsn = servers.postgres.create_database(name);
-        let url = servers.rabbit.create_vhost(name);
-        let env = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
-            .set("provenance.transport=amqp")
-            .set("provenance.client.wait_min_secs=2")
-            .set(&format!("provenance.amqp.url={url}"))
-            .set("provenance.writer.kind=postgres")
-            .set(&format!("provenance.postgres.dsn={dsn}"));
-        let (code, _, err) = env.base().cli(&["provenance", "init", "--dsn", &dsn, "--flavor", flavor]);
+        let home = Home::new(&servers.rabbit, name, &dsn);
+        let (code, _, err) = home.env.base().cli(&["provenance", "init", "--dsn", &dsn, "--flavor", flavor]);
         assert_eq!(code, 0, "{err}");
-        Self { servers, home: Home { dsn, url, vhost: name.to_owned(), env } }
+        Self { servers, home }
     }
 
     /// Adds `--set SECTION.KEY=VALUE` to every start.
@@ -106,9 +105,30 @@ impl Fixture {
 }
 
 impl Home {
+    /// Creates the virtual host `vhost`, for rows of the database `dsn`.
+    pub(crate) fn new(rabbit: &Rabbit, vhost: &str, dsn: &str) -> Self {
+        let url = rabbit.create_vhost(vhost);
+        let env = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
+            .set("provenance.transport=amqp")
+            .set("provenance.client.wait_min_secs=2")
+            .set(&format!("provenance.amqp.url={url}"))
+            .set("provenance.writer.kind=postgres")
+            .set(&format!("provenance.postgres.dsn={dsn}"));
+        Self { dsn: dsn.to_owned(), url, vhost: vhost.to_owned(), env }
+    }
+
     pub(crate) fn start(&self) -> Instance {
         let instance = self.env.start();
         self.serving();
+        instance
+    }
+
+    /// Starts with further values of keys, without waiting for the queues.
+    pub(crate) fn start_with(&self, assignments: &[&str]) -> Instance {
+        let mut command = self.env.command();
+        command.args(assignments.iter().flat_map(|assignment| ["--set", assignment]));
+        let instance = Instance::spawn(command);
+        eventually("the endpoint to answer", || self.env.base().cli(&["tree"]).0 == 0);
         instance
     }
 

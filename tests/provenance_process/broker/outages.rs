@@ -17,6 +17,7 @@ use serde_json::json;
 use super::{
     caller::{CallRecord, Caller, Item, Message, load},
     fixture::{Fixture, Home, Servers, missing},
+    topologies,
 };
 
 const ROUNDS: &str = "ORCHESTRATOR_PROVENANCE_KILL_ROUNDS";
@@ -203,17 +204,20 @@ fn nothing_is_answered_during_a_database_outage_and_all_is_stored_after_it() {
     assert!(instance.terminate().success(), "{}", fixture.home.env.base().log());
 }
 
-/// Quorum queues are durable; the others do not survive a kill.
+/// Quorum queues survive a kill, and durable ones a restart. The others end with the broker.
 #[test]
 fn rows_accepted_by_a_killed_broker_are_stored() {
     let fixture = Fixture::with_own_broker("broker", "with-path");
     let mut fixture = fixture.set("provenance.amqp.topology=quorum");
     let instance = fixture.home.start();
+    let durable = Home::new(&fixture.servers.rabbit, "durable", &fixture.home.dsn);
+    let durable_items = topologies::requests_for_later(&durable);
     // A quorum queue created just before a kill may lose its leader for good (RabbitMQ 3.10), so stop cleanly first.
     fixture.servers.rabbit.own().stop();
     eventually("the server to notice", || fixture.home.metric("amqp", "consumed") == 0);
     fixture.servers.rabbit.own().start_again();
     fixture.home.serving();
+    topologies::stores_requests(&durable, &durable_items);
     for_each_seed(ROUNDS, 1, |seed| {
         let messages = round(&mut fixture, seed, Promise::Durable, |servers, home, _| {
             servers.rabbit.own().kill_nine();

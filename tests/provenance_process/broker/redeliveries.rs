@@ -16,15 +16,15 @@ fn location(message: u8, row: u8) -> (Item, Vec<u8>) {
     (Item { table: "location", column: "path", key: path.to_vec() }, [&[0x91, 0xc4, 3], &path[..]].concat())
 }
 
-/// Sends 200 locations, which the broker confirms.
-fn send(fixture: &Fixture) -> (Caller, Vec<Item>) {
+/// Sends 200 locations to the broker at `url`, which confirms them.
+pub(super) fn send(url: &str) -> (Caller, Vec<Item>) {
     let (mut messages, mut all) = (Vec::new(), Vec::new());
     for message in 0..MESSAGES {
         let (items, encoded): (Vec<_>, Vec<_>) = (0..10).map(|row| location(message, row)).unzip();
         all.extend(items.clone());
         messages.push(Message::new("location_add", message % 16, items, &encoded));
     }
-    let caller = Caller::start(&fixture.home.url, true, messages);
+    let caller = Caller::start(url, true, messages);
     eventually("the broker to confirm all", || {
         caller.record.messages().iter().all(|message| message.confirmed)
     });
@@ -38,7 +38,7 @@ fn a_database_that_is_locked_during_kills_costs_no_delivery() {
     fixture.servers.rabbit.ctl(&["set_policy", "-p", "locked", "few", ".*", limit, "--apply-to", "queues"]);
     fixture.home.start().kill_nine();
     let lock = OpenSession::start(&fixture.home.dsn, "lock", "BEGIN; LOCK TABLE location IN EXCLUSIVE MODE");
-    let (caller, items) = send(&fixture);
+    let (caller, items) = send(&fixture.home.url);
     for _ in 0..3 {
         let instance = fixture.home.env.start();
         // A program that consumes all the same is killed after it.
@@ -65,7 +65,7 @@ fn a_message_that_is_delivered_again_and_again_is_a_cause_and_is_kept() {
     // Only the rows are locked, so the database answers.
     let insert = format!("BEGIN; INSERT INTO location (path) VALUES {}", paths.join(","));
     let lock = OpenSession::start(&fixture.home.dsn, "lock", &insert);
-    let (caller, items) = send(&fixture);
+    let (caller, items) = send(&fixture.home.url);
     for _ in 0..kills {
         eventually("all to be delivered", || {
             fixture.home.metric("amqp", "unacknowledged") == u64::from(MESSAGES)

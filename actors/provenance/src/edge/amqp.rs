@@ -14,6 +14,7 @@ mod dead_letter;
 mod delivery_tags;
 mod pending_calls;
 mod publisher;
+mod queues;
 mod readiness;
 mod redeliveries;
 mod topology;

@@ -5,3 +5,5 @@ mod connection_loss;
 mod consuming;
 mod fixture;
 mod fuzzing;
+mod refusing_broker;
+mod topologies;

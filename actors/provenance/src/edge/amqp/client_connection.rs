@@ -80,7 +80,7 @@ pub(super) fn publish(
         .with_content_type("application/msgpack".into())
         .with_correlation_id(id.as_str().into())
         .with_reply_to(reply_to.clone());
-    if topology == Topology::Quorum {
+    if topology != Topology::Transient {
         properties = properties.with_delivery_mode(PERSISTENT);
     }
     let channel = channel.clone();

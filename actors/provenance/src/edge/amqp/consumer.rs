@@ -21,6 +21,7 @@ use tokio::{
 use super::{
     consumer_context::{ConsumerContext, ConsumerMetrics, MISSING_REPORT_DELAY, Sink},
     dead_letter::DeadLetterChannel,
+    queues::Queues,
     readiness::ConsumerReadiness,
     redeliveries::Redeliveries,
     topology::Topology,
@@ -45,8 +46,8 @@ const DRAIN_CHECK: Duration = Duration::from_millis(100);
 pub(crate) struct ConsumerOptions {
     /// Workers of this process.
     pub workers: Vec<Worker>,
-    /// Type of exchanges and queues.
-    pub topology: Topology,
+    /// Type of exchanges and queues. If it is None, queues are transient, or durable where the broker refuses that.
+    pub topology: Option<Topology>,
     /// AMQP prefetch of each queue.
     pub prefetch: u16,
     /// Time that a stop waits for unacknowledged messages. The broker delivers the rest again.
@@ -71,15 +72,22 @@ pub(crate) fn factory(broker: Broker, options: ConsumerOptions) -> Factory {
             let link = LinkState::new(&cx, "amqp", broker.endpoint(), RetryPolicy::REMOTE);
             let metrics = ConsumerMetrics::register(&cx.vitals);
             let broker = broker.reporting_to(&link).showing(&metrics.held);
-            let redeliveries = Arc::new(Redeliveries::new(broker.vhost()));
+            let lasting = Lasting {
+                metrics,
+                queues: Arc::new(Queues::new(options.topology, cx.vitals.clone())),
+                redeliveries: Arc::new(Redeliveries::new(broker.vhost())),
+            };
             let mut down_since = Instant::now();
-            while let Err(error) = serve(&broker, &options, &metrics, &redeliveries, &link, &cx).await {
+            while let Err(error) = serve(&broker, &options, &lasting, &link, &cx).await {
                 // What was held is delivered again, and reported again.
                 cx.vitals.clear_blocker();
+                if lasting.queues.become_durable(&error) {
+                    continue;
+                }
                 if link.is_up() {
                     down_since = Instant::now();
                 }
-                let mut reason = error.to_string();
+                let mut reason = lasting.queues.explain(&error);
                 if down_since.elapsed() > MISSING_REPORT_DELAY {
                     reason = format!("{reason}; {}", options.readiness.describe_missing());
                 }
@@ -92,18 +100,24 @@ pub(crate) fn factory(broker: Broker, options: ConsumerOptions) -> Factory {
     })
 }
 
+/// State of the child that outlasts its connections.
+struct Lasting {
+    metrics: ConsumerMetrics,
+    queues: Arc<Queues>,
+    redeliveries: Arc<Redeliveries>,
+}
+
 /// Connects and consumes until the child is stopped, the connection fails, or a dead letter is
 /// refused.
 async fn serve(
     broker: &Broker,
     options: &ConsumerOptions,
-    metrics: &ConsumerMetrics,
-    redeliveries: &Arc<Redeliveries>,
+    lasting: &Lasting,
     link: &LinkState,
     cx: &StartCx,
 ) -> Result<(), PeerError> {
-    let _guard = ConsumedQueuesGuard { options, metrics };
-    let opening = cx.stop.run_until_cancelled(open(broker, options, metrics, redeliveries, link, cx));
+    let _guard = ConsumedQueuesGuard { options, metrics: &lasting.metrics };
+    let opening = cx.stop.run_until_cancelled(open(broker, options, lasting, link, cx));
     let attempt = link.request();
     let Some(opened) = opening.await else { return Ok(()) };
     drop(attempt);
@@ -165,20 +179,23 @@ async fn store_answers(path: String, tree: Tree) {
 async fn open(
     broker: &Broker,
     options: &ConsumerOptions,
-    metrics: &ConsumerMetrics,
-    redeliveries: &Arc<Redeliveries>,
+    lasting: &Lasting,
     link: &LinkState,
     cx: &StartCx,
 ) -> Result<(Session, ConsumerContext), PeerError> {
     let session = broker.connect().await?;
     let dead_letters = session.while_connected(DeadLetterChannel::open(&session)).await?;
-    let ConsumerOptions { topology, prefetch, sink, readiness, .. } = options.clone();
+    if let Some(&first) = options.workers.first() {
+        lasting.queues.try_one(&session, first).await?;
+    }
+    let ConsumerOptions { prefetch, sink, readiness, .. } = options.clone();
+    let Lasting { metrics, queues, redeliveries } = lasting;
     let (metrics, vitals) = (metrics.clone(), cx.vitals.clone());
     let (path, tree) = (cx.vitals.path().to_owned(), cx.tree.clone());
     let (channel_errors, fatal_error) = (Mutex::default(), watch::Sender::default());
     let taken = session.delivery_tracker();
     let context = ConsumerContext {
-        topology,
+        queues: queues.clone(),
         prefetch,
         sink,
         readiness,

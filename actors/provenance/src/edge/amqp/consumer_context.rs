@@ -16,8 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use super::{
-    dead_letter::DeadLetterChannel, readiness::ConsumerReadiness, redeliveries::Redeliveries,
-    topology::Topology,
+    dead_letter::DeadLetterChannel, queues::Queues, readiness::ConsumerReadiness, redeliveries::Redeliveries,
 };
 use crate::{messages::Request, policy::Worker};
 
@@ -31,7 +30,7 @@ pub(crate) type Sink = Arc<dyn Fn(Worker, Request) -> Result<(), Request> + Send
 
 /// State shared by all worker channels of a connection.
 pub(super) struct ConsumerContext {
-    pub(super) topology: Topology,
+    pub(super) queues: Arc<Queues>,
     pub(super) prefetch: u16,
     pub(super) sink: Sink,
     pub(super) readiness: Arc<ConsumerReadiness>,

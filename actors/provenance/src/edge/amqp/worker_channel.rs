@@ -31,9 +31,7 @@ use orchestrator_supervise::{Pending, StopToken, reply};
 use tokio::{sync::Semaphore, time::sleep};
 
 use super::{
-    consumer_context::ConsumerContext,
-    delivery_tags::DeliveryTags,
-    topology::{Topology, declare_worker},
+    consumer_context::ConsumerContext, delivery_tags::DeliveryTags, queues::Declared, topology::Topology,
     unacked_message::UnackedMessage,
 };
 use crate::{
@@ -93,17 +91,12 @@ impl WorkerChannel {
     ) -> Result<Self, PeerError> {
         // The semaphore is never closed.
         let turn = opening.acquire().await;
-        let mut channel = session.channel().await?;
-        let mut unlimited = Vec::new();
-        while let Some(queue) = declare_worker(&channel, context.topology, worker, &unlimited).await? {
-            unlimited.push(queue);
-            channel = session.channel().await?;
-        }
-        if !unlimited.is_empty() {
-            context.redeliveries.has_default_limit(&context.vitals);
-        }
+        let Declared { channel, differs } = context.queues.declare(session, worker).await?;
         drop(turn);
-        if context.topology == Topology::Quorum {
+        if context.queues.topology() == Topology::Quorum {
+            if differs {
+                context.redeliveries.has_default_limit(&context.vitals);
+            }
             (context.store_answers)().await;
         }
         let _turn = opening.acquire().await;

@@ -75,7 +75,7 @@ fn a_quorum_queue_without_a_delivery_limit_is_consumed_and_named() {
     let mut arguments = FieldTable::default();
     arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
     let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
-    let (readiness, spec) = with_topology(&url, vec![worker(1)], Topology::Quorum, store_all());
+    let (readiness, spec) = with_topology(&url, vec![worker(1)], Some(Topology::Quorum), store_all());
     let publisher_options = PublisherOptions { topology: Topology::Quorum, ..PublisherOptions::default() };
     let (calls, spec) = with_client(&url, publisher_options, spec);
     let empty = SupervisorSpec::new(Strategy::OneForOne);
@@ -97,7 +97,7 @@ fn a_quorum_queue_without_a_delivery_limit_is_consumed_and_named() {
 #[test]
 fn the_quorum_topology_works_and_the_other_topology_is_refused() {
     let url = rabbit().create_vhost("quorum");
-    let (readiness, spec) = with_topology(&url, vec![worker(1)], Topology::Quorum, store_all());
+    let (readiness, spec) = with_topology(&url, vec![worker(1)], Some(Topology::Quorum), store_all());
     let publisher_options = PublisherOptions { topology: Topology::Quorum, ..PublisherOptions::default() };
     let (calls, spec) = with_client(&url, publisher_options, spec);
     TestTree::run(spec, async |_tree| {

@@ -23,12 +23,12 @@ fn an_undeclarable_queue_is_named_and_other_workers_are_served() {
         let client = Client::connect(&url).await;
         all_consumed(&fixture.readiness).await;
         // The worker declares the queue again, but it exists with another flag by then.
-        let (queue, durable) = (
+        let (queue, auto_delete) = (
             "content_add.unknown.3",
-            QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() },
+            QueueDeclareOptions { auto_delete: true, ..QueueDeclareOptions::default() },
         );
         client.channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await.unwrap();
-        client.channel.queue_declare(queue.into(), durable, FieldTable::default()).await.unwrap();
+        client.channel.queue_declare(queue.into(), auto_delete, FieldTable::default()).await.unwrap();
         let named = "of 48 queues have no consumer: content_add.unknown.[3]";
         eventually("the link names it", || link(&tree).contains(named)).await;
         let text = link(&tree);

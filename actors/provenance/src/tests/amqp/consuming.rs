@@ -1,5 +1,6 @@
 //! Declarations, deliveries and settlement.
 
+use orchestrator_harness::Rabbit;
 use orchestrator_supervise::testing::TestTree;
 
 use super::fixture::*;
@@ -41,19 +42,21 @@ fn all_queues_are_declared_and_consumed() {
             "arguments",
         ]));
         let bindings = list(&["list_bindings", "source_name", "destination_name", "routing_key"]);
+        // RabbitMQ 4 lists the type of each queue.
+        let arguments = if Rabbit::is_forky() { r#"[{"x-queue-type","classic"}]"# } else { "[]" };
         let mut keys = 0;
         for worker in Worker::all() {
             let exchange = worker.exchange.name();
             assert_eq!(exchanges[exchange][1..], ["direct", "false", "false", "false", "[]"]);
             for (method, range) in worker.queues() {
                 let key = policy::binding_key(method, range);
-                assert_eq!(queues[&key][1..], ["false", "false", "false", "[]", "1"], "{key}");
+                assert_eq!(queues[&key][1..], ["false", "false", "false", arguments, "1"], "{key}");
                 assert!(bindings.contains(&format!("{exchange}\t{key}\t{key}")), "{key}");
                 keys += 1;
             }
         }
         assert_eq!((keys, queues.len()), (160, 161));
-        assert_eq!(queues[DEAD_LETTER][1..5], ["true", "false", "false", "[]"]);
+        assert_eq!(queues[DEAD_LETTER][1..5], ["true", "false", "false", arguments]);
     });
     assert_eq!(readiness.missing(), 160, "nothing is consumed after the stop");
 }

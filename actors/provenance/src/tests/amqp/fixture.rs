@@ -47,14 +47,14 @@ pub(crate) fn with_sink(
     workers: Vec<Worker>,
     sink: Sink,
 ) -> (Arc<ConsumerReadiness>, SupervisorSpec) {
-    with_topology(url, workers, Topology::Transient, sink)
+    with_topology(url, workers, None, sink)
 }
 
 /// Same as [`with_sink`], with another topology.
 pub(crate) fn with_topology(
     url: &str,
     workers: Vec<Worker>,
-    topology: Topology,
+    topology: Option<Topology>,
     sink: Sink,
 ) -> (Arc<ConsumerReadiness>, SupervisorSpec) {
     let readiness = Arc::new(ConsumerReadiness::new(workers.iter().copied()));
