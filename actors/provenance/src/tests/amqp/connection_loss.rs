@@ -20,15 +20,22 @@ fn an_undeclarable_queue_is_named_and_other_workers_are_served() {
     let url = rabbit().create_vhost("flags");
     let (fixture, spec) = with_manual_replies(&url, (0..16).map(worker).collect());
     TestTree::run(spec, async |tree| {
-        let client = Client::connect(&url).await;
+        let mut client = Client::connect(&url).await;
         all_consumed(&fixture.readiness).await;
         // The worker declares the queue again, but it exists with another flag by then.
         let (queue, auto_delete) = (
             "content_add.unknown.3",
             QueueDeclareOptions { auto_delete: true, ..QueueDeclareOptions::default() },
         );
-        client.channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await.unwrap();
-        client.channel.queue_declare(queue.into(), auto_delete, FieldTable::default()).await.unwrap();
+        loop {
+            client.channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await.unwrap();
+            let declare = client.channel.queue_declare(queue.into(), auto_delete, FieldTable::default());
+            if declare.await.is_ok() {
+                break;
+            }
+            // The worker was faster.
+            client = Client::connect(&url).await;
+        }
         let named = "of 48 queues have no consumer: content_add.unknown.[3]";
         eventually("the link names it", || link(&tree).contains(named)).await;
         let text = link(&tree);

@@ -13,21 +13,24 @@ use crate::{
     policy::Worker,
 };
 
-/// Durability and types of the queues of `content_add` in a virtual host, and those of their exchange.
-fn declared(vhost: &str) -> (Vec<String>, Vec<String>) {
-    let list = |what: &str, column: &str| {
-        let lines = rabbit().ctl(&[what, "-p", vhost, "--no-table-headers", "name", "durable", column]);
-        let ours = lines.lines().filter(|line| line.starts_with("content"));
-        ours.map(|line| line.split('\t').skip(1).collect::<Vec<_>>().join(" ")).collect()
-    };
-    (list("list_queues", "type"), list("list_exchanges", "type"))
+/// Durability and types of the queues of `content_add` in a virtual host.
+fn declared(vhost: &str) -> Vec<String> {
+    let list = rabbit().eval(&format!(
+        "[atom_to_list(D) ++ \" \" ++ atom_to_list(T) || [{{name, {{resource, _, queue, <<\"content_add\", _/binary>>}}}}, \
+         {{durable, D}}, {{type, T}}] <- rabbit_amqqueue:info_all(<<\"{vhost}\">>, [name, durable, type])]"
+    ));
+    let mut queues: Vec<_> = list.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+    queues.sort();
+    queues
 }
 
-/// Verifies the queues of `content_add`; their exchange is as the original declares it.
-fn assert_declared(vhost: &str, kind: &str, queues: usize) {
-    let (found, exchanges) = declared(vhost);
-    assert_eq!(found, vec![kind; queues]);
-    assert_eq!(exchanges, ["false direct"]);
+/// Verifies that the exchange of contents is as the original declares it.
+fn assert_transient_exchange(vhost: &str) {
+    let durable = format!(
+        "[D || [{{name, {{resource, _, exchange, <<\"content\">>}}}}, {{durable, D}}] \
+         <- rabbit_exchange:info_all(<<\"{vhost}\">>, [name, durable])]"
+    );
+    assert_eq!(rabbit().eval(&durable), "[false]");
 }
 
 const TRANSIENT: &str = "false classic";
@@ -45,7 +48,8 @@ fn durable_queues_serve_clients_of_the_original() {
     let (calls, spec) = with_client(&url, PublisherOptions { topology, ..PublisherOptions::default() }, spec);
     TestTree::run(spec, async |_| {
         all_consumed(&readiness).await;
-        assert_declared("durable", DURABLE, 1);
+        assert_eq!(declared("durable"), [DURABLE]);
+        assert_transient_exchange("durable");
         let mut original = Client::connect(&url).await;
         original.send("content_add.unknown.1", "theirs", &contents(3)).await;
         assert_eq!(original.response().await, ("theirs".to_owned(), 3));
@@ -63,7 +67,7 @@ fn durable_queues_serve_clients_of_the_original() {
         })
         .await;
     });
-    assert_declared("durable", DURABLE, 1);
+    assert_eq!(declared("durable"), [DURABLE]);
 }
 
 /// The first queue shows that the others are durable, too.
@@ -84,7 +88,7 @@ fn existing_durable_queues_cost_one_channel_without_a_configured_topology() {
         eventually("the refusal to be logged", || refused() > 0).await;
     });
     assert_eq!(refused(), 1);
-    assert_declared("existing", DURABLE, 16);
+    assert_eq!(declared("existing"), [DURABLE; 16]);
 }
 
 #[test]
@@ -103,7 +107,8 @@ fn queues_are_durable_where_the_broker_refuses_transient_ones() {
         assert_eq!(original.response().await, ("theirs".to_owned(), 3));
     });
     assert_eq!(broker.refusals(), 1);
-    assert_declared("refused", DURABLE, 16);
+    assert_eq!(declared("refused"), [DURABLE; 16]);
+    assert_transient_exchange("refused");
 
     rabbit().create_vhost("insisting");
     let url = broker.url_of("insisting");
@@ -117,7 +122,7 @@ fn queues_are_durable_where_the_broker_refuses_transient_ones() {
         })
         .await;
     });
-    assert_eq!(declared("insisting").0, Vec::<String>::new());
+    assert_eq!(declared("insisting"), Vec::<String>::new());
 }
 
 /// Queues of an earlier process stay as they are.
@@ -138,7 +143,5 @@ fn transient_queues_are_used_beside_durable_ones() {
     });
     let (readiness, spec) = with_sink(&url, (1..4).map(worker).collect(), store_all());
     TestTree::run(spec, async |_| all_consumed(&readiness).await);
-    let (mut queues, _) = declared("mixed");
-    queues.sort();
-    assert_eq!(queues, [TRANSIENT, DURABLE, DURABLE]);
+    assert_eq!(declared("mixed"), [TRANSIENT, DURABLE, DURABLE]);
 }
