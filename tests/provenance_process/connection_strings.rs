@@ -6,7 +6,9 @@ use std::{
     os::unix::fs::PermissionsExt,
 };
 
-use orchestrator_harness::{PASSWORD_USER, Postgres, TestEnv, free_port, psql_with};
+use orchestrator_harness::{
+    PASSWORD_USER, Postgres, ProvenanceEnv, TestEnv, eventually, free_port, psql_with,
+};
 
 #[test]
 fn connection_strings_mean_what_they_mean_to_psql() {
@@ -92,4 +94,24 @@ fn connection_strings_mean_what_they_mean_to_psql() {
         }
         assert!(!said.contains("S3C"), "{said}");
     }
+}
+
+#[test]
+fn a_database_of_another_encoding_is_refused_by_name() {
+    let server = Postgres::shared();
+    let utf8 = server.create_database("encoded");
+    let create = "CREATE DATABASE ascii ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0";
+    server.script(&utf8, create);
+    let dsn = utf8.replace("/encoded", "/ascii");
+    let reason = "the database ascii has the encoding SQL_ASCII";
+    let env = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
+        .set("provenance.writer.kind=postgres")
+        .set(&format!("provenance.postgres.dsn={dsn}"));
+    let (code, _, err) = env.base().cli(&["provenance", "init", "--dsn", &dsn]);
+    assert!(code != 0 && err.contains(reason), "{code}: {err}");
+    let instance = env.start();
+    eventually("the cause", || {
+        env.base().causes("provenance").iter().any(|cause| cause.text.contains(reason))
+    });
+    assert!(instance.terminate().success(), "{}", env.base().log());
 }

@@ -40,6 +40,11 @@ fn poisoned(method: &'static str, range: u8, items: &[(Item, Vec<u8>)], bad: usi
 #[test]
 fn unstorable_rows_become_dead_letters_with_a_reason() {
     let fixture = Fixture::new("poison", "with-path");
+    fixture.servers.postgres.script(
+        &fixture.home.dsn,
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
+         CREATE TRIGGER refuse BEFORE INSERT ON origin FOR EACH ROW WHEN (NEW.url = 'https://no') EXECUTE FUNCTION refuse()",
+    );
     let instance = fixture.home.start();
     let paths = [b"a".to_vec(), b"a/b".to_vec(), vec![b'x'; 3_000], b"a/b/c".to_vec()];
     let locations: Vec<_> = paths.iter().map(|path| location(path)).collect();
@@ -49,6 +54,8 @@ fn unstorable_rows_become_dead_letters_with_a_reason() {
     messages.insert(100, poisoned("location_add", 3, &locations, 2));
     messages.insert(150, Message::broken("content_add", 9, b"\x81\xa4data\x92\x91\xc4\x14cut off"));
     messages.insert(200, poisoned("origin_add", 5, &origins, 1));
+    let triggered = [(0x16, "https://c"), (0x26, "https://no"), (0x36, "https://d")];
+    messages.insert(250, poisoned("origin_add", 6, &triggered.map(|(id, url)| origin(id, url)), 1));
     let sent = messages.len();
     let caller = Caller::start(&fixture.home.url, false, messages);
     // The invalid body has no answer; the other messages have answers for their valid rows only.
@@ -59,8 +66,8 @@ fn unstorable_rows_become_dead_letters_with_a_reason() {
     }
     let items: Vec<Item> = messages.iter().flat_map(|message| message.items.clone()).collect();
     assert_eq!(missing(&fixture.home.dsn, &items), Ok(0));
-    eventually("three dead letters and nothing else on the broker", || {
-        fixture.waiting() == BTreeMap::from([(DEAD_LETTER.to_owned(), 3)])
+    eventually("four dead letters and nothing else on the broker", || {
+        fixture.waiting() == BTreeMap::from([(DEAD_LETTER.to_owned(), 4)])
     });
     assert_eq!(caller.record.answers(), sent - 1);
     caller.end().expect("a connection");
@@ -77,6 +84,7 @@ fn check_tree_and_metrics(home: &Home) {
     for (child, reason) in [
         ("(location_3)", "row refused: path of 3000 bytes: the maximum is 2704"),
         ("(origin_5)", "row refused: url of origin 2507070707070707070707070707070707070707 contains a NUL"),
+        ("(origin_6)", "row refused: the database failed while writing rows: not this one (SQLSTATE P0001)"),
         ("amqp", "message of content_add.unknown.9 refused: the body is not a complete msgpack value"),
     ] {
         let line = tree.lines().find(|line| line.contains(child) && line.contains("ago: "));
@@ -84,7 +92,7 @@ fn check_tree_and_metrics(home: &Home) {
     }
     let metrics = http(&env.admin_socket(), "GET", "/metrics", &[], "").body;
     for line in [
-        r#"orchestrator_provenance_dead_lettered_messages_total{path="orchestrator/provenance/amqp"} 3"#,
+        r#"orchestrator_provenance_dead_lettered_messages_total{path="orchestrator/provenance/amqp"} 4"#,
         r#"orchestrator_provenance_unreadable_messages_total{path="orchestrator/provenance/amqp"} 1"#,
         r#"orchestrator_provenance_refused_rows_total{path="orchestrator/provenance/range_worker/67"} 1"#,
         r#"orchestrator_provenance_refused_rows_total{path="orchestrator/provenance/range_worker/53"} 1"#,
@@ -94,7 +102,7 @@ fn check_tree_and_metrics(home: &Home) {
 }
 
 fn check_dead_letters(home: &Home, messages: &[Message]) {
-    let letters = letters(&home.url, 3);
+    let letters = letters(&home.url, 4);
     let mut headers: Vec<(String, String, usize)> = letters
         .iter()
         .map(|letter| {
@@ -123,12 +131,13 @@ fn check_dead_letters(home: &Home, messages: &[Message]) {
                 "url of origin 2507070707070707070707070707070707070707 contains a NUL, which is not allowed",
                 7 + 37
             ),
+            ("origin_add.unknown.6", "the database failed while writing rows", 7 + 35),
         ]
     );
     let ids: Vec<_> =
         letters.iter().filter_map(|letter| letter.properties.correlation_id().clone()).collect();
-    assert_eq!(ids.len(), 3);
-    assert!(messages.len() > 3);
+    assert_eq!(ids.len(), 4);
+    assert!(messages.len() > 4);
 }
 
 /// Consumes `count` dead letters.

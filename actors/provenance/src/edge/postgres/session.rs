@@ -47,11 +47,14 @@ impl From<PostgresError> for StoreError {
         if error.is_invalid_data() || error.peer.kind == PeerErrorKind::TooLarge {
             return Self::Refused(text);
         }
-        // The upserts violate no unique constraint; a sequence behind its table does.
-        let advice = match error.state {
-            Some(SqlState::UNIQUE_VIOLATION) => "; set the sequence of the column beyond its largest value",
-            _ => "",
-        };
-        Self::Unavailable(text + advice)
+        match error.state {
+            // A trigger or view of the site may refuse one row, or all rows for a while (CONTRACT PE17).
+            Some(SqlState::RAISE_EXCEPTION | SqlState::WITH_CHECK_OPTION_VIOLATION) => Self::Undecided(text),
+            // The upserts violate no unique constraint; a sequence behind its table does.
+            Some(SqlState::UNIQUE_VIOLATION) => {
+                Self::Unavailable(text + "; set the sequence of the column beyond its largest value")
+            }
+            _ => Self::Unavailable(text),
+        }
     }
 }
