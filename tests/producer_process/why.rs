@@ -67,3 +67,21 @@ fn between_two_checks_of_a_completion_there_is_no_cause() {
     site.base().first_cause("producer", "1 job in queue arborescent");
     assert_eq!(site.status()["phase"], "blocked");
 }
+
+/// The server answers, so its connection is up.
+#[test]
+fn jobs_that_are_refused_again_and_again_are_a_cause() {
+    let (database, mut queue) = (MongoDb::start(), Faktory::start(&["--refuse-job-every", "1"]));
+    let many = Tanglenomicon { completed_and_max: (3, 4), stencils: vec![(4, 2, 2)], tangles: vec![(2, 6)] };
+    many.fill(&database);
+    let site = ProducerEnv::new(BINARY, &database, &queue).set("producer.page_size=1");
+    let _instance = site.start();
+    site.base().first_cause("producer", "injected refusal");
+    assert_eq!(queue.accepted().len(), 0);
+    queue.kill_nine();
+    queue.start_again(&[]);
+    eventually("all jobs to be pushed", || queue.accepted().len() == 36);
+    eventually("no refusal", || {
+        site.base().causes("producer").iter().all(|cause| !cause.text.contains("injected refusal"))
+    });
+}

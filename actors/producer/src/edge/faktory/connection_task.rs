@@ -22,6 +22,9 @@ use super::{
 };
 use crate::{batch::Command, queue::Unacknowledged, queue_state::QueueState};
 
+/// Consecutive batches without an accepted job after which the refusal is a cause.
+const REFUSALS_MAX: u32 = 5;
+
 /// A batch to push.
 #[derive(Debug)]
 pub(super) struct BatchRequest {
@@ -52,6 +55,7 @@ pub(super) fn factory(
             metrics: ConnectionMetrics::register(&cx.vitals),
             queue_gauges: shows_queues.then(|| QueueGauges::new(&cx.vitals)),
             was_up: false,
+            refusals: 0,
             cx,
         };
         async move {
@@ -69,6 +73,8 @@ struct ConnectionTask {
     metrics: ConnectionMetrics,
     queue_gauges: Option<QueueGauges>,
     was_up: bool,
+    /// Consecutive batches of which the server refused every job.
+    refusals: u32,
     cx: StartCx,
 }
 
@@ -133,7 +139,7 @@ impl ConnectionTask {
     }
 
     async fn push(
-        &self,
+        &mut self,
         connection: &mut Connection,
         link: &LinkState,
         request: BatchRequest,
@@ -150,9 +156,19 @@ impl ConnectionTask {
         self.metrics.busy.add(started.elapsed().as_micros() as u64);
         self.metrics.count(&command, &outcome);
         let lost = match &outcome {
-            Ok(_) => {
+            Ok(unacknowledged) => {
                 link.succeeded();
-                link.reporter().accepted("batches");
+                let refused = unacknowledged.as_ref();
+                let refused = refused.filter(|refused| refused.positions.len() == command.jids().len());
+                self.refusals = refused.map_or(0, |_| self.refusals.saturating_add(1));
+                match refused {
+                    Some(Unacknowledged { reason, .. }) if self.refusals >= REFUSALS_MAX => {
+                        let reason = format!("{} batches in a row: {reason}", self.refusals);
+                        link.reporter().refused("batches", reason, self.server.timeouts.idle);
+                    }
+                    Some(_) => {}
+                    None => link.reporter().accepted("batches"),
+                }
                 None
             }
             Err(error) if error.kind == PeerErrorKind::Refused => {
