@@ -1,19 +1,26 @@
 //! TLS client. Certificates are checked against the configured authorities, or those of the public web.
 
+mod certificate;
+mod explanation;
+#[cfg(test)]
+pub(crate) mod tests;
+mod verifier;
+
 use std::{fmt::Display, io, path::Path, sync::Arc};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-    client::{
-        WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    },
-    crypto::{self, CryptoProvider, ring},
-    pki_types::{CertificateDer, UnixTime, pem::PemObject},
+    ClientConfig, RootCertStore,
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, pem::PemObject},
 };
 pub use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
+
+#[cfg(feature = "mongodb")]
+pub(crate) use self::explanation::certificate_error;
+pub(crate) use self::verifier::Authorities;
+use self::verifier::Verifier;
 
 /// TLS client of one host.
 #[derive(Clone)]
@@ -32,9 +39,11 @@ impl TlsClient {
     /// Does the TLS handshake on `stream`.
     ///
     /// # Errors
-    /// The host does not speak TLS, or its certificate is invalid.
+    /// The host does not speak TLS, or its certificate is invalid: the text has the reason and, where it helps, the command that makes a
+    /// valid one.
     pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> io::Result<TlsStream<S>> {
-        self.connector.connect(self.name.clone(), stream).await
+        let connected = self.connector.connect(self.name.clone(), stream).await;
+        connected.map_err(|error| explanation::explain(error, &self.name))
     }
 }
 
@@ -53,37 +62,34 @@ pub fn connector(authorities: Option<&Path>) -> Result<TlsConnector, String> {
 ///
 /// # Errors
 /// The file cannot be read or has no certificate. The text does not name it.
-pub(crate) fn roots(authorities: Option<&Path>) -> Result<RootCertStore, String> {
-    match authorities {
-        Some(path) => read(path),
-        None => Ok(RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() }),
-    }
+pub(crate) fn roots(authorities: Option<&Path>) -> Result<Authorities, String> {
+    let roots = authorities
+        .map_or_else(|| Ok(RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() }), read)?;
+    Ok(Authorities { roots, are_own: authorities.is_some() })
 }
 
-/// Creates a connector that checks certificates against `roots`.
-pub(crate) fn trusting(roots: RootCertStore) -> Result<TlsConnector, String> {
-    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());
-    verifying(verifier.build().map_err(unusable)?)
+/// Creates a connector that checks certificates against `authorities`.
+pub(crate) fn trusting(authorities: Authorities) -> Result<TlsConnector, String> {
+    verifying(Some(authorities), true)
 }
 
 /// As [`trusting`], but whatever host the certificate names.
 #[cfg(feature = "postgres")]
-pub(crate) fn trusting_for_any_host(roots: RootCertStore) -> Result<TlsConnector, String> {
-    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());
-    let authorities = Some(verifier.build().map_err(unusable)?);
-    verifying(Arc::new(AnyHost { authorities, provider: provider() }))
+pub(crate) fn trusting_for_any_host(authorities: Authorities) -> Result<TlsConnector, String> {
+    verifying(Some(authorities), false)
 }
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-fn verifying(verifier: Arc<dyn ServerCertVerifier>) -> Result<TlsConnector, String> {
+fn verifying(authorities: Option<Authorities>, checks_host: bool) -> Result<TlsConnector, String> {
+    let verifier = Verifier { authorities, checks_host, provider: provider() };
     let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(unusable)?
         .dangerous()
-        .with_custom_certificate_verifier(verifier)
+        .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
 }
@@ -93,7 +99,7 @@ fn verifying(verifier: Arc<dyn ServerCertVerifier>) -> Result<TlsConnector, Stri
 /// # Errors
 /// TLS is not available; the text says why.
 pub fn unverified() -> Result<TlsConnector, String> {
-    verifying(Arc::new(AnyHost { authorities: None, provider: provider() }))
+    verifying(None, false)
 }
 
 fn unusable(error: impl Display) -> String {
@@ -112,54 +118,4 @@ fn read(path: &Path) -> Result<RootCertStore, String> {
         return Err("has no certificate: use a file in PEM format".to_owned());
     }
     Ok(roots)
-}
-
-/// Verifier that accepts a certificate for any host, but checks that the server owns its key.
-#[derive(Debug)]
-struct AnyHost {
-    /// Checks who signed the certificate; None: nobody does.
-    authorities: Option<Arc<WebPkiServerVerifier>>,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for AnyHost {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let Some(authorities) = &self.authorities else { return Ok(ServerCertVerified::assertion()) };
-        // The name is checked last.
-        match authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            Err(Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
-            verified => verified,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        crypto::verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        crypto::verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -37,7 +37,6 @@ pub struct Postgres {
     programs: PathBuf,
     directory: PathBuf,
     port: u16,
-    tls: bool,
     server: Option<Child>,
     watch: Child,
     watched: Option<ChildStdin>,
@@ -49,7 +48,7 @@ impl Postgres {
     /// # Panics
     /// If PostgreSQL is not installed or does not start.
     pub fn start() -> Self {
-        let mut made = Self::prepare(false);
+        let mut made = Self::prepare();
         made.make_cluster();
         made.start_again();
         made
@@ -60,7 +59,7 @@ impl Postgres {
     /// # Panics
     /// As [`Postgres::start`].
     pub fn start_tls() -> Self {
-        let mut made = Self::prepare(true);
+        let mut made = Self::prepare();
         made.make_cluster();
         made.copy_certificate();
         made.start_again();
@@ -68,7 +67,7 @@ impl Postgres {
     }
 
     /// Makes the directory of a server.
-    fn prepare(tls: bool) -> Self {
+    fn prepare() -> Self {
         let programs = programs();
         // The watch script removes it after the end of the server.
         let directory = tempfile::Builder::new().prefix("postgres-").tempdir().expect("a directory").keep();
@@ -82,7 +81,7 @@ impl Postgres {
             .expect("sh runs");
         child_logs::note(&directory.join("log"));
         let watched = watch.stdin.take();
-        let made = Self { programs, directory, port: 0, tls, server: None, watch, watched };
+        let made = Self { programs, directory, port: 0, server: None, watch, watched };
         if let Some((uid, gid)) = other_user() {
             chown(&made.directory, Some(uid), Some(gid)).expect("give the directory to postgres");
         }
@@ -244,9 +243,14 @@ impl Postgres {
         fs::write(&file, format!("host all {PASSWORD_USER} all scram-sha-256\n{rules}")).expect("write them");
     }
 
-    /// Copies certificate and key, since the server demands that the key is its own.
+    /// Configures TLS. Certificates and their key are copied, since the server demands that the key is its own.
     fn copy_certificate(&self) {
-        for name in ["server.pem", "server.key"] {
+        let file = self.directory.join("data/postgresql.conf");
+        let settings = "ssl = on\nssl_cert_file = '../server.pem'\nssl_key_file = '../server.key'\n";
+        let mut text = fs::read_to_string(&file).expect("the settings");
+        text.push_str(settings);
+        fs::write(&file, text).expect("write them");
+        for name in ["server.pem", "server.key", "self-signed.pem", "version-1.pem"] {
             let copy = self.directory.join(name);
             fs::copy(peers().join("tls").join(name), &copy).expect("copy the certificate");
             fs::set_permissions(&copy, Permissions::from_mode(0o600)).expect("protect the key");
@@ -262,16 +266,6 @@ impl Postgres {
         command.args(["-p", &self.port.to_string()]);
         for setting in ["listen_addresses=127.0.0.1", "unix_socket_directories=", "shared_buffers=256MB"] {
             command.args(["-c", setting]);
-        }
-        if self.tls {
-            command.args([
-                "-c",
-                "ssl=on",
-                "-c",
-                "ssl_cert_file=../server.pem",
-                "-c",
-                "ssl_key_file=../server.key",
-            ]);
         }
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("the log")).stderr(log).process_group(0);
         command.spawn().expect("postgres runs")

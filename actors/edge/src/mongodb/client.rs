@@ -2,21 +2,33 @@
 //!
 //! Boxed futures are compiled here; those of an `async fn` would be compiled in each crate that awaits them, with the driver's.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::BoxFuture};
 use mongodb::{
     Database,
     bson::{Document, RawDocument},
-    error::Error,
-    options::{ClientOptions, FindOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
+    error::{Error, ErrorKind},
+    event::{
+        EventHandler,
+        sdam::{SdamEvent, ServerHeartbeatFailedEvent},
+    },
+    options::{
+        ClientOptions, FindOptions, ReadConcern, ReadPreference, SelectionCriteria, ServerAddress,
+        WriteConcern,
+    },
     raw_batch_cursor::{RawBatch, RawBatchCursor},
 };
 
 use orchestrator_supervise::{LinkReporter, UNANSWERED};
 
+use parking_lot::Mutex;
+
 use super::{address, driver::Driver, peer_error};
-use crate::PeerError;
+use crate::{
+    PeerError,
+    tls::{self, ServerName},
+};
 
 /// Default time-out of the server selection and of connecting. Shorter than [`UNANSWERED`], because the driver reports a refused
 /// connection only then.
@@ -32,7 +44,11 @@ pub struct Client {
     database: Database,
     driver: Driver,
     link: Option<LinkReporter>,
+    /// Reason why the last certificate was refused, while no server is reached.
+    refusal: Refusal,
 }
+
+type Refusal = Arc<Mutex<Option<String>>>;
 
 impl Client {
     /// Opens a client of the database `name`. It connects later.
@@ -52,6 +68,8 @@ impl Client {
             let address = address::parse(uri)?;
             let driver = Driver::start().await?;
             let (name, app) = (name.to_owned(), app.to_owned());
+            let refusal = Refusal::default();
+            let watched = refusal.clone();
             let opening = async move {
                 let mut options = ClientOptions::parse(address).await?;
                 options.server_selection_timeout.get_or_insert(SELECTION);
@@ -60,12 +78,14 @@ impl Client {
                 options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
                 options.read_concern = Some(ReadConcern::local());
                 options.write_concern = concern.or(options.write_concern);
+                options.sdam_event_handler =
+                    Some(EventHandler::callback(move |event| watch(&watched, event)));
                 Ok(mongodb::Client::with_options(options)?.database(&name))
             };
             let opened = driver.call("reading the address", SELECTION, opening).await?;
             // The driver's text may repeat the address.
             let database = opened.map_err(|_: Error| address::unusable(uri))?;
-            Ok(Self { database, driver, link: None })
+            Ok(Self { database, driver, link: None, refusal })
         })
     }
 
@@ -92,7 +112,13 @@ impl Client {
         let most = if span < LONG { UNANSWERED } else { span };
         let _request = self.link.as_ref().map(|link| link.request_within(most));
         let answer = self.driver.call(action, span, call(self.database.clone())).await;
-        answer.map_err(PeerError::lost)?.map_err(|error| peer_error(action, &error))
+        let refusal = || self.refusal.lock().clone();
+        answer.map_err(PeerError::lost)?.map_err(|error| match *error.kind {
+            ErrorKind::ServerSelection { .. } => {
+                refusal().map_or_else(|| peer_error(action, &error), PeerError::lost)
+            }
+            _ => peer_error(action, &error),
+        })
     }
 
     /// Finds the documents of `collection` that match `filter`. Each batch may take `span`.
@@ -113,6 +139,24 @@ impl Client {
             let cursor = self.call(action, span, |_| find).await?;
             Ok(Batches { client: self, action, span, cursor: Some(cursor) })
         })
+    }
+}
+
+/// Keeps the reason of a refused certificate. The driver verifies certificates as webpki does, and tells only the text of an error.
+fn watch(refusal: &Mutex<Option<String>>, event: SdamEvent) {
+    match event {
+        SdamEvent::ServerHeartbeatSucceeded(_) => *refusal.lock() = None,
+        SdamEvent::ServerHeartbeatFailed(ServerHeartbeatFailedEvent { failure, server_address, .. }) => {
+            let (ErrorKind::Io(error), ServerAddress::Tcp { host, .. }) = (&*failure.kind, &server_address)
+            else {
+                return;
+            };
+            let host = ServerName::try_from(host.as_str()).ok();
+            if let Some(text) = host.and_then(|host| tls::certificate_error(error, &host)) {
+                *refusal.lock() = Some(format!("cannot connect to the database at {server_address}: {text}"));
+            }
+        }
+        _ => {}
     }
 }
 
@@ -160,5 +204,60 @@ impl Batch {
         let malformed = || PeerError::lost("a reply of the database has other values than documents");
         let values = self.batch.doc_slices().map_err(|error| peer_error(self.action, &error))?.into_iter();
         Ok(values.map(move |value| value.ok().and_then(|value| value.as_document()).ok_or_else(malformed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::doc;
+    use tokio::net::TcpListener;
+    use tokio_rustls::rustls::version::TLS13;
+
+    use super::*;
+    use crate::tls::tests::{file, server};
+
+    #[tokio::test]
+    async fn a_refused_certificate_is_told_with_what_makes_a_valid_one() {
+        for (certificate, authority, why) in [
+            ("version-1", "root.pem", "X.509 version 1"),
+            ("self-signed", "self-signed.pem", "of an authority (CA:TRUE)"),
+            ("common-name", "root.pem", "does not name localhost in subjectAltName"),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let port = listener.local_addr().expect("its address").port();
+            let serving = async {
+                while let Ok((stream, _)) = listener.accept().await {
+                    let _ = server(certificate, &TLS13).accept(stream).await;
+                }
+            };
+            let authority = file(authority).display().to_string().replace('/', "%2F");
+            let options = format!("tls=true&tlsCAFile={authority}&serverSelectionTimeoutMS=500");
+            let uri = format!("mongodb://localhost:{port}/?{options}");
+            let client = Client::open(&uri, "d", "tests", None).await.expect("a client");
+            let ask = async || {
+                let span = Duration::from_secs(60);
+                let asked =
+                    client.call("asking", span, async |db: Database| db.run_command(doc! {"ping": 1}).await);
+                asked.await.expect_err("no database").to_string()
+            };
+            // On a busy machine the first try may end before the handshake.
+            let asking = async {
+                loop {
+                    let text = ask().await;
+                    if text.contains("openssl") {
+                        return text;
+                    }
+                }
+            };
+            let text = tokio::select! {
+                text = asking => text,
+                () = serving => panic!("the server ends"),
+            };
+            assert!(text.contains(why) && text.contains("openssl req -x509"), "{certificate}: {text}");
+            assert!(
+                text.starts_with(&format!("cannot connect to the database at localhost:{port}")),
+                "{text}"
+            );
+        }
     }
 }

@@ -11,7 +11,7 @@ impl Postgres {
     /// # Panics
     /// As [`Postgres::start`].
     pub fn standby_of(primary: &Self) -> Self {
-        let mut made = Self::prepare(false);
+        let mut made = Self::prepare();
         made.follow(primary);
         made
     }

@@ -131,12 +131,22 @@ mod tests {
     #[tokio::test]
     async fn the_certificate_of_redis_is_verified() {
         let (redis, ca_file) = (Redis::start_with_tls(), Redis::ca_file());
-        let connect = async |url: &str, ca_file| {
+        let connect = async |url: &str, ca_file: Option<&Path>| {
             let target = target(url, ca_file).expect("a URL");
             target.connect(Duration::ZERO, 1 << 20).await
         };
         let mut connection = connect(&redis.tls_url(), Some(&ca_file)).await.expect("a connection");
         connection.ask(&cmd("PING")).await.expect("an answer");
+        // Certificates that OpenSSL accepts: a self-signed one, and one of version 1.
+        let accepted = [("self-signed.pem", "self-signed.pem"), ("version-1.pem", "root.pem")]
+            .map(|(shown, authority)| (ca_file.with_file_name(shown), ca_file.with_file_name(authority)));
+        for (shown, authority) in &accepted {
+            let mut show = cmd("CONFIG");
+            show.arg("SET").arg("tls-cert-file").arg(shown.display().to_string());
+            connection.ask(&show).await.expect("an answer");
+            let mut other = connect(&redis.tls_url(), Some(authority)).await.expect("a connection");
+            other.ask(&cmd("PING")).await.expect("an answer");
+        }
         // An authority that is not trusted, and another host than that of the certificate.
         let other_host = redis.tls_url().replace("localhost", "127.0.0.1");
         for (url, ca_file) in [(redis.tls_url(), None), (other_host, Some(&*ca_file))] {

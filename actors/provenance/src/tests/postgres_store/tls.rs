@@ -1,6 +1,6 @@
 //! Modes of TLS with a real server.
 
-use orchestrator_harness::{Faktory, Postgres};
+use orchestrator_harness::{Faktory, Postgres, eventually};
 
 use super::connect;
 use crate::edge::postgres::{Flavor, PostgresStore, init};
@@ -41,6 +41,25 @@ async fn each_mode_protects_the_connection_or_refuses_the_server() {
     ] {
         let error = PostgresStore::connect(&format!("{address}{options}")).await.expect_err("a certificate");
         assert!(error.to_string().contains("TLS with sslmode=verify-full failed"), "{options}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn certificates_of_the_recipes_of_postgresql_are_accepted() {
+    let server = Postgres::start_tls();
+    let dsn = server.create_database("recipes");
+    init(&dsn, Flavor::WithPath).await.expect("tables");
+    let by_name = dsn.replace("127.0.0.1", "localhost") + "?hostaddr=127.0.0.1";
+    for (certificate, authority) in [("self-signed.pem", "self-signed.pem"), ("version-1.pem", "root.pem")] {
+        server.script(&dsn, &format!("ALTER SYSTEM SET ssl_cert_file = '../{certificate}'"));
+        server.script(&dsn, "SELECT pg_reload_conf()");
+        // A new session tells what the server has loaded.
+        eventually(certificate, || server.script(&dsn, "SHOW ssl_cert_file") == format!("../{certificate}"));
+        let authority = Faktory::ca_file().with_file_name(authority);
+        for mode in ["verify-full", "verify-ca", "require"] {
+            let dsn = format!("{by_name}&sslmode={mode}&sslrootcert={}", authority.display());
+            PostgresStore::connect(&dsn).await.expect(&dsn);
+        }
     }
 }
 
