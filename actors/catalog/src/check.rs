@@ -44,9 +44,8 @@ fn of_catalog(config: &CatalogConfig) -> Vec<String> {
         ));
     }
     let url = config.amqp.as_deref().filter(|url| !url.is_empty() && config.amqp_file.is_none());
-    if url.is_some_and(|url| Broker::new(url, "").is_err()) {
-        // The value may hold a password and is not repeated.
-        problems.push(format!("{at}.amqp = ..: this is no address of a broker: write amqp://HOST:PORT/VHOST, or amqps:// for TLS"));
+    if let Some(Err(error)) = url.map(|url| Broker::new(url, "")) {
+        problems.push(format!("{at}.amqp = ..: {error}"));
     }
     if config.rule.len() > MAX_RULES {
         let count = config.rule.len();

@@ -3,6 +3,7 @@
 //! The recovery of lapin is off: it replays channels in an order that fails when queues were lost with the broker. No text contains the
 //! password.
 
+mod address;
 mod deliveries;
 mod frames;
 mod nesting;
@@ -26,7 +27,7 @@ use self::{
     socket::{CONNECT_TIMEOUT, Established},
 };
 use crate::{
-    LinkState, PeerError, PeerErrorKind, Sent, catch_panic,
+    HostPort, LinkState, PeerError, PeerErrorKind, Sent, catch_panic,
     tls::{self, TlsClient},
 };
 
@@ -38,9 +39,6 @@ const FRAME: u32 = 131_072;
 
 /// Largest frame for small messages, in bytes; all brokers accept it.
 const SMALL_FRAME: u32 = 8_192;
-
-/// Form of a broker's address.
-const URL_FORM: &str = "write amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// for TLS, for example amqp://guest:guest@localhost:5672/%2f";
 
 /// Time in which lapin reports why it dropped the socket.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -81,25 +79,19 @@ impl Broker {
         name: impl Into<String>,
         ca_file: Option<&Path>,
     ) -> Result<Self, String> {
-        let unread = || format!("the broker's URL is invalid: {URL_FORM}");
-        // With an unescaped / or ? in the password, the parser would take a part of it for the host.
-        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-        if rest.split_once(['/', '?', '#']).is_some_and(|(_, behind)| behind.contains('@')) {
-            return Err(unread());
-        }
-        // The parser's own text may contain the password.
-        let mut uri: AMQPUri = url.parse().map_err(|_: String| unread())?;
+        let mut uri = address::parse(url)?;
         let tls = match uri.scheme {
             AMQPScheme::AMQP => None,
             AMQPScheme::AMQPS => {
                 let connector = tls::connector(ca_file)?;
                 let client = TlsClient::new(connector, &uri.authority.host);
-                let no_name = || format!("the broker's host is not valid in a certificate: {URL_FORM}");
-                Some(client.ok_or_else(no_name)?)
+                let no_name = "the address of the broker has a host that is not valid in a certificate";
+                Some(client.ok_or(no_name)?)
             }
         };
         uri.query.heartbeat.get_or_insert(HEARTBEAT_S);
-        let endpoint = format!("{}:{}/{}", uri.authority.host, uri.authority.port, uri.vhost);
+        let server = HostPort { host: uri.authority.host.clone(), port: uri.authority.port };
+        let endpoint = format!("{server}/{}", uri.vhost);
         // Also a size in the URL is limited: lapin keeps buffers for 64 frames.
         uri.query.frame_max = uri.query.frame_max.filter(|max| (SMALL_FRAME..=FRAME).contains(max));
         Ok(Self { uri, name: name.into(), endpoint, tls, unread_max: 0, held: None, link: None })
@@ -337,22 +329,5 @@ mod tests {
             "{error}"
         );
         assert!(Broker::with_authorities("amqp://h/", "test", Some(none)).is_ok(), "not needed");
-    }
-
-    #[test]
-    fn the_error_of_an_invalid_url_does_not_contain_it() {
-        for url in [
-            "http://ada:secret@h/",
-            "ada:secret",
-            "amqp://ada:secret?x@h",
-            "amqp://ada:1234?secret@h",
-            "amqp://ada:1234/secret@h",
-            "amqp://ada:secret",
-            "amqp://h/?frame_max=secret",
-        ] {
-            let text = Broker::new(url, "test").expect_err("not a url of ours");
-            assert!(text.contains("is invalid") && text.contains("amqp://USER"), "{text}");
-            assert!(!text.contains("secret") && !text.contains("1234"), "{text}");
-        }
     }
 }

@@ -208,9 +208,9 @@ impl ProvenanceConfig {
     pub fn check_edges(&self) -> Vec<String> {
         let Self { amqp, .. } = self;
         let mut wrong = self.missing_stores(BUILT);
-        if amqp.url_file.is_none() && Broker::new(&amqp.url, "").is_err() {
-            let advice = "write amqp://HOST:PORT/VHOST, or amqps:// for TLS";
-            wrong.push(format!("provenance.amqp.url = ..: not the address of a broker: {advice}"));
+        let broker = amqp.url_file.is_none().then(|| Broker::new(&amqp.url, ""));
+        if let Some(Err(reason)) = broker {
+            wrong.push(format!("provenance.amqp.url = ..: {reason}"));
         }
         #[cfg(feature = "postgres")]
         wrong.extend(self.postgres.check().map(|reason| format!("provenance.postgres.dsn = ..: {reason}")));
