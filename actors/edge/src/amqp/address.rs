@@ -91,8 +91,10 @@ fn check_options(options: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// Returns host, port, virtual host, user, password and heartbeat.
-    fn parsed(url: &str) -> Result<(String, u16, String, String, String, Option<u16>), String> {
+    /// Host, port, virtual host, user, password and heartbeat.
+    type Parts = (String, u16, String, String, String, Option<u16>);
+
+    fn parsed(url: &str) -> Result<Parts, String> {
         let AMQPUri { authority, vhost, query, .. } = parse(url)?;
         let user = authority.userinfo;
         Ok((authority.host, authority.port, vhost, user.username, user.password, query.heartbeat))

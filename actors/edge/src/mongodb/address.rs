@@ -12,7 +12,6 @@ const OPTIONS: &[&str] = &[
     "authMechanism",
     "authMechanismProperties",
     "authSource",
-    "compressors",
     "connectTimeoutMS",
     "directConnection",
     "heartbeatFrequencyMS",
@@ -40,13 +39,30 @@ const OPTIONS: &[&str] = &[
     "tlsAllowInvalidCertificates",
     "tlsCAFile",
     "tlsCertificateKeyFile",
-    "tlsCertificateKeyFilePassword",
     "tlsInsecure",
-    "uuidRepresentation",
     "w",
     "waitQueueTimeoutMS",
     "wTimeoutMS",
+];
+/// Options of pymongo that concern its own client: compression, and types of Python.
+const WITHOUT_EFFECT: [&str; 8] = [
+    "compressors",
+    "connect",
+    "tlsDisableOCSPEndpointCheck",
+    "tz_aware",
+    "unicode_decode_error_handler",
+    "uuidRepresentation",
+    "waitQueueMultiple",
     "zlibCompressionLevel",
+];
+/// Options of pymongo that the driver lacks.
+const UNSUPPORTED: [&str; 6] = [
+    "fsync",
+    "proxyHost",
+    "timeoutMS",
+    "tlsAllowInvalidHostnames",
+    "tlsCRLFile",
+    "tlsCertificateKeyFilePassword",
 ];
 /// Options that name a file, which the client reads.
 const FILES: [&str; 2] = ["tlsCAFile", "tlsCertificateKeyFile"];
@@ -73,25 +89,35 @@ pub(super) fn parse(uri: &str) -> Result<ConnectionString, String> {
     if !hosts.split(',').all(is_host) {
         return Err(wrong("has an invalid host or port"));
     }
+    let (path, options) = behind.split_once('?').unwrap_or((behind, ""));
+    let kept = options.split('&').filter(|pair| known(&WITHOUT_EFFECT, pair).is_none());
+    let uri = format!("mongodb://{authority}{path}?{}", kept.collect::<Vec<_>>().join("&"));
     // The driver's text may contain any part of the address.
-    ConnectionString::parse(uri).map_err(|_| match wrong_option(behind) {
-        Some(option) => wrong(&format!("has an invalid value of {option}")),
+    ConnectionString::parse(uri.trim_end_matches('?')).map_err(|_| match wrong_option(options) {
+        Some(pair) => match known(&UNSUPPORTED, pair) {
+            Some(option) => wrong(&format!("has {option}, which is not supported (leave it out)")),
+            None => {
+                let option = known(OPTIONS, pair).unwrap_or("an option");
+                wrong(&format!("has an invalid value of {option}"))
+            }
+        },
         None => wrong("is invalid"),
     })
 }
 
-/// Returns the option in `behind`, the part after the hosts, that the driver refuses.
-fn wrong_option(behind: &str) -> Option<&'static str> {
-    let pairs = behind.split_once('?')?.1.split('&').filter(|pair| !pair.is_empty());
+/// Returns the one of `names` that is the name in `pair`, `name=value`.
+fn known(names: &[&'static str], pair: &str) -> Option<&'static str> {
+    let name = pair.split('=').next().unwrap_or_default();
+    names.iter().copied().find(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Returns the pair in `options` that the driver refuses.
+fn wrong_option(options: &str) -> Option<&str> {
+    let pairs = options.split('&').filter(|pair| !pair.is_empty() && known(&WITHOUT_EFFECT, pair).is_none());
     let refused = |pair: &&str| ConnectionString::parse(format!("mongodb://h/?tls=true&{pair}")).is_err();
-    let named = |pair: &str| {
-        let key = pair.split('=').next().unwrap_or_default();
-        OPTIONS.iter().copied().find(|known| known.eq_ignore_ascii_case(key))
-    };
     // Some options are refused only together with `tls=true`.
     let alone = |pair: &&str| ConnectionString::parse(format!("mongodb://h/?{pair}")).is_err();
-    let pair = pairs.filter(refused).find(alone)?;
-    Some(named(pair).unwrap_or("an option"))
+    pairs.filter(refused).find(alone)
 }
 
 /// Returns the reason why the driver cannot use the options of a valid address.
@@ -123,6 +149,15 @@ mod tests {
             "mongodb://%2Frun%2Fmongodb.sock/d",
             "mongodb://a/?readPreference=nearest&readPreferenceTags=dc:ny",
             "mongodb://a?tls=true&tlsCAFile=/x&tlsCertificateKeyFile=/y",
+            "mongodb://a/?compressors=zlib&zlibCompressionLevel=3",
+            "mongodb://a?uuidRepresentation=standard&w=1&tz_aware=true&Connect=false",
+            "mongodb://a/d?unicode_decode_error_handler=ignore&waitQueueMultiple=5",
+            "mongodb://a/?tls=true&tlsDisableOCSPEndpointCheck=true",
+            "mongodb://a/?ssl=true&tlsInsecure=true",
+            "mongodb://a/?replicaset=rs&appname=x&retryWrites=false&wtimeoutMS=100",
+            "mongodb://a/?connectTimeoutMS=1000&socketTimeoutMS=1000&maxPoolSize=5&minPoolSize=1",
+            "mongodb://a/?directConnection=true&serverMonitoringMode=poll&heartbeatFrequencyMS=1000",
+            "mongodb://a/d.c?authSource=admin&readConcernLevel=local&retryReads=false&maxConnecting=2",
         ] {
             assert_eq!(parse(uri).err(), None, "{uri}");
         }
@@ -143,6 +178,17 @@ mod tests {
             ("mongodb://user:S3CR3T@host/?S3CR3T", "an invalid value of an option"),
             ("mongodb://user:S3CR3T@host/?journal=S3CR3T", "an invalid value of journal"),
             ("mongodb://host/?AUTHMECHANISM=S3CR3T", "an invalid value of authMechanism"),
+            ("mongodb://u:S3CR3T@host/?timeoutms=5", "has timeoutMS, which is not supported"),
+            ("mongodb://host/?w=1&fsync=false&S3CR3T=1", "has fsync, which is not supported"),
+            (
+                "mongodb://host/?tls=true&tlsAllowInvalidHostnames=S3CR3T",
+                "has tlsAllowInvalidHostnames, which",
+            ),
+            (
+                "mongodb://host/?tls=true&tlsCertificateKeyFilePassword=S3CR3T",
+                "tlsCertificateKeyFilePassword, which",
+            ),
+            ("mongodb://host/?tlsCRLFile=S3CR3T", "has tlsCRLFile, which"),
             ("mongodb+srv://user:S3CR3T@host", "mongodb+srv"),
             ("S3CR3T://host", "does not begin with mongodb://"),
             ("user:S3CR3T@host", "does not begin with mongodb://"),
