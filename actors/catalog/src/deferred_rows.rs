@@ -2,7 +2,7 @@
 //! right after they were settled. Pure and bounded.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     rc::Rc,
     time::Duration,
 };
@@ -20,6 +20,11 @@ pub(crate) const REMEMBERED_MAX: usize = 16_384;
 /// server busy.
 const MIN_BACKOFF: Backoff = Backoff { first: Duration::from_millis(10), max: Duration::from_secs(1) };
 
+/// Number of refused writes of a row after which it is reported.
+const REFUSALS_MAX: u32 = 5;
+/// Time for which a row is remembered after its last refusal, at least; its lease may be longer than its deferral.
+const REFUSAL_KEPT: Duration = Duration::from_secs(3_600);
+
 /// History of a row.
 #[derive(Debug)]
 struct History {
@@ -29,6 +34,8 @@ struct History {
     failures: u32,
     /// Consecutive claims right after a settlement.
     repeats: u32,
+    /// Writes of its outcome that the server refused since it was last settled.
+    refusals: u32,
     /// Settled, and not claimed since.
     settled: bool,
     /// Time at which this history is dropped.
@@ -42,6 +49,8 @@ pub(crate) struct DeferredRows {
     rows: HashMap<Rc<str>, History>,
     by_until: BTreeSet<(Instant, Rc<str>)>,
     by_forget: BTreeSet<(Instant, Rc<str>)>,
+    /// Rows that the server refuses again and again, each with a text for operators.
+    refused: BTreeMap<String, String>,
 }
 
 impl DeferredRows {
@@ -54,6 +63,7 @@ impl DeferredRows {
             rows: HashMap::new(),
             by_until: BTreeSet::new(),
             by_forget: BTreeSet::new(),
+            refused: BTreeMap::new(),
         }
     }
 
@@ -63,16 +73,34 @@ impl DeferredRows {
         let before = self.take(key);
         let failures = before.as_ref().map_or(0, |history| history.failures);
         let until = now + self.backoff.delay(failures, unit);
-        let repeats = before.map_or(0, |history| history.repeats);
+        let (repeats, refusals) = before.map_or((0, 0), |history| (history.repeats, history.refusals));
         let forget_at = until + self.backoff.max * 2;
         let history = History {
             until: Some(until),
             failures: failures.saturating_add(1),
             repeats,
+            refusals,
             settled: false,
             forget_at,
         };
         self.put(key, history);
+    }
+
+    /// Records that the server refused to write the outcome of a failed row.
+    pub(crate) fn refused(&mut self, key: &str, now: Instant, reason: &str) {
+        let Some(mut history) = self.take(key) else { return };
+        history.refusals = history.refusals.saturating_add(1);
+        history.forget_at = history.forget_at.max(now + REFUSAL_KEPT);
+        if history.refusals >= REFUSALS_MAX {
+            let text = format!("the server refused row {key} {} times: {reason}", history.refusals);
+            self.refused.insert(key.to_owned(), text);
+        }
+        self.put(key, history);
+    }
+
+    /// Returns a text about a row that the server refuses again and again.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        self.refused.values().next().map(String::as_str)
     }
 
     /// Records that a row was claimed.
@@ -89,11 +117,12 @@ impl DeferredRows {
     /// Records that a row was settled as done or dead. If it had been claimed right after its last
     /// settlement, it is deferred. Returns how often that happened in a row.
     pub(crate) fn settled(&mut self, key: &str, now: Instant, unit: f64) -> u32 {
+        self.refused.remove(key);
         let repeats = self.take(key).map_or(0, |history| history.repeats);
         let until = repeats.checked_sub(1).map(|times| now + self.backoff.delay(times, unit));
         // A later claim has another cause than this settlement.
         let forget_at = until.unwrap_or(now) + self.backoff.first.max(MIN_BACKOFF.max);
-        self.put(key, History { until, failures: 0, repeats, settled: true, forget_at });
+        self.put(key, History { until, failures: 0, repeats, refusals: 0, settled: true, forget_at });
         repeats
     }
 
@@ -138,6 +167,7 @@ impl DeferredRows {
             && *forget_at <= now
         {
             let key = key.clone();
+            self.refused.remove(&*key);
             self.take(&key);
         }
         any
@@ -164,6 +194,7 @@ impl DeferredRows {
                 |(_, key): &&(Instant, Rc<str>)| self.rows.get(key).is_none_or(|row| row.until.is_none());
             let Some((_, first)) = self.by_forget.iter().find(idle) else { return };
             let first = first.clone();
+            self.refused.remove(&*first);
             self.take(&first);
         }
     }

@@ -23,7 +23,7 @@ pub(crate) struct RuleStatus {
     /// `idle`, `working`, `waiting`, `plan_failed`, `failed` (the program of a notify-only rule),
     /// `parked`, `paused` or `stopping`; `stopped` or `backing_off` for a child that does not run.
     pub phase: Cow<'static, str>,
-    /// Reason of `waiting`, `plan_failed`, `failed` and `parked`.
+    /// Reason of `waiting`, `plan_failed`, `failed` and `parked`; of other phases, a row that the server refuses again and again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Claimed rows that are not settled.
@@ -246,6 +246,11 @@ impl StatusReporter {
             ("paused", _) => {
                 let help = format!("orchestrator catalog resume {rule}");
                 self.vitals.set_blocker("paused", "an operator paused the rule", help);
+            }
+            ("idle" | "working", Some(reason)) => {
+                let help = format!("correct the row or its handler; orchestrator catalog status {rule}");
+                let evidence = ["other rows continue".to_owned()];
+                self.vitals.set_blocker_with("row_refused", reason, &evidence, help);
             }
             _ => self.vitals.clear_blocker(),
         }

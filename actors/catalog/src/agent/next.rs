@@ -265,10 +265,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             ("plan_failed", Some(reason.to_owned()))
         } else if self.paused {
             ("paused", None)
-        } else if self.rows.is_empty() && !asking {
-            ("idle", None)
         } else {
-            ("working", None)
+            let phase = if self.rows.is_empty() && !asking { "idle" } else { "working" };
+            (phase, self.deferred.refusal().map(str::to_owned))
         };
         let until = self.write_outage.until(now).or(self.read_outage.until(now));
         let outage = reason.as_deref().filter(|_| phase == "waiting");

@@ -258,7 +258,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         self.batch = self.batch_max;
         let Some(id) = batch.ids.first().copied() else { return };
         let Some(held) = self.rows.get(id) else { return };
-        let outcome = self.rows.outcome(id);
+        let (outcome, key) = (self.rows.outcome(id), self.key_of(&held.row));
         self.reporter.report_unsettled(format!(
             "{} = {} cannot be written: {reason}",
             self.rule.key(),
@@ -273,5 +273,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             // The row becomes available when its lease ends.
             self.forget_row(id);
         }
+        self.deferred.refused(&key, Instant::now(), reason);
     }
 }

@@ -1,5 +1,7 @@
 //! Faults between an agent and its catalog.
 
+use std::cell::Cell;
+
 use super::*;
 use crate::handler::Row;
 use crate::service::RequestError;
@@ -284,6 +286,32 @@ fn a_row_with_a_rejected_result_does_not_block_the_others() {
         let row = fixture.table.get_row(17);
         assert!(row["error"].as_str().is_some_and(|error| error.contains("409")), "{row:?}");
         assert!(fixture.status("agent").unsettled[0].contains("\"1-0017\""));
+    });
+}
+
+/// Until its handler returns something else, or the row is forgotten.
+#[test]
+fn a_row_that_is_rejected_five_times_is_a_reason() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(3);
+        let is_corrected = Rc::new(Cell::new(false));
+        let corrected = is_corrected.clone();
+        let outcome = move |task: &Task| {
+            let doc = if task.row["id"] == 1 && !corrected.get() { "poison" } else { "good" };
+            Outcome::Done(json!({ "doc": doc }).as_object().cloned().expect("a row"))
+        };
+        fixture.table.poison("doc", json!("poison"));
+        let mut rule = full_rule();
+        rule["max_attempts"] = json!(100);
+        fixture.agent("agent", &rule, &TestHandler { outcome: Rc::new(outcome), ..done_handler() });
+        let reason = |fixture: &Fixture| fixture.status("agent").reason.unwrap_or_default();
+        fixture.until(secs(600), "a reason", |fixture| reason(fixture).contains("refused row")).await;
+        assert!(reason(&fixture).contains("5 times") && reason(&fixture).contains("409"));
+        assert_eq!(fixture.table.get_row(1)["attempts"], 5);
+        assert_eq!(fixture.status("agent").counts.done, 2);
+        is_corrected.set(true);
+        fixture.complete(3, secs(600)).await;
+        fixture.until(secs(10), "no reason", |fixture| reason(fixture).is_empty()).await;
     });
 }
 
