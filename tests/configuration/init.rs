@@ -78,7 +78,7 @@ fn a_unit_file_of_the_supervisor_is_taken_over() {
 #[test]
 fn the_producers_file_is_taken_over_and_its_password_moves_into_a_file() {
     let env = env();
-    let yaml = "faktory-connection-info: {port: 7420, domain: faktory}\ndb-connection-info: {domain: mongo, port: 27017, user: root, password: 's3cr3t/1', database: t}\ntangle-collections: {stencil_col_name: s, col_name: arborescent_tangles, page_size: 250}\nextra: 1\n";
+    let yaml = "faktory-connection-info: {port: 7420, domain: ':p@ss@faktory'}\ndb-connection-info: {domain: mongo, port: 27017, user: root, password: 's3cr3t/1', database: t}\ntangle-collections: {stencil_col_name: s, col_name: arborescent_tangles, page_size: 250}\nextra: 1\n";
     let config = init(&env, "fproducer", "config.yaml", yaml);
     let producer = &config["producer"];
     assert_eq!(
@@ -95,8 +95,14 @@ fn the_producers_file_is_taken_over_and_its_password_moves_into_a_file() {
     assert_eq!(secret, "mongodb://root:s3cr3t%2F1@mongo:27017/?authSource=admin\n");
     let mode = |path: &str| fs::metadata(path).expect("a file").permissions().mode() & 0o777;
     assert_eq!(mode(&file), 0o600);
+    let password = producer["faktory"]["password_file"].as_str().expect("a path").to_owned();
+    assert_eq!(
+        (fs::read_to_string(&password).expect("a password").as_str(), mode(&password)),
+        ("p@ss\n", 0o600)
+    );
     let text = fs::read_to_string(env.path().join("out.toml")).expect("a configuration");
-    assert!(!text.contains("s3cr3t") && text.contains("extra: unknown key, ignored"), "{text}");
+    let is_secret = ["s3cr3t", "p@ss"].iter().any(|secret| text.contains(secret));
+    assert!(!is_secret && text.contains("extra: unknown key, ignored"), "{text}");
 
     // A second run refuses to overwrite either file.
     let again = ["config", "init", "--for", "fproducer", "--from", "config.yaml", "--output", "out.toml"];
@@ -104,7 +110,7 @@ fn the_producers_file_is_taken_over_and_its_password_moves_into_a_file() {
     assert!(code == CONFIG && err.contains("exists already") && err.contains("--force"), "{err}");
     fs::remove_file(env.path().join("out.toml")).expect("it exists");
     let (code, _, err) = env.cli(&again);
-    assert!(code == CONFIG && err.contains("producer.mongodb.uri exists already"), "{err}");
+    assert!(code == CONFIG && err.contains("producer.faktory.password exists already"), "{err}");
     assert!(!env.path().join("out.toml").exists());
     let (code, _, err) = env.cli(&[&again[..], &["--force"]].concat());
     assert_eq!(code, 0, "{err}");

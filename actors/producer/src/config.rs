@@ -4,7 +4,7 @@ mod on_complete;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use orchestrator_edge::{mongodb, read_secret};
+use orchestrator_edge::{has_password, mongodb, read_secret, without_credentials};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -150,24 +150,23 @@ impl ProducerConfig {
             );
         }
         // The files are read at run time, so they may still be missing.
-        if let Err(error) = Server::new(&self.faktory.url, None, None) {
-            errors.push(format!("producer.{error}"));
-        }
+        let text = "it contains a password: write it into a file and set password_file to that file's path";
+        let password = has_password(&self.faktory.url).then(|| format!("faktory.url = ..: {text}"));
+        let wrong = Server::new(&self.faktory.url, None, None).err().or(password);
+        errors.extend(wrong.map(|error| format!("producer.{error}")));
         if mongodb::contains_password(&self.mongodb.uri) {
-            errors.push(
-                "producer.mongodb.uri = ..: it may contain a password: write it into a file and set uri_file to that file's path"
-                    .to_owned(),
-            );
-        } else if self.mongodb.uri_file.is_none() && mongodb::check_address(&self.mongodb.uri).is_err() {
-            // The driver's text may contain the address and with it a password.
-            errors.push("producer.mongodb.uri = ..: invalid address: write mongodb://HOST:PORT".to_owned());
+            let text = "it may contain a password: write it into a file and set uri_file to that file's path";
+            errors.push(format!("producer.mongodb.uri = ..: {text}"));
+        } else if self.mongodb.uri_file.is_none() {
+            let wrong = mongodb::check_address(&self.mongodb.uri).err();
+            errors.extend(wrong.map(|error| format!("producer.mongodb.uri = ..: {error}")));
         }
         errors
     }
 
     /// Returns the lines about the producer that a start at a terminal shows.
     pub fn greeting(&self) -> String {
-        let (from, to) = (self.mongodb.endpoint(), &self.faktory.url);
+        let (from, to) = (self.mongodb.endpoint(), self.faktory.endpoint());
         format!("  producer    {from} -> {to}\n              status:       orchestrator producer status\n")
     }
 
@@ -201,6 +200,11 @@ fn by_tcn(key: &str, table: &BTreeMap<String, String>) -> Result<BTreeMap<i64, S
 }
 
 impl FaktoryConfig {
+    /// Returns the url without a password.
+    pub(crate) fn endpoint(&self) -> String {
+        without_credentials(&self.url).unwrap_or_default()
+    }
+
     /// Returns the Faktory server.
     ///
     /// # Errors

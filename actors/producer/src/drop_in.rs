@@ -87,7 +87,7 @@ fn translate(text: &str, unknown: &mut Vec<String>) -> Result<ProducerConfig> {
     let collections =
         Section::find(&whole, COLLECTIONS, &["col_name", "page_size", "stencil_col_name"], unknown)?;
     let mut config = ProducerConfig::default();
-    config.faktory.url = format!("tcp://{}", faktory.address()?);
+    config.faktory.url = faktory.faktory_url()?;
     let hosts = database.hosts()?;
     // Write concern and retries are set by the client, not by the address.
     config.mongodb.uri = match database.credentials()? {
@@ -185,14 +185,29 @@ impl<'a> Section<'a> {
         Ok(format!("{others},{last}:{}", self.number("port", u16::MAX.into())?))
     }
 
+    /// Returns the URL of Faktory. As in the original, `domain` may begin with `:PASSWORD@`.
+    fn faktory_url(&self) -> Result<String> {
+        let domain = self.text("domain")?;
+        let (credentials, host) = domain.split_at(domain.rfind('@').map_or(0, |at| at + 1));
+        if credentials.contains(|c: char| c.is_whitespace() || "/?#[]".contains(c)) {
+            let what = "the password has white space or one of / ? # [ ], which the original cannot send";
+            return Err(refused(format!("{}.domain: {what}", self.name)));
+        }
+        Ok(format!("tcp://{credentials}{}", self.address_of(host)?))
+    }
+
     /// Returns `domain` and `port` as `HOST:PORT`.
     fn address(&self) -> Result<String> {
-        let (domain, port) = (self.text("domain")?, self.number("port", u16::MAX.into())?);
+        self.address_of(&self.text("domain")?)
+    }
+
+    fn address_of(&self, host: &str) -> Result<String> {
+        let port = self.number("port", u16::MAX.into())?;
         let invalid = |c: char| c.is_whitespace() || "/?#@,[]".contains(c);
-        if domain.contains(invalid) {
+        if host.is_empty() || host.contains(invalid) {
             return Err(refused(format!("{}.domain: write the name of one host", self.name)));
         }
-        Ok(if domain.contains(':') { format!("[{domain}]:{port}") } else { format!("{domain}:{port}") })
+        Ok(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
     }
 }
 
@@ -248,6 +263,8 @@ tangle-collections: {stencil_col_name: arborescent_stencils, col_name: arboresce
             WHOLE.replace("page_size: 500", "page_size: '7'").replace("domain: faktory", "domain: '::1'");
         let config = translate(&other).unwrap();
         assert_eq!((config.page_size, &*config.faktory.url), (7, "tcp://[::1]:7419"));
+        let secret = WHOLE.replace("domain: faktory", "domain: ':s3cret@::1'");
+        assert_eq!(translate(&secret).unwrap().faktory.url, "tcp://:s3cret@[::1]:7419");
     }
 
     #[test]
@@ -299,6 +316,16 @@ tangle-collections:
             (
                 "domain: faktory",
                 "domain: 'a,b'",
+                "faktory-connection-info.domain: write the name of one host",
+            ),
+            (
+                "domain: faktory",
+                "domain: ':a/b@h'",
+                "faktory-connection-info.domain: the password has white space or",
+            ),
+            (
+                "domain: faktory",
+                "domain: ':a@'",
                 "faktory-connection-info.domain: write the name of one host",
             ),
             ("user: root", "user: 7", "db-connection-info.user: it is no text: put it in quotes"),

@@ -68,7 +68,7 @@ impl Subsystem for Producer {
     fn kept(config: &ProducerConfig) -> Kept {
         Kept::default()
             .elsewhere(format!("stencils, tangles and progress, in MongoDB at {}", config.mongodb.endpoint()))
-            .elsewhere(format!("jobs, in Faktory at {}", config.faktory.url))
+            .elsewhere(format!("jobs, in Faktory at {}", config.faktory.endpoint()))
     }
 
     fn greeting(config: &ProducerConfig) -> String {

@@ -1,4 +1,4 @@
-//! Addresses with passwords, which a configuration must not have: each moves into a file that the configuration names.
+//! Addresses with passwords, which a configuration must not have: each, or its password, moves into a file that the configuration names.
 
 use std::{
     io::Write,
@@ -17,14 +17,14 @@ use crate::config::{
     value_path::Step,
 };
 
-/// A file with one address.
+/// A file with one address or password.
 #[derive(Debug)]
 pub(super) struct SecretFile {
     /// Key that names the file.
     key: String,
     /// Path of the file.
     pub(super) path: PathBuf,
-    /// The address, until it is written to `path`.
+    /// The content, until it is written to `path`.
     temporary: NamedTempFile,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn with_temporary_paths(values: &Value, secrets: &[SecretFile]) -> Va
     }
 }
 
-/// Moves addresses with passwords from the section `name` into files in `directory`.
+/// Moves addresses with passwords from the section `name` into files in `directory`; of an address without a key for its file, the password.
 ///
 /// # Errors
 /// A key with a password has no sibling that names a file.
@@ -73,7 +73,6 @@ pub(super) fn move_out(
     let mut files = Vec::new();
     for (steps, diagnostic) in secrets::find(&tree, schema) {
         let Some((Step::Key(key), above)) = steps.split_last() else { continue };
-        let own_file = format!("{key}_file");
         let rule = above.iter().try_fold(schema.root(), |rule, step| match step {
             Step::Key(key) => rule.key(key),
             Step::Index(_) => rule.item(),
@@ -84,21 +83,39 @@ pub(super) fn move_out(
             Step::Index(index) => value.get_mut(index),
         });
         let table = table.and_then(Value::as_object_mut);
-        let has_file = rule.and_then(|rule: Rule<'_>| rule.key(&own_file)).is_some();
-        let table = table.filter(|_| has_file).with_context(|| diagnostic.to_string())?;
-        let Some(Value::String(secret)) = table.remove(key) else { continue };
-        let key = format!("{}_file", diagnostic.key);
-        let file: String = diagnostic
-            .key
+        let prefix = diagnostic.key.strip_suffix(key.as_str()).unwrap_or_default();
+        // Name of the file, and the key for its path.
+        let own = (diagnostic.key.clone(), format!("{key}_file"));
+        let of_password = (format!("{prefix}password"), "password_file".to_owned());
+        let is_known =
+            |(_, key): &(String, String)| rule.is_some_and(|rule: Rule<'_>| rule.key(key).is_some());
+        let named = [own, of_password].into_iter().find(is_known);
+        let (table, (name, file_key)) = table.zip(named).with_context(|| diagnostic.to_string())?;
+        let Some(Value::String(mut secret)) = table.remove(key) else { continue };
+        if file_key == "password_file" {
+            let (address, password) = split_password(&secret).with_context(|| diagnostic.to_string())?;
+            table.insert(key.clone(), Value::String(address));
+            secret = password;
+        }
+        let file: String = name
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' })
             .collect();
         let path = directory.map_or_else(|| PathBuf::from(&file), |directory| directory.join(&file));
         let shown = path.to_str().context("the path of the output is not UTF-8")?;
-        table.insert(own_file, Value::String(shown.to_owned()));
+        let key = format!("{prefix}{file_key}");
+        table.insert(file_key, Value::String(shown.to_owned()));
         let mut temporary = NamedTempFile::new_in(directory.unwrap_or(&std::env::temp_dir()))?;
         writeln!(temporary, "{secret}")?;
         files.push(SecretFile { key, path, temporary });
     }
     Ok(files)
+}
+
+/// Returns the address without user and password, and the password.
+fn split_password(address: &str) -> Option<(String, String)> {
+    let (scheme, rest) = address.split_once("//")?;
+    let (credentials, server) = rest.rsplit_once('@')?;
+    let (_, password) = credentials.split_once(':')?;
+    Some((format!("{scheme}//{server}"), password.to_owned()))
 }

@@ -48,8 +48,13 @@ fn a_malformed_address_in_a_file_is_never_shown() {
 /// Malformed addresses prevent the start.
 #[test]
 fn malformed_addresses_are_refused_without_showing_them() {
-    for url in ["amqp://user:S3CR3T?x@host", "amqp://user:S3CR3T", "S3CR3T", "amqp://u:x@h/?heartbeat=S3CR3T"]
-    {
+    for url in [
+        "amqp://user:S3CR3T?x@host",
+        "amqp://user:S3CR3T",
+        "S3CR3T",
+        "amqp://u:x@h/?heartbeat=S3CR3T",
+        "amqps://u:x@h/?ssl_options=S3CR3T",
+    ] {
         let env = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("provenance.transport=amqp");
         let file = env.base().path().join("address");
         fs::write(&file, url).expect("write a file");

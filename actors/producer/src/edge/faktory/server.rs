@@ -18,6 +18,8 @@ const PORT: u16 = 7419;
 #[derive(Clone)]
 pub struct Server {
     pub(super) address: HostPort,
+    /// Password of the url, unless there is `password_file`.
+    password: Option<String>,
     password_file: Option<PathBuf>,
     pub(super) tls: Option<TlsClient>,
     pub(super) timeouts: Timeouts,
@@ -44,19 +46,18 @@ impl Default for Timeouts {
 }
 
 impl Server {
-    /// Parses `tcp://host[:port]`, or `tcp+tls://host[:port]` for TLS. `ca_file` replaces the public authorities. The password
-    /// in `password_file` is read for each connection, so it may appear or change later.
+    /// Parses `tcp://[[user]:password@]host[:port]`, or `tcp+tls://` for TLS. `ca_file` replaces the public authorities. The user is
+    /// ignored and the password taken literally, as pyfaktory does. The password in `password_file` is read for each connection, so it may
+    /// appear or change later.
     ///
     /// # Errors
     /// The url or `ca_file` cannot be used. The text begins with the key and never contains a password.
     pub fn new(url: &str, ca_file: Option<&Path>, password_file: Option<&Path>) -> Result<Self, String> {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
-        if rest.contains('@') {
-            return Err("faktory.url = ..: it contains a password: write the password into a file and set password_file \
-                to that file's path"
-                .to_owned());
-        }
-        let address = HostPort::parse(rest.trim_end_matches('/'), Some(PORT))
+        let (credentials, server) = rest.rsplit_once('@').unwrap_or(("", rest));
+        let url = if url.contains('@') { ".." } else { url };
+        let password = credentials.split_once(':').map(|(_, password)| password);
+        let address = HostPort::parse(server.trim_end_matches('/'), Some(PORT))
             .filter(|_| matches!(scheme, "tcp" | "tcp+tls"))
             .ok_or_else(|| {
                 format!("faktory.url = {url}: write tcp://HOST:{PORT}, or tcp+tls://HOST:{PORT}")
@@ -72,13 +73,14 @@ impl Server {
                 }
                 _ => None,
             };
+        let password = password.filter(|password| !password.is_empty()).map(str::to_owned);
         let password_file = password_file.map(Path::to_owned);
-        Ok(Self { address, password_file, tls, timeouts: Timeouts::default() })
+        Ok(Self { address, password, password_file, tls, timeouts: Timeouts::default() })
     }
 
-    /// Reads the password; `None` if no file is configured.
+    /// Returns the password, which is read if a file is configured.
     pub(super) fn password(&self) -> Result<Option<String>, String> {
-        let Some(file) = &self.password_file else { return Ok(None) };
+        let Some(file) = &self.password_file else { return Ok(self.password.clone()) };
         let failed = |reason| format!("password_file = {}: {reason}", file.display());
         let text = read_secret_file(file).map_err(|error| failed(format!("cannot be read: {error}")))?;
         match text.trim_end_matches(['\r', '\n']) {
@@ -142,8 +144,26 @@ mod tests {
             let error = Server::new(url, None, None).unwrap_err();
             assert!(error.contains("write tcp://HOST:7419"), "{error}");
         }
-        let error = Server::new("tcp://:secret@faktory:7419", None, None).unwrap_err();
-        assert!(error.contains("password_file") && !error.contains("secret"), "{error}");
+        for url in ["tcp://:secret@", "http://:secret@faktory", ":secret@faktory", "tcp://:se/cret@a:0"] {
+            let error = Server::new(url, None, None).unwrap_err();
+            assert!(error.starts_with("faktory.url = ..: write tcp://HOST:7419"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_url_is_taken_as_pyfaktory_takes_it() {
+        for (url, endpoint, password) in [
+            ("tcp://:secret@faktory:7419", "tcp://faktory:7419", Some("secret")),
+            ("tcp://me:secret@faktory", "tcp://faktory:7419", Some("secret")),
+            ("tcp://:se%2Fc:r@et@[::1]:1", "tcp://[::1]:1", Some("se%2Fc:r@et")),
+            ("tcp+tls://:secret@faktory/", "tcp+tls://faktory:7419", Some("secret")),
+            ("tcp://:@faktory", "tcp://faktory:7419", None),
+            ("tcp://me@faktory", "tcp://faktory:7419", None),
+        ] {
+            let server = Server::new(url, None, None).unwrap();
+            assert_eq!((&*server.endpoint(), server.password()), (endpoint, Ok(password.map(str::to_owned))));
+            assert!(!format!("{server:?}").contains("se"), "{server:?}");
+        }
     }
 
     #[test]

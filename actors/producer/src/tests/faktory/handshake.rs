@@ -16,6 +16,9 @@ fn jobs_are_pushed_with_and_without_password_and_tls() {
         let server = Server::new(&peer.url(), None, Some(password.path())).unwrap();
         assert_jobs_are_pushed(server, &peer);
     }
+    let peer = Peer::start(&["--password", "open:s@same"]);
+    let url = peer.url().replace("//", "//:open:s@same@");
+    assert_jobs_are_pushed(Server::new(&url, None, None).unwrap(), &peer);
     let peer = Peer::start_tls();
     let server = Server::new(&peer.url(), Some(&Peer::ca_file()), None).unwrap();
     assert_jobs_are_pushed(server, &peer);
