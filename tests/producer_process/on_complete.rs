@@ -69,6 +69,26 @@ fn a_program_gets_each_tcn_with_its_counts_until_it_accepts_it() {
     assert_eq!(records(&database)["completions"], json!({}), "none is left");
 }
 
+/// The program refuses the first completion for its content until it has the second one.
+#[test]
+fn a_completion_that_is_refused_for_its_content_comes_behind_the_others() {
+    let (database, queue, _worker) = filled();
+    let site = ProducerEnv::new(BINARY, &database, &queue);
+    let path = site.base().path().display().to_string();
+    let script = format!(
+        "case $ORCHESTRATOR_TCN in 4) [ -e {path}/second ] || exit 65 ;; *) touch {path}/second ;; esac; echo $ORCHESTRATOR_TCN >> {path}/received"
+    );
+    let argv = json!(["/bin/sh", "-c", script]);
+    let site = site
+        .set("links.retry_max_ms=100")
+        .set("producer.until_done=true")
+        .set(&format!("producer.on_complete.argv={argv}"));
+    let mut instance = Instance::spawn(site.command());
+    assert_eq!(instance.wait().code(), Some(0), "{}", site.base().log());
+    assert_eq!(fs::read_to_string(format!("{path}/received")).expect("deliveries"), "5\n4\n");
+    assert_eq!(records(&database)["completions"], json!({}), "none is left");
+}
+
 #[test]
 fn a_webhook_gets_the_same_id_after_kill_nine_and_does_not_hold_up_the_next_tcn() {
     let (database, queue, _worker) = filled();
