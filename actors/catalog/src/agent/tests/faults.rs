@@ -298,7 +298,7 @@ fn a_row_that_is_rejected_five_times_is_a_reason() {
         let corrected = is_corrected.clone();
         let outcome = move |task: &Task| {
             let doc = if task.row["id"] == 1 && !corrected.get() { "poison" } else { "good" };
-            Outcome::Done(json!({ "doc": doc }).as_object().cloned().expect("a row"))
+            Outcome::Done(serde_json::from_value(json!({ "doc": doc })).expect("a row"))
         };
         fixture.table.poison("doc", json!("poison"));
         let mut rule = full_rule();
