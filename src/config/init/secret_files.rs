@@ -109,6 +109,8 @@ pub(super) fn move_out(
         writeln!(temporary, "{secret}")?;
         files.push(SecretFile { key, path, temporary });
     }
+    // Tables have no order.
+    files.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(files)
 }
 
