@@ -61,10 +61,11 @@ pub(crate) struct RouteEntry {
     handler: fn() -> Route,
 }
 
-const GET: &str = "GET";
+/// Methods of what can be read. Monitors and load balancers use HEAD.
+const GET: &str = "GET, HEAD";
+/// Method of answers that may have no end.
+const GET_STREAM: &str = "GET";
 const POST: &str = "POST";
-/// Methods of health checks; load balancers use HEAD.
-const GET_OR_HEAD: &str = "GET, HEAD";
 
 /// All routes.
 pub(crate) const ROUTES: &[RouteEntry] = &[
@@ -72,7 +73,7 @@ pub(crate) const ROUTES: &[RouteEntry] = &[
     RouteEntry { pattern: "/ui/{file}", methods: GET, handler: || web::to(page::file) },
     RouteEntry { pattern: "/v1/tree", methods: GET, handler: || web::to(tree_view::tree) },
     RouteEntry { pattern: "/v1/tree/{path:.*}", methods: GET, handler: || web::to(tree_view::tree) },
-    RouteEntry { pattern: "/v1/events", methods: GET, handler: || web::to(events) },
+    RouteEntry { pattern: "/v1/events", methods: GET_STREAM, handler: || web::to(events) },
     RouteEntry { pattern: "/v1/history", methods: GET, handler: || web::to(history_view::history) },
     RouteEntry { pattern: "/v1/why", methods: GET, handler: || web::to(why::why) },
     RouteEntry { pattern: "/v1/why/{path:.+}", methods: GET, handler: || web::to(why::why) },
@@ -83,9 +84,9 @@ pub(crate) const ROUTES: &[RouteEntry] = &[
     RouteEntry { pattern: "/v1/info", methods: GET, handler: || web::to(info::info) },
     RouteEntry { pattern: "/v1/config", methods: GET, handler: || web::to(info::config) },
     // After all other routes of this form.
-    RouteEntry { pattern: "/v1/{path:.+}/{name}", methods: GET, handler: || web::to(export_of_child) },
-    RouteEntry { pattern: "/livez", methods: GET_OR_HEAD, handler: || web::to(health::livez) },
-    RouteEntry { pattern: "/readyz", methods: GET_OR_HEAD, handler: || web::to(health::readyz) },
+    RouteEntry { pattern: "/v1/{path:.+}/{name}", methods: GET_STREAM, handler: || web::to(export_of_child) },
+    RouteEntry { pattern: "/livez", methods: GET, handler: || web::to(health::livez) },
+    RouteEntry { pattern: "/readyz", methods: GET, handler: || web::to(health::readyz) },
     RouteEntry { pattern: "/metrics", methods: GET, handler: || web::to(metrics) },
     RouteEntry { pattern: "/openapi.json", methods: GET, handler: || web::to(openapi::document) },
 ];
@@ -127,7 +128,7 @@ pub(crate) fn probe_routes(app: &mut ServiceConfig) {
     let headers =
         DefaultHeaders::new().add(("Cache-Control", "no-store")).add(("X-Content-Type-Options", "nosniff"));
     let resource = |pattern: &str, handler: fn() -> Route| {
-        let other = web::to(|| async { method_not_allowed(GET_OR_HEAD) });
+        let other = web::to(|| async { method_not_allowed(GET) });
         web::resource(pattern)
             .route(handler().method(Method::GET))
             .route(handler().method(Method::HEAD))

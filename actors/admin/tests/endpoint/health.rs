@@ -25,8 +25,10 @@ fn a_healthy_tree_is_alive_and_ready() {
             "an exited transient child is ok: {}",
             verbose.body
         );
-        let head = site.send("HEAD /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
-        assert_eq!((head.status, head.body.as_str()), (200, ""));
+        for path in ["/readyz", "/livez", "/metrics", "/v1/tree", "/"] {
+            let head = site.send(&format!("HEAD {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
+            assert_eq!((head.status, head.body.as_str()), (200, ""), "{path}");
+        }
     });
 }
 

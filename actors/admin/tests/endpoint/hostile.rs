@@ -23,12 +23,12 @@ fn unknown_routes_are_404_with_the_known_routes() {
 fn wrong_methods_are_405() {
     site::run(|site| async move {
         let cases = [
-            ("POST", "/v1/tree", "GET"),
-            ("DELETE", "/v1/tree/demo", "GET"),
+            ("POST", "/v1/tree", "GET, HEAD"),
+            ("DELETE", "/v1/tree/demo", "GET, HEAD"),
             ("GET", "/v1/actors/demo/source/stop", "POST"),
             ("PUT", "/v1/consoles/demo/store/echo", "POST"),
             ("POST", "/livez", "GET, HEAD"),
-            ("OPTIONS", "/metrics", "GET"),
+            ("OPTIONS", "/metrics", "GET, HEAD"),
         ];
         for (method, path, allowed) in cases {
             let reply = site.send(&format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
