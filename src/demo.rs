@@ -20,7 +20,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use jiff::SignedDuration;
+use orchestrator_subsystem::parse_duration;
 use serde::Serialize;
 
 use self::{faults::Faults, instance::Instance, jobs::Jobs, parts::Parts, rows::Rows, table::Table};
@@ -40,8 +40,7 @@ pub(crate) struct DemoArguments {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let parsed: SignedDuration = text.parse().map_err(|error: jiff::Error| error.to_string())?;
-    Duration::try_from(parsed).map_err(|_| "the time must not be negative".to_owned())
+    Duration::try_from(parse_duration(text)?).map_err(|_| "the time must not be negative".to_owned())
 }
 
 /// Result of a demo. The figures of a subsystem that the build lacks are 0.

@@ -32,7 +32,7 @@ use anyhow::{Context, Result};
 use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
 use orchestrator_admin::Binding;
 use orchestrator_subsystem::{
-    ConfigArguments, OriginalContext, OutputFormat,
+    CommandError, ConfigArguments, OriginalContext, OutputFormat,
     output::escape_lines,
     redaction::{may_quote_secret, redact},
 };
@@ -302,8 +302,8 @@ fn check(arguments: &RunArguments, format: OutputFormat) -> ExitCode {
         Ok(outline) => json!({ "valid": true, "tree": outline.lines().collect::<Vec<_>>() }),
         Err(error) => json!({ "valid": false, "errors": config::report::errors(&error) }),
     };
-    print(Ok(format.print(&answer)));
-    code
+    let printed = print(Ok(format.print(&answer)));
+    if printed == ExitCode::Ok { code } else { printed }
 }
 
 fn back_up(directory: &Path, arguments: &RunArguments, format: OutputFormat) -> Result<String> {
@@ -347,13 +347,21 @@ fn init(arguments: &InitArguments) -> ExitCode {
 /// Prints a result to standard output, or the error to standard error.
 fn print(text: Result<String>) -> ExitCode {
     match text {
-        Ok(text) => {
-            // A reader that has closed the pipe needs no more output.
-            let _ = write!(std::io::stdout().lock(), "{}", escape_lines(&text));
-            ExitCode::Ok
-        }
+        Ok(text) => write_out(escape_lines(&text).as_bytes()),
         Err(error) => report_error(&error),
     }
+}
+
+/// Writes to standard output, or an error to standard error.
+fn write_out(bytes: &[u8]) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) else { return ExitCode::Ok };
+    let error = CommandError::Output(error);
+    let code = ExitCode::of(&error);
+    if code != ExitCode::Ok {
+        report_error(&error.into());
+    }
+    code
 }
 
 /// Prints a result, or an error. Errors other than those of the configuration have the code of failures.
@@ -371,9 +379,7 @@ fn print_or_fail(text: Result<String>) -> ExitCode {
 fn completions(shell: clap_complete::Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "orchestrator", &mut script);
-    // A reader that has closed the pipe needs no more output.
-    let _ = std::io::stdout().lock().write_all(&script);
-    ExitCode::Ok
+    write_out(&script)
 }
 
 /// Answers the instance that started this process, which keeps the memory of debug information out of the instance.

@@ -18,6 +18,38 @@ fn json_of(env: &TestEnv, code: i32, arguments: &[&str]) -> Value {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_an_error() {
+    for arguments in [
+        &["config", "print"][..],
+        &["config", "print", "--json"],
+        &["config", "schema"],
+        &["config", "init", "--for", "deriva-agent"],
+        &["check"],
+        &["check", "--json"],
+        &["completions", "bash"],
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").expect("a device");
+        let mut program = Command::new(BINARY);
+        let output = program.args(arguments).env_clear().current_dir(env().path()).stdout(full).output();
+        let output = output.expect("a process");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("No space left on device"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_path_that_no_socket_can_have_is_refused() {
+    let env = env();
+    let path = format!("{}/worker.sock", "d".repeat(100));
+    for key in ["queue.socket", "admin.unix_socket"] {
+        let (code, out, err) = env.cli(&["check", "--set", &format!("{key}={path}")]);
+        assert_eq!(code, 78, "{key}: {out}");
+        assert!(err.contains(key) && err.contains("at most 107 bytes"), "{err}");
+    }
+}
+
+#[test]
 fn check_and_config_print_have_json() {
     let env = env();
     let file = env.path().join("x.toml");

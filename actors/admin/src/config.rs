@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use orchestrator_edge::SocketAccess;
+use orchestrator_edge::{SocketAccess, check_socket_path};
 use orchestrator_subsystem::{Kept, KeptKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -99,6 +99,9 @@ impl AdminConfig {
         };
         if let Some(host) = self.allowed_hosts.iter().find(|host| !is_name(host)) {
             return Err(AdminError::InvalidHost(host.clone()));
+        }
+        if let Some(path) = &self.unix_socket {
+            check_socket_path("admin.unix_socket", path).map_err(AdminError::SocketAccess)?;
         }
         let [owner, group] = [&self.unix_socket_owner, &self.unix_socket_group].map(Option::as_deref);
         let access = SocketAccess::new("admin.unix_socket", Some(&self.unix_socket_mode), owner, group)

@@ -62,6 +62,6 @@ pub use secrets::{
     dsn_has_password, exposure, has_password, open_secret_file, read_at_most, read_secret, read_secret_file,
     warn_if_exposed, without_credentials,
 };
-pub use socket_access::SocketAccess;
+pub use socket_access::{SocketAccess, check_socket_path};
 pub use suffix::with_suffix;
 pub use timed::timed;

@@ -1,6 +1,10 @@
 //! Mode, owner and group of the file of a unix socket.
 
-use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs, io,
+    os::unix::{fs::PermissionsExt, net::SocketAddr},
+    path::Path,
+};
 
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, chownat};
 
@@ -68,6 +72,16 @@ impl SocketAccess {
     }
 }
 
+/// Checks that the system can bind a socket to `path`. `key` names the path.
+///
+/// # Errors
+/// It cannot: an address has at most 107 bytes.
+pub fn check_socket_path(key: &str, path: &Path) -> Result<(), String> {
+    SocketAddr::from_pathname(path).map(drop).map_err(|_| {
+        format!("{key} = {}: the path of a socket has at most 107 bytes: write a shorter one", path.display())
+    })
+}
+
 /// Returns the number of `name` in the text of `/etc/passwd` or `/etc/group`.
 fn find(text: &str, name: &str) -> Option<u32> {
     let mut lines = text.lines().map(|line| line.split(':'));
@@ -96,5 +110,13 @@ mod tests {
             let error = SocketAccess::new("a.b", mode, owner, group).unwrap_err();
             assert!(error.starts_with(text), "{error}");
         }
+    }
+
+    #[test]
+    fn a_path_that_no_socket_can_have_is_refused() {
+        let path = |length| "s".repeat(length);
+        assert_eq!(check_socket_path("a.b", path(107).as_ref()), Ok(()));
+        let error = check_socket_path("a.b", path(108).as_ref()).unwrap_err();
+        assert!(error.starts_with("a.b = sss") && error.contains("107"), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orchestrator_edge::SocketAccess;
+use orchestrator_edge::{SocketAccess, check_socket_path};
 #[cfg(feature = "postgres")]
 use orchestrator_edge::{dsn_has_password, postgres::ConfiguredAddress};
 use orchestrator_subsystem::Period;
@@ -298,8 +298,9 @@ impl QueueConfig {
     /// Returns mode, owner and group of the socket.
     ///
     /// # Errors
-    /// One of them is invalid.
+    /// One of them is invalid, or the path is.
     pub(crate) fn socket_access(&self) -> Result<SocketAccess, String> {
+        check_socket_path("queue.socket", &self.socket)?;
         let [mode, owner, group] =
             [&self.socket_mode, &self.socket_owner, &self.socket_group].map(Option::as_deref);
         SocketAccess::new("queue.socket", mode, owner, group)

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use jiff::{SignedDuration, Timestamp, ToSpan, Zoned, civil};
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, ToSpan, Zoned, civil};
 use orchestrator_supervise::PauseSpan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ impl Until {
             let is_past = at <= now.time();
             let day = if is_past { now.date().saturating_add(1.day()) } else { now.date() };
             day.to_datetime(at).to_zoned(zone()).map(|at| at.timestamp())
-        } else if let Ok(span) = text.parse::<SignedDuration>() {
+        } else if let Ok(span) = parse_duration(text) {
             now.timestamp().checked_add(span)
         } else {
             return Err(
@@ -46,6 +46,16 @@ impl Until {
         let at = at.map_err(|error| error.to_string())?;
         if at <= now.timestamp() { Err("that time is over".to_owned()) } else { Ok(at) }
     }
+}
+
+/// Parses a duration of an option, such as `30m`, `1h 30m`, `1d` (24 hours) or `2w`.
+///
+/// # Errors
+/// It is none; the text is that of the parser.
+pub fn parse_duration(text: &str) -> Result<SignedDuration, String> {
+    let span = text.trim().parse::<Span>();
+    span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()))
+        .map_err(|error| error.to_string())
 }
 
 /// Returns ` until` and the end of a pause, to the second; empty if it has none.
@@ -87,6 +97,8 @@ mod tests {
         for (text, expected) in [
             ("30m", "2026-11-26T17:00:00Z"),
             ("1h 30m", "2026-11-26T18:00:00Z"),
+            ("1d", "2026-11-27T16:30:00Z"),
+            ("2w", "2026-12-10T16:30:00Z"),
             ("18:00", "2026-11-26T17:00:00Z"),
             ("17:30", "2026-11-27T16:30:00Z"),
             (" 08:15:30 ", "2026-11-27T07:15:30Z"),

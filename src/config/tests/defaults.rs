@@ -16,7 +16,7 @@ use super::{
 
 /// Returns true if `line`, below the header `section`, is an example: a key without a default, or with one that TOML cannot express.
 fn is_unset(section: &str, line: &str) -> bool {
-    const ANYWHERE: [&str; 16] = [
+    const ANYWHERE: [&str; 17] = [
         "unix_socket",
         "unix_socket_owner",
         "unix_socket_group",
@@ -33,6 +33,7 @@ fn is_unset(section: &str, line: &str) -> bool {
         "dump_path",
         "password_file",
         "ca_file",
+        "topology",
     ];
     const EXCHANGES: [&str; 5] = ["content", "directory", "revision", "origin", "location"];
     const LIMIT: [&str; 2] = ["match", "fetcher"];

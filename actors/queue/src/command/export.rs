@@ -4,7 +4,7 @@ use std::{io, path::PathBuf, time::Duration};
 
 use clap::Args;
 use jiff::SignedDuration;
-use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem};
+use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem, parse_duration};
 #[cfg(feature = "postgres")]
 use orchestrator_supervise::StopToken;
 
@@ -108,7 +108,7 @@ fn cannot_write(arguments: &ExportArguments, error: &io::Error) -> CommandError 
 
 /// Parses the time between two pages.
 fn every(text: &str) -> Result<Duration, String> {
-    let span = text.parse::<SignedDuration>().ok().filter(|span| *span >= EVERY_MIN);
+    let span = parse_duration(text).ok().filter(|span| *span >= EVERY_MIN);
     span.and_then(|span| Duration::try_from(span).ok())
         .ok_or_else(|| "expected a duration of at least 1 s, such as 5m".to_owned())
 }

@@ -1,7 +1,7 @@
 //! Times of options, and the text of `queue show`.
 
-use jiff::{SignedDuration, Timestamp};
-use orchestrator_subsystem::{columns::align, text};
+use jiff::Timestamp;
+use orchestrator_subsystem::{columns::align, parse_duration, text};
 
 use super::{AttemptRow, BumpedAll, InFlightJob, PathReport, RequeuedAll, WaitingRow};
 use crate::storage::{Adopted, ListedRow};
@@ -14,8 +14,7 @@ pub(super) fn time(text: &str) -> Result<i64, String> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time.as_second());
     }
-    let ago = text.parse::<SignedDuration>();
-    ago.map(|ago| Timestamp::now().as_second().saturating_sub(ago.as_secs())).map_err(|_| {
+    parse_duration(text).map(|ago| Timestamp::now().as_second().saturating_sub(ago.as_secs())).map_err(|_| {
         "expected a duration like 24h, a time like 2026-11-23T08:00:00Z, or unix seconds".to_owned()
     })
 }
