@@ -14,6 +14,7 @@ mod init_process;
 mod limits;
 mod progress;
 mod reload;
+mod results;
 mod run;
 mod service_manager;
 mod signals;
@@ -32,7 +33,7 @@ use anyhow::{Context, Result};
 use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
 use orchestrator_admin::Binding;
 use orchestrator_subsystem::{
-    CommandError, ConfigArguments, OriginalContext, OutputFormat,
+    ConfigArguments, OriginalContext, OutputFormat,
     output::escape_lines,
     redaction::{may_quote_secret, redact},
 };
@@ -42,6 +43,7 @@ use serde_json::json;
 use crate::{
     cli::{ClientCommand, Target, colour, exit_code::ExitCode},
     config::{Config, ProgramConfig, Sources, init::InitArguments},
+    results::{exit_code, print, print_or_fail, report_error, write_out},
     subsystems::DropIn,
     topology::ROOT,
 };
@@ -344,38 +346,6 @@ fn init(arguments: &InitArguments) -> ExitCode {
     }))
 }
 
-/// Prints a result to standard output, or the error to standard error.
-fn print(text: Result<String>) -> ExitCode {
-    match text {
-        Ok(text) => write_out(escape_lines(&text).as_bytes()),
-        Err(error) => report_error(&error),
-    }
-}
-
-/// Writes to standard output, or an error to standard error.
-fn write_out(bytes: &[u8]) -> ExitCode {
-    let mut out = std::io::stdout().lock();
-    let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) else { return ExitCode::Ok };
-    let error = CommandError::Output(error);
-    let code = ExitCode::of(&error);
-    if code != ExitCode::Ok {
-        report_error(&error.into());
-    }
-    code
-}
-
-/// Prints a result, or an error. Errors other than those of the configuration have the code of failures.
-fn print_or_fail(text: Result<String>) -> ExitCode {
-    // Another process has reported the error.
-    if let Some(state_owner::Failed(status)) = text.as_ref().err().and_then(|error| error.downcast_ref()) {
-        let is_config = status.code() == Some(ExitCode::Config as i32);
-        return if is_config { ExitCode::Config } else { ExitCode::Failure };
-    }
-    let is_failure = text.as_ref().is_err_and(|error| !error.is::<config::report::InvalidConfig>());
-    let code = print(text);
-    if is_failure { ExitCode::Failure } else { code }
-}
-
 fn completions(shell: clap_complete::Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "orchestrator", &mut script);
@@ -386,16 +356,6 @@ fn completions(shell: clap_complete::Shell) -> ExitCode {
 fn symbols() -> ExitCode {
     let resolved = orchestrator_supervise::resolve_symbols(std::io::stdin().lock(), std::io::stdout().lock());
     resolved.map_or_else(|error| report_error(&error.into()), |()| ExitCode::Ok)
-}
-
-fn exit_code(result: Result<ExitCode>) -> ExitCode {
-    result.unwrap_or_else(|error| report_error(&error))
-}
-
-/// Prints an error that prevents the start, and returns the exit code of configuration errors.
-fn report_error(error: &anyhow::Error) -> ExitCode {
-    StandardStream::Error.print(colour::error_line(&redact(&format!("{error:#}"))));
-    ExitCode::Config
 }
 
 impl From<&RunArguments> for Sources {
