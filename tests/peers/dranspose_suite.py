@@ -35,8 +35,8 @@ SHA256 = "32271c83067438726755f87430feb783f2eaacae80f52eb4312ca730434905af"
 # Seconds for one file; the longest takes about a minute.
 TIME_OUT = 180
 
-# Why a test file may pass less often with ours. Rule (IX) of the ingester's contract names what differs on purpose.
-DIFFERENCES = {}
+# Tests that are left out, since they change a private attribute of the ingester while it runs.
+LEFT_OUT = ["tests/test_dumping.py::test_dump_and_not_dump"]
 
 
 def command_line(ingester):
@@ -140,7 +140,7 @@ def passed(python, directory, name, environment):
         )
         plugin = ["-p", "dranspose_suite"] if "ORCHESTRATOR" in environment else []
         run = subprocess.Popen(
-            [python, "-m", "pytest", "-q", *plugin, f"tests/{name}.py"],
+            [python, "-m", "pytest", "-q", *plugin, *(f"--deselect={test}" for test in LEFT_OUT), f"tests/{name}.py"],
             cwd=directory,
             env={**os.environ, **environment, "REDIS_URL": f"redis://127.0.0.1:{port}/0"},
             stdin=subprocess.DEVNULL,
@@ -189,9 +189,8 @@ def main(binary, directory, rounds, *names):
                 if not good:
                     log = Path(directory, f"{name}-{who[:4]}.log")
                     log.write_text(said)
-        reason = DIFFERENCES.get(name, "")
-        print(f"{name:32}", *(f"{who} {count}/{rounds}" for who, count in counts.items()), reason, flush=True)
-        if counts["ours"] < counts["dranspose's"] and not reason:
+        print(f"{name:32}", *(f"{who} {count}/{rounds}" for who, count in counts.items()), flush=True)
+        if counts["ours"] < counts["dranspose's"]:
             worse.append(name)
     if worse:
         sys.exit(f"with our ingester these pass less often: {', '.join(worse)}; their output is in {directory}")
