@@ -19,8 +19,8 @@ use super::{certificate::Certificate, explanation::of_webpki};
 #[derive(Debug)]
 pub(crate) struct Authorities {
     pub(super) roots: RootCertStore,
-    /// Whether the operator chose them. Then a certificate may be one of them, or of version 1 if one of them signed it, and the host may be
-    /// its common name.
+    /// True if the operator chose them. Then three more are accepted: a certificate that is one of them, one of version 1 that one of them
+    /// signed, and a common name in place of an alternative name.
     pub(super) are_own: bool,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Authorities {
 pub(super) struct Verifier {
     /// None: any certificate is accepted.
     pub(super) authorities: Option<Authorities>,
-    /// Whether the certificate must be for the host.
+    /// False accepts a certificate for any host.
     pub(super) checks_host: bool,
     pub(super) provider: Arc<CryptoProvider>,
 }

@@ -3,8 +3,7 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::handler::Row;
-use crate::service::RequestError;
+use crate::{handler::Row, service::RequestError};
 
 #[test]
 fn a_claim_with_a_lost_answer_is_confirmed_by_its_token() {
