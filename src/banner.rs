@@ -2,13 +2,17 @@
 //!
 //! It follows the log lines of the start: it is printed once the process is ready, or after [`WAIT_MAX`] if a peer is down.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use orchestrator_subsystem::output::escape_lines;
 use orchestrator_supervise::{StandardStream, Tree};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
-use crate::{config::Config, progress, topology::ADMIN};
+use crate::{
+    config::{Config, Sources},
+    progress,
+    topology::ADMIN,
+};
 
 /// Time between two checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -50,6 +54,24 @@ impl<'a> Banner<'a> {
             print(&text(config, &admin.unwrap_or_default()));
             self.waiting = None;
         }
+    }
+}
+
+/// Prints what is started without arguments or with a file that they do not name, before anything is started.
+pub(crate) fn print_first_line(config: &Config, sources: &Sources) {
+    let queue = || {
+        let directory = if Path::new("var").exists() { "in ./var" } else { "in a new directory ./var" };
+        let address = match config.program.admin.listen.as_str() {
+            "" => "no TCP port".to_owned(),
+            listen => format!("http://{listen}"),
+        };
+        format!(
+            "no configuration: runs the queue {directory}, admin endpoint at {address}; `orchestrator --help` lists the commands"
+        )
+    };
+    if let Some(line) = sources.found().or_else(|| (config.is_default && sources.only.is_none()).then(queue))
+    {
+        StandardStream::Output.print(format!("orchestrator: {}\n", escape_lines(&line)));
     }
 }
 

@@ -148,8 +148,15 @@ pub(crate) fn run(command: &ClientCommand, target: &Target, out: &mut dyn Write)
     }
 }
 
-/// Sends `command` to the instance and prints the result.
-fn execute(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Result<ExitCode, CommandError> {
+/// Sends `command` to the instance and prints the result to `out`.
+///
+/// # Errors
+/// The instance is unreachable or refuses the command.
+pub(crate) fn execute(
+    command: &ClientCommand,
+    target: &Target,
+    out: &mut dyn Write,
+) -> Result<ExitCode, CommandError> {
     let (address, is_named) = target.address(|name| std::env::var_os(name), Path::new("/run"))?;
     let token = target.token_for(&address, is_named)?;
     let client = Client::new(address, token, command.prints_json());
@@ -165,8 +172,9 @@ fn execute(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Res
             ClientCommand::Actor(command) => command.run(&mut context).await?,
             ClientCommand::Tree { path, format } => {
                 let response = client.get(&tree_url(path.as_deref())).await?;
-                let table =
-                    |tree: &TreeSnapshot| colour::for_stdout(&render(tree), graph::line_colours(tree));
+                let table = |tree: &TreeSnapshot| {
+                    colour::for_stdout(&colour::fit_stdout(&render(tree)), graph::line_colours(tree))
+                };
                 write(&present(&client, response, "tree", *format, table)?, context.out)?;
             }
             ClientCommand::Why { path, exit_code, format } => {
@@ -223,7 +231,7 @@ async fn request(command: &ClientCommand, client: &Client) -> Result<String, Com
 
 /// Loads the section of the subsystem `only`.
 fn load(arguments: &ConfigArguments, only: &str) -> Result<Section, CommandError> {
-    let sources = Sources::new(arguments, Some(only));
+    let sources = Sources::new(arguments, Some(only)).announced();
     let config = Config::load(&sources);
     let mut config = config.map_err(|error| CommandError::Config(format!("{error:#}")))?;
     let local = |error: anyhow::Error| CommandError::Local(format!("{error:#}"));

@@ -49,6 +49,8 @@ pub(crate) struct Config {
     pub(crate) sections: Vec<Section>,
     /// Effect of an address of the admin endpoint that is in use.
     pub(crate) admin_binding: Binding,
+    /// True if no source has a section of a subsystem.
+    pub(crate) is_default: bool,
     /// Lines for the log at the start.
     pub(crate) warnings: Vec<String>,
 }
@@ -146,7 +148,8 @@ impl Config {
 
     /// Adds the default sections if no layer has a section of a subsystem.
     fn add_default_sections(&mut self) {
-        if self.sections.is_empty() {
+        self.is_default = self.sections.is_empty();
+        if self.is_default {
             let default = SUBSYSTEMS.iter().filter(|subsystem| subsystem.runs_by_default());
             self.sections.extend(default.filter_map(|subsystem| subsystem.default_section().ok()));
         }

@@ -1,9 +1,11 @@
 //! `orchestrator`: a queue, a provenance storage, an ingester, a producer and a catalog agent in one supervised process. This file
 //! parses the arguments, then runs, checks, or sends a command to a running instance.
 
+mod arguments;
 mod backup;
 mod banner;
 mod cli;
+mod complete;
 mod completion;
 mod config;
 #[cfg(any(feature = "queue", feature = "provenance-sqlite"))]
@@ -27,13 +29,12 @@ mod topology;
 mod version;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
-use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
 use orchestrator_admin::Binding;
 use orchestrator_subsystem::{
-    ConfigArguments, OriginalContext, OutputFormat,
+    OriginalContext, OutputFormat,
     output::escape_lines,
     redaction::{may_quote_secret, redact},
 };
@@ -41,170 +42,27 @@ use orchestrator_supervise::StandardStream;
 use serde_json::json;
 
 use crate::{
-    cli::{ClientCommand, Target, colour, exit_code::ExitCode},
-    config::{Config, ProgramConfig, Sources, init::InitArguments},
+    arguments::{Arguments, Command, ConfigCommand, RunArguments},
+    cli::{colour, exit_code::ExitCode},
+    config::{Config, ProgramConfig, init::InitArguments},
     results::{exit_code, print, print_or_fail, report_error, write_out},
     subsystems::DropIn,
     topology::ROOT,
 };
 
-/// Run a queue, a provenance storage, an ingester, a producer and a catalog agent in one supervised process.
-///
-/// Without a command, run the configured subsystems. `orchestrator tree` shows the children (supervised parts) of the running
-/// instance.
-#[derive(Debug, Parser)]
-#[command(disable_version_flag = true, after_help = ExitCode::TABLE, max_term_width = 100)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Option<Command>,
-    #[command(flatten)]
-    run: RunArguments,
-    #[command(flatten)]
-    target: Target,
-    /// Print the version
-    #[arg(short = 'V', long)]
-    version: bool,
-    /// With --version: print also the commit, the features and the versions of libraries
-    #[arg(long, requires = "version")]
-    verbose: bool,
-}
-
-#[derive(Debug, Clone, Default, Args)]
-struct RunArguments {
-    #[command(flatten)]
-    config: ConfigArguments,
-    /// Run only this subsystem: queue, provenance, ingester, producer or catalog
-    #[arg(long, value_name = "SUBSYSTEM")]
-    only: Option<String>,
-}
-
-impl RunArguments {
-    /// Returns true if the command line has one of these arguments.
-    fn is_given(&self) -> bool {
-        !self.config.config.is_empty() || !self.config.set.is_empty() || self.only.is_some()
-    }
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Run the configured subsystems (the default)
-    Run(RunArguments),
-    /// Check the configuration and print the tree that would run, without starting anything
-    ///
-    /// Example: orchestrator check --config /etc/orchestrator/orchestrator.toml
-    Check {
-        #[command(flatten)]
-        run: RunArguments,
-        #[command(flatten)]
-        format: OutputFormat,
-    },
-    /// Copy all that an instance keeps into a new directory, while it runs or not
-    ///
-    /// The copy has databases, pause, history, audit log and configuration files, as they are after the command has begun. What servers
-    /// keep, such as PostgreSQL, MongoDB and RabbitMQ, is not in it: the output names it.
-    ///
-    /// Example: orchestrator backup /var/backups/orchestrator-1 --config /etc/orchestrator/orchestrator.toml
-    Backup {
-        /// Directory, which must not exist
-        directory: PathBuf,
-        #[command(flatten)]
-        run: RunArguments,
-        #[command(flatten)]
-        format: OutputFormat,
-    },
-    /// Put a backup back to the paths of the configuration, while no instance runs
-    ///
-    /// The backup is checked first. All files are replaced or none, also if the command is killed; the former ones stay, with the suffix
-    /// .before-restore. A configuration file that exists is not replaced.
-    ///
-    /// Example: orchestrator restore /var/backups/orchestrator-1 --config /etc/orchestrator/orchestrator.toml
-    Restore {
-        /// Directory that `orchestrator backup` wrote
-        directory: PathBuf,
-        #[command(flatten)]
-        run: RunArguments,
-        #[command(flatten)]
-        format: OutputFormat,
-    },
-    /// Print a completion script for a shell
-    ///
-    /// Example: orchestrator completions bash > /etc/bash_completion.d/orchestrator
-    Completions {
-        /// Shell that reads the script
-        #[arg(value_enum)]
-        shell: clap_complete::Shell,
-    },
-    /// Write a man page for each command into a directory
-    ///
-    /// Example: orchestrator man /usr/local/share/man/man1
-    Man {
-        /// Directory, which is made if it does not exist
-        directory: PathBuf,
-    },
-    /// Run in place of another program, with that program's command line
-    ///
-    /// Example: orchestrator as nixpkgs-update-supervisor queue.db fetchers/ worker.sock
-    As {
-        /// Serve the admin endpoint on this loopback address, e.g. 127.0.0.1:7117 [default: no TCP port]; if it is in use, the
-        /// program starts with a warning
-        #[arg(long, value_name = "ADDR")]
-        admin: Option<String>,
-        /// Set one key of the configuration that is made from this command line, e.g. `--set queue.hold_secs=3600`; repeatable
-        // The top level has an argument with the id `set`, whose values would be added.
-        #[arg(long = "set", id = "drop_in_set", global = true, value_name = "SECTION.KEY=VALUE")]
-        sets: Vec<String>,
-        #[command(subcommand)]
-        original: DropIn,
-    },
-    /// Print the configuration or its schema, or write a new configuration
-    #[command(subcommand)]
-    Config(ConfigCommand),
-    /// Run an instance in a temporary directory, under load with injected faults, and report the outcome of every job and row
-    ///
-    /// Example: orchestrator demo --for 20s
-    #[cfg(any(feature = "queue", feature = "provenance-sqlite"))]
-    Demo(demo::DemoArguments),
-    /// Resolve addresses of a stack for an instance of this binary
-    #[command(name = run::SYMBOLS, hide = true)]
-    Symbols,
-    #[command(flatten)]
-    Client(ClientCommand),
-}
-
-/// Commands that print or write a configuration.
-#[derive(Debug, Subcommand)]
-enum ConfigCommand {
-    /// Print the effective configuration as TOML, each key with the source of its value
-    ///
-    /// Example: orchestrator config print --config /etc/orchestrator/orchestrator.toml
-    Print {
-        #[command(flatten)]
-        run: RunArguments,
-        #[command(flatten)]
-        format: OutputFormat,
-    },
-    /// Write a commented configuration that replaces another program's, with the values of its configuration or unit file
-    ///
-    /// Example: orchestrator config init --for fproducer --from /etc/tanglenomicon/config.yaml --output producer.toml
-    Init(InitArguments),
-    /// Print the JSON Schema of a configuration file, for editors
-    ///
-    /// Example: orchestrator config schema > schema.json
-    Schema,
-}
+/// Variable with which a shell asks for completions.
+const COMPLETE: &str = "ORCHESTRATOR_COMPLETE";
 
 fn main() -> std::process::ExitCode {
-    let arguments = match Arguments::try_parse_from(drop_in::arguments(std::env::args_os())) {
+    clap_complete::CompleteEnv::with_factory(|| complete::add_to(Arguments::definition()))
+        .var(COMPLETE)
+        .complete();
+    let arguments = match Arguments::read(drop_in::arguments(std::env::args_os())) {
         Ok(arguments) => arguments,
         Err(error) => return report_usage_error(&error),
     };
-    if arguments.command.is_some() && arguments.run.is_given() {
-        let text =
-            "--config, --set and --only follow the command, for example `orchestrator check --only queue`";
-        return report_usage_error(&Arguments::command().error(ErrorKind::ArgumentConflict, text));
-    }
     if arguments.version {
-        return print(Ok(if arguments.verbose { version::long() } else { version::short() })).into();
+        return print(Ok(if arguments.run.verbose { version::long() } else { version::short() })).into();
     }
     let runs = matches!(arguments.command, None | Some(Command::Run(_) | Command::As { .. }));
     if runs && init_process::is_needed() {
@@ -222,7 +80,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::Completions { shell }) => completions(shell),
         Some(Command::Man { directory }) => exit_code(man(&directory)),
         Some(Command::Config(ConfigCommand::Print { run, format })) => {
-            let sources = Sources::from(&run);
+            let sources = run.sources().announced();
             print(if format.json {
                 Config::effective_json(&sources).map(|effective| format.print(&effective))
             } else {
@@ -270,7 +128,7 @@ fn report_usage_error(error: &clap::Error) -> std::process::ExitCode {
 }
 
 fn start(arguments: &RunArguments) -> ExitCode {
-    let sources = Sources::from(arguments);
+    let sources = arguments.sources();
     let config = match Config::load(&sources) {
         Ok(config) => config,
         Err(error) => return report_error(&error),
@@ -294,8 +152,8 @@ fn run_drop_in(admin: Option<&str>, sets: &[String], original: &DropIn) -> Resul
 }
 
 fn check(arguments: &RunArguments, format: OutputFormat) -> ExitCode {
-    let outline =
-        Config::load(&arguments.into()).and_then(|config| Ok(topology::build(&config)?.root.outline(ROOT)));
+    let outline = Config::load(&arguments.sources().announced())
+        .and_then(|config| Ok(topology::build(&config)?.root.outline(ROOT)));
     if !format.json {
         return print(outline);
     }
@@ -309,7 +167,7 @@ fn check(arguments: &RunArguments, format: OutputFormat) -> ExitCode {
 }
 
 fn back_up(directory: &Path, arguments: &RunArguments, format: OutputFormat) -> Result<String> {
-    let sources = Sources::from(arguments);
+    let sources = arguments.sources().announced();
     let config = Config::load(&sources)?;
     let Some(manifest) = backup::back_up(directory, &config, &sources, note)? else {
         return Ok(String::new());
@@ -318,7 +176,9 @@ fn back_up(directory: &Path, arguments: &RunArguments, format: OutputFormat) -> 
 }
 
 fn restore(directory: &Path, arguments: &RunArguments, format: OutputFormat) -> Result<String> {
-    let Some(restored) = backup::restore(directory, &arguments.into())? else { return Ok(String::new()) };
+    let Some(restored) = backup::restore(directory, &arguments.sources().announced())? else {
+        return Ok(String::new());
+    };
     Ok(if format.json { format.print(&restored) } else { restored.text() })
 }
 
@@ -332,7 +192,7 @@ fn note(notes: impl IntoIterator<Item = String>) {
 /// Writes the man pages.
 fn man(directory: &Path) -> Result<ExitCode> {
     std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-    clap_mangen::generate_to(Arguments::command().version(env!("CARGO_PKG_VERSION")), directory)
+    clap_mangen::generate_to(Arguments::definition().version(env!("CARGO_PKG_VERSION")), directory)
         .with_context(|| format!("cannot write to {}", directory.display()))?;
     Ok(ExitCode::Ok)
 }
@@ -346,20 +206,18 @@ fn init(arguments: &InitArguments) -> ExitCode {
     }))
 }
 
+/// Prints the script that lets a shell ask this program for completions.
 fn completions(shell: clap_complete::Shell) -> ExitCode {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "orchestrator", &mut script);
-    write_out(&script)
+    let (name, mut script) = ("orchestrator", Vec::new());
+    let shells = clap_complete::env::Shells::builtins();
+    let written = shells
+        .completer(&shell.to_string())
+        .map_or(Ok(()), |shell| shell.write_registration(COMPLETE, name, name, name, &mut script));
+    written.map_or_else(|error| report_error(&error.into()), |()| write_out(&script))
 }
 
 /// Answers the instance that started this process, which keeps the memory of debug information out of the instance.
 fn symbols() -> ExitCode {
     let resolved = orchestrator_supervise::resolve_symbols(std::io::stdin().lock(), std::io::stdout().lock());
     resolved.map_or_else(|error| report_error(&error.into()), |()| ExitCode::Ok)
-}
-
-impl From<&RunArguments> for Sources {
-    fn from(arguments: &RunArguments) -> Self {
-        Sources::new(&arguments.config, arguments.only.as_deref())
-    }
 }

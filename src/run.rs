@@ -7,7 +7,7 @@ use orchestrator_supervise::{Exit, Root};
 
 use crate::{
     backup,
-    banner::Banner,
+    banner::{self, Banner},
     cli::exit_code::ExitCode,
     completion,
     config::{Config, Sources, TelemetryConfig},
@@ -34,6 +34,7 @@ pub(crate) const SYMBOLS: &str = "symbols";
 pub(crate) fn run(config: &Config, sources: Option<Sources>) -> Result<ExitCode> {
     let TelemetryConfig { format, filter } = &config.program.telemetry;
     let (filter, log_limit) = telemetry::start(*format, filter)?;
+    sources.iter().for_each(|sources| banner::print_first_line(config, sources));
     if let Some(undone) = backup::recover(config, sources.as_ref())? {
         tracing::warn!("{undone}");
     }

@@ -26,6 +26,23 @@ pub(crate) fn for_stdout(text: &str, colours: Vec<Option<AnsiColor>>) -> String 
     painted(text, if is_wanted(&std::io::stdout()) { colours } else { Vec::new() })
 }
 
+/// Cuts the lines of `table` to the width of the terminal, if standard output is one.
+pub(crate) fn fit_stdout(table: &str) -> String {
+    let out = std::io::stdout();
+    let size = if out.is_terminal() { rustix::termios::tcgetwinsize(&out).ok() } else { None };
+    let width = size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0);
+    width.map_or_else(|| table.to_owned(), |width| cut(table, width))
+}
+
+/// Cuts each line of `table` to a width in characters; an ellipsis is the last one of a line that was cut.
+fn cut(table: &str, width: usize) -> String {
+    let line = |line: &str| match line.char_indices().nth(width) {
+        Some(_) => line.chars().take(width - 1).chain(['…']).collect(),
+        None => line.to_owned(),
+    };
+    table.lines().map(|text| line(text) + "\n").collect()
+}
+
 /// Returns an error as it is printed: red on a terminal, without control characters.
 pub(crate) fn error_line(text: &str) -> String {
     let red = is_wanted(&std::io::stderr()).then_some(AnsiColor::Red);
@@ -35,6 +52,11 @@ pub(crate) fn error_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_cut_to_the_width() {
+        assert_eq!(cut("abcd\nabcde\n├─é─x\n\n", 4), "abcd\nabc…\n├─é…\n\n");
+    }
 
     #[test]
     fn lines_have_colours_and_no_control_characters() {

@@ -26,7 +26,7 @@ const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCAL
 
 /// Options that select the running instance.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Connection to a running instance, for commands that need one")]
+#[command(next_help_heading = "Connection to a running instance")]
 pub(crate) struct Target {
     /// Connect to the admin endpoint at this URL [env: ORCHESTRATOR_URL] [default: the only socket /run/*/admin.sock, or else
     /// http://127.0.0.1:7117, if it is one of root or of you]

@@ -183,12 +183,12 @@ fn queue_commands_print_tables() {
     ]);
     let cut = format!("1 2 {}…", "x".repeat(55));
     let expected = [
-        "FETCHER  RUN STARTED  COMPLETE  ROWS  WAITING  DELETED\n\
-         github    1700000000  yes         12        7  no\n\
-         pypi               5  no           1        0  no\n",
+        "FETCHER  RUN STARTED           COMPLETE  ROWS  WAITING  DELETED\n\
+         github   2023-11-14T22:13:20Z  yes         12        7  no\n\
+         pypi     5                     no           1        0  no\n",
         &format!(
             "ATTR PATH  PAYLOAD{}FETCHER  RUN STARTED  LAST STARTED\n\
-             a.b        {cut}  github             5  1970-01-01T00:00:00Z\n",
+             a.b        {cut}  github   5            1970-01-01T00:00:00Z\n",
             " ".repeat(55),
         ),
         "no job is waiting\n",

@@ -5,6 +5,7 @@ mod tests;
 
 use std::{
     ffi::OsString,
+    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -24,11 +25,18 @@ use super::{
     value_path::{Step, dotted, name_of, position},
 };
 
+/// Variable that names the configuration file for commands without `--config`.
+const VARIABLE: &str = "ORCHESTRATOR_CONFIG";
+/// Configuration file of commands without `--config` and variable, if it exists.
+const FILE: &str = "/etc/orchestrator/orchestrator.toml";
+
 /// Sources of the configuration.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sources {
-    /// `--config` files, in order.
+    /// `--config` files, in order, or the one file of [`default_file`].
     pub(crate) files: Vec<PathBuf>,
+    /// True if no argument names the file.
+    pub(crate) is_found: bool,
     /// Environment variables; only those with the prefix `ORCHESTRATOR__` are used.
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// `--set section.key=value`, in order.
@@ -38,14 +46,41 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Returns the sources that a command line names, and the environment.
+    /// Returns the sources that a command line names, and the environment. Without `--config`, a file is searched.
     pub(crate) fn new(arguments: &ConfigArguments, only: Option<&str>) -> Self {
+        let found =
+            arguments.config.is_empty().then(|| default_file(std::env::var_os(VARIABLE), Path::new(FILE)));
+        let found = found.flatten();
         Self {
-            files: arguments.config.clone(),
+            is_found: found.is_some(),
+            files: found.map_or_else(|| arguments.config.clone(), |file| vec![file]),
             environment: environment::of_process(),
             sets: arguments.set.clone(),
             only: only.map(str::to_owned),
         }
+    }
+
+    /// Names the configuration file on standard error, if no argument does.
+    pub(crate) fn announced(self) -> Self {
+        if let Some(line) = self.found() {
+            let _ = writeln!(std::io::stderr().lock(), "orchestrator: {}", one_line(line));
+        }
+        self
+    }
+
+    /// Names the configuration file, if no argument does.
+    pub(crate) fn found(&self) -> Option<String> {
+        let file = self.files.first().filter(|_| self.is_found)?;
+        Some(format!("configuration file: {}", file.display()))
+    }
+}
+
+/// Returns the configuration file for a command without `--config`: that of the variable, else the usual one if it exists. With an empty
+/// variable there is none.
+fn default_file(variable: Option<OsString>, usual: &Path) -> Option<PathBuf> {
+    match variable {
+        Some(path) => (!path.is_empty()).then(|| path.into()),
+        None => usual.exists().then(|| usual.to_owned()),
     }
 }
 

@@ -6,6 +6,7 @@ mod dropin_options;
 mod init;
 mod rejected;
 mod secrets;
+mod shell;
 mod shipped;
 mod sources;
 mod units;

@@ -6,12 +6,12 @@ use orchestrator_supervise::{
 
 use orchestrator_subsystem::{columns::align, until_text};
 
-/// Right-aligned columns: incarnation, restarts, age.
-const RIGHT: [usize; 3] = [3, 4, 5];
+/// Right-aligned columns: restarts, age.
+const RIGHT: [usize; 2] = [2, 3];
 
 /// Formats the tree of a snapshot as a table.
 pub fn render(snapshot: &TreeSnapshot) -> String {
-    let head = ["CHILD", "KIND", "STATE", "INC", "RESTARTS", "AGE", "MAILBOX", "LINK AND NOTES"];
+    let head = ["CHILD", "STATE", "RESTARTS", "AGE", "MAILBOX", "LINK AND NOTES"];
     let rows = vec![head.map(str::to_owned).to_vec()];
     let mut table = TreeTable { now_ms: snapshot.captured_at_ms, rows };
     table.add(&snapshot.root, &snapshot.root.path, "");
@@ -39,14 +39,13 @@ struct TreeTable {
 impl TreeTable {
     /// Adds the rows of `node` and its descendants.
     fn add(&mut self, node: &NodeSnapshot, name: &str, indent: &str) {
-        let label = node.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
+        let label = node.label.as_ref().filter(|label| **label != node.id);
+        let label = label.map(|label| format!(" ({label})")).unwrap_or_default();
         let runs = matches!(node.state.as_str(), "running" | "paused");
         let age = if runs { self.since(node.started_ms) } else { String::new() };
         self.rows.push(vec![
             format!("{name}{label}"),
-            node.kind.clone(),
             node.state.clone(),
-            node.incarnation.to_string(),
             node.restarts.to_string(),
             age,
             mailboxes(&node.mailboxes),
@@ -59,7 +58,7 @@ impl TreeTable {
         }
     }
 
-    /// Returns the last column: faults, the link, a pause, and the names of durable state.
+    /// Returns the last column: faults, the link, a pause, and the children that get its messages.
     fn notes(&self, node: &NodeSnapshot) -> String {
         let mut notes = Vec::new();
         if node.stuck {
@@ -80,9 +79,6 @@ impl TreeTable {
         let paused = node.blocker.as_ref().filter(|blocker| blocker.kind == "paused");
         notes.extend(paused.map(|blocker| blocker.text.clone()));
         notes.extend(node.sends_to.iter().map(|path| format!("-> {}", without_root(path))));
-        if !node.durable.is_empty() {
-            notes.push(format!("durable: {}", node.durable.join(", ")));
-        }
         notes.join("; ")
     }
 

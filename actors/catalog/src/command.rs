@@ -147,6 +147,14 @@ fn outcome(rule: &str, before: &RuleStatus, after: &RuleStatus) -> String {
     }
     let claimed = after.counts.claimed.saturating_sub(before.counts.claimed);
     let done = after.counts.done.saturating_sub(before.counts.done);
+    let earlier = before.counts.claimed;
+    // A poll on time, or after a notice, may have taken the rows that the operator has in mind.
+    if claimed == 0 && earlier > 0 {
+        let (done, in_progress) = (after.counts.done, after.in_progress);
+        return format!(
+            "{rule} has polled: nothing to claim; the polls before have claimed {earlier}: {done} done, {in_progress} in progress\n"
+        );
+    }
     format!("{rule} has polled: {claimed} claimed, {done} done so far\n")
 }
 
@@ -160,6 +168,10 @@ mod tests {
         let before = status(r#"{ "polls": 1, "claimed": 2, "done": 2 }"#);
         let after = status(r#"{ "polls": 2, "claimed": 5, "done": 3 }"#);
         assert_eq!(outcome("r", &before, &after), "r has polled: 3 claimed, 1 done so far\n");
+        let after = status(r#"{ "polls": 2, "claimed": 2, "done": 1, "in_progress": 1 }"#);
+        let taken =
+            "r has polled: nothing to claim; the polls before have claimed 2: 1 done, 1 in progress\n";
+        assert_eq!(outcome("r", &before, &after), taken);
         let after = status(r#"{ "polls": 1, "phase": "parked", "reason": "409" }"#);
         assert_eq!(outcome("r", &before, &after), "r is parked: 409\n");
     }

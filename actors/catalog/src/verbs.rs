@@ -64,7 +64,7 @@ verb! {
     ///
     /// Example: orchestrator catalog pause convert --until 30m
     pub(crate) struct Pause {
-        /// Resume then: a duration (30m), a time of day (18:00), or a date and time
+        /// Resume then: a duration (30m, 1d, 2w), or a time of day or date and time in the instance's time zone (18:00)
         #[arg(long, value_name = "TIME|DURATION")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub(crate) until: Option<Until>,
@@ -125,7 +125,7 @@ fn page(status: &CatalogStatus) -> String {
         "LOST",
         "DEFERRED",
         "412",
-        "LAG MS",
+        "LAG",
         "LAST POLL",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -137,7 +137,7 @@ fn page(status: &CatalogStatus) -> String {
         let more = [counts.dead, counts.lost, rule.deferred as u64, counts.conflicts];
         let mut row = vec![name.clone(), rule.phase.to_string()];
         row.extend(numbers.iter().chain(&more).map(u64::to_string));
-        row.push(rule.lag_ms.map_or_else(missing, |ms| ms.to_string()));
+        row.push(rule.lag_ms.map_or_else(missing, lag));
         row.push(rule.last_poll.clone().unwrap_or_else(missing));
         rows.push(row);
     }
@@ -153,6 +153,11 @@ fn page(status: &CatalogStatus) -> String {
         }
     }
     page
+}
+
+/// Formats a time between two points of a rule's work.
+fn lag(ms: u64) -> String {
+    if ms < 1_000 { format!("{ms} ms") } else { format!("{:.1} s", ms as f64 / 1_000.0) }
 }
 
 #[cfg(test)]

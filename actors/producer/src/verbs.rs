@@ -34,7 +34,7 @@ verb! {
     ///
     /// Example: orchestrator producer pause --until 18:00
     pub(crate) struct Pause {
-        /// Resume then: a duration (30m), a time of day (18:00), or a date and time
+        /// Resume then: a duration (30m, 1d, 2w), or a time of day or date and time in the instance's time zone (18:00)
         #[arg(long, value_name = "TIME|DURATION")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub(crate) until: Option<Until>,

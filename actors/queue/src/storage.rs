@@ -36,6 +36,7 @@ pub(crate) use selection::{JobFilter, JobState, Pattern, RequeuedSlice};
 
 use std::{sync::Arc, time::Instant};
 
+use orchestrator_subsystem::text::NUMBER_OR_TIME;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,7 @@ pub(crate) struct RunId {
     pub fetcher: String,
     /// Number in the file name. Only its order matters; it need not be a time.
     #[serde(rename = "run_started")]
+    #[schemars(extend("format" = NUMBER_OR_TIME))]
     pub started: i64,
 }
 

@@ -125,7 +125,8 @@ impl Context<'_> {
 /// Arguments that name a configuration.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ConfigArguments {
-    /// Read this TOML configuration file; repeatable, later files win
+    /// Read this TOML configuration file; repeatable, later files win [env: ORCHESTRATOR_CONFIG] [default:
+    /// /etc/orchestrator/orchestrator.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Vec<PathBuf>,
     /// Set one key, e.g. `--set queue.hold_secs=3600`; repeatable, wins over files and environment

@@ -1,7 +1,7 @@
 //! Text of an answer for a terminal: a list or a map of structs is a table with columns in the order of the fields, one struct is a list of
 //! names and values.
 
-use std::{collections::BTreeSet, fmt, marker::PhantomData};
+use std::{collections::BTreeMap, fmt, marker::PhantomData, ops::Range};
 
 use jiff::Timestamp;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -15,6 +15,10 @@ use crate::columns::align;
 
 /// Schema format of a time in unix seconds: `#[schemars(extend("format" = TIME))]`.
 pub const TIME: &str = "unix-time";
+/// Schema format of a number that need not be a time: it is shown as one if it is plausible as unix seconds or nanoseconds.
+pub const NUMBER_OR_TIME: &str = "number-or-unix-time";
+/// Unix seconds that are plausible, of 2001 to 5138.
+const SECONDS: Range<i64> = 1_000_000_000..100_000_000_000;
 /// Maximum width of a table cell, in characters; `--json` shows the whole text.
 const CELL_MAX: usize = 60;
 
@@ -36,14 +40,14 @@ pub fn of<T: Serialize + JsonSchema>(answer: &T, empty: &str) -> String {
     }
     match serde_json::from_str::<Fields>(&json) {
         Ok(Fields(fields)) => {
-            let row = |(name, value): &(String, Value)| vec![name.clone(), cell(value, times.contains(name))];
+            let row = |(name, value): &(String, Value)| vec![name.clone(), formatted(value, times.get(name))];
             align(&fields.iter().map(row).collect::<Vec<_>>(), &[1])
         }
-        Err(_) => format!("{}\n", serde_json::from_str(&json).map_or(json, |value| cell(&value, false))),
+        Err(_) => format!("{}\n", serde_json::from_str(&json).map_or(json, |value| cell(&value))),
     }
 }
 
-fn table(rows: &[Fields], times: &BTreeSet<String>) -> String {
+fn table(rows: &[Fields], times: &BTreeMap<String, String>) -> String {
     let mut columns: Vec<&str> = Vec::new();
     for (name, _) in rows.iter().flat_map(|row| &row.0) {
         if !columns.contains(&name.as_str()) {
@@ -51,23 +55,33 @@ fn table(rows: &[Fields], times: &BTreeSet<String>) -> String {
         }
     }
     let is_number = |name: &str| {
-        !times.contains(name) && rows.iter().all(|row| row.get(name).is_none_or(Value::is_number))
+        !times.contains_key(name) && rows.iter().all(|row| row.get(name).is_none_or(Value::is_number))
     };
     let right: Vec<usize> = (0..columns.len()).filter(|i| is_number(columns[*i])).collect();
     let head = columns.iter().map(|name| name.replace('_', " ").to_uppercase()).collect();
     let cells = |row: &Fields| {
         let text =
-            |name: &&str| row.get(name).map_or_else(String::new, |value| cell(value, times.contains(*name)));
+            |name: &&str| row.get(name).map_or_else(String::new, |value| formatted(value, times.get(*name)));
         columns.iter().map(text).collect()
     };
     let lines: Vec<_> = std::iter::once(head).chain(rows.iter().map(cells)).collect();
     align(&lines, &right)
 }
 
+/// Formats a value as a table cell, as its schema format says.
+fn formatted(value: &Value, format: Option<&String>) -> String {
+    let number = value.as_i64().filter(|_| format.is_some());
+    let is_time = format.is_some_and(|format| format == TIME);
+    match number {
+        Some(seconds) if is_time || SECONDS.contains(&seconds) => time_of(seconds),
+        Some(nanos) if SECONDS.contains(&(nanos / 1_000_000_000)) => time_of(nanos / 1_000_000_000),
+        _ => cell(value),
+    }
+}
+
 /// Formats a value as a table cell.
-pub fn cell(value: &Value, is_time: bool) -> String {
+pub fn cell(value: &Value) -> String {
     let text = match value {
-        Value::Number(time) if is_time => time_of(time.as_i64().unwrap_or_default()),
         Value::String(text) => text.clone(),
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
@@ -85,16 +99,20 @@ pub fn time_of(seconds: i64) -> String {
     Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
-/// Returns the names of the fields that are times.
-fn times(schema: &Value) -> BTreeSet<String> {
+/// Returns the schema formats of the fields that are times, by name.
+fn times(schema: &Value) -> BTreeMap<String, String> {
     match schema {
         Value::Object(map) => {
             let fields = map.get("properties").and_then(Value::as_object).into_iter().flatten();
-            let own = fields.filter(|(_, field)| field["format"] == TIME).map(|(name, _)| name.clone());
+            let own = fields.filter_map(|(name, field)| {
+                let format =
+                    field["format"].as_str().filter(|format| [TIME, NUMBER_OR_TIME].contains(format))?;
+                Some((name.clone(), format.to_owned()))
+            });
             own.chain(map.values().flat_map(times)).collect()
         }
         Value::Array(list) => list.iter().flat_map(times).collect(),
-        _ => BTreeSet::new(),
+        _ => BTreeMap::new(),
     }
 }
 
@@ -144,8 +162,30 @@ mod tests {
         done: bool,
     }
 
+    #[derive(Serialize, JsonSchema)]
+    struct Run {
+        #[schemars(extend("format" = NUMBER_OR_TIME))]
+        run: i64,
+    }
+
     fn row(path: &str, count: u32, started_at: Option<i64>) -> Row {
         Row { path: path.to_owned(), count, started_at, done: count > 1 }
+    }
+
+    #[test]
+    fn a_number_that_is_plausible_as_a_time_is_one() {
+        let cases = [
+            (5, "5"),
+            (-5, "-5"),
+            (999_999_999, "999999999"),
+            (1_700_000_000, "2023-11-14T22:13:20Z"),
+            (1_700_000_000_123, "1700000000123"),
+            (1_700_000_000_123_456_789, "2023-11-14T22:13:20Z"),
+            (i64::MAX, "2262-04-11T23:47:16Z"),
+        ];
+        for (run, expected) in cases {
+            assert_eq!(of(&[Run { run }], ""), format!("RUN\n{expected}\n"));
+        }
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Until {
             now.timestamp().checked_add(span)
         } else {
             return Err(
-                "write a duration (30m), a time of day (18:00), or a date and time (2026-11-26 18:00)"
+                "write a duration (30m, 1d), a time of day (18:00), or a date and time (2026-11-26 18:00)"
                     .to_owned(),
             );
         };

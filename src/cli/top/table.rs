@@ -7,9 +7,11 @@ use std::{
 
 use orchestrator_admin::ascii::format_duration;
 use orchestrator_subsystem::{CommandError, columns::align, output, wire::TreeSnapshot};
+use orchestrator_supervise::without_root;
 
 use crate::cli::{
     client::Client,
+    colour,
     top::{
         TopArguments,
         request::fetch_tree,
@@ -64,7 +66,7 @@ impl TopArguments {
         if self.format.json {
             return self.format.print(&rows);
         }
-        table(now.uptime_ms, &rows)
+        colour::fit_stdout(&table(now.uptime_ms, &rows))
     }
 }
 
@@ -79,7 +81,7 @@ fn table(uptime_ms: u64, rows: &[Row]) -> String {
             cells
         }
         None => vec![
-            row.path.clone(),
+            without_root(&row.path).to_owned(),
             row.state.clone(),
             row.restarts.to_string(),
             row.depth.to_string(),
@@ -112,15 +114,15 @@ mod tests {
         let text = tables.show(&before, &now);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "up 1s");
-        assert!(lines[2].starts_with("o/b") && lines[2].contains("backing_off"), "{text}");
+        assert!(lines[2].starts_with("b ") && lines[2].contains("backing_off"), "{text}");
         tables.sort = Sort::Rate;
         tables.filter = Some("running".to_owned());
         let text = tables.show(&before, &now);
-        assert!(text.lines().nth(2).unwrap().starts_with("o/a"), "{text}");
-        assert!(!text.contains("o/b") && text.contains("40.0") && text.contains("2ms"), "{text}");
+        assert!(text.lines().nth(2).unwrap().starts_with("a "), "{text}");
+        assert!(!text.contains("\nb ") && text.contains("40.0") && text.contains("2ms"), "{text}");
         for ignoring_case in ["O/A", "RunnIng"] {
             tables.filter = Some(ignoring_case.to_owned());
-            assert!(tables.show(&before, &now).contains("o/a"), "{ignoring_case}");
+            assert!(tables.show(&before, &now).contains("\na "), "{ignoring_case}");
         }
     }
 }

@@ -65,6 +65,7 @@ fn merge(files: &[&str], variables: &[(&str, &str)], sets: &[&str]) -> (serde_js
         environment: variables.iter().map(variable).collect(),
         sets: sets.iter().map(|set| (*set).to_owned()).collect(),
         only: None,
+        ..Sources::default()
     };
     let (tree, diagnostics) = Layers::read(&sources, &schema).finish();
     let folder = format!("{}/", directory.path().display());
@@ -262,4 +263,15 @@ fn misspelled_variables_are_errors_and_other_variables_are_ignored() {
     let environment = other.map(|(name, value)| (name.into(), value.into())).to_vec();
     let layers = Layers::read(&Sources { environment, ..Sources::default() }, &schema);
     assert!(layers.diagnostics.is_empty() && layers.trees.is_empty());
+}
+
+#[test]
+fn without_an_argument_the_file_is_that_of_the_variable_or_the_usual_one() {
+    let usual = tempfile::NamedTempFile::new().unwrap();
+    let missing = Path::new("/nonexistent/orchestrator.toml");
+    let variable = |text: &str| Some(OsString::from(text));
+    assert_eq!(default_file(variable("a.toml"), usual.path()), Some("a.toml".into()));
+    assert_eq!(default_file(variable(""), usual.path()), None);
+    assert_eq!(default_file(None, usual.path()), Some(usual.path().to_owned()));
+    assert_eq!(default_file(None, missing), None);
 }

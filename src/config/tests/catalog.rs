@@ -33,6 +33,7 @@ fn sources(file: &tempfile::NamedTempFile, text: &str, variables: &[(&str, &str)
             .collect(),
         sets: sets.iter().map(|set| (*set).to_owned()).collect(),
         only: None,
+        ..Sources::default()
     }
 }
 

@@ -91,6 +91,7 @@ fn sources(sets: &[String], environment: &[(String, String)]) -> (tempfile::Name
         environment: environment.iter().map(|(name, value)| (name.into(), value.into())).collect(),
         sets: sets.to_vec(),
         only: None,
+        ..Sources::default()
     };
     (file, sources)
 }

@@ -72,15 +72,15 @@ fn snapshot() -> TreeSnapshot {
 #[test]
 fn the_tree_is_formatted() {
     let expected = "\
-CHILD                             KIND        STATE        INC  RESTARTS    AGE  MAILBOX             LINK AND NOTES
-o                                 supervisor  running        1         0  3m12s
-├─ queue                          supervisor  running        1         0  3m12s
-│  ├─ queue_console               actor       running        1         0  3m12s  0/1024              1s ago: a row is refused: too long
-│  ├─ queue_store                 thread      running        3         2  3m12s  1024/1024 requests  stuck in commit group for 12s; 7 refused; last exit 2m22s ago in PushJobs: panicked: index out of bounds
-│  ├─ fetcher_watcher (fetchers)  actor       paused         1         0  3m12s                      inotify down: no such directory (again in 4s)
-│  ├─ inotify                     task        backing_off    1         0                             inotify connecting (try 3)
-│  └─ wedged                      task        running        1         0  3m12s                      stuck: arbiter workers is blocked
-└─ admin                          task        running        1         0  3m12s                      inotify up
+CHILD                             STATE        RESTARTS    AGE  MAILBOX             LINK AND NOTES
+o                                 running             0  3m12s
+├─ queue                          running             0  3m12s
+│  ├─ queue_console               running             0  3m12s  0/1024              1s ago: a row is refused: too long
+│  ├─ queue_store                 running             2  3m12s  1024/1024 requests  stuck in commit group for 12s; 7 refused; last exit 2m22s ago in PushJobs: panicked: index out of bounds
+│  ├─ fetcher_watcher (fetchers)  paused              0  3m12s                      inotify down: no such directory (again in 4s)
+│  ├─ inotify                     backing_off         0                             inotify connecting (try 3)
+│  └─ wedged                      running             0  3m12s                      stuck: arbiter workers is blocked
+└─ admin                          running             0  3m12s                      inotify up
 ";
     assert_eq!(render(&snapshot()), expected);
 }

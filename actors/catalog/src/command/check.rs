@@ -74,6 +74,7 @@ fn page(base: &str, preview: &RulePreview) -> String {
     }
     match &preview.error {
         Some(error) => line("error", error),
+        None if preview.candidates == 1 => line("would claim", "1 row"),
         None => line("would claim", &format!("{} rows", preview.candidates)),
     }
     for row in &preview.sample {
@@ -105,6 +106,6 @@ mod tests {
             page.contains("GET http://h/ermrest/catalog/1/entity/Foo/state=actionable?limit=5\n"),
             "{page}"
         );
-        assert!(page.contains(r#"{"id":1,"state":"claimed"}"#) && page.contains("1 rows"), "{page}");
+        assert!(page.contains(r#"{"id":1,"state":"claimed"}"#) && page.contains("1 row\n"), "{page}");
     }
 }

@@ -1,6 +1,6 @@
 //! Answers of the console.
 
-use orchestrator_subsystem::text::TIME;
+use orchestrator_subsystem::text::{NUMBER_OR_TIME, TIME};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -85,6 +85,7 @@ impl PathReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct WaitingRow {
     pub(crate) fetcher: String,
+    #[schemars(extend("format" = NUMBER_OR_TIME))]
     pub(crate) run_started: i64,
     /// Up to 500 characters.
     pub(crate) payload: String,

@@ -79,7 +79,7 @@ fn waiting(group: &WaitingRow) -> String {
         (None, Some(until)) => format!("held until {}", text::time_of(until)),
         (None, None) => "limited: too many such jobs are in flight,".to_owned(),
     };
-    let payload = text::cell(&group.payload.as_str().into(), false);
+    let payload = text::cell(&group.payload.as_str().into());
     format!("{state} in run {} of {}: {payload}", group.run_started, group.fetcher)
 }
 
