@@ -2,6 +2,7 @@
 
 use std::{future::pending, time::Duration};
 
+use orchestrator_admin::STOPPING;
 use orchestrator_supervise::{NodeSnapshot, Root, Tree, without_root};
 use tokio::time::{Instant, Interval, interval_at};
 
@@ -18,6 +19,10 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Stopping {
     /// `None` before the stop begins.
     reports: Option<Interval>,
+    /// End of the stop.
+    until: Option<Instant>,
+    /// Children of the last line of the log.
+    logged: Vec<String>,
 }
 
 impl Stopping {
@@ -31,6 +36,7 @@ impl Stopping {
         manager.stopping();
         root.request_stop(LIMIT);
         self.reports = Some(interval_at(Instant::now() + REPORT_EVERY, REPORT_EVERY));
+        self.until = Some(Instant::now() + LIMIT);
     }
 
     /// Waits until [`Self::report`] is due; for ever before the stop.
@@ -41,24 +47,38 @@ impl Stopping {
         }
     }
 
-    /// Reports the children that the stop waits for.
-    pub(crate) fn report(&self, tree: &Tree, manager: &ServiceManager) {
+    /// Reports the children that the stop waits for: to the service manager, as the blocker of the root, and in the log if they change.
+    pub(crate) fn report(&mut self, tree: &Tree, manager: &ServiceManager) {
         let mut waits_for = Vec::new();
         for branch in tree.node(ROOT).map(|root| root.children).unwrap_or_default() {
             collect(&branch, &mut waits_for);
         }
-        if !waits_for.is_empty() {
-            let waits_for = startup::list(&waits_for);
-            tracing::info!("waiting for {waits_for}");
-            manager.set_status(&format!("waiting for {waits_for}"));
+        if waits_for.is_empty() {
+            return;
+        }
+        let left = self.until.map_or(LIMIT, |until| until.saturating_duration_since(Instant::now()));
+        let described: Vec<_> = waits_for.iter().map(describe).collect();
+        let text = format!(
+            "stops: waits for {}; at most {:.0} s more",
+            startup::list(&described),
+            left.as_secs_f64()
+        );
+        let paths = waits_for.into_iter().map(|node| node.path).collect();
+        if self.logged != paths {
+            tracing::info!("{text}");
+            self.logged = paths;
+        }
+        manager.set_status(&text);
+        if let Some(root) = tree.vitals("") {
+            root.set_blocker(STOPPING, text, "a second signal ends the program at once");
         }
     }
 }
 
-/// Adds the workers that stop, each with what it does.
-fn collect(node: &NodeSnapshot, waits_for: &mut Vec<String>) {
+/// Adds the workers that stop.
+fn collect(node: &NodeSnapshot, waits_for: &mut Vec<NodeSnapshot>) {
     if node.children.is_empty() && ["stopping", "stuck"].contains(&node.state.as_str()) {
-        waits_for.push(describe(node));
+        waits_for.push(node.clone());
     }
     node.children.iter().for_each(|child| collect(child, waits_for));
 }

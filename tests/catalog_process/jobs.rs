@@ -1,11 +1,22 @@
 //! Rows of a catalog as jobs of the queue in the same process (CONTRACT CF16, QO12).
 
-use std::{collections::BTreeMap, fs, path::Path, thread::sleep, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use orchestrator_harness::{
     CatalogEnv, Controller, Ermrest, Instance, JobWorkers, Redis, eventually, free_port,
     load::{SeededRng, for_each_seed},
 };
+use rustix::process::Signal;
 use serde_json::{Map, Value, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
@@ -225,4 +236,73 @@ fn the_shipped_pipeline_connects_catalog_ingester_and_queue() {
     eventually("the mapping's job", || workers.taken().contains_key(mapping));
     assert_eq!(workers.taken()[mapping], ["var/eiger.cbors 0"]);
     assert_eq!(workers.taken().len(), 6);
+}
+
+#[test]
+fn a_stop_releases_waiting_rows_and_the_next_start_counts_the_report_of_a_worker() {
+    let server = Ermrest::start(&[]);
+    let env = environment(&server, RULE);
+    let instance = start(&env);
+    let base = env.base();
+    let (hold, begun) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+    let (held, count) = (hold.clone(), begun.clone());
+    let workers = JobWorkers::start(base.socket(), 2, move |_, _| {
+        count.fetch_add(1, Ordering::Relaxed);
+        eventually("the end of the work", || !held.load(Ordering::Relaxed));
+        0
+    });
+    server.insert_foo(6, "actionable");
+    eventually("two jobs to be in flight", || begun.load(Ordering::Relaxed) == 2);
+    eventually("the other rows to be claimed", || states(&server).get("claimed") == Some(&6));
+    // Twice, since the second process takes over the claims of the first.
+    let stop = |instance: Instance| {
+        let begun = Instant::now();
+        assert!(instance.terminate().success());
+        assert!(begun.elapsed() < Duration::from_secs(8), "it waited for the workers: {:?}", begun.elapsed());
+        assert_eq!(
+            states(&server),
+            BTreeMap::from([("actionable".to_owned(), 4), ("claimed".to_owned(), 2)])
+        );
+    };
+    stop(instance);
+    let instance = start(&env);
+    eventually("the claims to be taken over", || {
+        let (_, status, _) = base.cli(&["catalog", "status", "--json"]);
+        serde_json::from_str::<Value>(&status)
+            .is_ok_and(|status| status[0]["rules"]["work"]["taken_over"] == 2)
+    });
+    stop(instance);
+    let _instance = start(&env);
+    hold.store(false, Ordering::Relaxed);
+    for row in await_complete(&server, 6) {
+        assert_eq!(row["doc"], 1, "ended twice: {row:?}");
+    }
+    let taken = workers.taken();
+    assert!(taken.len() == 6 && taken.values().all(|times| times.len() == 1), "{taken:?}");
+}
+
+#[test]
+fn a_stop_that_waits_for_a_handler_says_so_everywhere() {
+    let server = Ermrest::start(&[]);
+    let queue = "kind = \"queue\", attr_path = \"img/$row.id\", payload = \"$row.state of $row.id\", dead_codes = [64]";
+    let command = "kind = \"command\", argv = [\"/bin/sh\", \"-c\", \"cat >/dev/null; touch begun; until [ -e end ]; do sleep 0.05; done\"]";
+    let rule = RULE.replace(queue, command).replace("$result.exit_code", "$row.id");
+    assert!(rule.contains(command));
+    let env = environment(&server, &rule);
+    let mut instance = start(&env);
+    let base = env.base();
+    server.insert_foo(1, "actionable");
+    eventually("the handler to run", || base.path().join("begun").exists());
+    instance.signal(Signal::TERM);
+    let text = "stops: waits for catalog/lab/rules/work";
+    for command in ["why", "health", "tree"] {
+        eventually(command, || {
+            let (_, out, _) = base.cli(&[command]);
+            out.contains(text) && out.contains(" s more")
+        });
+    }
+    fs::write(base.path().join("end"), "").expect("write");
+    assert!(instance.wait().success());
+    assert_eq!(base.log().matches(text).count(), 1, "{}", base.log());
+    await_complete(&server, 1);
 }

@@ -6,6 +6,8 @@ use orchestrator_supervise::{
 
 use orchestrator_subsystem::{columns::align, until_text};
 
+use crate::readiness::STOPPING;
+
 /// Right-aligned columns: restarts, age.
 const RIGHT: [usize; 2] = [2, 3];
 
@@ -76,7 +78,8 @@ impl TreeTable {
             notes.push(format!("paused{}", until_text(node.paused_until_ms)));
         }
         // The state of a child that an operator paused by its console is "running".
-        let paused = node.blocker.as_ref().filter(|blocker| blocker.kind == "paused");
+        let paused =
+            node.blocker.as_ref().filter(|blocker| ["paused", STOPPING].contains(&blocker.kind.as_str()));
         notes.extend(paused.map(|blocker| blocker.text.clone()));
         notes.extend(node.sends_to.iter().map(|path| format!("-> {}", without_root(path))));
         notes.join("; ")

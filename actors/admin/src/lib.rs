@@ -66,5 +66,5 @@ pub use error::AdminError;
 pub use greeting::greeting;
 pub use port_owner::listening_users;
 pub use program_info::ProgramInfo;
-pub use readiness::readiness_failures;
+pub use readiness::{STOPPING, readiness_failures};
 pub use reload::Reload;

@@ -12,6 +12,9 @@ use orchestrator_supervise::{NodeSnapshot, Tree, UNANSWERED, sanitize};
 
 use crate::fault::Faults;
 
+/// Kind of the blocker of the root while the process stops.
+pub const STOPPING: &str = "stopping";
+
 /// Readiness of one child.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ChildReadiness<'a> {
@@ -70,6 +73,9 @@ fn failure(node: &NodeSnapshot, own: &str, faults: &Faults) -> Option<String> {
     }
     if state == "paused" || has_exited(node) {
         return None;
+    }
+    if let Some(stops) = node.blocker.as_ref().filter(|blocker| blocker.kind == STOPPING) {
+        return Some(stops.text.clone());
     }
     if state != "running" {
         let exit = node.last_exit.as_ref().map(|exit| format!(", last exit {}", exit.reason));

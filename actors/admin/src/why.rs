@@ -23,6 +23,7 @@ use self::{
 };
 use crate::{
     api_error::ApiError,
+    fault::reported_cause,
     handler_context::HandlerContext,
     process::ProcessUsage,
     readiness,
@@ -69,7 +70,8 @@ fn process(context: &HandlerContext, snapshot: &TreeSnapshot) -> Option<Subsyste
     let memory = ProcessUsage::resident().and_then(|resident| context.state.memory.cause(snapshot, resident));
     let jumped = clock_jump().and_then(|jump| clock_jumped(snapshot, jump));
     let reload = context.state.program_info.reload.cause(&path);
-    let causes: Vec<_> = [memory, jumped, reload].into_iter().flatten().collect();
+    let stops = snapshot.root.blocker.as_ref().map(|blocker| reported_cause(&snapshot.root, blocker));
+    let causes: Vec<_> = [stops, memory, jumped, reload].into_iter().flatten().collect();
     let is_any = !causes.is_empty();
     let (last_work, idle_since_ms, activity) = (None, None, String::new());
     is_any.then_some(SubsystemCauses { path, causes, last_work, idle_since_ms, activity })

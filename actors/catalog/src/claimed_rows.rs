@@ -27,6 +27,8 @@ pub(crate) struct ClaimedRow {
     pub claimed: Row,
     /// Token of the claim; empty without a token column.
     pub token: Rc<str>,
+    /// Token of the claim before, whose lease ended.
+    pub former_token: Option<String>,
     /// End of the lease, measured from before the claim was sent; None: no lease.
     pub until: Option<Instant>,
     /// Number of this attempt, from 1; None if attempts are not counted.
@@ -168,7 +170,9 @@ impl ClaimedRows {
         *stage = Stage::Running;
         self.working += 1;
         let token = Some(held.token.to_string()).filter(|token| !token.is_empty());
-        let task = Task { rule: rule.to_owned(), row: held.row.clone(), token, attempt: held.attempt };
+        let ClaimedRow { row, former_token, attempt, .. } = held;
+        let (row, former_token) = (row.clone(), former_token.clone());
+        let task = Task { rule: rule.to_owned(), row, token, former_token, attempt: *attempt };
         Some((id, task))
     }
 

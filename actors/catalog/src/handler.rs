@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use orchestrator_supervise::StopToken;
+
 use crate::cell::Cell;
 
 /// A row of the catalog.
@@ -16,6 +18,8 @@ pub struct Task {
     pub row: Row,
     /// Token of the claim, if the table has a column for it.
     pub token: Option<String>,
+    /// Token of the claim before, whose lease ended without an outcome.
+    pub former_token: Option<String>,
     /// Number of this attempt, from 1, if the table has a column for it.
     pub attempt: Option<u32>,
 }
@@ -31,6 +35,8 @@ pub enum Outcome {
     Later(String),
     /// Permanent failure: no further attempt.
     Dead(Failure),
+    /// At a stop: somebody else continues the work. The row keeps its claim until its lease ends; whoever claims it then gets the outcome.
+    Continues,
 }
 
 /// Failed attempt to process a row.
@@ -58,4 +64,9 @@ impl Outcome {
 pub(crate) trait Handler {
     /// Processes one row. Dropping the future ends the work, including processes that it started.
     fn handle(&self, task: Task) -> impl Future<Output = Outcome>;
+
+    /// As [`Handler::handle`], but does not wait for others once `stop` is cancelled.
+    fn handle_until(&self, task: Task, _stop: &StopToken) -> impl Future<Output = Outcome> {
+        self.handle(task)
+    }
 }

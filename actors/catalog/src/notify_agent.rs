@@ -109,7 +109,8 @@ impl<H: Handler> NotifyAgent<H> {
 
     /// Runs the program once. None: it did not end within the grace period of a stop.
     async fn run_program(&self, stop: &StopToken) -> Option<Outcome> {
-        let task = Task { rule: self.rule.clone(), row: Row::new(), token: None, attempt: None };
+        let task =
+            Task { rule: self.rule.clone(), row: Row::new(), token: None, former_token: None, attempt: None };
         let grace_ended = async {
             stop.cancelled().await;
             tokio::time::sleep(self.grace).await;
@@ -133,6 +134,7 @@ impl<H: Handler> NotifyAgent<H> {
                 }
                 return;
             }
+            Outcome::Continues => return,
             Outcome::Later(error)
             | Outcome::Failed(Failure { error, .. })
             | Outcome::Dead(Failure { error, .. }) => sanitize(error),

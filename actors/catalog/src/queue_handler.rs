@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use orchestrator_exchange::{JobEnd, JobFinished, JobId, JobOffered, JobQueue, payload_text};
-use orchestrator_supervise::sanitize;
+use orchestrator_exchange::{JobEnd, JobFinished, JobId, JobOffered, JobQueue, Stopped, payload_text};
+use orchestrator_supervise::{StopToken, sanitize};
 use serde_json::json;
 
 use crate::{
@@ -25,26 +25,42 @@ pub struct QueueHandler {
     pub(crate) exit_codes: ExitCodes,
 }
 
-/// Withdraws a job when dropped: at its end, and when its row is lost or released.
+/// Withdraws a job when dropped: at its end, and when its row is lost or released. None: a worker has it.
 struct Withdrawal<'a> {
     queue: &'a JobQueue,
-    job: &'a JobId,
+    job: Option<&'a JobId>,
 }
 
 impl Drop for Withdrawal<'_> {
     fn drop(&mut self) {
-        self.queue.withdraw(self.job.clone());
+        if let Some(job) = self.job {
+            self.queue.withdraw(job.clone());
+        }
     }
 }
 
 impl Handler for QueueHandler {
     async fn handle(&self, task: Task) -> Outcome {
+        self.handle_until(task, &StopToken::new()).await
+    }
+
+    async fn handle_until(&self, task: Task, stop: &StopToken) -> Outcome {
         let offer = match self.offer(&task) {
             Ok(offer) => offer,
             Err(error) => return Outcome::failed(error),
         };
-        let _withdrawal = Withdrawal { queue: &self.queue, job: &offer.job };
-        match self.queue.end_of(&offer).await {
+        let mut withdrawal = Withdrawal { queue: &self.queue, job: Some(&offer.job) };
+        let end = match self.queue.end_until(&offer, stop).await {
+            Ok(end) => end,
+            Err(Stopped { has_worker }) => {
+                withdrawal.job = None;
+                return match has_worker {
+                    true => Outcome::Continues,
+                    false => Outcome::Later("the program stops, and no worker has the job".to_owned()),
+                };
+            }
+        };
+        match end {
             JobEnd::Finished(end) => self.outcome(end),
             JobEnd::Taken => Outcome::Later(format!(
                 "another row has the job {}: let attr_path differ for each row",
@@ -56,14 +72,16 @@ impl Handler for QueueHandler {
 }
 
 impl QueueHandler {
-    /// Returns the job of a row. Each claim of a row has its own job, since the lease of the former one may have ended.
+    /// Returns the job of a row. Each claim of a row has its own job. A worker may have the job of the claim whose lease ended, or may
+    /// have ended it meanwhile.
     fn offer(&self, task: &Task) -> Result<JobOffered, String> {
         let token = task.token.as_deref().unwrap_or_default();
         let variables = Variables { token, now: Timestamp::now(), row: &task.row, result: None, error: "" };
         let name = self.attr_path.text(&variables)?;
-        let claim = uuid::Uuid::new_v4().to_string();
+        let claim = task.token.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         Ok(JobOffered {
             job: JobId::new(self.owner.clone(), &name, claim),
+            former_claim: task.former_token.as_deref().map(Arc::from),
             payload: payload_text(&self.payload.text(&variables)?),
         })
     }

@@ -165,6 +165,14 @@ impl Rule {
         Some(format!("{}/{}", self.entity, filters.join("&")))
     }
 
+    /// Returns the token of the claim under which `row` is held; None if it is not.
+    pub(crate) fn former_token(&self, row: &Row) -> Option<String> {
+        self.lease_end(row)?;
+        let is_held =
+            self.plain_values().all(|(column, value)| row.get(column).is_some_and(|cell| cell == value));
+        row.get(self.token.as_ref()?)?.as_str().filter(|_| is_held).map(str::to_owned)
+    }
+
     /// Returns false if `row` has another token than `token`.
     pub(crate) fn has_token_of(&self, row: &Row, token: &str) -> bool {
         let column = self.token.as_ref();

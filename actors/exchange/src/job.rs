@@ -83,6 +83,8 @@ fn encode(text: &str, is_encoded: impl Fn(char) -> bool) -> String {
 pub struct JobOffered {
     /// The job.
     pub job: JobId,
+    /// Claim that this one replaces: if a worker has the former job, or has ended it, that counts for this one.
+    pub former_claim: Option<Arc<str>>,
     /// Text behind the attribute path in the reply to a worker.
     pub payload: String,
 }
@@ -121,6 +123,17 @@ pub struct JobWithdrawn {
 
 impl Message for JobWithdrawn {
     type Result = ();
+}
+
+/// Withdraws an offered job unless a worker has it or has ended it. The answer is true if nobody has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobTakenBack {
+    /// The job.
+    pub job: JobId,
+}
+
+impl Message for JobTakenBack {
+    type Result = bool;
 }
 
 #[cfg(test)]

@@ -8,8 +8,10 @@ mod job;
 mod job_queue;
 
 pub use crate::{
-    job::{JobEnd, JobFinished, JobId, JobOffered, JobWithdrawn, PAYLOAD_BYTES_MAX, payload_text},
-    job_queue::JobQueue,
+    job::{
+        JobEnd, JobFinished, JobId, JobOffered, JobTakenBack, JobWithdrawn, PAYLOAD_BYTES_MAX, payload_text,
+    },
+    job_queue::{JobQueue, Stopped},
 };
 
 /// Connections between the subsystems of one process.

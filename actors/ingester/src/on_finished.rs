@@ -81,6 +81,7 @@ impl OnFinished {
         // The check has accepted both.
         let text = |template: &str| fill(template, &value).unwrap_or_default();
         JobOffered {
+            former_claim: None,
             job: job_id(name, &text(&self.attr_path), mapping.uuid),
             payload: payload_text(&text(&self.payload)),
         }

@@ -56,6 +56,12 @@ pub(crate) enum StoreRequest {
     },
     /// Another subsystem withdraws a job.
     Withdraw(JobId),
+    /// Another subsystem withdraws a job unless a worker has it or has ended it.
+    TakeBack {
+        job: JobId,
+        /// Receives true if nobody has the job.
+        reply: Reply<bool>,
+    },
 }
 
 /// Job of an answer that is not written yet.

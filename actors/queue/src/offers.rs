@@ -1,7 +1,15 @@
 //! The actor that takes jobs from other subsystems.
 
-use orchestrator_exchange::{JobEnd, JobOffered, JobQueue, JobWithdrawn, PAYLOAD_BYTES_MAX};
-use orchestrator_supervise::{Answer, Child, ChildCx, ChildSpec, Factory, Handle, Outbox, mailbox};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use orchestrator_exchange::{JobEnd, JobOffered, JobQueue, JobTakenBack, JobWithdrawn, PAYLOAD_BYTES_MAX};
+use orchestrator_supervise::{Answer, Child, ChildCx, ChildSpec, Factory, Handle, Outbox, Shutdown, mailbox};
 
 use crate::messages::StoreRequest;
 
@@ -10,23 +18,43 @@ const CAPACITY: usize = 1_024;
 /// Maximum length of an attribute path, in bytes, encoded.
 const ATTR_PATH_BYTES_MAX: usize = 4_096;
 
+/// Time for which a stop waits for those who ask for their jobs.
+const STOP_MAX: Duration = Duration::from_secs(1);
+/// Time after a question at which its asker has the answer, as a rule.
+const AGAIN: Duration = Duration::from_millis(20);
+
 /// Passes offers and withdrawals to the store.
 #[derive(Debug, Clone)]
 pub(crate) struct Offers {
     requests: Outbox<StoreRequest>,
+    /// Number of those that ask for their jobs at a stop.
+    waiting: Arc<AtomicUsize>,
 }
 
 impl Offers {
     /// Returns the child and what other subsystems send to it.
     pub(crate) fn child(requests: Outbox<StoreRequest>) -> (ChildSpec, JobQueue) {
         let (mailbox, slot) = mailbox::<Self>(CAPACITY);
-        let offers = Self { requests };
-        let child = ChildSpec::worker("offers", Factory::actor(slot, move |_| Ok(offers.clone())));
-        (child, JobQueue { offered: mailbox.recipient(), withdrawn: mailbox.recipient() })
+        let waiting = Arc::<AtomicUsize>::default();
+        let offers = Self { requests, waiting: waiting.clone() };
+        let child = ChildSpec::worker("offers", Factory::actor(slot, move |_| Ok(offers.clone())))
+            .shutdown(Shutdown::After(STOP_MAX));
+        let queue = JobQueue {
+            offered: mailbox.recipient(),
+            withdrawn: mailbox.recipient(),
+            taken_back: mailbox.recipient(),
+            waiting,
+        };
+        (child, queue)
     }
 }
 
-impl Child for Offers {}
+impl Child for Offers {
+    /// Subsystems stop side by side: those that have jobs here ask for them before the queue is gone.
+    fn drained(&self) -> bool {
+        self.waiting.load(Relaxed) == 0
+    }
+}
 
 impl Handle<JobOffered> for Offers {
     fn handle(&mut self, offer: JobOffered, _: &mut ChildCx<'_, Self>) -> Answer<Self, JobEnd> {
@@ -50,6 +78,17 @@ impl Handle<JobWithdrawn> for Offers {
             },
             |_, (), _| (),
         )
+    }
+}
+
+impl Handle<JobTakenBack> for Offers {
+    fn handle(&mut self, taken: JobTakenBack, cx: &mut ChildCx<'_, Self>) -> Answer<Self, bool> {
+        // The asker is counted until it has the answer, so `drained` is asked again then.
+        cx.after(AGAIN, |_, _| ());
+        let (reply, answer) = Answer::later();
+        // A refused message drops its reply, and the sender leaves the job to its worker.
+        let _ = self.requests.tell(StoreRequest::TakeBack { job: taken.job, reply });
+        answer
     }
 }
 

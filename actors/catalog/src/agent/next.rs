@@ -58,13 +58,13 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             }
             let cancel = StopToken::new();
             self.cancels.insert(id, cancel.clone());
-            let handler = self.handler.clone();
+            let (handler, stop) = (self.handler.clone(), self.stop.clone());
             let started = Instant::now();
             let work = async move {
                 let outcome = tokio::select! {
                     biased;
                     () = cancel.cancelled() => None,
-                    outcome = handler.handle(task) => Some(outcome),
+                    outcome = handler.handle_until(task, &stop) => Some(outcome),
                 };
                 (id, outcome, started.elapsed())
             };

@@ -181,7 +181,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let counts = self.rule.counts_attempts();
         let attempt = counts.then(|| self.rule.attempts(&row).saturating_add(1));
         let claimed_at = self.context.clock.now();
-        self.rows.insert(key, ClaimedRow { row, claimed, token, until, attempt, claimed_at });
+        let former_token = self.rule.former_token(&row);
+        self.rows.insert(key, ClaimedRow { row, claimed, token, former_token, until, attempt, claimed_at });
     }
 
     /// Returns the row's key as text.

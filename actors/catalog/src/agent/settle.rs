@@ -41,6 +41,19 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 self.defer(id);
                 self.settle_row(id, OutcomeKind::Later, None, &error);
             }
+            // Nobody takes over a row without a lease.
+            Outcome::Continues if self.rule.lease().is_none() => {
+                self.settle_row(id, OutcomeKind::Later, None, "");
+            }
+            Outcome::Continues => {
+                let Some(key) = self.rows.get(id).map(|held| self.key_of(&held.row)) else { return };
+                tracing::info!(
+                    rule = self.rule.name,
+                    key = sanitize(&key),
+                    "a worker has the job: the row keeps its claim"
+                );
+                self.rows.remove(id, &key);
+            }
             Outcome::Failed(Failure { error, result }) => {
                 self.reporter.count(RuleCounter::Failed, 1);
                 self.reporter.set_last_error(&error);

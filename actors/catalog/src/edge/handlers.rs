@@ -9,6 +9,7 @@ pub(crate) use planner::{PlanAnswers, Planner};
 pub(crate) use webhook::REASON_KEPT;
 
 use orchestrator_edge::http::Webhook;
+use orchestrator_supervise::StopToken;
 
 use crate::{
     handler::{Handler, Outcome, Row, Task},
@@ -35,6 +36,13 @@ impl Handler for AnyHandler {
             Self::Command(command) => command.handle(task).await,
             Self::Webhook(webhook) => webhook.handle(task).await,
             Self::Queue(queue) => queue.handle(task).await,
+        }
+    }
+
+    async fn handle_until(&self, task: Task, stop: &StopToken) -> Outcome {
+        match self {
+            Self::Queue(queue) => queue.handle_until(task, stop).await,
+            Self::Nothing | Self::Command(_) | Self::Webhook(_) => self.handle(task).await,
         }
     }
 }

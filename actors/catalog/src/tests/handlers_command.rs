@@ -37,7 +37,7 @@ fn row(value: Value) -> Row {
 }
 
 fn task(value: Value) -> Task {
-    Task { rule: "measure".to_owned(), row: row(value), token: None, attempt: None }
+    Task { rule: "measure".to_owned(), row: row(value), token: None, former_token: None, attempt: None }
 }
 
 async fn run(script: &str) -> Outcome {

@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use orchestrator_exchange::{JobEnd, JobFinished, JobOffered, JobQueue, JobWithdrawn};
+use orchestrator_exchange::{JobEnd, JobFinished, JobOffered, JobQueue, JobTakenBack, JobWithdrawn};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ChildSpec, Factory, Handle, Reply, Strategy, SupervisorSpec, mailbox,
+    Answer, Child, ChildCx, ChildSpec, Factory, Handle, Reply, StopToken, Strategy, SupervisorSpec, mailbox,
     testing::{TestTree, eventually},
 };
 use parking_lot::Mutex;
@@ -21,6 +21,8 @@ use crate::{
 pub(super) struct Taken {
     pub(super) offers: Vec<(JobOffered, Reply<JobEnd>)>,
     pub(super) withdrawn: Vec<JobWithdrawn>,
+    /// A worker has each job.
+    pub(super) is_handed_out: bool,
 }
 
 /// Actor in place of the queue, which leaves the answers to the test.
@@ -43,13 +45,25 @@ impl Handle<JobWithdrawn> for StandIn {
     }
 }
 
+impl Handle<JobTakenBack> for StandIn {
+    fn handle(&mut self, _: JobTakenBack, _: &mut ChildCx<'_, Self>) -> Answer<Self, bool> {
+        Answer::now(!self.0.lock().is_handed_out)
+    }
+}
+
 /// Returns a child in place of the queue, the queue as others see it, and what it got.
 pub(super) fn queue(capacity: usize) -> (ChildSpec, JobQueue, Arc<Mutex<Taken>>) {
     let (mailbox, slot) = mailbox::<StandIn>(capacity);
     let taken = Arc::<Mutex<Taken>>::default();
     let of_child = taken.clone();
     let child = ChildSpec::worker("queue", Factory::actor(slot, move |_| Ok(StandIn(of_child.clone()))));
-    (child, JobQueue { offered: mailbox.recipient(), withdrawn: mailbox.recipient() }, taken)
+    let queue = JobQueue {
+        offered: mailbox.recipient(),
+        withdrawn: mailbox.recipient(),
+        taken_back: mailbox.recipient(),
+        waiting: Arc::default(),
+    };
+    (child, queue, taken)
 }
 
 fn handler(queue: &JobQueue) -> AnyHandler {
@@ -62,7 +76,7 @@ fn handler(queue: &JobQueue) -> AnyHandler {
 
 fn task(id: u32) -> Task {
     let row = serde_json::from_value(json!({ "id": id, "file": "a b\n" })).expect("an object");
-    Task { rule: "work".to_owned(), row, token: None, attempt: None }
+    Task { rule: "work".to_owned(), row, token: None, former_token: None, attempt: None }
 }
 
 /// Runs `test` with a handler and what its queue got.
@@ -125,6 +139,40 @@ fn each_claim_has_a_job_of_its_own() {
             claims.push(claim);
         }
         assert_ne!(claims[0], claims[1]);
+    });
+}
+
+#[test]
+fn a_claim_that_takes_a_row_over_names_the_former_one() {
+    with_queue(async |handler, taken| {
+        for former in [None, Some("me/1")] {
+            let (token, former_token) = (Some("me/2".to_owned()), former.map(str::to_owned));
+            let task = Task { token, former_token, ..task(3) };
+            let (_, offer) = tokio::join!(handler.handle(task), async {
+                let (offer, reply) = offered(&taken).await;
+                reply.send(JobEnd::Taken).expect("the handler waits");
+                offer
+            });
+            assert_eq!((offer.job.claim(), offer.former_claim.as_deref()), ("me/2", former));
+        }
+    });
+}
+
+#[test]
+fn a_stop_releases_a_row_whose_job_waits_and_leaves_one_that_a_worker_has() {
+    with_queue(async |handler, taken| {
+        for is_handed_out in [false, true] {
+            taken.lock().is_handed_out = is_handed_out;
+            let stop = StopToken::new();
+            let (outcome, _offer) = tokio::join!(handler.handle_until(task(3), &stop), async {
+                let offer = offered(&taken).await;
+                stop.cancel();
+                offer
+            });
+            assert_eq!(outcome == Outcome::Continues, is_handed_out, "{outcome:?}");
+            assert_eq!(matches!(outcome, Outcome::Later(_)), !is_handed_out, "{outcome:?}");
+        }
+        assert!(taken.lock().withdrawn.is_empty(), "the queue has decided already");
     });
 }
 

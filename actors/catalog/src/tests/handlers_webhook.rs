@@ -35,7 +35,13 @@ fn row(value: Value) -> Row {
 }
 
 fn task(value: Value) -> Task {
-    Task { rule: "measure".to_owned(), row: row(value), token: Some("me/7".to_owned()), attempt: Some(2) }
+    Task {
+        rule: "measure".to_owned(),
+        row: row(value),
+        token: Some("me/7".to_owned()),
+        former_token: None,
+        attempt: Some(2),
+    }
 }
 
 async fn post(receiver: &Receiver) -> Outcome {

@@ -17,6 +17,14 @@ impl GroupCommit {
                 return self.offers.answer(&offer.job, reply, offered);
             }
             (StoreRequest::Withdraw(job), _) => return self.offers.withdrawn(&job),
+            (StoreRequest::TakeBack { job, reply }, Answer::Served(Outcome::Changed(is_free))) => {
+                if is_free {
+                    self.offers.withdrawn(&job);
+                }
+                // The sender may have stopped waiting.
+                let _ = reply.send(is_free);
+                return;
+            }
             (_, Answer::Offered(_)) => return,
             (request, Answer::Served(outcome)) => (request, outcome),
         };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator_exchange::{JobFinished, JobId};
+use orchestrator_exchange::{JobFinished, JobId, JobOffered};
 
 use super::{ingest::Progress, offers::Offered, slices};
 use crate::{
@@ -58,8 +58,11 @@ pub(super) fn operation(request: &StoreRequest, paused: bool) -> Operation<'_> {
             Operation::RequeueSlice { filter, from, budget: REQUEUE_SLICE }
         }
         StoreRequest::Bump { attr_path, .. } => Operation::Bump(attr_path),
-        StoreRequest::Offer { offer, .. } => Operation::Offer { job: &offer.job, payload: &offer.payload },
+        StoreRequest::Offer { offer: JobOffered { job, former_claim, payload }, .. } => {
+            Operation::Offer { job, former: former_claim.as_deref(), payload }
+        }
         StoreRequest::Withdraw(job) => Operation::Withdraw(job),
+        StoreRequest::TakeBack { job, .. } => Operation::TakeBack(job),
     }
 }
 

@@ -34,10 +34,13 @@ pub(crate) enum Operation<'a> {
     Bump(&'a str),
     /// Adds a job of another subsystem. A job that is known under the same claim stays as it is. One under
     /// another claim is replaced: a report on its last hand-out does not end the new one, which waits for
-    /// that report or for the end of the hold (CONTRACT QO12).
-    Offer { job: &'a JobId, payload: &'a str },
+    /// that report or for the end of the hold (CONTRACT QO12). But a job under the claim `former` that was handed out goes on under the
+    /// new claim, with its end if it has one.
+    Offer { job: &'a JobId, former: Option<&'a str>, payload: &'a str },
     /// Removes a job of another subsystem. No change if it is not known under its claim.
     Withdraw(&'a JobId),
+    /// Removes a job of another subsystem unless a worker has it or has ended it.
+    TakeBack(&'a JobId),
 }
 
 /// Outcome of an [`Operation`].
@@ -55,7 +58,7 @@ pub(crate) enum Outcome {
         finished: Option<Finished>,
     },
     /// Of [`Operation::Delivered`], [`Operation::Undo`] and [`Operation::Withdraw`]: true if something
-    /// changed.
+    /// changed. Of [`Operation::TakeBack`]: true if nobody has the job.
     Changed(bool),
     Requeued(Requeued),
     RequeuedSlice(RequeuedSlice),

@@ -30,7 +30,7 @@ impl Handler for Webhook {
         let mut headers =
             HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static("application/json"))]);
         headers.extend(idempotency_key(&task).map(|key| (IDEMPOTENCY_KEY, key)));
-        let Task { rule, row, token, attempt } = &task;
+        let Task { rule, row, token, attempt, .. } = &task;
         let body = RequestBody { rule, token: token.as_deref(), attempt: *attempt, row };
         // Rows come from JSON, so they can be serialized.
         let body = serde_json::to_vec(&body).unwrap_or_default();
@@ -94,6 +94,7 @@ mod tests {
             rule: "r".to_owned(),
             row: serde_json::from_value(row).expect("an object"),
             token: token.map(str::to_owned),
+            former_token: None,
             attempt: None,
         };
         let row = json!({"RID": "1-A", "RMT": "2026-11-20 12:42:13+00"});

@@ -109,7 +109,7 @@ impl Records {
         let job = |(uuid, record): (&Uuid, &Record)| match &record.state {
             State::Ended { attr_path, payload } => {
                 let job = JobId::of_attr_path(owner, attr_path, uuid.to_string());
-                Some((record.number, *uuid, JobOffered { job, payload: payload.clone() }))
+                Some((record.number, *uuid, JobOffered { job, former_claim: None, payload: payload.clone() }))
             }
             _ => None,
         };
@@ -170,6 +170,7 @@ mod tests {
 
     fn job(uuid: Uuid) -> JobOffered {
         JobOffered {
+            former_claim: None,
             job: JobId::new("ingester.eiger", &uuid.to_string(), uuid.to_string()),
             payload: "p".to_owned(),
         }

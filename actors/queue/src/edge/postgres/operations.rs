@@ -149,6 +149,39 @@ impl PostgresStore {
         single(&rows)
     }
 
+    /// Lets a job that was handed out under the claim `former` go on under its new claim.
+    pub(super) fn continue_job(&mut self, job: &JobId, former: &str) -> Result<(), StorageError> {
+        let (instance, former) = (self.settings.instance.clone(), former.to_owned());
+        self.query(
+            "adding an offered job",
+            "UPDATE offer AS o SET claim = $5 FROM fetcher AS f
+             WHERE f.instance = $1 AND f.name = $2 AND o.fetcher_id = f.fetcher_id AND o.attr_path = $3 AND o.claim = $4 AND o.state > 0",
+            vec![
+                Box::new(instance),
+                Box::new(job.owner()),
+                Box::new(job.attr_path()),
+                Box::new(former),
+                Box::new(job.claim()),
+            ],
+        )?;
+        Ok(())
+    }
+
+    /// Removes a job unless a worker has it or has ended it. Returns true if nobody has it.
+    pub(super) fn take_back(&mut self, job: &JobId) -> Result<bool, StorageError> {
+        let instance = self.settings.instance.clone();
+        let handed_out = self.query(
+            "withdrawing a job",
+            "SELECT 1 FROM offer AS o JOIN fetcher AS f USING (fetcher_id)
+             WHERE f.instance = $1 AND f.name = $2 AND o.attr_path = $3 AND o.claim = $4 AND o.state > 0",
+            vec![Box::new(instance), Box::new(job.owner()), Box::new(job.attr_path()), Box::new(job.claim())],
+        )?;
+        if handed_out.is_empty() {
+            self.withdraw(job)?;
+        }
+        Ok(handed_out.is_empty())
+    }
+
     /// Stores entries of a run, and skips those whose values the server refuses. Returns false if the run is not known.
     ///
     /// # Errors

@@ -254,8 +254,12 @@ impl Storage for PostgresStore {
                     Outcome::RequeuedSlice(self.requeue_slice(filter, from, budget, now)?)
                 }
                 Operation::Bump(attr_path) => Outcome::Bumped(self.bump(attr_path)?),
-                Operation::Offer { job, payload } => Outcome::Offered(self.offer(job, payload, now)?),
+                Operation::Offer { job, former, payload } => {
+                    former.map_or(Ok(()), |former| self.continue_job(job, former))?;
+                    Outcome::Offered(self.offer(job, payload, now)?)
+                }
                 Operation::Withdraw(job) => Outcome::Changed(self.withdraw(job)?),
+                Operation::TakeBack(job) => Outcome::Changed(self.take_back(job)?),
             });
         }
         self.end_jobs(batch, now, &mut outcomes)?;

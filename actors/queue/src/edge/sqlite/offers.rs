@@ -12,15 +12,22 @@ use rusqlite::{Connection, OptionalExtension, params};
 /// Time for which an end that nobody asked for is kept, in seconds.
 const KEPT_SECS: i64 = 7 * 86_400;
 
-/// Adds a job, or replaces one under another claim.
+/// Adds a job, or replaces one under another claim; one that was handed out under the claim `former` goes on.
 pub(super) fn offer(
     conn: &Connection,
     view: &mut View,
     job: &JobId,
+    former: Option<&str>,
     payload: &str,
 ) -> rusqlite::Result<OfferState> {
     view.runs.upsert(conn, &RunId::new(job.owner(), OWNER_RUN), true)?;
     let fetcher_id = view.runs.fetcher_id(job.owner()).unwrap_or_default();
+    if let Some(former) = former {
+        conn.prepare_cached(
+            "UPDATE orchestrator_offer SET claim = ?4 WHERE attr_path = ?1 AND fetcher_id = ?2 AND claim = ?3 AND state > 0",
+        )?
+        .execute(params![job.attr_path(), fetcher_id, former, job.claim()])?;
+    }
     let (is_known, end) = find(conn, fetcher_id, job)?;
     if let Some(end) = end {
         return Ok(OfferState::Finished(end));
@@ -78,6 +85,20 @@ pub(super) fn withdraw(conn: &Connection, view: &mut View, job: &JobId) -> rusql
     let state = attr::load(conn, view, job.attr_path())?;
     remove_row(conn, view, job.attr_path(), fetcher_id, &state)?;
     Ok(true)
+}
+
+/// Removes a job unless a worker has it or has ended it. Returns true if nobody has it.
+pub(super) fn take_back(conn: &Connection, view: &mut View, job: &JobId) -> rusqlite::Result<bool> {
+    let Some(fetcher_id) = view.runs.fetcher_id(job.owner()) else { return Ok(true) };
+    let is_handed_out = conn
+        .prepare_cached(
+            "SELECT 1 FROM orchestrator_offer WHERE attr_path = ?1 AND fetcher_id = ?2 AND claim = ?3 AND state > 0",
+        )?
+        .exists(params![job.attr_path(), fetcher_id, job.claim()])?;
+    if !is_handed_out {
+        withdraw(conn, view, job)?;
+    }
+    Ok(!is_handed_out)
 }
 
 /// Removes the row of an owner from the rows of an attribute path.

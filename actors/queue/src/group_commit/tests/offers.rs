@@ -9,7 +9,7 @@ use crate::{messages::StoreRequest, protocol::Request};
 fn offer(fixture: &mut Fixture, claim: &str) -> Pending<JobEnd> {
     let (reply, end) = reply();
     let job = JobId::new("catalog.lab.work", "zulu", claim);
-    let offer = JobOffered { job, payload: String::new() };
+    let offer = JobOffered { job, former_claim: None, payload: String::new() };
     fixture.group.add_request(StoreRequest::Offer { offer, reply });
     end
 }

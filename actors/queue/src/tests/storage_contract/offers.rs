@@ -69,6 +69,46 @@ fn a_report_counts_only_for_the_claim_of_its_hand_out() {
 }
 
 #[test]
+fn a_job_that_was_handed_out_goes_on_under_the_claim_that_takes_it_over() {
+    for mut s in TestStore::each(Options::default()) {
+        let [first, second, third] = ["1", "2", "3"].map(|claim| job("a", claim));
+        let after = |s: &mut TestStore, former: &str, job: &JobId| {
+            group(s, |s| s.offer_after(Some(former), job, "payload"))
+        };
+        assert_eq!(after(&mut s, "0", &first), OfferState::Open, "the former claim is not known");
+        let handed_out = take(&mut s, 10).expect("a job");
+        assert!(group(&mut s, |s| s.delivered(handed_out.handout)));
+        s.crash();
+        assert_eq!(after(&mut s, "1", &second), OfferState::Open, "in flight");
+        assert_eq!(next(&mut s, 11), None);
+        assert_eq!(finish(&mut s, "a", 17), Some(second));
+        let end = OfferState::Finished(JobFinished { exit_code: 3, seconds: 7 });
+        assert_eq!(after(&mut s, "2", &third), end, "ended meanwhile");
+        assert_eq!(after(&mut s, "2", &third), end, "the same offer");
+        assert_eq!(after(&mut s, "2", &job("a", "4")), OfferState::Open, "not the claim before");
+        assert_eq!(next_attr(&mut s, 20).as_deref(), Some("a"));
+    }
+}
+
+#[test]
+fn a_job_is_taken_back_unless_a_worker_has_it_or_has_ended_it() {
+    for mut s in TestStore::each(Options::default()) {
+        let one = job("a", "1");
+        assert!(group(&mut s, |s| s.take_back(&one)), "it is not known");
+        offer(&mut s, &one);
+        assert!(group(&mut s, |s| s.take_back(&job("a", "0"))), "not under this claim");
+        assert!(group(&mut s, |s| s.take_back(&one)));
+        assert_eq!((next(&mut s, 10), rows(&s)), (None, (0, 0)));
+        offer(&mut s, &one);
+        assert_eq!(next_attr(&mut s, 11).as_deref(), Some("a"));
+        assert!(!group(&mut s, |s| s.take_back(&one)), "in flight");
+        assert_eq!(finish(&mut s, "a", 12), Some(one.clone()));
+        assert!(!group(&mut s, |s| s.take_back(&one)), "ended");
+        assert!(group(&mut s, |s| s.withdraw(&one)));
+    }
+}
+
+#[test]
 fn a_withdrawn_job_is_not_handed_out_and_its_report_counts_for_nobody() {
     for mut s in TestStore::each(Options::default()) {
         let (waiting, in_flight) = (job("w", "1"), job("f", "1"));

@@ -45,11 +45,14 @@ impl SqliteStore {
                 })
                 .map(Outcome::RequeuedSlice),
             Operation::Bump(attr_path) => self.bump_path(attr_path).map(Outcome::Bumped),
-            Operation::Offer { job, payload } => self
-                .run("adding an offered job", |conn, view, _| offers::offer(conn, view, job, payload))
+            Operation::Offer { job, former, payload } => self
+                .run("adding an offered job", |conn, view, _| offers::offer(conn, view, job, former, payload))
                 .map(Outcome::Offered),
             Operation::Withdraw(job) => self
                 .run("withdrawing a job", |conn, view, _| offers::withdraw(conn, view, job))
+                .map(Outcome::Changed),
+            Operation::TakeBack(job) => self
+                .run("withdrawing a job", |conn, view, _| offers::take_back(conn, view, job))
                 .map(Outcome::Changed),
         }
     }
