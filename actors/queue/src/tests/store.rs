@@ -98,23 +98,10 @@ pub(crate) trait SingleOperations: Storage {
     }
 
     fn offer(&mut self, job: &JobId, payload: &str) -> Result<OfferState, StorageError> {
-        self.offer_after(None, job, payload)
-    }
-
-    fn offer_after(
-        &mut self,
-        former: Option<&str>,
-        job: &JobId,
-        payload: &str,
-    ) -> Result<OfferState, StorageError> {
-        self.one(Operation::Offer { job, former, payload }, 0).map(|outcome| match outcome {
+        self.one(Operation::Offer { job, former: None, payload }, 0).map(|outcome| match outcome {
             Outcome::Offered(state) => state,
             other => panic!("{other:?}"),
         })
-    }
-
-    fn take_back(&mut self, job: &JobId) -> Result<bool, StorageError> {
-        self.change(Operation::TakeBack(job))
     }
 }
 

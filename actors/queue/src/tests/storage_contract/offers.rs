@@ -4,7 +4,7 @@ use orchestrator_exchange::{JobFinished, JobId};
 
 use crate::{
     edge::sqlite::Options,
-    storage::{Finished, OfferState},
+    storage::{Finished, OfferState, Operation, Outcome},
     tests::store::*,
 };
 
@@ -21,6 +21,10 @@ fn offer(s: &mut TestStore, job: &JobId) -> OfferState {
 fn finish(s: &mut TestStore, attr_path: &str, now: i64) -> Option<JobId> {
     let finished = group(s, |s| s.finish(attr_path, 3, now));
     finished.and_then(|finished: Finished| finished.offered)
+}
+
+fn take_back(s: &mut TestStore, job: &JobId) -> bool {
+    group(s, |s| s.one(Operation::TakeBack(job), 0)) == Outcome::Changed(true)
 }
 
 fn rows(s: &TestStore) -> (i64, i64) {
@@ -72,8 +76,11 @@ fn a_report_counts_only_for_the_claim_of_its_hand_out() {
 fn a_job_that_was_handed_out_goes_on_under_the_claim_that_takes_it_over() {
     for mut s in TestStore::each(Options::default()) {
         let [first, second, third] = ["1", "2", "3"].map(|claim| job("a", claim));
-        let after = |s: &mut TestStore, former: &str, job: &JobId| {
-            group(s, |s| s.offer_after(Some(former), job, "payload"))
+        let after = |s: &mut TestStore, former: &str, job: &JobId| match group(s, |s| {
+            s.one(Operation::Offer { job, former: Some(former), payload: "payload" }, 0)
+        }) {
+            Outcome::Offered(state) => state,
+            other => panic!("{other:?}"),
         };
         assert_eq!(after(&mut s, "0", &first), OfferState::Open, "the former claim is not known");
         let handed_out = take(&mut s, 10).expect("a job");
@@ -94,16 +101,16 @@ fn a_job_that_was_handed_out_goes_on_under_the_claim_that_takes_it_over() {
 fn a_job_is_taken_back_unless_a_worker_has_it_or_has_ended_it() {
     for mut s in TestStore::each(Options::default()) {
         let one = job("a", "1");
-        assert!(group(&mut s, |s| s.take_back(&one)), "it is not known");
+        assert!(take_back(&mut s, &one), "it is not known");
         offer(&mut s, &one);
-        assert!(group(&mut s, |s| s.take_back(&job("a", "0"))), "not under this claim");
-        assert!(group(&mut s, |s| s.take_back(&one)));
+        assert!(take_back(&mut s, &job("a", "0")), "not under this claim");
+        assert!(take_back(&mut s, &one));
         assert_eq!((next(&mut s, 10), rows(&s)), (None, (0, 0)));
         offer(&mut s, &one);
         assert_eq!(next_attr(&mut s, 11).as_deref(), Some("a"));
-        assert!(!group(&mut s, |s| s.take_back(&one)), "in flight");
+        assert!(!take_back(&mut s, &one), "in flight");
         assert_eq!(finish(&mut s, "a", 12), Some(one.clone()));
-        assert!(!group(&mut s, |s| s.take_back(&one)), "ended");
+        assert!(!take_back(&mut s, &one), "ended");
         assert!(group(&mut s, |s| s.withdraw(&one)));
     }
 }
