@@ -95,6 +95,8 @@ fn commands_that_only_read_are_not_audited() {
     }
     let verbs: Vec<_> = lines(&audit).iter().map(|line| line["verb"].clone()).collect();
     assert_eq!(verbs, ["pause"]);
+    let (_, events, _) = env.cli(&["tail", "--no-follow", "-n", "100", "--kind", "commanded"]);
+    assert!(events.lines().count() == 1 && events.contains("queue pause"), "{events}");
 }
 
 #[test]

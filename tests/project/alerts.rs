@@ -27,6 +27,7 @@ fn promtool(at: &Path, arguments: &[&str]) {
 #[test]
 fn each_alert_fires_in_its_test() {
     promtool(&folder(), &["test", "rules", "fires.yml"]);
+    promtool(&folder().join("../../../deploy"), &["check", "config", "prometheus.yml"]);
     let names = |file: &Path, prefix: &str| -> Vec<String> {
         let text = fs::read_to_string(file).expect("the file");
         text.lines().filter_map(|line| line.trim().strip_prefix(prefix)).map(str::to_owned).collect()

@@ -3,7 +3,7 @@
 
 use actix_web::http::StatusCode;
 use orchestrator_supervise::{
-    Command, ConsoleCallError, ConsoleVerb, Effect, Origin, State, is_in_branch, sanitize,
+    Command, ConsoleCallError, ConsoleVerb, Effect, Origin, State, is_in_branch, sanitize, without_root,
 };
 use serde_json::{Value, json};
 
@@ -58,6 +58,12 @@ impl HandlerContext {
             Ok(verb) => self.execute_console(&mut entry, &path, &verb, args).await,
             Err((error, name)) => Err(of_console(error, &path, name)),
         };
+        if effect != Effect::Reads {
+            let (by, reason) = (caller.who.clone(), entry.record.reason.clone());
+            let outcome = done.as_ref().map_or_else(outcome_of, |_| audit::DONE.to_owned());
+            let subsystem = without_root(&path).split('/').next().unwrap_or_default();
+            self.tree.record_command(&path, &format!("{subsystem} {name}"), &Origin { by, reason }, &outcome);
+        }
         entry.close(done)
     }
 

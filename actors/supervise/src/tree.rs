@@ -327,6 +327,13 @@ impl Tree {
         Ok((supervisor, *index))
     }
 
+    /// Logs a command that the child at `path` has carried out or refused by itself, and records its event. `verb` is as on a command line.
+    pub fn record_command(&self, path: &str, verb: &str, origin: &Origin, outcome: &str) {
+        if let Some(vitals) = self.vitals(path) {
+            record_command(&vitals, verb, origin, outcome);
+        }
+    }
+
     /// Returns the paths of all children for which `which` is true, in alphabetical order.
     pub(crate) fn paths_of(&self, which: impl Fn(&str, &Node) -> bool) -> Vec<String> {
         let known = self.inner.nodes.read();
@@ -362,9 +369,12 @@ struct CommandRecord<'a> {
 
 impl Drop for CommandRecord<'_> {
     fn drop(&mut self) {
-        let (path, verb) = (self.vitals.path(), self.command.name());
-        let [by, reason, outcome] = [&self.origin.by, &self.origin.reason, &self.outcome].map(sanitize);
-        tracing::info!(path, verb, by, reason, outcome, "command");
-        self.vitals.event(EventKind::Commanded { verb: verb.to_owned(), by, reason, outcome });
+        record_command(self.vitals, self.command.name(), self.origin, &self.outcome);
     }
+}
+
+fn record_command(vitals: &Vitals, verb: &str, origin: &Origin, outcome: &str) {
+    let [verb, by, reason, outcome] = [verb, &origin.by, &origin.reason, outcome].map(sanitize);
+    tracing::info!(path = vitals.path(), verb, by, reason, outcome, "command");
+    vitals.event(EventKind::Commanded { verb, by, reason, outcome });
 }
