@@ -50,6 +50,22 @@ fn a_path_that_no_socket_can_have_is_refused() {
 }
 
 #[test]
+fn a_path_that_is_no_file_for_sqlite_is_refused() {
+    let env = env();
+    for path in [":memory:", ":x", "file:x?mode=memory", "file:x", "a/", ".", "..", "/", "/tmp"] {
+        for key in ["queue.database", "provenance.sqlite.path"] {
+            let (code, out, err) = env.cli(&["check", "--set", &format!("{key}={path}")]);
+            assert_eq!(code, 78, "{key}: {out}");
+            assert!(err.contains(key) && err.contains("write "), "{err}");
+        }
+    }
+    for path in ["./:memory:", "a:b", "files/x", ".x"] {
+        let (code, _, err) = env.cli(&["check", "--set", &format!("queue.database={path}")]);
+        assert_eq!(code, 0, "{path}: {err}");
+    }
+}
+
+#[test]
 fn check_and_config_print_have_json() {
     let env = env();
     let file = env.path().join("x.toml");

@@ -56,7 +56,9 @@ pub use limited_stream::{FrameLimit, LimitError, LimitedStream, Transport};
 pub use link_state::LinkState;
 pub use one_request::OneRequest;
 pub use peer_error::{PeerError, PeerErrorKind, Sent};
-pub use regular_file::{check_database_files, open_regular, open_regular_no_link, read_regular};
+pub use regular_file::{
+    check_database_files, check_database_path, open_regular, open_regular_no_link, read_regular,
+};
 pub use retry_policy::{Retries, RetryPolicy};
 pub use secrets::{
     dsn_has_password, exposure, has_password, open_secret_file, read_at_most, read_secret, read_secret_file,

@@ -7,6 +7,7 @@ use std::{
     path::Path,
 };
 
+use orchestrator_supervise::sanitize;
 use rustix::{fs::OFlags, io::Errno};
 
 use crate::with_suffix;
@@ -57,6 +58,22 @@ fn open(options: &mut OpenOptions, path: &Path, flags: OFlags) -> io::Result<(Fi
     let file = opened.map_err(|error| if is_irregular(&error) { irregular() } else { error })?;
     let metadata = file.metadata()?;
     if metadata.is_file() { Ok((file, metadata)) } else { Err(irregular()) }
+}
+
+/// Checks that SQLite takes `path` as the name of a file. `key` names the path.
+///
+/// # Errors
+/// It is the name of a database in memory, an address, or a directory.
+pub fn check_database_path(key: &str, path: &Path) -> Result<(), String> {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let reason = if bytes.starts_with(b":") || bytes.starts_with(b"file:") {
+        "SQLite takes this for another thing than a file: write ./ before it"
+    } else if bytes.ends_with(b"/") || path.file_name().is_none() || path.is_dir() {
+        "this is a directory: write the path of a file"
+    } else {
+        return Ok(());
+    };
+    Err(format!("{key} = {}: {reason}", sanitize(bytes)))
 }
 
 #[cfg(test)]

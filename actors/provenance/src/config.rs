@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use orchestrator_edge::{amqp::Broker, read_secret};
+use orchestrator_edge::{amqp::Broker, check_database_path, read_secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -208,6 +208,7 @@ impl ProvenanceConfig {
     pub fn check_edges(&self) -> Vec<String> {
         let Self { amqp, .. } = self;
         let mut wrong = self.missing_stores(BUILT);
+        wrong.extend(check_database_path("provenance.sqlite.path", &self.sqlite.path).err());
         let broker = amqp.url_file.is_none().then(|| Broker::new(&amqp.url, ""));
         if let Some(Err(reason)) = broker {
             wrong.push(format!("provenance.amqp.url = ..: {reason}"));

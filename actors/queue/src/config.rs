@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orchestrator_edge::{SocketAccess, check_socket_path};
+use orchestrator_edge::{SocketAccess, check_database_path, check_socket_path};
 #[cfg(feature = "postgres")]
 use orchestrator_edge::{dsn_has_password, postgres::ConfiguredAddress};
 use orchestrator_subsystem::Period;
@@ -249,6 +249,7 @@ impl QueueConfig {
     pub(crate) fn check(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
         mistakes.extend(self.socket_access().err());
+        mistakes.extend(check_database_path("queue.database", &self.database).err());
         if self.limit.len() > LIMITS_MAX {
             mistakes
                 .push(format!("queue.limit = {}: there are more than {LIMITS_MAX} limits", self.limit.len()));
