@@ -17,6 +17,7 @@
 //! | deadlocked pair | `actors/admin/tests/endpoint/waits.rs::a_deadlocked_pair_is_named_first_until_the_asks_time_out` |
 //! | stuck thread | [`a_thread_that_is_stuck_is_named`] |
 //! | no fetcher files | [`a_directory_without_fetcher_files_names_the_expected_form`] |
+//! | no worker | [`jobs_without_a_worker_name_the_socket`], `tests/catalog_process/why.rs`, `tests/queue_process/postgres/causes.rs` |
 //! | full disk below another file | `tests/provenance_process/embedded/files.rs`, `tests/ingester_process/{why,hostile/disk}.rs`, `tests/admin_process/access.rs` |
 //! | each of six servers frozen | `frozen.rs` |
 //! | each of six servers killed | `alone/killed.rs`, and `frozen.rs` for RabbitMQ |
@@ -52,9 +53,10 @@ fn activity(env: &TestEnv) -> String {
 #[test]
 fn a_working_queue_names_its_last_job_and_a_finished_one_is_idle() {
     let env = env();
-    env.write("f.1.txt", "alpha 0 1\nbravo 0 1\n");
     let _instance = env.start();
     let mut worker = env.worker();
+    assert_eq!(worker.ready(), Reply::NoJobs);
+    env.write("f.1.txt", "alpha 0 1\nbravo 0 1\n");
     eventually("the jobs that wait", || activity(&env) == "no job since the start; more work waits");
     assert!(matches!(worker.ready(), Reply::Job { .. }));
     let text = activity(&env);
@@ -68,10 +70,31 @@ fn a_working_queue_names_its_last_job_and_a_finished_one_is_idle() {
 }
 
 #[test]
+fn jobs_without_a_worker_name_the_socket() {
+    let env = env();
+    env.write("f.1.txt", (0..40).map(|i| format!("job{i} 0 1\n")).collect::<String>());
+    let instance = env.start();
+    let text = "40 jobs wait, no worker has asked since the start (0 in flight, limits leave 40 free)";
+    let cause = env.first_cause("queue", text);
+    assert_eq!(cause.path, "queue/queue_store");
+    assert_eq!(cause.help, format!("start workers at {}", env.socket().display()));
+    let mut worker = env.worker();
+    let job = worker.ready().attr_path().to_owned();
+    activity(&env);
+    // A start knows from the database that a worker works on a job.
+    assert!(instance.terminate().success());
+    let _instance = env.start();
+    activity(&env);
+    assert!(matches!(env.worker().done(&job, 0), Reply::Job { .. }));
+    activity(&env);
+}
+
+#[test]
 fn a_directory_without_fetcher_files_names_the_expected_form() {
     let env = env();
     env.write("f.txt", "alpha 0 1\n");
     let _instance = env.start();
+    assert_eq!(env.worker().ready(), Reply::NoJobs);
     let directory = env.input_dir().display().to_string();
     let cause = env.first_cause("queue", &format!("no fetcher file in {directory}"));
     assert_eq!(cause.path, "queue/reader");
@@ -137,6 +160,7 @@ fn a_full_disk_names_the_file_and_the_free_bytes() {
         let env = env().set(&format!("queue.database={database}"));
         env.write("f.1.txt", "alpha 0 1\n");
         let _instance = env.start();
+        assert_eq!(env.worker().ready().attr_path(), "alpha");
         activity(&env);
         disk.fill();
         let more: String = (0..4_000).map(|i| format!("package{i} 1.0 1.1\n")).collect();

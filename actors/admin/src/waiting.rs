@@ -24,6 +24,8 @@ pub(crate) struct Waiting {
 pub(crate) struct Across {
     /// Path of the child that waits.
     pub(crate) path: String,
+    /// Path of the child that it waits for.
+    pub(crate) on: String,
     pub(crate) text: String,
     pub(crate) since_ms: u64,
 }
@@ -45,6 +47,7 @@ impl Waiting {
             for (from, wait) in waits.iter().filter(|(from, _)| branch_of(from) != branch) {
                 let across = Across {
                     path: (*from).to_owned(),
+                    on: node.path.clone(),
                     text: describe(from, wait),
                     since_ms: now_ms.saturating_sub(wait.for_ms),
                 };

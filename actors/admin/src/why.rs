@@ -13,7 +13,9 @@ use actix_web::{
     web::{Data, Path},
 };
 use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
-use orchestrator_supervise::{ClockJump, CommandError, NodeSnapshot, TreeSnapshot, clock_jump, without_root};
+use orchestrator_supervise::{
+    ClockJump, CommandError, NodeSnapshot, TreeSnapshot, clock_jump, is_in_branch, without_root,
+};
 
 pub(crate) use self::event_facts::EventFacts;
 use self::{
@@ -141,20 +143,31 @@ fn causes_of(branch: &NodeSnapshot, facts: &Facts<'_>) -> Vec<Cause> {
     findings.into_iter().map(|finding| finding.cause).collect()
 }
 
-/// Causes in other branches of the root for which a child of this one waits: the first cause of each.
+/// Causes in other branches of the root for which a child of this one waits: the first cause of each that holds up the answer.
 fn causes_elsewhere(branch: &NodeSnapshot, root: &NodeSnapshot, facts: &Facts<'_>) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (name, wait) in
         facts.waiting.across(&branch.path).filter(|(_, wait)| wait.path.starts_with(&branch.path))
     {
         let on = root.children.iter().find(|child| child.id == name);
-        let Some(first) = on.and_then(|on| causes_of(on, facts).into_iter().next()) else { continue };
+        let holds_up = |on: &NodeSnapshot| {
+            causes_of(on, facts).into_iter().find(|cause| is_on_the_way(cause, on, &wait.on))
+        };
+        let Some(first) = on.and_then(holds_up) else { continue };
         let text = format!("waits for {}: {}", without_root(&first.path), first.text);
         let evidence = std::iter::once(wait.text.clone()).chain(first.evidence).collect();
         let (kind, path) = ("waits_for_subsystem".to_owned(), wait.path.clone());
         causes.push(Cause { kind, path, text, evidence, affects: Vec::new(), ..first });
     }
     causes
+}
+
+/// Returns true if a cause in the branch `on` holds up answers of its child `asked`. Children of a pipeline start in the order of its data
+/// flow, sinks first: those after `asked` bring work of their own, such as lines of files.
+fn is_on_the_way(cause: &Cause, on: &NodeSnapshot, asked: &str) -> bool {
+    let place = |path: &str| on.children.iter().position(|child| is_in_branch(path, &child.path));
+    let is_pipeline = on.strategy.as_deref() == Some("rest_for_one");
+    cause.kind != "input_late" && (!is_pipeline || place(&cause.path) <= place(asked))
 }
 
 /// Names the first child that keeps a branch from being ready. `own` is the path of the endpoint.

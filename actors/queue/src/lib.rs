@@ -31,6 +31,7 @@ mod subsystem;
 #[cfg(test)]
 mod tests;
 mod tracking;
+mod unserved;
 mod verbs;
 
 use std::{sync::Arc, time::Duration};
@@ -67,6 +68,7 @@ use crate::{
     queue_console::QueueConsole,
     refused_files::{RefusedFiles, RefusedInDirectory},
     storage::StorageError,
+    unserved::LastRequest,
 };
 
 /// Capacity of the store's request inbox. A connection sends one request and up to two notices at a
@@ -110,6 +112,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         (OwnIncarnation::default(), AddedKeys::default(), WaitingJobs::default());
     let wal_state = Arc::new(WalState::default());
     let (rescan, warned) = (RescanFlag::default(), WarnedNames::default());
+    let last_request = LastRequest::default();
     let refused_links = RefusedFiles::new("refused_links");
     let refused_fetchers = RefusedFiles::new("refused_fetchers");
 
@@ -141,6 +144,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         added: added.clone(),
         #[cfg(feature = "postgres")]
         waiting: waiting.clone(),
+        last_request: last_request.clone(),
         pause: pause.view(),
     };
     let queue_store = Factory::thread(move |cx| store.run(&cx))
@@ -155,7 +159,8 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         StoreKind::Postgres => LAST_SERVER_ANSWER,
     };
     let access = config.socket_access().unwrap_or_default();
-    let socket = worker_socket::factory(config.socket.clone(), access, requests, last_answer);
+    let socket =
+        worker_socket::factory(config.socket.clone(), access, requests, last_request.clone(), last_answer);
     let reader = files::factory(
         config.input_dir.clone(),
         &commands_slot,
@@ -163,6 +168,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         warned.clone(),
         RefusedInDirectory { links: refused_links.clone(), fetchers: refused_fetchers.clone() },
         ingest,
+        !exchange.offers_jobs,
     );
     let reader = refused_links.declare(ChildSpec::worker("reader", reader));
     let reader = match config.store {
@@ -214,7 +220,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         StoreKind::Sqlite => tree,
         StoreKind::Postgres => {
             let listener = Listener { config: config.clone(), added };
-            let watch = ServerWatch { config: config.clone(), waiting };
+            let watch = ServerWatch { config: config.clone(), waiting, last_request };
             tree.child(ChildSpec::worker("listener", Factory::thread(move |cx| listener.run(&cx))))
                 .child(ChildSpec::worker("server_watch", Factory::thread(move |cx| watch.run(&cx))))
         }

@@ -178,6 +178,32 @@ fn a_standby_that_does_not_confirm_is_named() {
     stop(instances);
 }
 
+/// The server decides for all instances whether somebody works.
+#[test]
+fn an_instance_without_workers_is_no_cause_while_another_has_some() {
+    let server = Postgres::start();
+    let queue = SharedQueue::new(&server, "workers", 2).named();
+    queue.sites[0].write("f.1.txt", "a 0\nb 0\n");
+    let instances = queue.start();
+    let text = "2 jobs wait, no worker has asked since the start (0 in flight, limits leave 2 free)";
+    for site in &queue.sites {
+        let found = site.first_cause("queue", text);
+        let help = format!("start workers at {}, or at another instance", site.socket().display());
+        assert_eq!((&*found.path, found.help), ("queue/queue_store", help));
+    }
+    // The second one has a worker that finds nothing while hand-outs are paused.
+    let is_free = |site: &TestEnv| site.causes("queue").iter().all(|cause| cause.path != "queue/queue_store");
+    assert_eq!(queue.sites[1].cli(&["queue", "pause"]).0, 0);
+    queue.sites[1].first_cause("queue", "an operator paused hand-outs");
+    assert_eq!(queue.sites[1].worker().ready(), Reply::NoJobs);
+    eventually("no cause at either", || queue.sites.iter().all(is_free));
+    let [left, right] = <[_; 2]>::try_from(instances).expect("two instances");
+    drop(right);
+    queue.sites[0].first_cause("queue", "an operator paused hand-outs");
+    eventually("the cause to return with the end of its session", || !is_free(&queue.sites[0]));
+    stop(vec![left]);
+}
+
 #[test]
 fn a_full_disk_of_the_server_is_named_in_its_words() {
     let test = "postgres::causes::a_full_disk_of_the_server_is_named_in_its_words";

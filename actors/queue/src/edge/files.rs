@@ -55,7 +55,7 @@ impl RescanFlag {
 }
 
 /// Returns the child that reads the files of `input_dir`. It waits for the first
-/// [`ReadCommand::Rescan`].
+/// [`ReadCommand::Rescan`]. With `is_only_source`, all jobs come from fetcher files.
 pub(crate) fn factory(
     input_dir: PathBuf,
     commands: &InboxSlot<ReadCommand>,
@@ -63,10 +63,12 @@ pub(crate) fn factory(
     warned: WarnedNames,
     refused: RefusedInDirectory,
     ops: Outbox<IngestOp>,
+    is_only_source: bool,
 ) -> Factory {
     let slot = commands.clone();
     Factory::thread(move |cx: StartCx| {
-        let reader = Reader::new(input_dir.clone(), warned.clone(), refused.clone(), ops.clone(), &cx);
+        let reader =
+            Reader::new(input_dir.clone(), warned.clone(), refused.clone(), ops.clone(), is_only_source, &cx);
         // The reader stops at once; the next start reads the remaining lines.
         let Err(Stopped) = run(reader, &slot, &rescan, &cx);
         Ok(())

@@ -27,7 +27,7 @@ use self::{
     connection::{ConnectionError, Shared, WorkerConnection},
     slots::{connection_limit, longest_idle},
 };
-use crate::{edge::error::EdgeError, messages::StoreRequest};
+use crate::{edge::error::EdgeError, messages::StoreRequest, unserved::LastRequest};
 
 /// Interval of checks that the socket file was not replaced.
 const CHECK: Duration = Duration::from_secs(1);
@@ -40,14 +40,15 @@ pub(crate) fn factory(
     path: PathBuf,
     access: SocketAccess,
     requests: Outbox<StoreRequest>,
+    last_request: LastRequest,
     last_answer: Duration,
 ) -> Factory {
     Factory::task(move |cx: StartCx| {
-        let (path, requests) = (path.clone(), requests.clone());
+        let (path, requests, last_request) = (path.clone(), requests.clone(), last_request.clone());
         async move {
             let link = LinkState::new(&cx, "unix socket", path.display().to_string(), RetryPolicy::LOCAL);
             let Some(listener) = bind(&path, access, &link).await? else { return Ok(()) };
-            let shared = Shared::new(requests, cx.vitals.clone(), last_answer);
+            let shared = Shared::new(requests, last_request, cx.vitals.clone(), last_answer);
             serve(listener, link, shared, cx.stop).await;
             Ok(())
         }

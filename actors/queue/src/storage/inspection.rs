@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Limit, Pattern, RunId, RunState};
+use crate::unserved::Unserved;
 
 /// A run with the number of its rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +44,8 @@ pub(crate) enum Waiting {
     Nothing,
     /// A job can be handed out.
     Ready,
+    /// A job can be handed out, and nobody works.
+    Unserved(Unserved),
     /// Every waiting job is held, because its attribute path is in flight.
     Held(HeldJobs),
     /// Every waiting job whose attribute path is free has a limit that is reached.

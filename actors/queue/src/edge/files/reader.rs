@@ -54,6 +54,8 @@ pub(super) struct Reader {
     pub(super) schedule: Schedule,
     pub(super) warned: WarnedNames,
     pub(super) refused: RefusedInDirectory,
+    /// All jobs come from fetcher files, so that none of them means no work.
+    is_only_source: bool,
     /// The blocker names a file of another instance's fetcher.
     reports_refused: bool,
     /// Bytes to read before workers are answered; None once they are.
@@ -103,6 +105,7 @@ impl Reader {
         warned: WarnedNames,
         refused: RefusedInDirectory,
         ops: Outbox<IngestOp>,
+        is_only_source: bool,
         cx: &StartCx,
     ) -> Self {
         let metrics = ReaderMetrics::register(&cx.vitals);
@@ -110,6 +113,7 @@ impl Reader {
         Self {
             input_dir,
             refused,
+            is_only_source,
             reports_refused: false,
             tracking: Tracking::default(),
             followed: HashMap::new(),
@@ -134,7 +138,7 @@ impl Reader {
         if refused.is_none() && std::mem::take(&mut self.reports_refused) {
             vitals.clear_blocker();
         }
-        let missing = self.scanned && self.tracking.is_empty() && refused.is_none();
+        let missing = self.scanned && self.tracking.is_empty() && refused.is_none() && self.is_only_source;
         self.missing_files.report(missing, &self.input_dir, vitals);
         let Some((fetcher, reason)) = refused else { return };
         let files =

@@ -9,6 +9,7 @@ mod peek;
 mod question;
 mod sql;
 mod stale;
+mod unserved;
 
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ use crate::{
         Adopted, Attempt, AttrReport, Counts, FailedAttempts, FailedJob, Inspect, InstanceRow, Pattern,
         Peeked, RunCount, Sample, StaleGroup, StorageError, Waiting,
     },
+    unserved::Unserved,
 };
 
 /// Settings of the session. Plans depend on the values, and the just-in-time compiler takes longer than the questions.
@@ -108,6 +110,22 @@ impl PostgresInspector {
     /// Returns which jobs wait at `now`. Costs a few seeks for each limit, or the count of up to a thousand held jobs.
     pub(crate) fn waiting(&mut self, now: i64) -> Result<Waiting, StorageError> {
         self.ask("reading the waiting jobs", async |question| peek::waiting(question, now).await)
+    }
+
+    /// Tells other instances whether workers of this one have asked a short time ago, and returns whether one of another instance has.
+    pub(crate) fn share_presence(&mut self, is_present: bool) -> Result<bool, StorageError> {
+        self.run(async |Open { session, .. }| unserved::share_presence(session, is_present).await)
+    }
+
+    /// Returns the jobs that wait at `now` if nobody works, and a job could be handed out. Reads the whole log.
+    pub(crate) fn unserved(
+        &mut self,
+        now: i64,
+        last_request: Option<i64>,
+    ) -> Result<Option<Unserved>, StorageError> {
+        self.ask("reading the times of the log", async |question| {
+            unserved::unserved(question, now, last_request).await
+        })
     }
 
     fn ask<T>(

@@ -27,6 +27,7 @@ use crate::{
     config::QueueConfig,
     edge::unix_time::unix_time,
     storage::{StorageError, Waiting},
+    unserved::LastRequest,
 };
 
 /// Interval of looks for what holds the queue up.
@@ -48,6 +49,7 @@ const SESSION: SessionSettings = SessionSettings {
 pub(crate) struct ServerWatch {
     pub(crate) config: QueueConfig,
     pub(crate) waiting: WaitingJobs,
+    pub(crate) last_request: LastRequest,
 }
 
 /// Jobs that wait, as last seen by the thread.
@@ -86,7 +88,7 @@ impl ServerWatch {
         loop {
             if waiting_at <= Instant::now() {
                 let begun = Instant::now();
-                match inspector.waiting(unix_time()) {
+                match self.waiting(&mut inspector) {
                     Ok(waiting) => *self.waiting.0.lock() = waiting,
                     Err(error) => tracing::debug!(%error, "cannot read the waiting jobs"),
                 }
@@ -114,6 +116,20 @@ impl ServerWatch {
                 return Ok(());
             }
         }
+    }
+}
+
+impl ServerWatch {
+    /// Returns which jobs wait, and whether somebody works.
+    fn waiting(&self, inspector: &mut PostgresInspector) -> Result<Waiting, StorageError> {
+        let (now, is_present) = (unix_time(), self.last_request.is_recent());
+        let are_others = inspector.share_presence(is_present)?;
+        let waiting = inspector.waiting(now)?;
+        if waiting != Waiting::Ready || is_present || are_others {
+            return Ok(waiting);
+        }
+        let unserved = inspector.unserved(now, self.last_request.unix_time())?;
+        Ok(unserved.map_or(waiting, Waiting::Unserved))
     }
 }
 

@@ -2,9 +2,14 @@
 
 use std::borrow::Cow;
 
+use jiff::Timestamp;
 use orchestrator_supervise::Vitals;
 
-use crate::storage::{HeldJobs, Limit, StorageError};
+use crate::{
+    config::{QueueConfig, StoreKind},
+    storage::{HeldJobs, Limit, StorageError},
+    unserved::Unserved,
+};
 
 /// Reports that all waiting jobs are held.
 pub(super) fn report_held(vitals: &Vitals, held: &HeldJobs, hold_secs: u32) {
@@ -36,6 +41,35 @@ pub(super) fn report_limited(vitals: &Vitals, attr_path: &str, limit: &Limit) {
     ];
     let text = "all waiting jobs have limits that are reached".to_owned();
     vitals.set_blocker_with("jobs_limited", text, &evidence, "orchestrator queue in-flight");
+}
+
+/// Reports that jobs wait and nobody works.
+pub(super) fn report_unserved(vitals: &Vitals, unserved: &Unserved, config: &QueueConfig) {
+    let Unserved { jobs, free, in_flight, last_request } = *unserved;
+    let at_least = if jobs == HeldJobs::COUNTED_MAX { "at least " } else { "" };
+    let since = match last_request.map(Timestamp::from_second) {
+        Some(Ok(at)) => at.to_string(),
+        _ => "the start".to_owned(),
+    };
+    let text = format!(
+        "{at_least}{jobs} jobs wait, no worker has asked since {since} ({in_flight} in flight, limits leave {free} free)"
+    );
+    let mut evidence = Vec::new();
+    if in_flight > 0 {
+        evidence.push(format!(
+            "the {in_flight} jobs in flight take longer than others did, or their workers are gone"
+        ));
+    }
+    let socket = config.socket.display();
+    let help = match config.store {
+        StoreKind::Sqlite => format!("start workers at {socket}"),
+        #[cfg(feature = "postgres")]
+        StoreKind::Postgres => {
+            evidence.push("workers of other instances have not asked either".to_owned());
+            format!("start workers at {socket}, or at another instance")
+        }
+    };
+    vitals.set_blocker_with("no_worker", text, &evidence, help);
 }
 
 /// Reports a lack of space: with the free bytes of the file system, or in the server's words. Ignores other errors.

@@ -10,6 +10,7 @@ use crate::{
     config::QueueConfig,
     edge::housekeeper::WalState,
     messages::{Chore, IngestOp, ReadCommand, StoreRequest},
+    unserved::LastRequest,
 };
 
 /// Inboxes and settings of all incarnations.
@@ -27,6 +28,7 @@ pub(crate) struct QueueStore {
     pub(crate) added: AddedKeys,
     #[cfg(feature = "postgres")]
     pub(crate) waiting: WaitingJobs,
+    pub(crate) last_request: LastRequest,
     /// Pause of hand-outs by an operator.
     pub(crate) pause: DurableView<Option<PauseSpan>>,
 }

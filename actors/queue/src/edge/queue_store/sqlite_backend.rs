@@ -5,7 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use orchestrator_edge::{FileReplaced, LinkState, RetryPolicy};
@@ -22,6 +22,7 @@ use crate::{
     messages::Chore,
     storage::{Storage, StorageError, Waiting},
     store_metrics::StoreMetrics,
+    unserved::{LastRequest, Unserved},
 };
 
 /// Pages in the write-ahead log that start a checkpoint (32 MiB). Fewer reduce the ingest rate by a
@@ -30,6 +31,8 @@ const CHECKPOINT_PAGES: u64 = 8_192;
 /// Pages by which a checkpoint is later during a deletion (96 MiB). It writes twice as many pages as it moves, and both
 /// the deletion and workers wait for the disk: a sixth of the deletion's time (measured).
 const DELETION_PAGES: u64 = 24_576;
+/// A look whether somebody works is followed by this many times its duration without one: it reads the whole log.
+const LOOK_PAUSE: u32 = 100;
 /// Pages written before the next checkpoint if the log could not be reused because of a reader or
 /// an error.
 const RETRY_PAGES: u64 = 1_024;
@@ -48,6 +51,11 @@ pub(super) struct SqliteBackend {
     wal_pages: Arc<AtomicU64>,
     /// Number of pages in the log that starts the next checkpoint.
     checkpoint_at: u64,
+    last_request: LastRequest,
+    /// Jobs that wait while nobody works, as of the last look.
+    unserved: Option<Unserved>,
+    /// Time of the next look.
+    look_at: Instant,
     /// Pause owed to other processes that write.
     pause_owed: Duration,
 }
@@ -73,6 +81,9 @@ impl Backend for SqliteBackend {
             wal_state: spec.wal_state.clone(),
             chores: spec.chores.clone(),
             checkpoint_at: CHECKPOINT_PAGES,
+            last_request: spec.last_request.clone(),
+            unserved: None,
+            look_at: Instant::now(),
             pause_owed: Duration::ZERO,
         })
     }
@@ -90,7 +101,17 @@ impl Backend for SqliteBackend {
     }
 
     fn waiting(&mut self, now: i64) -> Result<Waiting, StorageError> {
-        self.store.waiting(now)
+        let waiting = self.store.waiting(now)?;
+        if waiting != Waiting::Ready || self.last_request.is_recent() {
+            self.unserved = None;
+            return Ok(waiting);
+        }
+        if self.look_at <= Instant::now() {
+            let begun = Instant::now();
+            self.unserved = self.store.unserved(now, self.last_request.unix_time())?;
+            self.look_at = Instant::now() + begun.elapsed() * LOOK_PAUSE;
+        }
+        Ok(self.unserved.map_or(waiting, Waiting::Unserved))
     }
 
     fn check(&mut self) -> Result<(), StorageError> {

@@ -35,6 +35,10 @@ impl<B: Backend> Incarnation<'_, B> {
                 vitals.set_work_waits(true);
                 blockers::report_limited(vitals, &attr_path, &limit);
             }
+            Ok(Waiting::Unserved(unserved)) => {
+                vitals.set_work_waits(true);
+                blockers::report_unserved(vitals, &unserved, &self.spec.config);
+            }
             Ok(waiting) => {
                 vitals.set_work_waits(waiting == Waiting::Ready);
                 vitals.clear_blocker();

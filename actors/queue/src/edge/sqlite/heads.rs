@@ -64,6 +64,11 @@ impl Heads {
         self.held.values().flat_map(|heads| heads.values().copied())
     }
 
+    /// Returns the sections of all groups, as of the last [`Self::first`].
+    pub(super) fn sections(&self) -> impl Iterator<Item = Section> {
+        self.of_section.keys().copied()
+    }
+
     /// Updates the heads after a group was inserted into the table.
     pub(super) fn inserted(&mut self, position: &GroupPosition, attr_path: &str) {
         let section = position.section;

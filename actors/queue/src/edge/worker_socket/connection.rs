@@ -15,6 +15,7 @@ use crate::{
     messages::{StoreRequest, UnsentJob},
     protocol::{ProtocolError, Request, RequestParser, encode_head, encode_reply},
     storage::{HandoutId, Job},
+    unserved::LastRequest,
 };
 
 /// Size, in bytes, above which a payload is written without being copied into the output buffer.
@@ -53,6 +54,7 @@ metrics! {
 #[derive(Debug)]
 pub(super) struct Shared {
     requests: Outbox<StoreRequest>,
+    last_request: LastRequest,
     vitals: Arc<Vitals>,
     metrics: ReplyMetrics,
     /// Time that an answer may take once its connection is closing.
@@ -60,9 +62,14 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(requests: Outbox<StoreRequest>, vitals: Arc<Vitals>, last_answer: Duration) -> Self {
+    pub(super) fn new(
+        requests: Outbox<StoreRequest>,
+        last_request: LastRequest,
+        vitals: Arc<Vitals>,
+        last_answer: Duration,
+    ) -> Self {
         let metrics = ReplyMetrics::register(&vitals);
-        Self { requests, vitals, metrics, last_answer }
+        Self { requests, last_request, vitals, metrics, last_answer }
     }
 
     pub(super) fn vitals(&self) -> &Vitals {
@@ -153,6 +160,7 @@ impl WorkerConnection {
     }
 
     async fn answer(&mut self, request: Request) -> Result<(), ConnectionError> {
+        self.shared.last_request.record();
         let (reply, answer) = reply();
         let request = StoreRequest::Worker { request, connection: self.name.clone(), reply };
         let shared = &*self.shared;

@@ -13,7 +13,7 @@ use crate::storage::{HeldJobs, Pattern, Peeked, RunId, StorageError, Waiting};
 /// Needs [`PLACES`].
 ///
 /// Rows of `ready` may be outdated, but not those of groups that wait and are not held.
-const FREE: &str = "free AS (
+pub(super) const FREE: &str = "free AS (
     SELECT p.class, p.places, w.* FROM places AS p CROSS JOIN LATERAL (
         (SELECT r.started_key, g.order_jitter, g.attr_path, g.fetcher_id, g.run_started, g.payload_id
          FROM ready AS r CROSS JOIN LATERAL (

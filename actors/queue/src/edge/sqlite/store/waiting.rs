@@ -4,6 +4,7 @@ use super::SqliteStore;
 use crate::{
     edge::sqlite::{error::storage_error, groups, view::View},
     storage::{GroupKey, HeldJobs, Section, StorageError, Waiting, is_expired},
+    unserved::{LOG_TIMES, LogTimes, Unserved},
 };
 use rusqlite::Connection;
 
@@ -55,9 +56,43 @@ impl SqliteStore {
         Ok(Waiting::Held(HeldJobs {
             until: utc(&self.conn, started.saturating_add(hold))?,
             started: utc(&self.conn, started)?,
-            jobs: count_held(&self.conn, heads.held())?,
+            jobs: count_groups(&self.conn, heads.held())?,
             attr_path: key.attr_path,
         }))
+    }
+}
+
+impl SqliteStore {
+    /// Returns the jobs that wait at `now` if nobody works, and a job could be handed out. Reads the whole log.
+    pub(crate) fn unserved(
+        &mut self,
+        now: i64,
+        last_request: Option<i64>,
+    ) -> Result<Option<Unserved>, StorageError> {
+        let found = self.read_unserved(now, last_request);
+        found.map_err(|error| storage_error(&self.path, "reading the times of the log", error))
+    }
+
+    fn read_unserved(&self, now: i64, last_request: Option<i64>) -> rusqlite::Result<Option<Unserved>> {
+        let Some(View { heads, limited, .. }) = &self.view else { return Ok(None) };
+        let hold = self.options.hold_secs;
+        let times = self.conn.prepare_cached(LOG_TIMES)?.query_row([LogTimes::day_before(now)], |row| {
+            Ok(LogTimes {
+                in_flight: row.get::<_, i64>(0)?.unsigned_abs(),
+                newest_in_flight: row.get(1)?,
+                longest: row.get(2)?,
+                last_handout: row.get(3)?,
+                last_done: row.get(4)?,
+            })
+        })?;
+        if times.shows_work(now, hold) {
+            return Ok(None);
+        }
+        let (full, open): (Vec<_>, Vec<_>) =
+            heads.sections().partition(|section| limited.is_full(section.class, now, hold));
+        let free = count_groups(&self.conn, open.into_iter())?;
+        let jobs = (free + count_groups(&self.conn, full.into_iter())?).min(HeldJobs::COUNTED_MAX);
+        Ok(Some(Unserved { jobs, free, in_flight: times.in_flight, last_request }))
     }
 }
 
@@ -68,7 +103,7 @@ fn utc(conn: &Connection, unix_time: i64) -> rusqlite::Result<String> {
 }
 
 /// Counts the groups of `sections`, up to [`HeldJobs::COUNTED_MAX`].
-fn count_held(conn: &Connection, sections: impl Iterator<Item = Section>) -> rusqlite::Result<u64> {
+fn count_groups(conn: &Connection, sections: impl Iterator<Item = Section>) -> rusqlite::Result<u64> {
     let mut counted = 0;
     for section in sections {
         counted += groups::count(conn, section, HeldJobs::COUNTED_MAX - counted)?;

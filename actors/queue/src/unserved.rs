@@ -1,0 +1,129 @@
+//! The rule for jobs that wait while nobody works (README.md, "No worker").
+//!
+//! Called only while a job can be handed out. A worker asks again within seconds or minutes, unless it works on a job: it then asks at the
+//! job's end.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+
+use crate::edge::unix_time::unix_time;
+
+/// Time without a request after which workers count as away, seconds: five times the pause of nixpkgs-update's workers after `NOJOBS`.
+pub(crate) const AWAY_AFTER_SECS: u64 = 300;
+
+/// Times of the log that tell whether somebody works, read by [`LOG_TIMES`]. Unix seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct LogTimes {
+    /// Number of jobs in flight, however long ago they were handed out.
+    pub(crate) in_flight: u64,
+    /// Last hand-out of a job in flight.
+    pub(crate) newest_in_flight: Option<i64>,
+    /// Longest duration of the jobs that ended in the last day, seconds.
+    pub(crate) longest: Option<i64>,
+    /// Last hand-out.
+    pub(crate) last_handout: Option<i64>,
+    /// Last `DONE`.
+    pub(crate) last_done: Option<i64>,
+}
+
+/// Query of the columns of [`LogTimes`], in order. `$1` is a day ago. Reads the whole log.
+pub(crate) const LOG_TIMES: &str =
+    "SELECT count(*) FILTER (WHERE finished IS NULL), max(started) FILTER (WHERE finished IS NULL),
+    max(finished - started) FILTER (WHERE exit_code IS NOT NULL AND finished >= $1), max(started),
+    max(finished) FILTER (WHERE exit_code IS NOT NULL) FROM log";
+
+impl LogTimes {
+    /// Returns the earliest time of an end of a job that counts for [`Self::longest`].
+    pub(crate) fn day_before(now: i64) -> i64 {
+        now.saturating_sub(86_400)
+    }
+
+    /// Returns true if a worker was active a short time ago, also before a restart and at another instance, or may be working on a job. A job
+    /// counts as worked on for twice the longest duration of the last day, and as long as its hold if none ended.
+    pub(crate) fn shows_work(&self, now: i64, hold_secs: i64) -> bool {
+        let away_after = AWAY_AFTER_SECS.cast_signed();
+        // A time after a clock that was set back proves nothing.
+        let is_within =
+            |at: Option<i64>, secs: i64| at.is_some_and(|at| at <= now && now.saturating_sub(at) < secs);
+        let works_for =
+            self.longest.map_or(hold_secs, |secs| secs.saturating_mul(2).max(away_after).min(hold_secs));
+        is_within(self.last_handout, away_after)
+            || is_within(self.last_done, away_after)
+            || is_within(self.newest_in_flight, works_for)
+    }
+}
+
+/// Jobs that wait while nobody works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unserved {
+    /// Number of jobs; [`HeldJobs::COUNTED_MAX`](crate::storage::HeldJobs::COUNTED_MAX) stands for at least as many.
+    pub(crate) jobs: u64,
+    /// Those whose limits have room.
+    pub(crate) free: u64,
+    /// Number of jobs in flight.
+    pub(crate) in_flight: u64,
+    /// Time of the last request, unix seconds; None if there was none since the start.
+    pub(crate) last_request: Option<i64>,
+}
+
+/// Time of the last request of a worker. Clones share it.
+///
+/// Shared instead of sent in messages: only the latest value counts, once a second.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LastRequest(Arc<Mutex<Option<(Instant, i64)>>>);
+
+impl LastRequest {
+    /// Records a request.
+    pub(crate) fn record(&self) {
+        *self.0.lock() = Some((Instant::now(), unix_time()));
+    }
+
+    /// Returns true if a worker has asked within [`AWAY_AFTER_SECS`].
+    pub(crate) fn is_recent(&self) -> bool {
+        let last = *self.0.lock();
+        last.is_some_and(|(at, _)| at.elapsed() < Duration::from_secs(AWAY_AFTER_SECS))
+    }
+
+    /// Returns its unix time; None if there was none since the start.
+    pub(crate) fn unix_time(&self) -> Option<i64> {
+        self.0.lock().map(|(_, unix_time)| unix_time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_000_000;
+    const HOLD: i64 = 43_200;
+
+    #[test]
+    fn work_shows_while_a_job_may_be_worked_on_and_a_short_time_after_a_request() {
+        let ago = |secs: i64| Some(NOW - secs);
+        let shows = |times: LogTimes| times.shows_work(NOW, HOLD);
+        let none = LogTimes::default();
+        assert!(!shows(none));
+        // A restarted program knows what its predecessor has recorded.
+        assert!(shows(LogTimes { last_handout: ago(299), ..none }));
+        assert!(shows(LogTimes { last_done: ago(299), ..none }));
+        assert!(!shows(LogTimes { last_handout: ago(300), last_done: ago(300), ..none }));
+        // The workers are busy with long jobs: for how long is known once some have ended.
+        let busy =
+            |secs| LogTimes { in_flight: 1, newest_in_flight: ago(secs), last_handout: ago(secs), ..none };
+        assert!(shows(busy(HOLD - 1)));
+        assert!(!shows(busy(HOLD)));
+        let with = |secs, longest| LogTimes { longest: Some(longest), ..busy(secs) };
+        assert!(shows(with(7_199, 3_600)));
+        assert!(!shows(with(7_200, 3_600)));
+        assert!(!shows(with(300, 1)), "jobs of a second");
+        assert!(shows(with(HOLD - 1, HOLD)), "twice the longest, and no longer than the hold");
+        assert!(!shows(with(HOLD, HOLD)));
+        // The clock was set back.
+        assert!(!shows(busy(-600)));
+        assert!(shows(LogTimes { longest: Some(i64::MAX), ..busy(HOLD - 1) }));
+    }
+}
