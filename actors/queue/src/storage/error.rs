@@ -146,6 +146,21 @@ pub enum StorageError {
         /// The instances, with their hosts.
         instances: String,
     },
+    /// The schema belongs to another role, which has granted no rights on it.
+    #[cfg(feature = "postgres")]
+    #[error(
+        "the schema {schema} belongs to the role {owner}, and {role} may not use it: {statement}, or name another schema in queue.postgres.schema"
+    )]
+    ForeignSchema {
+        /// The schema.
+        schema: String,
+        /// Its owner.
+        owner: String,
+        /// Role of this program.
+        role: String,
+        /// Statement that grants the rights.
+        statement: String,
+    },
     /// The database or a file that the configuration names cannot be used.
     #[cfg(feature = "postgres")]
     #[error("{reason}")]
@@ -238,7 +253,10 @@ impl StorageError {
             | Self::Replaced { .. }
             | Self::Backend { .. } => true,
             #[cfg(feature = "postgres")]
-            Self::Setting { .. } | Self::Altered { .. } | Self::OlderProgram { .. } => true,
+            Self::Setting { .. }
+            | Self::Altered { .. }
+            | Self::OlderProgram { .. }
+            | Self::ForeignSchema { .. } => true,
             // A process whose place was taken starts anew.
             #[cfg(feature = "postgres")]
             Self::Database(error) => error.state.as_ref().is_none_or(|state| state.code() != PLACE_TAKEN),

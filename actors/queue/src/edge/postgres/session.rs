@@ -2,7 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use orchestrator_edge::postgres::{Address, Row, RowIndex, Session, SessionSettings, types::FromSql};
+use orchestrator_edge::postgres::{
+    Address, PostgresError, Row, RowIndex, Session, SessionSettings, SqlState, types::FromSql,
+};
 
 use crate::storage::StorageError;
 
@@ -48,6 +50,15 @@ pub(super) async fn open(address: &Address, schema: &str) -> Result<Session, Sto
 /// No lock is taken that a role without rights on the tables could hold.
 pub(super) async fn create(session: &mut Session, schema: &str) -> Result<(), StorageError> {
     session.check_encoding().await?;
+    match create_unless_known(session, schema).await {
+        Err(StorageError::Database(error)) if is_denied(&error) => {
+            Err(denied(session, schema).await?.unwrap_or(StorageError::Database(error)))
+        }
+        created => created,
+    }
+}
+
+async fn create_unless_known(session: &mut Session, schema: &str) -> Result<(), StorageError> {
     session.batch("choosing the schema", &format!("SET search_path = {schema}")).await?;
     let mut found = version(session).await?;
     if found.is_none() {
@@ -66,6 +77,25 @@ pub(super) async fn create(session: &mut Session, schema: &str) -> Result<(), St
         Some(found) if found < VERSION => upgrade(session, schema, found).await,
         _ => Ok(()),
     }
+}
+
+/// Returns true if the role has no right, or not even that to see the schema.
+fn is_denied(error: &PostgresError) -> bool {
+    let denied = [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::INVALID_SCHEMA_NAME];
+    error.state.as_ref().is_some_and(|state| denied.contains(state))
+}
+
+/// Returns the error of a role without rights on a schema of another one, or on its tables; None if the schema is not the reason.
+async fn denied(session: &mut Session, schema: &str) -> Result<Option<StorageError>, StorageError> {
+    let sql = "SELECT n.nspowner::regrole::text, CASE WHEN EXISTS (
+                   SELECT 1 FROM pg_class AS c WHERE c.relnamespace = n.oid AND c.relname = 'property')
+               THEN format('GRANT %s TO %I', n.nspowner::regrole, current_user)
+               ELSE format('GRANT USAGE, CREATE ON SCHEMA %I TO %I', n.nspname, current_user) END, current_user::text
+               FROM pg_namespace AS n WHERE n.nspname = $1 AND NOT pg_has_role(n.nspowner, 'USAGE')";
+    let rows = session.query("looking for the owner", sql, vec![Box::new(schema.to_owned())]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let (owner, statement, role) = (get(row, 0)?, get(row, 1)?, get(row, 2)?);
+    Ok(Some(StorageError::ForeignSchema { schema: schema.to_owned(), owner, role, statement }))
 }
 
 async fn create_tables(session: &mut Session, schema: &str) -> Result<(), StorageError> {
