@@ -66,7 +66,10 @@ fn the_metrics_table_lists_exactly_the_metrics() {
         .set("producer.on_complete.argv=[\"/bin/true\"]")
         .set("producer.mongodb.uri=mongodb://127.0.0.1:1");
     let _producing = producer.start();
-    let hooks = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    // The server of its queue does not exist.
+    let hooks = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
+        .set("queue.store=postgres")
+        .set("queue.postgres.dsn=postgresql://127.0.0.1:1/queue");
     fs::write(hooks.path().join("hooks.toml"), HOOK).expect("write the configuration");
     let mut command = hooks.command();
     command.args(["--config", "hooks.toml"]);

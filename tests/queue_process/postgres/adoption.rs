@@ -94,11 +94,23 @@ fn a_fetcher_of_an_instance_that_is_gone_is_adopted_with_its_marks() {
     refusal(right, "fetcher f belongs to the instance left");
     assert_eq!(answer(right, &["adopt", "f"])["from"], "left");
     await_no_refusal(right);
+    let is_dead = |cause: &PrintedCause| cause.path == "queue/server_watch" && cause.text.contains("is dead");
+    let dead = wait_for("the dead instance", || right.causes("queue").into_iter().find(is_dead));
+    assert!(dead.text.starts_with("the instance left on host "), "{dead:?}");
+    assert!(dead.evidence[0].starts_with("its lease ended at "), "{dead:?}");
+    assert!(dead.help.starts_with("start left on "), "{dead:?}");
+    assert_eq!(right.metric("queue/server_watch", "dead_instances"), 1);
     // A start of the former owner leaves the runs alone.
     instances.push(left.start());
     refusal(left, "fetcher f belongs to the instance right");
+    eventually("no dead instance", || !right.causes("queue").iter().any(is_dead));
     let runs = "SELECT count(*) FROM fetcher_runs WHERE is_complete = 1";
     assert_eq!(queue.rows(server, runs), ["1"]);
     assert_eq!(queue.rows(server, "SELECT count(*) FROM log WHERE finished IS NOT NULL"), ["1"]);
+    // One that was stopped is not dead.
+    stop(vec![instances.remove(1)]);
+    let looks =
+        |name: &str| queue.rows(server, &format!("SELECT {name} FROM instance WHERE instance = 'left'"));
+    assert_eq!(looks("lease_until <= clock_timestamp() AND incarnation < 0 AND NOT is_locked"), ["t"]);
     stop(instances);
 }

@@ -45,7 +45,7 @@ impl PostgresStore {
         self.query(
             "giving up the place of the instance",
             // No process has this incarnation.
-            "UPDATE instance SET incarnation = -incarnation, lease_until = clock_timestamp() WHERE instance = $1",
+            "UPDATE instance SET incarnation = -incarnation, is_locked = false, lease_until = clock_timestamp() WHERE instance = $1",
             vec![Box::new(self.settings.instance.clone())],
         )?;
         self.commit()

@@ -1,8 +1,9 @@
-//! Looks at the server for what holds the queue up: transactions that keep vacuum from removing rows, locks of other sessions, and a
-//! standby that does not confirm; and which jobs wait. A thread with sessions of its own, so that no look delays a hand-out.
+//! Looks at the server for what holds the queue up: transactions that keep vacuum from removing rows, locks of other sessions, a
+//! standby that does not confirm, and instances that are dead; and which jobs wait. A thread with sessions of its own, so that no look delays a hand-out.
 //!
 //! A look that fails is repeated: the links of the store and of the lease tell of a server that is away.
 
+mod dead_instances;
 mod finding;
 mod lock_waits;
 mod unconfirmed;
@@ -14,7 +15,7 @@ use std::{
 };
 
 use orchestrator_edge::postgres::{Session, SessionSettings};
-use orchestrator_supervise::{Fault, StartCx, Vitals, block_on};
+use orchestrator_supervise::{Fault, StartCx, Vitals, block_on, metrics};
 use parking_lot::Mutex;
 
 use self::{finding::Finding, lock_waits::LockWaits, vacuum_holders::VacuumHolders};
@@ -68,10 +69,20 @@ impl WaitingJobs {
     }
 }
 
+metrics! {
+    /// Metrics of the looks at the server.
+    struct WatchMetrics {
+        /// Instances of a shared queue whose lease is over although nobody stopped them.
+        dead_instances: gauge("instances"),
+    }
+}
+
 /// State between looks.
-#[derive(Default)]
 struct Looks {
     session: Option<Session>,
+    /// Schema of the tables.
+    schema: String,
+    metrics: WatchMetrics,
     /// Message about the sessions that the role may not see, with the missing grant; None if it sees all.
     hidden: Option<String>,
     vacuum_holders: VacuumHolders,
@@ -82,7 +93,7 @@ impl ServerWatch {
     /// Runs one incarnation of the thread.
     pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
         let runtime = runtime().map_err(|error| Fault::from_error(&error))?;
-        let mut looks = Looks::default();
+        let mut looks = Looks::new(&cx.vitals);
         let mut inspector = PostgresInspector::new(&self.config, SESSION.answer_timeout, cx.stop.clone());
         let (mut look_at, mut waiting_at) = (Instant::now(), Instant::now());
         loop {
@@ -134,12 +145,19 @@ impl ServerWatch {
 }
 
 impl Looks {
+    fn new(vitals: &Arc<Vitals>) -> Self {
+        let metrics = WatchMetrics::register(vitals);
+        let (schema, vacuum_holders, lock_waits) = Default::default();
+        Self { session: None, schema, metrics, hidden: None, vacuum_holders, lock_waits }
+    }
+
     /// Returns the cause with the largest effect.
     async fn look(&mut self, config: &QueueConfig) -> Result<Option<Finding>, StorageError> {
         let session = match &mut self.session {
             Some(session) => session,
             none => {
-                let address = Settings::read(config)?.address;
+                let Settings { address, schema, .. } = Settings::read(config)?;
+                self.schema = schema;
                 let session = none.insert(Session::open(&address, &SESSION).await?);
                 self.hidden = hidden(session).await?;
                 unconfirmed::warn_of_loss(session).await?;
@@ -150,7 +168,9 @@ impl Looks {
         let unconfirmed = unconfirmed::look(session, &endpoint).await?;
         let lock_wait = self.lock_waits.look(session, &endpoint).await?;
         let vacuum_holder = self.vacuum_holders.look(session, Instant::now()).await?;
-        let found = unconfirmed.or(lock_wait).or(vacuum_holder);
+        let dead = dead_instances::look(session, &self.schema).await?;
+        self.metrics.dead_instances.set(dead.count);
+        let found = unconfirmed.or(lock_wait).or(dead.finding).or(vacuum_holder);
         Ok(found.map(|found| Finding {
             evidence: found.evidence.into_iter().chain(self.hidden.clone()).collect(),
             ..found

@@ -1,0 +1,62 @@
+//! Instances whose processes ended without a stop, or whose machines are away.
+
+use jiff::Timestamp;
+use orchestrator_edge::postgres::Session;
+
+use super::finding::Finding;
+use crate::{edge::postgres::session::get, storage::StorageError};
+
+/// Time for which an instance is named that has neither jobs nor fetchers, seconds.
+const NAMED_SECS: i64 = 86_400;
+
+/// Instances that a look has found.
+#[derive(Default)]
+pub(super) struct DeadInstances {
+    pub(super) count: u64,
+    /// The one whose lease ended last.
+    pub(super) finding: Option<Finding>,
+}
+
+/// Finds instances of `schema` whose leases are over. A stop unlocks the place, so that its instance is none of them.
+pub(super) async fn look(session: &mut Session, schema: &str) -> Result<DeadInstances, StorageError> {
+    let sql = format!(
+        "SELECT d.*, count(*) OVER () AS instances FROM (
+             SELECT i.instance, i.host, floor(extract(epoch FROM i.lease_until))::bigint AS ended,
+                 (SELECT count(*) FROM {schema}.fetcher AS f WHERE f.instance = i.instance AND strpos(f.name, '.') = 0) AS fetchers,
+                 (SELECT count(*) FROM {schema}.in_flight AS j JOIN {schema}.incarnation AS n ON n.incarnation = j.handout_id >> 32
+                  WHERE n.instance = i.instance AND j.is_held) AS jobs
+             FROM {schema}.instance AS i
+             WHERE i.lease_until < clock_timestamp() AND (i.incarnation > 0 OR i.is_locked)) AS d
+         WHERE d.fetchers > 0 OR d.jobs > 0 OR d.ended > extract(epoch FROM clock_timestamp()) - $1::bigint
+         ORDER BY d.ended DESC LIMIT 1"
+    );
+    let rows = session.query("looking for dead instances", sql, vec![Box::new(NAMED_SECS)]).await?;
+    let Some(row) = rows.first() else { return Ok(DeadInstances::default()) };
+    let (instance, host): (String, String) = (get(row, "instance")?, get(row, "host")?);
+    let [ended, fetchers, jobs, count]: [i64; 4] =
+        [get(row, "ended")?, get(row, "fetchers")?, get(row, "jobs")?, get(row, "instances")?];
+    let ended = Timestamp::from_second(ended).map_or_else(|_| ended.to_string(), |at| at.to_string());
+    let mut evidence =
+        vec![format!("its lease ended at {ended}; what it had not delivered is available again")];
+    if jobs > 0 {
+        evidence.push(format!(
+            "{jobs} jobs of its workers are in flight: a DONE counts at any instance, otherwise their holds end them"
+        ));
+    }
+    if fetchers > 0 {
+        evidence.push(format!(
+            "files of its {fetchers} fetchers are not read; other instances hand out the rows that it has read"
+        ));
+    }
+    let others = if count > 1 { format!(", and {} others", count - 1) } else { String::new() };
+    let finding = Finding {
+        kind: "instance_dead",
+        fault_of: None,
+        text: format!("the instance {instance} on host {host} is dead{others}"),
+        evidence,
+        help: format!(
+            "start {instance} on {host}, or move its fetchers here with orchestrator queue adopt; orchestrator queue instances"
+        ),
+    };
+    Ok(DeadInstances { count: count.unsigned_abs(), finding: Some(finding) })
+}
