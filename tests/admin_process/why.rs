@@ -17,6 +17,7 @@
 //! | deadlocked pair | `actors/admin/tests/endpoint/waits.rs::a_deadlocked_pair_is_named_first_until_the_asks_time_out` |
 //! | stuck thread | [`a_thread_that_is_stuck_is_named`] |
 //! | no fetcher files | [`a_directory_without_fetcher_files_names_the_expected_form`] |
+//! | fetcher file that cannot be read | [`a_fetcher_file_that_cannot_be_read_is_named_until_it_can`] |
 //! | no worker | [`jobs_without_a_worker_name_the_socket`], `tests/catalog_process/why.rs`, `tests/queue_process/postgres/causes.rs` |
 //! | full disk below another file | `tests/provenance_process/embedded/files.rs`, `tests/ingester_process/{why,hostile/disk}.rs`, `tests/admin_process/access.rs` |
 //! | each of six servers frozen | `frozen.rs` |
@@ -34,7 +35,7 @@ mod frozen;
 mod late_input;
 mod memory;
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use orchestrator_harness::{Reply, SmallDisk, TestEnv, eventually};
 
@@ -96,19 +97,56 @@ fn a_directory_without_fetcher_files_names_the_expected_form() {
     let _instance = env.start();
     assert_eq!(env.worker().ready(), Reply::NoJobs);
     let directory = env.input_dir().display().to_string();
-    let cause = env.first_cause("queue", &format!("no fetcher file in {directory}"));
+    let text = format!("no fetcher file in {directory}, but 1 files with other names, such as f.txt");
+    let cause = env.first_cause("queue", &text);
     assert_eq!(cause.path, "queue/reader");
     assert!(cause.evidence[0].starts_with("expected: NAME.NUMBER.txt"), "{cause:?}");
-    assert_eq!(cause.evidence[1], "ignored f.txt: its name has another form");
+    assert_eq!(cause.evidence[1], "ignored f.txt: the name has another form: name the file STEM.NUMBER.txt");
     assert!(cause.help.starts_with(&format!("ls -l {directory}; write ")), "{cause:?}");
     // A name that appears later is evidence, too.
     env.write("g.x.txt", "");
-    let evidence = || env.first_cause("queue", "no fetcher file").evidence;
-    eventually("the last ignored file", || evidence()[1].starts_with("ignored g.x.txt: "));
+    let cause = env.first_cause("queue", ", but 2 files with other names, such as f.txt");
+    assert!(cause.evidence[1].starts_with("ignored g.x.txt: "), "{cause:?}");
+    // They are a cause beside files that are read, too, until they are gone.
     env.write("f.1.txt", "alpha 0 1\n");
+    let cause = env.first_cause("queue", "2 files with other names, such as f.txt are not read");
+    assert_eq!(cause.help, format!("ls -l {directory}; rename the files, or move them elsewhere"));
+    assert_eq!(env.metric("queue/reader", "misnamed"), 2);
+    assert_eq!(env.log().matches("ignored: the name has another form").count(), 1);
+    env.rename("f.txt", "f.2.txt");
+    env.remove("g.x.txt");
     activity(&env);
     env.remove("f.1.txt");
+    env.remove("f.2.txt");
     env.first_cause("queue", "no fetcher file");
+}
+
+#[test]
+fn a_fetcher_file_that_cannot_be_read_is_named_until_it_can() {
+    // Root reads all files unless it drops the capability.
+    let drop =
+        "[ $(id -u) != 0 ] || exec setpriv --bounding-set=-dac_override,-dac_read_search \"$0\" \"$@\"";
+    let env = env().shell(drop);
+    for name in ["f.1.txt", "g.1.txt.part", "h.1.txt"] {
+        env.write(name, "alpha 0 1\n");
+    }
+    let mode = |name, mode| {
+        fs::set_permissions(env.file(name), fs::Permissions::from_mode(mode)).expect("change the mode");
+    };
+    mode("f.1.txt", 0);
+    mode("g.1.txt.part", 0);
+    let _instance = env.start();
+    assert!(matches!(env.worker().ready(), Reply::Job { .. }), "other files are read");
+    let cause = env.first_cause("queue", "cannot read 2 fetcher files, such as f.1.txt: Permission denied");
+    assert_eq!(cause.path, "queue/reader");
+    assert!(cause.help.starts_with(&format!("ls -l {}; make the files readable", env.input_dir().display())));
+    assert_eq!(env.metric("queue/reader", "unreadable"), 2);
+    for name in ["f.1.txt", "g.1.txt.part"] {
+        assert_eq!(env.log().matches(&format!("name=\"{name}\"")).count(), 1, "{}", env.log());
+        mode(name, 0o600);
+    }
+    activity(&env);
+    assert_eq!(env.metric("queue/reader", "unreadable"), 0);
 }
 
 #[test]

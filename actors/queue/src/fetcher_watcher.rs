@@ -95,12 +95,16 @@ impl FetcherWatcher {
             }
             match classify(&name) {
                 NameClass::Fetcher(file) => commands.push(ReadCommand::Examine { file, change }),
-                NameClass::Malformed(error) if self.warned.should_warn(&name) => {
-                    self.metrics.malformed_names.add(1);
-                    tracing::warn!(?name, "ignored: {error}");
-                    commands.push(ReadCommand::Ignored { name, error });
+                NameClass::Malformed(error) => {
+                    if self.warned.should_warn(&name) {
+                        self.metrics.malformed_names.add(1);
+                        tracing::warn!(?name, "ignored: {error}");
+                    }
+                    if !matches!(change, Change::Modified | Change::Closed) {
+                        commands.push(ReadCommand::Ignored { name, error });
+                    }
                 }
-                NameClass::Malformed(_) | NameClass::Other => {}
+                NameClass::Other => {}
             }
         }
         commands

@@ -53,6 +53,9 @@ pub(crate) enum NameError {
     /// (CONTRACT QR03)
     #[error("the number before .txt does not fit 64 bits: use a smaller one")]
     NumberTooLarge,
+    /// The name ends as that of a fetcher file and has another form (CONTRACT QR01).
+    #[error("the name has another form: name the file STEM.NUMBER.txt")]
+    OtherForm,
     /// The name is not valid UTF-8, so SQLite cannot store it as text.
     #[error("the name is not utf-8: rename the file")]
     NotUtf8,
@@ -115,7 +118,9 @@ pub(crate) fn classify(name: &OsStr) -> NameClass {
         };
     };
     let Some((stem, number, kind)) = shape(text) else {
-        return NameClass::Other;
+        // Editors and copying programs hide the names of unfinished files.
+        let is_meant = !text.starts_with('.') && (text.ends_with(".txt") || text.ends_with(".txt.part"));
+        return if is_meant { NameClass::Malformed(NameError::OtherForm) } else { NameClass::Other };
     };
     match parse_number(number) {
         Ok(started) => {
@@ -187,19 +192,8 @@ mod tests {
     fn c26_only_the_two_shapes_match() {
         assert_eq!(file("f1.100.txt"), Some(("f1".into(), 100, FileKind::Complete)));
         assert_eq!(file("f1.100.txt.part"), Some(("f1".into(), 100, FileKind::Growing)));
-        let others = [
-            "",
-            "f1",
-            "f1.txt",
-            "f1.100",
-            "f1.100.TXT",
-            "f1.100.txt.PART",
-            "f1.100.txt.part.part",
-            "a.b.1.txt",
-        ];
-        for name in
-            others.into_iter().chain([".x.1.txt", "f1.100.txt.", "f1.100.txt.bak", "f1.100.tx", "100.txt"])
-        {
+        let others = ["", "f1", "f1.100", "f1.100.TXT", "f1.100.txt.PART", "f1.100.txt.part.part"];
+        for name in others.into_iter().chain([".x.1.txt", "f1.100.txt.", "f1.100.txt.bak", "f1.100.tx"]) {
             assert_eq!(classify(OsStr::new(name)), NameClass::Other, "{name}");
         }
     }
@@ -227,6 +221,13 @@ mod tests {
             "f.٣.txt",
         ] {
             assert_eq!(error(name), Some(NameError::NotANumber), "{name}");
+        }
+    }
+
+    #[test]
+    fn r01_a_name_that_only_ends_like_a_fetcher_file_is_malformed() {
+        for name in ["f1.txt", "100.txt", "a.b.1.txt", "f.txt.part"] {
+            assert_eq!(error(name), Some(NameError::OtherForm), "{name}");
         }
     }
 

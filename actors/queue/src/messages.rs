@@ -194,7 +194,7 @@ pub(crate) enum ReadCommand {
     /// know are read anew.
     #[cfg(feature = "postgres")]
     Moved,
-    /// A file is ignored because of its name.
+    /// A file is ignored because of its name; it may be gone again.
     Ignored {
         /// Name in the directory; any bytes.
         name: OsString,

@@ -9,11 +9,11 @@ mod actions;
 mod followed_file;
 mod links;
 mod listing;
-mod missing_files;
 mod probe;
 mod reader;
 mod rescan;
 mod schedule;
+mod unread_files;
 
 use std::{
     path::PathBuf,

@@ -49,6 +49,7 @@ impl Reader {
                 break;
             }
         }
+        self.unread_files.read(&file.name());
         Ok(current)
     }
 
@@ -77,7 +78,7 @@ impl Reader {
 
     /// Ignores a file. Returns true if it is the first warning about its name.
     fn ignore(&mut self, name: &str, reason: impl Display) -> bool {
-        self.missing_files.ignore(name.as_ref(), &reason);
+        self.unread_files.ignore(name.as_ref(), &reason);
         let is_first = self.warned.should_warn(name.as_ref());
         if is_first {
             tracing::warn!(name, "ignored: {reason}");
@@ -88,7 +89,7 @@ impl Reader {
     fn retry(&mut self, file: &FetcherFile, cause: Cause, failures: u32, error: &io::Error) {
         self.metrics.failed.add(1);
         let name = file.name();
-        self.missing_files.ignore(name.as_ref(), format_args!("it cannot be opened: {error}"));
+        self.unread_files.failed(&name, error);
         if self.warned.should_warn(name.as_ref()) {
             tracing::warn!(name, %error, "cannot open the file: trying again");
         }

@@ -1,16 +1,25 @@
 //! Listing of fetcher files.
 
-use std::{ffi::OsStr, fmt::Display, fs, io, path::Path};
+use std::{ffi::OsStr, fs, io, path::Path};
 
-use crate::file_name::{FetcherFile, NameClass, WarnedNames, classify};
+use crate::file_name::{FetcherFile, NameClass, NameError, WarnedNames, classify};
+
+/// Reason why an entry is not read.
+pub(super) enum Ignored {
+    /// Its name looks like that of a fetcher file.
+    Misnamed(NameError),
+    /// It is a directory or another kind of file.
+    Irregular,
+    /// Its name has another form.
+    Other,
+}
 
 /// Lists the fetcher files in the order of their runs, a growing file before a complete one. The
-/// fixed order makes starts repeatable. Calls `ignored` with the name of each file that looks like
-/// one and is none, with the reason, and of each other entry.
+/// fixed order makes starts repeatable. Calls `ignored` with the name of each other entry.
 pub(super) fn list(
     input_dir: &Path,
     warned: &WarnedNames,
-    mut ignored: impl FnMut(&OsStr, Option<&dyn Display>),
+    mut ignored: impl FnMut(&OsStr, Ignored),
 ) -> io::Result<Vec<FetcherFile>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(input_dir)? {
@@ -23,18 +32,18 @@ pub(super) fn list(
                     files.push(file);
                     continue;
                 }
-                ignored(&name, Some(&"not a regular file"));
+                ignored(&name, Ignored::Irregular);
                 if warned.should_warn(&name) {
                     tracing::warn!(?name, "ignored: not a regular file");
                 }
             }
             NameClass::Malformed(error) => {
-                ignored(&name, Some(&error));
+                ignored(&name, Ignored::Misnamed(error));
                 if warned.should_warn(&name) {
                     tracing::warn!(?name, "ignored: {error}");
                 }
             }
-            NameClass::Other => ignored(&name, None),
+            NameClass::Other => ignored(&name, Ignored::Other),
         }
     }
     files.sort_by(|a, b| (&a.run, a.kind, &a.base).cmp(&(&b.run, b.kind, &b.base)));

@@ -10,8 +10,8 @@ use orchestrator_supervise::{Outbox, StartCx, WorkGuard, metrics};
 
 use super::{
     followed_file::{BUFFER_BYTES, FollowedFile, Phase, SLICE_BYTES, Slice},
-    missing_files::MissingFiles,
     schedule::{Key, Schedule, Timer},
+    unread_files::{Report, UnreadFiles},
 };
 use crate::{
     file_name::{WarnedNames, canonical_base},
@@ -56,8 +56,8 @@ pub(super) struct Reader {
     pub(super) refused: RefusedInDirectory,
     /// All jobs come from fetcher files, so that none of them means no work.
     is_only_source: bool,
-    /// The blocker names a file of another instance's fetcher.
-    reports_refused: bool,
+    /// The reason that the blocker names.
+    reported: Option<Report>,
     /// Bytes to read before workers are answered; None once they are.
     pub(super) initial_read: Option<InitialRead>,
     pub(super) scanned: bool,
@@ -67,7 +67,7 @@ pub(super) struct Reader {
     work_item: Option<(&'static str, WorkGuard)>,
     buffer: Box<[u8]>,
     pub(super) metrics: ReaderMetrics,
-    pub(super) missing_files: MissingFiles,
+    pub(super) unread_files: UnreadFiles,
 }
 
 /// Remaining bytes of the initial read, after which workers are answered.
@@ -94,6 +94,10 @@ metrics! {
         /// Fetcher files that are symbolic links and are not followed, because neither root nor the program's
         /// user nor the owner of the file made them.
         pub(super) refused_links: gauge("links"),
+        /// Fetcher files that cannot be read at present; each is tried again.
+        pub(super) unreadable: gauge("files"),
+        /// Files in the input directory whose names end in `.txt` or `.txt.part` and are not those of fetcher files.
+        pub(super) misnamed: gauge("files"),
         /// Lines of fetcher files skipped because they are not a job.
         pub(super) skipped: counter("lines"),
     }
@@ -114,7 +118,7 @@ impl Reader {
             input_dir,
             refused,
             is_only_source,
-            reports_refused: false,
+            reported: None,
             tracking: Tracking::default(),
             followed: HashMap::new(),
             schedule: Schedule::default(),
@@ -126,26 +130,39 @@ impl Reader {
             work_item: None,
             buffer: vec![0; BUFFER_BYTES].into(),
             metrics,
-            missing_files: MissingFiles::default(),
+            unread_files: UnreadFiles::default(),
         }
     }
 
-    /// Reports whether the directory has no fetcher file, and the refused files. Called before the reader
-    /// waits.
+    /// Reports files that are not read, and a directory without fetcher files. Called before the reader waits.
     pub(super) fn report_files(&mut self) {
+        self.unread_files.prune(&self.input_dir);
         self.metrics.refused_links.set(self.refused.links.count());
-        let (refused, vitals) = (self.refused.fetchers.first(), &self.cx.vitals);
-        if refused.is_none() && std::mem::take(&mut self.reports_refused) {
-            vitals.clear_blocker();
+        self.metrics.unreadable.set(self.unread_files.unreadable());
+        self.metrics.misnamed.set(self.unread_files.misnamed());
+        let is_missing = self.scanned && self.tracking.is_empty() && self.is_only_source;
+        let report =
+            self.report_elsewhere().or_else(|| self.unread_files.report(is_missing, &self.input_dir));
+        if report == self.reported {
+            return;
         }
-        let missing = self.scanned && self.tracking.is_empty() && refused.is_none() && self.is_only_source;
-        self.missing_files.report(missing, &self.input_dir, vitals);
-        let Some((fetcher, reason)) = refused else { return };
-        let files =
-            format!("{} such files are in {}", self.refused.fetchers.count(), self.input_dir.display());
-        let help = format!("orchestrator queue adopt {fetcher} at this instance, or remove its files here");
-        vitals.set_blocker_with("fetcher_elsewhere", reason, &[files], help);
-        self.reports_refused = true;
+        match &report {
+            Some(report) => report.set(&self.cx.vitals),
+            None => self.cx.vitals.clear_blocker(),
+        }
+        self.reported = report;
+    }
+
+    /// Returns the report of files of another instance's fetcher.
+    fn report_elsewhere(&self) -> Option<Report> {
+        let (fetcher, text) = self.refused.fetchers.first()?;
+        let files = self.refused.fetchers.count();
+        Some(Report {
+            kind: "fetcher_elsewhere",
+            text,
+            evidence: vec![format!("{files} such files are in {}", self.input_dir.display())],
+            help: format!("orchestrator queue adopt {fetcher} at this instance, or remove its files here"),
+        })
     }
 
     /// Sets a file aside whose fetcher belongs to another instance.
@@ -178,7 +195,9 @@ impl Reader {
                 Ok(())
             }
             ReadCommand::Ignored { name, error } => {
-                self.missing_files.ignore(&name, error);
+                self.unread_files.ignore(&name, error);
+                let is_there = self.input_dir.join(&name).symlink_metadata().is_ok();
+                self.unread_files.set_misnamed(&name, is_there);
                 Ok(())
             }
         }
@@ -279,6 +298,7 @@ impl Reader {
         let bytes = if self.initial_read.is_some() { FIRST_SLICE_BYTES } else { SLICE_BYTES };
         match followed_file.slice(&self.input_dir, &mut self.buffer, bytes, &|| self.cx.vitals.progress()) {
             Ok(Slice::Read { fed, bytes, end }) => {
+                self.unread_files.read(&followed_file.file.name());
                 if let Some(left) = &mut self.initial_read {
                     left.rows = left.rows.saturating_sub(fed.row_bytes);
                     left.text = left.text.saturating_sub(bytes);
@@ -299,6 +319,7 @@ impl Reader {
             }
             Err(error) => {
                 let name = followed_file.file.name();
+                self.unread_files.failed(&name, &error);
                 if self.warned.should_warn(name.as_ref()) {
                     tracing::warn!(name, %error, "cannot read the file: trying again");
                 }

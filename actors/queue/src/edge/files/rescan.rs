@@ -10,7 +10,7 @@ use orchestrator_supervise::{block_on, reply};
 
 use super::{
     followed_file::{FollowedFile, Phase},
-    listing,
+    listing::{self, Ignored},
     probe::{self, PathKind},
     reader::{InitialRead, RETRY_DELAY, Reader, Stopped},
     schedule::Timer,
@@ -46,9 +46,14 @@ impl Reader {
                 }
             }
         }
-        let listed = listing::list(&self.input_dir, &self.warned, |name, reason| match reason {
-            Some(reason) => self.missing_files.ignore(name, reason),
-            None => self.missing_files.ignore_other(name),
+        self.unread_files.forget_misnamed();
+        let listed = listing::list(&self.input_dir, &self.warned, |name, ignored| match ignored {
+            Ignored::Misnamed(error) => {
+                self.unread_files.ignore(name, error);
+                self.unread_files.set_misnamed(name, true);
+            }
+            Ignored::Irregular => self.unread_files.ignore(name, "not a regular file"),
+            Ignored::Other => self.unread_files.ignore_other(name),
         });
         let files = match listed {
             Ok(files) => files,
