@@ -367,3 +367,19 @@ fn the_log_escapes_names_and_names_peers() {
     let me = format!("pid {} uid {}", std::process::id(), rustix::process::getuid().as_raw());
     assert!(dropped.contains(&me) && dropped.contains("not a request"), "{dropped}");
 }
+
+/// CONTRACT QE01.
+#[test]
+fn what_is_not_a_request_is_counted_and_logged_at_intervals() {
+    let site = site();
+    let _instance = site.start();
+    let begun = Instant::now();
+    for text in ["GET / HTTP/1.1\r\n", "DONE a\n", "DONE a x\n"].iter().cycle().take(30) {
+        let mut worker = site.worker();
+        worker.send(text.as_bytes()).expect("it listens");
+        assert_eq!(worker.reply(), Reply::Closed);
+    }
+    eventually("the count", || site.metric("queue/worker_socket", "malformed") == 30);
+    let lines = site.log().matches("worker connection closed").count() as u64;
+    assert!((1..=1 + begun.elapsed().as_secs() / 10).contains(&lines), "{lines}: {}", site.log());
+}

@@ -11,11 +11,11 @@ mod slots;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use orchestrator_edge::{ConnectionEvent, ConnectionSlots, LinkState, RetryPolicy, SocketAccess};
-use orchestrator_supervise::{Factory, Fault, Outbox, StartCx, StopToken, metrics};
+use orchestrator_supervise::{Factory, Fault, Metric, Outbox, StartCx, StopToken, metrics};
 use tokio::{
     net::UnixStream,
     time::{MissedTickBehavior, interval},
@@ -27,10 +27,12 @@ use self::{
     connection::{ConnectionError, Shared, WorkerConnection},
     slots::{connection_limit, longest_idle},
 };
-use crate::{edge::error::EdgeError, messages::StoreRequest, unserved::LastRequest};
+use crate::{edge::error::EdgeError, messages::StoreRequest, protocol::ProtocolError, unserved::LastRequest};
 
 /// Interval of checks that the socket file was not replaced.
 const CHECK: Duration = Duration::from_secs(1);
+/// Minimum interval of lines of the log about what is not a request.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Returns the child that binds `path` and serves connections. It fails if another process serves
 /// the path ([`WorkerListener::bind`]). Other bind errors are a state of the link and tried again.
@@ -77,7 +79,8 @@ async fn bind(path: &Path, access: SocketAccess, link: &LinkState) -> Result<Opt
 async fn serve(listener: WorkerListener, link: LinkState, shared: Shared, stop: StopToken) {
     let metrics = SocketMetrics::register(shared.vitals());
     let slots = ConnectionSlots::new(connection_limit(), longest_idle, metrics.connected, metrics.evicted);
-    let server = WorkerServer { listener, link, shared: Arc::new(shared) };
+    let malformed = MalformedRequests { count: metrics.malformed, logged_at: None, unlogged: 0 };
+    let server = WorkerServer { listener, link, shared: Arc::new(shared), malformed };
     // Connections take turns already; tokio's budget would only cause needless wake-ups.
     tokio::task::unconstrained(server.run(slots, stop)).await;
 }
@@ -98,6 +101,29 @@ metrics! {
         connected: gauge("connections") as "connections",
         /// Idle connections closed to make room for new ones.
         evicted: counter("connections") as "evicted",
+        /// Connections closed because of something that is not a request.
+        malformed: counter("requests") as "malformed",
+    }
+}
+
+/// Count of what is not a request, with a line of the log for the first one in each [`LOG_INTERVAL`].
+struct MalformedRequests {
+    count: Metric,
+    logged_at: Option<Instant>,
+    /// Number since the last line of the log.
+    unlogged: u64,
+}
+
+impl MalformedRequests {
+    fn record(&mut self, connection: u64, peer: &str, error: ProtocolError) {
+        self.count.add(1);
+        if self.logged_at.is_some_and(|at| at.elapsed() < LOG_INTERVAL) {
+            self.unlogged += 1;
+            return;
+        }
+        self.logged_at = Some(Instant::now());
+        let not_logged = std::mem::take(&mut self.unlogged);
+        tracing::warn!(connection, %peer, not_logged, "worker connection closed: {error}");
     }
 }
 
@@ -105,6 +131,7 @@ struct WorkerServer {
     listener: WorkerListener,
     link: LinkState,
     shared: Arc<Shared>,
+    malformed: MalformedRequests,
 }
 
 impl WorkerServer {
@@ -130,6 +157,9 @@ impl WorkerServer {
                         });
                     }
                     ConnectionEvent::Ended { end: Some(Ok(())), .. } => {}
+                    ConnectionEvent::Ended { id, peer, end: Some(Err(ConnectionError::Protocol(error))) } => {
+                        self.malformed.record(id, &peer, error);
+                    }
                     ConnectionEvent::Ended { id, peer, end: Some(Err(end)) } => {
                         tracing::info!(connection = id, %peer, "worker connection closed: {end}");
                     }
