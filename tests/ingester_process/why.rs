@@ -30,11 +30,12 @@ fn send_image(source: &mut ZmtpPeer, frame: u64, len: usize) {
 
 #[test]
 fn an_ingester_without_a_mapping_names_the_key_and_redis() {
-    let env = IngesterEnv::new(BINARY, "tcp://127.0.0.1:1", "");
+    let mut env = IngesterEnv::new(BINARY, "tcp://127.0.0.1:1", "");
     let _instance = env.start();
     let redis = env.redis.url();
     let address = redis.trim_start_matches("redis://").trim_end_matches("/0").to_owned();
-    let cause = env.base.first_cause("ingester", &format!("no mapping in Redis at {address}"));
+    let cause =
+        env.base.first_cause("ingester", &format!("no mapping in Redis at {address}, where no controller"));
     assert_eq!(cause.path, "ingester/eiger-ingester/ingester");
     assert!(cause.text.contains(" (for "), "{cause:?}");
     assert!(
@@ -43,6 +44,14 @@ fn an_ingester_without_a_mapping_names_the_key_and_redis() {
     );
     let command = format!("redis-cli -u {redis} XREVRANGE dranspose:controller:updates + - COUNT 1");
     assert!(cause.help.starts_with("post a mapping") && cause.help.contains(&command), "{cause:?}");
+    assert!(cause.evidence[1].contains("start dranspose's controller"), "{cause:?}");
+    env.redis.kill_nine();
+    env.base.first_cause("ingester", "is down");
+    let without_mapping =
+        || env.base.causes("ingester").iter().all(|cause| !cause.text.contains("no mapping"));
+    eventually("Redis to be the only cause", without_mapping);
+    env.redis.start_again();
+    env.base.first_cause("ingester", "no mapping in Redis");
     env.controller().start_mapping(MAPPING, &[]);
     let why = || env.base.why("ingester");
     eventually("no cause", || why().starts_with("ingester: nothing holds up work"));

@@ -15,6 +15,8 @@ pub(crate) struct Waiting {
     deadlocks: BTreeMap<String, Cause>,
     /// Waits for a child, the oldest first.
     waits: BTreeMap<String, Vec<String>>,
+    /// The longest wait for room in a child's mailbox, milliseconds.
+    room_ms: BTreeMap<String, u64>,
     /// The oldest wait of a branch of the root for each other one.
     across: BTreeMap<(String, String), Across>,
 }
@@ -42,6 +44,9 @@ impl Waiting {
             if !waits.is_empty() {
                 let named = waits.iter().take(NAMED_MAX).map(|(from, wait)| describe(from, wait));
                 waiting.waits.insert(node.path.clone(), named.collect());
+            }
+            if let Some((_, wait)) = waits.iter().find(|(_, wait)| wait.kind == "room") {
+                waiting.room_ms.insert(node.path.clone(), wait.for_ms);
             }
             let branch = branch_of(&node.path);
             for (from, wait) in waits.iter().filter(|(from, _)| branch_of(from) != branch) {
@@ -78,6 +83,11 @@ impl Waiting {
     /// Waits for the child at `path`, the oldest first.
     pub(crate) fn for_child(&self, path: &str) -> &[String] {
         self.waits.get(path).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Longest wait for room in a mailbox of the child at `path`, milliseconds; 0 if none waits.
+    pub(crate) fn for_room_ms(&self, path: &str) -> u64 {
+        self.room_ms.get(path).copied().unwrap_or_default()
     }
 
     /// The child and others wait for each other, so none of them continues.

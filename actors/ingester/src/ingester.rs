@@ -65,6 +65,8 @@ pub(crate) struct Ingester {
     tree: Tree,
     /// Path of the supervisor that is restarted at a new mapping.
     scan_path: String,
+    /// Path of the child with the connection to Redis.
+    redis_path: String,
     /// State after the last answered request to Redis.
     controller: ControllerState,
     /// Mapping for which the scan has started.
@@ -86,6 +88,7 @@ impl Ingester {
             identity,
             tree: cx.tree.clone(),
             scan_path: format!("{above}/scan"),
+            redis_path: format!("{above}/redis"),
             controller: ControllerState::resumed(handles.requests.clone()),
             mapping: handles.mapping(),
             handles,
@@ -188,10 +191,10 @@ impl Ingester {
 
 impl Child for Ingester {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
-        self.report_mapping(cx.vitals());
         self.publish(cx);
         self.retry_pending(cx);
         cx.every(HEARTBEAT, |ingester, cx| {
+            ingester.report_mapping(cx.vitals());
             ingester.publish(cx);
             ingester.retry_pending(cx);
         });

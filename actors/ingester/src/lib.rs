@@ -223,6 +223,7 @@ fn branch(
         jobs,
         interrupted: interrupted.view(),
         egress: egress.clone(),
+        position: position.clone(),
         redis_endpoint: target.endpoint().into(),
         redis_cli: target.cli_options().into(),
         dump_path: config.dump_path.clone(),

@@ -12,6 +12,8 @@ use crate::{
 
 /// Failed incarnations within a minute after which a child counts as failing again and again.
 const CRASH_LOOP: usize = 3;
+/// Time from which a mailbox of one message stands still, milliseconds. It is full whenever its senders are faster than its reader.
+const STANDS_STILL_MS: u64 = 5_000;
 /// Events of a child that are shown as evidence.
 const EVIDENCE_MAX: usize = 3;
 
@@ -181,7 +183,9 @@ fn late_input(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
 }
 
 fn overflowing(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
-    let full = node.mailboxes.iter().find(|one| one.capacity > 0 && one.depth >= one.capacity)?;
+    let stands_still = facts.waiting.for_room_ms(&node.path) >= STANDS_STILL_MS;
+    let is_full = |depth, capacity| capacity > 0 && depth >= capacity && (capacity > 1 || stands_still);
+    let full = node.mailboxes.iter().find(|one| is_full(one.depth, one.capacity))?;
     let text = format!("`{}` is full: {} messages wait", full.name, full.depth);
     let most = full.messages.iter().max_by_key(|kind| kind.count);
     let kind = most.map(|kind| format!("mostly `{}`", kind.name));

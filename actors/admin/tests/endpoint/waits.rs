@@ -126,8 +126,12 @@ fn a_restart_of_one_of_a_pair_ends_the_deadlock() {
 fn a_full_mailbox_names_the_children_that_fill_it() {
     run(|site, _b| async move {
         eventually("the source waits", || !site.tree.node("demo/source").unwrap().waits.is_empty()).await;
-        let found = causes(&site).await;
-        let full = found.iter().find(|one| one.kind == "mailbox_full").expect("a cause");
+        let is_full = |one: &Cause| one.kind == "mailbox_full";
+        // A mailbox of one message is full while its reader works.
+        assert!(!causes(&site).await.iter().any(is_full));
+        let full = site::wait_for("the cause", async || causes(&site).await.into_iter().find(is_full)).await;
+        let waited = site.tree.node("demo/source").unwrap().waits[0].for_ms;
+        assert!(waited >= 5_000, "{waited}");
         assert_eq!(full.path, "test/demo/reader");
         assert_eq!(full.text, "`lines` is full: 1 messages wait");
         let last = full.evidence.last().unwrap();

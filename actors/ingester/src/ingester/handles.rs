@@ -14,6 +14,7 @@ use crate::{
         dump::DumpCommand,
         egress::{Egress, PeerState},
         jobs::JobCommand,
+        redis::Position,
     },
     mapping::Mappings,
     messages::{MappingFinished, RedisAction, RedisCommand},
@@ -45,6 +46,8 @@ pub(crate) struct Handles {
     /// Number of the last mapping whose scan was interrupted.
     pub(crate) interrupted: DurableView<u64>,
     pub(crate) egress: Egress,
+    /// Last handled update.
+    pub(crate) position: Position,
     /// Address of Redis without credentials.
     pub(crate) redis_endpoint: Arc<str>,
     /// Options of `redis-cli` for it.

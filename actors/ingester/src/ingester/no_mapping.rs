@@ -6,20 +6,29 @@ use super::Ingester;
 use crate::edge::redis::UPDATES_KEY;
 
 impl Ingester {
-    /// Reports to `GET /v1/why` whether the controller has posted a mapping.
+    /// Reports to `GET /v1/why` whether the controller has posted a mapping. While Redis is away, that is the cause.
     pub(super) fn report_mapping(&self, vitals: &Vitals) {
-        if self.mapping.is_some() {
+        let link = self.tree.node(&self.redis_path).and_then(|node| node.link);
+        if self.mapping.is_some() || link.is_none_or(|link| link.state != "up") {
             return vitals.clear_blocker();
         }
         let redis = &self.handles.redis_endpoint;
-        let evidence = [
-            format!("no update in `{UPDATES_KEY}` of Redis at {redis} since the start"),
-            "an update from before the start does not count".to_owned(),
-        ];
+        let (text, known) = if self.handles.position.is_at_begin() {
+            (
+                format!("no mapping in Redis at {redis}, where no controller has posted any"),
+                format!("`{UPDATES_KEY}` has no entry: start dranspose's controller with the same Redis"),
+            )
+        } else {
+            (
+                format!("no mapping in Redis at {redis}"),
+                "an update from before the start does not count".to_owned(),
+            )
+        };
+        let evidence = [format!("no update in `{UPDATES_KEY}` of Redis at {redis} since the start"), known];
         let help = format!(
             "post a mapping to the controller; redis-cli {} XREVRANGE {UPDATES_KEY} + - COUNT 1 shows the last one",
             self.handles.redis_cli
         );
-        vitals.set_blocker_with("no_mapping", format!("no mapping in Redis at {redis}"), &evidence, help);
+        vitals.set_blocker_with("no_mapping", text, &evidence, help);
     }
 }

@@ -94,12 +94,13 @@ fn run(
         if rescan.take() {
             reader.during("read command", |reader| reader.execute(ReadCommand::Rescan))?;
         }
+        // Also before a slice: a large file is read without a wait.
+        reader.report_files();
         let deadline = reader.deadline(Instant::now());
         if deadline.is_some_and(|at| at <= Instant::now()) {
             reader.during("file", |reader| reader.work(Instant::now()))?;
             continue;
         }
-        reader.report_files();
         match commands.recv_blocking(&cx.stop, deadline) {
             Received::Item(command) => {
                 reader.during("read command", |reader| reader.execute(command))?;

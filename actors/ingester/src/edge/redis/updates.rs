@@ -48,6 +48,11 @@ impl Position {
         child.durable(&self.last)
     }
 
+    /// Returns true if the first read has found no update: no controller ever posted one, or Redis was emptied.
+    pub(crate) fn is_at_begin(&self) -> bool {
+        self.last.get() == Some(Id::default())
+    }
+
     /// Waits for the first read. Later updates are not missed.
     pub(super) async fn known(&self) {
         if self.last.get().is_none() {

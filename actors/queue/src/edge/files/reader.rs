@@ -134,7 +134,7 @@ impl Reader {
         }
     }
 
-    /// Reports files that are not read, and a directory without fetcher files. Called before the reader waits.
+    /// Reports files that are not read, and a directory without fetcher files. Called before each slice, and before the reader waits.
     pub(super) fn report_files(&mut self) {
         self.unread_files.prune(&self.input_dir);
         self.metrics.refused_links.set(self.refused.links.count());
