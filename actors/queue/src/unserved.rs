@@ -46,14 +46,13 @@ impl LogTimes {
     /// counts as worked on for twice the longest duration of the last day, and as long as its hold if none ended.
     pub(crate) fn shows_work(&self, now: i64, hold_secs: i64) -> bool {
         let away_after = AWAY_AFTER_SECS.cast_signed();
-        // A time after a clock that was set back proves nothing.
-        let is_within =
-            |at: Option<i64>, secs: i64| at.is_some_and(|at| at <= now && now.saturating_sub(at) < secs);
+        // Clocks of machines differ a little; one that was set back by more proves nothing.
+        let is_near = |at: Option<i64>| at.is_some_and(|at| now.abs_diff(at) < AWAY_AFTER_SECS);
         let works_for =
             self.longest.map_or(hold_secs, |secs| secs.saturating_mul(2).max(away_after).min(hold_secs));
-        is_within(self.last_handout, away_after)
-            || is_within(self.last_done, away_after)
-            || is_within(self.newest_in_flight, works_for)
+        // A clock that was set back extends holds, too.
+        let may_work = self.newest_in_flight.is_some_and(|at| now.saturating_sub(at) < works_for);
+        is_near(self.last_handout) || is_near(self.last_done) || may_work
     }
 }
 
@@ -122,8 +121,10 @@ mod tests {
         assert!(!shows(with(300, 1)), "jobs of a second");
         assert!(shows(with(HOLD - 1, HOLD)), "twice the longest, and no longer than the hold");
         assert!(!shows(with(HOLD, HOLD)));
-        // The clock was set back.
-        assert!(!shows(busy(-600)));
+        // The clock was set back: a hold is extended, and a former request proves nothing.
+        assert!(shows(busy(-600)));
+        assert!(!shows(LogTimes { last_handout: ago(-600), last_done: ago(-600), ..none }));
+        assert!(shows(LogTimes { last_handout: ago(-2), ..none }), "the clock of another machine");
         assert!(shows(LogTimes { longest: Some(i64::MAX), ..busy(HOLD - 1) }));
     }
 }

@@ -14,7 +14,6 @@ use crate::{
         dump::DumpCommand,
         egress::{Egress, PeerState},
         jobs::JobCommand,
-        redis::Position,
     },
     mapping::Mappings,
     messages::{MappingFinished, RedisAction, RedisCommand},
@@ -47,7 +46,7 @@ pub(crate) struct Handles {
     pub(crate) interrupted: DurableView<u64>,
     pub(crate) egress: Egress,
     /// Last handled update.
-    pub(crate) position: Position,
+    pub(crate) position: crate::edge::redis::Position,
     /// Address of Redis without credentials.
     pub(crate) redis_endpoint: Arc<str>,
     /// Options of `redis-cli` for it.

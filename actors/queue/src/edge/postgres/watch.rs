@@ -168,9 +168,18 @@ impl Looks {
         let unconfirmed = unconfirmed::look(session, &endpoint).await?;
         let lock_wait = self.lock_waits.look(session, &endpoint).await?;
         let vacuum_holder = self.vacuum_holders.look(session, Instant::now()).await?;
-        let dead = dead_instances::look(session, &self.schema).await?;
-        self.metrics.dead_instances.set(dead.count);
-        let found = unconfirmed.or(lock_wait).or(dead.finding).or(vacuum_holder);
+        let mut found = unconfirmed.or(lock_wait);
+        if found.is_none() {
+            // The tables may be locked since a moment, or may not exist yet. The next look tells.
+            match dead_instances::look(session, &self.schema).await {
+                Ok(dead) => {
+                    self.metrics.dead_instances.set(dead.count);
+                    found = dead.finding;
+                }
+                Err(error) => tracing::debug!(%error, "cannot look for dead instances"),
+            }
+        }
+        let found = found.or(vacuum_holder);
         Ok(found.map(|found| Finding {
             evidence: found.evidence.into_iter().chain(self.hidden.clone()).collect(),
             ..found
