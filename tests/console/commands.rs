@@ -1,7 +1,7 @@
 //! Commands from the page, and the timeline of a crash.
 
 use fantoccini::key::Key;
-use orchestrator_harness::eventually;
+use orchestrator_harness::{Reply, eventually};
 use serde_json::json;
 
 use crate::browser::{Browser, env, pausable};
@@ -88,6 +88,8 @@ async fn pause_and_resume_commands_change_the_state() {
     browser.until("it to run", &format!("{row}.dataset.state === 'running'")).await;
     browser.go("#/").await;
     browser.until("the next cause", &format!("{cause}.includes('queue/reader: no fetcher file in ')")).await;
+    // A worker that asks is there.
+    assert_eq!(env.worker().ready(), Reply::NoJobs);
     env.write("f.1.txt", "alpha 0 1\n");
     let quiet = "Nothing holds up work: no job since the start; more work waits";
     browser.until("no cause", &format!("{cause}.includes('{quiet}')")).await;
