@@ -128,7 +128,7 @@ fn a_fetcher_file_that_cannot_be_read_is_named_until_it_can() {
         "[ $(id -u) != 0 ] || exec setpriv --bounding-set=-dac_override,-dac_read_search \"$0\" \"$@\"";
     let env = env().shell(drop);
     for name in ["f.1.txt", "g.1.txt.part", "h.1.txt"] {
-        env.write(name, "alpha 0 1\n");
+        env.write(name, format!("{} 0 1\n", &name[..1]));
     }
     let mode = |name, mode| {
         fs::set_permissions(env.file(name), fs::Permissions::from_mode(mode)).expect("change the mode");
