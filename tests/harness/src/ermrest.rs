@@ -33,7 +33,8 @@ impl Ermrest {
         Self::launch(options, false)
     }
 
-    /// Starts a TLS server with a certificate for `localhost`, signed by [`Faktory::ca_file`](crate::Faktory::ca_file).
+    /// Starts a TLS server with a certificate for `localhost`, signed by [`Faktory::ca_file`](crate::Faktory::ca_file),
+    /// unless `options` name another one.
     ///
     /// Requests of this type use plain connections, so they do not work with it.
     ///
@@ -171,12 +172,12 @@ impl Ermrest {
         let amqp = self.options.iter().any(|option| option == "--amqp");
         let mut command = if amqp { Command::new(python()) } else { Command::new("python3") };
         command.arg(peers().join("ermrest_server.py")).args(["--port", &self.port.to_string(), "--faults"]);
-        command.arg("--state").arg(self.directory.path().join("rows.json")).args(&self.options);
+        command.arg("--state").arg(self.directory.path().join("rows.json"));
         if self.tls {
             let folder = peers().join("tls");
             command.arg("--tls").args([folder.join("server.pem"), folder.join("server.key")]);
         }
-        command.arg("--end-with-stdin");
+        command.args(&self.options).arg("--end-with-stdin");
         self.server.start(command);
     }
 

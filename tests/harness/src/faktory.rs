@@ -42,14 +42,14 @@ impl Faktory {
         made
     }
 
-    /// Starts a TLS server with a certificate signed by [`Faktory::ca_file`].
+    /// Starts a TLS server with a certificate signed by [`Faktory::ca_file`], unless `options` name another one.
     ///
     /// # Panics
     /// As [`Faktory::start`].
-    pub fn start_tls() -> Self {
+    pub fn start_tls(options: &[&str]) -> Self {
         let directory = tempfile::Builder::new().prefix("faktory-").tempdir().expect("a directory");
         let mut made = Self { directory, port: free_port(), tls: true, server: FakeServer::new("Faktory") };
-        made.start_again(&[]);
+        made.start_again(options);
         made
     }
 
@@ -129,12 +129,12 @@ impl Faktory {
     pub fn start_again(&mut self, options: &[&str]) {
         let mut command = Command::new("python3");
         command.arg(peers().join("faktory_server.py")).args(["--port", &self.port.to_string()]);
-        command.arg("--log").arg(self.directory.path().join("jobs.jsonl")).args(options);
+        command.arg("--log").arg(self.directory.path().join("jobs.jsonl"));
         if self.tls {
             let folder = peers().join("tls");
             command.arg("--tls").args([folder.join("server.pem"), folder.join("server.key")]);
         }
-        command.arg("--end-with-stdin");
+        command.args(options).arg("--end-with-stdin");
         self.server.start(command);
     }
 

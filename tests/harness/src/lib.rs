@@ -5,6 +5,7 @@
 
 mod admin;
 mod catalog;
+mod certificates;
 mod child_logs;
 mod connection_flood;
 mod controller;
@@ -46,6 +47,7 @@ mod zmtp;
 
 pub use admin::{HttpReply, http, http_tcp, raw_tcp, try_http};
 pub use catalog::{CatalogEnv, FULL_RULE, LEASED_RULE};
+pub use certificates::{CERTIFICATE_CASES, CertificateCase, certificate_file};
 pub use connection_flood::{ReaderFlood, open_event_readers, open_stalled_connections};
 pub use controller::{Controller, IngesterEnv};
 pub use database::Database;

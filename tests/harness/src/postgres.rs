@@ -250,7 +250,7 @@ impl Postgres {
         let mut text = fs::read_to_string(&file).expect("the settings");
         text.push_str(settings);
         fs::write(&file, text).expect("write them");
-        for name in ["server.pem", "server.key", "self-signed.pem", "version-1.pem"] {
+        for name in ["server.pem", "server.key", "self-signed.pem", "version-1.pem", "common-name.pem"] {
             let copy = self.directory.join(name);
             fs::copy(peers().join("tls").join(name), &copy).expect("copy the certificate");
             fs::set_permissions(&copy, Permissions::from_mode(0o600)).expect("protect the key");

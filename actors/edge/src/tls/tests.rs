@@ -15,6 +15,9 @@ use tokio_rustls::{
 
 use super::*;
 
+#[cfg(all(feature = "amqp", feature = "http"))]
+mod edges;
+
 pub(crate) fn file(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/peers/tls")).join(name)
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orchestrator_harness::{Ermrest, Faktory};
+use orchestrator_harness::{CERTIFICATE_CASES, Ermrest, Faktory, certificate_file};
 
 use super::fixture::*;
 use crate::{
@@ -37,4 +37,21 @@ fn a_certificate_is_verified_unless_its_host_is_exempt() {
     asked(&by_address, None, &["localhost"], refused);
     // Configured authorities override `unverified_hosts`.
     asked(&by_address, Some(&authority), &["127.0.0.1"], refused);
+}
+
+#[test]
+fn a_catalog_is_judged_by_its_certificate() {
+    let key = certificate_file("server").with_extension("key").display().to_string();
+    for cases in CERTIFICATE_CASES.chunk_by(|one, next| one.shown == next.shown) {
+        let shown = certificate_file(cases[0].shown).display().to_string();
+        let server = Ermrest::start_tls(&["--tls", &shown, &key]);
+        for case in cases {
+            let base = server.url().replace("localhost", case.host);
+            asked(&base, Some(&certificate_file(case.authority)), &[], |answer| match answer {
+                Ok(()) => case.judge(None),
+                Err(RequestError::Unavailable(reason)) => case.judge(Some(&reason)),
+                Err(other) => panic!("{case:?}: {other:?}"),
+            });
+        }
+    }
 }

@@ -119,7 +119,7 @@ pub(super) fn advice(error: &PeerError, endpoint: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use orchestrator_harness::Redis;
+    use orchestrator_harness::{CERTIFICATE_CASES, Redis, certificate_file};
     use redis::cmd;
 
     use super::*;
@@ -137,15 +137,15 @@ mod tests {
         };
         let mut connection = connect(&redis.tls_url(), Some(&ca_file)).await.expect("a connection");
         connection.ask(&cmd("PING")).await.expect("an answer");
-        // Certificates that OpenSSL accepts: a self-signed one, and one of version 1.
-        let accepted = [("self-signed.pem", "self-signed.pem"), ("version-1.pem", "root.pem")]
-            .map(|(shown, authority)| (ca_file.with_file_name(shown), ca_file.with_file_name(authority)));
-        for (shown, authority) in &accepted {
+        for case in &CERTIFICATE_CASES {
             let mut show = cmd("CONFIG");
-            show.arg("SET").arg("tls-cert-file").arg(shown.display().to_string());
+            show.arg("SET").arg("tls-cert-file").arg(certificate_file(case.shown).display().to_string());
             connection.ask(&show).await.expect("an answer");
-            let mut other = connect(&redis.tls_url(), Some(authority)).await.expect("a connection");
-            other.ask(&cmd("PING")).await.expect("an answer");
+            let url = redis.tls_url().replace("localhost", case.host);
+            match connect(&url, Some(&certificate_file(case.authority))).await {
+                Ok(mut other) => case.judge(other.ask(&cmd("PING")).await.err().map(|it| it.text).as_deref()),
+                Err(error) => case.judge(Some(&error.text)),
+            }
         }
         // An authority that is not trusted, and another host than that of the certificate.
         let other_host = redis.tls_url().replace("localhost", "127.0.0.1");

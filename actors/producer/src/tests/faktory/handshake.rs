@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use orchestrator_harness::Faktory as Peer;
+use orchestrator_harness::{CERTIFICATE_CASES, Faktory as Peer, certificate_file};
 use tempfile::NamedTempFile;
 
 use super::fixture::*;
@@ -19,7 +19,7 @@ fn jobs_are_pushed_with_and_without_password_and_tls() {
     let peer = Peer::start(&["--password", "open:s@same"]);
     let url = peer.url().replace("//", "//:open:s@same@");
     assert_jobs_are_pushed(Server::new(&url, None, None).unwrap(), &peer);
-    let peer = Peer::start_tls();
+    let peer = Peer::start_tls(&[]);
     let server = Server::new(&peer.url(), Some(&Peer::ca_file()), None).unwrap();
     assert_jobs_are_pushed(server, &peer);
 }
@@ -65,7 +65,7 @@ fn a_wrong_or_missing_password_is_reported_without_its_text() {
 
 #[test]
 fn a_server_with_an_untrusted_certificate_gets_no_jobs() {
-    let peer = Peer::start_tls();
+    let peer = Peer::start_tls(&[]);
     for (url, text) in [
         (peer.url(), "ca_file has the authority of its certificate"),
         // The certificate is valid, for another name.
@@ -78,6 +78,26 @@ fn a_server_with_an_untrusted_certificate_gets_no_jobs() {
         TestTree::run(spec, async |tree| drop(down(&tree, text).await));
     }
     assert!(peer.accepted().is_empty());
+}
+
+#[test]
+fn a_server_is_judged_by_its_certificate() {
+    let key = certificate_file("server").with_extension("key").display().to_string();
+    for cases in CERTIFICATE_CASES.chunk_by(|one, next| one.shown == next.shown) {
+        let peer = Peer::start_tls(&["--tls", &certificate_file(cases[0].shown).display().to_string(), &key]);
+        for case in cases {
+            let url = peer.url().replace("localhost", case.host);
+            let server = Server::new(&url, Some(&certificate_file(case.authority)), None).unwrap();
+            let (faktory, spec) = with(server, PoolOptions::default());
+            TestTree::run(spec, async |tree| {
+                let reason = match case.refused {
+                    Some(reason) => Some(down(&tree, reason).await),
+                    None => faktory.info().await.err().map(|error| error.to_string()),
+                };
+                case.judge(reason.as_deref());
+            });
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Modes of TLS with a real server.
 
-use orchestrator_harness::{Faktory, Postgres, eventually};
+use orchestrator_harness::{CERTIFICATE_CASES, Faktory, Postgres, certificate_file, eventually};
 
 use super::connect;
 use crate::edge::postgres::{Flavor, PostgresStore, init};
@@ -45,20 +45,24 @@ async fn each_mode_protects_the_connection_or_refuses_the_server() {
 }
 
 #[tokio::test]
-async fn certificates_of_the_recipes_of_postgresql_are_accepted() {
+async fn a_server_is_judged_by_its_certificate() {
     let server = Postgres::start_tls();
     let dsn = server.create_database("recipes");
     init(&dsn, Flavor::WithPath).await.expect("tables");
-    let by_name = dsn.replace("127.0.0.1", "localhost") + "?hostaddr=127.0.0.1";
-    for (certificate, authority) in [("self-signed.pem", "self-signed.pem"), ("version-1.pem", "root.pem")] {
-        server.script(&dsn, &format!("ALTER SYSTEM SET ssl_cert_file = '../{certificate}'"));
+    for case in &CERTIFICATE_CASES {
+        let shown = format!("../{}.pem", case.shown);
+        server.script(&dsn, &format!("ALTER SYSTEM SET ssl_cert_file = '{shown}'"));
         server.script(&dsn, "SELECT pg_reload_conf()");
         // A new session tells what the server has loaded.
-        eventually(certificate, || server.script(&dsn, "SHOW ssl_cert_file") == format!("../{certificate}"));
-        let authority = Faktory::ca_file().with_file_name(authority);
-        for mode in ["verify-full", "verify-ca", "require"] {
-            let dsn = format!("{by_name}&sslmode={mode}&sslrootcert={}", authority.display());
-            PostgresStore::connect(&dsn).await.expect(&dsn);
+        eventually(&shown, || server.script(&dsn, "SHOW ssl_cert_file") == shown);
+        let authority = certificate_file(case.authority);
+        let dsn = dsn.replace("127.0.0.1", case.host) + "?hostaddr=127.0.0.1";
+        // Weaker modes check only the authority.
+        let weaker: &[&str] = if case.refused.is_none() { &["verify-ca", "require"] } else { &[] };
+        for mode in [&["verify-full"], weaker].concat() {
+            let dsn = format!("{dsn}&sslmode={mode}&sslrootcert={}", authority.display());
+            let error = PostgresStore::connect(&dsn).await.err().map(|error| error.to_string());
+            case.judge(error.as_deref());
         }
     }
 }
