@@ -57,7 +57,7 @@ fn rows_that_wait_for_a_worker_name_its_socket() {
 #[test]
 fn a_server_that_refuses_writes_is_a_link_that_is_down() {
     let server = Ermrest::start(&["--faults"]);
-    let site = CatalogEnv::new(BINARY, &server).rule(FULL_RULE);
+    let site = CatalogEnv::new(BINARY, &server).rule(FULL_RULE).rule("[links]\nretry_max_ms = 100\n");
     let _instance = site.start();
     let link = || site.base().link("catalog/lab/http");
     eventually("the connection", || link().state == "up");

@@ -26,15 +26,15 @@ fn long_jobs_are_handed_out_one_after_the_other() {
     let queue = SharedQueue::new(server, "long_jobs", 1);
     let site = &queue.sites[0];
     let payload = "z".repeat(60 << 20);
-    site.write("f.1.txt.new", "");
-    for number in 0..COUNT {
-        site.append("f.1.txt.new", format!("long{number} {payload}\n"));
-    }
-    site.rename("f.1.txt.new", "f.1.txt");
+    let short: String = (1..COUNT).map(|number| format!("long{number} short\n")).collect();
+    site.write("f.1.txt", format!("long0 {payload}\n{short}"));
     let instances = queue.start();
     eventually("the lines to be stored", || {
         queue.rows(server, "SELECT count(*) FROM fetcher_runs WHERE is_complete = 1") == ["1"]
     });
+    // Other long lines than the first would only take longer to read.
+    let long = "UPDATE payload SET payload = (SELECT payload FROM payload WHERE payload <> 'short')";
+    queue.rows(server, &format!("{long} WHERE payload = 'short'"));
     let workers: Vec<_> = (0..COUNT).map(|_| site.worker()).collect();
     let ask = |mut worker: orchestrator_harness::Worker| {
         thread::spawn(move || match worker.ready() {
