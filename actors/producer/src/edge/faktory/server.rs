@@ -54,6 +54,7 @@ impl Server {
     /// The url or `ca_file` cannot be used. The text begins with the key and never contains a password.
     pub fn new(url: &str, ca_file: Option<&Path>, password_file: Option<&Path>) -> Result<Self, String> {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        let scheme = &*scheme.to_ascii_lowercase();
         let (credentials, server) = rest.rsplit_once('@').unwrap_or(("", rest));
         let url = if url.contains('@') { ".." } else { url };
         let password = credentials.split_once(':').map(|(_, password)| password);
@@ -159,6 +160,12 @@ mod tests {
             ("tcp+tls://:secret@faktory/", "tcp+tls://faktory:7419", Some("secret")),
             ("tcp://:@faktory", "tcp://faktory:7419", None),
             ("tcp://me@faktory", "tcp://faktory:7419", None),
+            ("tcp://me:se@cret@faktory:7/", "tcp://faktory:7", Some("se@cret")),
+            ("TCP://faktory:1", "tcp://faktory:1", None),
+            ("TCP+TLS://:secret@faktory", "tcp+tls://faktory:7419", Some("secret")),
+            ("tcp+tls://10.0.0.7:7420", "tcp+tls://10.0.0.7:7420", None),
+            ("tcp://[fe80::1]", "tcp://[fe80::1]:7419", None),
+            ("tcp://faktory:007", "tcp://faktory:7", None),
         ] {
             let server = Server::new(url, None, None).unwrap();
             assert_eq!((&*server.endpoint(), server.password()), (endpoint, Ok(password.map(str::to_owned))));
