@@ -10,15 +10,9 @@ use std::{
 };
 
 use orchestrator_admin::listening_users;
+use orchestrator_edge::SocketListener;
 use orchestrator_subsystem::CommandError;
-use rustix::{
-    io::Errno,
-    net::{
-        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
-        sockopt::socket_peercred,
-    },
-    process::geteuid,
-};
+use rustix::process::geteuid;
 
 use super::address::Address;
 
@@ -104,10 +98,10 @@ fn socket(parent: &Metadata, folder: &Path) -> Option<Socket> {
     // Only root can have given it to that user, for this program.
     let is_ours = folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(OURS));
     let is_given = is_ours && is_private(parent.uid(), parent.mode(), 0);
-    let access = match listener(&path)? {
-        Some(user) if is_own(user) || is_given && user == directory.uid() => Access::Trusted,
-        Some(user) => Access::Foreign(user),
-        None => Access::Denied,
+    let access = match SocketListener::at(&path)? {
+        SocketListener::Of(user) if is_own(user) || is_given && user == directory.uid() => Access::Trusted,
+        SocketListener::Of(user) => Access::Foreign(user),
+        SocketListener::Busy | SocketListener::Denied => Access::Denied,
     };
     Some(Socket { path, access })
 }
@@ -125,18 +119,6 @@ fn is_kept(directory: u32, mode: u32, owner: u32) -> bool {
 
 fn is_own(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
-}
-
-/// Returns the user who listens at `path`; `Some(None)` if the caller may not connect, and none without a listener.
-fn listener(path: &Path) -> Option<Option<u32>> {
-    // Non-blocking, since a full backlog would block.
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
-    match connect(&socket, &SocketAddrUnix::new(path).ok()?) {
-        Ok(()) => Some(socket_peercred(&socket).ok().map(|peer| peer.uid.as_raw())),
-        Err(Errno::ACCESS | Errno::AGAIN) => Some(None),
-        Err(_) => None,
-    }
 }
 
 #[cfg(test)]

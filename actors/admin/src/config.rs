@@ -6,13 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use orchestrator_edge::{SocketAccess, check_socket_path};
+use orchestrator_edge::{SocketAccess, SocketListener, check_socket_path};
 use orchestrator_subsystem::{Kept, KeptKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{AdminError, audit, token_file, unix_socket::has_listener};
+use crate::{AdminError, audit, token_file};
 
 /// Section `[admin]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -145,7 +145,8 @@ impl AdminConfig {
         let is_in_use = |address: &SocketAddr| {
             TcpListener::bind(address).is_err_and(|error| error.kind() == ErrorKind::AddrInUse)
         };
-        let unix = unix.filter(|path| has_listener(path)).map(|path| path.display().to_string());
+        let unix =
+            unix.filter(|path| SocketListener::at(path).is_some()).map(|path| path.display().to_string());
         unix.or_else(|| tcp.filter(is_in_use).map(|address| address.to_string()))
     }
 

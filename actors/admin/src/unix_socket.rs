@@ -2,21 +2,17 @@
 
 use std::{
     fs, io,
-    os::{
-        fd::OwnedFd,
-        unix::{
-            fs::{FileTypeExt, MetadataExt},
-            net::UnixListener,
-        },
+    os::unix::{
+        fs::{FileTypeExt, MetadataExt},
+        net::UnixListener,
     },
     path::{Path, PathBuf},
 };
 
-use orchestrator_edge::SocketAccess;
+use orchestrator_edge::{SocketAccess, SocketListener};
 use rustix::{
     fs::{Mode, fchmod},
-    io::Errno,
-    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, listen, socket_with},
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, listen, socket_with},
 };
 
 use crate::AdminError;
@@ -50,7 +46,7 @@ impl UnixSocket {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let fd = stream_socket(SocketFlags::CLOEXEC)?;
+        let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         // On Linux, the file gets the mode of the descriptor, less the umask.
         fchmod(&fd, access.mode().unwrap_or(Mode::RUSR | Mode::WUSR))?;
         rustix::net::bind(&fd, &SocketAddrUnix::new(&temporary)?)?;
@@ -86,23 +82,7 @@ fn check_path(path: &Path) -> Result<(), AdminError> {
     if !metadata.file_type().is_socket() {
         return Err(AdminError::NotASocket(path.to_owned()));
     }
-    if has_listener(path) { Err(AdminError::InUse(path.to_owned())) } else { Ok(()) }
-}
-
-/// Returns true if a process listens at `path`.
-pub(crate) fn has_listener(path: &Path) -> bool {
-    // Non-blocking, since a full backlog would block.
-    let Ok(fd) = stream_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) else {
-        return false;
-    };
-    let Ok(address) = SocketAddrUnix::new(path) else {
-        return false;
-    };
-    matches!(connect(&fd, &address), Ok(()) | Err(Errno::AGAIN | Errno::ACCESS))
-}
-
-fn stream_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
-    socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+    if SocketListener::at(path).is_some() { Err(AdminError::InUse(path.to_owned())) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ mod regular_file;
 mod retry_policy;
 mod secrets;
 mod socket_access;
+mod socket_listener;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod suffix;
@@ -65,5 +66,6 @@ pub use secrets::{
     warn_if_exposed, without_credentials,
 };
 pub use socket_access::{SocketAccess, check_socket_path};
+pub use socket_listener::SocketListener;
 pub use suffix::with_suffix;
 pub use timed::timed;

@@ -7,12 +7,8 @@ use std::{
     time::Duration,
 };
 
-use orchestrator_edge::SocketAccess;
-use rustix::{
-    fs::fchmod,
-    io::Errno,
-    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with},
-};
+use orchestrator_edge::{SocketAccess, SocketListener};
+use rustix::fs::fchmod;
 use tokio::{
     net::{UnixListener, UnixSocket, UnixStream},
     time::timeout,
@@ -101,15 +97,12 @@ pub(crate) fn check(path: &Path) -> Result<(), EdgeError> {
     if !meta.file_type().is_socket() {
         return Err(EdgeError::NotASocket { path: path.to_owned() });
     }
-    if is_served(path) { Err(EdgeError::SocketInUse { path: path.to_owned() }) } else { Ok(()) }
-}
-
-fn is_served(path: &Path) -> bool {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let asked = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-        .and_then(|fd| connect(&fd, &SocketAddrUnix::new(path)?));
-    // A full backlog also belongs to a listening process.
-    matches!(asked, Ok(()) | Err(Errno::AGAIN))
+    match SocketListener::at(path) {
+        Some(SocketListener::Of(_) | SocketListener::Busy) => {
+            Err(EdgeError::SocketInUse { path: path.to_owned() })
+        }
+        Some(SocketListener::Denied) | None => Ok(()),
+    }
 }
 
 fn inode(path: &Path) -> io::Result<(u64, u64)> {
