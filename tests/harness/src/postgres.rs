@@ -15,7 +15,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use crate::{child_logs, free_port, python::peers, wait_for};
+use crate::{child_logs, forky, free_port, python::peers, wait_for};
 
 /// Script that ends the server and removes its directory when its standard input closes, even if the test is killed.
 const WATCH: &str = r#"
@@ -68,6 +68,9 @@ impl Postgres {
 
     /// Makes the directory of a server.
     fn prepare() -> Self {
+        if is_forky() {
+            forky::install("postgres");
+        }
         let programs = programs();
         // The watch script removes it after the end of the server.
         let directory = tempfile::Builder::new().prefix("postgres-").tempdir().expect("a directory").keep();
@@ -279,11 +282,17 @@ impl Postgres {
 
     /// Command of the cluster, run as the user `postgres` because the server refuses root.
     fn as_owner(&self, program: &str) -> Command {
-        let mut command = Command::new(self.programs.join(program));
+        let mut command = match other_user() {
+            Some(user) if is_forky() => forky::postgres_command(user, program),
+            user => {
+                let mut command = Command::new(self.programs.join(program));
+                if let Some((uid, gid)) = user {
+                    command.uid(uid).gid(gid);
+                }
+                command
+            }
+        };
         command.arg("-D").arg(self.directory.join("data")).current_dir(&self.directory).env("LC_ALL", "C");
-        if let Some((uid, gid)) = other_user() {
-            command.uid(uid).gid(gid);
-        }
         command
     }
 
@@ -330,7 +339,12 @@ impl Drop for Postgres {
     }
 }
 
-/// Folder of the server's programs: the newest version in Debian's layout, else one on the path.
+/// True if servers are those of Debian's suite forky (`ORCHESTRATOR_TEST_POSTGRES=forky`, as root), else of this machine, as clients are.
+fn is_forky() -> bool {
+    forky::is_wanted("ORCHESTRATOR_TEST_POSTGRES")
+}
+
+/// Folder of this machine's programs: the newest version in Debian's layout, else one on the path.
 pub(crate) fn programs() -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut versions: Vec<(u32, PathBuf)> = versions
@@ -352,7 +366,8 @@ pub(crate) fn other_user() -> Option<(u32, u32)> {
     if !geteuid().is_root() {
         return None;
     }
-    let users = fs::read_to_string("/etc/passwd").expect("the list of users");
+    let root = if is_forky() { forky::root() } else { PathBuf::from("/") };
+    let users = fs::read_to_string(root.join("etc/passwd")).expect("the list of users");
     let line = users.lines().find(|line| line.starts_with("postgres:"));
     let line = line.expect("the user postgres is missing: apt-get install postgresql");
     let mut ids = line.split(':').skip(2).map(|id| id.parse().expect("a number"));

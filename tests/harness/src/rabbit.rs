@@ -69,7 +69,7 @@ impl Rabbit {
 
     /// True if brokers are those of Debian's suite forky (`ORCHESTRATOR_TEST_RABBITMQ=forky`), else of this machine.
     pub fn is_forky() -> bool {
-        std::env::var_os("ORCHESTRATOR_TEST_RABBITMQ").is_some_and(|suite| suite == "forky")
+        forky::is_wanted("ORCHESTRATOR_TEST_RABBITMQ")
     }
 
     /// Prepares a broker that [`Rabbit::start_again`] starts.
