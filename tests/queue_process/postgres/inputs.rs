@@ -139,3 +139,25 @@ fn another_encoding_is_refused_by_name() {
     site.first_cause("queue", "the database latin1 has the encoding LATIN1");
     stop(vec![instance]);
 }
+
+/// As managed servers do before their disk is full. Sessions keep the default of their start.
+#[test]
+fn a_database_that_takes_no_writes_for_a_while_is_a_link_that_is_down() {
+    let server = Postgres::shared();
+    let queue = SharedQueue::new(server, "read_only", 1);
+    let site = &queue.sites[0];
+    site.write("f.1.txt", "a 0\nb 0\nc 0\n");
+    let instances = queue.start();
+    await_job(site);
+    let other = queue.dsn.replace("/read_only", "/postgres");
+    server.script(&other, "ALTER DATABASE read_only SET default_transaction_read_only = on");
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = 'read_only'";
+    server.script(&other, end);
+    let mut worker = site.worker();
+    worker.send(b"READY\n").expect("it is connected");
+    site.first_cause("queue", "(SQLSTATE 25006); name a server that takes writes");
+    server.script(&other, "ALTER DATABASE read_only RESET default_transaction_read_only");
+    assert!(matches!(worker.reply(), Reply::Job { .. }));
+    await_up(site, "queue/queue_store");
+    stop(instances);
+}

@@ -31,6 +31,11 @@ impl PostgresError {
         self.state.as_ref().is_some_and(is_invalid_data)
     }
 
+    /// Returns true if the session may only read: a new one may reach another server, or have another default.
+    pub fn is_read_only(&self) -> bool {
+        self.state == Some(SqlState::READ_ONLY_SQL_TRANSACTION)
+    }
+
     /// Returns the error of a request whose answer is not awaited any longer.
     pub fn unanswered(text: impl Into<String>) -> Self {
         Self::new(PeerErrorKind::Timeout, Sent::Maybe, text)

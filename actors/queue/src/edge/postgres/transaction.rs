@@ -77,9 +77,9 @@ impl PostgresStore {
         })
     }
 
-    /// Keeps the session unless an error ended it.
+    /// Keeps the session unless an error ended it, or it may only read.
     fn checked<T>(&mut self, session: Session, done: Result<T, PostgresError>) -> Result<T, StorageError> {
-        if done.as_ref().err().is_none_or(|error| error.peer.sent == Sent::Yes) {
+        if done.as_ref().err().is_none_or(|error| error.peer.sent == Sent::Yes && !error.is_read_only()) {
             self.session = Some(session);
         } else {
             self.transaction = Transaction::None;
