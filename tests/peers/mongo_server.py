@@ -16,6 +16,7 @@ import struct
 import sys
 import threading
 import traceback
+from pathlib import Path
 
 import bson
 import mongomock
@@ -107,6 +108,8 @@ class Server:
         self.client = mongomock.MongoClient()
         self.users = users
         self.journal = Journal(journal, self.client)
+        # Code and text of the error that writes get, while there is such a file.
+        self.refusal = Path(journal).with_name("refusal")
         self.lock = threading.RLock()
         self.cursors = {}
         self.ids = itertools.count(1000)
@@ -122,6 +125,9 @@ class Server:
             raise OperationFailure(f"no such command: '{name}'", 59)
         if request.get("startTransaction") or request.get("autocommit") is False:
             raise OperationFailure("Transaction numbers are only allowed on a replica set member or mongos", 20)
+        if name.lower() in ("insert", "update", "findandmodify", "delete") and self.refusal.exists():
+            code, text = self.refusal.read_text().split(maxsplit=1)
+            raise OperationFailure(text, int(code))
         database = self.client[request.get("$db", "test")]
         target = database[request[name]] if isinstance(request[name], str) else database
         with self.lock:

@@ -85,3 +85,27 @@ fn jobs_that_are_refused_again_and_again_are_a_cause() {
         site.base().causes("producer").iter().all(|cause| !cause.text.contains("injected refusal"))
     });
 }
+
+/// The link would go up and down several times a second, as the database answers reads.
+#[test]
+fn a_database_that_refuses_to_write_the_lease_is_a_link_that_is_down() {
+    let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
+    Tanglenomicon::small().fill(&database);
+    let site = ProducerEnv::new(BINARY, &database, &queue).set("producer.lease_ms=3000");
+    let _instance = site.start();
+    let link = || site.base().link("producer/stencil_producer");
+    for error in ["10107 not primary", "13 not authorized"] {
+        eventually("accepted writes", || link().state == "up");
+        database.refuse_writes(Some(error));
+        let text = error.split_once(' ').map_or("", |(_, text)| text);
+        eventually("the refusal", || link().state == "down" && link().reason.contains(text));
+        for _ in 0..20 {
+            let link = link();
+            assert_eq!(link.state, "down", "{link:?}");
+        }
+        let cause = site.base().first_cause("producer", text);
+        assert_eq!(cause.path, "producer/stencil_producer");
+        database.refuse_writes(None);
+    }
+    eventually("accepted writes", || link().state == "up");
+}

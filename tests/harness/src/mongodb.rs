@@ -2,6 +2,7 @@
 //! `tests/peers/mongo_server.py`, in a Python environment that is installed once below `target/`.
 
 use std::{
+    fs,
     io::Write,
     process::{Command, Stdio},
 };
@@ -97,6 +98,21 @@ impl MongoDb {
     /// If it is not running.
     pub fn kill_nine(&mut self) {
         self.server.kill_nine();
+    }
+
+    /// Refuses writes with the code and the text `error`, such as `13 not authorized`; None accepts them.
+    ///
+    /// # Panics
+    /// If the directory is gone.
+    pub fn refuse_writes(&self, error: Option<&str>) {
+        let refusal = self.directory.path().join("refusal");
+        match error {
+            // The server may read it at any time.
+            Some(error) => fs::write(refusal.with_extension("new"), error)
+                .and_then(|()| fs::rename(refusal.with_extension("new"), &refusal)),
+            None => fs::remove_file(&refusal),
+        }
+        .expect("write to the server's directory");
     }
 
     /// Suspends the process with SIGSTOP: connections stay open, and nothing is answered until [`MongoDb::thaw`].

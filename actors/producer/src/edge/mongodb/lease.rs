@@ -27,7 +27,9 @@ pub(super) async fn take(
             filter.insert("orchestrator.lease.until_ms", seen.until_ms);
         }
     }
-    session.set("taking the lease", stencils, filter, doc! { "orchestrator.lease": layout(lease) }).await
+    session
+        .set_lease("taking the lease", stencils, filter, doc! { "orchestrator.lease": layout(lease) })
+        .await
 }
 
 /// Sets the end of the lease of `epoch`. Returns false if the lease has another epoch.
@@ -43,7 +45,7 @@ pub(super) async fn renew(
     };
     let filter = doc! { "_id": CONFIG, "orchestrator.lease.epoch": long(epoch) };
     session
-        .set("renewing the lease", stencils, filter, doc! { "orchestrator.lease.until_ms": until_ms })
+        .set_lease("renewing the lease", stencils, filter, doc! { "orchestrator.lease.until_ms": until_ms })
         .await
 }
 

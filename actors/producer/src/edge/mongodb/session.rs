@@ -26,6 +26,11 @@ const SCAN_TIMEOUT: Duration = Duration::from_secs(600);
 /// Time-out of creating an index.
 const INDEX_TIMEOUT: Duration = Duration::from_secs(24 * 3_600);
 
+/// Kind of request that the link shows as refused.
+const LEASE: &str = "lease";
+/// Greatest delay after a refused renewal of the lease.
+const LEASE_RETRY: Duration = Duration::from_millis(500);
+
 #[derive(Debug)]
 pub(super) struct Session {
     uri: String,
@@ -40,6 +45,20 @@ async fn open(uri: &str, name: &str, link: Option<LinkReporter>) -> Result<Arc<C
         WriteConcern::builder().w(Acknowledgment::Majority).journal(true).w_timeout(WRITE_CONCERN_TIMEOUT);
     let client = Client::open(uri, name, "orchestrator producer", Some(concern.build())).await;
     client.map(|client| Arc::new(client.reporting_to(link))).map_err(StoreError::Unavailable)
+}
+
+async fn update(
+    client: &Client,
+    action: &str,
+    collection: &str,
+    filter: Document,
+    change: Document,
+) -> Result<bool, PeerError> {
+    let update = |database: Database| {
+        let collection = database.collection::<Document>(collection);
+        async move { collection.update_one(filter, change).await }
+    };
+    Ok(client.call(action, COMMAND_TIMEOUT, update).await?.matched_count > 0)
 }
 
 impl Session {
@@ -172,6 +191,26 @@ impl Session {
         self.update(action, collection, filter, doc! { "$set": fields }).await
     }
 
+    /// Does the same as [`Session::set`] for the lease. A server that refuses this periodic write is down, though it may answer reads.
+    pub(super) async fn set_lease(
+        &self,
+        action: &str,
+        collection: &str,
+        filter: Document,
+        fields: Document,
+    ) -> Result<bool, StoreError> {
+        let client = self.client().await?;
+        let written = update(&client, action, collection, filter, doc! { "$set": fields }).await;
+        match (&self.link, &written) {
+            (Some(link), Ok(_)) => link.accepted(LEASE),
+            (Some(link), Err(error)) if error.kind == PeerErrorKind::Refused => {
+                link.refused(LEASE, &error.text, LEASE_RETRY);
+            }
+            _ => {}
+        }
+        written.map_err(|error| self.failed(error))
+    }
+
     /// Applies `change` to the document that matches `filter`. Returns whether there is one.
     pub(super) async fn update(
         &self,
@@ -180,11 +219,8 @@ impl Session {
         filter: Document,
         change: Document,
     ) -> Result<bool, StoreError> {
-        let update = |database: Database| {
-            let collection = database.collection::<Document>(collection);
-            async move { collection.update_one(filter, change).await }
-        };
-        Ok(self.call(action, COMMAND_TIMEOUT, update).await?.matched_count > 0)
+        let client = self.client().await?;
+        update(&client, action, collection, filter, change).await.map_err(|error| self.failed(error))
     }
 
     /// Returns the keys of all indexes.
