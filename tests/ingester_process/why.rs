@@ -1,6 +1,6 @@
 //! `orchestrator why` for the ingester subsystem.
 
-use std::{fs, net::TcpListener, thread};
+use std::{fs, net::TcpListener, path::Path, thread};
 
 use orchestrator_harness::{IngesterEnv, SmallDisk, ZmtpPeer, eventually, wait_for};
 use serde_json::json;
@@ -195,7 +195,13 @@ fn a_redis_that_refuses_writes_is_a_link_that_is_down() {
     let _instance = env.start();
     env.controller().start_mapping(MAPPING, &[]);
     let link = || env.base.link("ingester/eiger-ingester/redis");
+    // Redis refuses writes once it cannot replace its dump.
+    let directory = env.redis.command(&["CONFIG", "GET", "dir"]);
+    let dump = Path::new(directory[1].as_str().expect("a path")).join("dump.rdb");
+    fs::create_dir(&dump).expect("a directory");
+    env.redis.command(&["CONFIG", "SET", "save", "3600 1"]);
     for (word, refuse, accept) in [
+        ("MISCONF", &["BGSAVE"][..], &["CONFIG", "SET", "save", ""][..]),
         ("OOM", &["CONFIG", "SET", "maxmemory", "1"][..], &["CONFIG", "SET", "maxmemory", "0"][..]),
         ("READONLY", &["REPLICAOF", "127.0.0.1", "1"], &["REPLICAOF", "NO", "ONE"]),
         ("NOPERM", &["ACL", "SETUSER", "default", "-setex"], &["ACL", "SETUSER", "default", "+setex"]),
