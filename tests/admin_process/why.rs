@@ -29,11 +29,13 @@
 //! | subsystem that gave up | `tests/recovery/giving_up.rs` |
 //! | late input | `late_input.rs` |
 //! | memory above the budget | `memory.rs` |
+//! | servers that refuse: privileges, passwords, virtual hosts, replica sets, names | `refusals.rs` |
 
 mod clock;
 mod frozen;
 mod late_input;
 mod memory;
+mod refusals;
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -241,7 +243,9 @@ fn an_input_directory_that_is_away_is_named() {
     fs::rename(env.input_dir(), &away).expect("move the directory");
     let cause = env.first_cause("queue", "input directory is gone");
     assert_eq!(cause.path, "queue/inotify");
-    assert_eq!(cause.help, format!("ls -ld {}", env.input_dir().display()));
+    assert_eq!(cause.help, format!("mkdir -p {}", env.input_dir().display()));
+    fs::create_dir(env.input_dir()).expect("what the help says");
+    eventually("the watch", || env.causes("queue").iter().all(|cause| cause.path != "queue/inotify"));
 }
 
 #[test]

@@ -200,16 +200,23 @@ fn a_redis_that_refuses_writes_is_a_link_that_is_down() {
     let dump = Path::new(directory[1].as_str().expect("a path")).join("dump.rdb");
     fs::create_dir(&dump).expect("a directory");
     env.redis.command(&["CONFIG", "SET", "save", "3600 1"]);
-    for (word, refuse, accept) in [
-        ("MISCONF", &["BGSAVE"][..], &["CONFIG", "SET", "save", ""][..]),
-        ("OOM", &["CONFIG", "SET", "maxmemory", "1"][..], &["CONFIG", "SET", "maxmemory", "0"][..]),
-        ("READONLY", &["REPLICAOF", "127.0.0.1", "1"], &["REPLICAOF", "NO", "ONE"]),
-        ("NOPERM", &["ACL", "SETUSER", "default", "-setex"], &["ACL", "SETUSER", "default", "+setex"]),
+    let no_memory = ["CONFIG", "SET", "maxmemory", "1"];
+    for (word, help, refuse, accept) in [
+        ("MISCONF", "redis-cli INFO persistence", &["BGSAVE"][..], &["CONFIG", "SET", "save", ""][..]),
+        ("OOM", "redis-cli INFO memory", &no_memory[..], &["CONFIG", "SET", "maxmemory", "0"][..]),
+        ("READONLY", "redis-cli ROLE", &["REPLICAOF", "127.0.0.1", "1"], &["REPLICAOF", "NO", "ONE"]),
+        (
+            "NOPERM",
+            "redis-cli ACL LIST",
+            &["ACL", "SETUSER", "default", "-setex"],
+            &["ACL", "SETUSER", "default", "+setex"],
+        ),
     ] {
         env.redis.command(refuse);
         eventually("the refusal", || link().state == "down" && link().reason.contains(word));
-        let cause = env.base.first_cause("ingester", "redis to ");
-        assert!(cause.text.contains(word), "{cause:?}");
+        let cause = env.base.first_cause("ingester", " refuses: ");
+        assert!(cause.text.starts_with("Redis at ") && cause.text.contains(word), "{cause:?}");
+        assert!(cause.help.starts_with(help), "{cause:?}");
         env.redis.command(accept);
         eventually("an accepted write", || link().state == "up");
     }

@@ -243,10 +243,10 @@ fn wrong_passwords_are_reported_and_can_be_corrected() {
     let instance = site.start();
     let reason = |path: &str| site.base().link(path).reason;
     eventually("Faktory's password to be reported", || {
-        reason("producer/faktory/0").contains("password_file")
+        reason("producer/faktory/0").contains("Invalid password")
     });
     eventually("MongoDB's password to be reported", || {
-        reason("producer/stencil_producer").contains("correct the credentials")
+        reason("producer/stencil_producer").contains("refuses the credentials")
     });
     fs::write(&secret, "right\n").expect("write a file");
     eventually("Faktory to let it in", || site.base().link("producer/faktory/0").state == "up");

@@ -68,6 +68,28 @@ fn between_two_checks_of_a_completion_there_is_no_cause() {
     assert_eq!(site.status()["phase"], "blocked");
 }
 
+/// Nothing is asked of the database for minutes: the driver's heartbeats tell it.
+#[test]
+fn a_mongodb_that_is_killed_between_two_checks_is_named() {
+    let (mut database, queue) = (MongoDb::start(), Faktory::start(&[]));
+    Tanglenomicon::small().fill(&database);
+    let uri = format!("{}/?heartbeatFrequencyMS=500", database.uri());
+    let site = ProducerEnv::new(BINARY, &database, &queue)
+        .set("producer.poll_ms=600000")
+        .set("producer.lease_ms=600000")
+        .set(&format!("producer.mongodb.uri={uri}"));
+    let _instance = site.start();
+    eventually("the wait for the next check", || site.status()["phase"] == "completing");
+    database.kill_nine();
+    let cause = site.base().first_cause("producer", "mongodb to ");
+    assert!(cause.text.contains(&format!("127.0.0.1:{}", database.port())), "{cause:?}");
+    assert!(cause.help.starts_with("mongosh mongodb://127.0.0.1:"), "{cause:?}");
+    assert_eq!(site.base().link("producer/stencil_producer").state, "down");
+    database.start_again();
+    eventually("the heartbeat", || site.base().link("producer/stencil_producer").state == "up");
+    assert!(site.base().causes("producer").iter().all(|cause| !cause.text.contains("mongodb to ")));
+}
+
 /// The server answers, so its connection is up.
 #[test]
 fn jobs_that_are_refused_again_and_again_are_a_cause() {

@@ -6,6 +6,7 @@ use orchestrator_subsystem::wire::Cause;
 use orchestrator_supervise::{BlockerSnapshot, InProgressSnapshot, LinkSnapshot, NodeSnapshot, without_root};
 
 use crate::{
+    peer_help::{examine, name_of, place_of},
     timestamp::{rfc3339, seconds},
     waiting::branch_of,
 };
@@ -104,7 +105,7 @@ impl Faults {
 fn weight(cause: &Cause) -> (u8, Option<u64>) {
     let kind = match cause.kind.as_str() {
         "unanswered" => 0,
-        "link_down" | "disk_full" => 1,
+        "link_down" | "broker_alarm" | "disk_full" => 1,
         _ => 2,
     };
     (kind, cause.since_ms)
@@ -153,15 +154,20 @@ pub(crate) fn reported_cause(node: &NodeSnapshot, blocker: &BlockerSnapshot) -> 
 
 fn link_cause(node: &NodeSnapshot, link: &LinkSnapshot) -> Cause {
     let reason = link.reason.as_deref().unwrap_or("no reason given");
-    let (kind, text, since) = match link.state.as_str() {
-        "unanswered" => {
-            let server = format!("{} at {}", name_of(&link.kind), address(&link.endpoint));
-            ("unanswered", format!("{server} {reason}"), "no answer since")
+    let (name, place) = (name_of(&link.kind), place_of(&link.kind, &link.endpoint));
+    let (kind, text, since) = match (link.state.as_str(), link.failure.as_deref()) {
+        ("unanswered", _) => ("unanswered", format!("{name} at {place} {reason}"), "no answer since"),
+        (_, Some("blocked")) => {
+            ("broker_alarm", format!("{name} at {place} takes no messages: {reason}"), "since")
         }
-        _ => {
-            let kind = if is_full(link) { "disk_full" } else { "link_down" };
-            (kind, format!("{} to {} is down: {reason}", link.kind, link.endpoint), "down since")
+        (_, Some("disk_full")) => {
+            ("disk_full", format!("{name} at {place} has no space left: {reason}"), "since")
         }
+        (_, Some("refused")) => ("link_down", format!("{name} at {place} refuses: {reason}"), "since"),
+        (_, Some("unusable")) => {
+            ("link_down", format!("{name} at {place} cannot be used: {reason}"), "since")
+        }
+        _ => ("link_down", format!("{} to {} is down: {reason}", link.kind, link.endpoint), "down since"),
     };
     let stuck_in = node.in_progress.as_ref().filter(|_| node.stuck).map(works_on);
     let next = link.retry_in_ms.map(|ms| format!("next attempt in {:.1} s", seconds(ms)));
@@ -177,11 +183,6 @@ fn link_cause(node: &NodeSnapshot, link: &LinkSnapshot) -> Cause {
     }
 }
 
-/// Returns true if a database of this machine has no space.
-fn is_full(link: &LinkSnapshot) -> bool {
-    link.kind == "sqlite" && link.reason.as_deref().is_some_and(|reason| reason.contains("the disk is full"))
-}
-
 /// State of a child, the evidence of a cause without other facts.
 pub(crate) fn state_of(node: &NodeSnapshot) -> String {
     format!("{} is {}, restarts: {}", without_root(&node.path), node.state, node.restarts)
@@ -192,41 +193,19 @@ pub(crate) fn works_on(work: &InProgressSnapshot) -> String {
     format!("works on `{}` for {:.1} s", work.name, seconds(work.for_ms))
 }
 
-/// Host and port of a server's endpoint, or the whole endpoint if it is a file.
-fn address(endpoint: &str) -> &str {
-    let (_, rest) = endpoint.split_once("://").unwrap_or(("", endpoint));
-    rest.split('/').next().filter(|address| !address.is_empty()).unwrap_or(endpoint)
-}
-
-/// Name of a kind of peer in a sentence.
-fn name_of(kind: &str) -> &str {
-    match kind {
-        "amqp" | "rabbitmq" => "RabbitMQ",
-        "ermrest" => "ERMrest",
-        "faktory" => "Faktory",
-        "mongodb" => "MongoDB",
-        "postgres" => "PostgreSQL",
-        "redis" => "Redis",
-        other => other,
-    }
-}
-
-/// Command that examines the peer of a link, and what to check.
+/// Help of a link's failure: what the child knows by the reason, or else the command that examines a peer that is down.
 fn help_with(link: &LinkSnapshot) -> String {
-    let (endpoint, address) = (link.endpoint.as_str(), address(&link.endpoint));
-    let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
-    let command = match link.kind.as_str() {
-        _ if is_full(link) => return format!("df -h {endpoint}"),
-        "sqlite" => return format!("fuser -v {endpoint}"),
-        "inotify" | "unix socket" => return format!("ls -ld {endpoint}"),
-        "amqp" | "rabbitmq" => "rabbitmqctl status; ".to_owned(),
-        "ermrest" => format!("curl -sS {endpoint}; "),
-        "mongodb" => format!("mongosh mongodb://{address} --eval 'db.hello()'; "),
-        "postgres" => format!("pg_isready -h {host} -p {port}; "),
-        "redis" => format!("redis-cli -h {host} -p {port} PING; "),
-        "faktory" => format!("nc -vz {host} {port}; "),
-        "python" => return "journalctl -u orchestrator for the traceback; correct the class".to_owned(),
-        _ => String::new(),
-    };
-    format!("{command}check that {endpoint} runs and is reachable")
+    let is_down = matches!(link.failure.as_deref(), None | Some("down"));
+    match &link.help {
+        Some(help) => help.clone(),
+        None if is_down => examine(&link.kind, &link.endpoint),
+        None if link.failure.as_deref() == Some("unusable") => {
+            format!(
+                "orchestrator check; the log of {} at {}",
+                name_of(&link.kind),
+                place_of(&link.kind, &link.endpoint)
+            )
+        }
+        None => format!("see the log of {} at {}", name_of(&link.kind), place_of(&link.kind, &link.endpoint)),
+    }
 }

@@ -12,7 +12,8 @@ pub fn greeting(config: &AdminConfig, tree: &Tree, own: &str) -> Option<String> 
     } else {
         match tree.vitals(own)?.link_state()? {
             (_, endpoint, Link::Up { .. }) => addresses(&endpoint),
-            (_, endpoint, Link::Down { reason, .. }) => {
+            (_, endpoint, Link::Down { failure, .. }) => {
+                let reason = failure.reason;
                 // The other socket may be open.
                 let mut others = endpoint.split(" and ").skip(1).filter(|path| !path.starts_with("http://"));
                 let unix = others.next().filter(|path| !reason.contains(path));

@@ -42,6 +42,7 @@ mod metrics;
 mod openapi;
 mod page;
 mod peer;
+mod peer_help;
 mod port_owner;
 mod process;
 mod program_info;

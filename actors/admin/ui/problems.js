@@ -7,6 +7,8 @@ import { hasNoPeer, stateOf } from "./states.js";
 
 /** Number of children that are named with a problem that they share. */
 const NAMED = 3;
+/** What a peer does that answers, by the kind of the failure. */
+const FAILURES = { blocked: "takes no messages", disk_full: "has no space left", refused: "refuses", unusable: "cannot be used" };
 
 /** Returns the problem of a child, in words without and with the reason, or null. */
 function problem(node, blockers) {
@@ -19,7 +21,7 @@ function problem(node, blockers) {
     const again = node.retry_in_ms === undefined ? "" : `, tried again in ${duration(node.retry_in_ms)}`;
     return [`${words(state)}${again}`, node.last_exit?.reason];
   }
-  if (hasNoPeer(node)) return [`${node.link.kind} is ${node.link.state}`, node.link.reason];
+  if (hasNoPeer(node)) return [`${node.link.kind} ${FAILURES[node.link.failure] ?? `is ${node.link.state}`}`, node.link.reason];
   const full = node.mailboxes.find((mailbox) => mailbox.capacity > 0 && mailbox.depth >= mailbox.capacity);
   if (full) return [`${full.name} is full`];
   return blockers && node.blocker ? [node.blocker.text] : null;

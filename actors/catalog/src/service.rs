@@ -6,6 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use orchestrator_edge::RetryPolicy;
 
+use orchestrator_supervise::LinkFailure;
+
 use crate::priority_semaphore::WritePriority;
 
 /// Delays after an aborted transaction (CONTRACT CE02): random, so that competitors do not collide again, and short, since the server
@@ -78,7 +80,7 @@ pub(crate) enum RequestError {
     NotFound(String),
     /// 401 or 403, also after the credentials were read again. Nothing was written.
     #[error("{0}")]
-    Unauthorized(String),
+    Unauthorized(LinkFailure),
     /// 413: too many rows in one write. Nothing was written.
     #[error("the server rejects the write as too large")]
     PayloadTooLarge,
@@ -93,7 +95,7 @@ pub(crate) trait Service {
     /// Writes rows, in the order of `priority` among waiting writes. Returns the body of the response.
     fn put(&self, put: Put, priority: WritePriority) -> impl Future<Output = Result<Bytes, RequestError>>;
 
-    /// Shows in the server's link that `rule` gets errors instead of rows, for the reason given with the time until the next request, or
-    /// that it gets none any more.
-    fn show_outage(&self, _rule: &str, _outage: Option<(&str, Duration)>) {}
+    /// Shows in the server's link that `rule` gets errors instead of rows, with the time until the next request, or that it gets none any
+    /// more.
+    fn show_outage(&self, _rule: &str, _outage: Option<(LinkFailure, Duration)>) {}
 }

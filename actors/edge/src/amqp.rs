@@ -4,6 +4,8 @@
 //! password.
 
 mod address;
+mod alarm;
+mod broker_error;
 mod deliveries;
 mod frames;
 mod nesting;
@@ -18,13 +20,15 @@ use orchestrator_supervise::{GaugeGuard, LinkReporter, LinkRequest, Metric, sani
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use self::{
+    alarm::Alarm,
+    broker_error::{connection_advice, peer_error},
+    frames::{UNREAD_BYTES_MAX, UnreadDeliveries},
+    socket::{CONNECT_TIMEOUT, Established},
+};
 pub use self::{
     deliveries::Deliveries,
     requests::{REPLY_TIMEOUT, connection_lost, refused, unless_different, with_timeout},
-};
-use self::{
-    frames::{UNREAD_BYTES_MAX, UnreadDeliveries},
-    socket::{CONNECT_TIMEOUT, Established},
 };
 use crate::{
     HostPort, LinkState, PeerError, PeerErrorKind, Sent, catch_panic,
@@ -147,12 +151,12 @@ impl Broker {
     }
 
     async fn open(&self) -> Result<Session, PeerError> {
-        let failed = |reason: String| {
-            let text = format!(
-                "cannot connect to the broker at {}: {reason}: check that it runs, and host, port, user, password and virtual host",
-                self.endpoint
-            );
-            PeerError::new(PeerErrorKind::Connect, Sent::No, text)
+        let failed = |error: PeerError| {
+            let kind = if error.kind == PeerErrorKind::Lost { PeerErrorKind::Connect } else { error.kind };
+            let error = PeerError { kind, sent: Sent::No, ..error };
+            error.map_text(|reason| {
+                format!("{}: connecting to the broker at {}", self.redact(reason), self.endpoint)
+            })
         };
         let properties = ConnectionProperties::default().with_connection_name(self.name.as_str().into());
         let mut uri = self.uri.clone();
@@ -175,19 +179,27 @@ impl Broker {
         let connected = tokio::select! {
             biased;
             connected = connect => connected,
-            () = silent => return Err(failed("the connection ended during the handshake".to_owned())),
+            () = silent => return Err(failed(PeerError::lost("the connection ended during the handshake"))),
         };
-        let connection = match connected.map_err(|panic| failed(self.redact(&panic.to_string())))? {
+        let connection = match connected.map_err(failed)? {
             Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => return Err(failed(self.redact(&sanitize(error.to_string())))),
-            Err(_) => return Err(failed(format!("no answer within {CONNECT_TIMEOUT:?}"))),
+            Ok(Err(error)) => {
+                let refusal = peer_error(&error);
+                let advice = connection_advice(&error, &self.uri.authority.userinfo.username, self.vhost());
+                return Err(failed(if advice.is_some() { refusal.with_advice(advice) } else { refusal }));
+            }
+            Err(_) => {
+                let text = format!("no answer within {CONNECT_TIMEOUT:?}");
+                return Err(failed(PeerError::new(PeerErrorKind::Timeout, Sent::No, text)));
+            }
         };
         // A broker sends a heartbeat at the second check without other data, and checks twice in this time.
         let silence = Duration::from_secs(connection.configuration().heartbeat().into()).mul_f64(1.1);
         let link = self.link.as_ref().filter(|_| !silence.is_zero());
-        let silence = link.map(|link| Arc::new(link.request_within(silence)));
+        let silence = link.map(|link| Arc::new(link.watch_within(silence)));
         let _ = established.set(silence.as_ref().map(Arc::downgrade).unwrap_or_default());
-        Ok(Session { connection, unread, socket_closed, _silence: silence })
+        let alarm = Alarm(self.link.clone());
+        Ok(Session { connection, unread, socket_closed, alarm, _silence: silence })
     }
 
     /// Returns `text` with the password masked.
@@ -217,6 +229,7 @@ pub struct Session {
     unread: Arc<UnreadDeliveries>,
     /// Cancelled when lapin's thread drops the socket.
     socket_closed: CancellationToken,
+    alarm: Alarm,
     /// Wait for the broker's next bytes.
     _silence: Option<Arc<LinkRequest>>,
 }
@@ -246,7 +259,7 @@ impl Session {
         Box::pin(with_timeout("open a channel", self.connection.create_channel()))
     }
 
-    /// Waits until the connection is lost, and returns the reason. Dropping the future loses nothing.
+    /// Waits until the connection is lost, and returns the reason. Reports alarms of the broker meanwhile. Dropping the future loses nothing.
     pub async fn lost(&self) -> PeerError {
         let mut events = self.connection.events_listener();
         let mut reason = "the connection is closed".to_owned();
@@ -259,6 +272,8 @@ impl Session {
                 biased;
                 event = events.next() => match event {
                     Some(Event::Error(error)) => reason = sanitize(error.to_string()),
+                    Some(Event::ConnectionBlocked(alarm)) => self.alarm.begin(&alarm),
+                    Some(Event::ConnectionUnblocked) => self.alarm.end(),
                     Some(_) => {}
                     None => break,
                 },

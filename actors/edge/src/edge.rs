@@ -1,7 +1,6 @@
 //! Loop of an edge that does everything over one connection.
 
-use std::fmt::Display;
-
+use orchestrator_supervise::LinkFailure;
 use tokio::time::sleep;
 
 use crate::LinkState;
@@ -11,8 +10,8 @@ use crate::LinkState;
 pub trait Edge {
     /// Open connection.
     type Connection;
-    /// Reason why there is no connection. The text says what to do.
-    type Error: Display;
+    /// Reason why there is no connection.
+    type Error;
 
     /// Opens a connection. A stop drops the future.
     async fn connect(&mut self) -> Result<Self::Connection, Self::Error>;
@@ -26,7 +25,10 @@ pub trait Edge {
     }
 
     /// Connects and serves until a stop, and reports each connection and failure to `link`.
-    async fn run(&mut self, link: &LinkState) {
+    async fn run(&mut self, link: &LinkState)
+    where
+        for<'a> LinkFailure: From<&'a Self::Error>,
+    {
         loop {
             let attempt = link.request();
             let connected = tokio::select! {
@@ -43,7 +45,7 @@ pub trait Edge {
                 Err(error) => Err(error),
             };
             let Err(error) = served else { return };
-            let delay = link.failed(error.to_string());
+            let delay = link.failed(&error);
             tokio::select! {
                 biased;
                 () = self.refuse(&error, link) => return,

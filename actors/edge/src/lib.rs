@@ -16,8 +16,10 @@ mod database_lock;
 #[cfg(feature = "delivery")]
 pub mod delivery;
 mod descriptors;
+mod dial;
 mod disk;
 mod edge;
+mod file_failure;
 mod file_identity;
 mod host_port;
 #[cfg(feature = "http")]
@@ -36,6 +38,7 @@ pub mod process;
 mod regular_file;
 mod retry_policy;
 mod secrets;
+mod shell_word;
 mod socket_access;
 mod socket_listener;
 #[cfg(feature = "sqlite")]
@@ -48,8 +51,10 @@ pub mod tls;
 pub use connection_slots::{ConnectionEvent, ConnectionSlot, ConnectionSlots, EvictionPolicy};
 pub use database_lock::DatabaseLock;
 pub use descriptors::raise_descriptor_limit;
+pub use dial::dial;
 pub use disk::{free_space, is_full, report_full};
 pub use edge::Edge;
+pub use file_failure::file_failure;
 pub use file_identity::{DatabaseFiles, DatabasePart, FileIdentity, FileReplaced};
 pub use host_port::HostPort;
 pub use library_call::{catch_panic, catch_panic_now};
@@ -65,6 +70,7 @@ pub use secrets::{
     dsn_has_password, exposure, has_password, open_secret_file, read_at_most, read_secret, read_secret_file,
     warn_if_exposed, without_credentials,
 };
+pub use shell_word::shell_word;
 pub use socket_access::{SocketAccess, check_socket_path};
 pub use socket_listener::SocketListener;
 pub use suffix::with_suffix;

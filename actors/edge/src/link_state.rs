@@ -2,13 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator_supervise::{LinkReporter, LinkRequest, StartCx, StopToken, block_on};
+use orchestrator_supervise::{LinkFailure, LinkReporter, LinkRequest, StartCx, StopToken, block_on};
 use tokio::time::sleep;
 
 use crate::retry_policy::{Retries, RetryPolicy};
 
 /// Consecutive failures that are not reported if they are expected.
 const EXPECTED: u32 = 3;
+
+/// Time that the answer to a long request may take.
+const LONG: Duration = Duration::from_secs(3_600);
 
 /// Consecutive failures of an edge, and its link.
 ///
@@ -67,38 +70,43 @@ impl LinkState {
         (!self.is_local).then(|| self.link.request())
     }
 
-    /// Reports a failed attempt or a lost connection; `reason` says what to do. Returns the delay before the next attempt, for a caller
+    /// Reports a request as [`LinkState::request`] does, which may take long: the peer shows as awaited, but not as silent.
+    pub fn long_request(&self) -> Option<LinkRequest> {
+        (!self.is_local).then(|| self.link.request_within(LONG))
+    }
+
+    /// Reports a failed attempt or a lost connection. Returns the delay before the next attempt, for a caller
     /// that works meanwhile.
-    pub fn failed(&self, reason: impl AsRef<str>) -> Duration {
-        self.report(reason.as_ref(), self.expects_failures)
+    pub fn failed(&self, failure: impl Into<LinkFailure>) -> Duration {
+        self.report(failure.into(), self.expects_failures)
     }
 
     /// Does the same as [`LinkState::failed`] after a conflict with other users of the peer: the first [`EXPECTED`] are not reported.
-    pub fn conflicted(&self, reason: impl AsRef<str>) -> Duration {
-        self.report(reason.as_ref(), true)
+    pub fn conflicted(&self, failure: impl Into<LinkFailure>) -> Duration {
+        self.report(failure.into(), true)
     }
 
-    fn report(&self, reason: &str, is_expected: bool) -> Duration {
+    fn report(&self, failure: LinkFailure, is_expected: bool) -> Duration {
         let delay = self.retries.failed();
-        // The MongoDB driver reports a refused connection only after its own time-out.
-        if reason.contains("Connection refused") {
+        // Some drivers report an answer such as a refused connection only after their own time-out.
+        if failure.is_answer() {
             self.link.answered();
         }
         if !is_expected || self.retries.failures() > EXPECTED {
-            self.link.down(reason, delay);
+            self.link.down(failure, delay);
         }
         delay
     }
 
     /// Reports a failure as [`LinkState::failed`] and waits for the next attempt. Returns false if the child is stopped meanwhile.
-    pub async fn retry(&self, reason: impl AsRef<str>) -> bool {
-        let delay = self.failed(reason);
+    pub async fn retry(&self, failure: impl Into<LinkFailure>) -> bool {
+        let delay = self.failed(failure);
         self.wait(delay).await
     }
 
     /// Does the same as [`LinkState::retry`] on a thread without a runtime.
-    pub fn retry_blocking(&self, reason: impl AsRef<str>) -> bool {
-        self.wait_blocking(self.failed(reason))
+    pub fn retry_blocking(&self, failure: impl Into<LinkFailure>) -> bool {
+        self.wait_blocking(self.failed(failure))
     }
 
     /// Waits for `span`. Returns false if the child is stopped meanwhile.
@@ -131,10 +139,9 @@ impl LinkState {
         self.link.connecting(0);
     }
 
-    /// Reports a peer that is connected but not ready, as a link that is down; `reason` says what is missing and what to do. The next check
-    /// is after `retry_in`.
-    pub fn not_ready(&self, reason: impl AsRef<str>, retry_in: Duration) {
+    /// Reports a peer that is connected but not ready, as a link that is down. The next check is after `retry_in`.
+    pub fn not_ready(&self, failure: impl Into<LinkFailure>, retry_in: Duration) {
         self.link.answered();
-        self.link.down(reason, retry_in);
+        self.link.down(failure, retry_in);
     }
 }

@@ -4,9 +4,10 @@
 mod address;
 mod client;
 mod driver;
+mod servers;
 
 use mongodb::error::{Error, ErrorKind, WriteFailure};
-use orchestrator_supervise::sanitize;
+use orchestrator_supervise::{FailureKind, LinkFailure, sanitize};
 
 pub use self::client::{Batch, Batches, Client};
 
@@ -16,6 +17,8 @@ use crate::{PeerError, PeerErrorKind, Sent, has_password, without_credentials};
 const NO_PERMISSION: i32 = 13;
 /// Error code: wrong credentials.
 const AUTHENTICATION_FAILED: i32 = 18;
+/// Error codes of a server that takes no writes: not the primary, or no member yet.
+const NOT_PRIMARY: [i32; 5] = [189, 10_058, 10_107, 13_435, 13_436];
 /// Error code: disk full.
 const OUT_OF_DISK: i32 = 14_031;
 
@@ -43,49 +46,65 @@ pub fn check_address(uri: &str) -> Result<(), String> {
     address::parse(uri).map(drop)
 }
 
-/// Returns the error of a call with what to do; `action` describes the call.
+/// Returns the error of a call; `action` describes the call.
 fn peer_error(action: &str, error: &Error) -> PeerError {
-    let is_refused = matches!(*error.kind, ErrorKind::Command(_) | ErrorKind::Write(_));
-    let kind = if is_refused { PeerErrorKind::Refused } else { PeerErrorKind::Lost };
-    let text = match &*error.kind {
-        ErrorKind::Command(said) => describe_failure(action, &said.message, said.code),
+    let refused = |failure: LinkFailure| {
+        PeerError::new(PeerErrorKind::Refused, Sent::Maybe, failure.reason).with_advice(failure.help)
+    };
+    match &*error.kind {
+        ErrorKind::Command(said) => refused(command_failure(action, &said.message, said.code)),
         ErrorKind::Write(WriteFailure::WriteError(said)) => {
-            describe_failure(action, &said.message, said.code)
+            refused(command_failure(action, &said.message, said.code))
         }
         ErrorKind::Write(WriteFailure::WriteConcernError(said)) => {
-            describe_not_durable(action, &said.message, said.code)
+            refused(not_durable(action, &said.message, said.code))
         }
         ErrorKind::Authentication { message, .. } => {
-            let message = sanitize(message);
-            format!("the database refuses the credentials while {action}: {message}; correct the credentials")
+            let text = format!("the database refuses the credentials while {action}: {}", sanitize(message));
+            // The driver's connections are replaced.
+            PeerError::new(PeerErrorKind::Unsuitable, Sent::Maybe, text)
+                .with_advice(advice(AUTHENTICATION_FAILED).map(str::to_owned))
         }
-        ErrorKind::ServerSelection { message, .. } => {
-            format!("no primary of the database was found while {action}: {}", sanitize(message))
-        }
-        kind => {
-            format!("the connection to the database broke while {action}: {}", sanitize(kind.to_string()))
-        }
-    };
-    PeerError::new(kind, Sent::Maybe, text)
+        ErrorKind::ServerSelection { message, .. } => PeerError::lost(format!(
+            "no primary of the database was found while {action}: {}",
+            sanitize(message)
+        )),
+        kind => PeerError::lost(format!(
+            "the connection to the database broke while {action}: {}",
+            sanitize(kind.to_string())
+        )),
+    }
 }
 
-/// Describes the server's error of a command or write, and what to do.
-pub fn describe_failure(action: &str, message: &str, code: i32) -> String {
-    let advice = match code {
-        NO_PERMISSION => "; grant the role readWrite",
-        AUTHENTICATION_FAILED => "; correct the credentials",
-        OUT_OF_DISK => "; free space on its disk",
-        _ => "",
-    };
-    format!("the database failed while {action}: {} (code {code}){advice}", sanitize(message))
+/// Returns the failure of a command or write by the server's error.
+pub fn command_failure(action: &str, message: &str, code: i32) -> LinkFailure {
+    let reason = format!("the database failed while {action}: {} (code {code})", sanitize(message));
+    let kind = if code == OUT_OF_DISK { FailureKind::DiskFull } else { FailureKind::Refused };
+    LinkFailure { reason, kind, help: advice(code).map(str::to_owned) }
 }
 
-/// Describes a write that is done, but not yet durable on a majority of servers.
-pub fn describe_not_durable(action: &str, message: &str, code: i32) -> String {
-    format!(
-        "the database cannot make it durable while {action}: {} (code {code}); bring up more of its servers",
-        sanitize(message)
-    )
+/// Returns the failure of a write that is done, but not yet durable on a majority of servers.
+pub fn not_durable(action: &str, message: &str, code: i32) -> LinkFailure {
+    let reason =
+        format!("the database cannot make it durable while {action}: {} (code {code})", sanitize(message));
+    LinkFailure::refused(reason, "mongosh --eval 'rs.status()'; bring up more of its servers")
+}
+
+/// Returns what helps after an error with `code`.
+fn advice(code: i32) -> Option<&'static str> {
+    Some(match code {
+        NO_PERMISSION => {
+            "in mongosh, in the database of the user: db.grantRolesToUser(\"USER\", [{role: \"readWrite\", db: \"DATABASE\"}])"
+        }
+        AUTHENTICATION_FAILED => {
+            "correct user, password and authSource in the uri, or in mongosh: db.changeUserPassword(\"USER\", passwordPrompt())"
+        }
+        OUT_OF_DISK => "df -h on its host; free space for its dbPath",
+        _ if NOT_PRIMARY.contains(&code) => {
+            "mongosh --eval 'rs.status()' shows the primary; name all members and replicaSet in the uri"
+        }
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -108,10 +127,17 @@ mod tests {
 
     #[test]
     fn advice_follows_the_code() {
-        assert!(
-            describe_failure("writing", "no", AUTHENTICATION_FAILED)
-                .ends_with("(code 18); correct the credentials")
-        );
-        assert!(describe_failure("writing", "no", 1).ends_with("no (code 1)"));
+        for (code, kind, help) in [
+            (NO_PERMISSION, FailureKind::Refused, "db.grantRolesToUser("),
+            (AUTHENTICATION_FAILED, FailureKind::Refused, "authSource"),
+            (OUT_OF_DISK, FailureKind::DiskFull, "df -h"),
+            (10_107, FailureKind::Refused, "rs.status()"),
+            (1, FailureKind::Refused, ""),
+        ] {
+            let failure = command_failure("writing", "no", code);
+            assert_eq!((failure.kind, failure.reason.ends_with(&format!("no (code {code})"))), (kind, true));
+            let found = failure.help.unwrap_or_default();
+            assert!(found.contains(help) && found.is_empty() == help.is_empty(), "{code}: {found}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! [`Address::parse`] reads a connection string, [`Session::open`] connects.
 
 mod address;
+mod advice;
 mod authentication;
 mod configured_address;
 mod connector;
@@ -34,6 +35,7 @@ use tokio_rustls::TlsConnector;
 use self::authentication::AuthenticationGuard;
 pub use self::{
     address::Address,
+    advice::Login,
     configured_address::ConfiguredAddress,
     postgres_error::PostgresError,
     session::{Params, Session, SessionSettings},

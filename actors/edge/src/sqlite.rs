@@ -1,4 +1,6 @@
-//! Copies of SQLite databases, for backups.
+//! Errors of SQLite with advice, and copies of databases, for backups.
+
+mod failure;
 
 use std::{path::Path, time::Duration};
 
@@ -8,6 +10,7 @@ use rusqlite::{
     backup::{Backup, StepResult},
 };
 
+pub use self::failure::{failure, failure_of};
 use crate::check_database_files;
 
 /// Characters that a path in a URI cannot have as they are.

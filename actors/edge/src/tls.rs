@@ -18,9 +18,10 @@ use tokio_rustls::rustls::{
 pub use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 
 #[cfg(feature = "mongodb")]
-pub(crate) use self::explanation::certificate_error;
+pub(crate) use self::explanation::{certificate_error, show_command};
 pub(crate) use self::verifier::Authorities;
 use self::verifier::Verifier;
+use crate::{PeerError, PeerErrorKind, Sent};
 
 /// TLS client of one host.
 #[derive(Clone)]
@@ -44,6 +45,20 @@ impl TlsClient {
     pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> io::Result<TlsStream<S>> {
         let connected = self.connector.connect(self.name.clone(), stream).await;
         connected.map_err(|error| explanation::explain(error, &self.name))
+    }
+
+    /// Does the same on a connection to the server `at`, `HOST:PORT`.
+    ///
+    /// # Errors
+    /// [`PeerErrorKind::Tls`], with the command that shows the server's certificate as advice.
+    pub async fn secure<S>(&self, stream: S, at: impl Display) -> Result<TlsStream<S>, PeerError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        self.connect(stream).await.map_err(|error| {
+            PeerError::new(PeerErrorKind::Tls, Sent::No, format!("TLS: {error}"))
+                .with_advice(explanation::show_command(&at, &self.name))
+        })
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use orchestrator_supervise::LinkFailure;
+
 use crate::{holder::HolderState, lease::Lease, queue_state::QueueState};
 
 /// A stop was requested.
@@ -48,11 +50,11 @@ pub(crate) trait Environment {
     fn wait_until_resumed(&self) -> impl Future<Output = Result<(), Stopped>>;
 
     /// Marks `peer` as unavailable and returns the delay before the next attempt.
-    fn report_failure(&self, peer: Peer, reason: String) -> Duration;
+    fn report_failure(&self, peer: Peer, failure: LinkFailure) -> Duration;
 
     /// Marks `peer` as unavailable and sleeps before the next attempt.
-    fn back_off(&self, peer: Peer, reason: String) -> impl Future<Output = Result<(), Stopped>> {
-        async move { self.sleep_or_stop(self.report_failure(peer, reason)).await }
+    fn back_off(&self, peer: Peer, failure: LinkFailure) -> impl Future<Output = Result<(), Stopped>> {
+        async move { self.sleep_or_stop(self.report_failure(peer, failure)).await }
     }
 
     /// Marks `peer` as available and resets its delay.

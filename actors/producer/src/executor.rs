@@ -9,7 +9,7 @@ mod renewal;
 
 use std::{cell::Cell, collections::BTreeSet, time::Duration};
 
-use orchestrator_supervise::Outbox;
+use orchestrator_supervise::{LinkFailure, Outbox};
 
 use self::{error::ActionError, renewal::with_renewal};
 use crate::{
@@ -204,7 +204,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
                     return Ok(answer);
                 }
                 Err(StoreError::Fenced) => return Err(ActionError::LeaseLost),
-                Err(error) => error.to_string(),
+                Err(error) => LinkFailure::from(&error),
             };
             if self.settings.strict {
                 return Err(ActionError::Failed(Peer::Store, reason));
@@ -223,7 +223,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
                     self.env.report_queue(&queue_state, &self.settings.queues);
                     return Ok(queue_state);
                 }
-                Err(error) => error.to_string(),
+                Err(error) => LinkFailure::from(&error),
             };
             if self.settings.strict {
                 return Err(ActionError::Failed(Peer::Queue, reason));

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use orchestrator_subsystem::{Answered, Until, Verbs};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, Durable, Factory, Handle, MailboxSlot, Outbox, PauseSpan, StartCx,
+    Answer, Child, ChildCx, Durable, Factory, Handle, LinkFailure, MailboxSlot, Outbox, PauseSpan, StartCx,
 };
 use tokio::sync::watch;
 
@@ -251,9 +251,9 @@ async fn open(config: &ProducerConfig, strict: bool, env: &LiveEnvironment) -> R
         let opened = match mongodb.target() {
             Ok(uri) => {
                 let opened = MongoStore::open(&uri, collections.clone(), strict, Some(env.store_link()));
-                opened.await.map_err(|error| error.to_string())
+                opened.await.map_err(|error| LinkFailure::from(&error))
             }
-            Err(reason) => Err(reason),
+            Err(reason) => Err(reason.into()),
         };
         match opened {
             Ok(store) => return Ok(store),
@@ -287,7 +287,7 @@ async fn prepare_indexes(ensure: bool, store: &MongoStore, env: &LiveEnvironment
         };
         match created {
             Ok(()) => return Ok(()),
-            Err(error) => env.back_off(Peer::Store, error.to_string()).await?,
+            Err(error) => env.back_off(Peer::Store, (&error).into()).await?,
         }
     }
 }

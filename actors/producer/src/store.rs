@@ -1,5 +1,7 @@
 //! Interface to the database. Tests implement it in memory.
 
+use orchestrator_supervise::{FailureKind, LinkFailure};
+
 use crate::{
     advance::StencilUpdate,
     completion::{Completion, CompletionId, CompletionState, TcnStart},
@@ -12,15 +14,29 @@ use crate::{
 /// Error of the database.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StoreError {
-    /// The database is unavailable or refuses the request for now. The text says what to do.
+    /// The database is unavailable or refuses the request for now.
     #[error("{0}")]
-    Unavailable(String),
+    Unavailable(LinkFailure),
     /// A document is invalid.
     #[error(transparent)]
     InvalidDocument(#[from] InvalidDocument),
     /// Nothing was written: another producer has the lease, or the document is gone.
     #[error("another producer has the lease, or the document is gone: starting over")]
     Fenced,
+}
+
+impl From<&StoreError> for LinkFailure {
+    fn from(error: &StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(failure) => failure.clone(),
+            StoreError::InvalidDocument(document) => Self::new(FailureKind::Unusable, document.to_string())
+                .with_help(format!(
+                    "in mongosh: db.{}.find({{_id: ..}}); correct the field",
+                    document.collection
+                )),
+            StoreError::Fenced => error.to_string().into(),
+        }
+    }
 }
 
 /// Database with stencils, tangles and the lease. A write is durable when its call returns.

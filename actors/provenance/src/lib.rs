@@ -214,6 +214,6 @@ fn create_parent(path: &Path, key: &str) -> Result<(), StoreError> {
     let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else { return Ok(()) };
     std::fs::create_dir_all(parent).map_err(|error| {
         let parent = parent.display();
-        StoreError::Unavailable(format!("cannot create directory {parent}: {error}: create it, or set {key}"))
+        StoreError::unavailable(format!("cannot create directory {parent}: {error}: create it, or set {key}"))
     })
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use orchestrator_supervise::{FailureKind, LinkFailure};
 
 use crate::{
     listing::{Listing, Position},
@@ -58,7 +59,26 @@ pub enum StoreError {
     Undecided(String),
     /// The store is unreachable, locked, full or stopping. Trying again may help.
     #[error("{0}")]
-    Unavailable(String),
+    Unavailable(LinkFailure),
+}
+
+/// Reason why the link to the store is down.
+impl From<&StoreError> for LinkFailure {
+    fn from(error: &StoreError) -> Self {
+        match error {
+            StoreError::Refused(reason) | StoreError::Undecided(reason) => {
+                Self::new(FailureKind::Refused, reason)
+            }
+            StoreError::Unavailable(failure) => failure.clone(),
+        }
+    }
+}
+
+impl StoreError {
+    /// Creates the error of a store that may be available again later.
+    pub(crate) fn unavailable(reason: impl Into<LinkFailure>) -> Self {
+        Self::Unavailable(reason.into())
+    }
 }
 
 /// Query of a store.

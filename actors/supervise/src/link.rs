@@ -1,7 +1,7 @@
 //! State of a child's connection to a peer outside the process. A peer that is down is a state of the child, not an exit.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use crate::{
     clock::{now_ms, steady_ms, wall_ms},
     event::{EventKind, EventLog},
+    link_failure::{FailureKind, LinkFailure},
     link_refusals::{LinkRefusals, Refusal},
-    text::sanitize,
 };
 
 /// Time without an answer after which a link is unanswered.
@@ -42,8 +42,8 @@ pub enum Link {
     Down {
         /// Start of this state, milliseconds since 1970.
         since_ms: u64,
-        /// Reason, with what to do.
-        reason: String,
+        /// Reason, and what helps.
+        failure: LinkFailure,
         /// Time of the next attempt.
         retry_at: Instant,
     },
@@ -63,6 +63,8 @@ pub enum Link {
 struct Requests {
     /// Start of each open request, and the time that its answer may take, by number.
     open: BTreeMap<u64, (Instant, Duration)>,
+    /// Numbers of those that await only a sign of life.
+    watches: BTreeSet<u64>,
     next: u64,
     /// Start of the request that ended last, if it took longer than [`REFUSAL`].
     late: Option<Instant>,
@@ -81,6 +83,7 @@ impl Requests {
 
     fn end(&mut self, number: u64, now: Instant) {
         let Some((since, _)) = self.open.remove(&number) else { return };
+        self.watches.remove(&number);
         self.late = (now.duration_since(since) >= REFUSAL).then_some(since);
         self.silent = self.silent.filter(|_| self.late.is_some());
     }
@@ -93,6 +96,12 @@ impl Requests {
     /// Forgets failed requests.
     fn forget(&mut self) {
         (self.late, self.silent) = (None, None);
+    }
+
+    /// Start of the oldest request that awaits an answer.
+    fn waits_since(&self) -> Option<Instant> {
+        let awaited = self.open.iter().filter(|(number, _)| !self.watches.contains(number));
+        awaited.map(|(_, (since, _))| *since).min()
     }
 
     /// Start of the oldest request whose answer is overdue.
@@ -151,20 +160,27 @@ impl LinkEntry {
     pub(crate) fn state(&self) -> Link {
         let (mut state, now) = (self.state.lock().clone(), Instant::now());
         if !matches!(state, Link::Down { .. })
-            && let Some(Refusal { since_ms, reason, retry_at }) = self.refusals.first()
+            && let Some(Refusal { since_ms, failure, retry_at }) = self.refusals.first()
         {
-            state = Link::Down { since_ms, reason, retry_at };
+            state = Link::Down { since_ms, failure, retry_at };
         }
-        let Some(since) = self.requests.lock().unanswered_since(now) else { return at_wall_clock(state) };
+        let is_blocked = matches!(&state, Link::Down { failure, .. } if failure.kind == FailureKind::Blocked);
+        let unanswered = self.requests.lock().unanswered_since(now).filter(|_| !is_blocked);
+        let Some(since) = unanswered else { return at_wall_clock(state) };
         let span = now.duration_since(since);
         let since_ms = now_ms().saturating_sub(span.as_millis() as u64);
         let mut reason = format!("has not answered for {} s", span.as_secs());
         let mut retry_at = None;
-        if let Link::Down { reason: last, retry_at: at, .. } = state {
-            reason = format!("{reason}; {last}");
+        if let Link::Down { failure, retry_at: at, .. } = state {
+            reason = format!("{reason}; {}", failure.reason);
             retry_at = Some(at);
         }
         Link::Unanswered { since_ms, reason, retry_at }
+    }
+
+    /// Time for which the oldest request awaits an answer.
+    pub(crate) fn waits_for(&self) -> Option<Duration> {
+        self.requests.lock().waits_since().map(|since| since.elapsed())
     }
 
     /// Event of a silence that began or ended since the last call. `state` is the present state.
@@ -184,6 +200,7 @@ impl LinkEntry {
     pub(crate) fn reset(&self) {
         let mut requests = self.requests.lock();
         requests.open.clear();
+        requests.watches.clear();
         requests.forget();
         drop(requests);
         self.refusals.clear();
@@ -232,31 +249,33 @@ impl LinkReporter {
         }
     }
 
-    /// Reports that the connection is down, and retried after `retry_in`. `reason` says what to do; it is escaped and limited by
-    /// [`sanitize`]. A repeated reason is not logged again.
-    pub fn down(&self, reason: impl AsRef<str>, retry_in: Duration) {
-        let (reason, retry_at) = (sanitize(reason.as_ref()), Instant::now() + retry_in);
+    /// Reports that the connection is down, and retried after `retry_in`. Texts of `failure` are escaped and limited by
+    /// [`sanitize`](crate::sanitize). A repeated reason is not logged again.
+    pub fn down(&self, failure: impl Into<LinkFailure>, retry_in: Duration) {
+        let (failure, retry_at) = (failure.into().sanitized(), Instant::now() + retry_in);
+        let LinkFailure { reason, help, .. } = failure.clone();
         self.entry.requests.lock().fail();
         let mut state = self.entry.state.lock();
         let since_ms = match &*state {
             Link::Down { since_ms, .. } => *since_ms,
             _ => steady_ms(),
         };
-        *state = Link::Down { since_ms, reason: reason.clone(), retry_at };
+        *state = Link::Down { since_ms, failure, retry_at };
         drop(state);
         if self.entry.reported.lock().replace(reason.clone()).as_ref() != Some(&reason) {
-            tracing::warn!(path = &*self.path, kind = self.entry.kind, reason, "link down");
+            tracing::warn!(path = &*self.path, kind = self.entry.kind, reason, help, "link down");
             self.events.push(&self.path, EventKind::LinkDown { reason });
         }
     }
 
     /// Reports that the peer answers requests of the kind `what` with an error, though it may answer others: the link is down for
-    /// `reason`, which says what to do, until [`LinkReporter::accepted`]. The next one is after `retry_in`. Only the first refusal is
-    /// logged, since reasons may name what was refused.
-    pub fn refused(&self, what: &str, reason: impl AsRef<str>, retry_in: Duration) {
-        let (reason, retry_at) = (sanitize(reason.as_ref()), Instant::now() + retry_in);
-        if self.entry.refusals.add(what, reason.clone(), retry_at) {
-            tracing::warn!(path = &*self.path, kind = self.entry.kind, reason, "link refuses requests");
+    /// `failure`, until [`LinkReporter::accepted`]. The next one is after `retry_in`. Only the first refusal is logged, since reasons may
+    /// name what was refused.
+    pub fn refused(&self, what: &str, failure: impl Into<LinkFailure>, retry_in: Duration) {
+        let (failure, retry_at) = (failure.into().sanitized(), Instant::now() + retry_in);
+        let LinkFailure { reason, help, .. } = failure.clone();
+        if self.entry.refusals.add(what, failure, retry_at) {
+            tracing::warn!(path = &*self.path, kind = self.entry.kind, reason, help, "link refuses requests");
             self.events.push(&self.path, EventKind::LinkDown { reason });
         }
     }
@@ -299,6 +318,13 @@ impl LinkReporter {
         LinkRequest { entry: self.entry.clone(), number }
     }
 
+    /// Reports the wait for a sign of life of the peer, such as a heartbeat, within `most`; [`LinkRequest::renew`] starts it again.
+    pub fn watch_within(&self, most: Duration) -> LinkRequest {
+        let watch = self.request_within(most);
+        self.entry.requests.lock().watches.insert(watch.number);
+        watch
+    }
+
     /// Returns true if the connection is up, also without answers.
     pub fn is_up(&self) -> bool {
         matches!(*self.entry.state.lock(), Link::Up { .. })
@@ -325,7 +351,7 @@ mod tests {
             retry_max: SECOND,
         };
         let reason = || match link.entry.state() {
-            Link::Down { reason, .. } => Some(reason),
+            Link::Down { failure, .. } => Some(failure.reason),
             _ => None,
         };
         link.up();

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Instant};
 
 use parking_lot::Mutex;
 
-use crate::clock::steady_ms;
+use crate::{clock::steady_ms, link_failure::LinkFailure};
 
 /// Refusals at present, by the kind of request.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct LinkRefusals(Mutex<BTreeMap<String, Refusal>>);
 pub(crate) struct Refusal {
     /// Time of the first one, by the steady clock.
     pub(crate) since_ms: u64,
-    pub(crate) reason: String,
+    pub(crate) failure: LinkFailure,
     pub(crate) retry_at: Instant,
 }
 
@@ -26,11 +26,11 @@ impl LinkRefusals {
     }
 
     /// Records a refusal, and returns true if requests of the kind were accepted before.
-    pub(crate) fn add(&self, what: &str, reason: String, retry_at: Instant) -> bool {
+    pub(crate) fn add(&self, what: &str, failure: LinkFailure, retry_at: Instant) -> bool {
         let mut refusals = self.0.lock();
         let before = refusals.get(what).map(|before| before.since_ms);
         let since_ms = before.unwrap_or_else(steady_ms);
-        refusals.insert(what.to_owned(), Refusal { since_ms, reason, retry_at });
+        refusals.insert(what.to_owned(), Refusal { since_ms, failure, retry_at });
         before.is_none()
     }
 

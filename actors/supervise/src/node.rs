@@ -10,7 +10,8 @@ use tokio::sync::mpsc;
 
 use crate::{
     Link, State, Timing, Vitals, command::CommandRequest, console::ConsoleVerb, export::Exports,
-    histogram::Histogram, in_progress::STUCK_AFTER, mailbox_stats::MailboxStats, snapshot::*,
+    histogram::Histogram, in_progress::STUCK_AFTER, link_failure::LinkFailure, mailbox_stats::MailboxStats,
+    snapshot::*,
 };
 
 /// Entry of one child in the registry.
@@ -73,7 +74,10 @@ impl Node {
                 silent_ms: millis(item.silence(now)),
             }),
             waits: vitals.activity().waits().current(now),
-            link: vitals.link_state().map(|(kind, endpoint, link)| link_snapshot(kind, endpoint, link)),
+            link: vitals.link_state().map(|(kind, endpoint, link)| LinkSnapshot {
+                waits_ms: vitals.link_waits().map(millis),
+                ..link_snapshot(kind, endpoint, link)
+            }),
             note: vitals.last_note(),
             blocker: vitals.blocker(),
             last_work: vitals.last_work(),
@@ -147,7 +151,10 @@ fn link_snapshot(kind: &str, endpoint: String, link: Link) -> LinkSnapshot {
         attempts: None,
         since_ms: None,
         reason: None,
+        failure: None,
+        help: None,
         retry_in_ms: None,
+        waits_ms: None,
     };
     let left = |at: Instant| millis(at.saturating_duration_since(Instant::now()));
     match link {
@@ -160,10 +167,12 @@ fn link_snapshot(kind: &str, endpoint: String, link: Link) -> LinkSnapshot {
             snapshot.state = "up".to_owned();
             snapshot.since_ms = Some(since_ms);
         }
-        Link::Down { since_ms, reason, retry_at } => {
+        Link::Down { since_ms, failure: LinkFailure { reason, kind, help }, retry_at } => {
             snapshot.state = "down".to_owned();
             snapshot.since_ms = Some(since_ms);
             snapshot.reason = Some(reason);
+            snapshot.failure = Some(kind.name().to_owned());
+            snapshot.help = help;
             snapshot.retry_in_ms = Some(left(retry_at));
         }
         Link::Unanswered { since_ms, reason, retry_at } => {

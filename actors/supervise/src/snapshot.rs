@@ -192,8 +192,17 @@ pub struct LinkSnapshot {
     pub since_ms: Option<u64>,
     /// Reason, while down or unanswered.
     pub reason: Option<String>,
+    /// Kind of the failure, while down: `down`, `refused`, `unusable`, `blocked` or `disk_full`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Command or action that helps, while down, if the child knows one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
     /// Time until the next attempt, milliseconds, while down or after a failure without an answer.
     pub retry_in_ms: Option<u64>,
+    /// Time for which the oldest request awaits its answer, milliseconds; None without a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_ms: Option<u64>,
 }
 
 /// Last note of a child, see [`Vitals::note`](crate::Vitals::note).

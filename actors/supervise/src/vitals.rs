@@ -196,6 +196,11 @@ impl Vitals {
         self.timings.lock().clone()
     }
 
+    /// Time for which the oldest request over the connection awaits its answer.
+    pub(crate) fn link_waits(&self) -> Option<Duration> {
+        self.link.lock().as_ref()?.waits_for()
+    }
+
     /// Kind, endpoint and state of the connection; None if the child has none. Records an event if the peer has become silent, or answers
     /// again.
     pub fn link_state(&self) -> Option<(&'static str, String, Link)> {

@@ -38,7 +38,8 @@ fn a_second_process_of_an_instance_waits_until_the_first_is_killed() {
         link.reason.contains("instance one is in use on host") && link.reason.contains(&socket),
         "{link:?}"
     );
-    second.first_cause("queue", "instance one is in use on host");
+    let cause = second.first_cause("queue", "instance one is in use on host");
+    assert!(cause.help.starts_with("stop the other process, or "), "{cause:?}");
     let locks = queue.rows(server, &format!("SELECT l.pid {} AND a.datname = 'places'", locks()));
     assert_eq!(locks.len(), 1, "only the first has the lock");
 

@@ -7,6 +7,7 @@ use super::facts::Facts;
 use crate::{
     ascii::format_duration,
     fault::{reported_cause, state_of, works_on},
+    peer_help::{examine, name_of, place_of},
     timestamp::{rfc3339, seconds},
 };
 
@@ -137,10 +138,21 @@ fn failing(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
 }
 
 fn stuck(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
-    let text = node.stuck.then(|| match &node.in_progress {
+    if !node.stuck {
+        return None;
+    }
+    if let (Some(link), Some(work)) = (&node.link, &node.in_progress)
+        && let Some(ms) = link.waits_ms.filter(|ms| *ms >= work.silent_ms / 2)
+    {
+        let (name, place) = (name_of(&link.kind), place_of(&link.kind, &link.endpoint));
+        let text = format!("waits for {name} at {place} for {:.1} s", seconds(ms));
+        let help = examine(&link.kind, &link.endpoint);
+        return Some(Cause { evidence: vec![works_on(work)], ..at(node, "stuck", text, help) });
+    }
+    let text = match &node.in_progress {
         Some(work) => works_on(work),
         None => format!("its arbiter {} does not run", node.arbiter.as_deref().unwrap_or("?")),
-    })?;
+    };
     let silence = node.arbiter_silent_ms.map(|ms| format!("no progress for {:.1} s", seconds(ms)));
     let depth: usize = node.mailboxes.iter().map(|mailbox| mailbox.depth).sum();
     let waiting = (depth > 0).then(|| format!("{depth} messages wait"));

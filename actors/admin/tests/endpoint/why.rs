@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use orchestrator_subsystem::wire::{Cause, Why};
-use orchestrator_supervise::{Command, Origin, PauseSpan, testing::eventually};
+use orchestrator_supervise::{Command, FailureKind, LinkFailure, Origin, PauseSpan, testing::eventually};
 
 use crate::site::{self, Block, Site};
 
@@ -117,6 +117,51 @@ fn a_peer_that_is_away_explains_the_child_that_waits_for_it() {
         assert!(cause.text.ends_with(" s; time-out") && cause.since_ms.is_some(), "{cause:?}");
         assert!(cause.evidence[0].starts_with("works on `group` for "), "{cause:?}");
         assert_eq!(cause.help, "check that fake:1 runs and is reachable");
+    });
+}
+
+#[test]
+fn a_child_that_awaits_an_answer_names_the_peer_before_it_counts_as_silent() {
+    site::run(|site| async move {
+        let vitals = site.tree.vitals("demo/store").unwrap();
+        let _work = vitals.begin_work("group");
+        let request = site.link.request_within(Duration::from_secs(600));
+        eventually("the work is stuck", || site.tree.node("demo/store").unwrap().stuck).await;
+        let cause = first(&site).await;
+        assert!(cause.text.starts_with("waits for fake at fake:1 for "), "{cause:?}");
+        assert!(cause.evidence[0].starts_with("works on `group` for "), "{cause:?}");
+        assert_eq!(
+            (cause.kind.as_str(), cause.help.as_str()),
+            ("stuck", "check that fake:1 runs and is reachable")
+        );
+        drop(request);
+        assert!(first(&site).await.text.starts_with("works on `group` for "));
+        // A heartbeat is no answer to the work.
+        let _heartbeat = site.link.watch_within(Duration::from_secs(600));
+        assert!(first(&site).await.text.starts_with("works on `group` for "));
+    });
+}
+
+#[test]
+fn a_peer_that_answers_is_not_called_down() {
+    site::run(|site| async move {
+        for (kind, text) in [
+            (FailureKind::Refused, "fake at fake:1 refuses: no"),
+            (FailureKind::Unusable, "fake at fake:1 cannot be used: no"),
+            (FailureKind::DiskFull, "fake at fake:1 has no space left: no"),
+            (FailureKind::Closed, "fake to fake:1 is down: no"),
+        ] {
+            site.link.down(LinkFailure::new(kind, "no").with_help("GRANT"), Duration::from_secs(5));
+            let cause = first(&site).await;
+            assert_eq!((cause.text.as_str(), cause.help.as_str()), (text, "GRANT"));
+        }
+        site.link.up();
+        let _request = site.link.request_within(Duration::ZERO);
+        let alarm = LinkFailure::new(FailureKind::Blocked, "low on disk");
+        site.link.refused("publishing", alarm, Duration::ZERO);
+        let cause = first(&site).await;
+        assert_eq!(cause.text, "fake at fake:1 takes no messages: low on disk");
+        assert_eq!(cause.kind, "broker_alarm", "the alarm says more than the silence");
     });
 }
 

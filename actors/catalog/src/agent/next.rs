@@ -253,16 +253,17 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         self.reporter.set_row_counts(self.rows.len(), self.rows.working(), self.deferred.len());
         self.reporter.set_oldest_claim(self.rows.oldest_claim());
         let now = Instant::now();
+        let outage = self.write_outage.failure().or(self.read_outage.failure());
         let (phase, reason) = if self.grace_ends.is_some() {
             ("stopping", None)
         } else if let Some((reason, until)) = &self.parked
             && *until > now
         {
             ("parked", Some(reason.clone()))
-        } else if let Some(reason) = self.write_outage.reason().or(self.read_outage.reason()) {
-            ("waiting", Some(reason.to_owned()))
-        } else if let Some(reason) = self.plan_outage.reason() {
-            ("plan_failed", Some(reason.to_owned()))
+        } else if let Some(failure) = outage {
+            ("waiting", Some(failure.to_string()))
+        } else if let Some(failure) = self.plan_outage.failure() {
+            ("plan_failed", Some(failure.reason.clone()))
         } else if self.paused {
             ("paused", None)
         } else {
@@ -270,9 +271,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             (phase, self.deferred.refusal().map(str::to_owned))
         };
         let until = self.write_outage.until(now).or(self.read_outage.until(now));
-        let outage = reason.as_deref().filter(|_| phase == "waiting");
         let retry_in = until.map_or(Duration::ZERO, |until| until - now);
-        self.context.service.show_outage(&self.rule.name, outage.map(|reason| (reason, retry_in)));
+        let outage = outage.filter(|_| phase == "waiting");
+        self.context.service.show_outage(&self.rule.name, outage.map(|failure| (failure.clone(), retry_in)));
         self.reporter.set_phase(phase, reason);
     }
 }

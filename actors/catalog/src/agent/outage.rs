@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use orchestrator_supervise::sanitize;
+use orchestrator_supervise::LinkFailure;
 use tokio::time::Instant;
 
 use crate::service::AFTER_ABORT;
@@ -22,27 +22,27 @@ pub(super) struct Outage {
     retry_max: Duration,
     since: Option<Instant>,
     until: Option<Instant>,
-    reason: Option<String>,
+    failure: Option<LinkFailure>,
 }
 
 impl Outage {
     /// Creates the state without an outage. The delays after failures are multiplied by `factor`.
     pub(super) fn new(factor: f64, retry_max: Duration) -> Self {
-        Self { factor, retry_max, since: None, until: None, reason: None }
+        Self { factor, retry_max, since: None, until: None, failure: None }
     }
 
     /// Records a failure.
-    pub(super) fn failed(&mut self, reason: String, now: Instant) {
+    pub(super) fn failed(&mut self, failure: impl Into<LinkFailure>, now: Instant) {
         let so_far = now - *self.since.get_or_insert(now);
         self.wait((so_far / 4).clamp(FIRST.mul_f64(self.factor), MAX.mul_f64(self.factor)), now);
-        self.reason = Some(sanitize(reason));
+        self.failure = Some(failure.into().sanitized());
     }
 
     /// Records refused credentials.
-    pub(super) fn denied(&mut self, reason: String, now: Instant) {
+    pub(super) fn denied(&mut self, failure: impl Into<LinkFailure>, now: Instant) {
         self.since.get_or_insert(now);
         self.wait(DENIED, now);
-        self.reason = Some(sanitize(reason));
+        self.failure = Some(failure.into().sanitized());
     }
 
     /// Records a lost race with another agent; the delay grows with repetition.
@@ -73,9 +73,9 @@ impl Outage {
         self.until.filter(|until| *until > now)
     }
 
-    /// Returns the reason of the last failure.
-    pub(super) fn reason(&self) -> Option<&str> {
-        self.reason.as_deref()
+    /// Returns the last failure.
+    pub(super) fn failure(&self) -> Option<&LinkFailure> {
+        self.failure.as_ref()
     }
 }
 
@@ -86,9 +86,11 @@ mod tests {
     #[test]
     fn a_reason_is_limited_and_escaped() {
         let mut outage = Outage::new(1.0, Duration::MAX);
-        for tell in [Outage::failed, Outage::denied] {
-            tell(&mut outage, format!("\u{1b}[2J{}", "x".repeat(3_000_000)), Instant::now());
-            let reason = outage.reason().expect("a reason");
+        let failed = |outage: &mut Outage, text: String| outage.failed(text, Instant::now());
+        let denied = |outage: &mut Outage, text: String| outage.denied(text, Instant::now());
+        for tell in [failed, denied] {
+            tell(&mut outage, format!("\u{1b}[2J{}", "x".repeat(3_000_000)));
+            let reason = &outage.failure().expect("a reason").reason;
             assert!(reason.len() <= 512 && reason.starts_with("\\u{1b}[2Jx"), "{}", reason.len());
         }
     }
@@ -107,6 +109,6 @@ mod tests {
         }
         assert!((3_000..5_000).contains(&tries), "{tries} tries in an hour");
         outage.reset();
-        assert_eq!((outage.until(now), outage.reason()), (None, None));
+        assert_eq!((outage.until(now), outage.failure()), (None, None));
     }
 }

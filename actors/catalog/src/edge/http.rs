@@ -16,7 +16,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use orchestrator_supervise::{ChildSpec, Shutdown};
+use orchestrator_supervise::{ChildSpec, LinkFailure, Shutdown};
 use tokio::sync::watch;
 
 pub(crate) use self::endpoint::{CatalogEndpoint, Timeouts};
@@ -82,7 +82,7 @@ impl Service for HttpCatalog {
         answer.unwrap_or(Err(RequestError::OutcomeUnknown(unknown)))
     }
 
-    fn show_outage(&self, rule: &str, outage: Option<(&str, Duration)>) {
+    fn show_outage(&self, rule: &str, outage: Option<(LinkFailure, Duration)>) {
         if let Some(client) = &*self.running.borrow() {
             client.show_outage(rule, outage);
         }

@@ -201,7 +201,7 @@ async fn the_certificate_of_a_receiver_is_verified() {
     };
     assert!(
         text.starts_with(&format!(
-            "cannot connect to https://localhost:{}/***: invalid peer certificate",
+            "cannot connect to https://localhost:{}/***: TLS: invalid peer certificate",
             server.port()
         )),
         "{text}"

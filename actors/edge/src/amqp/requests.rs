@@ -3,9 +3,9 @@
 use std::{fmt, time::Duration};
 
 use lapin::{ErrorKind, protocol::AMQPSoftError};
-use orchestrator_supervise::sanitize;
 use tokio::time::timeout;
 
+use super::broker_error::{peer_error, request_advice};
 use crate::{PeerError, PeerErrorKind, Sent, catch_panic};
 
 /// Time that the broker may take to answer a request, such as declare, consume or confirm.
@@ -19,13 +19,16 @@ pub async fn with_timeout<T>(
     what: &str,
     request: impl Future<Output = lapin::Result<T>>,
 ) -> Result<T, PeerError> {
-    let reason = match catch_panic(timeout(REPLY_TIMEOUT, request)).await {
+    let failure = match catch_panic(timeout(REPLY_TIMEOUT, request)).await {
         Ok(Ok(Ok(value))) => return Ok(value),
-        Ok(Ok(Err(error))) => sanitize(error.to_string()),
-        Ok(Err(_)) => format!("no answer from the broker within {REPLY_TIMEOUT:?}"),
-        Err(panic) => panic.to_string(),
+        Ok(Ok(Err(error))) => peer_error(&error).with_advice(request_advice(&error)),
+        Ok(Err(_)) => {
+            let text = format!("no answer from the broker within {REPLY_TIMEOUT:?}");
+            PeerError::new(PeerErrorKind::Timeout, Sent::Maybe, text)
+        }
+        Err(panic) => panic,
     };
-    Err(refused(what, reason))
+    Err(failure.map_text(|reason| format!("cannot {what}: {reason}")))
 }
 
 /// Waits like [`with_timeout`] for a declaration; None if what it declares exists with other properties. The broker has then closed the
@@ -47,7 +50,7 @@ pub async fn unless_different<T>(
     .await
 }
 
-/// Error of a request that the broker refused, or did not answer; `what` describes it and completes "cannot".
+/// Error of a request that the broker refused; `what` describes it and completes "cannot".
 pub fn refused(what: &str, reason: impl fmt::Display) -> PeerError {
     PeerError::new(PeerErrorKind::Refused, Sent::Maybe, format!("cannot {what}: {reason}"))
 }

@@ -25,6 +25,7 @@ use tokio_util::{
 
 use super::frames::{FrameTracker, UnreadDeliveries};
 use crate::{
+    dial::lookup,
     limited_stream::{FrameLimit, LimitError, LimitedStream, Transport},
     tls::TlsClient,
 };
@@ -50,8 +51,8 @@ pub(super) async fn connect(
     let sockets = Sockets { tokio: tokio.clone(), tls, frame_max, unread, established, closed };
     let runtime = Runtime::new(RuntimeParts::new(tokio, sockets));
     let dial = async |uri: AMQPUri, runtime: Runtime<RuntimeParts<Tokio, Sockets>>| {
-        let address = runtime.to_socket_addrs((uri.authority.host, uri.authority.port));
-        Ok(AsyncTcpStream::connect(&runtime, address).await?)
+        let addresses = lookup(&uri.authority.host, uri.authority.port).await.map_err(io::Error::other)?;
+        Ok(AsyncTcpStream::connect(&runtime, addresses).await?)
     };
     Connection::connector(uri, runtime, dial, properties).await
 }
@@ -132,11 +133,7 @@ impl Reactor for Sockets {
             let stream = connected.await?.into_inner();
             let stream: Box<dyn Transport> = match tls {
                 None => Box::new(stream),
-                Some(tls) => Box::new(tls.connect(stream).await.map_err(|error| {
-                    io::Error::other(format!(
-                        "TLS: {error}: check that the broker speaks TLS at this port, and its certificate"
-                    ))
-                })?),
+                Some(tls) => Box::new(tls.secure(stream, addr).await.map_err(io::Error::other)?),
             };
             let deadline = Box::pin(sleep(CONNECT_TIMEOUT));
             let _closed = closed.drop_guard();

@@ -54,11 +54,12 @@ impl Courier {
             let _request = self.receiver.answers_soon().then(|| self.link.request());
             self.receiver.deliver(document).await
         };
-        let Err(NotDelivered { reason, for_content }) = attempt else {
+        let Err(NotDelivered { failure, for_content }) = attempt else {
             self.link.succeeded();
             return Ok(());
         };
-        let delay = self.link.failed(&reason);
+        let reason = failure.reason.clone();
+        let delay = self.link.failed(failure);
         tracing::warn!(id = document.id, child = self.cx.vitals.path(), ?delay, "not delivered: {reason}");
         Err(Failed { delay, reason, for_content })
     }

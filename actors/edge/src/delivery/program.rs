@@ -2,7 +2,7 @@
 
 use std::{process::Stdio, time::Duration};
 
-use orchestrator_supervise::sanitize_to;
+use orchestrator_supervise::{FailureKind, LinkFailure, sanitize_to};
 use tokio::process::Command;
 
 use super::{Document, ReceiverSettings, not_delivered::NotDelivered};
@@ -66,7 +66,10 @@ impl Program {
             _ if !exit.in_time => Err(format!("{name} did not end within {:?}{quoted}", self.timeout).into()),
             status if status.success() => Ok(()),
             status => Err(NotDelivered {
-                reason: format!("{name} ended with {status}{quoted}"),
+                failure: LinkFailure::new(
+                    FailureKind::Refused,
+                    format!("{name} ended with {status}{quoted}"),
+                ),
                 for_content: status.code().is_some_and(|code| REFUSES_CONTENT.contains(&code)),
             }),
         }
@@ -115,7 +118,8 @@ mod tests {
     #[tokio::test]
     async fn a_failure_is_reported_with_the_end_of_the_output() {
         let secs = Duration::from_secs(60);
-        let said = async |script: &str| shell(script, secs).deliver(&document()).await.unwrap_err().reason;
+        let said =
+            async |script: &str| shell(script, secs).deliver(&document()).await.unwrap_err().failure.reason;
         let text = said("yes x | head -c 3000000; echo the end >&2; exit 3").await;
         assert!(text.starts_with("/bin/sh ended with exit status: 3: the end"), "{text}");
         let text = said("yes long | head -c 3000000; exit 1").await;
@@ -123,7 +127,7 @@ mod tests {
         let text = said("kill -9 $$").await;
         assert!(text.contains("signal: 9"), "{text}");
         let missing = Program { argv: vec!["/nowhere/program".to_owned()], ..shell("", secs) };
-        let text = missing.deliver(&document()).await.unwrap_err().reason;
+        let text = missing.deliver(&document()).await.unwrap_err().failure.reason;
         assert!(
             text.contains("/nowhere/program cannot be started") && text.contains("change hook.argv"),
             "{text}"
@@ -148,7 +152,8 @@ mod tests {
     async fn a_program_that_hangs_is_ended_with_its_group() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let script = format!("sleep 1000 & echo $! > {}; wait", file.path().display());
-        let text = shell(&script, Duration::from_millis(200)).deliver(&document()).await.unwrap_err().reason;
+        let text =
+            shell(&script, Duration::from_millis(200)).deliver(&document()).await.unwrap_err().failure.reason;
         assert!(text.contains("did not end within 200ms"), "{text}");
         let pid = std::fs::read_to_string(file.path()).unwrap();
         // A killed process runs on for a moment.

@@ -6,7 +6,7 @@ use hyper::{
     StatusCode,
     header::{HeaderMap, HeaderValue},
 };
-use orchestrator_supervise::sanitize_to;
+use orchestrator_supervise::{FailureKind, LinkFailure, sanitize_to};
 
 use super::{Document, ReceiverSettings, not_delivered::NotDelivered};
 use crate::http::{self, IDEMPOTENCY_KEY, Target};
@@ -57,7 +57,7 @@ impl Webhook {
         let id = HeaderValue::from_str(&document.id).map_err(|error| error.to_string())?;
         let headers = HeaderMap::from_iter([(IDEMPOTENCY_KEY, id)]);
         let answer = self.request.post(document.json.clone().into_bytes(), headers).await;
-        let answer = answer.map_err(|error| error.to_string())?;
+        let answer = answer?;
         if answer.status.is_success() {
             return Ok(());
         }
@@ -67,8 +67,9 @@ impl Webhook {
             let body = sanitize_to(answer.body.bytes().trim_ascii(), OUTPUT_KEPT);
             if body.is_empty() { body } else { format!(": {body}") }
         };
+        let reason = format!("{} answered with status {}{hint}", self.request.target, answer.status.as_u16());
         Err(NotDelivered {
-            reason: format!("{} answered with status {}{hint}", self.request.target, answer.status.as_u16()),
+            failure: LinkFailure::new(FailureKind::Refused, reason),
             for_content: refuses_content(answer.status),
         })
     }
@@ -134,7 +135,8 @@ mod tests {
             ca_file: None,
             timeout,
         };
-        let text = Webhook::new(url, &settings).unwrap().deliver(&document()).await.unwrap_err().reason;
+        let text =
+            Webhook::new(url, &settings).unwrap().deliver(&document()).await.unwrap_err().failure.reason;
         assert!(text.len() < 2 * OUTPUT_KEPT && !text.contains("secret"), "{text}");
         text
     }

@@ -7,15 +7,12 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    net::{TcpStream, UnixStream},
-    time::timeout,
-};
+use tokio::{net::UnixStream, time::timeout};
 
 use super::Proxy;
 #[cfg(feature = "tls")]
 use crate::tls::TlsClient;
-use crate::{HostPort, PeerError, PeerErrorKind, Sent, Transport};
+use crate::{HostPort, PeerError, PeerErrorKind, Sent, Transport, dial};
 
 /// Address of a server.
 #[derive(Clone)]
@@ -66,7 +63,7 @@ impl Endpoint {
     }
 
     async fn connect(&self, keep_socket: bool) -> Result<Dialed, PeerError> {
-        let failed = |error: io::Error| PeerError::new(PeerErrorKind::Connect, Sent::No, error.to_string());
+        let failed = |error: io::Error| PeerError::unconnected(&error);
         let clone_socket = |socket: &dyn AsFd| {
             let socket = keep_socket.then(|| socket.as_fd().try_clone_to_owned()).transpose();
             socket.map_err(failed)
@@ -87,7 +84,7 @@ impl Endpoint {
         };
         let stream = match proxy {
             Some(proxy) => proxy.connect().await?,
-            None => TcpStream::connect((&*address.host, address.port)).await.map_err(failed)?,
+            None => dial(&address.host, address.port).await?,
         };
         // Otherwise the last part of a body waits up to 40 ms for an acknowledgement (Nagle).
         stream.set_nodelay(true).map_err(failed)?;
@@ -98,9 +95,7 @@ impl Endpoint {
             if let Some(proxy) = proxy {
                 proxy.tunnel(&mut stream, address).await?;
             }
-            let stream = tls.connect(stream).await;
-            let stream =
-                stream.map_err(|error| PeerError::new(PeerErrorKind::Tls, Sent::No, error.to_string()))?;
+            let stream = tls.secure(stream, address).await?;
             return Ok(Dialed { stream: Box::new(stream), socket, proxy: None });
         }
         Ok(Dialed { stream: Box::new(stream), socket, proxy: proxy.cloned() })

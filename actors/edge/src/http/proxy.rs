@@ -14,7 +14,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 use tokio::net::TcpStream;
 
 use super::Request;
-use crate::{HostPort, PeerError, PeerErrorKind, Sent};
+use crate::{HostPort, PeerError, PeerErrorKind, Sent, dial};
 
 /// Proxy on the way to a server.
 #[derive(Debug, Clone)]
@@ -55,8 +55,11 @@ impl Proxy {
 
     /// Connects to the proxy.
     pub(super) async fn connect(&self) -> Result<TcpStream, PeerError> {
-        let connected = TcpStream::connect((&*self.at.host, self.at.port)).await;
-        connected.map_err(|error| self.failed(PeerErrorKind::Connect, &error))
+        let connected = dial(&self.at.host, self.at.port).await;
+        connected.map_err(|error| PeerError {
+            advice: error.advice.clone(),
+            ..self.failed(error.kind, &error.text)
+        })
     }
 
     /// Makes `request` one for the proxy (RFC 9112 §3.2.2).

@@ -54,10 +54,8 @@ impl Webhook {
         let request = self.request(body, headers);
         let request = request.map_err(|text| PeerError::new(PeerErrorKind::Connect, Sent::No, text))?;
         let connection = Connection::open(target.receiver(), self.timeout.min(CONNECT)).await;
-        let connection = connection.map_err(|error| PeerError {
-            text: format!("cannot connect to {target}: {}", reason(&error)),
-            ..error
-        })?;
+        let connection = connection
+            .map_err(|error| error.map_text(|text| format!("cannot connect to {target}: {text}")))?;
         let lost = |text: String| PeerError::lost(format!("no answer from {target}{text}"));
         match timeout_at(deadline, self.exchange(connection, request)).await {
             Ok(answer) => answer.map_err(|error| lost(format!(", which may have done it: {error}"))),
@@ -101,16 +99,5 @@ impl Webhook {
             }
         }
         Ok(Answer { status, body })
-    }
-}
-
-/// Returns the reason of a failed connection, and what to do.
-fn reason(error: &PeerError) -> String {
-    match error.kind {
-        PeerErrorKind::Timeout => "no answer in time".to_owned(),
-        PeerErrorKind::Tls => format!(
-            "{error}: check that the receiver speaks TLS, and that ca_file has the authority of its certificate"
-        ),
-        _ => error.to_string(),
     }
 }

@@ -9,26 +9,14 @@ use mongodb::{
     Database,
     bson::{Document, RawDocument},
     error::{Error, ErrorKind},
-    event::{
-        EventHandler,
-        sdam::{SdamEvent, ServerHeartbeatFailedEvent},
-    },
-    options::{
-        ClientOptions, FindOptions, ReadConcern, ReadPreference, SelectionCriteria, ServerAddress,
-        WriteConcern,
-    },
+    options::{ClientOptions, FindOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
     raw_batch_cursor::{RawBatch, RawBatchCursor},
 };
 
 use orchestrator_supervise::{LinkReporter, UNANSWERED};
 
-use parking_lot::Mutex;
-
-use super::{address, driver::Driver, peer_error};
-use crate::{
-    PeerError,
-    tls::{self, ServerName},
-};
+use super::{address, driver::Driver, peer_error, servers::Servers};
+use crate::PeerError;
 
 /// Default time-out of the server selection and of connecting. Shorter than [`UNANSWERED`], because the driver reports a refused
 /// connection only then.
@@ -44,11 +32,8 @@ pub struct Client {
     database: Database,
     driver: Driver,
     link: Option<LinkReporter>,
-    /// Reason why the last certificate was refused, while no server is reached.
-    refusal: Refusal,
+    servers: Arc<Servers>,
 }
-
-type Refusal = Arc<Mutex<Option<String>>>;
 
 impl Client {
     /// Opens a client of the database `name`. It connects later.
@@ -68,8 +53,6 @@ impl Client {
             let address = address::parse(uri)?;
             let driver = Driver::start().await?;
             let (name, app) = (name.to_owned(), app.to_owned());
-            let refusal = Refusal::default();
-            let watched = refusal.clone();
             let opening = async move {
                 let mut options = ClientOptions::parse(address).await?;
                 options.server_selection_timeout.get_or_insert(SELECTION);
@@ -78,21 +61,22 @@ impl Client {
                 options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
                 options.read_concern = Some(ReadConcern::local());
                 options.write_concern = concern.or(options.write_concern);
-                options.sdam_event_handler =
-                    Some(EventHandler::callback(move |event| watch(&watched, event)));
-                Ok(mongodb::Client::with_options(options)?.database(&name))
+                let servers = Servers::watch(&mut options);
+                Ok((mongodb::Client::with_options(options)?.database(&name), servers))
             };
             let opened = driver.call("reading the address", SELECTION, opening).await?;
             // The driver's text may repeat the address.
-            let database = opened.map_err(|_: Error| address::unusable(uri))?;
-            Ok(Self { database, driver, link: None, refusal })
+            let (database, servers) = opened.map_err(|_: Error| address::unusable(uri))?;
+            Ok(Self { database, driver, link: None, servers })
         })
     }
 
     /// Reports calls as requests to `link`, if there is one.
     #[must_use]
-    pub fn reporting_to(self, link: Option<LinkReporter>) -> Self {
-        Self { link, ..self }
+    pub fn reporting_to(mut self, link: Option<LinkReporter>) -> Self {
+        self.servers.report_to(link.clone());
+        self.link = link;
+        self
     }
 
     /// Makes a call, at most for `span`; a hung server keeps its connections open. `action` describes the call.
@@ -111,11 +95,15 @@ impl Client {
     {
         let most = if span < LONG { UNANSWERED } else { span };
         let _request = self.link.as_ref().map(|link| link.request_within(most));
-        let answer = self.driver.call(action, span, call(self.database.clone())).await;
-        let refusal = || self.refusal.lock().clone();
+        let answer = tokio::select! {
+            biased;
+            answer = self.driver.call(action, span, call(self.database.clone())) => answer,
+            // The driver would look for another server until its time-out.
+            unsuitable = self.servers.unsuitable() => return Err(unsuitable),
+        };
         answer.map_err(PeerError::lost)?.map_err(|error| match *error.kind {
             ErrorKind::ServerSelection { .. } => {
-                refusal().map_or_else(|| peer_error(action, &error), PeerError::lost)
+                self.servers.failure().unwrap_or_else(|| peer_error(action, &error))
             }
             _ => peer_error(action, &error),
         })
@@ -142,21 +130,9 @@ impl Client {
     }
 }
 
-/// Keeps the reason of a refused certificate. The driver verifies certificates as webpki does, and tells only the text of an error.
-fn watch(refusal: &Mutex<Option<String>>, event: SdamEvent) {
-    match event {
-        SdamEvent::ServerHeartbeatSucceeded(_) => *refusal.lock() = None,
-        SdamEvent::ServerHeartbeatFailed(ServerHeartbeatFailedEvent { failure, server_address, .. }) => {
-            let (ErrorKind::Io(error), ServerAddress::Tcp { host, .. }) = (&*failure.kind, &server_address)
-            else {
-                return;
-            };
-            let host = ServerName::try_from(host.as_str()).ok();
-            if let Some(text) = host.and_then(|host| tls::certificate_error(error, &host)) {
-                *refusal.lock() = Some(format!("cannot connect to the database at {server_address}: {text}"));
-            }
-        }
-        _ => {}
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.servers.report_to(None);
     }
 }
 

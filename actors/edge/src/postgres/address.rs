@@ -5,8 +5,8 @@ use std::{fmt, time::Duration};
 use tokio_postgres::{Config, config::Host};
 
 use super::{
-    PostgresTls, option_error::OptionError, options::ConnectionString, postgres_error::PostgresError,
-    target_server::TargetServer,
+    PostgresTls, advice::Login, option_error::OptionError, options::ConnectionString,
+    postgres_error::PostgresError, target_server::TargetServer,
 };
 
 /// Directory of the server's unix socket for an address without a host: libpq's default in Debian and Fedora.
@@ -62,6 +62,11 @@ impl Address {
     /// Returns the configuration for one server, with its password.
     pub(super) fn config_for(&self, host: &str, port: u16) -> Config {
         self.0.config_for(if host == SOCKET_DIRECTORY { "localhost" } else { host }, port)
+    }
+
+    /// Returns role and database.
+    pub(super) fn login(&self) -> Login {
+        Login::of(self.config())
     }
 
     pub(super) fn tls(&self) -> &PostgresTls {

@@ -1,9 +1,9 @@
 //! Connections to the servers of an address, over streams with limits.
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_user_timeout};
-use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::net::{TcpStream, UnixStream};
 use tokio_postgres::{
     Client, Config, Connection, NoTls,
     config::{Host, LoadBalanceHosts},
@@ -16,7 +16,7 @@ use super::{
     limits::{Budget, ServerLimit},
     postgres_error::PostgresError,
 };
-use crate::{LimitedStream, Transport, catch_panic};
+use crate::{HostPort, LimitedStream, PeerError, Transport, catch_panic, dial};
 
 /// Default port.
 const PORT: u16 = 5_432;
@@ -93,7 +93,7 @@ impl<'a> Connector<'a> {
             catch_panic(config.connect_raw(stream, NoTls))
                 .await
                 .map_err(|panic| PostgresError::of_panic("connecting", &panic))?
-                .map_err(|error| PostgresError::of_request("connecting", &error))
+                .map_err(|error| PostgresError::of_request("connecting", &error, &self.address.login()))
         };
         Some(connected.await)
     }
@@ -103,34 +103,26 @@ impl Target {
     async fn connect(&self, tls: &PostgresTls) -> Result<Box<dyn Transport>, PostgresError> {
         match &self.socket {
             Socket::Tcp { name, host } => {
-                let stream =
-                    connect_tcp(host, self.port).await.map_err(|error| PostgresError::unconnected(&error))?;
-                tls.secure(stream, name).await.map_err(|error| PostgresError::unsecured(&error))
+                let stream = dial(host, self.port).await.map_err(PostgresError::unconnected)?;
+                configure(&stream).map_err(|error| PostgresError::unopened(error.to_string()))?;
+                let at = HostPort { host: host.clone(), port: self.port };
+                tls.secure(stream, name).await.map_err(|error| PostgresError::unsecured(&error, &at))
             }
             // A socket of this machine needs no TLS.
             Socket::Unix(path) => match UnixStream::connect(path).await {
                 Ok(stream) => Ok(Box::new(stream)),
-                Err(error) => Err(PostgresError::unconnected(&error)),
+                Err(error) => Err(PostgresError::unconnected(PeerError::unconnected(&error))),
             },
         }
     }
 }
 
-async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-    let mut failed = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
-    for address in lookup_host((host, port)).await? {
-        match TcpStream::connect(address).await {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                set_socket_keepalive(&stream, true)?;
-                set_tcp_keepidle(&stream, UNACKED_MAX)?;
-                set_tcp_user_timeout(&stream, UNACKED_MAX.as_millis() as u32)?;
-                return Ok(stream);
-            }
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
+/// Lets the system detect a broken connection.
+fn configure(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    set_socket_keepalive(stream, true)?;
+    set_tcp_keepidle(stream, UNACKED_MAX)?;
+    Ok(set_tcp_user_timeout(stream, UNACKED_MAX.as_millis() as u32)?)
 }
 
 /// Shuffles the servers of an address if its option `load_balance_hosts` is `random`.

@@ -2,14 +2,14 @@
 
 use std::{error::Error as _, io};
 
-use orchestrator_supervise::sanitize;
+use orchestrator_supervise::{FailureKind, LinkFailure, sanitize};
 use tokio_postgres::{
     Error,
     error::{DbError, Severity, SqlState},
 };
 
-use super::limits::Excess;
-use crate::{PeerError, PeerErrorKind, Sent};
+use super::{advice::Login, limits::Excess};
+use crate::{HostPort, PeerError, PeerErrorKind, Sent};
 
 /// Failure of an address, a connection or a request.
 ///
@@ -24,7 +24,24 @@ pub struct PostgresError {
     pub state: Option<SqlState>,
 }
 
+impl From<&PostgresError> for LinkFailure {
+    fn from(error: &PostgresError) -> Self {
+        let failure = Self::from(&error.peer);
+        let is_full = error.state == Some(SqlState::DISK_FULL);
+        Self { kind: if is_full { FailureKind::DiskFull } else { failure.kind }, ..failure }
+    }
+}
+
 impl PostgresError {
+    /// Returns this error with the statement `grant` as advice, if the server refused it for a lack of privileges.
+    #[must_use]
+    pub fn with_grant(mut self, grant: impl FnOnce() -> String) -> Self {
+        if self.state == Some(SqlState::INSUFFICIENT_PRIVILEGE) {
+            self.peer.advice = Some(grant());
+        }
+        self
+    }
+
     /// Returns true if the server refuses the values of the request: data exceptions (SQLSTATE class 22), violated constraints (23) other
     /// than a unique constraint, exceeded limits (54).
     pub fn is_invalid_data(&self) -> bool {
@@ -56,13 +73,18 @@ impl PostgresError {
     }
 
     /// Returns the error of a socket that failed to connect.
-    pub(super) fn unconnected(error: &io::Error) -> Self {
-        Self::unopened(format!("cannot connect to the database: {error}: check that it runs there"))
+    pub(super) fn unconnected(error: PeerError) -> Self {
+        Self { peer: error.map_text(|text| format!("cannot connect to the database: {text}")), state: None }
     }
 
-    /// Returns the error of a connection that cannot be protected.
-    pub(super) fn unsecured(error: &io::Error) -> Self {
-        Self::new(PeerErrorKind::Tls, Sent::No, format!("cannot connect to the database: {error}"))
+    /// Returns the error of a connection to the server `at` that cannot be protected.
+    pub(super) fn unsecured(error: &io::Error, at: &HostPort) -> Self {
+        let mut failed =
+            Self::new(PeerErrorKind::Tls, Sent::No, format!("cannot connect to the database: {error}"));
+        failed.peer.advice = Some(format!(
+            "openssl s_client -starttls postgres -connect {at} </dev/null | openssl x509 -noout -subject -issuer -dates"
+        ));
+        failed
     }
 
     /// Returns the error of a panic of the driver.
@@ -70,8 +92,8 @@ impl PostgresError {
         Self::new(panic.kind, panic.sent, format!("{action}: {panic}"))
     }
 
-    /// Returns the error of a request; `action` names it.
-    pub(super) fn of_request(action: &str, error: &Error) -> Self {
+    /// Returns the error of a request of `login`; `action` names it.
+    pub(super) fn of_request(action: &str, error: &Error, login: &Login) -> Self {
         let Some(db_error) = error.as_db_error() else { return Self::of_connection(action, error) };
         let (kind, sent) = match db_error.parsed_severity() {
             // It ends the connection, perhaps after a commit.
@@ -81,9 +103,10 @@ impl PostgresError {
         let (code, text) = (db_error.code(), text(db_error));
         let text = match is_invalid_data(code) {
             true => format!("the database refuses the data while {action}: {text}"),
-            false => format!("the database failed while {action}: {text}{}", advice(code)),
+            false => format!("the database failed while {action}: {text}"),
         };
-        Self { peer: PeerError::new(kind, sent, text), state: Some(code.clone()) }
+        let peer = PeerError::new(kind, sent, text).with_advice(login.advice(code));
+        Self { peer, state: Some(code.clone()) }
     }
 
     /// Returns the error of a connection that ended during a request.
@@ -120,7 +143,9 @@ impl PostgresError {
 
     /// Returns this error for a session that was not opened.
     pub(super) fn while_opening(mut self) -> Self {
-        if !matches!(self.peer.kind, PeerErrorKind::Tls | PeerErrorKind::Timeout) {
+        if self.state.is_some() {
+            self.peer.kind = PeerErrorKind::Refused;
+        } else if !matches!(self.peer.kind, PeerErrorKind::Tls | PeerErrorKind::Timeout) {
             self.peer.kind = PeerErrorKind::Connect;
         }
         self.unsent()
@@ -131,7 +156,7 @@ impl PostgresError {
 fn reason(error: &Error) -> String {
     match (excess(error), error.as_db_error(), error.source()) {
         (Some(excess), ..) => excess.to_string(),
-        (None, Some(db_error), _) => format!("{}{}", text(db_error), advice(db_error.code())),
+        (None, Some(db_error), _) => text(db_error),
         (None, None, Some(source)) => format!("{error}: {source}"),
         (None, None, None) => error.to_string(),
     }
@@ -145,18 +170,6 @@ fn is_invalid_data(code: &SqlState) -> bool {
     // The values are valid: another row, or a sequence behind its table, has them.
     let blames_data = ["22", "23", "54"].iter().any(|class| code.code().starts_with(class));
     blames_data && *code != SqlState::UNIQUE_VIOLATION
-}
-
-fn advice(code: &SqlState) -> &'static str {
-    match code.code() {
-        "25006" => "; name a server that takes writes",
-        "28000" | "28P01" => "; correct the credentials",
-        "3D000" => "; create the database or correct its name",
-        "42501" => "; grant what is missing",
-        "53100" => "; free space on its disk",
-        "53300" => "; raise max_connections or open fewer connections",
-        _ => "",
-    }
 }
 
 fn text(db_error: &DbError) -> String {

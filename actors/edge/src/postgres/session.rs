@@ -7,6 +7,7 @@ use tokio_postgres::{Client, Error, Notification, Row, SimpleQueryMessage, State
 
 use super::{
     address::Address,
+    advice::Login,
     connector::Connector,
     limits::Budget,
     pipeline::{Pipeline, Step},
@@ -56,6 +57,7 @@ pub struct Session {
     client: Client,
     connection: PolledConnection,
     statements: HashMap<Cow<'static, str>, Statement>,
+    login: Login,
 }
 
 impl Session {
@@ -101,7 +103,8 @@ impl Session {
                 }
             };
             let connection = PolledConnection::new(driver, budget.clone(), settings.answer_timeout);
-            let mut session = Self { client, connection, statements: HashMap::new() };
+            let (statements, login) = (HashMap::new(), address.login());
+            let mut session = Self { client, connection, statements, login };
             match session.set_up(target, &settings.sql.concat()).await {
                 Ok(()) => return Ok(session),
                 Err(error) => failed = error,
@@ -123,6 +126,11 @@ impl Session {
             }
         }
         self.batch(ACTION, sql).await
+    }
+
+    /// Role and database of the session, for statements that help.
+    pub fn login(&self) -> &Login {
+        &self.login
     }
 
     /// Runs statements without parameters. `action` names the request in errors: "the database failed while ACTION".
@@ -250,7 +258,7 @@ impl Session {
         // Requests of a broken connection report only that it is closed.
         let failure = match self.connection.lost() {
             Some(lost) if error.is_closed() => PostgresError::of_connection(action, lost),
-            _ => PostgresError::of_request(action, error),
+            _ => PostgresError::of_request(action, error, &self.login),
         };
         if !failure.is_invalid_data() {
             // Altered tables invalidate prepared statements.

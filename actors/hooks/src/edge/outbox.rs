@@ -68,7 +68,7 @@ fn run(cx: &StartCx, slot: &InboxSlot<OutboxRequest>, path: &Path, hooks: &[Hook
                 }
             },
         };
-        if !link.retry_blocking(error.to_string()) {
+        if !link.retry_blocking(&error) {
             return Ok(());
         }
     }

@@ -6,9 +6,11 @@ mod records;
 use std::{io, path::Path};
 
 use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
-use orchestrator_edge::{Edge, LinkState, RetryPolicy, timed};
+use orchestrator_edge::{Edge, LinkState, RetryPolicy, file_failure, timed};
 use orchestrator_exchange::{JobEnd, JobOffered, JobQueue};
-use orchestrator_supervise::{Factory, Fault, Inbox, InboxSlot, Reply, StartCx, metrics, sanitize};
+use orchestrator_supervise::{
+    Factory, Fault, Inbox, InboxSlot, LinkFailure, Reply, StartCx, metrics, sanitize,
+};
 use uuid::Uuid;
 
 use self::records::Records;
@@ -85,13 +87,13 @@ type Offers = FuturesUnordered<LocalBoxFuture<'static, (JobOffered, Uuid, JobEnd
 
 impl Edge for Service<'_> {
     type Connection = Records;
-    type Error = io::Error;
+    type Error = LinkFailure;
 
-    async fn connect(&mut self) -> io::Result<Records> {
-        Records::open(self.jobs.directory, self.jobs.process)
+    async fn connect(&mut self) -> Result<Records, LinkFailure> {
+        Records::open(self.jobs.directory, self.jobs.process).map_err(|error| self.failure(&error))
     }
 
-    async fn serve(&mut self, mut records: Records, link: &LinkState) -> io::Result<()> {
+    async fn serve(&mut self, mut records: Records, link: &LinkState) -> Result<(), LinkFailure> {
         let owner = format!("ingester.{}", self.jobs.name);
         let mut waiting: Vec<_> = records.jobs(&owner).into_iter().rev().collect();
         let mut offers = Offers::new();
@@ -108,7 +110,7 @@ impl Edge for Service<'_> {
                     biased;
                     Some((offer, uuid, end)) = offers.next(), if !offers.is_empty() => {
                         // After an error the job is offered again, and has the same end.
-                        self.record_end(&mut records, offer, uuid, end)?;
+                        self.record_end(&mut records, offer, uuid, end).map_err(|error| self.failure(&error))?;
                         link.succeeded();
                         continue;
                     }
@@ -118,7 +120,8 @@ impl Edge for Service<'_> {
                     },
                 },
             };
-            if let Some(job) = self.record(&mut records, command)? {
+            let job = self.record(&mut records, command).map_err(|error| self.failure(&error))?;
+            if let Some(job) = job {
                 self.metrics.made.add(1);
                 waiting.insert(0, job);
             }
@@ -128,6 +131,10 @@ impl Edge for Service<'_> {
 }
 
 impl Service<'_> {
+    fn failure(&self, error: &io::Error) -> LinkFailure {
+        file_failure(error.to_string(), self.jobs.directory, error)
+    }
+
     /// Records what the ingester reports. Returns the job of a mapping that ended whole.
     fn record(
         &mut self,

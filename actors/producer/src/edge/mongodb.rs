@@ -11,7 +11,7 @@ mod lease;
 mod session;
 
 use mongodb::bson::{Bson, Document, RawDocument, doc};
-use orchestrator_supervise::LinkReporter;
+use orchestrator_supervise::{FailureKind, LinkFailure, LinkReporter};
 
 use crate::{
     advance::StencilUpdate,
@@ -99,13 +99,13 @@ impl MongoStore {
         let found =
             self.session.find_one(action, &self.collections.stencils, filter, doc! {}, None, 0).await?;
         found.ok_or_else(|| {
-            StoreError::InvalidDocument(InvalidDocument {
-                collection: self.collections.stencils.clone(),
-                id: CONFIG.to_owned(),
-                field: "_id",
-                found: "missing".to_owned(),
-                wanted: "the configuration document with current_completed_tcn and max_tcn",
-            })
+            let Collections { database, stencils, .. } = &self.collections;
+            let reason = format!("collection {stencils} of database {database} has no document {CONFIG}");
+            let help = format!(
+                "in mongosh {database}: db.{stencils}.insertOne({{_id: \"{CONFIG}\", current_completed_tcn: 0, max_tcn: 1}}), with the \
+                 first and the last TCN; or correct mongodb.database and mongodb.stencils"
+            );
+            StoreError::Unavailable(LinkFailure::new(FailureKind::Unusable, reason).with_help(help))
         })
     }
 }

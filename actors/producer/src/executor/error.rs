@@ -1,5 +1,7 @@
 //! Errors of an action.
 
+use orchestrator_supervise::LinkFailure;
+
 use crate::environment::{Peer, Stopped};
 
 /// Reason why an action was not completed.
@@ -8,7 +10,7 @@ pub(super) enum ActionError {
     Stopped,
     LeaseLost,
     /// A peer failed in strict mode, which does not retry.
-    Failed(Peer, String),
+    Failed(Peer, LinkFailure),
 }
 
 impl From<Stopped> for ActionError {

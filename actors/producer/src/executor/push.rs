@@ -110,7 +110,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
                 match next {
                     Ok(Some(page)) => pages.push(page),
                     Ok(None) => break,
-                    Err(error) => return Err(ActionError::Failed(Peer::Store, error.to_string())),
+                    Err(error) => return Err(ActionError::Failed(Peer::Store, (&error).into())),
                 }
             }
             let empty = pages.is_empty();
@@ -149,9 +149,9 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
                     return Ok(page);
                 }
                 Err(error) if self.settings.strict => {
-                    return Err(ActionError::Failed(Peer::Store, error.to_string()));
+                    return Err(ActionError::Failed(Peer::Store, (&error).into()));
                 }
-                Err(error) => self.env.back_off(Peer::Store, error.to_string()).await?,
+                Err(error) => self.env.back_off(Peer::Store, (&error).into()).await?,
             }
         }
     }
@@ -205,7 +205,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
                 Some(Err(failed)) => failed,
             };
             if self.settings.strict {
-                return Err(ActionError::Failed(Peer::Queue, reason));
+                return Err(ActionError::Failed(Peer::Queue, reason.into()));
             }
             let left: Vec<Pair> =
                 positions.iter().filter_map(|at| unacknowledged.get(*at).copied()).collect();
@@ -218,7 +218,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
             }
             remaining = left;
             next_attempt(cursor);
-            self.env.back_off(Peer::Queue, reason).await?;
+            self.env.back_off(Peer::Queue, reason.into()).await?;
         }
     }
 

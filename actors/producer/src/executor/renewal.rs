@@ -3,6 +3,7 @@
 use std::{cell::Cell, future::Future, pin::pin, time::Duration};
 
 use futures_util::future::{Either, select};
+use orchestrator_supervise::LinkFailure;
 
 use super::error::ActionError;
 use crate::{
@@ -32,9 +33,9 @@ pub(super) async fn with_renewal<T>(
         match select(future.as_mut(), renewal).await {
             Either::Left((output, _)) => return Ok(output),
             Either::Right((renewed, _)) => {
-                if let Err(reason) = renewed? {
+                if let Err(failure) = renewed? {
                     // The caller backs off by itself; the renewal is repeated soon, while the lease still holds.
-                    let delay = env.report_failure(Peer::Store, reason).min(RETRY);
+                    let delay = env.report_failure(Peer::Store, failure).min(RETRY);
                     let pause = pin!(env.sleep(delay));
                     if let Either::Left((output, _)) = select(future.as_mut(), pause).await {
                         return Ok(output);
@@ -51,12 +52,12 @@ pub(super) async fn renew(
     env: &impl Environment,
     held_lease: &Cell<Option<HeldLease>>,
     mut held: HeldLease,
-) -> Result<Result<(), String>, ActionError> {
+) -> Result<Result<(), LinkFailure>, ActionError> {
     let asked_ms = env.now_ms();
     let renewed = tokio::select! {
         biased;
         renewed = store.renew(held.epoch, held.ttl_ms()) => renewed,
-        () = env.store_overdue() => return Ok(Err("the process stops".to_owned())),
+        () = env.store_overdue() => return Ok(Err("the process stops".into())),
     };
     match renewed {
         Ok(true) => {
@@ -66,7 +67,7 @@ pub(super) async fn renew(
             Ok(Ok(()))
         }
         Ok(false) => Err(ActionError::LeaseLost),
-        Err(error) => Ok(Err(error.to_string())),
+        Err(error) => Ok(Err((&error).into())),
     }
 }
 

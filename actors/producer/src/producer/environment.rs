@@ -8,7 +8,9 @@ use std::{
 };
 
 use orchestrator_edge::{LinkState, Retries, RetryPolicy};
-use orchestrator_supervise::{Durable, LinkReporter, StartCx, StopToken, Vitals, metrics, sanitize};
+use orchestrator_supervise::{
+    Durable, LinkFailure, LinkReporter, StartCx, StopToken, Vitals, metrics, sanitize,
+};
 
 use tokio::sync::watch;
 
@@ -199,13 +201,13 @@ impl Environment for LiveEnvironment {
         }
     }
 
-    fn report_failure(&self, peer: Peer, reason: String) -> Duration {
+    fn report_failure(&self, peer: Peer, failure: LinkFailure) -> Duration {
         self.metrics.retries.add(1);
-        let reason = sanitize(reason);
+        let reason = sanitize(&failure.reason);
         match peer {
             Peer::Store => {
-                self.status.lock().away.insert("database".into(), reason.clone());
-                self.store.failed(reason)
+                self.status.lock().away.insert("database".into(), reason);
+                self.store.failed(failure)
             }
             Peer::Queue => {
                 self.status.lock().away.insert("queue".into(), reason);

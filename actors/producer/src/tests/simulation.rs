@@ -209,7 +209,7 @@ impl Store for SimulatedProcess {
     async fn config_document(&self) -> Result<ConfigDocument, StoreError> {
         self.call(Call::Other, |simulation| simulation.config.expect("a ledger"))
             .await
-            .map_err(StoreError::Unavailable)
+            .map_err(|text| StoreError::Unavailable(text.into()))
     }
 
     async fn list(&self, selection: Selection) -> Result<Vec<Result<Stencil, InvalidDocument>>, StoreError> {
@@ -220,14 +220,17 @@ impl Store for SimulatedProcess {
             let unreadable = simulation.unreadable.iter().cloned().map(Err);
             unreadable.chain(found.into_iter().map(Ok)).collect()
         };
-        self.call(Call::Other, list).await.map_err(StoreError::Unavailable)
+        self.call(Call::Other, list).await.map_err(|text| StoreError::Unavailable(text.into()))
     }
 
     async fn count(&self, selection: Selection) -> Result<u64, StoreError> {
         let count = |simulation: &mut Simulation| {
             simulation.stencils.values().filter(|stencil| selection.selects(stencil)).count()
         };
-        self.call(Call::Other, count).await.map(|count| count as u64).map_err(StoreError::Unavailable)
+        self.call(Call::Other, count)
+            .await
+            .map(|count| count as u64)
+            .map_err(|text| StoreError::Unavailable(text.into()))
     }
 
     async fn set_summary(&self, set: Set) -> Result<SetSummary, StoreError> {
@@ -239,7 +242,7 @@ impl Store for SimulatedProcess {
                 greatest: tangles.last().copied(),
             })
         };
-        self.call(Call::Other, summary).await.map_err(StoreError::Unavailable)
+        self.call(Call::Other, summary).await.map_err(|text| StoreError::Unavailable(text.into()))
     }
 
     async fn page(&self, set: Set, from: Option<Id>, skip: u32) -> Result<Option<Id>, StoreError> {
@@ -248,7 +251,7 @@ impl Store for SimulatedProcess {
             let from = from.unwrap_or(Id([0; 12]));
             simulation.sets.get(&set).and_then(|tangles| tangles.range(from..).nth(skip as usize).copied())
         };
-        self.call(Call::Other, page).await.map_err(StoreError::Unavailable)
+        self.call(Call::Other, page).await.map_err(|text| StoreError::Unavailable(text.into()))
     }
 
     async fn update_stencil(&self, update: &StencilUpdate, fence: Option<u64>) -> Result<(), StoreError> {
@@ -263,7 +266,7 @@ impl Store for SimulatedProcess {
             && update.cursor.is_some_and(|cursor| cursor.remaining != Remaining::All);
         self.call(if notes { Call::RecordCursor } else { Call::Other }, write)
             .await
-            .map_err(StoreError::Unavailable)?
+            .map_err(|text| StoreError::Unavailable(text.into()))?
     }
 
     async fn complete(
@@ -283,12 +286,12 @@ impl Store for SimulatedProcess {
             undelivered.extend(completion);
             Ok(())
         };
-        self.call(Call::Other, write).await.map_err(StoreError::Unavailable)?
+        self.call(Call::Other, write).await.map_err(|text| StoreError::Unavailable(text.into()))?
     }
 
     async fn completion_state(&self) -> Result<CompletionState, StoreError> {
         let read = |simulation: &mut Simulation| simulation.completions.clone();
-        self.call(Call::Other, read).await.map_err(StoreError::Unavailable)
+        self.call(Call::Other, read).await.map_err(|text| StoreError::Unavailable(text.into()))
     }
 
     async fn start_tcn(&self, start: TcnStart, fence: Option<u64>) -> Result<(), StoreError> {
@@ -297,7 +300,7 @@ impl Store for SimulatedProcess {
             simulation.completions.started = Some(start);
             Ok(())
         };
-        self.call(Call::Other, write).await.map_err(StoreError::Unavailable)?
+        self.call(Call::Other, write).await.map_err(|text| StoreError::Unavailable(text.into()))?
     }
 
     async fn remove_completion(&self, id: CompletionId, fence: Option<u64>) -> Result<(), StoreError> {
@@ -306,13 +309,13 @@ impl Store for SimulatedProcess {
             simulation.completions.undelivered.retain(|completion| completion.id != id);
             Ok(())
         };
-        self.call(Call::Other, write).await.map_err(StoreError::Unavailable)?
+        self.call(Call::Other, write).await.map_err(|text| StoreError::Unavailable(text.into()))?
     }
 
     async fn lease(&self) -> Result<(i64, Option<Lease>), StoreError> {
         self.call(Call::Other, |simulation| (simulation.now_ms(), simulation.lease.clone()))
             .await
-            .map_err(StoreError::Unavailable)
+            .map_err(|text| StoreError::Unavailable(text.into()))
     }
 
     async fn take(&self, seen: Option<&Lease>, lease: &Lease) -> Result<bool, StoreError> {
@@ -323,7 +326,7 @@ impl Store for SimulatedProcess {
             }
             same
         };
-        self.call(Call::Other, take).await.map_err(StoreError::Unavailable)
+        self.call(Call::Other, take).await.map_err(|text| StoreError::Unavailable(text.into()))
     }
 
     async fn renew(&self, epoch: u64, ttl_ms: u64) -> Result<bool, StoreError> {
@@ -332,7 +335,7 @@ impl Store for SimulatedProcess {
             let own = simulation.lease.as_mut().filter(|lease| lease.epoch == epoch);
             own.map(|lease| lease.until_ms = now_ms + ttl_ms as i64).is_some()
         };
-        self.call(Call::Other, renew).await.map_err(StoreError::Unavailable)
+        self.call(Call::Other, renew).await.map_err(|text| StoreError::Unavailable(text.into()))
     }
 }
 

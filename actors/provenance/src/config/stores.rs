@@ -89,7 +89,7 @@ impl PostgresConfig {
     /// # Errors
     /// The file cannot be read ([`StoreError::Unavailable`]).
     pub fn target(&self) -> Result<String, StoreError> {
-        self.address().read().map_err(StoreError::Unavailable)
+        self.address().read().map_err(StoreError::unavailable)
     }
 }
 
@@ -122,7 +122,7 @@ impl MongoConfig {
     /// The file cannot be read ([`StoreError::Unavailable`]).
     pub fn target(&self) -> Result<String, StoreError> {
         read_secret(self.uri_file.as_deref(), &self.uri, "provenance.mongodb.uri_file")
-            .map_err(StoreError::Unavailable)
+            .map_err(StoreError::unavailable)
     }
 }
 

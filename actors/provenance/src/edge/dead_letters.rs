@@ -54,7 +54,7 @@ struct File<'a> {
 
 impl<'a> File<'a> {
     fn open(path: &'a Path) -> Result<Self, StoreError> {
-        check_database_files(path).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        check_database_files(path).map_err(|error| StoreError::unavailable(error.to_string()))?;
         let conn = open(path).map_err(|error| explain(path, "opening", &error))?;
         let files = DatabaseFiles::at(path).map_err(|error| identity_error(path, &error))?;
         Ok(Self { path, conn, files })
@@ -63,13 +63,13 @@ impl<'a> File<'a> {
     fn keep(&self, letters: &[DeadLetter]) -> Result<(), StoreError> {
         keep(&self.conn, letters).map_err(|error| explain(self.path, "keeping dead letters in", &error))?;
         // Letters written to a file that was replaced are written again, to the new file.
-        self.files.check_database().map_err(|lost| StoreError::Unavailable(format!("{lost}: it is reopened")))
+        self.files.check_database().map_err(|lost| StoreError::unavailable(format!("{lost}: it is reopened")))
     }
 
     fn list(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
         self.files
             .check_database()
-            .map_err(|lost| StoreError::Unavailable(format!("{lost}: it is reopened")))?;
+            .map_err(|lost| StoreError::unavailable(format!("{lost}: it is reopened")))?;
         list(&self.conn, limit).map_err(|error| explain(self.path, "reading dead letters of", &error))
     }
 }

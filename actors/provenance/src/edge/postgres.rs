@@ -48,7 +48,7 @@ impl PostgresStore {
         let mut session = session::open(dsn).await?;
         match schema::flavor_of(&mut session).await? {
             Some(flavor) => Ok(Self { session, flavor }),
-            None => Err(StoreError::Unavailable(
+            None => Err(StoreError::unavailable(
                 "the database holds no provenance tables: create them".to_owned(),
             )),
         }

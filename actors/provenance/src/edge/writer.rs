@@ -8,7 +8,7 @@ use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use futures_util::{FutureExt, future::try_join_all};
 use orchestrator_edge::{LinkState, RetryPolicy};
-use orchestrator_supervise::{Fault, Inbox, InboxSlot, StartCx, metrics};
+use orchestrator_supervise::{Fault, Inbox, InboxSlot, LinkFailure, StartCx, metrics};
 use tokio::{
     sync::Mutex,
     task::yield_now,
@@ -130,10 +130,10 @@ where
                     group.part_refused(reason, |refusals| Instant::now() + ROW_RETRY.delay(refusals));
                     break;
                 }
-                Err(StoreError::Unavailable(reason)) => {
+                Err(StoreError::Unavailable(failure)) => {
                     // An open connection may hold locks that the next one needs.
                     drop(store);
-                    let Some(fresh) = incarnation.connect(Some(reason)).await else { return Ok(()) };
+                    let Some(fresh) = incarnation.connect(Some(failure)).await else { return Ok(()) };
                     store = fresh;
                 }
             }
@@ -150,11 +150,11 @@ where
 {
     /// Opens a store, however long it takes, first after a delay if one has just `failed`; None when
     /// the child is stopped.
-    async fn connect(&self, mut failed: Option<String>) -> Option<S> {
+    async fn connect(&self, mut failed: Option<LinkFailure>) -> Option<S> {
         loop {
-            if let Some(reason) = failed {
+            if let Some(failure) = failed {
                 self.metrics.retries.add(1);
-                if !self.link.retry(reason).await {
+                if !self.link.retry(failure).await {
                     return None;
                 }
             }
@@ -166,7 +166,7 @@ where
                     self.link.connected();
                     return Some(store);
                 }
-                Err(error) => failed = Some(error.to_string()),
+                Err(error) => failed = Some((&error).into()),
             }
         }
     }

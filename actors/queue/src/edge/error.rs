@@ -2,6 +2,9 @@
 
 use std::{io, path::PathBuf};
 
+use orchestrator_edge::file_failure;
+use orchestrator_supervise::{FailureKind, Fault, LinkFailure};
+
 /// Error that does not pass with time. Temporary errors are shown as link state instead.
 #[derive(Debug, thiserror::Error)]
 pub enum EdgeError {
@@ -27,6 +30,20 @@ pub enum EdgeError {
         /// Error of the operating system.
         source: io::Error,
     },
+}
+
+/// Reason and help for the link of a socket.
+impl From<&EdgeError> for LinkFailure {
+    fn from(error: &EdgeError) -> Self {
+        let reason = Fault::from_error(error).to_string();
+        match error {
+            EdgeError::SocketInUse { path } | EdgeError::NotASocket { path } => {
+                let help = format!("fuser -v {}", path.display());
+                Self::new(FailureKind::Unusable, reason).with_help(help)
+            }
+            EdgeError::Refused { path, source, .. } => file_failure(reason, path, source),
+        }
+    }
 }
 
 impl EdgeError {

@@ -7,7 +7,8 @@
 //! the kernel refuses a watch by a limit, the directory is listed at an interval instead.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, ErrorKind},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -16,8 +17,8 @@ use std::{
 
 use futures_util::{StreamExt, stream::ReadyChunks};
 use inotify::{EventMask, EventOwned, EventStream, Inotify, WatchMask};
-use orchestrator_edge::{LinkState, RetryPolicy};
-use orchestrator_supervise::{Factory, Mailbox, StartCx, Vitals};
+use orchestrator_edge::{LinkState, RetryPolicy, file_failure, shell_word};
+use orchestrator_supervise::{Factory, FailureKind, LinkFailure, Mailbox, StartCx, Vitals};
 use rustix::io::Errno;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -80,7 +81,7 @@ impl Edge {
     async fn run(self) {
         let mut polled: Option<Instant> = None;
         loop {
-            let reason = match Watch::set(&self.input_dir) {
+            let failure = match Watch::set(&self.input_dir) {
                 Ok(watch) => {
                     self.send(DirectoryNotice::Rescan).await;
                     self.link.succeeded();
@@ -91,17 +92,17 @@ impl Edge {
                         polled = Some(Instant::now());
                         self.send(DirectoryNotice::Rescan).await;
                     }
-                    reason(&error)
+                    self.failure(&error)
                 }
             };
-            if !self.link.retry(reason).await {
+            if !self.link.retry(failure).await {
                 return;
             }
         }
     }
 
     /// Sends events until the directory is gone. Returns the reason of the end.
-    async fn follow(&self, mut watch: Watch) -> String {
+    async fn follow(&self, mut watch: Watch) -> LinkFailure {
         let mut check = interval(CHECK_INTERVAL);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -110,7 +111,7 @@ impl Edge {
                 read = watch.read() => read,
                 _ = check.tick() => match watch.is_current(&self.input_dir) {
                     true => continue,
-                    false => return GONE.to_owned(),
+                    false => return self.failure(&ErrorKind::NotFound.into()),
                 },
             };
             match read {
@@ -119,15 +120,36 @@ impl Edge {
                         self.send(DirectoryNotice::Changed(batch.events)).await;
                     }
                     if batch.gone {
-                        return GONE.to_owned();
+                        return self.failure(&ErrorKind::NotFound.into());
                     }
                     if batch.lost {
                         tracing::warn!("directory events were lost: listing the input directory again");
                         self.send(DirectoryNotice::Rescan).await;
                     }
                 }
-                Err(error) => return reason(&error),
+                Err(error) => return self.failure(&error),
             }
+        }
+    }
+
+    /// Reason why the directory is not watched, and what helps.
+    fn failure(&self, error: &io::Error) -> LinkFailure {
+        let directory = shell_word(&self.input_dir.to_string_lossy()).into_owned();
+        let failure = |reason: String| file_failure(reason, &self.input_dir, error);
+        if let Some(setting) = limit(error) {
+            let reason = format!(
+                "cannot watch the input directory, so it is listed every second: {error}: the limit {setting} is used up"
+            );
+            return LinkFailure::new(FailureKind::Unusable, reason)
+                .with_help(format!("sysctl -w {setting}=65536"));
+        }
+        match error.kind() {
+            ErrorKind::NotFound => {
+                failure("the input directory is gone".to_owned()).with_help(format!("mkdir -p {directory}"))
+            }
+            ErrorKind::NotADirectory => failure("the input directory is another kind of file".to_owned())
+                .with_help(format!("ls -ld {directory}; replace it by a directory")),
+            _ => failure(format!("cannot watch the input directory: {error}")),
         }
     }
 
@@ -141,30 +163,12 @@ impl Edge {
     }
 }
 
-const GONE: &str = "input directory is gone: create it again";
-
 /// Returns the kernel's setting that refuses a watch: a limit on what all processes of a user have.
 fn limit(error: &io::Error) -> Option<&'static str> {
     match Errno::from_io_error(error)? {
         Errno::MFILE => Some("fs.inotify.max_user_instances"),
         Errno::NOSPC => Some("fs.inotify.max_user_watches"),
         _ => None,
-    }
-}
-
-fn reason(error: &io::Error) -> String {
-    if let Some(setting) = limit(error) {
-        return format!(
-            "cannot watch the input directory, so it is listed every second: {error}: the limit {setting} is used up: raise it, \
-             for example with `sysctl -w {setting}=65536`"
-        );
-    }
-    match error.kind() {
-        io::ErrorKind::NotFound => GONE.to_owned(),
-        io::ErrorKind::NotADirectory => {
-            "input directory is another kind of file: replace it by a directory".to_owned()
-        }
-        _ => format!("cannot watch the input directory: {error}"),
     }
 }
 

@@ -127,7 +127,7 @@ impl QueueStore {
                 Err(error) if B::repair(self, &error)? => {}
                 Err(error) if error.is_retryable() => {
                     blockers::report_full(&cx.vitals, &error);
-                    if !link.retry_blocking(Fault::from_error(&error).to_string()) {
+                    if !link.retry_blocking(&error) {
                         return Ok(None);
                     }
                 }
@@ -159,6 +159,7 @@ impl<B: Backend> Incarnation<'_, B> {
     fn serve(&mut self) -> Result<(), Stopped> {
         while self.wait_for_work()? {
             let _work = self.cx.vitals.begin_work("group");
+            let _turn = self.link.long_request();
             if self.store.has_background() && !self.group.next_serves_requests(true) {
                 self.store.run_background();
                 self.group.end_background_turn();
@@ -242,10 +243,9 @@ impl<B: Backend> Incarnation<'_, B> {
             if error.is_full() {
                 self.report_full(error);
             }
-            let reason = Fault::from_error(error).to_string();
             return Ok(match error.is_conflict() {
-                true => self.link.conflicted(reason),
-                false => self.link.failed(reason),
+                true => self.link.conflicted(error),
+                false => self.link.failed(error),
             });
         }
         Err(Fault::from_error(error).into())

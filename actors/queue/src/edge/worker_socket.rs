@@ -15,7 +15,7 @@ use std::{
 };
 
 use orchestrator_edge::{ConnectionEvent, ConnectionSlots, LinkState, RetryPolicy, SocketAccess};
-use orchestrator_supervise::{Factory, Fault, Metric, Outbox, StartCx, StopToken, metrics};
+use orchestrator_supervise::{Factory, Fault, LinkFailure, Metric, Outbox, StartCx, StopToken, metrics};
 use tokio::{
     net::UnixStream,
     time::{MissedTickBehavior, interval},
@@ -66,7 +66,7 @@ async fn bind(path: &Path, access: SocketAccess, link: &LinkState) -> Result<Opt
                 return Ok(Some(listener));
             }
             Err(error @ EdgeError::Refused { .. }) => {
-                if !link.retry(Fault::from_error(&error).to_string()).await {
+                if !link.retry(&error).await {
                     return Ok(None);
                 }
             }
@@ -188,9 +188,10 @@ impl WorkerServer {
                 self.link.succeeded();
             }
             Err(error) => {
-                let why = Fault::from_error(&error);
-                let reason = format!("worker socket {} was deleted or replaced: {why}", path.display());
-                self.link.not_ready(reason, CHECK);
+                let failure = LinkFailure::from(&error);
+                let reason =
+                    format!("worker socket {} was deleted or replaced: {}", path.display(), failure.reason);
+                self.link.not_ready(LinkFailure { reason, ..failure }, CHECK);
             }
         }
     }

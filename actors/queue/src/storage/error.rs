@@ -1,14 +1,22 @@
 //! Errors of a storage.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
-use orchestrator_edge::FileReplaced;
 #[cfg(feature = "postgres")]
 use orchestrator_edge::postgres::{PostgresError, SqlState};
+use orchestrator_edge::{FileReplaced, file_failure, sqlite};
+
+use orchestrator_supervise::{FailureKind, Fault, LinkFailure};
 
 /// SQLSTATE of a transaction of a process whose place another one has taken.
 #[cfg(feature = "postgres")]
 const PLACE_TAKEN: &str = "OQ001";
+/// SQLSTATE of the refusal to take the place of a process that lives.
+#[cfg(feature = "postgres")]
+const PLACE_IN_USE: &str = "OQ002";
 
 /// Error of a storage. [`Self::is_retryable`] tells which errors may pass with time.
 #[derive(Debug, thiserror::Error)]
@@ -184,6 +192,34 @@ pub enum StorageError {
         /// Error of the client.
         reason: String,
     },
+}
+
+/// Reason and help for the link to the database.
+impl From<&StorageError> for LinkFailure {
+    fn from(error: &StorageError) -> Self {
+        let reason = Fault::from_error(error).to_string();
+        match error {
+            #[cfg(feature = "postgres")]
+            StorageError::Database(error) => {
+                let failure = Self::from(error);
+                match error.state.as_ref().map(SqlState::code) {
+                    Some(PLACE_IN_USE) => failure.with_help(
+                        "stop the other process, or give this one another name in queue.postgres.instance",
+                    ),
+                    _ => failure,
+                }
+            }
+            #[cfg(feature = "postgres")]
+            StorageError::ForeignSchema { statement, .. } => Self::refused(reason, statement),
+            StorageError::Full { path } => file_failure(reason, path, &ErrorKind::StorageFull.into()),
+            StorageError::Busy { path } | StorageError::Locked { path } => {
+                let help = format!("fuser -v {}", path.display());
+                Self::new(FailureKind::Unusable, reason).with_help(help)
+            }
+            StorageError::Backend { path, source, .. } => sqlite::failure_of(reason, path, &**source),
+            _ => Self::new(FailureKind::Unusable, reason),
+        }
+    }
 }
 
 #[cfg(feature = "postgres")]

@@ -9,7 +9,7 @@ use hyper::{
 };
 use jiff::Timestamp;
 use orchestrator_edge::http::Response;
-use orchestrator_supervise::sanitize_to;
+use orchestrator_supervise::{FailureKind, LinkFailure, sanitize_to};
 
 use crate::service::{CatalogResponse, RequestError};
 
@@ -24,7 +24,12 @@ pub(super) fn classify(answer: Response, is_get: bool, what: &str) -> Result<Res
     }
     let description = describe_answer(&answer, what);
     Err(match answer.status.as_u16() {
-        401 | 403 => RequestError::Unauthorized(description),
+        // The credentials tell what helps.
+        401 => RequestError::Unauthorized(LinkFailure::new(FailureKind::Refused, description)),
+        403 => RequestError::Unauthorized(LinkFailure::refused(
+            description,
+            "ask an owner of the catalog for the right in its ACLs, or log in as another user",
+        )),
         404 | 410 => RequestError::NotFound(description),
         // The server did not process the request.
         408 | 429 => RequestError::Unavailable(description),
@@ -150,7 +155,8 @@ mod tests {
             assert_eq!(error(412, is_get), RequestError::PreconditionFailed);
             assert_eq!(error(413, is_get), RequestError::PayloadTooLarge);
             for status in [401, 403] {
-                assert_eq!(error(status, is_get), RequestError::Unauthorized(description(status)));
+                let RequestError::Unauthorized(failure) = error(status, is_get) else { panic!("{status}") };
+                assert_eq!((failure.reason, failure.help.is_some()), (description(status), status == 403));
             }
         }
         for status in [500, 502, 503, 504] {

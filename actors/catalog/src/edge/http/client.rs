@@ -10,7 +10,7 @@ use orchestrator_edge::{
     LinkState, PeerError, PeerErrorKind, RetryPolicy, Sent,
     http::{Connection, Pool, Request, Response},
 };
-use orchestrator_supervise::{StartCx, StopToken};
+use orchestrator_supervise::{FailureKind, LinkFailure, StartCx, StopToken};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, Semaphore, mpsc},
@@ -159,8 +159,8 @@ impl CatalogClient {
                     reloaded = true;
                     self.identity.invalidate(&auth).await;
                 }
-                Err(RequestError::Unauthorized(text)) => {
-                    return Err(RequestError::Unauthorized(format!("{text}: {}", self.identity.advice())));
+                Err(RequestError::Unauthorized(failure)) if failure.help.is_none() => {
+                    return Err(RequestError::Unauthorized(failure.with_help(self.identity.advice())));
                 }
                 outcome => return outcome,
             }
@@ -283,7 +283,7 @@ impl CatalogClient {
             }
         };
         drop(pending);
-        self.report_unavailable(&self.explain(&error));
+        self.report_unavailable(&error.clone().map_text(|_| self.explain(&error)));
         Err(error)
     }
 
@@ -297,11 +297,11 @@ impl CatalogClient {
         let at = self.endpoint.url();
         match (error.kind, error.sent) {
             (PeerErrorKind::Connect, _) | (PeerErrorKind::Timeout, Sent::No) => {
-                format!("cannot connect to {at}: {error}: {SERVER_HINT}")
+                format!("cannot connect to {at}: {}: {SERVER_HINT}", error.text)
             }
-            (PeerErrorKind::Tls, _) => format!("cannot connect to {at}: TLS: {error}: {TLS_HINT}"),
-            (PeerErrorKind::TooLarge, _) => format!("{error}: ask for fewer rows at once"),
-            _ => error.to_string(),
+            (PeerErrorKind::Tls, _) => format!("cannot connect to {at}: {}: {TLS_HINT}", error.text),
+            (PeerErrorKind::TooLarge, _) => format!("{}: ask for fewer rows at once", error.text),
+            _ => error.text.clone(),
         }
     }
 
@@ -317,7 +317,7 @@ impl CatalogClient {
         let text = format!("the server answers the login with {status}");
         Err(match status {
             408 | 429 | 500..=599 => RequestError::Unavailable(text),
-            _ => RequestError::Unauthorized(format!("{text}: {}", self.identity.advice())),
+            _ => RequestError::Unauthorized(LinkFailure::refused(text, self.identity.advice())),
         })
     }
 
@@ -333,16 +333,20 @@ impl CatalogClient {
     }
 
     /// Shows the outage of a rule. A server that is away is shown by the link itself.
-    pub(super) fn show_outage(&self, rule: &str, outage: Option<(&str, Duration)>) {
+    pub(super) fn show_outage(&self, rule: &str, outage: Option<(LinkFailure, Duration)>) {
         let link = self.link.reporter();
         match outage {
-            Some((reason, retry_in)) => link.refused(rule, format!("rule {rule}: {reason}"), retry_in),
+            Some((failure, retry_in)) => {
+                let reason = format!("rule {rule}: {}", failure.reason);
+                let kind = FailureKind::Refused;
+                link.refused(rule, LinkFailure { reason, kind, ..failure }, retry_in);
+            }
             None => link.accepted(rule),
         }
     }
 
-    fn report_unavailable(&self, reason: &str) {
-        let delay = self.link.failed(reason);
+    fn report_unavailable(&self, error: &PeerError) {
+        let delay = self.link.failed(error);
         *self.next_probe.lock() = Some(Instant::now() + delay);
         self.became_unavailable.notify_one();
     }
@@ -378,7 +382,7 @@ impl fmt::Debug for CatalogClient {
 impl From<String> for RequestError {
     /// Missing or unusable credentials.
     fn from(reason: String) -> Self {
-        Self::Unauthorized(reason)
+        Self::Unauthorized(LinkFailure::new(FailureKind::Unusable, reason))
     }
 }
 

@@ -144,7 +144,8 @@ fn refused_credentials_are_read_again_once() {
         assert!(get(&catalog, FOO).await.is_ok(), "within the second in which files are not looked at");
         server.set_faults(&json!({"token": "third"}));
         let asked = server.requests().len();
-        let Err(RequestError::Unauthorized(text)) = get(&catalog, FOO).await else { panic!() };
+        let Err(error @ RequestError::Unauthorized(_)) = get(&catalog, FOO).await else { panic!() };
+        let text = error.to_string();
         assert_eq!(server.requests().len(), asked + 2);
         assert!(text.contains("with 401") && text.contains(file.path().to_str().unwrap()), "{text}");
         assert!(!text.contains("second"), "{text}");
@@ -186,7 +187,8 @@ fn user_and_password_are_exchanged_for_a_session_and_again_when_it_ends() {
         assert_eq!(server.response_count("POST", 200), 2);
         std::fs::write(file.path(), entry.to_string().replace("love", "hate")).unwrap();
         server.set_faults(&json!({"token": "t3"}));
-        let Err(RequestError::Unauthorized(text)) = get(&catalog, FOO).await else { panic!() };
+        let Err(error @ RequestError::Unauthorized(_)) = get(&catalog, FOO).await else { panic!() };
+        let text = error.to_string();
         assert!(text.contains("the login with 401") && !text.contains("lace"), "{text}");
     });
 }
@@ -196,7 +198,8 @@ fn nothing_is_sent_without_the_configured_credentials() {
     let server = Ermrest::start(&[]);
     let (catalog, spec) = with(endpoint(&server.url()), Source::file("/none/credential.json"));
     TestTree::run(spec, async |_tree| {
-        let Err(RequestError::Unauthorized(text)) = get(&catalog, FOO).await else { panic!() };
+        let Err(error @ RequestError::Unauthorized(_)) = get(&catalog, FOO).await else { panic!() };
+        let text = error.to_string();
         assert!(text.starts_with("/none/credential.json: it is not there"), "{text}");
     });
     assert!(server.requests().is_empty());

@@ -78,7 +78,7 @@ fn a_port_that_accepts_and_closes_is_tried_again_within_seconds() {
         eventually("seven attempts", || attempts.is_finished()).await;
         assert_eq!(attempts.join().unwrap(), 7);
         let reason = || link(&tree).reason.unwrap_or_default();
-        eventually("the link is down", || reason().contains("check that it runs")).await;
+        eventually("the link is down", || reason().contains("connecting to the broker at ")).await;
     });
 }
 
@@ -87,7 +87,9 @@ fn an_unknown_host_is_a_link_state_and_not_a_crash() {
     let (notices, spec) = at("amqp://guest:guest@nobody.invalid/");
     TestTree::run(spec, async |tree| {
         let reason = || link(&tree).reason.unwrap_or_default();
-        eventually("the link is down", || reason().contains("check that it runs")).await;
+        eventually("the link is down", || reason().contains("connecting to the broker at ")).await;
+        let help = link(&tree).help.unwrap_or_default();
+        assert!(help.starts_with("getent hosts nobody.invalid; "), "{help}");
         assert!(!notices.state().is_up);
     });
 }

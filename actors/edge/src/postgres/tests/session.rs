@@ -124,8 +124,8 @@ async fn a_server_that_cannot_be_used_got_no_request() {
     let nobody = format!("postgresql://postgres@127.0.0.1:{}/d", free_port());
     for (address, kind, state) in [
         (nobody, PeerErrorKind::Connect, None),
-        (other("-unknown"), PeerErrorKind::Connect, Some("3D000")),
-        (other("?options=-ctimezone%3Dnowhere"), PeerErrorKind::Connect, Some("22023")),
+        (other("-unknown"), PeerErrorKind::Refused, Some("3D000")),
+        (other("?options=-ctimezone%3Dnowhere"), PeerErrorKind::Refused, Some("22023")),
         (other("?sslmode=require"), PeerErrorKind::Tls, None),
         (other("?target_session_attrs=standby"), PeerErrorKind::Connect, None),
     ] {
@@ -134,7 +134,7 @@ async fn a_server_that_cannot_be_used_got_no_request() {
     }
     let settings = SessionSettings { sql: &["SET nothing = 1;"], ..SETTINGS };
     let error = open_with(&dsn, &settings).await.expect_err("an invalid setting");
-    assert_eq!(told(&error), (PeerErrorKind::Connect, Sent::No, Some("42704")), "{error}");
+    assert_eq!(told(&error), (PeerErrorKind::Refused, Sent::No, Some("42704")), "{error}");
 }
 
 /// Sessions of this test with a request in progress.

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use orchestrator_edge::sqlite;
+use orchestrator_supervise::{FailureKind, Fault, LinkFailure};
+
 /// Error of the outbox.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboxError {
@@ -26,11 +29,21 @@ pub enum OutboxError {
         source: std::io::Error,
     },
     /// The file cannot be used.
-    #[error("the outbox {path} cannot be used: {reason}: check the disk and the permissions", path = .path.display())]
+    #[error("the outbox {path} cannot be used", path = .path.display())]
     Unavailable {
         /// Path of the database.
         path: PathBuf,
         /// Error of SQLite or the system.
-        reason: String,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl From<&OutboxError> for LinkFailure {
+    fn from(error: &OutboxError) -> Self {
+        let reason = Fault::from_error(error).to_string();
+        match error {
+            OutboxError::Unavailable { path, source } => sqlite::failure_of(reason, path, &**source),
+            _ => Self::new(FailureKind::Unusable, reason),
+        }
+    }
 }

@@ -114,7 +114,7 @@ impl<'a> Store<'a> {
         };
         store().map_err(unavailable(self.path))?;
         // What was written to a file that is not at the path any more is written again, to the new one.
-        self.files.check_database().map_err(unavailable(self.path))?;
+        self.files.check_database().map_err(|lost| unavailable(self.path)(lost.to_string()))?;
         self.loads = loads;
         for (hook, dropped) in self.hooks.iter().zip(dropped).filter(|(_, dropped)| *dropped > 0) {
             *self.dropped.entry(&hook.name).or_default() += dropped;
@@ -222,8 +222,11 @@ impl<'a> Store<'a> {
     }
 }
 
-fn unavailable<E: std::fmt::Display>(path: &Path) -> impl FnOnce(E) -> OutboxError {
-    move |error| OutboxError::Unavailable { path: path.to_owned(), reason: error.to_string() }
+fn unavailable<E>(path: &Path) -> impl FnOnce(E) -> OutboxError
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    move |error| OutboxError::Unavailable { path: path.to_owned(), source: error.into() }
 }
 
 fn load(conn: &Connection, hook: &str) -> rusqlite::Result<Load> {

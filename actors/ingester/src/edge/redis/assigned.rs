@@ -10,7 +10,7 @@ use super::{
     connection::truncated,
     entry::{Id, excerpt},
     reader::StreamReader,
-    target::{RedisTarget, advice},
+    target::{RedisTarget, explained},
 };
 use crate::messages::{EntriesRead, InvalidEntry};
 
@@ -42,7 +42,7 @@ pub(crate) async fn follow(
     loop {
         let Err(error) = connection(target, &mut reader, &mut last, &link, assign).await;
         if !reader.reduced_request() {
-            link.retry(advice(&error, target.endpoint())).await;
+            link.retry(&explained(error, target.endpoint())).await;
         }
     }
 }

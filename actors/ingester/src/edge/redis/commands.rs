@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     connection::{Connection, unexpected},
-    target::{RedisTarget, advice},
+    target::{RedisTarget, explained},
 };
 use crate::{
     ingester::HEARTBEAT,
@@ -42,13 +42,14 @@ pub(super) async fn serve(target: &RedisTarget, commands: &InboxSlot<RedisComman
         let request = link.request();
         let outcome = execute(target, &mut connection, &action).await;
         drop(request);
-        let outcome = outcome.map_err(|error| PeerError { text: advice(&error, target.endpoint()), ..error });
+        let outcome = outcome.map_err(|error| explained(error, target.endpoint()));
         let what = action.name();
         match &outcome {
             Ok(_) => link.accepted(what),
             // Redis may go on to answer reads, which the child reports on the same link.
             Err(error) if error.kind == PeerErrorKind::Refused => {
-                link.refused(what, format!("{what}: {error}"), HEARTBEAT);
+                let error = error.clone().map_text(|text| format!("{what}: {text}"));
+                link.refused(what, &error, HEARTBEAT);
             }
             Err(_) => {}
         }

@@ -13,38 +13,66 @@ use std::{
 
 use futures_util::future::{Either, Fuse, FutureExt, LocalBoxFuture, select};
 use orchestrator_edge::{
-    LimitedStream, PeerError, PeerErrorKind, Sent, Transport, catch_panic, tls::TlsClient,
+    HostPort, LimitedStream, PeerError, PeerErrorKind, Sent, Transport, catch_panic, dial, tls::TlsClient,
 };
 use orchestrator_supervise::{TEXT_MAX, sanitize};
 use redis::{
     AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, Pipeline,
     RedisError, RedisResult, ScriptInvocation, Value, aio::MultiplexedConnection,
 };
-use tokio::{
-    net::{TcpStream, UnixStream},
-    time::timeout,
-};
+use tokio::{net::UnixStream, time::timeout};
 
 use super::reply_limit::ReplyLimit;
 
 /// Time-out for connecting, and for commands that do not block.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
+/// What helps after an error of the server, by its code.
+const ADVICE: [(&str, &str); 8] = [
+    ("LOADING", "wait until Redis has loaded its file: redis-cli INFO persistence"),
+    (
+        "MISCONF",
+        "redis-cli INFO persistence shows why the last save failed; free its disk, then redis-cli BGSAVE",
+    ),
+    (
+        "NOAUTH",
+        "write the password into redis_url: redis://:PASSWORD@HOST, in the file that redis_url_file names",
+    ),
+    (
+        "NOPERM",
+        "redis-cli ACL LIST, as an administrator; ACL SETUSER USER ~dranspose:* +@all permits what is used",
+    ),
+    ("OOM", "redis-cli INFO memory; CONFIG SET maxmemory to more, or delete keys"),
+    ("READONLY", "redis-cli ROLE; name the master in redis_url"),
+    ("WRONGPASS", "correct user and password in redis_url; redis-cli ACL LIST shows the users"),
+    ("WRONGTYPE", "redis-cli TYPE KEY; delete the key that another program wrote with another type"),
+];
+
 /// Returns the error of a request. The text is bounded.
 fn peer_error(error: RedisError) -> PeerError {
-    let text = truncated(&error);
-    // The library writes some codes of the server in its own way, for example READONLY.
-    let text = match error.code() {
-        Some(code) if !text.contains(code) => sanitize(format!("{code}: {text}")),
-        _ => text,
-    };
-    match error.kind() {
-        // For example a wrong type of key, no permission, or no memory.
-        ErrorKind::Server(_) | ErrorKind::Extension => {
-            PeerError::new(PeerErrorKind::Refused, Sent::Yes, text)
+    let kind = error.kind();
+    let shown = truncated(&error);
+    // The first one of a pipeline.
+    let said = error.into_server_errors().and_then(|errors| Some(errors.first()?.1.clone()));
+    match (said, kind) {
+        // For example a wrong type of key, no permission, or no memory. In the server's words: the library has texts of its own.
+        (Some(said), _) => {
+            let text = truncated(&format_args!("{} {}", said.code(), said.details().unwrap_or_default()));
+            PeerError::new(PeerErrorKind::Refused, Sent::Yes, text).with_advice(advice(said.code()))
         }
-        _ => PeerError::lost(text),
+        (None, ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::AuthenticationFailed) => {
+            let wrong_password = kind == ErrorKind::AuthenticationFailed;
+            PeerError::new(PeerErrorKind::Refused, Sent::Yes, shown)
+                .with_advice(wrong_password.then(|| advice("WRONGPASS")).flatten())
+        }
+        (None, ErrorKind::Parse | ErrorKind::UnexpectedReturnType) => malformed(shown),
+        (None, _) => PeerError::lost(shown),
     }
+}
+
+/// Returns what helps after the server's error with `code`.
+fn advice(code: &str) -> Option<String> {
+    ADVICE.iter().find(|(known, _)| *known == code).map(|(_, advice)| (*advice).to_owned())
 }
 
 /// Returns the error of a reply that has another type than the command returns.
@@ -105,7 +133,7 @@ impl Connection {
         address: &ConnectionAddr,
         tls: Option<&TlsClient>,
     ) -> Result<Box<dyn Transport>, PeerError> {
-        let failed = |error: io::Error| peer_error(RedisError::from(error));
+        let failed = |error: io::Error| PeerError::unconnected(&error);
         let (host, port) = match address {
             ConnectionAddr::Tcp(host, port) => (host.as_str(), *port),
             ConnectionAddr::Unix(path) => {
@@ -113,13 +141,11 @@ impl Connection {
             }
             other => return Err(PeerError::lost(format!("{other} is not supported"))),
         };
-        let stream = TcpStream::connect((host, port)).await.map_err(failed)?;
+        let stream = dial(host, port).await?;
         stream.set_nodelay(true).map_err(failed)?;
         let Some(tls) = tls else { return Ok(Box::new(stream)) };
-        let stream = tls.connect(stream).await;
-        Ok(Box::new(stream.map_err(|error| {
-            PeerError::new(PeerErrorKind::Tls, Sent::No, format!("TLS: {}", truncated(&error)))
-        })?))
+        let stream = tls.secure(stream, HostPort { host: host.to_owned(), port }).await;
+        Ok(Box::new(stream.map_err(|error| error.map_text(|text| truncated(&text)))?))
     }
 
     async fn greet(

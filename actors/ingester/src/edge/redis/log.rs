@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
     connection::Connection,
-    target::{RedisTarget, advice},
+    target::{RedisTarget, explained},
 };
 use crate::log_lines::{LogCollector, LogLine};
 
@@ -79,7 +79,8 @@ async fn publish(target: &RedisTarget, lines: &Durable<LogState>, cx: &StartCx) 
             Err(error) if error.kind == PeerErrorKind::Refused => {
                 let link = refusing.get_or_insert_with(|| cx.vitals.link("redis", target.endpoint()));
                 link.idle();
-                link.refused(KEY, format!("{KEY}: {}", advice(&error, target.endpoint())), INTERVAL);
+                let error = explained(error, target.endpoint()).map_text(|text| format!("{KEY}: {text}"));
+                link.refused(KEY, &error, INTERVAL);
             }
             // The link of the child `redis` reports that Redis is away.
             Err(_) => {}

@@ -3,7 +3,7 @@
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use orchestrator_edge::{
-    PeerError, PeerErrorKind,
+    HostPort, PeerError, PeerErrorKind,
     tls::{self, TlsClient},
 };
 use redis::{Client, ConnectionAddr};
@@ -47,7 +47,11 @@ impl RedisTarget {
             }
             _ => None,
         };
-        let endpoint = address.to_string().into();
+        let endpoint = match address {
+            ConnectionAddr::Tcp(host, port) => HostPort { host: host.clone(), port: *port }.to_string(),
+            other => other.to_string(),
+        };
+        let endpoint = endpoint.into();
         Ok(Self { client, tls, endpoint, name: name.into(), service_uuid })
     }
 
@@ -97,23 +101,23 @@ impl fmt::Debug for RedisTarget {
     }
 }
 
-/// Text of an error with advice.
-pub(super) fn advice(error: &PeerError, endpoint: &str) -> String {
+/// Error of a request to Redis at `endpoint` with the setting to check, and what helps unless the error tells it.
+pub(super) fn explained(error: PeerError, endpoint: &str) -> PeerError {
     match error.kind {
-        PeerErrorKind::Refused => {
-            format!(
-                "{error}: check the memory and the role of Redis at {endpoint}, the type of its keys, and the user's permissions"
-            )
-        }
-        PeerErrorKind::Tls => {
-            format!(
-                "{error}: check that Redis at {endpoint} speaks TLS, and its certificate: redis_ca_file names its authorities"
-            )
-        }
-        PeerErrorKind::Malformed | PeerErrorKind::TooLarge => {
-            format!("{error}: the server at {endpoint} does not behave like Redis")
-        }
-        _ => format!("{error}: check that Redis runs at {endpoint} and that redis_url is correct"),
+        PeerErrorKind::Refused if error.advice.is_none() => error.with_advice(
+            "redis-cli ROLE, INFO memory and ACL LIST; check the type of the keys and the user's permissions"
+                .to_owned(),
+        ),
+        PeerErrorKind::Refused => error,
+        PeerErrorKind::Tls => error.map_text(|text| {
+            format!("{text}: check that Redis at {endpoint} speaks TLS; redis_ca_file names its authorities")
+        }),
+        PeerErrorKind::Malformed | PeerErrorKind::TooLarge => error
+            .map_text(|text| format!("{text}: the server at {endpoint} does not behave like Redis"))
+            .with_advice("correct redis_url".to_owned()),
+        _ => error.map_text(|text| {
+            format!("{text}: check that Redis runs at {endpoint} and that redis_url is correct")
+        }),
     }
 }
 
@@ -152,7 +156,10 @@ mod tests {
         for (url, ca_file) in [(redis.tls_url(), None), (other_host, Some(&*ca_file))] {
             let error = connect(&url, ca_file).await.err().expect(&url);
             assert_eq!(error.kind, PeerErrorKind::Tls, "{url}: {error}");
-            assert!(advice(&error, "localhost").contains("redis_ca_file"), "{url}");
+            let error = explained(error, "localhost");
+            assert!(error.text.contains("redis_ca_file"), "{url}: {error}");
+            let shows = error.advice.unwrap_or_default();
+            assert!(shows.starts_with("openssl s_client -connect "), "{shows}");
         }
     }
 

@@ -10,7 +10,7 @@ use super::{
     connection::{Connection, truncated},
     entry::{Id, excerpt},
     reader::StreamReader,
-    target::{RedisTarget, advice},
+    target::{RedisTarget, explained},
 };
 use crate::{messages::UpdatesArrived, updates::ControllerUpdate};
 
@@ -79,7 +79,7 @@ pub(super) async fn follow(
     let following = async {
         loop {
             let Err(error) = read_connection(target, ingester, position, &mut reader, &link).await;
-            if !reader.reduced_request() && !link.retry(advice(&error, target.endpoint())).await {
+            if !reader.reduced_request() && !link.retry(&explained(error, target.endpoint())).await {
                 return;
             }
         }

@@ -32,7 +32,7 @@ impl Bench {
     /// Reason why the link is down, if it is.
     pub(crate) fn down(&self) -> Option<String> {
         match self.vitals.link_state() {
-            Some((_, _, Link::Down { reason, .. })) => Some(reason),
+            Some((_, _, Link::Down { failure, .. })) => Some(failure.reason),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use bytes::BytesMut;
-use orchestrator_edge::{PeerError, PeerErrorKind, Sent, Transport};
+use orchestrator_edge::{PeerError, PeerErrorKind, Sent, Transport, dial};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -33,39 +33,48 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects and requires a reply to `INFO`: an overloaded server accepts clients and then disconnects them.
     pub(super) async fn open(server: &Server) -> Result<Self, PeerError> {
-        let failed = |reason: String| {
-            let text = format!("cannot connect to faktory at {}: {reason}", server.endpoint());
-            PeerError::new(PeerErrorKind::Connect, Sent::No, text)
+        let failed = |error: PeerError| {
+            let error = PeerError { sent: Sent::No, ..error };
+            error.map_text(|reason| format!("cannot connect to faktory at {}: {reason}", server.endpoint()))
         };
+        let late = |text: String| PeerError::new(PeerErrorKind::Timeout, Sent::No, text);
         let Timeouts { connect, handshake, .. } = server.timeouts;
-        let stream = timeout(connect, dial(server))
-            .await
-            .unwrap_or_else(|_| Err(format!("no answer within {connect:?}: {CHECK_SERVER}")));
+        let dialled = timeout(connect, connect_to(server)).await;
+        let dialled =
+            dialled.unwrap_or_else(|_| Err(late(format!("no answer within {connect:?}: {CHECK_SERVER}"))));
         let mut connection =
-            Self { stream: stream.map_err(failed)?, buffer: BytesMut::new(), timeouts: server.timeouts };
+            Self { stream: dialled.map_err(failed)?, buffer: BytesMut::new(), timeouts: server.timeouts };
         timeout(handshake, connection.handshake(server))
             .await
-            .unwrap_or_else(|_| Err(format!("no handshake within {handshake:?}: is this a Faktory server?")))
+            .unwrap_or_else(|_| {
+                Err(late(format!("no handshake within {handshake:?}: is this a Faktory server?")))
+            })
             .map_err(failed)?;
-        connection.queue_state().await.map_err(|error| failed(error.text))?;
+        connection.queue_state().await.map_err(failed)?;
         Ok(connection)
     }
 
-    async fn handshake(&mut self, server: &Server) -> Result<(), String> {
-        let greeting = match self.receive().await? {
+    async fn handshake(&mut self, server: &Server) -> Result<(), PeerError> {
+        let strange = |text: String| PeerError::new(PeerErrorKind::Malformed, Sent::No, text);
+        let refused = |reason: &str| PeerError::new(PeerErrorKind::Refused, Sent::No, excerpt(reason));
+        let greeting = match self.receive().await.map_err(PeerError::lost)? {
             Reply::Simple(greeting) => greeting,
-            Reply::Error(reason) => return Err(excerpt(&reason)),
-            other => return Err(format!("its greeting is {other}: is this a Faktory server?")),
+            Reply::Error(reason) => return Err(refused(&reason)),
+            other => return Err(strange(format!("its greeting is {other}: is this a Faktory server?"))),
         };
-        let hello = protocol::hello(&greeting, server.password()?.as_deref())?;
-        self.send(hello.as_bytes(), &mut 0).await?;
-        match self.receive().await? {
+        let password = server.password().map_err(strange)?;
+        let hello = protocol::hello(&greeting, password.as_deref())?;
+        self.send(hello.as_bytes(), &mut 0).await.map_err(PeerError::lost)?;
+        match self.receive().await.map_err(PeerError::lost)? {
             Reply::Simple(text) if text == "OK" => Ok(()),
-            Reply::Error(reason) if reason.to_ascii_lowercase().contains("password") => {
-                Err(format!("{}: correct the file that password_file names", excerpt(&reason)))
+            // After the greeting, a server checks only the password and the version of the protocol.
+            Reply::Error(reason) => {
+                let advice = "correct the file that producer.faktory.password_file names; the server has it in its own FAKTORY_PASSWORD";
+                Err(refused(&reason).with_advice(password.is_some().then(|| advice.to_owned())))
             }
-            Reply::Error(reason) => Err(excerpt(&reason)),
-            other => Err(format!("it answers the handshake with {other}: is this a Faktory server?")),
+            other => {
+                Err(strange(format!("it answers the handshake with {other}: is this a Faktory server?")))
+            }
         }
     }
 
@@ -73,7 +82,7 @@ impl Connection {
     pub(super) async fn info(&mut self) -> Result<QueueState, PeerError> {
         self.queue_state().await.map_err(|error| match error.kind {
             PeerErrorKind::Refused => {
-                PeerError { text: format!("faktory refuses to answer INFO: {error}"), ..error }
+                error.map_text(|text| format!("faktory refuses to answer INFO: {text}"))
             }
             _ => connection_lost(&error.text),
         })
@@ -156,16 +165,20 @@ impl Connection {
     }
 }
 
-async fn dial(server: &Server) -> Result<Box<dyn Transport>, String> {
-    let stream = TcpStream::connect((&*server.address.host, server.address.port)).await;
-    let stream = stream.map_err(|error| format!("{error}: {CHECK_SERVER}"))?;
+async fn connect_to(server: &Server) -> Result<Box<dyn Transport>, PeerError> {
+    let stream = dial(&server.address.host, server.address.port).await;
+    let stream = stream.map_err(|error| error.map_text(|text| format!("{text}: {CHECK_SERVER}")))?;
     // With Nagle's algorithm, the last segment of a batch waits 40 ms for an acknowledgement.
-    stream.set_nodelay(true).map_err(|error| format!("TCP_NODELAY cannot be set: {error}"))?;
-    set_keepalive(&stream).map_err(|error| format!("keep-alive cannot be set: {error}"))?;
+    stream
+        .set_nodelay(true)
+        .map_err(|error| PeerError::lost(format!("TCP_NODELAY cannot be set: {error}")))?;
+    set_keepalive(&stream).map_err(|error| PeerError::lost(format!("keep-alive cannot be set: {error}")))?;
     let Some(tls) = &server.tls else { return Ok(Box::new(stream)) };
-    let secured = tls.connect(stream).await;
+    let secured = tls.secure(stream, &server.address).await;
     secured.map(|stream| Box::new(stream) as Box<dyn Transport>).map_err(|error| {
-        format!("TLS: {error}: see that the server speaks TLS, and that ca_file has the authority of its certificate")
+        error.map_text(|text| {
+            format!("{text}: see that the server speaks TLS, and that ca_file has the authority of its certificate")
+        })
     })
 }
 

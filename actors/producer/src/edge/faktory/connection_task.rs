@@ -8,7 +8,7 @@ use std::sync::{
 };
 
 use orchestrator_edge::{Edge, LinkState, PeerError, PeerErrorKind, RetryPolicy, Sent};
-use orchestrator_supervise::{Factory, Inbox, InboxSlot, Reply, StartCx, metrics};
+use orchestrator_supervise::{Factory, FailureKind, Inbox, InboxSlot, LinkFailure, Reply, StartCx, metrics};
 use tokio::{
     sync::OwnedSemaphorePermit,
     time::{Instant, sleep},
@@ -127,7 +127,8 @@ impl ConnectionTask {
                 None
             }
             Err(error) if error.kind == PeerErrorKind::Refused => {
-                link.reporter().refused("INFO", format!("INFO: {error}"), self.server.timeouts.idle);
+                let failure = error.clone().map_text(|text| format!("INFO: {text}"));
+                link.reporter().refused("INFO", &failure, self.server.timeouts.idle);
                 None
             }
             Err(error) => Some(error.clone()),
@@ -164,7 +165,8 @@ impl ConnectionTask {
                 match refused {
                     Some(Unacknowledged { reason, .. }) if self.refusals >= REFUSALS_MAX => {
                         let reason = format!("{} batches in a row: {reason}", self.refusals);
-                        link.reporter().refused("batches", reason, self.server.timeouts.idle);
+                        let failure = LinkFailure::new(FailureKind::Refused, reason);
+                        link.reporter().refused("batches", failure, self.server.timeouts.idle);
                     }
                     Some(_) => {}
                     None => link.reporter().accepted("batches"),
@@ -172,7 +174,8 @@ impl ConnectionTask {
                 None
             }
             Err(error) if error.kind == PeerErrorKind::Refused => {
-                link.reporter().refused("batches", format!("batches: {error}"), self.server.timeouts.idle);
+                let failure = error.clone().map_text(|text| format!("batches: {text}"));
+                link.reporter().refused("batches", &failure, self.server.timeouts.idle);
                 None
             }
             Err(error) => Some(connection_lost(&error.text)),

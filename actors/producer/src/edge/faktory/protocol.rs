@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ring::digest::{SHA256, digest};
 use serde::Deserialize;
 
-use orchestrator_edge::PeerError;
+use orchestrator_edge::{PeerError, PeerErrorKind, Sent};
 
 use super::{
     error::{ambiguous, refused},
@@ -21,25 +21,33 @@ const ROUNDS_MAX: u32 = 100_000;
 ///
 /// # Errors
 /// The greeting is invalid, or it requires a password and there is none.
-pub(super) fn hello(greeting: &str, password: Option<&str>) -> Result<String, String> {
+pub(super) fn hello(greeting: &str, password: Option<&str>) -> Result<String, PeerError> {
     #[derive(Deserialize)]
     struct Greeting {
         v: u32,
         i: Option<u32>,
         s: Option<String>,
     }
-    let invalid = || format!("it greets with {:?}: is this a Faktory server?", excerpt(greeting));
+    let strange = |text: String| PeerError::new(PeerErrorKind::Malformed, Sent::No, text);
+    let invalid = || strange(format!("it greets with {:?}: is this a Faktory server?", excerpt(greeting)));
     let json = greeting.strip_prefix("HI ").ok_or_else(invalid)?;
     let Greeting { v, i, s } = serde_json::from_str(json).map_err(|_| invalid())?;
     if v != VERSION {
-        return Err(format!("it speaks protocol version {v} instead of {VERSION}: use a Faktory server 1.x"));
+        return Err(strange(format!(
+            "it speaks protocol version {v} instead of {VERSION}: use a Faktory server 1.x"
+        )));
     }
     let Some(salt) = s else { return Ok(format!("HELLO {{\"v\":{VERSION}}}\r\n")) };
-    let password = password
-        .ok_or("it requires a password: write it into a file and set password_file to that file's path")?;
+    let password = password.ok_or_else(|| {
+        PeerError::new(PeerErrorKind::Refused, Sent::No, "it requires a password").with_advice(
+            "write it into a file, and set producer.faktory.password_file to its path".to_owned(),
+        )
+    })?;
     let rounds = i.unwrap_or(1).max(1);
     if rounds > ROUNDS_MAX {
-        return Err(format!("it asks for {rounds} rounds of the password hash, more than {ROUNDS_MAX}"));
+        return Err(strange(format!(
+            "it asks for {rounds} rounds of the password hash, more than {ROUNDS_MAX}"
+        )));
     }
     let first = digest(&SHA256, [password, &salt].concat().as_bytes());
     let last = (1..rounds).fold(first, |hash, _| digest(&SHA256, hash.as_ref()));
@@ -156,11 +164,12 @@ mod tests {
             ("HI {\"v\":3}", "version 3"),
             ("HI {\"v\":2,\"i\":4000000000,\"s\":\"a\"}", "4000000000 rounds"),
         ] {
-            let error = hello(greeting, password).unwrap_err();
+            let error = hello(greeting, password).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
         let error = hello(r#"HI {"v":2,"i":4000,"s":"a"}"#, None).unwrap_err();
-        assert!(error.contains("set password_file"), "{error}");
+        let error = error.to_string();
+        assert!(error.contains("set producer.faktory.password_file"), "{error}");
     }
 
     #[test]

@@ -31,6 +31,10 @@ const LEASE: &str = "lease";
 /// Greatest delay after a refused renewal of the lease.
 const LEASE_RETRY: Duration = Duration::from_millis(500);
 
+fn unavailable(reason: String) -> StoreError {
+    StoreError::Unavailable(reason.into())
+}
+
 #[derive(Debug)]
 pub(super) struct Session {
     uri: String,
@@ -44,7 +48,7 @@ async fn open(uri: &str, name: &str, link: Option<LinkReporter>) -> Result<Arc<C
     let concern =
         WriteConcern::builder().w(Acknowledgment::Majority).journal(true).w_timeout(WRITE_CONCERN_TIMEOUT);
     let client = Client::open(uri, name, "orchestrator producer", Some(concern.build())).await;
-    client.map(|client| Arc::new(client.reporting_to(link))).map_err(StoreError::Unavailable)
+    client.map(|client| Arc::new(client.reporting_to(link))).map_err(unavailable)
 }
 
 async fn update(
@@ -83,7 +87,7 @@ impl Session {
         if error.kind != PeerErrorKind::Refused {
             *self.client.lock() = None;
         }
-        StoreError::Unavailable(error.text)
+        StoreError::Unavailable((&error).into())
     }
 
     async fn call<T, F>(
@@ -107,7 +111,7 @@ impl Session {
         let said = self.call(ACTION, COMMAND_TIMEOUT, hello).await?;
         match said.get("localTime") {
             Some(Bson::DateTime(time)) => Ok(time.timestamp_millis()),
-            other => Err(StoreError::Unavailable(format!(
+            other => Err(unavailable(format!(
                 "the reply to hello has no localTime but {other:?}: is this MongoDB?"
             ))),
         }
@@ -138,9 +142,7 @@ impl Session {
         };
         let found = self.call(action, SCAN_TIMEOUT, find).await?;
         let decoded = found.map(|raw| decoded(&raw)).transpose();
-        decoded.map_err(|reason| {
-            StoreError::Unavailable(format!("{action}: the document is {}", sanitize(reason)))
-        })
+        decoded.map_err(|reason| unavailable(format!("{action}: the document is {}", sanitize(reason))))
     }
 
     /// Calls `each` with the documents that match `filter`.
@@ -204,7 +206,7 @@ impl Session {
         match (&self.link, &written) {
             (Some(link), Ok(_)) => link.accepted(LEASE),
             (Some(link), Err(error)) if error.kind == PeerErrorKind::Refused => {
-                link.refused(LEASE, &error.text, LEASE_RETRY);
+                link.refused(LEASE, error, LEASE_RETRY);
             }
             _ => {}
         }

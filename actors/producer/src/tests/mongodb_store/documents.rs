@@ -77,10 +77,11 @@ async fn invalid_documents_are_named() {
 async fn a_missing_configuration_document_is_named() {
     let server = MongoDb::start();
     let store = open(&server, false).await;
-    let Err(StoreError::InvalidDocument(invalid)) = store.config_document().await else {
+    let Err(StoreError::Unavailable(failure)) = store.config_document().await else {
         panic!("there is none")
     };
-    assert_eq!((invalid.collection.as_str(), invalid.id.as_str()), ("stencils", "config"));
+    assert!(failure.reason.starts_with("collection stencils of database "), "{failure}");
+    assert!(failure.help.expect("help").contains("db.stencils.insertOne({_id: \"config\", "));
     insert(&server, "stencils", vec![config(3, 9)]).await;
     assert_eq!(store.config_document().await, Ok(ConfigDocument { completed_tcn: 3, max_tcn: 9 }));
 }

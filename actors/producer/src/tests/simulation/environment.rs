@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use orchestrator_supervise::LinkFailure;
+
 use crate::{
     environment::{Environment, Peer, Progress, Stopped},
     holder::HolderState,
@@ -34,12 +36,12 @@ impl Environment for SimulatedProcess {
         Ok(())
     }
 
-    fn report_failure(&self, _: Peer, _: String) -> Duration {
+    fn report_failure(&self, _: Peer, _: LinkFailure) -> Duration {
         Duration::from_millis(50)
     }
 
-    async fn back_off(&self, peer: Peer, reason: String) -> Result<(), Stopped> {
-        self.sleep(self.report_failure(peer, reason)).await;
+    async fn back_off(&self, peer: Peer, failure: LinkFailure) -> Result<(), Stopped> {
+        self.sleep(self.report_failure(peer, failure)).await;
         Ok(())
     }
 

@@ -87,11 +87,11 @@ pub(crate) fn factory(broker: Broker, options: ConsumerOptions) -> Factory {
                 if link.is_up() {
                     down_since = Instant::now();
                 }
-                let mut reason = lasting.queues.explain(&error);
+                let mut failure = lasting.queues.explain(&error);
                 if down_since.elapsed() > MISSING_REPORT_DELAY {
-                    reason = format!("{reason}; {}", options.readiness.describe_missing());
+                    failure.reason = format!("{}; {}", failure.reason, options.readiness.describe_missing());
                 }
-                if !link.retry(reason).await {
+                if !link.retry(failure).await {
                     break;
                 }
             }
@@ -240,7 +240,7 @@ async fn run_worker(
             Err(error) => Err(error),
         };
         let Err(error) = ended else { return };
-        context.channel_errors.lock().insert(worker, error.to_string());
+        context.channel_errors.lock().insert(worker, error);
         context.readiness.consumers_ended(worker);
         if stop.run_until_cancelled(sleep(retries.failed())).await.is_none() {
             return;

@@ -11,7 +11,7 @@ use orchestrator_edge::{
     LinkState, PeerError,
     amqp::{DeliveryTracker, connection_lost},
 };
-use orchestrator_supervise::{LinkReporter, Vitals, metrics};
+use orchestrator_supervise::{LinkFailure, LinkReporter, Vitals, metrics};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -45,7 +45,7 @@ pub(super) struct ConsumerContext {
     /// Signalled when a channel acknowledges its first message.
     pub(super) progress: Notify,
     /// Errors of the workers whose queues are not consumed.
-    pub(super) channel_errors: Mutex<BTreeMap<Worker, String>>,
+    pub(super) channel_errors: Mutex<BTreeMap<Worker, PeerError>>,
     /// Error that requires a new connection although this one is up.
     pub(super) fatal_error: watch::Sender<Option<PeerError>>,
 }
@@ -88,7 +88,7 @@ impl ConsumerContext {
                 .lock()
                 .iter()
                 .next()
-                .map(|(worker, reason)| format!("{worker}: {reason}; "));
+                .map(|(worker, error)| error.clone().map_text(|reason| format!("{worker}: {reason}; ")));
             let delay = if error.is_some() { ERROR_REPORT_DELAY } else { MISSING_REPORT_DELAY };
             if incomplete_since.elapsed() < delay {
                 let rest = delay.saturating_sub(incomplete_since.elapsed());
@@ -96,7 +96,11 @@ impl ConsumerContext {
                 continue;
             }
             let missing = self.readiness.describe_missing();
-            link.not_ready(format!("{}{missing}", error.unwrap_or_default()), MISSING_REPORT_DELAY);
+            let failure = error.map_or_else(
+                || LinkFailure::from(&*missing),
+                |error| LinkFailure::from(&error.map_text(|reason| format!("{reason}{missing}"))),
+            );
+            link.not_ready(failure, MISSING_REPORT_DELAY);
             let _ = tokio::time::timeout(MISSING_REPORT_DELAY, self.readiness.changed()).await;
         }
     }

@@ -151,7 +151,7 @@ impl Client {
                 Err(error) => error,
             };
             self.metrics.resent.add(self.pending_calls.restart_all() as u64);
-            let delay = self.link.failed(error.to_string());
+            let delay = self.link.failed(&error);
             if self.accept_until(sleep(delay)).await.is_none() {
                 return;
             }

@@ -10,7 +10,7 @@ use orchestrator_edge::{
     PeerError,
     amqp::{Session, unless_different, with_timeout},
 };
-use orchestrator_supervise::Vitals;
+use orchestrator_supervise::{LinkFailure, Vitals};
 
 use super::topology::{QueueKind, Topology};
 use crate::policy::{Worker, binding_key, methods};
@@ -89,9 +89,14 @@ impl Queues {
     }
 
     /// Reason of `error` for operators.
-    pub(super) fn explain(&self, error: &PeerError) -> String {
-        let help = ": set provenance.amqp.topology = \"durable\", or permit the feature in rabbitmq.conf";
-        format!("{error}{}", if refuses_transient(error) { help } else { "" })
+    pub(super) fn explain(&self, error: &PeerError) -> LinkFailure {
+        let failure = LinkFailure::from(error);
+        match refuses_transient(error) {
+            true => failure.with_help(
+                "set provenance.amqp.topology = \"durable\", or permit the feature in rabbitmq.conf",
+            ),
+            false => failure,
+        }
     }
 
     /// Opens a channel and declares the exchange of `worker`, its queues and their bindings, in the original's order. Repeating it

@@ -28,7 +28,7 @@ pub(super) const INDEX_IMPOSSIBLE: &[i32] = &[13, 67, 85, 86, DUPLICATE_KEY];
 
 impl From<PeerError> for StoreError {
     fn from(error: PeerError) -> Self {
-        Self::Unavailable(error.text)
+        Self::unavailable(&error)
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) fn explain_update(action: &str, reply: &Document, document: &str) -> 
 
 fn classify(action: &str, message: &str, code: i32, document: &str) -> StoreError {
     if TRANSIENT.contains(&code) {
-        return StoreError::Unavailable(mongodb::describe_failure(action, message, code));
+        return StoreError::Unavailable(mongodb::command_failure(action, message, code));
     }
     let message = sanitize(message);
     StoreError::Undecided(format!("the database refuses {document} while {action}: {message} (code {code})"))
@@ -54,7 +54,7 @@ fn classify(action: &str, message: &str, code: i32, document: &str) -> StoreErro
 /// a majority.
 pub(super) fn explain_concern(action: &str, reply: &Document) -> StoreError {
     let message = reply.get_str("errmsg").unwrap_or("no reason is given");
-    StoreError::Unavailable(mongodb::describe_not_durable(action, message, code(reply)))
+    StoreError::Unavailable(mongodb::not_durable(action, message, code(reply)))
 }
 
 /// Returns the code in a document of the server.

@@ -33,7 +33,7 @@ impl Session {
     pub(super) async fn open(uri: &str, name: &str) -> Result<Self, StoreError> {
         mongodb::check_address(uri).map_err(StoreError::Refused)?;
         let client = Client::open(uri, name, "orchestrator provenance", None).await;
-        let session = Self { client: client.map_err(StoreError::Unavailable)? };
+        let session = Self { client: client.map_err(StoreError::unavailable)? };
         const ACTION: &str = "connecting";
         let connected = session.command(ACTION, COMMAND_TIMEOUT, rawdoc! { "ping": 1 }).await?;
         connected.map_err(|refused| unavailable(ACTION, &refused))?;
@@ -141,5 +141,5 @@ impl Session {
 }
 
 fn unavailable(action: &str, refused: &CommandError) -> StoreError {
-    StoreError::Unavailable(mongodb::describe_failure(action, &refused.message, refused.code))
+    StoreError::Unavailable(mongodb::command_failure(action, &refused.message, refused.code))
 }

@@ -205,6 +205,9 @@ mod tests {
     fn a_write_without_a_majority_is_unavailable() {
         let answer = doc! { "ok": 1, "n": 1, "writeConcernError": { "code": 64, "errmsg": "waiting for replication timed out" } };
         let away = UpdateOutcome::default().add(&answer, 0, |_| None).unwrap_err();
-        assert!(matches!(&away, StoreError::Unavailable(reason) if reason.contains("durable")), "{away}");
+        assert!(
+            matches!(&away, StoreError::Unavailable(failure) if failure.reason.contains("durable")),
+            "{away}"
+        );
     }
 }

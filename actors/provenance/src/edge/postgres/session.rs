@@ -7,6 +7,8 @@ use orchestrator_edge::{
     postgres::{Address, PostgresError, Session, SessionSettings, SqlState},
 };
 
+use orchestrator_supervise::LinkFailure;
+
 use crate::store::StoreError;
 
 /// Default application name of the connection.
@@ -43,7 +45,8 @@ pub(super) async fn open(dsn: &str) -> Result<Session, StoreError> {
 
 impl From<PostgresError> for StoreError {
     fn from(error: PostgresError) -> Self {
-        let text = error.to_string();
+        let failure = LinkFailure::from(&error);
+        let text = error.peer.text.clone();
         if error.is_invalid_data() || error.peer.kind == PeerErrorKind::TooLarge {
             return Self::Refused(text);
         }
@@ -51,10 +54,10 @@ impl From<PostgresError> for StoreError {
             // A trigger or view of the site may refuse one row, or all rows for a while (CONTRACT PE17).
             Some(SqlState::RAISE_EXCEPTION | SqlState::WITH_CHECK_OPTION_VIOLATION) => Self::Undecided(text),
             // The upserts violate no unique constraint; a sequence behind its table does.
-            Some(SqlState::UNIQUE_VIOLATION) => {
-                Self::Unavailable(text + "; set the sequence of the column beyond its largest value")
-            }
-            _ => Self::Unavailable(text),
+            Some(SqlState::UNIQUE_VIOLATION) => Self::Unavailable(
+                failure.with_help("setval() the sequence of the column to its largest value"),
+            ),
+            _ => Self::Unavailable(failure),
         }
     }
 }

@@ -2,13 +2,15 @@
 
 use std::{io, path::Path};
 
+use orchestrator_edge::{file_failure, free_space, sqlite};
 use rusqlite::ErrorCode;
 
 use crate::store::StoreError;
 
 /// Translates a failure to identify the database's files.
 pub(in crate::edge) fn identity_error(path: &Path, error: &io::Error) -> StoreError {
-    StoreError::Unavailable(format!("looking at the files of {}: {error}", path.display()))
+    let reason = format!("looking at the files of {}: {error}", path.display());
+    StoreError::Unavailable(file_failure(reason, path, error))
 }
 
 /// Translates an error; `action` names the failed operation.
@@ -16,21 +18,17 @@ pub(in crate::edge) fn identity_error(path: &Path, error: &io::Error) -> StoreEr
 /// A damaged file is [`StoreError::Unavailable`], too: the rows are valid, and their sender must
 /// keep them.
 pub(in crate::edge) fn explain(path: &Path, action: &str, error: &rusqlite::Error) -> StoreError {
-    let (file, path) = (path, path.display());
+    let shown = path.display();
+    let unavailable =
+        |why: &str| StoreError::Unavailable(sqlite::failure(format!("{action} {shown}: {why}"), path, error));
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            StoreError::Unavailable(format!("{action} {path}: another connection has it locked, try again"))
+            unavailable("another connection has it locked")
         }
-        Some(ErrorCode::DiskFull) => {
-            let space = orchestrator_edge::free_space(file);
-            StoreError::Unavailable(format!("{action} {path}: the disk is full, {space}: make room"))
-        }
-        Some(ErrorCode::DatabaseCorrupt) => {
-            StoreError::Unavailable(format!("{action} {path}: {error}, restore the file from a backup"))
-        }
+        Some(ErrorCode::DiskFull) => unavailable(&format!("the disk is full, {}", free_space(path))),
         Some(ErrorCode::TooBig | ErrorCode::ConstraintViolation) => {
-            StoreError::Refused(format!("{action} {path}: {error}, correct the rows"))
+            StoreError::Refused(format!("{action} {shown}: {error}, correct the rows"))
         }
-        _ => StoreError::Unavailable(format!("{action} {path}: {error}")),
+        _ => unavailable(&error.to_string()),
     }
 }

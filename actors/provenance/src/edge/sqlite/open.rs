@@ -54,7 +54,7 @@ const STATEMENTS: usize = 64;
 /// Opens a connection that writes, and locks the database.
 pub(super) fn writer(path: &Path, options: Options) -> Result<(Connection, DatabaseLock), StoreError> {
     let lock = DatabaseLock::take(path).map_err(|error| {
-        StoreError::Unavailable(match error.kind() {
+        StoreError::unavailable(match error.kind() {
             ErrorKind::WouldBlock => format!(
                 "{} is open in another store: stop that one, or give this one a file of its own",
                 path.display()
@@ -88,7 +88,7 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     };
     let conn = connect().map_err(|error| explain(path, "opening to read", &error))?;
     if check(path, &conn)? == schema::FileOwner::Empty {
-        return Err(StoreError::Unavailable(format!("{} is empty: open its store first", path.display())));
+        return Err(StoreError::unavailable(format!("{} is empty: open its store first", path.display())));
     }
     Ok(conn)
 }

@@ -68,7 +68,7 @@ impl Store for SqliteStore {
         // Rows in a replaced file must not be acknowledged.
         if let Err(lost) = self.files.check() {
             replaced::set_aside(&self.conn, &self.files, &lost);
-            return Err(StoreError::Unavailable(format!(
+            return Err(StoreError::unavailable(format!(
                 "{lost}: it is reopened, restore it from a backup if rows are missing"
             )));
         }
@@ -108,7 +108,7 @@ impl StoreReader for SqliteReader {
     async fn read(&mut self, query: &Query) -> Result<QueryResult, StoreError> {
         self.files
             .check_database()
-            .map_err(|lost| StoreError::Unavailable(format!("{lost}: it is reopened")))?;
+            .map_err(|lost| StoreError::unavailable(format!("{lost}: it is reopened")))?;
         read::answer(&self.conn, query).map_err(|error| explain(&self.path, "reading", &error))
     }
 }

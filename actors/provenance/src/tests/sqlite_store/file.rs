@@ -58,7 +58,7 @@ fn refused_reason(opened: Result<SqliteStore, StoreError>) -> String {
 
 fn unavailable_reason(opened: Result<SqliteStore, StoreError>) -> String {
     match opened {
-        Err(StoreError::Unavailable(reason)) => reason,
+        Err(StoreError::Unavailable(failure)) => failure.reason,
         other => panic!("not away: {other:?}"),
     }
 }

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use orchestrator_edge::postgres::{
-    Address, PostgresError, Row, RowIndex, Session, SessionSettings, SqlState, types::FromSql,
+    Address, Login, PostgresError, Row, RowIndex, Session, SessionSettings, SqlState, types::FromSql,
 };
 
 use crate::storage::StorageError;
@@ -110,7 +110,14 @@ async fn create_tables(session: &mut Session, schema: &str) -> Result<(), Storag
         .await?;
     if known.is_empty() {
         // A role that only owns the schema may not create one.
-        session.batch(ACTION, &format!("CREATE SCHEMA {schema}")).await?;
+        let created = session.batch(ACTION, &format!("CREATE SCHEMA {schema}")).await;
+        let Login { role, database } = session.login();
+        let grant = || {
+            format!(
+                "as the owner of the database or a superuser: GRANT CREATE ON DATABASE {database} TO {role}"
+            )
+        };
+        created.map_err(|error| error.with_grant(grant))?;
     }
     for sql in [SCHEMA, FUNCTIONS, &first_rows(), "COMMIT"] {
         session.batch(ACTION, sql).await?;

@@ -173,7 +173,7 @@ impl Backend for SqliteBackend {
     /// Requests wait meanwhile.
     fn close_replaced(self, link: &LinkState, replaced: &FileReplaced) -> bool {
         let error = StorageError::from(replaced.clone());
-        link.not_ready(error.to_string(), REOPEN_AFTER);
+        link.not_ready(&error, REOPEN_AFTER);
         self.wal_state.set_files(None);
         let goes_on = link.wait_blocking(REOPEN_AFTER);
         if let Err(error) = self.store.close_replaced(replaced, unix_time()) {

@@ -90,3 +90,20 @@ fn a_long_error_is_truncated_while_formatting() {
     assert!(truncated(&Endless).len() <= TEXT_MAX);
     assert_eq!(truncated(&"a\nb"), "a\\nb");
 }
+
+#[test]
+fn advice_follows_the_code_of_the_server() {
+    let error = |code: &str| redis::make_extension_error(code.to_owned(), Some("no".to_owned()));
+    for (code, advice) in ADVICE {
+        let refused = peer_error(error(code));
+        assert_eq!(
+            (refused.kind, refused.advice.as_deref()),
+            (PeerErrorKind::Refused, Some(advice)),
+            "{code}"
+        );
+        assert!(refused.text.contains(code), "{refused:?}");
+    }
+    assert_eq!(peer_error(error("UNKNOWN")).advice, None);
+    let wrong = RedisError::from((ErrorKind::AuthenticationFailed, "no"));
+    assert!(peer_error(wrong).advice.expect("advice").starts_with("correct user and password"));
+}
