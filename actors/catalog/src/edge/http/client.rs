@@ -338,8 +338,7 @@ impl CatalogClient {
         match outage {
             Some((failure, retry_in)) => {
                 let reason = format!("rule {rule}: {}", failure.reason);
-                let kind = FailureKind::Refused;
-                link.refused(rule, LinkFailure { reason, kind, ..failure }, retry_in);
+                link.refused(rule, LinkFailure { reason, kind: FailureKind::Refused, ..failure }, retry_in);
             }
             None => link.accepted(rule),
         }
