@@ -69,11 +69,11 @@ fn top_survives_a_restart_of_the_process() {
         let found = lines.by_ref().map_while(Result::ok).find(|line| line.contains(wanted));
         assert!(found.is_some(), "top ended before it said {wanted:?}");
     };
-    await_line("orchestrator/queue/fetcher_watcher");
+    await_line("queue/fetcher_watcher ");
     instance.kill_nine();
     await_line("cannot reach");
     let again: Instance = env.start();
-    await_line("orchestrator/queue/fetcher_watcher");
+    await_line("queue/fetcher_watcher ");
     drop(lines);
     let ended =
         orchestrator_harness::wait_for("top to end with its reader", || top.try_wait().expect("ours"));
@@ -140,13 +140,11 @@ fn graph_has_a_node_and_an_edge_for_every_child() {
 }
 
 #[test]
-fn completions_contain_every_command() {
+fn each_shell_has_a_completion_script() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let (code, out, err) = env().cli(&["completions", shell]);
         assert_eq!(code, 0, "{shell}: {err}");
-        for word in ["requeue", "nixpkgs-update-supervisor", "completions"] {
-            assert!(out.contains(word), "{shell}: no {word}");
-        }
+        assert!(out.contains("ORCHESTRATOR_COMPLETE"), "{shell}: {out}");
     }
     assert_eq!(env().cli(&["completions", "cmd.exe"]).0, 2);
 }

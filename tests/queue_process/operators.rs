@@ -214,7 +214,7 @@ fn a_pause_with_an_end_is_shown_and_ends_by_itself() {
     let site = site();
     let instance = started(&site, "alpha 0 1\n");
     let (code, _, err) = site.cli(&["queue", "pause", "--until", "soon"]);
-    assert!(code == 2 && err.contains("write a duration (30m)"), "{code}: {err}");
+    assert!(code == 2 && err.contains("write a duration (30m, 1d)"), "{code}: {err}");
     for (path, verb) in
         [("queue/inotify", &["pause", "queue/inotify"]), ("queue/queue_console", &["queue", "pause"])]
     {
