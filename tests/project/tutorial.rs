@@ -140,7 +140,7 @@ fn the_tutorial_subsystem_builds_and_runs() {
     assert_eq!(code, 0, "{out}{err}");
     assert!(count() >= before, "the metric outlives the incarnation");
     let (_, tree, _) = env.cli(&["tree", "pulse"]);
-    assert!(tree.contains("heart") && tree.contains("actor"), "{tree}");
+    assert!(tree.contains("heart") && tree.contains("running"), "{tree}");
     let metrics = http(&socket, "GET", "/metrics", &[], "").body;
     assert!(metrics.contains("orchestrator_pulse_beats_total{"), "{metrics}");
     assert!(instance.terminate().success());
