@@ -214,7 +214,7 @@ fn a_stop_takes_two_seconds_with_a_server_away_and_ten_with_two_frozen() {
     let mut stop = |servers: &[Server], mode, seconds| {
         let (took, log) = fixture.stop(servers, mode);
         eprintln!("{servers:?} {mode:?}: {took:?}");
-        log.lines().filter(|line| line.contains("waiting for ")).for_each(|line| eprintln!("  {line}"));
+        log.lines().filter(|line| line.contains("stops: waits for ")).for_each(|line| eprintln!("  {line}"));
         if took >= Duration::from_secs(seconds) {
             slow.push(format!("{servers:?} {mode:?}: {took:?}: {log}"));
         }
@@ -226,7 +226,7 @@ fn a_stop_takes_two_seconds_with_a_server_away_and_ten_with_two_frozen() {
     stop(&[Server::Redis, Server::Mongo], Mode::Frozen, 10);
     stop(&[Server::Faktory, Server::Ermrest], Mode::Frozen, 10);
     let log = stop(&[Server::Postgres, Server::Ermrest], Mode::Frozen, 10);
-    assert!(log.contains("waiting for ") && log.contains("provenance/"), "{log}");
+    assert!(log.contains("stops: waits for ") && log.contains("provenance/"), "{log}");
     stop(&all, Mode::Frozen, 10);
     assert!(slow.is_empty(), "{slow:#?}");
 }
