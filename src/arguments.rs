@@ -99,7 +99,7 @@ impl RunArguments {
     }
 }
 
-/// What to do.
+/// Commands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the configured subsystems (the default)

@@ -1,4 +1,4 @@
-//! What the servers of an address said last, from the driver's heartbeats. The driver's own error says only that it found no primary.
+//! State of the servers of an address, from the driver's heartbeats. The driver's own error has only the fact that no primary was found.
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 

@@ -27,7 +27,7 @@ use super::reply_limit::ReplyLimit;
 /// Time-out for connecting, and for commands that do not block.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What helps after an error of the server, by its code.
+/// Advice for operators, by the code of the server's error.
 const ADVICE: [(&str, &str); 8] = [
     ("LOADING", "wait until Redis has loaded its file: redis-cli INFO persistence"),
     (
