@@ -110,6 +110,9 @@ pub(crate) enum Command {
     Check {
         #[command(flatten)]
         run: RunArguments,
+        /// Ignore keys such as `dsn_file` whose file does not exist here, for the configuration of another machine or of a container
+        #[arg(long)]
+        ignore_missing_files: bool,
         #[command(flatten)]
         format: OutputFormat,
     },

@@ -16,6 +16,7 @@ mod exposed;
 pub(crate) mod init;
 mod layers;
 mod links;
+mod missing_files;
 mod overrides;
 mod print;
 mod program;
@@ -117,7 +118,12 @@ impl Config {
     /// Returns the configuration and the merged sources with the origins of values.
     fn with_origins(sources: &Sources) -> Result<(Self, config::Value)> {
         let schema = Schema::whole();
-        let (merged, mut diagnostics) = Layers::read(sources, &schema).finish();
+        let (mut merged, mut diagnostics) = Layers::read(sources, &schema).finish();
+        let missing = if sources.ignores_missing_files {
+            missing_files::leave_out(&mut merged, &schema)
+        } else {
+            Vec::new()
+        };
         // Invalid values are not in `merged`, so the rest can be checked further.
         let mut config = Self::default();
         match Self::from_json(check::to_json(&merged, Some(schema.root()))) {
@@ -141,6 +147,7 @@ impl Config {
         {
             diagnostics.push(diagnostic);
         }
+        config.warnings.extend(missing);
         config.warnings.extend(exposed::warnings(&merged, &schema, &sources.files));
         InvalidConfig::unless_empty(diagnostics)?;
         Ok((config, merged))

@@ -29,6 +29,7 @@ mod topology;
 mod version;
 
 use std::io::Write;
+use std::mem;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -44,7 +45,7 @@ use serde_json::json;
 use crate::{
     arguments::{Arguments, Command, ConfigCommand, RunArguments},
     cli::{colour, exit_code::ExitCode},
-    config::{Config, ProgramConfig, init::InitArguments},
+    config::{Config, ProgramConfig, Sources, init::InitArguments},
     results::{exit_code, print, print_or_fail, report_error, write_out},
     subsystems::DropIn,
     topology::ROOT,
@@ -74,7 +75,9 @@ fn main() -> std::process::ExitCode {
         }
         Some(Command::Run(run)) => start(&run),
         None => start(&arguments.run),
-        Some(Command::Check { run, format }) => check(&run, format),
+        Some(Command::Check { run, ignore_missing_files, format }) => {
+            check(Sources { ignores_missing_files: ignore_missing_files, ..run.sources() }, format)
+        }
         Some(Command::Backup { directory, run, format }) => print_or_fail(back_up(&directory, &run, format)),
         Some(Command::Restore { directory, run, format }) => print_or_fail(restore(&directory, &run, format)),
         Some(Command::Completions { shell }) => completions(shell),
@@ -151,9 +154,11 @@ fn run_drop_in(admin: Option<&str>, sets: &[String], original: &DropIn) -> Resul
     run::run(&config, None)
 }
 
-fn check(arguments: &RunArguments, format: OutputFormat) -> ExitCode {
-    let outline = Config::load(&arguments.sources().announced())
-        .and_then(|config| Ok(topology::build(&config)?.root.outline(ROOT)));
+fn check(sources: Sources, format: OutputFormat) -> ExitCode {
+    let outline = Config::load(&sources.announced()).and_then(|mut config| {
+        note(mem::take(&mut config.warnings));
+        Ok(topology::build(&config)?.root.outline(ROOT))
+    });
     if !format.json {
         return print(outline);
     }

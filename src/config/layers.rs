@@ -43,6 +43,8 @@ pub(crate) struct Sources {
     pub(crate) sets: Vec<String>,
     /// `--only`: the one subsystem to run.
     pub(crate) only: Option<String>,
+    /// True if keys are left out whose file does not exist here.
+    pub(crate) ignores_missing_files: bool,
 }
 
 impl Sources {
@@ -57,6 +59,7 @@ impl Sources {
             environment: environment::of_process(),
             sets: arguments.set.clone(),
             only: only.map(str::to_owned),
+            ignores_missing_files: false,
         }
     }
 

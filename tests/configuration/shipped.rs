@@ -155,3 +155,94 @@ fn errors_of_all_sources_are_reported_together() {
         assert!(line.starts_with(expected), "{line} does not begin with {expected}");
     }
 }
+
+/// Each key that names a file with a secret or a certificate.
+const FILES: &str = r#"
+[queue]
+store = "postgres"
+[queue.postgres]
+dsn_file = "/nowhere/queue-dsn"
+[provenance.amqp]
+url_file = "/nowhere/amqp.url"
+ca_file = "/nowhere/ca.pem"
+[provenance.postgres]
+dsn_file = "/nowhere/dsn"
+[[ingester]]
+name = "eiger"
+redis_url_file = "/nowhere/redis.url"
+redis_ca_file = "/nowhere/ca.pem"
+build_meta_file = "/nowhere/git.json"
+[[ingester.stream]]
+name = "eiger"
+source = "stins"
+upstream_url = "tcp://detector:9999"
+[producer.mongodb]
+uri_file = "/nowhere/uri"
+[producer.faktory]
+password_file = "/nowhere/password"
+ca_file = "/nowhere/ca.pem"
+[producer.on_complete]
+url = "https://receiver/done"
+headers_file = "/nowhere/headers"
+ca_file = "/nowhere/ca.pem"
+[[catalog]]
+name = "lab"
+base = "https://catalog/ermrest/catalog/1"
+credential_file = "/nowhere/credential.json"
+ca_file = "/nowhere/ca.pem"
+amqp_file = "/nowhere/amqp.url"
+[[catalog]]
+name = "other"
+base = "https://catalog/ermrest/catalog/2"
+token_file = "/nowhere/token"
+[[catalog.rule]]
+name = "images"
+table = "Image"
+handler = { kind = "http", url = "https://receiver/row", headers_file = "/nowhere/headers", ca_file = "/nowhere/ca.pem" }
+claim.set = { state = "claimed", claimed_by = "$token", lease_until = "$now+1m" }
+[[hook]]
+name = "operator"
+on = "queue.failed"
+url = "https://receiver/failed"
+headers_file = "/nowhere/headers"
+ca_file = "/nowhere/ca.pem"
+[admin]
+listen = "0.0.0.0:7117"
+tokens_file = "/nowhere/tokens"
+audit_file = "/nowhere/audit"
+"#;
+
+#[test]
+fn files_of_another_machine_can_be_left_out_of_a_check() {
+    let all = fs::read_to_string(directory().join("orchestrator.toml")).expect("UTF-8");
+    let key = |line: &str| {
+        line.split_once("_file = ").map(|(key, _)| format!("{}_file", key.trim_start_matches('#')))
+    };
+    for key in all.lines().filter_map(key) {
+        assert!(FILES.contains(&format!("{key} = ")), "{key}");
+    }
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let file = folder.path().join("site.toml");
+    fs::write(&file, FILES).expect("write the configuration");
+    let file = file.display().to_string();
+    let check = ["check", "--config", &file];
+    let (code, _, err) = run(&check, &[]);
+    assert!(code == 78 && err.contains("/nowhere/"), "{err}");
+    let without = [&check[..], &["--ignore-missing-files"]].concat();
+    let (code, out, err) = run(&without, &[]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("catalog"), "{out}");
+    let left_out = err.lines().filter(|line| line.ends_with("the file does not exist here: not checked"));
+    assert_eq!(left_out.count(), FILES.matches("_file = ").count(), "{err}");
+    assert!(err.contains("site.toml:5: queue.postgres.dsn_file: "), "{err}");
+    // The rest is checked.
+    let wrong = [&without[..], &["--set", "queue.hold_secs=0"]].concat();
+    let (code, _, err) = run(&wrong, &[]);
+    assert!(code == 78 && err.contains("queue.hold_secs"), "{err}");
+    // A file that exists is read.
+    let redis = folder.path().join("redis.url");
+    fs::write(&redis, "nonsense://").expect("write the file");
+    let set = format!("ingester.eiger.redis_url_file={}", redis.display());
+    let (code, _, err) = run(&[&without[..], &["--set", &set]].concat(), &[]);
+    assert!(code == 78 && err.contains("redis"), "{err}");
+}

@@ -25,7 +25,7 @@ pub enum AdminError {
     #[error("admin.allowed_hosts has \"{0}\", which is not a host name: write it without scheme and port")]
     InvalidHost(String),
     /// The tokens file cannot be read.
-    #[error("cannot read {}: {source}: create the file that admin.tokens_file names", path.display())]
+    #[error("admin.tokens_file = {}: cannot be read: {source}: create the file", path.display())]
     TokensFile {
         /// Path of the file.
         path: PathBuf,
