@@ -1,4 +1,4 @@
-# NixOS module `services.orchestrator`: the unit beside this folder that fits the configured subsystem, with the configuration in the store.
+# NixOS module `services.orchestrator`: the unit beside this folder that fits the settings, with the configuration in the store.
 {
   config,
   lib,
@@ -33,13 +33,19 @@ let
     catalog = ../orchestrator-catalog.service;
   };
   configured = builtins.filter (name: settings ? ${name}) (builtins.attrNames units);
-  # Without a subsystem the queue runs. The catalog's unit grants what any other one needs.
+  # Only the other unit lets the queue use the network, and lets the queue and provenance start programs of hooks.
+  isLocal = address: address == "" || builtins.match "(127\\..*|\\[::1]:.*)" address != null;
+  suffices =
+    name:
+    !(settings ? hook)
+    && (
+      name != "queue"
+      || (settings.queue.store or "sqlite" == "sqlite" && isLocal settings.admin.listen && isLocal (settings.admin.probe_listen or ""))
+    );
+  # Without a subsystem the queue runs.
+  first = if configured == [ ] then "queue" else builtins.head configured;
   unit =
-    {
-      "0" = units.queue;
-      "1" = units.${builtins.head configured};
-    }
-    .${toString (builtins.length configured)} or units.catalog;
+    if builtins.length configured < 2 && suffices first then units.${first} else ../orchestrator-pipeline.service;
 
   # Keys of a part of a unit, as for `serviceConfig`: a list if there are several values.
   keysOf =

@@ -1,11 +1,17 @@
 //! Packaging: systemd accepts the unit file, and the binary needs only the C library.
 
-use std::{fs, process::Command};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use orchestrator_harness::TestEnv;
+use serde_json::Value;
 
 /// Units with the example configuration that the page of their program links.
-const UNITS: [(&str, &str, &str); 5] = [
+const UNITS: [(&str, &str, &str); 6] = [
     ("orchestrator", include_str!("../../deploy/orchestrator.service"), "nixpkgs-update.toml"),
     ("orchestrator-ingester", include_str!("../../deploy/orchestrator-ingester.service"), "dranspose.toml"),
     (
@@ -19,7 +25,9 @@ const UNITS: [(&str, &str, &str); 5] = [
         "tanglenomicon.toml",
     ),
     ("orchestrator-catalog", include_str!("../../deploy/orchestrator-catalog.service"), "ermrest-agent.toml"),
+    ("orchestrator-pipeline", include_str!("../../deploy/orchestrator-pipeline.service"), "pipeline.toml"),
 ];
+const NETWORK: &str = include_str!("../../deploy/network.conf");
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 
 /// Values of a key of a unit.
@@ -48,8 +56,12 @@ fn each_unit_runs_its_program_with_the_example_of_its_page() {
         let socket = config.lines().find_map(|line| line.strip_prefix("unix_socket = \"/run/"));
         if name != "orchestrator" {
             assert!(
-                socket.is_some_and(|socket| socket.starts_with(&format!("{runtime}/"))),
+                socket.is_none_or(|socket| socket.starts_with(&format!("{runtime}/"))),
                 "{name}: {socket:?}"
+            );
+            assert!(
+                socket.is_some() || name == "orchestrator-pipeline",
+                "{name}: root's commands find its socket"
             );
             assert!(values(unit, "IPAddressDeny").is_empty(), "{name}: its servers are on the network");
             assert!(
@@ -90,26 +102,72 @@ fn advisories_are_checked_on_a_schedule() {
     assert!(job.contains("- run: cargo deny check advisories\n"), "{job}");
 }
 
-#[test]
-fn systemd_accepts_the_units() {
-    if Command::new("systemd-analyze").arg("--version").output().is_err() {
-        // Without systemd only the test above applies.
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    for (name, unit, _) in UNITS {
-        let file = folder.path().join(format!("{name}.service"));
-        // systemd checks that the program exists.
+/// Writes the units into a folder, with the program that exists. Returns the file of each.
+fn install(folder: &Path) -> Vec<(&'static str, PathBuf)> {
+    let write = |(name, unit, _): (&'static str, &str, &str)| {
+        let file = folder.join(format!("{name}.service"));
         fs::write(&file, unit.replace("/usr/local/bin/orchestrator", BINARY)).expect("write the unit");
-        let output = Command::new("systemd-analyze")
-            .args(["verify", "--man=no"])
-            .arg(&file)
-            .output()
-            .expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let ours: Vec<_> = said.lines().filter(|line| line.contains(&format!("{name}.service"))).collect();
-        assert!(output.status.success() && ours.is_empty(), "{said}");
+        (name, file)
+    };
+    UNITS.map(write).into()
+}
+
+/// Adds the drop-in for the network to a unit.
+fn add_network(unit: &Path) {
+    let folder = unit.with_extension("service.d");
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::write(folder.join("network.conf"), NETWORK).expect("write the drop-in");
+}
+
+/// Runs `systemd-analyze`. Returns what it prints, or nothing if systemd is not installed.
+fn analyze(arguments: &[&str], unit: &Path) -> Option<(String, String)> {
+    let output = Command::new("systemd-analyze").args(arguments).arg(unit).output().ok()?;
+    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success(), "{out}{err}");
+    Some((out, err))
+}
+
+#[test]
+fn systemd_accepts_the_units_with_and_without_the_network() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, file) in install(folder.path()) {
+        for with_network in [false, true] {
+            if with_network {
+                add_network(&file);
+            }
+            let Some((_, said)) = analyze(&["verify", "--man=no"], &file) else { return };
+            assert!(!said.contains(name), "{name}: {said}");
+        }
     }
+}
+
+/// Each setting that systemd judges, with the points for it.
+fn rights(unit: &Path) -> Option<BTreeMap<String, Value>> {
+    let (out, _) = analyze(&["security", "--offline=true", "--json=short"], unit)?;
+    let all: Vec<Value> = serde_json::from_str(&out).expect("JSON");
+    Some(all.iter().map(|one| (one["json_field"].to_string(), one["exposure"].clone())).collect())
+}
+
+#[test]
+fn the_drop_in_grants_what_several_subsystems_have_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let units: BTreeMap<_, _> = install(folder.path()).into_iter().collect();
+    let Some(alone) = rights(&units["orchestrator"]) else { return };
+    let several = rights(&units["orchestrator-pipeline"]).expect("systemd");
+    add_network(&units["orchestrator"]);
+    let with_network = rights(&units["orchestrator"]).expect("systemd");
+    assert_eq!(with_network, several);
+    let differs = |key: &&String| alone[*key] != several[*key];
+    let granted: Vec<&String> = alone.keys().filter(differs).collect();
+    assert_eq!(
+        granted,
+        [
+            "\"IPAddressDeny\"",
+            "\"MemoryDenyWriteExecute\"",
+            "\"ProtectHome\"",
+            "\"RestrictAddressFamilies_AF_NETLINK\""
+        ]
+    );
 }
 
 #[test]

@@ -130,3 +130,42 @@ fn a_service_has_the_rights_that_its_subsystems_need() {
     assert_eq!((&given["Type"], &given["Restart"]), (&json!("notify"), &json!("on-failure")));
     assert_eq!(given["StateDirectory"], json!(["orchestrator"]));
 }
+
+/// The unit grants no more than the settings need: only the queue's own has no network.
+#[test]
+fn the_settings_choose_the_unit() {
+    const HOOK: &str =
+        r#"settings.hook = [ { name = "h"; on = "queue.failed"; program = [ "/bin/true" ]; } ];"#;
+    let provenance = r#"settings.provenance.routing = "binding";"#;
+    let provenance_with_hook = format!("{HOOK} {provenance}");
+    let cases = [
+        ("", "orchestrator"),
+        ("settings.queue.hold_secs = 60;", "orchestrator"),
+        (
+            r#"settings.admin.listen = "127.0.0.1:7117"; settings.admin.probe_listen = "[::1]:7118";"#,
+            "orchestrator",
+        ),
+        (r#"settings.admin.probe_listen = "0.0.0.0:7118";"#, "orchestrator-pipeline"),
+        (
+            r#"settings.admin.listen = "[::]:7117"; settings.admin.tokens_file = "/nowhere/tokens";"#,
+            "orchestrator-pipeline",
+        ),
+        (r#"settings.queue.store = "postgres";"#, "orchestrator-pipeline"),
+        (HOOK, "orchestrator-pipeline"),
+        (provenance, "orchestrator-provenance"),
+        (&provenance_with_hook, "orchestrator-pipeline"),
+        (
+            r#"settings.queue.hold_secs = 60; settings.provenance.routing = "binding";"#,
+            "orchestrator-pipeline",
+        ),
+    ];
+    for (settings, name) in cases {
+        let found = evaluate(&format!("{{ enable = true; package = \"/x\"; {settings} }}"));
+        let given = &found["unit"]["serviceConfig"];
+        let wanted = service(name);
+        for key in ["IPAddressDeny", "RestrictAddressFamilies", "ProtectHome", "MemoryDenyWriteExecute"] {
+            let value = wanted.get(key).map_or(Value::Null, |values| json!(values[0]));
+            assert_eq!(given[key], value, "{settings}: {key} is not that of {name}");
+        }
+    }
+}

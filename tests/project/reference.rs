@@ -177,6 +177,10 @@ fn every_alert_has_a_runbook_section_and_known_metrics() {
         alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect();
     assert!(names.len() >= 5, "{names:?}");
     assert_eq!(names, sections(&page("RUNBOOK.md"), "Alerts"));
+    // A heading's anchor has small letters; tests/project/alerts.rs compares it with the name of its alert.
+    for name in &names {
+        assert!(alerts.contains(&format!("/deploy/RUNBOOK.md#{}\"\n", name.to_lowercase())), "{name}");
+    }
     let table = listed(&page("REFERENCE.md"), "Metrics");
     let dashboard = page("grafana-dashboard.json");
     serde_json::from_str::<serde_json::Value>(&dashboard).expect("the dashboard is JSON");
