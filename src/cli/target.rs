@@ -16,7 +16,7 @@ use std::{
 
 use clap::Args;
 use hyper::Uri;
-use orchestrator_edge::{HostPort, read_regular};
+use orchestrator_edge::{HostPort, read_text};
 
 use orchestrator_subsystem::CommandError;
 
@@ -52,8 +52,7 @@ impl Target {
         };
         let usage =
             |problem: String| CommandError::Usage(format!("--token-file {}: {problem}", path.display()));
-        let text =
-            read_regular(path).and_then(std::io::read_to_string).map_err(|error| usage(error.to_string()))?;
+        let text = read_text(path).map_err(|error| usage(error.to_string()))?;
         let token = text.trim();
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(usage("the file must hold one token and nothing else".to_owned()));

@@ -23,12 +23,7 @@ use orchestrator_supervise::sanitize_to;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use self::{
-    commented::Document,
-    files::{persist, read},
-    secret_files::SecretFile,
-    unit_file::UnitFile,
-};
+use self::{commented::Document, files::persist, secret_files::SecretFile, unit_file::UnitFile};
 use super::{Config, Sources, schema::Schema};
 use crate::subsystems::{self, SUBSYSTEMS};
 
@@ -139,7 +134,7 @@ fn section_of(
     original: &Original,
     context: &mut OriginalContext,
 ) -> Result<Section> {
-    let text = read(file)?;
+    let text = orchestrator_edge::read_text(file)?;
     let name = original.name;
     if UnitFile::is_one(file, &text) {
         return section_of_unit(UnitFile::parse(&text)?, command, original, context);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use config::{ConfigError, Map, Source, Value, ValueKind};
-use orchestrator_edge::read_regular;
+use orchestrator_edge::read_text;
 use orchestrator_subsystem::ConfigArguments;
 use rustix::process::geteuid;
 
@@ -134,7 +134,7 @@ impl<'a> Layers<'a> {
         let text = if file.starts_with("/dev") && !file.starts_with("/dev/shm") {
             std::fs::read_to_string(file)
         } else {
-            read_regular(file).and_then(std::io::read_to_string)
+            read_text(file)
         };
         match text {
             Ok(text) => {

@@ -63,7 +63,7 @@ pub use link_state::LinkState;
 pub use one_request::OneRequest;
 pub use peer_error::{PeerError, PeerErrorKind, Sent};
 pub use regular_file::{
-    check_database_files, check_database_path, open_regular, open_regular_no_link, read_regular,
+    check_database_files, check_database_path, open_regular, open_regular_no_link, read_regular, read_text,
 };
 pub use retry_policy::{Retries, RetryPolicy};
 pub use secrets::{

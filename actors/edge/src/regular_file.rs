@@ -10,7 +10,10 @@ use std::{
 use orchestrator_supervise::sanitize;
 use rustix::{fs::OFlags, io::Errno};
 
-use crate::with_suffix;
+use crate::{secrets::read_at_most, with_suffix};
+
+/// Upper bound of a file that is read as text, in bytes.
+const TEXT_MAX: u64 = 16 << 20;
 
 /// Opens the regular file at `path`, which other users may have replaced. A named pipe or a device is refused: opening it could block, and
 /// reading it could take for ever.
@@ -35,6 +38,15 @@ pub fn open_regular_no_link(options: &mut OpenOptions, path: &Path) -> io::Resul
 /// As [`open_regular`].
 pub fn read_regular(path: &Path) -> io::Result<File> {
     Ok(open_regular(OpenOptions::new().read(true), path)?.0)
+}
+
+/// Reads the regular file at `path` as UTF-8; see [`open_regular`].
+///
+/// # Errors
+/// As [`open_regular`]; the file is not UTF-8 or larger than 16 MiB.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    let bytes = read_at_most(&read_regular(path)?, TEXT_MAX)?;
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
 /// Checks that a SQLite database, its log and its journal are regular files or missing: SQLite would wait for a named pipe.

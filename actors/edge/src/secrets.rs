@@ -59,7 +59,7 @@ pub fn open_secret_file(path: &Path) -> io::Result<(File, Metadata)> {
 pub fn read_at_most(file: &File, max: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     if file.take(max + 1).read_to_end(&mut text)? as u64 > max {
-        return Err(io::Error::other(format!("it is larger than {max} bytes")));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {max} bytes")));
     }
     Ok(text)
 }

@@ -351,7 +351,7 @@ fn scan_child(id: impl Into<String>, factory: Factory) -> ChildSpec {
 
 /// Reads the build's metadata. None if the file is missing or incomplete, as in the original.
 fn build_meta(path: &Path) -> Option<BuildMeta> {
-    let text = orchestrator_edge::read_regular(path).and_then(std::io::read_to_string).ok()?;
+    let text = orchestrator_edge::read_text(path).ok()?;
     serde_json::from_str(&text)
         .inspect_err(|error| tracing::warn!(?path, %error, "invalid build metadata is ignored"))
         .ok()

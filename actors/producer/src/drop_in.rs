@@ -65,8 +65,7 @@ impl Arguments {
 /// # Errors
 /// The file cannot be used. The text names the file and the key.
 pub(crate) fn read(path: &Path, context: &mut OriginalContext) -> Result<ProducerConfig> {
-    let text = orchestrator_edge::read_regular(path)
-        .and_then(std::io::read_to_string)
+    let text = orchestrator_edge::read_text(path)
         .map_err(|error| refused(format!("cannot read {}: {error}", path.display())))?;
     let (mut unknown, file) = (Vec::new(), path.display());
     let config = translate(&text, &mut unknown).map_err(|error| refused(format!("{file}: {error}")))?;

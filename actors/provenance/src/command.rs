@@ -102,8 +102,7 @@ async fn init(arguments: &InitArguments) -> Result<String, CommandError> {
     let InitArguments { dsn, dsn_file, flavor } = arguments;
     let dsn = match (dsn, dsn_file) {
         (Some(dsn), _) => dsn.clone(),
-        (None, Some(file)) => orchestrator_edge::read_regular(file)
-            .and_then(std::io::read_to_string)
+        (None, Some(file)) => orchestrator_edge::read_text(file)
             .map_err(|error| CommandError::Usage(format!("cannot read {}: {error}", file.display())))?,
         (None, None) => {
             return Err(CommandError::Usage("name a database with --dsn or --dsn-file".to_owned()));

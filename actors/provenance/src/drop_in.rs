@@ -42,7 +42,24 @@ struct File {
 #[derive(Debug, Deserialize)]
 struct Provenance {
     rabbitmq: Option<Rabbitmq>,
-    storage: Option<serde_json::Value>,
+    storage: Option<Class>,
+}
+
+/// Section of the client, of which the class decides about the keys.
+#[derive(Debug, Deserialize)]
+struct Class {
+    cls: Option<String>,
+}
+
+/// The file with a client of the class `rabbitmq`.
+#[derive(Debug, Deserialize)]
+struct ClientFile {
+    provenance: ClientProvenance,
+}
+
+#[derive(Debug, Deserialize)]
+struct ClientProvenance {
+    storage: Client,
 }
 
 #[derive(Debug, Deserialize)]
@@ -105,8 +122,7 @@ pub(crate) fn client(path: &Path) -> Result<ProvenanceConfig> {
 /// Translates the file that `key` names.
 fn read(path: &Path, key: &str, translate: fn(&str) -> Result<ProvenanceConfig>) -> Result<ProvenanceConfig> {
     let path_shown = path.display();
-    let text = orchestrator_edge::read_regular(path)
-        .and_then(std::io::read_to_string)
+    let text = orchestrator_edge::read_text(path)
         .map_err(|error| refused(format!("{key}: cannot read {path_shown}: {error}")))?;
     translate(&text).map_err(|error| refused(format!("{path_shown}: {error}")))
 }
@@ -123,18 +139,12 @@ fn provenance(text: &str) -> Result<Provenance> {
 
 fn translate_client(text: &str) -> Result<ProvenanceConfig> {
     let storage = provenance(text)?.storage.ok_or_else(|| missing("provenance.storage"))?;
-    match storage.get("cls").and_then(serde_json::Value::as_str) {
-        Some("rabbitmq") => {}
-        other => {
-            return Err(refused(format!(
-                "provenance.storage.cls is {}: use rabbitmq",
-                other.unwrap_or("missing")
-            )));
-        }
+    if storage.cls.as_deref() != Some("rabbitmq") {
+        let found = storage.cls.as_deref().unwrap_or("missing");
+        return Err(refused(format!("provenance.storage.cls is {found}: use rabbitmq")));
     }
-    let client: Client = serde_json::from_value(storage).map_err(|error| {
-        refused(format!("provenance.storage: {}", yaml::without_values(&error.to_string())))
-    })?;
+    let ClientFile { provenance: ClientProvenance { storage: client } } =
+        yaml::read(text).map_err(refused)?;
     let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
     config.amqp.url = client.url.ok_or_else(|| missing("provenance.storage.url"))?;
     store(&mut config, client.storage_config, "provenance.storage")?;
@@ -273,7 +283,7 @@ provenance:
             (text.replace("    url: amqp://me@broker/%2f\n", ""), "Missing 'provenance.storage.url'"),
             (text.replace("storage_config: {", "#"), "Missing 'provenance.storage.storage_config'"),
             (text.replace(", db: ", ", dbb: "), "Missing 'provenance.storage.storage_config.db'"),
-            (text.replace("wait_min", "wait_max"), "unknown field `wait_max`"),
+            (text.replace("wait_min", "wait_max"), "this key is unknown; known are cls, url"),
             (text.replace("batch_size: 10", "batch_size: 0"), "at least 1"),
         ] {
             let error = format!("{:#}", translate_client(&text).unwrap_err());

@@ -1,21 +1,9 @@
-//! Files that are read and written.
+//! Files that are written.
 
-use std::{io::Read, path::Path};
+use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
-use orchestrator_edge::read_regular;
+use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
-
-/// Upper bound of a file that is read, in bytes.
-const FILE_MAX: u64 = 1 << 20;
-
-/// Reads a text file of at most [`FILE_MAX`] bytes.
-pub(super) fn read(file: &Path) -> Result<String> {
-    let mut text = String::new();
-    read_regular(file)?.take(FILE_MAX + 1).read_to_string(&mut text)?;
-    ensure!(text.len() as u64 <= FILE_MAX, "it has more than {FILE_MAX} bytes");
-    Ok(text)
-}
 
 /// Renames a temporary file to `path`.
 pub(super) fn persist(file: NamedTempFile, path: &Path, force: bool) -> Result<()> {

@@ -1,10 +1,11 @@
 //! Shell scripts that start a replaced program: their commands, as far as their words are known without running them.
 
-use std::{collections::BTreeMap, ffi::OsString, iter::Peekable, mem::take, path::Path, str::Chars};
+use std::{
+    collections::BTreeMap, ffi::OsString, io::ErrorKind, iter::Peekable, mem::take, path::Path, str::Chars,
+};
 
 use anyhow::{Context, Result};
-
-use super::files::read;
+use orchestrator_edge::read_text;
 
 /// A word, or the reason why its value is not known.
 pub(super) type Word = Result<String, String>;
@@ -93,14 +94,10 @@ fn script(words: &[Word]) -> Result<Option<String>> {
     let Some(program) = words.next() else { return Ok(None) };
     let path = if is_shell(program) { words.find(|word| !word.starts_with('-')) } else { Some(program) };
     let Some(path) = path.map(Path::new).filter(|path| path.is_absolute()) else { return Ok(None) };
-    let text = match read(path) {
+    let text = match read_text(path) {
         Ok(text) => text,
         // A program that is no text is no script.
-        Err(error)
-            if error
-                .downcast_ref::<std::io::Error>()
-                .is_none_or(|error| error.kind() == std::io::ErrorKind::InvalidData) =>
-        {
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::FileTooLarge) => {
             return Ok(None);
         }
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),

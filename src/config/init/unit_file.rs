@@ -7,12 +7,12 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use orchestrator_edge::read_text;
 use orchestrator_subsystem::{Original, OriginalContext};
 use orchestrator_supervise::sanitize_to;
 
 use super::{
     directories,
-    files::read,
     shell::{self, Word, file_name},
 };
 
@@ -139,7 +139,7 @@ impl UnitFile {
             let (is_optional, path) =
                 file.strip_prefix('-').map_or((false, file.as_str()), |path| (true, path));
             let shown = sanitize_to(path, 512);
-            let text = match read(Path::new(path)) {
+            let text = match read_text(Path::new(path)) {
                 Ok(text) => text,
                 Err(_) if is_optional => {
                     context.warn(format!(
@@ -147,7 +147,7 @@ impl UnitFile {
                     ));
                     continue;
                 }
-                Err(error) => return Err(error.context(format!("EnvironmentFile={shown}"))),
+                Err(error) => return Err(error).with_context(|| format!("EnvironmentFile={shown}")),
             };
             for line in
                 joined(&text).iter().map(|line| line.trim()).filter(|line| !line.starts_with(['#', ';']))
@@ -212,7 +212,7 @@ impl UnitFile {
             return Some(python.to_owned());
         }
         let script = paths().rfind(|path| path.is_absolute())?;
-        if let Ok(text) = read(script) {
+        if let Ok(text) = read_text(script) {
             let line = text.lines().next().and_then(|line| line.strip_prefix("#!")).unwrap_or_default();
             return line.split_whitespace().map(Path::new).find(|path| is_python(path)).map(Path::to_owned);
         }

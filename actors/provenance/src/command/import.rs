@@ -15,7 +15,7 @@ use std::{
 };
 
 use clap::Args;
-use orchestrator_edge::read_regular;
+use orchestrator_edge::read_text;
 use orchestrator_subsystem::{
     CommandError, Context, OutputFormat,
     wire::{BODY_LIMIT, ErrorBody, ErrorKind},
@@ -111,7 +111,7 @@ impl<'a> Import<'a> {
             let length = opened.metadata().map_err(|error| usage(file, error))?.len();
             size = Some(length);
             if arguments.resume
-                && let Ok(text) = read_regular(&position::path(file)).and_then(std::io::read_to_string)
+                && let Ok(text) = read_text(&position::path(file))
             {
                 position =
                     serde_json::from_str(&text).map_err(|error| usage(&position::path(file), error))?;

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use orchestrator_edge::{postgres::Address, read_regular, read_secret, with_suffix};
+use orchestrator_edge::{postgres::Address, read_secret, read_text, with_suffix};
 use tokio::runtime::{Builder, Runtime};
 
 use super::rules::Rules;
@@ -83,7 +83,7 @@ pub(crate) fn instance_name(config: &QueueConfig) -> Result<String, StorageError
     let failed = |error: io::Error| StorageError::Setting {
         reason: format!("{}: cannot keep the name of the instance: {error}", file.display()),
     };
-    let read = || std::io::read_to_string(read_regular(&file)?);
+    let read = || read_text(&file);
     let name = match read() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             make_name(&file).and_then(|()| read()).map_err(failed)?
