@@ -100,7 +100,7 @@ fn shells_complete_children_jobs_and_names() {
     let _instance = env.start();
     env.write("demo.1.txt", "hello 1 2\nhelp 1 2\nother 1 2\n");
     eventually("the jobs", || env.cli(&["queue", "peek"]).1.contains("hello"));
-    // The function that bash calls is the one of the script that `completions` prints.
+    // bash and zsh run the function of the script that `completions` prints.
     let bash = r#"
         orchestrator() { "$BINARY" "$@"; }
         source <(orchestrator completions bash)
@@ -108,16 +108,26 @@ fn shells_complete_children_jobs_and_names() {
         _clap_complete_orchestrator orchestrator "${COMP_WORDS[COMP_CWORD]}"
         printf '%s\n' "${COMPREPLY[@]}"
     "#;
+    let zsh = r#"
+        orchestrator() { "$BINARY" "$@" }
+        compdef() { :; }
+        _describe() { print -l -- "${(P@)3}" }
+        eval "$(orchestrator completions zsh)"
+        words=("$@") CURRENT=$#
+        _clap_dynamic_completer_orchestrator
+    "#;
     let complete = |shell: &str, words: &str| {
         let words = words.split(' ').map(|word| word.trim_matches('_'));
-        let mut command = Command::new(if shell == "bash" { "bash" } else { BINARY });
-        if shell == "bash" {
-            command.args(["-c", bash, "bash"]).args(words).env("BINARY", BINARY);
-        } else {
-            let index = words.clone().count() - 1;
-            command.arg("--").args(words).env("_CLAP_IFS", "\n");
-            command.env("_CLAP_COMPLETE_INDEX", index.to_string()).env("ORCHESTRATOR_COMPLETE", shell);
-        }
+        let script = match shell {
+            "bash" => Some(bash),
+            "zsh" => Some(zsh),
+            _ => None,
+        };
+        let mut command = Command::new(if script.is_some() { shell } else { BINARY });
+        match script {
+            Some(script) => command.args(["-c", script, shell]).args(words).env("BINARY", BINARY),
+            None => command.arg("--").args(words).env("ORCHESTRATOR_COMPLETE", shell),
+        };
         let output = command.env("ORCHESTRATOR_SOCKET", env.admin_socket()).output().expect("a shell");
         assert!(output.status.success(), "{shell}: {}", String::from_utf8_lossy(&output.stderr));
         // The shells add help after a colon or a tabulator.
