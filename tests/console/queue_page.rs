@@ -1,4 +1,4 @@
-//! The page of `orchestrator queue export`, opened as a file: 100,000 jobs, search, order, pages, foreign text.
+//! The page of `orchestrator queue export`, opened as a file: 100,000 jobs, search, order, pages, foreign text, width.
 
 use std::fs;
 
@@ -12,6 +12,43 @@ use crate::{
 
 const FOREIGN: &str = "</script><img/src=x/onerror=window.hacked=1>";
 const ROWS: usize = 100_000;
+/// Rows with paths and payloads of a usual length.
+const USUAL: usize = 60;
+/// JavaScript function body: pixels by which the page is too wide, and broken words that are short or have room on one line of their cell.
+const BROKEN: &str = "
+    const found = [];
+    const over = document.documentElement.scrollWidth - innerWidth;
+    if (over > 0) found.push(`${over} pixels too wide`);
+    for (const cell of document.querySelectorAll('th, td')) {
+      const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+      const style = getComputedStyle(cell);
+      const room = cell.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+      for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+        for (const word of text.data.matchAll(/[^\\s-]+/g)) {
+          const range = document.createRange();
+          range.setStart(text, word.index);
+          range.setEnd(text, word.index + word[0].length);
+          const parts = [...range.getClientRects()].filter(part => part.width > 0);
+          const wide = parts.reduce((sum, part) => sum + part.width, 0);
+          if (new Set(parts.map(part => Math.round(part.top))).size > 1 && wide <= Math.max(room, 120)) found.push(word[0]);
+        }
+      }
+    }
+    return found.slice(0, 5);";
+
+/// Checks the shown page at three widths, and saves screenshots.
+async fn no_word_with_room_is_broken(browser: &Browser) {
+    for (width, scheme) in [(320, "light"), (400, "dark"), (1_280, "light"), (1_280, "dark")] {
+        browser.emulate(width, 900, scheme).await;
+        assert_eq!(browser.run(BROKEN).await, json!([]), "at {width} pixels");
+        browser.picture(&format!("queue-page-{width}-{scheme}")).await;
+    }
+    // On a phone rows are paragraphs, and the table is not wider than its box.
+    browser.emulate(320, 900, "light").await;
+    let over = "const box = document.querySelector('.scroll'); return box.scrollWidth - box.clientWidth;";
+    assert_eq!(browser.run(over).await, json!(0));
+    browser.emulate(1_440, 900, "light").await;
+}
 
 /// Writes the page and returns its address.
 fn export(env: &TestEnv) -> String {
@@ -27,7 +64,10 @@ fn export(env: &TestEnv) -> String {
 async fn the_exported_page_is_searched_sorted_and_paged_without_a_server() {
     let env = env();
     let mut lines = format!("{FOREIGN} <b>1</b>\n");
-    lines.extend((1..ROWS).map(|i| format!("package{i:06} 1.{i}\n")));
+    lines.extend(
+        (1..=USUAL).map(|i| format!("python3Packages.requests_{i} 1.0 1.{i} https://example.org/{i}\n")),
+    );
+    lines.extend((USUAL + 1..ROWS).map(|i| format!("package{i:06} 1.{i}\n")));
     fs::write(env.file("demo.1.txt"), lines).expect("a fetcher file");
     let _instance = env.start();
     eventually("all rows are read", || {
@@ -47,6 +87,7 @@ async fn the_exported_page_is_searched_sorted_and_paged_without_a_server() {
         format!("[...document.querySelectorAll('tbody tr')].map(r => r.children[{nth}].textContent).join()")
     };
     browser.until("a table", first).await;
+    no_word_with_room_is_broken(&browser).await;
     assert_eq!(browser.run("return document.querySelectorAll('tbody tr').length;").await, json!(100));
     let positions = browser.run(&format!("return {};", texts(4))).await;
     assert!(positions.as_str().is_some_and(|text| text.starts_with("1,2,3,")), "{positions}");

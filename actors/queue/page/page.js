@@ -7,8 +7,9 @@
   const [ATTR, FETCHER, PAYLOAD, STATE, POSITION, STARTED, FINISHED, CODE, ATTEMPTS] = data.columns.keys();
 
   const number = (value) => value.toLocaleString("en");
-  const duration = (secs) => {
-    if (secs < 60) return `${Math.round(secs)} s`;
+  const duration = (exact) => {
+    const secs = Math.round(exact);
+    if (secs < 60) return `${secs} s`;
     if (secs < 3600) return `${Math.floor(secs / 60)} min`;
     if (secs < 86400) return `${Math.floor(secs / 3600)} h ${Math.floor((secs % 3600) / 60)} min`;
     return `${Math.floor(secs / 86400)} d ${Math.floor((secs % 86400) / 3600)} h`;
@@ -37,13 +38,13 @@
 
   // Each column: title, sort key (null sorts last), text of a cell, class of the cell.
   const columns = [
-    ["Attribute path", (r) => r[ATTR], (r) => r[ATTR], ""],
-    ["Payload", (r) => r[PAYLOAD], (r) => r[PAYLOAD], ""],
+    ["Attribute path", (r) => r[ATTR], (r) => r[ATTR], "long"],
+    ["Payload", (r) => r[PAYLOAD], (r) => r[PAYLOAD], "long"],
     ["Fetcher", (r) => data.fetchers[r[FETCHER]], (r) => data.fetchers[r[FETCHER]], ""],
-    ["State", (r) => r[STATE], (r) => STATES[r[STATE]], ""],
+    ["State", (r) => r[STATE], (r) => STATES[r[STATE]], "short"],
     ["Position", (r) => r[POSITION], (r) => (r[POSITION] === null ? "-" : number(r[POSITION])), "number"],
     ["Estimated in", until, (r) => (until(r) === null ? "-" : duration(until(r))), "number"],
-    ["Last result", (r) => (r[STARTED] === null ? null : r[CODE] ?? Infinity), result, ""],
+    ["Last result", (r) => (r[STARTED] === null ? null : r[CODE] ?? Infinity), result, "short"],
     ["Last start", (r) => r[STARTED], (r) => (r[STARTED] === null ? "-" : time(r[STARTED])), "time"],
     ["Duration", seconds, (r) => (seconds(r) === null ? "-" : duration(seconds(r))), "number"],
     ["Attempts", (r) => r[ATTEMPTS], (r) => number(r[ATTEMPTS]), "number"],
@@ -64,9 +65,10 @@
     return (a < b ? -1 : 1) * (sort.descending ? -1 : 1);
   };
 
-  const cell = (text, name) => {
+  const cell = (text, name, title) => {
     const element = document.createElement("td");
     element.textContent = text;
+    element.dataset.label = title;
     if (name) element.className = name;
     return element;
   };
@@ -78,7 +80,7 @@
       const line = document.createElement("tr");
       for (const { title, text, name } of columns) {
         const failed = title === "Last result" && row[FINISHED] !== null && row[CODE] !== 0;
-        const element = cell(text(row), failed ? "failed" : name);
+        const element = cell(text(row), failed ? "failed" : name, title);
         const href = title === "Last result" ? log(row) : null;
         if (href !== null) {
           const link = document.createElement("a");
