@@ -36,8 +36,18 @@ const BROKEN: &str = "
     }
     return found.slice(0, 5);";
 
-/// Checks the shown page at three widths, and saves screenshots.
+/// Searches for a text, or shows all rows.
+async fn search(browser: &Browser, text: &str) {
+    let field = "document.querySelector('#search')";
+    browser.run(&format!("{field}.value = '{text}'; {field}.dispatchEvent(new Event('input'));")).await;
+}
+
+/// Checks the page with rows of a usual length at three widths, and saves screenshots.
 async fn no_word_with_room_is_broken(browser: &Browser) {
+    search(browser, "requests").await;
+    browser
+        .until("rows of a usual length", &format!("document.querySelectorAll('tbody tr').length === {USUAL}"))
+        .await;
     for (width, scheme) in [(320, "light"), (400, "dark"), (1_280, "light"), (1_280, "dark")] {
         browser.emulate(width, 900, scheme).await;
         assert_eq!(browser.run(BROKEN).await, json!([]), "at {width} pixels");
@@ -47,6 +57,7 @@ async fn no_word_with_room_is_broken(browser: &Browser) {
     browser.emulate(320, 900, "light").await;
     let over = "const box = document.querySelector('.scroll'); return box.scrollWidth - box.clientWidth;";
     assert_eq!(browser.run(over).await, json!(0));
+    search(browser, "").await;
     browser.emulate(1_440, 900, "light").await;
 }
 
@@ -107,11 +118,7 @@ async fn the_exported_page_is_searched_sorted_and_paged_without_a_server() {
     assert_eq!(browser.run("return window.hacked ?? null;").await, json!(null));
 
     // The only job with a result, with a link to its log.
-    browser
-        .run(
-            "const s = document.querySelector('#search'); s.value = ''; s.dispatchEvent(new Event('input'));",
-        )
-        .await;
+    search(&browser, "").await;
     let header = "[...document.querySelectorAll('th button')].find(b => b.textContent === 'Last result')";
     browser.run(&format!("({header}).click();")).await;
     browser
