@@ -9,6 +9,7 @@ mod foreign_text;
 mod hidden;
 mod jobs;
 mod layout;
+mod numbers;
 mod overview;
 mod queue_page;
 mod reconnect;

@@ -4,6 +4,7 @@ import { consoleUrl, post } from "./api.js";
 import { el, keyed, setAttr, setText } from "./dom.js";
 import { count, duration, moment, rate } from "./format.js";
 import { meter } from "./meter.js";
+import { inServer } from "./producer_views.js";
 import { all, metric, sum } from "./view_parts.js";
 
 const ASK_MS = 10000;
@@ -33,7 +34,7 @@ function provenance() {
   const measure = meter();
   return (branch, now) => {
     const rateOf = measure(now.tree.captured_at_ms, new Map([["written", sum(branch, "written") ?? 0]]));
-    const letters = sum(branch, "dead_lettered") ?? 0;
+    const letters = sum(branch, "dead_lettered");
     return [
       figure("Rows written", rate(rateOf("written"))),
       figure("Rows waiting", count(sum(branch, "waiting"))),
@@ -69,16 +70,16 @@ function ingester() {
     for (const node of consoles) post(consoleUrl(node.path, "status"), {}).then(({ state }) => mappings.set(node.path, state.mapping_uuid ?? "none"), () => {});
   };
   return (branch, now) => {
-    const found = branch.children.filter((one) => sum(one, "mapping_assigned") !== null);
+    const found = branch.children.filter((one) => sum(one, "mappings") !== null);
     ask(found.flatMap((one) => all(one).filter((node) => node.console)));
     return found.flatMap((one) => {
       const name = found.length > 1 ? `${one.label ?? one.id}: ` : "";
       const mapping = mappings.get(all(one).find((node) => node.console)?.path) ?? "–";
-      const [sent, assigned, gaps] = ["mapping_sent", "mapping_assigned", "gaps"].map((key) => sum(one, key) ?? 0);
+      const [begun, sent, assigned, gaps] = ["mappings", "mapping_sent", "mapping_assigned", "gaps"].map((key) => sum(one, key));
       const worker = slowest(one);
       return [
         figure(`${name}Mapping`, mapping.slice(0, 8), "", false, mapping),
-        figure(`${name}Events of the mapping`, `${count(sent)} of ${count(assigned)}`, "sent of assigned"),
+        figure(`${name}Events of the mapping`, begun ? `${count(sent)} of ${count(assigned)}` : "–", begun ? "sent of assigned" : "no mapping yet"),
         figure(`${name}Gaps`, count(gaps), started(now), gaps > 0),
         figure(`${name}Slowest worker`, worker?.label.value ?? "none", worker ? `its queue is ${duration(worker.value)} old` : "no event waits"),
       ];
@@ -86,25 +87,23 @@ function ingester() {
   };
 }
 
-const SERVER = ["server_waiting", "server_working", "server_scheduled", "server_retries"];
-
 function producer(branch) {
   const node = all(branch).find((one) => metric(one, "stencil_total") !== null);
   const value = (name) => (node ? metric(node, name) : null);
-  const jobs = SERVER.map((name) => sum(branch, name)).filter((one) => one !== null);
+  const jobs = inServer(branch).filter((one) => one.name !== "server_dead");
   const total = value("stencil_total");
   return [
-    figure("TCN", count(value("tcn"))),
+    figure("TCN", count(value("tcn") || null)),
     figure("Pushed of planned", total ? `${count(value("stencil_pushed"))} of ${count(total)}` : "–", total ? "jobs of the stencil" : "no stencil"),
-    figure("In the server", jobs.length ? count(jobs.reduce((so, one) => so + one, 0)) : "–", "jobs of the queues, workers and sets"),
+    figure("In the server", jobs.length ? count(jobs.reduce((so, one) => so + one.jobs, 0)) : "–", "jobs of the queues, workers and sets"),
   ];
 }
 
 function catalog(branch, now) {
-  const value = (name) => sum(branch, name) ?? 0;
+  const value = (name) => sum(branch, name);
   const [failed, dead] = ["failed", "dead"].map(value);
   return [
-    figure("Candidates", count(value("candidates")), "left by the last poll"),
+    figure("Candidates", value("polls") ? count(value("candidates")) : "–", "left by the last poll"),
     figure("Claimed", count(value("in_progress")), "not settled"),
     figure("Done", count(value("done")), started(now)),
     figure("Failed", count(failed), "attempts", failed > 0),

@@ -1,18 +1,25 @@
 // Formatting of numbers and times.
 
-const UNITS = ["", "k", "M", "G", "T"];
-
-/** Formats a number: 12, 1.3k, 45k, 2.1M. */
-export function count(value) {
+/**
+ * Formats a number in the largest of `units` in which it is at least 1 after rounding, so that 999,950 is 1.0M and not 1000k. A unit is
+ * `step` of the one before; numbers below `plain` keep the first. Numbers of a unit below `fine` have a decimal.
+ */
+function scaled(value, units, { step = 1000, plain = step, fine = 100 } = {}) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   let size = Math.abs(value);
   let unit = 0;
-  while (size >= 9999.5 && unit < UNITS.length - 1) {
-    size /= 1000;
+  while (size >= (unit === 0 ? plain : step) - 0.5 && unit < units.length - 1) {
+    size /= step;
     unit += 1;
   }
-  const digits = size >= 100 || Number.isInteger(size) ? 0 : 1;
-  return `${value < 0 ? "−" : ""}${size.toFixed(digits)}${UNITS[unit]}`;
+  const isWhole = Number.isInteger(size) || size >= fine - 0.05;
+  const text = isWhole ? size.toFixed(0) : size < 0.095 ? size.toPrecision(1) : size.toFixed(1);
+  return `${value < 0 ? "−" : ""}${text}${units[unit]}`;
+}
+
+/** Formats a number: 12, 1300, 45k, 2.1M. */
+export function count(value) {
+  return scaled(value, ["", "k", "M", "G", "T", "P", "E"], { plain: 10000 });
 }
 
 /** Formats a rate per second. */
@@ -22,10 +29,7 @@ export function rate(value) {
 
 /** Formats a duration in microseconds. */
 export function micros(value) {
-  if (value === null || value === undefined) return "–";
-  if (value < 1000) return `${value} µs`;
-  if (value < 1e6) return `${(value / 1000).toFixed(value < 1e4 ? 1 : 0)} ms`;
-  return `${(value / 1e6).toFixed(value < 1e7 ? 1 : 0)} s`;
+  return scaled(value, [" µs", " ms", " s"], { fine: 10 });
 }
 
 /** Largest bounds of a first bucket: one microsecond, or a millisecond in coarse histograms. */
@@ -55,11 +59,7 @@ export function duration(ms) {
 
 /** Formats a number of bytes. */
 export function bytes(value) {
-  if (value === null || value === undefined) return "–";
-  if (value < 1024) return `${value} B`;
-  const power = Math.min(4, Math.floor(Math.log2(value) / 10));
-  const size = value / 1024 ** power;
-  return `${size.toFixed(size < 100 ? 1 : 0)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
+  return scaled(value, [" B", " KiB", " MiB", " GiB", " TiB"], { step: 1024 });
 }
 
 /** Formats the value of a metric in its unit. */

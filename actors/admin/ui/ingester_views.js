@@ -131,7 +131,7 @@ export function workers() {
     update(branch) {
       const found = branch.children.flatMap((one) => workersOf(one).map((worker) => ({ ...worker, ingester: one.label ?? one.id })));
       part.draw(JSON.stringify(found), () => [table("Workers", ["Worker", "Ingester", "State", ...["Events", "Sent", "Queue", "Spill", "Oldest"].map(number)],
-        found.map((one) => [one.name, one.ingester, one.worker_connected ? "connected" : "not connected", count(one.worker_events), bytes(one.worker_sent), bytes(one.worker_queued), bytes(one.worker_spilled), duration(one.worker_oldest ?? 0)]))]);
+        found.map((one) => [one.name, one.ingester, one.worker_connected ? "connected" : "not connected", count(one.worker_events), bytes(one.worker_sent), bytes(one.worker_queued), bytes(one.worker_spilled), one.worker_oldest ? duration(one.worker_oldest) : "–"]))]);
       return found.length > 0;
     },
   };

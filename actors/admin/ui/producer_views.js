@@ -4,10 +4,18 @@ import { get } from "./api.js";
 import { el, table } from "./dom.js";
 import { count, duration, local, moment, rate } from "./format.js";
 import { meter } from "./meter.js";
-import { all, answered, metric, number, progressBar, section, wide } from "./view_parts.js";
+import { hasNoPeer } from "./states.js";
+import { all, answered, metric, number, progressBar, section, sum, wide } from "./view_parts.js";
 
 /** Metrics of the jobs in the server, in the order of a job's life. */
 const SERVER = [["server_waiting", "Waiting"], ["server_working", "With workers"], ["server_scheduled", "Scheduled"], ["server_retries", "To be retried"], ["server_dead", "Dead"]];
+
+/** Returns the numbers of jobs in the server, or none while no connection is up: then they are not measured. */
+export function inServer(branch) {
+  const isUp = all(branch).some((node) => node.link?.kind === "faktory" && !hasNoPeer(node));
+  const found = SERVER.map(([name, title]) => ({ name, title, jobs: sum(branch, name) }));
+  return found.filter((one) => isUp && one.jobs !== null);
+}
 
 function producerOf(branch) {
   return all(branch).find((one) => metric(one, "stencil_total") !== null);
@@ -25,7 +33,7 @@ export function stencilProgress() {
       const [pushed, total, tcn] = ["stencil_pushed", "stencil_total", "tcn"].map((name) => metric(node, name));
       const speed = measure(now.tree.captured_at_ms, new Map([["pushed", metric(node, "pushed") ?? 0]]))("pushed");
       const left = speed > 0 && total > pushed ? `, ${duration(((total - pushed) / speed) * 1000)} left at ${rate(speed)}` : "";
-      const text = total > 0 ? `TCN ${count(tcn)}: ${count(pushed)} of ${count(total)} jobs pushed${left}` : `TCN ${count(tcn)}: no jobs of a stencil are being pushed`;
+      const text = total > 0 ? `TCN ${count(tcn)}: ${count(pushed)} of ${count(total)} jobs pushed${left}` : `TCN ${count(tcn || null)}: no jobs of a stencil are being pushed`;
       part.draw(text, () => [el("p", { text }), progressBar(pushed, total)]);
       return true;
     },
@@ -49,15 +57,15 @@ export function watermarks() {
         }, () => {});
       }
       const isHeld = metric(node, "held_by_high_water") === 1;
-      const jobs = SERVER.map(([name, title]) => [title, metric(node, name)]).filter(([, value]) => value !== null);
+      const jobs = inServer(branch);
       part.draw(JSON.stringify([config, isHeld, jobs]), () => {
         const high = config?.high_water ?? 0;
         const text = high === 0 ? "There is no high-water mark." : `Pushing stops above ${count(high)} waiting jobs and resumes at ${count(config.low_water)}.`;
-        const waits = metric(node, "server_waiting");
+        const waits = jobs.find((one) => one.name === "server_waiting");
         return [
           config ? el("p", { text: `${text}${isHeld ? " It is stopped now." : ""}` }) : null,
-          high > 0 && waits !== null ? progressBar(waits, high) : null,
-          jobs.length ? table("Jobs in the server", ["State", number("Jobs")], jobs.map(([title, value]) => [title, count(value)])) : null,
+          high > 0 && waits ? progressBar(waits.jobs, high) : null,
+          jobs.length ? table("Jobs in the server", ["State", number("Jobs")], jobs.map((one) => [one.title, count(one.jobs)])) : null,
         ].filter(Boolean);
       });
       return config !== null || jobs.length > 0;
