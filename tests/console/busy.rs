@@ -44,7 +44,8 @@ pub(crate) async fn until_page(browser: &Browser, page: &str) {
     const SHOWN: &str = "document.querySelector('#connection').dataset.status === 'live'
         && document.querySelector('main h1, .drawer:not([hidden]) h2')
         && ![...document.querySelectorAll('main .chart:not([hidden])')].some(c => c.querySelector('.chart-times span').textContent === '')
-        && ![...document.querySelectorAll('.view:not([hidden]) .view-head .quiet')].some(at => at.textContent === '')
+        && document.querySelector('.sparklines[aria-label=Charts]')?.children.length !== 0
+        && ![...document.querySelectorAll('.view:not([hidden]) .view-head > .quiet')].some(at => at.textContent === '')
         && !document.querySelector('.job-page:not(:has(.job-state))')
         && ![...document.querySelectorAll('.arrow-text')].some(rates => rates.textContent.startsWith('–'))";
     browser.go(page).await;

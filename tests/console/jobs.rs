@@ -16,6 +16,11 @@ const TEXTS: &str = "const figure = name => [...document.querySelectorAll('.subs
      const view = t => document.querySelector(`.subsystem section[aria-label=\"${t}\"]:not([hidden])`);
      const text = t => view(t)?.innerText.replaceAll(/\\s+/g, ' ') ?? '';";
 
+async fn open_tab(browser: &Browser, tab: &str) {
+    browser.click(&format!("#tab-{tab}")).await;
+    browser.until(tab, &format!("document.querySelector('#panel-{tab}').offsetHeight > 0")).await;
+}
+
 async fn shows(browser: &Browser, what: &str, expression: &str) {
     browser.until(what, &format!("(() => {{ {TEXTS} return {expression}; }})()")).await;
 }
@@ -74,6 +79,9 @@ async fn failed_jobs_of_a_finished_queue_are_requeued_by_a_filter() {
         "figure('Oldest waiting') === '–' && figure('Time to empty') === 'empty'",
     )
     .await;
+    shows(&browser, "the job in flight", "view('Jobs in flight').querySelectorAll('tbody tr').length === 1")
+        .await;
+    open_tab(&browser, "runs").await;
     shows(&browser, "no row that waits", "text('Backlog by fetcher and age').includes('No job waits.')")
         .await;
     shows(
@@ -82,9 +90,9 @@ async fn failed_jobs_of_a_finished_queue_are_requeued_by_a_filter() {
         "/demo 7 – 12 0 complete/.test(text('Backlog by fetcher and age'))",
     )
     .await;
+    open_tab(&browser, "next").await;
     shows(&browser, "nothing next", "text('Next jobs').includes('No job can be handed out now.')").await;
-    shows(&browser, "the job in flight", "view('Jobs in flight').querySelectorAll('tbody tr').length === 1")
-        .await;
+    open_tab(&browser, "failed").await;
     let failed = "view('Failed attempts').querySelectorAll('tbody tr').length";
     shows(&browser, "all failures", &format!("{failed} === 4")).await;
     // Sorted by the exit code, and back in the other direction.

@@ -27,7 +27,7 @@ async fn check(browser: &Browser, name: &str, (size, width, height, scheme): Scr
     // Texts that are cut off can be read by scrolling, except in these elements.
     let cut = browser
         .run(
-            "return [...document.querySelectorAll('button, .button, .connection, .banner, h1, h2, .chart-title, .chart-now, #nav a, .flow-box, .arrow-text, .heat a')]
+            "return [...document.querySelectorAll('button, .button, .connection, .banner, h1, h2, .chart-title, .chart-now, .sparkline, #nav a, .flow-box, .arrow-text, .heat a')]
                  .filter(e => e.offsetParent && (e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0 && getComputedStyle(e).display !== 'inline'))
                  .map(e => e.outerHTML.slice(0, 120));",
         )
@@ -65,6 +65,9 @@ async fn no_page_is_wider_than_the_screen() {
         ("drawer", format!("#/tree/{path}?tab=mailbox")),
         ("drawer-metrics", format!("#/tree/{path}?tab=metrics")),
         ("queue", "#/queue".to_owned()),
+        ("queue-failed", "#/queue?tab=failed".to_owned()),
+        ("queue-next", "#/queue?tab=next".to_owned()),
+        ("queue-runs", "#/queue?tab=runs".to_owned()),
         ("job", "#/queue/job/githubPackages.p1-7".to_owned()),
         ("provenance", "#/provenance".to_owned()),
         ("ingester", "#/ingester".to_owned()),

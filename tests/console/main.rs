@@ -11,6 +11,7 @@ mod jobs;
 mod layout;
 mod numbers;
 mod overview;
+mod queue_lists;
 mod queue_page;
 mod reconnect;
 mod roles;

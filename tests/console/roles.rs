@@ -61,12 +61,11 @@ async fn a_viewer_sees_what_reads_and_no_action_and_commands_are_refused() {
     browser.run("document.querySelector('#console-verb').form.requestSubmit();").await;
     browser.until("the answer", "document.querySelector('.console [role=status]').textContent !== ''").await;
     browser.go("#/queue").await;
-    browser
-        .until("the page", "document.querySelectorAll('.subsystem .chart:not([hidden])').length > 0")
-        .await;
+    browser.until("the page", "document.querySelectorAll('.subsystem .sparkline').length > 0").await;
     browser.until("the search", "document.querySelector('.subsystem form.search')?.offsetParent").await;
     // The queue is empty. A viewer sees its figures and lists, without commands for their rows.
-    let list = |title: &str| format!("document.querySelector('.job-list[aria-label=\"{title}\"]').innerText");
+    let list =
+        |title: &str| format!("document.querySelector('.job-list[aria-label=\"{title}\"]').textContent");
     for (title, text) in [
         ("Failed attempts", "No attempt has failed."),
         ("Jobs in flight", "No job is in flight."),

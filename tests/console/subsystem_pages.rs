@@ -45,6 +45,7 @@ async fn each_subsystem_page_shows_its_work() {
     until_page(&browser, "#/queue").await;
     let span = "[...document.querySelectorAll('.subsystem h2')].some(h => /^Last (minute|\\d+ min)$/.test(h.textContent))";
     browser.until("the span of the charts", span).await;
+    until_page(&browser, "#/queue?tab=runs").await;
     shows(
         &browser,
         "the backlog by age",

@@ -17,7 +17,7 @@ async fn all_pages_load_without_errors() {
     for (page, shown) in [
         ("#/".to_owned(), "document.querySelector('.card .chart-line')?.getAttribute('d') !== null"),
         ("#/tree".to_owned(), "document.querySelectorAll('table.tree tbody tr').length > 8"),
-        ("#/queue".to_owned(), "document.querySelectorAll('.subsystem .chart:not([hidden])').length > 3"),
+        ("#/queue".to_owned(), "document.querySelectorAll('.subsystem .sparkline').length > 3"),
         (format!("#/tree/{path}?tab=metrics"), "document.querySelectorAll('.drawer .metric').length > 0"),
         ("#/nothing".to_owned(), "document.querySelector('.subsystem .quiet:not([hidden])')"),
         ("#/tree/no/such/child".to_owned(), "document.querySelector('.drawer .quiet:not([hidden])')"),

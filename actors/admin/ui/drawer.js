@@ -6,6 +6,7 @@ import { duration, local, moment, words } from "./format.js";
 import { panelFor, TABS } from "./panels.js";
 import { link as pageOf } from "./router.js";
 import { hasNoPeer, linkBadge, liveGlyph, stateOf } from "./states.js";
+import { tabList } from "./tabs.js";
 import { restartsBelow } from "./tree_rows.js";
 
 export function drawer({ close }) {
@@ -15,32 +16,19 @@ export function drawer({ close }) {
   const facts = el("p", { class: "facts" });
   const note = el("p", { class: "note", hidden: true });
   const actions = el("div", { class: "actions" });
-  const tabs = el("div", { class: "tabs", role: "tablist", "aria-label": "About the child" });
+  const tabs = tabList("About the child", TABS, (id) => select(id), () => "panel");
   const panel = el("div", { class: "panel", role: "tabpanel", tabindex: "0", id: "panel" });
   const shut = el("button", { class: "close", "aria-label": "Close", text: "×", on: { click: close } });
   const missing = el("p", { class: "quiet", hidden: true });
-  const content = el("div", {}, where, facts, note, actions, tabs, panel);
+  const content = el("div", {}, where, facts, note, actions, tabs.node, panel);
   const node = el("aside", { class: "drawer", "aria-labelledby": "drawer-title", hidden: true },
     el("header", {}, sign.node, title, shut), missing, content);
   node.addEventListener("keydown", (event) => {
     if (event.key === "Escape") close();
   });
-  const buttons = new Map();
   let shown = { path: "", tab: "", actions: "" };
   let current = null;
 
-  for (const tab of TABS) {
-    const button = el("button", { role: "tab", id: `tab-${tab.id}`, "aria-controls": "panel", text: tab.title, on: {
-      click: () => select(tab.id),
-      keydown: (event) => {
-        const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-        const open = [...buttons.values()].filter((one) => !one.hidden);
-        if (step) open.at((open.indexOf(button) + step) % open.length).focus();
-      },
-    } });
-    buttons.set(tab.id, button);
-    tabs.append(button);
-  }
   let select = () => {};
 
   /** Restarts of the child itself, which its supervisor counts. */
@@ -89,12 +77,7 @@ export function drawer({ close }) {
       if (actionKey !== shown.actions) actions.replaceChildren(...(now.commands ? actionButtons(child) : []));
       const open = TABS.filter((tab) => !tab.when || tab.when(child, now));
       const tab = open.find((one) => one.id === now.tab) ?? open[0];
-      for (const one of TABS) {
-        const button = buttons.get(one.id);
-        button.hidden = !open.includes(one);
-        setAttr(button, "aria-selected", String(one === tab));
-        setAttr(button, "tabindex", one === tab ? "0" : "-1");
-      }
+      tabs.update(open, tab);
       if (shown.path !== child.path || shown.tab !== tab.id) {
         current = panelFor(tab.id, child);
         panel.replaceChildren(current.node);

@@ -82,6 +82,7 @@ function jobList({ name, title, verb, columns, empty, actions, bulk, changed, co
   let commands = false;
   let asked = 0;
   let shown = "";
+  let many = null;
 
   const say = (text) => {
     told_.hidden = text === "";
@@ -114,6 +115,7 @@ function jobList({ name, title, verb, columns, empty, actions, bulk, changed, co
         (commands ? withCommands : plain).update(found.map((job, i) => ({ ...job, place: i + 1 })));
       }
       shown = next;
+      many = `${count(found.length)}${found.length === ROWS_MAX ? "+" : ""}`;
       all_.hidden = !commands || found.length === 0;
       setText(at, `${found.length === ROWS_MAX ? `the first ${count(ROWS_MAX)}, ` : ""}at ${clock(Date.now())}`);
     } catch (error) {
@@ -133,11 +135,13 @@ function jobList({ name, title, verb, columns, empty, actions, bulk, changed, co
     ask();
   };
   const node = el("section", { class: "view job-list", "aria-label": title },
-    el("div", { class: "view-head" }, el("h2", { text: title }), at),
-    el("form", { class: "filter", on: { submit } }, Object.values(fields).map((one) => one.node), el("button", { text: "Show" }), all_),
+    el("div", { class: "view-head" }, el("h2", { text: title }), at,
+      el("form", { class: "filter", on: { submit } }, Object.values(fields).map((one) => one.node), el("button", { text: "Show" }), all_)),
     told_, problem, rows);
   return {
     node,
+    /** Number of rows of the filter, once they are read. */
+    count: () => many,
     update(branch, now, options) {
       path = consoleOf(branch);
       if (path === "" || sum(branch, "in_flight") === null) return false;
@@ -161,8 +165,8 @@ export function waitingJobs() {
     title: "Next jobs",
     verb: "peek",
     columns: [
-      { name: "Place", number: true, sort: (job) => job.place, cell: (job) => count(job.place) },
       ATTR,
+      { name: "Place", number: true, sort: (job) => job.place, cell: (job) => count(job.place) },
       FETCHER,
       { name: "Last hand-out", sort: (job) => job.last_started, cell: (job) => (job.last_started === null ? "never" : moment(job.last_started * 1000)) },
       { name: "Payload", wide: true, cell: (job) => job.payload },

@@ -1,11 +1,11 @@
 // Views of the queue: backlog and runs, instances, results, search for a job.
 
-import { chart } from "./chart.js";
-import { el, keyed, svg, table } from "./dom.js";
-import { count, duration, isTime, moment } from "./format.js";
+import { el, svg, table } from "./dom.js";
+import { count, duration, isTime, moment, rate } from "./format.js";
 import { feed } from "./feed.js";
-import { consoleOf, jobLink } from "./job_lists.js";
+import { jobLink } from "./job_lists.js";
 import { pagedTable } from "./paged_table.js";
+import { sparklines } from "./sparklines.js";
 import { all, answered, number, sum } from "./view_parts.js";
 
 const HOUR = 3600;
@@ -16,6 +16,7 @@ const AGES = [
   { title: "Older", until: Infinity },
 ];
 const CODES_SHOWN = 12;
+const FETCHERS_SHOWN = 5;
 
 /** Formats the time since a Unix time, in seconds. */
 function since(seconds) {
@@ -35,7 +36,8 @@ function byFetcher(runs) {
     jobs[ageOf(run)] += run.waiting;
     fetchers.set(run.fetcher, jobs);
   }
-  return [...fetchers].map(([name, jobs]) => ({ name, jobs, total: jobs.reduce((total, one) => total + one, 0) })).sort((a, b) => b.total - a.total);
+  const found = [...fetchers].map(([name, jobs]) => ({ name, jobs, total: jobs.reduce((total, one) => total + one, 0) })).sort((a, b) => b.total - a.total);
+  return found.map((one) => ({ ...one, most: found[0].total }));
 }
 
 function stacked(one, most) {
@@ -63,21 +65,27 @@ const RUN_COLUMNS = [
   { name: "State", sort: stateOf, cell: stateOf },
 ];
 
+/** Columns of the backlog; its rows are in the order of the waiting jobs, and the first has `most` of them. */
+const BACKLOG_COLUMNS = [
+  { name: "Fetcher", sort: (one) => one.name, cell: (one) => one.name },
+  { name: "Share", cell: (one) => stacked(one, one.most) },
+  ...AGES.map(({ title }, age) => ({ name: title, mark: `swatch swatch-${age}`, number: true, sort: (one) => one.jobs[age], cell: (one) => (one.jobs[age] ? count(one.jobs[age]) : "–") })),
+  { name: "Waiting", number: true, sort: (one) => one.total, cell: (one) => count(one.total) },
+];
+
 /** Creates the tables of waiting jobs by fetcher and age, and of the runs. */
 export function backlog() {
+  const fetcherTable = pagedTable("Waiting jobs by fetcher and age of the run", BACKLOG_COLUMNS, "No job waits.", FETCHERS_SHOWN);
   const runTable = pagedTable("Runs", RUN_COLUMNS, "There are no runs.");
-  return answered("Backlog by fetcher and age", "ls", (runs) => {
-    const fetchers = byFetcher(runs);
-    const ages = AGES.map((one, age) => ({ name: el("span", { class: `swatch swatch-${age}`, text: one.title }), number: true }));
+  const content = [fetcherTable.node, el("h3", { text: "Runs" }), runTable.node];
+  let many = null;
+  const part = answered("Backlog by fetcher and age", "ls", (runs) => {
+    many = count(runs.length);
+    fetcherTable.update(byFetcher(runs));
     runTable.update([...runs].sort((a, b) => b.run_started - a.run_started));
-    return [
-      table("Waiting jobs by fetcher and age of the run", ["Fetcher", "Share", ...ages, number("Waiting")],
-        fetchers.map((one) => [one.name, stacked(one, fetchers[0].total), ...one.jobs.map((jobs) => (jobs ? count(jobs) : "–")), count(one.total)]),
-        "No job waits."),
-      el("h3", { text: "Runs" }),
-      runTable.node,
-    ];
+    return content;
   }, { changed: (branch) => sum(branch, "waiting") });
+  return { ...part, count: () => many };
 }
 
 /** Creates the table of the instances that share the queue. */
@@ -92,26 +100,22 @@ export function instances() {
   });
 }
 
-/** Creates a chart of finished jobs for each exit code. */
+/** Creates a sparkline of finished jobs for each exit code. */
 export function exitCodes() {
-  const grid = el("div", { class: "charts wide" });
-  const node = el("section", { "aria-label": "Results by exit code" }, el("h2", { text: "Results by exit code" }), grid);
-  const parts = new Map();
+  const row = sparklines("Results by exit code");
+  const node = el("section", { "aria-label": "Results by exit code" }, el("h2", { text: "Results by exit code" }), row.node);
+  let shown = [];
   let live = null;
-  const draw = (column) => {
-    for (const [code, part] of parts) part.graph.update(column(`done{exit_code=${code}}`, "rate"));
-  };
+  const draw = (column) => row.update(shown.map((one) => {
+    const code = one.label.value;
+    const title = code === "0" ? "Exit code 0, success" : `Exit code ${code}`;
+    return { title, show: rate, data: column(`done{exit_code=${code}}`, "rate"), more: `${count(one.value)} since the start` };
+  }));
   return {
     node,
     update(branch) {
       const codes = all(branch).flatMap((one) => one.metrics.filter((metric) => metric.name === "done" && metric.label?.name === "exit_code"));
-      const shown = codes.sort((a, b) => b.value - a.value).slice(0, CODES_SHOWN);
-      keyed(grid, parts, shown, (one) => one.label.value, (one) => {
-        const code = one.label.value;
-        const graph = chart(code === "0" ? "Exit code 0, success" : `Exit code ${code}`, (value) => `${count(value)}/s`, { small: true });
-        const total = el("p", { class: "metric-sum" });
-        return { graph, node: el("div", { class: "chart-box" }, graph.node, total), update: (now) => total.replaceChildren(`${count(now.value)} since the start`) };
-      });
+      shown = codes.sort((a, b) => b.value - a.value).slice(0, CODES_SHOWN);
       live ??= feed(branch.path, ["done"], { below: "true" }, draw);
       if (shown.length) live.tick();
       return shown.length > 0;
@@ -126,7 +130,5 @@ export function jobSearch() {
     event.preventDefault();
     location.hash = jobLink(field.value.trim());
   };
-  const node = el("section", { class: "view", "aria-label": "Search" }, el("h2", { text: "Search" }),
-    el("form", { class: "search", on: { submit } }, el("label", { for: "attr-path", text: "Attribute path" }), field, el("button", { class: "main", text: "Show" })));
-  return { node, update: (branch) => consoleOf(branch) !== "" };
+  return el("form", { class: "search", role: "search", on: { submit } }, el("label", { for: "attr-path", text: "Attribute path" }), field, el("button", { text: "Show" }));
 }

@@ -1,7 +1,6 @@
 // The page of one subsystem: state, problems, charts, views of its work, and its branch of the tree.
 
 import { actionButtons } from "./actions.js";
-import { chart } from "./chart.js";
 import { el, setAttr, setText } from "./dom.js";
 import { lastSpan, words } from "./format.js";
 import { figures } from "./figures.js";
@@ -9,6 +8,7 @@ import { feed } from "./feed.js";
 import { problemItems, problems } from "./problems.js";
 import { route } from "./router.js";
 import { liveGlyph, stateOf, worstOf } from "./states.js";
+import { sparklines } from "./sparklines.js";
 import { chartsOf } from "./subsystems.js";
 import { treeTable } from "./tree_page.js";
 import { viewsOf } from "./views.js";
@@ -21,15 +21,15 @@ export function subsystemPage(name) {
   const missing = el("p", { class: "quiet", hidden: true });
   const rows = treeTable({ filterId: "filter" });
   const views = viewsOf(name);
-  const charts = chartsOf(name).map((one) => ({ ...one, graph: chart(one.title, one.show) }));
-  const grid = el("div", { class: "charts wide" }, charts.map((one) => one.graph.node));
+  const charts = chartsOf(name);
+  const row = sparklines("Charts");
   const span = el("h2", { text: "Last hour" });
   const strip = figures(name);
   const content = el("div", {},
     strip.node,
     list,
-    span, grid,
     views.map((one) => one.node),
+    span, row.node,
     el("div", { class: "tools" }, el("h2", { text: "Children" }), rows.field),
     rows.node);
   const node = el("section", { class: "subsystem", "aria-label": name },
@@ -39,12 +39,9 @@ export function subsystemPage(name) {
   let actionKey = "";
 
   function drawCharts(column) {
-    for (const one of charts) {
-      const drawn = one.draw(column);
-      one.graph.node.hidden = !drawn.found;
-      if (drawn.found) one.graph.update(drawn);
-      setText(span, lastSpan(drawn.until - drawn.from));
-    }
+    const drawn = charts.map((one) => ({ ...one, data: one.draw(column) })).filter((one) => one.data.found);
+    row.update(drawn);
+    if (drawn.length) setText(span, lastSpan(drawn[0].data.until - drawn[0].data.from));
   }
 
   return {

@@ -42,6 +42,19 @@ export function section(title) {
   };
 }
 
+/** Creates a view of two, shown if there is something to show in the first. */
+export function stacked(first, second) {
+  const node = el("div", {}, first.node, second.node);
+  return {
+    ...first,
+    node,
+    update(...given) {
+      second.node.hidden = !second.update(...given);
+      return first.update(...given);
+    },
+  };
+}
+
 /** Creates a progress bar. */
 export function progressBar(part, whole) {
   const wide = whole > 0 ? Math.min(100, (100 * part) / whole) : 0;
@@ -111,7 +124,7 @@ export function answered(title, verb, make, { args = {}, when = () => true, chan
 export function consoles(verbs) {
   const buttons = el("p", { class: "buttons" });
   const answer = el("div", { role: "status" });
-  const node = el("section", { class: "view", "aria-label": "Console" }, el("h2", { text: "Console" }), buttons, answer);
+  const node = el("section", { class: "view", "aria-label": "Console" }, el("div", { class: "view-head" }, el("h2", { text: "Console" }), buttons), answer);
   let key = "";
   const send = async (path, verb, args) => {
     try {

@@ -6,10 +6,21 @@ import { stencilProgress, tcnState, watermarks } from "./producer_views.js";
 import { deadLetters, heatMap, latencies } from "./provenance_views.js";
 import { failedJobs, inFlight, waitingJobs } from "./job_lists.js";
 import { backlog, exitCodes, instances, jobSearch } from "./queue_views.js";
-import { consoles } from "./view_parts.js";
+import { tabbed } from "./tabs.js";
+import { consoles, stacked } from "./view_parts.js";
+
+/** Creates the lists of the queue in tabs. */
+function queueLists() {
+  return tabbed("Lists", [
+    { id: "in-flight", title: "In flight", ...inFlight() },
+    { id: "failed", title: "Failed", ...stacked(failedJobs(), exitCodes()) },
+    { id: "next", title: "Next", ...waitingJobs() },
+    { id: "runs", title: "Runs", ...backlog() },
+  ], jobSearch());
+}
 
 const VIEWS = {
-  queue: () => [jobSearch(), failedJobs(), inFlight(), waitingJobs(), backlog(), instances(), exitCodes(), consoles([["stats", {}]])],
+  queue: () => [queueLists(), instances(), consoles([["stats", {}]])],
   provenance: () => [heatMap(), latencies(), ...deadLetters()],
   ingester: () => [flows(), mappingProgress(), workers()],
   producer: () => [stencilProgress(), watermarks(), tcnState(), consoles([["status", {}]])],
