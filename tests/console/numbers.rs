@@ -60,6 +60,11 @@ async fn a_unit_ends_where_rounding_ends_and_what_was_not_measured_has_no_number
         .run(&format!("const chart = {chart}; return [chart.querySelector('.chart-top').textContent, chart.querySelector('svg').getAttribute('aria-label'), chart.querySelectorAll('.chart-base').length];"))
         .await;
     assert_eq!(scale, json!(["", "Jobs handed out, now 0/s", 1]));
+    // A child without a mailbox has no messages to count; others have none.
+    let cells = "[...document.querySelectorAll('.tree tbody tr')].map(row => ['.name', '.col-depth', '.col-rate'].map(cell => row.querySelector(cell).textContent).join(' '))";
+    for line in ["inotify – –", "reader 0/1024 0/s"] {
+        browser.until(line, &format!("{cells}.includes('{line}')")).await;
+    }
 
     for (page, name) in [
         ("ingester", "Events of the mapping"),

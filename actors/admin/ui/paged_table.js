@@ -11,8 +11,8 @@ function compare(a, b, down) {
 }
 
 /**
- * Creates a table with at most `most` rows a page. A column has `name`, `cell(row)`, which returns a text or an element, and optionally `sort(row)`, `number`,
- * `wide`, and `mark`, classes of its head. `update(rows)` keeps the page and the order.
+ * Creates a table with at most `most` rows a page. A column has `name`, `cell(row)`, which returns a text or an element, and optionally
+ * `sort(row)`, `number`, `wide`, and `mark`, classes of its head. `update(rows)` keeps the page and the order.
  */
 export function pagedTable(caption, columns, empty, most = 20) {
   const body = el("div");

@@ -1,4 +1,4 @@
-// The page of one subsystem: state, problems, charts, views of its work, and its branch of the tree.
+// The page of one subsystem: state, problems, views of its work, charts, and its branch of the tree.
 
 import { actionButtons } from "./actions.js";
 import { el, setAttr, setText } from "./dom.js";

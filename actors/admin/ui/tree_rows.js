@@ -25,6 +25,11 @@ function own(node, value, join) {
 
 const add = (a, b) => a + b;
 
+/** Returns true if a child or a descendant has a mailbox, whose messages are counted. */
+function isCounted(node) {
+  return node.mailboxes.length > 0 || node.children.some(isCounted);
+}
+
 /** Returns the restarts of a child's descendants. */
 export function restartsBelow(node) {
   return node.children.reduce((sum, child) => sum + child.restarts + restartsBelow(child), 0);
@@ -37,9 +42,9 @@ export function valuesOf(node, rates) {
     state: stateOf(node),
     restarts: node.restarts + restarts,
     below: restarts,
-    depth: own(node, (mailbox) => mailbox.depth, add),
+    depth: isCounted(node) ? own(node, (mailbox) => mailbox.depth, add) : null,
     capacity: node.mailboxes.reduce((sum, mailbox) => sum + mailbox.capacity, 0),
-    rate: rates.get(node.path) ?? null,
+    rate: isCounted(node) ? rates.get(node.path) ?? null : null,
     p99: own(node, (mailbox) => Math.max(0, ...mailbox.messages.map((one) => one.handling_us[2])), Math.max),
   };
 }

@@ -42,8 +42,8 @@ export function section(title) {
   };
 }
 
-/** Creates a view of two, shown if there is something to show in the first. */
-export function stacked(first, second) {
+/** Creates a view of two, the second below the first, shown if there is something to show in the first. */
+export function pair(first, second) {
   const node = el("div", {}, first.node, second.node);
   return {
     ...first,

@@ -7,13 +7,13 @@ import { deadLetters, heatMap, latencies } from "./provenance_views.js";
 import { failedJobs, inFlight, waitingJobs } from "./job_lists.js";
 import { backlog, exitCodes, instances, jobSearch } from "./queue_views.js";
 import { tabbed } from "./tabs.js";
-import { consoles, stacked } from "./view_parts.js";
+import { consoles, pair } from "./view_parts.js";
 
 /** Creates the lists of the queue in tabs. */
 function queueLists() {
   return tabbed("Lists", [
     { id: "in-flight", title: "In flight", ...inFlight() },
-    { id: "failed", title: "Failed", ...stacked(failedJobs(), exitCodes()) },
+    { id: "failed", title: "Failed", ...pair(failedJobs(), exitCodes()) },
     { id: "next", title: "Next", ...waitingJobs() },
     { id: "runs", title: "Runs", ...backlog() },
   ], jobSearch());
