@@ -66,7 +66,6 @@ async fn no_page_is_wider_than_the_screen() {
         ("drawer-metrics", format!("#/tree/{path}?tab=metrics")),
         ("queue", "#/queue".to_owned()),
         ("queue-failed", "#/queue?tab=failed".to_owned()),
-        ("queue-next", "#/queue?tab=next".to_owned()),
         ("queue-runs", "#/queue?tab=runs".to_owned()),
         ("job", "#/queue/job/githubPackages.p1-7".to_owned()),
         ("provenance", "#/provenance".to_owned()),

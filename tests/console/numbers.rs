@@ -41,7 +41,7 @@ async fn a_unit_ends_where_rounding_ends_and_what_was_not_measured_has_no_number
         .set("producer.faktory.url=tcp://127.0.0.1:1");
     let _instance = alone(&env);
     let browser = Browser::open(&env).await;
-    browser.go("#/queue").await;
+    browser.go("#/ingester").await;
     let formatted = browser.run_async(FORMATTED).await;
     assert_eq!(
         formatted,
@@ -52,19 +52,6 @@ async fn a_unit_ends_where_rounding_ends_and_what_was_not_measured_has_no_number
             "bounds": ["–", "under 1 µs", "16–33 ms", "524 ms – 1.0 s", "over 67 s"],
         })
     );
-
-    // The chart of an idle queue has a baseline and no scale.
-    let chart = "[...document.querySelectorAll('.chart')].find(chart => chart.querySelector('.chart-title').textContent === 'Jobs handed out')";
-    browser.until("the chart", &format!("{chart}?.querySelector('.chart-now').textContent === '0/s'")).await;
-    let scale = browser
-        .run(&format!("const chart = {chart}; return [chart.querySelector('.chart-top').textContent, chart.querySelector('svg').getAttribute('aria-label'), chart.querySelectorAll('.chart-base').length];"))
-        .await;
-    assert_eq!(scale, json!(["", "Jobs handed out, now 0/s", 1]));
-    // A child without a mailbox has no messages to count; others have none.
-    let cells = "[...document.querySelectorAll('.tree tbody tr')].map(row => ['.name', '.col-depth', '.col-rate'].map(cell => row.querySelector(cell).textContent).join(' '))";
-    for line in ["inotify – –", "reader 0/1024 0/s"] {
-        browser.until(line, &format!("{cells}.includes('{line}')")).await;
-    }
 
     for (page, name) in [
         ("ingester", "Events of the mapping"),
@@ -79,6 +66,20 @@ async fn a_unit_ends_where_rounding_ends_and_what_was_not_measured_has_no_number
         let value = browser.until(name, &value).await;
         assert_eq!(value, Value::from("–"), "{name}");
     }
+    browser.go("#/queue").await;
+    // The chart of an idle queue has a baseline and no scale.
+    let chart = "[...document.querySelectorAll('.chart')].find(chart => chart.querySelector('.chart-title').textContent === 'Files followed')";
+    browser.until("the chart", &format!("{chart}?.querySelector('.chart-now').textContent === '0'")).await;
+    let scale = browser
+        .run(&format!("const chart = {chart}; return [chart.querySelector('.chart-top').textContent, chart.querySelector('svg').getAttribute('aria-label'), chart.querySelectorAll('.chart-base').length];"))
+        .await;
+    assert_eq!(scale, json!(["", "Files followed, now 0", 1]));
+    // A child without a mailbox has no messages to count; others have none.
+    let cells = "[...document.querySelectorAll('.tree tbody tr')].map(row => ['.name', '.col-depth', '.col-rate'].map(cell => row.querySelector(cell).textContent).join(' '))";
+    for line in ["inotify – –", "reader 0/1024 0/s"] {
+        browser.until(line, &format!("{cells}.includes('{line}')")).await;
+    }
+
     assert_eq!(browser.console_errors().await, Vec::<String>::new());
     browser.close().await;
 }
