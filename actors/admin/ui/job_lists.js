@@ -76,13 +76,13 @@ function jobList({ name, title, verb, columns, empty, actions, bulk, changed, co
   const told_ = el("p", { class: "told", role: "status", hidden: true });
   const problem = el("p", { class: "problem", role: "alert", hidden: true });
   const all_ = el("button", { type: "button", class: "bulk", text: bulk.title, hidden: true });
+  const many = el("span");
   const reads = pace();
   let path = "";
   let [key, state] = ["", ""];
   let commands = false;
   let asked = 0;
   let shown = "";
-  let many = null;
 
   const say = (text) => {
     told_.hidden = text === "";
@@ -115,7 +115,7 @@ function jobList({ name, title, verb, columns, empty, actions, bulk, changed, co
         (commands ? withCommands : plain).update(found.map((job, i) => ({ ...job, place: i + 1 })));
       }
       shown = next;
-      many = `${count(found.length)}${found.length === ROWS_MAX ? "+" : ""}`;
+      setText(many, `${count(found.length)}${found.length === ROWS_MAX ? "+" : ""}`);
       all_.hidden = !commands || found.length === 0;
       setText(at, `${found.length === ROWS_MAX ? `the first ${count(ROWS_MAX)}, ` : ""}at ${clock(Date.now())}`);
     } catch (error) {
@@ -141,7 +141,7 @@ function jobList({ name, title, verb, columns, empty, actions, bulk, changed, co
   return {
     node,
     /** Number of rows of the filter, once they are read. */
-    count: () => many,
+    count: many,
     update(branch, now, options) {
       path = consoleOf(branch);
       if (path === "" || sum(branch, "in_flight") === null) return false;

@@ -1,6 +1,6 @@
 // Views of the queue: backlog and runs, instances, results, search for a job.
 
-import { el, svg, table } from "./dom.js";
+import { el, setText, svg, table } from "./dom.js";
 import { count, duration, isTime, moment, rate } from "./format.js";
 import { feed } from "./feed.js";
 import { jobLink } from "./job_lists.js";
@@ -78,14 +78,14 @@ export function backlog() {
   const fetcherTable = pagedTable("Waiting jobs by fetcher and age of the run", BACKLOG_COLUMNS, "No job waits.", FETCHERS_SHOWN);
   const runTable = pagedTable("Runs", RUN_COLUMNS, "There are no runs.");
   const content = [fetcherTable.node, el("h3", { text: "Runs" }), runTable.node];
-  let many = null;
+  const many = el("span");
   const part = answered("Backlog by fetcher and age", "ls", (runs) => {
-    many = count(runs.length);
+    setText(many, count(runs.length));
     fetcherTable.update(byFetcher(runs));
     runTable.update([...runs].sort((a, b) => b.run_started - a.run_started));
     return content;
   }, { changed: (branch) => sum(branch, "waiting") });
-  return { ...part, count: () => many };
+  return { ...part, count: many };
 }
 
 /** Creates the table of the instances that share the queue. */

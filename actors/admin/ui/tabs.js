@@ -1,6 +1,6 @@
 // Tabs whose choice is part of the address.
 
-import { el, setAttr, setText } from "./dom.js";
+import { el, setAttr } from "./dom.js";
 import { go, route } from "./router.js";
 
 const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
@@ -9,11 +9,11 @@ const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
 const panelOf = (tab) => `panel-${tab.id}`;
 
 /**
- * Creates a row of tabs, `{id, title}`. Arrow keys, Home and End move the focus, a press calls `select(id)`. `panel(tab)` returns the id
- * of a tab's panel. `update(open, chosen)` shows those of `tabs` that are in `open`.
+ * Creates a row of tabs, `{id, title}`, and optionally `count`, an element beside the title. Arrow keys, Home and End move the focus, a
+ * press calls `select(id)`. `panel(tab)` returns the id of a tab's panel. `update(open, chosen)` shows those of `tabs` that are in `open`.
  */
 export function tabList(label, tabs, select, panel = panelOf) {
-  const buttons = tabs.map((tab) => el("button", { type: "button", role: "tab", id: `tab-${tab.id}`, "aria-controls": panel(tab), text: tab.title, on: { click: () => select(tab.id) } }));
+  const buttons = tabs.map((tab) => el("button", { type: "button", role: "tab", id: `tab-${tab.id}`, "aria-controls": panel(tab), on: { click: () => select(tab.id) } }, tab.title, tab.count ? [" ", tab.count] : []));
   const keydown = (event) => {
     const shown = buttons.filter((one) => !one.hidden);
     const next = { Home: 0, End: -1 }[event.key] ?? (event.key in STEPS ? (shown.indexOf(event.target) + STEPS[event.key]) % shown.length : null);
@@ -28,16 +28,12 @@ export function tabList(label, tabs, select, panel = panelOf) {
         buttons[i].hidden = !open.includes(tab);
         setAttr(buttons[i], "aria-selected", String(tab === chosen));
         setAttr(buttons[i], "tabindex", tab === chosen ? "0" : "-1");
-        setText(buttons[i], tab.count?.() ? `${tab.title} ${tab.count()}` : tab.title);
       });
     },
   };
 }
 
-/**
- * Creates a view of several views in tabs, with the nodes `beside` at the right of the tabs. Each of `tabs` also has `id` and `title`, and
- * `count()`, a text beside the title.
- */
+/** Creates a view of several views in tabs, with the nodes `beside` at the right of the tabs. Each view is also a tab of `tabList`. */
 export function tabbed(label, tabs, ...beside) {
   const list = tabList(label, tabs, (tab) => go(route().page, route().path, { tab }));
   const panels = tabs.map((tab) => el("div", { role: "tabpanel", id: panelOf(tab), "aria-labelledby": `tab-${tab.id}` }, tab.node));
