@@ -67,6 +67,13 @@ async fn failed_jobs_of_a_finished_queue_are_requeued_by_a_filter() {
     browser.set_timezone("Asia/Tokyo").await;
     browser.go("#/queue").await;
     shows(&browser, "a finished queue", "figure('Waiting') === '0' && figure('In flight') === '1'").await;
+    // The list of jobs has its own time.
+    shows(
+        &browser,
+        "the age of the count",
+        "/^In flight 1 \\d+ s ago$/.test([...document.querySelectorAll('.subsystem .figure')][1].innerText.replaceAll(/\\s+/g, ' '))",
+    )
+    .await;
     shows(
         &browser,
         "ends of the former process",

@@ -62,7 +62,7 @@ async fn each_subsystem_page_shows_its_work() {
     shows(
         &browser,
         "figures",
-        "/Waiting [\\d.]+k In flight [1-9]\\d* Done, 24 h [1-9]\\S* Failed, 24 h/.test(figures())",
+        "/Waiting [\\d.]+k \\d+ s ago In flight [1-9]\\d* \\d+ s ago Done, 24 h [1-9]\\S* Failed, 24 h/.test(figures())",
     )
     .await;
 

@@ -12,17 +12,19 @@ const ASK_MS = 10000;
 /** A figure: name, value, and optionally a line below it, whether it is bad, and its full text. */
 const figure = (name, value, hint = "", bad = false, title = null) => ({ name, value, hint, bad, title });
 
-function queue(branch) {
+function queue(branch, now) {
   const value = (name) => sum(branch, name);
-  const since = value("day_counted_since");
+  const [since, counted] = ["day_counted_since", "counted"].map(value);
   // The gauges are 0 until they are counted for the first time.
-  if (!since) return ["Waiting", "In flight", "Done, 24 h", "Failed, 24 h", "Oldest waiting", "Time to empty"].map((name) => figure(name, "–"));
+  if (!counted) return ["Waiting", "In flight", "Done, 24 h", "Failed, 24 h", "Oldest waiting", "Time to empty"].map((name) => figure(name, "–"));
   const from = Date.now() - since * 1000 > 86000000 ? "" : `since ${moment(since * 1000)}`;
   const day = from ? "" : ", 24 h";
+  // The lists of jobs are newer.
+  const age = `${duration(now.tree.captured_at_ms - counted * 1000)} ago`;
   const [waiting, failed, oldest, empty] = ["waiting", "failed_in_a_day", "oldest_waiting", "time_to_empty"].map(value);
   return [
-    figure("Waiting", count(waiting)),
-    figure("In flight", count(value("in_flight"))),
+    figure("Waiting", count(waiting), age),
+    figure("In flight", count(value("in_flight")), age),
     figure(`Done${day}`, count(value("done_in_a_day")), from),
     figure(`Failed${day}`, count(failed), from, failed > 0),
     figure("Oldest waiting", waiting ? duration(oldest * 1000) : "–"),

@@ -1,4 +1,4 @@
-//! Gauges of waiting and in-flight jobs. They are counted at intervals, since SQLite has no cheap count.
+//! Gauges of waiting and in-flight jobs. They are counted at intervals, since SQLite has no cheap count, and when an operator looks at jobs.
 
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,8 @@ use crate::{
 const INTERVAL: Duration = Duration::from_secs(15);
 /// Interval of the tries while the database cannot be read.
 const RETRY: Duration = Duration::from_secs(1);
+/// The same for counts that an operator looks at.
+const LOOKED_AT: (Duration, u32) = (Duration::from_secs(1), 50);
 /// Minimum interval as a multiple of the duration of a count.
 const INTERVAL_FACTOR: u32 = 200;
 
@@ -35,6 +37,8 @@ metrics! {
         day_counted_since: gauge("timestamp_seconds"),
         /// Time until no job waits at the rate of the last hour; 0 if fewer than 10 jobs ended in it, or none waits.
         time_to_empty: gauge("seconds"),
+        /// Unix time at which the gauges of jobs were counted; 0 before the first count.
+        counted: gauge("timestamp_seconds"),
     }
 }
 
@@ -42,11 +46,14 @@ metrics! {
 pub(super) struct Gauges {
     metrics: JobGauges,
     next_sample: Instant,
+    /// Time before which nobody's look causes a count.
+    earliest: Instant,
 }
 
 impl Gauges {
     pub(super) fn new(vitals: &Vitals) -> Self {
-        Self { metrics: JobGauges::register(vitals), next_sample: Instant::now() }
+        let now = Instant::now();
+        Self { metrics: JobGauges::register(vitals), next_sample: now, earliest: now }
     }
 
     /// Returns the time of the next [`Self::sample`].
@@ -69,7 +76,14 @@ impl Gauges {
                 RETRY
             }
         };
-        self.next_sample = Instant::now() + interval.max(begun.elapsed() * INTERVAL_FACTOR);
+        let (now, took) = (Instant::now(), begun.elapsed());
+        self.next_sample = now + interval.max(took * INTERVAL_FACTOR);
+        self.earliest = now + LOOKED_AT.0.max(took * LOOKED_AT.1);
+    }
+
+    /// Counts soon: an operator looks at jobs, and compares their number.
+    pub(super) fn hasten(&mut self) {
+        self.next_sample = self.next_sample.min(self.earliest);
     }
 
     fn set(&self, sample: &Sample) {
@@ -82,5 +96,30 @@ impl Gauges {
         self.metrics.failed_in_a_day.set(sample.ends.failed);
         self.metrics.day_counted_since.set(seconds(Some(sample.ends.since)));
         self.metrics.time_to_empty.set(sample.time_to_empty.unwrap_or(0));
+        self.metrics.counted.set(seconds(Some(unix_time())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orchestrator_supervise::testing;
+
+    use super::*;
+
+    #[test]
+    fn jobs_are_counted_soon_after_an_operator_looks_and_seldom_otherwise() {
+        let mut gauges = Gauges::new(&testing::vitals("queue"));
+        let begun = Instant::now();
+        gauges.sample(|| Err(StorageError::NotOpen { path: "q.db".into() }));
+        assert!(gauges.next_sample() >= begun + RETRY);
+        gauges.sample(|| Ok(Sample { in_flight: 3, ..Sample::default() }));
+        let took = begun.elapsed();
+        assert!(gauges.next_sample() >= begun + INTERVAL);
+        assert_eq!(gauges.metrics.in_flight.get(), 3);
+        assert!(gauges.metrics.counted.get() > 0);
+        gauges.hasten();
+        let soon = LOOKED_AT.0.max(took * LOOKED_AT.1);
+        assert!(gauges.next_sample() <= Instant::now() + soon);
+        assert!(gauges.next_sample() >= begun + LOOKED_AT.0, "not at each look");
     }
 }

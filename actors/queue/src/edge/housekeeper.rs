@@ -112,6 +112,9 @@ impl Housekeeper {
             match chores.recv_blocking(&cx.stop, Some(gauges.next_sample())) {
                 Received::Item(chore) => {
                     let _work = cx.vitals.begin_work(chore.name());
+                    if chore.shows_jobs() {
+                        gauges.hasten();
+                    }
                     incarnation.execute(chore);
                 }
                 Received::TimedOut => {
@@ -253,6 +256,14 @@ impl Incarnation<'_> {
 }
 
 impl Chore {
+    /// Returns true for a question whose answer is a list of jobs, or their number.
+    fn shows_jobs(&self) -> bool {
+        matches!(
+            self,
+            Self::Runs(_) | Self::Peek(..) | Self::Counts(_) | Self::InFlight(..) | Self::Failed(..)
+        )
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Chore::Checkpoint | Chore::Idle => "checkpoint",
