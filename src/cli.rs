@@ -85,6 +85,8 @@ pub(crate) enum ClientCommand {
     },
     /// Exit with code 0 if all children are ready, else with 1 and the reasons, for the health check of a container
     ///
+    /// Children that are paused or blocked are named, too; they are ready.
+    ///
     /// Example: orchestrator health
     Health,
     /// Show the last crashes of each child: panic or fault, position in the source, message type, events and
@@ -192,6 +194,10 @@ pub(crate) fn execute(
             ClientCommand::Health => {
                 let (is_ready, text) = client.probe("/readyz").await?;
                 write(&text, context.out)?;
+                // Readiness is known, whatever the answer.
+                if let Ok(why) = client.fetch::<Why>(&why_url(None), "causes").await {
+                    write(&why::held_lines(&why, &text), context.out)?;
+                }
                 return Ok(if is_ready { ExitCode::Ok } else { ExitCode::Failure });
             }
             _ => context.print(&request(command, &client).await?)?,

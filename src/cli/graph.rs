@@ -53,11 +53,9 @@ pub(crate) fn line_colours(snapshot: &TreeSnapshot) -> Vec<Option<AnsiColor>> {
 
 /// Returns the colour of a node, by the names of Graphviz.
 fn colour(node: &NodeSnapshot) -> &'static str {
-    match node.state.as_str() {
-        _ if node.stuck => "red",
-        "running" if node.link.as_ref().is_some_and(|link| link.state != "up") => "orange",
+    match node.shown() {
         "running" => "darkgreen",
-        "paused" | "stopping" | "starting" => "orange",
+        "paused" | "blocked" | "stopping" | "starting" => "orange",
         "stopped" => "gray",
         _ => "red",
     }
@@ -66,7 +64,7 @@ fn colour(node: &NodeSnapshot) -> &'static str {
 fn attributes(node: &NodeSnapshot) -> String {
     let mut label =
         node.label.as_ref().map_or_else(|| node.id.clone(), |label| format!("{} ({label})", node.id));
-    label.push_str(&format!("\n{}", if node.stuck { "stuck" } else { &node.state }));
+    label.push_str(&format!("\n{}", node.shown()));
     if let Some(strategy) = &node.strategy {
         label.push_str(&format!("\n{strategy}"));
     }

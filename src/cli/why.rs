@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anstyle::AnsiColor;
-use orchestrator_subsystem::wire::{SubsystemCauses, Why};
+use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
 use orchestrator_supervise::without_root;
 use serde_json::Value;
 
@@ -19,6 +19,21 @@ pub(super) fn render(why: &Why) -> String {
 pub(super) fn is_blocked(response: &Value) -> bool {
     let branches = response["subsystems"].as_array().into_iter().flatten();
     branches.flat_map(|branch| branch["causes"].as_array().into_iter().flatten()).next().is_some()
+}
+
+/// Names the paused and blocked children, in lines such as `paused: orchestrator/queue/inotify: paused by an operator`, except those in
+/// `readiness`, the lines of `/readyz`.
+pub(super) fn held_lines(why: &Why, readiness: &str) -> String {
+    let causes = why.subsystems.iter().flat_map(|branch| &branch.causes);
+    let is_new = |cause: &&Cause| !readiness.contains(&format!(": {}:", cause.path));
+    causes
+        .filter(|cause| !cause.routine && cause.kind != "not_ready")
+        .filter(is_new)
+        .map(|Cause { kind, path, text, .. }| {
+            let state = if kind == "paused" { kind } else { "blocked" };
+            format!("{state}: {path}: {text}\n")
+        })
+        .collect()
 }
 
 /// Returns the colours of the lines of [`render`]: green without a cause, red for a cause.
@@ -63,8 +78,6 @@ fn render_branch(branch: &SubsystemCauses, now_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use orchestrator_subsystem::wire::Cause;
-
     use super::*;
 
     #[test]
@@ -77,6 +90,7 @@ mod tests {
             evidence: vec!["pause by alice: disk".to_owned()],
             help: "orchestrator resume queue/inotify".to_owned(),
             affects: (1..=7).map(|number| format!("orchestrator/queue/{number}")).collect(),
+            routine: false,
         };
         let branch = |path: &str, causes, activity: &str| SubsystemCauses {
             path: path.to_owned(),
@@ -90,6 +104,8 @@ mod tests {
             branch("orchestrator/catalog", Vec::new(), "last row 0.2 s ago"),
             branch("orchestrator/admin", Vec::new(), ""),
         ];
+        let held = held_lines(&Why { at_ms: 5_000, subsystems: subsystems.clone() }, "ok\n");
+        assert_eq!(held, "paused: orchestrator/queue/inotify: paused by an operator\n");
         let expected = "queue:\n  1. queue/inotify: paused by an operator (for 4 s)\n     \
             evidence: pause by alice: disk\n     affects: queue/1, queue/2, queue/3, queue/4, queue/5 and 2 more\n     \
             do: orchestrator resume queue/inotify\n\

@@ -148,3 +148,50 @@ fn each_shell_has_a_completion_script() {
     }
     assert_eq!(env().cli(&["completions", "cmd.exe"]).0, 2);
 }
+
+/// Subsystems that an operator paused or that wait for a peer, in the text of all views. Exit codes and readiness stay.
+#[test]
+fn a_paused_or_blocked_subsystem_is_not_shown_as_running() {
+    // A broker that nobody serves.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
+    let env = env()
+        .set("provenance.transport=amqp")
+        .set(&format!("provenance.amqp.url=amqp://{free}"))
+        .set("provenance.sqlite.path=provenance.db");
+    let _instance = env.spawn();
+    let state = |text: &str, child: &str| {
+        let mut words =
+            text.lines().map(|line| line.trim_start_matches(['│', '├', '└', '─', ' ']).split_whitespace());
+        words.find_map(|mut words| (words.next() == Some(child)).then(|| words.next().map(str::to_owned)))
+    };
+    let shown = |arguments: &[&str], child: &str| {
+        let (code, out, err) = env.cli(arguments);
+        assert_eq!(code, 0, "{err}");
+        state(&out, child).flatten().unwrap_or_default()
+    };
+    let top = ["top", "--once", "--interval", "0.1"];
+    orchestrator_harness::eventually("no broker", || {
+        env.cli(&["tree"]).0 == 0 && shown(&["tree"], "provenance") == "blocked"
+    });
+    assert_eq!(shown(&top, "provenance"), "blocked");
+    // An empty input is no trouble.
+    assert!(env.why("queue").contains("queue/reader: no fetcher file in"), "{}", env.why("queue"));
+    assert_eq!(shown(&["tree"], "queue"), "running");
+    assert_eq!(shown(&["tree"], "reader"), "running");
+    assert_eq!(shown(&top, "queue"), "running");
+
+    assert_eq!(env.cli(&["queue", "pause", "--until", "1d", "--reason", "moved"]).0, 0);
+    for (arguments, child) in [(&["tree"][..], "queue"), (&["tree"], "queue_console"), (&top, "queue")] {
+        assert_eq!(shown(arguments, child), "paused", "{arguments:?}");
+    }
+    let (code, text, _) = env.cli(&["health"]);
+    assert_eq!(code, 1, "without the broker: {text}");
+    let paused = "paused: orchestrator/queue/queue_console: an operator paused hand-outs until 2";
+    assert!(text.contains(&format!("\n{paused}")), "{text}");
+    assert_eq!(text.matches("provenance/amqp").count(), 1, "{text}");
+    let ready = http(&env.admin_socket(), "GET", "/readyz", &[], "").body;
+    assert!(!ready.contains("paused"), "{ready}");
+    assert_eq!(env.cli(&["queue", "resume"]).0, 0);
+    assert_eq!(shown(&["tree"], "queue"), "running");
+    assert!(!env.cli(&["health"]).1.contains("paused"));
+}

@@ -211,7 +211,15 @@ fn a_pause_claims_nothing_and_a_check_writes_nothing() {
     let (code, out, error) = site.base().cli(&["catalog", "pause", "work", "--reason", "new column"]);
     assert_eq!((code, out.as_str()), (0, "lab: paused: work\n"), "{error}");
     let (_, why, _) = site.base().cli(&["why", "catalog"]);
-    assert!(why.contains("new column"), "{why}");
+    assert!(why.contains("pause by uid ") && why.contains(": new column"), "{why}");
+    let (_, tree, _) = site.base().cli(&["tree", "catalog"]);
+    assert!(tree.lines().skip(1).all(|line| !line.starts_with("orchestrator/catalog  running")), "{tree}");
+    let (code, health, _) = site.base().cli(&["health"]);
+    assert_eq!(code, 0, "{health}");
+    assert!(
+        health.contains("\npaused: orchestrator/catalog/") && health.contains("paused the rule"),
+        "{health}"
+    );
     server.insert_foo(2, "actionable");
     let config = site.write().display().to_string();
     let (code, page, error) = site.base().cli(&["catalog", "check", "--config", &config]);

@@ -47,7 +47,7 @@ impl TreeTable {
         let age = if runs { self.since(node.started_ms) } else { String::new() };
         self.rows.push(vec![
             format!("{name}{label}"),
-            node.state.clone(),
+            node.shown().to_owned(),
             node.restarts.to_string(),
             age,
             mailboxes(&node.mailboxes),

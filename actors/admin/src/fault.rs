@@ -149,6 +149,7 @@ pub(crate) fn reported_cause(node: &NodeSnapshot, blocker: &BlockerSnapshot) -> 
         evidence: if blocker.evidence.is_empty() { vec![state_of(node)] } else { blocker.evidence.clone() },
         help: blocker.help.clone(),
         affects: Vec::new(),
+        routine: blocker.routine,
     }
 }
 
@@ -180,6 +181,7 @@ fn link_cause(node: &NodeSnapshot, link: &LinkSnapshot) -> Cause {
         evidence: stuck_in.into_iter().chain(next).chain(since).collect(),
         help: help_with(link),
         affects: Vec::new(),
+        routine: false,
     }
 }
 

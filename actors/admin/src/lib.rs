@@ -53,6 +53,7 @@ mod role;
 mod router;
 mod sampler;
 mod server;
+mod shown_state;
 mod token_file;
 mod tokens;
 mod tree_view;

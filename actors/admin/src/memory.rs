@@ -66,7 +66,7 @@ impl Memory {
             largest.unwrap_or_default()
         );
         let (kind, path) = ("memory_above_budget".to_owned(), snapshot.root.path.clone());
-        Some(Cause { kind, path, text, since_ms, evidence, help, affects: Vec::new() })
+        Some(Cause { kind, path, text, since_ms, evidence, help, affects: Vec::new(), routine: false })
     }
 }
 

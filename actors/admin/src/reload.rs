@@ -91,6 +91,7 @@ impl Reload {
             evidence: evidence.clone(),
             help: (*help).to_owned(),
             affects: Vec::new(),
+            routine: false,
         })
     }
 }

@@ -8,7 +8,8 @@ use actix_web::{
 use orchestrator_supervise::CommandError;
 
 use crate::{
-    accept_header::prefers_text, api_error::ApiError, ascii, handler_context::HandlerContext, history::rewind,
+    accept_header::prefers_text, api_error::ApiError, ascii, handler_context::HandlerContext,
+    history::rewind, shown_state, why,
 };
 use orchestrator_subsystem::wire::{ErrorKind, TreeSnapshot};
 
@@ -39,7 +40,11 @@ fn snapshot(context: &HandlerContext, request: &HttpRequest) -> Result<TreeSnaps
     let args = Query::<Args>::from_query(request.query_string())
         .map_err(|error| bad(format!("{error}: the query may have at=MILLISECONDS, counted from 1970")))?;
     let mut snapshot = context.tree.snapshot();
-    let Some(at_ms) = args.at else { return Ok(snapshot) };
+    let Some(at_ms) = args.at else {
+        let causes: Vec<_> = why::causes(context, &snapshot).collect();
+        shown_state::fill(&mut snapshot.root, &causes);
+        return Ok(snapshot);
+    };
     let history = context.state.history.lock();
     let Some((at_ms, values)) = history.at(at_ms) else {
         let oldest = history.usage().oldest_ms;
@@ -50,6 +55,7 @@ fn snapshot(context: &HandlerContext, request: &HttpRequest) -> Result<TreeSnaps
         ));
     };
     rewind(&mut snapshot, at_ms, &values);
+    shown_state::fill(&mut snapshot.root, &[]);
     Ok(snapshot)
 }
 

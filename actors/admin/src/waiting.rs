@@ -117,6 +117,7 @@ fn deadlock(path: &str, cycle: &[(&str, &WaitSnapshot)], now_ms: u64) -> Cause {
         evidence: cycle.iter().map(|(from, wait)| describe(from, wait)).collect(),
         help: format!("orchestrator restart {}", without_root(path)),
         affects: Vec::new(),
+        routine: false,
     }
 }
 

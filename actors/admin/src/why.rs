@@ -17,12 +17,12 @@ use orchestrator_supervise::{
     ClockJump, CommandError, NodeSnapshot, TreeSnapshot, clock_jump, is_in_branch, without_root,
 };
 
-pub(crate) use self::event_facts::EventFacts;
 use self::{
     activity::Activity,
     facts::Facts,
-    finding::{Finding, Rank, at},
+    finding::{Finding, Rank},
 };
+pub(crate) use self::{event_facts::EventFacts, finding::at};
 use crate::{
     api_error::ApiError,
     fault::reported_cause,
@@ -56,14 +56,18 @@ fn answer(snapshot: &TreeSnapshot, mut subsystems: Vec<SubsystemCauses>) -> Http
     HttpResponse::Ok().json(Why { at_ms: snapshot.captured_at_ms, subsystems })
 }
 
+/// Returns all present causes.
+pub(crate) fn causes(context: &HandlerContext, snapshot: &TreeSnapshot) -> impl Iterator<Item = Cause> {
+    let branches = describe_all(context, snapshot, &snapshot.root.children);
+    branches.into_iter().chain(process(context, snapshot)).flat_map(|branch| branch.causes)
+}
+
 /// Returns path and id of each present cause, for each child that it affects.
 pub(crate) fn blocked(context: &HandlerContext, snapshot: &TreeSnapshot) -> BTreeSet<(String, String)> {
-    let branches = describe_all(context, snapshot, &snapshot.root.children);
-    let causes = branches.into_iter().chain(process(context, snapshot)).flat_map(|branch| branch.causes);
     let of_children = |Cause { kind, path, affects, .. }: Cause| {
         std::iter::once(path).chain(affects).map(move |path| (path, kind.clone()))
     };
-    causes.flat_map(of_children).collect()
+    causes(context, snapshot).flat_map(of_children).collect()
 }
 
 /// Causes of the whole process, which no child reports, at the root. None if there are none.

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use orchestrator_subsystem::Period;
+use orchestrator_subsystem::{Period, until_text};
 use orchestrator_supervise::{ExpectedInput, Timing, Vitals, metrics, sanitize};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
@@ -245,7 +245,8 @@ impl StatusReporter {
             }
             ("paused", _) => {
                 let help = format!("orchestrator catalog resume {rule}");
-                self.vitals.set_blocker("paused", "an operator paused the rule", help);
+                let until = until_text(self.vitals.pause().and_then(|pause| pause.until_ms));
+                self.vitals.set_blocker("paused", format!("an operator paused the rule{until}"), help);
             }
             ("idle" | "working", Some(reason)) => {
                 let help = format!("correct the row or its handler; orchestrator catalog status {rule}");

@@ -212,9 +212,9 @@ impl Status {
                 vitals.set_blocker("paused", text, "orchestrator producer resume");
             }
             "standby" => {
-                vitals.set_blocker_with("lease_held", causes, &self.evidence, Standby::texts(self.standby).1)
+                vitals.set_routine("lease_held", causes, &self.evidence, Standby::texts(self.standby).1)
             }
-            _ if self.held => vitals.set_blocker_with(
+            _ if self.held => vitals.set_routine(
                 "queue_full",
                 "pushing is stopped by high_water: too many jobs wait in the queues",
                 &self.evidence,
@@ -228,7 +228,7 @@ impl Status {
                 ),
                 "orchestrator tree producer/on_complete",
             ),
-            "blocked" => vitals.set_blocker("tcn_blocked", causes, "orchestrator producer status"),
+            "blocked" => vitals.set_routine("tcn_blocked", causes, &[], "orchestrator producer status"),
             _ => vitals.clear_blocker(),
         }
     }

@@ -88,6 +88,9 @@ pub struct Cause {
     /// Paths of the other children that wait because of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub affects: Vec<String>,
+    /// True for a cause that healthy days have, too, such as an empty input: no view shows its children as blocked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub routine: bool,
 }
 
 /// Body of every error response.

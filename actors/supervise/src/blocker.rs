@@ -24,6 +24,7 @@ impl CurrentBlocker {
         text: &str,
         evidence: &[String],
         help: &str,
+        routine: bool,
     ) {
         let fault_of = fault_of.map(sanitize);
         let evidence = evidence.iter().take(EVIDENCE_MAX).map(sanitize).collect();
@@ -32,7 +33,7 @@ impl CurrentBlocker {
         let known = current.take().filter(|known| known.kind == kind);
         let (kind, since_ms) =
             known.map_or_else(|| (kind.to_owned(), steady_ms()), |known| (known.kind, known.since_ms));
-        *current = Some(BlockerSnapshot { kind, text, evidence, help, since_ms, fault_of });
+        *current = Some(BlockerSnapshot { kind, text, evidence, help, since_ms, fault_of, routine });
     }
 
     pub(crate) fn clear(&self) {

@@ -49,6 +49,7 @@ impl Node {
             kind: self.kind.to_owned(),
             state: state.name().to_owned(),
             stuck: state == State::Stuck || busy || silence > STUCK_AFTER,
+            shown: String::new(),
             paused_until_ms: vitals.pause().filter(|_| vitals.is_paused()).and_then(|pause| pause.until_ms),
             restart: self.restart.to_owned(),
             strategy: self.supervisor.map(|(strategy, _)| strategy.to_owned()),

@@ -32,6 +32,10 @@ pub struct NodeSnapshot {
     pub state: String,
     /// True if a work item, or a poll of its arbiter, has made no progress for over a second.
     pub stuck: bool,
+    /// State to show: `state`, `stuck`, `paused` or `blocked`, of a supervisor with the worst of its children. The endpoint fills it; empty in
+    /// the JSON of an instance without it.
+    #[serde(default)]
+    pub shown: String,
     /// Time at which an operator's pause ends by itself, milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until_ms: Option<u64>,
@@ -231,6 +235,9 @@ pub struct BlockerSnapshot {
     /// Address or name of what failed, if a peer or the system reports the reason. Reports about the same one have one cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault_of: Option<String>,
+    /// True for a reason that healthy days have, too, such as an empty input.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub routine: bool,
 }
 
 /// Last finished work of a child, see [`Vitals::set_work_unit`](crate::Vitals::set_work_unit).
@@ -306,6 +313,15 @@ pub struct TimingSnapshot {
 }
 
 impl NodeSnapshot {
+    /// Returns the state to show.
+    pub fn shown(&self) -> &str {
+        match self.shown.as_str() {
+            "" if self.stuck => "stuck",
+            "" => &self.state,
+            shown => shown,
+        }
+    }
+
     /// Calls `visit` for this node and all nodes below it, depth first.
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a NodeSnapshot)) {
         visit(self);

@@ -355,7 +355,7 @@ impl Vitals {
     }
 
     /// Returns the pause by an operator, also while the child drains for a stop.
-    pub(crate) fn pause(&self) -> Option<PauseSpan> {
+    pub fn pause(&self) -> Option<PauseSpan> {
         self.pause_state.borrow().by_operator
     }
 

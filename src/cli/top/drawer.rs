@@ -17,7 +17,7 @@ use crate::cli::top::{
     crash::Crash,
     details::{Details, resample},
     palette::Palette,
-    rows::{micros, state as state_of},
+    rows::micros,
     state::State,
 };
 
@@ -98,9 +98,9 @@ impl Content {
     }
 
     fn add_state(&mut self, child: &NodeSnapshot) {
-        let state = state_of(child);
+        let state = child.shown();
         let mut facts = format!(" {}, {}, incarnation {}", child.kind, child.restart, child.incarnation);
-        if state == "running" {
+        if child.state == "running" {
             facts.push_str(&format!(", for {}", self.since(child.started_ms)));
         }
         if let Some(strategy) = &child.strategy {

@@ -22,7 +22,7 @@ impl Palette {
     pub(super) fn state(self, state: &str) -> Style {
         match state {
             "running" | "up" => self.color(Color::Green),
-            "paused" | "starting" | "stopping" | "connecting" => self.color(Color::Yellow),
+            "paused" | "blocked" | "starting" | "stopping" | "connecting" => self.color(Color::Yellow),
             "stopped" | "idle" => Style::new().add_modifier(Modifier::DIM),
             _ => self.color(Color::Red).add_modifier(Modifier::BOLD),
         }
@@ -59,6 +59,7 @@ pub(super) fn mark(state: &str) -> &'static str {
     match state {
         "running" => "●",
         "paused" => "‖",
+        "blocked" => "!",
         "starting" => "◆",
         "stopping" => "▼",
         "stopped" => "○",
@@ -85,8 +86,18 @@ mod tests {
 
     #[test]
     fn marks_of_states_differ() {
-        let states =
-            ["running", "paused", "starting", "stopping", "stopped", "backing_off", "stuck", "given_up", ""];
+        let states = [
+            "running",
+            "paused",
+            "blocked",
+            "starting",
+            "stopping",
+            "stopped",
+            "backing_off",
+            "stuck",
+            "given_up",
+            "",
+        ];
         let marks: std::collections::BTreeSet<_> = states.iter().map(|state| mark(state)).collect();
         assert_eq!(marks.len(), states.len());
     }

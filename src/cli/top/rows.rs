@@ -101,7 +101,7 @@ pub(super) fn rows(before: &TreeSnapshot, now: &TreeSnapshot) -> Vec<Row> {
         let then = former.get(node.path.as_str()).copied();
         rows.push(Row {
             path: node.path.clone(),
-            state: state(node).to_owned(),
+            state: node.shown().to_owned(),
             restarts: node.restarts,
             depth: node.mailboxes.iter().fold(0, |sum, mailbox| sum.saturating_add(mailbox.depth)),
             rate: handled(node).saturating_sub(then.map_or(0, handled)) as f64 / seconds,
@@ -148,11 +148,6 @@ fn peers(then: Option<&NodeSnapshot>, node: &NodeSnapshot, seconds: f64) -> Vec<
         peer: Some(peer),
     };
     peers.into_iter().map(row).collect()
-}
-
-/// Returns the state to show: a child whose work hangs is `stuck`.
-pub(super) fn state(node: &NodeSnapshot) -> &str {
-    if node.stuck { "stuck" } else { &node.state }
 }
 
 fn handled(node: &NodeSnapshot) -> u64 {

@@ -31,6 +31,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
         kind: "actor".to_owned(),
         state: STATES[(noise(seed, tick / 10) % 8) as usize].to_owned(),
         stuck: false,
+        shown: String::new(),
         restart: "permanent".to_owned(),
         strategy: None,
         intensity: None,

@@ -24,8 +24,17 @@ pub(super) struct InEffect {
     pub(super) command: Command,
     /// Time, milliseconds since 1970.
     pub(super) at_ms: u64,
+    pub(super) by: String,
+    /// Empty if none was given.
+    reason: String,
+}
+
+impl InEffect {
     /// Command, operator and reason.
-    pub(super) text: String,
+    pub(super) fn text(&self) -> String {
+        let reason = if self.reason.is_empty() { "no reason given" } else { &self.reason };
+        format!("{} by {}: {reason}", self.command.name(), self.by)
+    }
 }
 
 impl EventFacts {
@@ -42,16 +51,19 @@ impl EventFacts {
             EventKind::Commanded { verb, by, reason, outcome } if outcome == "ok" => {
                 match Command::parse(&verb) {
                     Some(command @ (Command::Pause(_) | Command::Stop)) => {
-                        let reason = if reason.is_empty() { "no reason given" } else { &reason };
-                        let text = format!("{verb} by {by}: {reason}");
-                        self.commands.insert(path, InEffect { command, at_ms, text });
+                        self.commands.insert(path, InEffect { command, at_ms, by, reason });
                     }
                     // A pause outlives a restart.
                     Some(Command::Start | Command::Restart) => {
                         self.commands
                             .retain(|of, known| *of != path || matches!(known.command, Command::Pause(_)));
                     }
-                    _ => {}
+                    // The event of a console follows those of the commands that it gave to children.
+                    None => {
+                        let given = self.commands.values_mut().filter(|known| known.by == path);
+                        given.for_each(|known| known.by.clone_from(&by));
+                    }
+                    Some(_) => {}
                 }
             }
             EventKind::Exited { reason, .. } if reason != "shutdown" => {
@@ -103,5 +115,15 @@ mod tests {
         assert_eq!(add(60_000, "a", exited()), ("a".to_owned(), 2));
         assert_eq!(add(60_006, "b", exited()), ("a".to_owned(), 1));
         assert_eq!(add(60_007, "a", EventKind::Removed), (String::new(), 0));
+        // The operator of a console that paused a child.
+        let by = |by: &str, verb: &str| EventKind::Commanded {
+            verb: verb.to_owned(),
+            by: by.to_owned(),
+            reason: "disk".to_owned(),
+            outcome: "ok".to_owned(),
+        };
+        add(60_008, "o/rule", by("o/console", "pause"));
+        add(60_009, "o/console", by("uid 7", "catalog pause"));
+        assert_eq!(facts.commands["o/rule"].text(), "pause by uid 7: disk");
     }
 }

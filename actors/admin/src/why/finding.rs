@@ -3,7 +3,7 @@
 use orchestrator_subsystem::{until_text, wire::Cause};
 use orchestrator_supervise::{Command, ExpectedInputSnapshot, NodeSnapshot, without_root};
 
-use super::facts::Facts;
+use super::{event_facts::InEffect, facts::Facts};
 use crate::{
     ascii::format_duration,
     fault::{reported_cause, state_of, works_on},
@@ -17,6 +17,8 @@ const CRASH_LOOP: usize = 3;
 const STANDS_STILL_MS: u64 = 5_000;
 /// Events of a child that are shown as evidence.
 const EVIDENCE_MAX: usize = 3;
+/// Evidence of a pause whose operator is unknown here.
+const EARLIER: &str = "paused before this start, or at another instance: its audit log names the operator";
 
 /// Kinds of causes, the one with the largest effect first. Faults that a peer or the system reports come before children that are
 /// busy or stuck because of them.
@@ -71,7 +73,7 @@ impl Finding {
 }
 
 /// A cause at a child; path and help follow from the child.
-pub(super) fn at(node: &NodeSnapshot, kind: &str, text: String, help: String) -> Cause {
+pub(crate) fn at(node: &NodeSnapshot, kind: &str, text: String, help: String) -> Cause {
     Cause {
         kind: kind.to_owned(),
         path: node.path.clone(),
@@ -80,6 +82,7 @@ pub(super) fn at(node: &NodeSnapshot, kind: &str, text: String, help: String) ->
         evidence: Vec::new(),
         help,
         affects: Vec::new(),
+        routine: false,
     }
 }
 
@@ -99,8 +102,8 @@ fn steered(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
     let command = facts.events.commands.get(&node.path);
     if let Some(blocker) = node.blocker.as_ref().filter(|blocker| blocker.kind == "paused") {
         let cause = reported_cause(node, blocker);
-        let by = facts.console_pauses.get(&node.path).or(command.map(|known| &known.text)).cloned();
-        return Some(Cause { evidence: by.into_iter().chain(cause.evidence).collect(), ..cause });
+        let by = facts.console_pauses.get(&node.path).cloned().or(command.map(InEffect::text));
+        return Some(Cause { evidence: vec![by.unwrap_or_else(|| EARLIER.to_owned())], ..cause });
     }
     let cause = match node.state.as_str() {
         "paused" => at(
@@ -117,7 +120,7 @@ fn steered(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
         ),
         _ => return None,
     };
-    let evidence = command.map(|known| known.text.clone()).into_iter().collect();
+    let evidence = command.map(InEffect::text).into_iter().collect();
     Some(Cause { since_ms: command.map(|known| known.at_ms), evidence, ..cause })
 }
 
@@ -174,7 +177,8 @@ fn restarting(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
         None => node.state.clone(),
     };
     let cause = at(node, "starting", text, format!("orchestrator tree {}", without_root(&node.path)));
-    Some(Cause { since_ms: exit.map(|exit| exit.at_ms), ..cause })
+    // The child's state says the same.
+    Some(Cause { since_ms: exit.map(|exit| exit.at_ms), routine: true, ..cause })
 }
 
 /// Input of the child is late. The latest one is named first.
@@ -203,5 +207,5 @@ fn overflowing(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
     let kind = most.map(|kind| format!("mostly `{}`", kind.name));
     let evidence = kind.into_iter().chain(facts.waiting.for_child(&node.path).iter().cloned()).collect();
     let help = format!("orchestrator top {} --once", without_root(&node.path));
-    Some(Cause { evidence, ..at(node, "mailbox_full", text, help) })
+    Some(Cause { evidence, routine: !stands_still, ..at(node, "mailbox_full", text, help) })
 }

@@ -76,10 +76,10 @@ CHILD                             STATE        RESTARTS    AGE  MAILBOX         
 o                                 running             0  3m12s
 ├─ queue                          running             0  3m12s
 │  ├─ queue_console               running             0  3m12s  0/1024              1s ago: a row is refused: too long
-│  ├─ queue_store                 running             2  3m12s  1024/1024 requests  stuck in commit group for 12s; 7 refused; last exit 2m22s ago in PushJobs: panicked: index out of bounds
+│  ├─ queue_store                 stuck               2  3m12s  1024/1024 requests  stuck in commit group for 12s; 7 refused; last exit 2m22s ago in PushJobs: panicked: index out of bounds
 │  ├─ fetcher_watcher (fetchers)  paused              0  3m12s                      inotify down: no such directory (again in 4s)
 │  ├─ inotify                     backing_off         0                             inotify connecting (try 3)
-│  └─ wedged                      running             0  3m12s                      stuck: arbiter workers is blocked
+│  └─ wedged                      stuck               0  3m12s                      stuck: arbiter workers is blocked
 └─ admin                          running             0  3m12s                      inotify up
 ";
     assert_eq!(render(&snapshot()), expected);

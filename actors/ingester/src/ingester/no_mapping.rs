@@ -29,6 +29,6 @@ impl Ingester {
             "post a mapping to the controller; redis-cli {} XREVRANGE {UPDATES_KEY} + - COUNT 1 shows the last one",
             self.handles.redis_cli
         );
-        vitals.set_blocker_with("no_mapping", text, &evidence, help);
+        vitals.set_routine("no_mapping", text, &evidence, help);
     }
 }

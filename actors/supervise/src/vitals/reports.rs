@@ -24,7 +24,19 @@ impl Vitals {
         evidence: &[String],
         help: impl AsRef<str>,
     ) {
-        self.blocker.set(kind, None, text.as_ref(), evidence, help.as_ref());
+        self.blocker.set(kind, None, text.as_ref(), evidence, help.as_ref(), false);
+    }
+
+    /// Like [`Vitals::set_blocker_with`], for a reason that healthy days have, too, such as an empty input: `GET /v1/why` shows it, and no
+    /// view shows the child as blocked.
+    pub fn set_routine(
+        &self,
+        kind: &'static str,
+        text: impl AsRef<str>,
+        evidence: &[String],
+        help: impl AsRef<str>,
+    ) {
+        self.blocker.set(kind, None, text.as_ref(), evidence, help.as_ref(), true);
     }
 
     /// Like [`Vitals::set_blocker_with`], for a reason that a peer or the system reports. `fault_of` is the address or name of what failed:
@@ -37,7 +49,7 @@ impl Vitals {
         evidence: &[String],
         help: impl AsRef<str>,
     ) {
-        self.blocker.set(kind, Some(fault_of), text.as_ref(), evidence, help.as_ref());
+        self.blocker.set(kind, Some(fault_of), text.as_ref(), evidence, help.as_ref(), false);
     }
 
     /// Reports that the child works again, or that nothing keeps it from it.

@@ -63,6 +63,7 @@ fn details(path: &str, text: &str) -> Details {
         evidence: vec![format!("pause by {text}")],
         help: format!("orchestrator resume {text}"),
         affects: Vec::new(),
+        routine: false,
     };
     let causes = SubsystemCauses {
         path: path.to_owned(),

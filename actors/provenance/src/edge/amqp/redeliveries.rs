@@ -38,7 +38,7 @@ impl Redeliveries {
     pub(super) fn has_default_limit(&self, vitals: &Vitals) {
         if !self.default_limit.swap(true, SeqCst) {
             tracing::warn!(path = vitals.path(), help = self.policy, "{DEFAULT_LIMIT}");
-            vitals.set_blocker("delivery_limit", DEFAULT_LIMIT, &self.policy);
+            vitals.set_routine("delivery_limit", DEFAULT_LIMIT, &[], &self.policy);
         }
     }
 

@@ -162,6 +162,7 @@ impl Reader {
             text,
             evidence: vec![format!("{files} such files are in {}", self.input_dir.display())],
             help: format!("orchestrator queue adopt {fetcher} at this instance, or remove its files here"),
+            routine: false,
         })
     }
 

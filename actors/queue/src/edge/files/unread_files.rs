@@ -30,6 +30,8 @@ pub(super) struct Report {
     pub(super) text: String,
     pub(super) evidence: Vec<String>,
     pub(super) help: String,
+    /// True if healthy days have the reason, too.
+    pub(super) routine: bool,
 }
 
 impl UnreadFiles {
@@ -100,6 +102,7 @@ impl UnreadFiles {
                 text: format!("cannot read {count} fetcher files, such as {}: {error}", sanitize(name)),
                 evidence: vec![format!("each is tried again; this program runs as uid {uid}")],
                 help: format!("ls -l {directory}; make the files readable for uid {uid}"),
+                routine: false,
             });
         }
         let misnamed = self.misnamed.first().map(|name| {
@@ -107,12 +110,14 @@ impl UnreadFiles {
             format!("{count} files with other names, such as {name}")
         });
         if is_missing {
+            let routine = misnamed.is_none() && self.ignored.is_none();
             let but = misnamed.map(|misnamed| format!(", but {misnamed}")).unwrap_or_default();
             return Some(Report {
                 kind: "no_fetcher_files",
                 text: format!("no fetcher file in {directory}{but}"),
                 evidence: [Some(FORM.to_owned()), self.ignored.clone()].into_iter().flatten().collect(),
                 help: format!("ls -l {directory}; write a list of packages to {directory}/NAME.1.txt"),
+                routine,
             });
         }
         // A file that is read now makes earlier ones irrelevant.
@@ -122,6 +127,7 @@ impl UnreadFiles {
             text: format!("{misnamed} are not read"),
             evidence: vec![FORM.to_owned()],
             help: format!("ls -l {directory}; rename the files, or move them elsewhere"),
+            routine: false,
         })
     }
 }
@@ -129,7 +135,11 @@ impl UnreadFiles {
 impl Report {
     /// Sets the blocker of the reader.
     pub(super) fn set(&self, vitals: &Vitals) {
-        vitals.set_blocker_with(self.kind, &self.text, &self.evidence, &self.help);
+        let Self { kind, text, evidence, help, routine } = self;
+        if *routine {
+            return vitals.set_routine(kind, text, evidence, help);
+        }
+        vitals.set_blocker_with(kind, text, evidence, help);
     }
 }
 

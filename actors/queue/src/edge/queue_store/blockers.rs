@@ -21,7 +21,7 @@ pub(super) fn report_held(vitals: &Vitals, held: &HeldJobs, hold_secs: u32) {
         format!("{attr_path} was handed out at {started}, and its worker has not sent DONE"),
         format!("queue.hold_secs = {hold_secs}"),
     ];
-    vitals.set_blocker_with(
+    vitals.set_routine(
         "jobs_held",
         text,
         &evidence,
@@ -40,7 +40,7 @@ pub(super) fn report_limited(vitals: &Vitals, attr_path: &str, limit: &Limit) {
         format!("{attr_path} waits for the end of a job with the same limit"),
     ];
     let text = "all waiting jobs have limits that are reached".to_owned();
-    vitals.set_blocker_with("jobs_limited", text, &evidence, "orchestrator queue in-flight");
+    vitals.set_routine("jobs_limited", text, &evidence, "orchestrator queue in-flight");
 }
 
 /// Reports that jobs wait and nobody works.
