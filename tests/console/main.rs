@@ -1,6 +1,7 @@
 //! The console in a real browser, on the real binary: Debian's chromium, driven over WebDriver.
 
 mod accessibility;
+mod banner;
 mod browser;
 mod busy;
 mod commands;

@@ -60,7 +60,9 @@ async fn a_viewer_sees_what_reads_and_no_action_and_commands_are_refused() {
     assert_eq!(browser.run(verbs).await, reading, "those that only read");
     browser.run("document.querySelector('#console-verb').form.requestSubmit();").await;
     browser.until("the answer", "document.querySelector('.console [role=status]').textContent !== ''").await;
+    assert_eq!(env.cli(&["queue", "pause", "--reason", "moved"]).0, 0);
     browser.go("#/queue").await;
+    browser.until("why it is paused", "document.querySelector('.hold').innerText.includes('moved')").await;
     browser.until("the page", "document.querySelectorAll('.subsystem .sparkline').length > 0").await;
     browser.until("the search", "document.querySelector('.subsystem form.search')?.offsetParent").await;
     // The queue is empty. A viewer sees its figures and lists, without commands for their rows.

@@ -13,7 +13,7 @@ use crate::{
     connection_limit::connections_max, handler_context::HandlerContext, history, process::ProcessUsage,
     role::Caller, timestamp::rfc3339,
 };
-use orchestrator_subsystem::wire::BODY_LIMIT;
+use orchestrator_subsystem::{time_zone, wire::BODY_LIMIT};
 use orchestrator_supervise::now_ms;
 
 pub(crate) async fn info(context: Data<HandlerContext>, caller: ReqData<Arc<Caller>>) -> HttpResponse {
@@ -26,6 +26,7 @@ pub(crate) async fn info(context: Data<HandlerContext>, caller: ReqData<Arc<Call
         "started_at_ms": context.started_ms(),
         "uptime_ms": uptime_ms,
         "now": rfc3339(now_ms()),
+        "time_zone": time_zone(),
         "features": program_info.features,
         "subsystems": program_info.subsystems,
         "process": {

@@ -52,10 +52,9 @@ export async function post(url, body) {
   return response.json();
 }
 
-/** What holds up work in the branch `path`: the causes, the most effective first, and its activity in words. */
-export async function why(path) {
-  const answer = await get(`/v1/why/${encode(path)}`);
-  return answer.subsystems[0];
+/** What holds up work in the branch `path`, or in each branch: the causes, the most effective first, and the activity in words. */
+export function why(path) {
+  return get(path === "" ? "/v1/why" : `/v1/why/${encode(path)}`);
 }
 
 export function commandUrl(path, verb) {

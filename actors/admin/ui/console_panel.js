@@ -87,8 +87,8 @@ export function consolePanel(child) {
     const declared = verbs.get(verb.value);
     const { properties = {}, required = [] } = declared.requestBody.content["application/json"].schema;
     setText(summary, declared.summary);
-    // The dialog of a change asks for the reason.
-    const named = Object.entries(properties).filter(([name]) => name !== "reason");
+    // The dialog of a change asks for the reason and the end.
+    const named = Object.entries(properties).filter(([name]) => !["reason", "until"].includes(name));
     fields = named.map(([name, schema]) => field(name, schema, required.includes(name)));
     form.replaceChildren(...fields.flatMap((one) => one.nodes));
   }

@@ -7,7 +7,7 @@ import { jobPage } from "./job_page.js";
 import { canCommand, start, state, subscribe } from "./live.js";
 import { overviewPage } from "./overview.js";
 import { link, route } from "./router.js";
-import { liveGlyph, worstOf } from "./states.js";
+import { liveGlyph, stateOf } from "./states.js";
 import { subsystemPage } from "./subsystem.js";
 import { treePage } from "./tree_page.js";
 
@@ -65,7 +65,7 @@ function navigation() {
     return {
       node,
       update(now) {
-        sign?.update(worstOf(now.node));
+        sign?.update(stateOf(now.node));
         setAttr(node, "aria-current", shown === now.name ? "page" : null);
       },
     };

@@ -1,50 +1,24 @@
 // The overview page: a card for each subsystem, and the timeline.
 
-import { why } from "./api.js";
+import { causeBanner, causesOf } from "./causes.js";
 import { chart } from "./chart.js";
 import { el, keyed, setAttr, setText } from "./dom.js";
-import { bytes, count, local } from "./format.js";
+import { bytes, count } from "./format.js";
 import { feed } from "./feed.js";
 import { figures } from "./figures.js";
 import { state } from "./live.js";
 import { link } from "./router.js";
-import { liveGlyph, worstOf } from "./states.js";
+import { liveGlyph, stateOf, summaryOf } from "./states.js";
 import { chartsOf } from "./subsystems.js";
 import { timeline } from "./timeline.js";
-import { problemItems, problems } from "./problems.js";
 
-const WHY_MS = 2000;
-
-/** The first cause that holds up work in a branch, asked for again every few seconds. */
-function causeOf(path) {
-  const text = el("p", { class: "cause" });
-  let last = -Infinity;
-  let told = [];
-  return {
-    node: text,
-    /** Paths of the children whose reason it shows. */
-    told: () => told,
-    tick() {
-      if (document.hidden || performance.now() - last < WHY_MS || state.status !== "live") return;
-      last = performance.now();
-      why(path).then(({ causes: [cause], activity }) => {
-        setAttr(text, "data-kind", cause?.kind ?? "none");
-        setAttr(text, "title", cause ? local(cause.evidence.join("; ")) : "");
-        told = cause ? [cause.path, ...(cause.affects ?? [])] : [];
-        const quiet = activity ? `Nothing holds up work: ${activity}` : "Nothing holds up work";
-        setText(text, cause ? local(`${cause.path.split("/").slice(1).join("/")}: ${cause.text}. Do: ${cause.help}`) : quiet);
-      }, () => setText(text, ""));
-    },
-  };
-}
-
-function card(first) {
+/** Creates the card of a branch; `causes` tells what holds it up. */
+const cardOf = (causes) => (first) => {
   const id = first.id;
   const sign = liveGlyph();
   const summary = el("p", { class: "summary" });
-  const cause = causeOf(first.path);
+  const cause = el("p", { class: "cause quiet" });
   const strip = figures(id);
-  const list = el("ul", { class: "problems" });
   const [flow, backlog] = chartsOf(id).filter((one) => one.card);
   const charts = [flow, backlog].map((one) => ({ ...one, graph: chart(one.title, one.show, { small: true }) }));
   const live = feed(first.path, charts.flatMap((one) => one.metrics), { sum: "true" }, (column) => {
@@ -52,37 +26,32 @@ function card(first) {
   });
   const node = el("article", { class: "card", "aria-label": id },
     el("header", {}, sign.node, el("h2", {}, el("a", { href: link(id), text: id }))),
-    strip.node, summary, cause.node, list,
+    strip.node, summary, cause,
     el("div", { class: "charts" }, charts.map((one) => one.graph.node)),
     el("p", { class: "card-links" }, el("a", { href: link(id), text: "Details" }), el("a", { href: link("tree", first.path), text: "In the tree" })));
   return {
     node,
     update(branch) {
-      const worst = worstOf(branch);
-      sign.update(worst);
-      setAttr(node, "data-state", worst);
+      const shown = stateOf(branch);
+      sign.update(shown);
+      setAttr(node, "data-state", shown);
       strip.update(branch, state);
-      const found = problems(branch, { told: cause.told() });
-      let many = 0;
-      const visit = (one) => {
-        if (one.children.length === 0) many += 1;
-        one.children.forEach(visit);
-      };
-      visit(branch);
-      setText(summary, found.length === 0 ? `All ${many} children are running` : `${found.length} of ${many} children ${found.length === 1 ? "has a problem" : "have problems"}`);
-      problemItems(list, found, 4);
+      setText(summary, summaryOf(branch));
+      setText(cause, causes.quiet(branch.path));
       live.tick();
-      cause.tick();
     },
   };
-}
+};
 
 export function overviewPage() {
+  const causes = causesOf("");
+  const banner = causeBanner();
+  const card = cardOf(causes);
   const cards = el("div", { class: "cards" });
   const known = new Map();
   const times = timeline();
   const facts = el("p", { class: "facts process" });
-  const node = el("section", { "aria-label": "Overview" }, el("div", { class: "tools" }, el("h1", { text: "Overview" }), facts), cards, times.node);
+  const node = el("section", { "aria-label": "Overview" }, el("div", { class: "tools" }, el("h1", { text: "Overview" }), facts), banner.node, cards, times.node);
   return {
     node,
     update(now) {
@@ -90,6 +59,8 @@ export function overviewPage() {
       if (info) {
         setText(facts, `version ${info.version} · pid ${info.pid} · ${bytes(info.process.resident_bytes)} · ${count(info.process.threads)} threads · history ${bytes(info.history.used_bytes)} of ${bytes(info.history.limit_bytes)}`);
       }
+      causes.tick();
+      banner.update(causes.severe());
       const branches = now.tree.root.children.filter((child) => child.children.length > 0);
       keyed(cards, known, branches, (one) => one.path, card);
       times.update(state);

@@ -1,6 +1,7 @@
 // Icons of states, which differ by colour and by shape.
 
 import { el, setAttr, svg } from "./dom.js";
+import { words } from "./format.js";
 
 const SHAPES = {
   running: ["circle", { cx: 8, cy: 8, r: 5 }],
@@ -8,35 +9,23 @@ const SHAPES = {
   starting: ["path", { d: "M8 2l6 6-6 6-6-6z" }],
   stopping: ["path", { d: "M2 5h12l-6 8z" }],
   stopped: ["path", { d: "M3 3h10v10H3zM5 5v6h6V5z", "fill-rule": "evenodd" }],
-  attention: ["path", { d: "M8 2l7 12H1zM7 6v4h2V6zM7 11v2h2v-2z", "fill-rule": "evenodd" }],
+  blocked: ["path", { d: "M8 2l7 12H1zM7 6v4h2V6zM7 11v2h2v-2z", "fill-rule": "evenodd" }],
   backing_off: ["path", { d: "M8 2l7 12H1z" }],
   given_up: ["path", { d: "M3 3h10v10H3z" }],
   stuck: ["path", { d: "M3 5l2-2 3 3 3-3 2 2-3 3 3 3-2 2-3-3-3 3-2-2 3-3z" }],
 };
 
 /** Order of states from the worst to the best. */
-export const ORDER = ["given_up", "stuck", "backing_off", "stopped", "stopping", "starting", "attention", "paused", "running"];
+export const ORDER = ["given_up", "stuck", "backing_off", "stopped", "stopping", "starting", "blocked", "paused", "running"];
 
-/** Returns the state to show. A child whose work hangs counts as stuck. */
+/** Returns the state that the program shows for a child: also `paused` by a command of a subsystem, and `blocked`. */
 export function stateOf(node) {
-  return node.stuck ? "stuck" : node.state;
+  return node.shown;
 }
 
 /** Returns true if the link of a child is not up, so that the child is not ready. An idle link needs no peer. */
 export function hasNoPeer(node) {
   return Boolean(node.link) && !["up", "idle"].includes(node.link.state);
-}
-
-/** Returns the worst state of a child and its descendants. A link that is not up counts as `attention`, an exited transient child as running. */
-export function worstOf(node) {
-  const own = stateOf(node);
-  if (own === "stopped" && node.restart !== "permanent") return "running";
-  let worst = own === "running" && hasNoPeer(node) ? "attention" : own;
-  for (const child of node.children) {
-    const below = worstOf(child);
-    if (ORDER.indexOf(below) < ORDER.indexOf(worst)) worst = below;
-  }
-  return worst;
 }
 
 /** Creates the icon of a state. */
@@ -59,16 +48,27 @@ export function liveGlyph() {
   };
 }
 
+/** Says how many of `children` are in each state, the worst first. */
+function countsOf(children) {
+  const counts = ORDER.map((state) => [state, children.filter((one) => stateOf(one) === state).length]);
+  return counts.filter(([, many]) => many > 0).map(([state, many]) => `${many} ${words(state)}`).join(", ");
+}
+
+/** Says how many children of a branch are in each state. Supervisors and transient children that have ended do not count. */
+export function summaryOf(branch) {
+  const leaves = (node) => (node.children.length ? node.children.flatMap(leaves) : [node]);
+  const counted = leaves(branch).filter((one) => one.restart === "permanent" || one.state !== "stopped");
+  return counted.every((one) => stateOf(one) === "running") ? `All ${counted.length} children are running` : `Children: ${countsOf(counted)}`;
+}
+
 /** Creates a strip with one cell for each child. */
 export function strip(children) {
-  const counts = ORDER.map((state) => [state, children.filter((one) => stateOf(one) === state).length]);
-  const texts = counts.filter(([, many]) => many > 0).map(([state, many]) => `${many} ${state.replaceAll("_", " ")}`);
   const cells = children.map((one, i) =>
     svg("rect", { class: `state-${stateOf(one)}`, x: (i % 40) * 6, y: Math.floor(i / 40) * 8, width: 5, height: 7 }));
   const wide = Math.min(40, children.length) * 6;
   const high = Math.ceil(children.length / 40) * 8;
   const node = svg("svg", { class: "strip", viewBox: `0 0 ${wide} ${high}`, width: wide, height: high, role: "img" }, cells);
-  setAttr(node, "aria-label", texts.join(", "));
+  setAttr(node, "aria-label", countsOf(children));
   return node;
 }
 

@@ -1,14 +1,14 @@
 // The page of one subsystem: state, problems, views of its work, charts, and its branch of the tree.
 
 import { actionButtons } from "./actions.js";
+import { causeBanner, causesOf } from "./causes.js";
 import { el, setAttr, setText } from "./dom.js";
-import { lastSpan, words } from "./format.js";
+import { lastSpan } from "./format.js";
 import { figures } from "./figures.js";
 import { feed } from "./feed.js";
-import { problemItems, problems } from "./problems.js";
 import { route } from "./router.js";
-import { liveGlyph, stateOf, worstOf } from "./states.js";
 import { sparklines } from "./sparklines.js";
+import { liveGlyph, stateOf, summaryOf } from "./states.js";
 import { chartsOf } from "./subsystems.js";
 import { treeTable } from "./tree_page.js";
 import { viewsOf } from "./views.js";
@@ -17,7 +17,9 @@ export function subsystemPage(name) {
   const sign = liveGlyph();
   const summary = el("span", { class: "facts" });
   const actions = el("div", { class: "actions" });
-  const list = el("ul", { class: "problems" });
+  const causes = causesOf(name);
+  const banner = causeBanner();
+  const cause = el("p", { class: "cause quiet" });
   const missing = el("p", { class: "quiet", hidden: true });
   const rows = treeTable({ filterId: "filter" });
   const views = viewsOf(name);
@@ -27,14 +29,13 @@ export function subsystemPage(name) {
   const strip = figures(name);
   const content = el("div", {},
     strip.node,
-    list,
     views.map((one) => one.node),
     span, row.node,
     el("div", { class: "tools" }, el("h2", { text: "Children" }), rows.field),
     rows.node);
   const node = el("section", { class: "subsystem", "aria-label": name },
     el("div", { class: "tools" }, el("h1", {}, sign.node, el("span", { text: name })), summary, actions),
-    missing, content);
+    missing, banner.node, cause, content);
   let live = null;
   let actionKey = "";
 
@@ -52,11 +53,12 @@ export function subsystemPage(name) {
       content.hidden = !branch;
       setText(missing, `The subsystem ${name} is not configured.`);
       if (!branch) return;
-      sign.update(worstOf(branch));
+      sign.update(stateOf(branch));
       strip.update(branch, now);
-      const found = problems(branch, { blockers: true });
-      setText(summary, `${words(stateOf(branch))} · ${found.length === 0 ? "no problems" : `${found.length} ${found.length === 1 ? "problem" : "problems"}`}`);
-      problemItems(list, found, 12);
+      setText(summary, summaryOf(branch));
+      causes.tick();
+      banner.update(causes.severe());
+      setText(cause, causes.quiet(branch.path));
       const buttons = `${branch.state} ${commands}`;
       if (buttons !== actionKey) actions.replaceChildren(...(commands ? actionButtons(branch) : []));
       actionKey = buttons;

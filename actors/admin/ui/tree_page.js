@@ -1,6 +1,7 @@
 // The tree page: rows, filter, sorting, keyboard control, and the details of the selected child.
 
 import * as api from "./api.js";
+import { causeBanner, causesOf } from "./causes.js";
 import { drawer } from "./drawer.js";
 import { el, keyed, setAttr, setText } from "./dom.js";
 import { clock } from "./format.js";
@@ -130,6 +131,8 @@ function indexed(root) {
 /** Creates the page. */
 export function treePage() {
   const rows = treeTable({ filterId: "filter" });
+  const causes = causesOf("");
+  const banner = causeBanner();
   const past = el("p", { class: "past", role: "status", hidden: true });
   const pastText = el("span");
   const back = el("a", { href: link("tree"), text: "Back to the present" });
@@ -140,7 +143,7 @@ export function treePage() {
     rows.focusOn(from);
   } });
   const node = el("section", { class: "tree-page", "aria-label": "Tree" },
-    el("div", { class: "tools" }, el("h1", { text: "Tree" }), rows.field, past),
+    el("div", { class: "tools" }, el("h1", { text: "Tree" }), rows.field, past), banner.node,
     el("div", { class: "split" }, rows.node, side.node));
   const cache = { at: null, tree: null };
   let open = "";
@@ -164,6 +167,8 @@ export function treePage() {
       if (at && cache.at !== at) fetchPast(at);
       const isPast = Boolean(at && cache.tree);
       past.hidden = !at;
+      causes.tick();
+      banner.update(at ? [] : causes.severe());
       setAttr(back, "href", link("tree", path));
       const tree = isPast ? cache.tree : now.tree;
       const nodes = isPast ? indexed(tree.root) : now.nodes;

@@ -52,7 +52,7 @@ pub use crate::{
     period::Period,
     section::{ProgressSource, Section},
     subsystem::{Branch, Subsystem},
-    until::{Until, parse_duration, until_text},
+    until::{Until, parse_duration, time_zone, until_text},
     verb::{Answered, Verb},
     verbs::{VerbCommand, Verbs},
 };

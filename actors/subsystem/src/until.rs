@@ -58,6 +58,17 @@ pub fn parse_duration(text: &str) -> Result<SignedDuration, String> {
         .map_err(|error| error.to_string())
 }
 
+/// Returns the name of the time zone in which ends of pauses are read.
+pub fn time_zone() -> String {
+    let now = Zoned::now();
+    match now.time_zone().iana_name() {
+        Some("Etc/UTC") => "UTC".to_owned(),
+        Some(name) if !now.time_zone().is_unknown() => name.to_owned(),
+        _ if now.offset().is_zero() => "UTC".to_owned(),
+        _ => format!("UTC{}", now.offset()),
+    }
+}
+
 /// Returns ` until` and the end of a pause, to the second; empty if it has none.
 pub fn until_text(until_ms: Option<u64>) -> String {
     let at = until_ms.and_then(|at| Timestamp::from_millisecond(i64::try_from(at).ok()?).ok());
@@ -68,7 +79,8 @@ impl TryFrom<String> for Until {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        Ok(Self { at: Self::parse(&text, &Zoned::now())?, text })
+        // The key is in no message of serde.
+        text.parse().map_err(|error| format!("until = {text:?}: {error}"))
     }
 }
 
@@ -76,7 +88,7 @@ impl FromStr for Until {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.to_owned().try_into()
+        Ok(Self { at: Self::parse(text, &Zoned::now())?, text: text.to_owned() })
     }
 }
 
