@@ -65,15 +65,17 @@ function slowest(ingester) {
 
 function ingester() {
   const mappings = new Map();
-  let last = -Infinity;
-  const ask = (consoles) => {
-    if (document.hidden || performance.now() - last < ASK_MS) return;
-    last = performance.now();
+  let [last, scans] = [-Infinity, ""];
+  // Each mapping starts the scan again.
+  const ask = (consoles, next) => {
+    if (document.hidden || (performance.now() - last < ASK_MS && scans === next)) return;
+    [last, scans] = [performance.now(), next];
     for (const node of consoles) post(consoleUrl(node.path, "status"), {}).then(({ state }) => mappings.set(node.path, state.mapping_uuid ?? "none"), () => {});
   };
   return (branch, now) => {
     const found = branch.children.filter((one) => sum(one, "mappings") !== null);
-    ask(found.flatMap((one) => all(one).filter((node) => node.console)));
+    const runs = found.flatMap((one) => one.children.filter((child) => child.id === "scan").map((scan) => scan.incarnation)).join();
+    ask(found.flatMap((one) => all(one).filter((node) => node.console)), runs);
     return found.flatMap((one) => {
       const name = found.length > 1 ? `${one.label ?? one.id}: ` : "";
       const mapping = mappings.get(all(one).find((node) => node.console)?.path) ?? "–";
