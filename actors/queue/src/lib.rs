@@ -238,7 +238,7 @@ pub(crate) fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
     for file in [&config.database, &config.socket] {
         if let Some(parent) = file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             std::fs::create_dir_all(parent)
-                .map_err(|source| QueueError::Directory { path: parent.to_owned(), source })?;
+                .map_err(|reason| QueueError::Directory { path: parent.to_owned(), reason })?;
         }
     }
     inotify::create_input_dir(&config.input_dir)?;
@@ -290,11 +290,11 @@ pub enum QueueError {
     #[error(transparent)]
     Edge(#[from] edge::error::EdgeError),
     /// The parent directory of the database or the socket cannot be created.
-    #[error("cannot create directory {path}: create it, or configure another path", path = .path.display())]
+    #[error("cannot create directory {}: {reason}: create it for this user, or configure another path", .path.display())]
     Directory {
         /// Path of the directory.
         path: std::path::PathBuf,
         /// Error of the operating system.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
 }

@@ -164,7 +164,7 @@ impl Servers {
         let (wanted, advice) = match &self.set {
             Some(set) => (
                 format!("the address names the replica set {set}"),
-                "correct replicaSet in the uri; mongosh --eval 'rs.status()' shows the members and the primary",
+                "correct replicaSet in the uri, or remove it; mongosh ADDRESS --eval 'db.hello().setName' shows a server's own",
             ),
             None => (
                 "no primary answers".to_owned(),

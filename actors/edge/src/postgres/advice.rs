@@ -27,7 +27,7 @@ impl Login {
                     .to_owned()
             }
             "28000" => format!(
-                "CREATE ROLE {role} LOGIN, if it is missing; else permit it in the file that SHOW hba_file names"
+                "correct the role in the address, or CREATE ROLE {role} LOGIN; if it exists, permit it in the file that SHOW hba_file names"
             ),
             "28P01" => {
                 format!("correct the password in the address, or set it: ALTER ROLE {role} PASSWORD '..'")

@@ -102,8 +102,8 @@ impl MongoStore {
             let Collections { database, stencils, .. } = &self.collections;
             let reason = format!("collection {stencils} of database {database} has no document {CONFIG}");
             let help = format!(
-                "in mongosh {database}: db.{stencils}.insertOne({{_id: \"{CONFIG}\", current_completed_tcn: 0, max_tcn: 1}}), with the \
-                 first and the last TCN; or correct mongodb.database and mongodb.stencils"
+                "in mongosh, database {database}: db.{stencils}.insertOne({{_id: \"{CONFIG}\", current_completed_tcn: 0, max_tcn: LAST}}), \
+                 with the last TCN to produce; or correct producer.mongodb.database and producer.mongodb.stencils"
             );
             StoreError::Unavailable(LinkFailure::new(FailureKind::Unusable, reason).with_help(help))
         })

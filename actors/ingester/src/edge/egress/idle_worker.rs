@@ -138,7 +138,10 @@ mod tests {
             "2 more workers, for example a, c",
         ];
         assert_eq!(cause.evidence, evidence);
-        assert_eq!(cause.help, "orchestrator ingester status; restart worker b\\n and post a new mapping");
+        assert_eq!(
+            cause.help,
+            "orchestrator ingester status; restart worker b\\n, then begin the scan again, with a new mapping"
+        );
     }
 
     #[test]

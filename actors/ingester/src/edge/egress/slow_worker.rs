@@ -60,7 +60,10 @@ pub(super) fn further<'a>(others: impl ExactSizeIterator<Item = &'a PeerState>) 
 /// Help for a worker that holds up a scan.
 pub(super) fn help(state: &PeerState) -> String {
     let verb = if state.connected { "restart" } else { "start" };
-    format!("orchestrator ingester status; {verb} worker {} and post a new mapping", name(state))
+    format!(
+        "orchestrator ingester status; {verb} worker {}, then begin the scan again, with a new mapping",
+        name(state)
+    )
 }
 
 /// Time for which events wait and the worker has taken nothing; None if it is shorter than

@@ -36,7 +36,7 @@ const ADVICE: [(&str, &str); 8] = [
     ),
     (
         "NOAUTH",
-        "write the password into redis_url: redis://:PASSWORD@HOST, in the file that redis_url_file names",
+        "write redis://:PASSWORD@HOST:PORT into a file, and set redis_url_file to its path in place of redis_url",
     ),
     (
         "NOPERM",

@@ -40,7 +40,7 @@ pub(super) fn hello(greeting: &str, password: Option<&str>) -> Result<String, Pe
     let Some(salt) = s else { return Ok(format!("HELLO {{\"v\":{VERSION}}}\r\n")) };
     let password = password.ok_or_else(|| {
         PeerError::new(PeerErrorKind::Refused, Sent::No, "it requires a password").with_advice(
-            "write it into a file, and set producer.faktory.password_file to its path".to_owned(),
+            "write the password into a file, and set producer.faktory.password_file to its path".to_owned(),
         )
     })?;
     let rounds = i.unwrap_or(1).max(1);

@@ -99,7 +99,10 @@ impl UnreadFiles {
             let (count, uid) = (self.unreadable.len(), geteuid().as_raw());
             return Some(Report {
                 kind: "unreadable_files",
-                text: format!("cannot read {count} fetcher files, such as {}: {error}", sanitize(name)),
+                text: format!(
+                    "fetcher files that cannot be read: {count}, such as {}: {error}",
+                    sanitize(name)
+                ),
                 evidence: vec![format!("each is tried again; this program runs as uid {uid}")],
                 help: format!("ls -l {directory}; make the files readable for uid {uid}"),
                 routine: false,
@@ -107,16 +110,20 @@ impl UnreadFiles {
         }
         let misnamed = self.misnamed.first().map(|name| {
             let (count, name) = (self.misnamed.len(), sanitize(name.as_encoded_bytes()));
-            format!("{count} files with other names, such as {name}")
+            format!("files with other names: {count}, such as {name}")
         });
         if is_missing {
             let routine = misnamed.is_none() && self.ignored.is_none();
-            let but = misnamed.map(|misnamed| format!(", but {misnamed}")).unwrap_or_default();
+            let act = match misnamed {
+                Some(_) => "rename the files to NAME.NUMBER.txt".to_owned(),
+                None => format!("write a list of packages to {directory}/NAME.1.txt"),
+            };
+            let others = misnamed.map(|misnamed| format!("; {misnamed}")).unwrap_or_default();
             return Some(Report {
                 kind: "no_fetcher_files",
-                text: format!("no fetcher file in {directory}{but}"),
+                text: format!("no fetcher file in {directory}{others}"),
                 evidence: [Some(FORM.to_owned()), self.ignored.clone()].into_iter().flatten().collect(),
-                help: format!("ls -l {directory}; write a list of packages to {directory}/NAME.1.txt"),
+                help: format!("ls -l {directory}; {act}"),
                 routine,
             });
         }
@@ -124,7 +131,7 @@ impl UnreadFiles {
         self.ignored = None;
         misnamed.map(|misnamed| Report {
             kind: "misnamed_files",
-            text: format!("{misnamed} are not read"),
+            text: format!("{misnamed}; they are not read"),
             evidence: vec![FORM.to_owned()],
             help: format!("ls -l {directory}; rename the files, or move them elsewhere"),
             routine: false,
@@ -169,13 +176,14 @@ mod tests {
         }
         let text =
             |files: &mut UnreadFiles, is_missing| files.report(is_missing, directory.path()).unwrap().text;
-        assert_eq!(text(&mut files, false), r"2 files with other names, such as a\n.txt are not read");
-        assert!(text(&mut files, true).ends_with(r", but 2 files with other names, such as a\n.txt"));
+        assert_eq!(text(&mut files, false), r"files with other names: 2, such as a\n.txt; they are not read");
+        assert!(text(&mut files, true).ends_with(r"; files with other names: 2, such as a\n.txt"));
         std::fs::write(directory.path().join("f.1.txt"), "").unwrap();
         files.failed("f.1.txt", "Permission denied");
         files.failed("gone.1.txt", "Permission denied");
         assert!(
-            text(&mut files, true).starts_with("cannot read 2 fetcher files, such as f.1.txt: Permission")
+            text(&mut files, true)
+                .starts_with("fetcher files that cannot be read: 2, such as f.1.txt: Permission")
         );
         files.prune(directory.path());
         assert_eq!(files.unreadable(), 1);

@@ -15,9 +15,9 @@ use crate::{
 pub(super) fn report_held(vitals: &Vitals, held: &HeldJobs, hold_secs: u32) {
     let HeldJobs { attr_path, started, until, jobs } = held;
     let text = format!("all waiting jobs are held, the earliest until {until}");
-    let at_least = if *jobs == HeldJobs::COUNTED_MAX { "at least " } else { "" };
+    let wait = jobs_wait(*jobs);
     let evidence = [
-        format!("{at_least}{jobs} jobs wait, and a worker has the attribute path of each"),
+        format!("{wait}, and a worker has the attribute path of each"),
         format!("{attr_path} was handed out at {started}, and its worker has not sent DONE"),
         format!("queue.hold_secs = {hold_secs}"),
     ];
@@ -43,16 +43,25 @@ pub(super) fn report_limited(vitals: &Vitals, attr_path: &str, limit: &Limit) {
     vitals.set_routine("jobs_limited", text, &evidence, "orchestrator queue in-flight");
 }
 
+/// Returns how many jobs wait.
+fn jobs_wait(jobs: u64) -> String {
+    match jobs {
+        1 => "1 job waits".to_owned(),
+        HeldJobs::COUNTED_MAX => format!("at least {jobs} jobs wait"),
+        _ => format!("{jobs} jobs wait"),
+    }
+}
+
 /// Reports that jobs wait and nobody works.
 pub(super) fn report_unserved(vitals: &Vitals, unserved: &Unserved, config: &QueueConfig) {
     let Unserved { jobs, free, in_flight, last_request } = *unserved;
-    let at_least = if jobs == HeldJobs::COUNTED_MAX { "at least " } else { "" };
+    let wait = jobs_wait(jobs);
     let since = match last_request.map(Timestamp::from_second) {
         Some(Ok(at)) => at.to_string(),
         _ => "the start".to_owned(),
     };
     let text = format!(
-        "{at_least}{jobs} jobs wait, no worker has asked since {since} ({in_flight} in flight, limits leave {free} free)"
+        "{wait}, no worker has asked since {since} ({in_flight} in flight, limits leave {free} free)"
     );
     let mut evidence = Vec::new();
     if in_flight > 0 {

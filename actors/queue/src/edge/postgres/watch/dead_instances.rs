@@ -40,22 +40,22 @@ pub(super) async fn look(session: &mut Session, schema: &str) -> Result<DeadInst
         vec![format!("its lease ended at {ended}; what it had not delivered is available again")];
     if jobs > 0 {
         evidence.push(format!(
-            "{jobs} jobs of its workers are in flight: a DONE counts at any instance, otherwise their holds end them"
+            "jobs of its workers in flight: {jobs}; a DONE counts at any instance, and without one they are handed out again at the end of their holds"
         ));
     }
     if fetchers > 0 {
         evidence.push(format!(
-            "files of its {fetchers} fetchers are not read; other instances hand out the rows that it has read"
+            "its fetchers: {fetchers}; their files are not read, and other instances hand out the rows that it has read"
         ));
     }
     let others = if count > 1 { format!(", and {} others", count - 1) } else { String::new() };
     let finding = Finding {
         kind: "instance_dead",
         fault_of: None,
-        text: format!("the instance {instance} on host {host} is dead{others}"),
+        text: format!("the instance `{instance}` on host {host} is dead{others}"),
         evidence,
         help: format!(
-            "start {instance} on {host}, or move its fetchers here with orchestrator queue adopt; orchestrator queue instances"
+            "start `{instance}` on {host}, or move its fetchers here: orchestrator queue adopt FETCHER; orchestrator queue instances shows all"
         ),
     };
     Ok(DeadInstances { count: count.unsigned_abs(), finding: Some(finding) })
