@@ -14,7 +14,7 @@ pub fn file_failure(reason: impl Into<String>, path: &Path, error: &io::Error) -
     let failure = LinkFailure::new(FailureKind::Unusable, reason);
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            failure.with_help(permission_advice(path))
+            failure.with_help(permission_advice(path, ""))
         }
         io::ErrorKind::InvalidInput => {
             failure.with_help("name a shorter path: that of a socket has at most 107 bytes")
@@ -29,14 +29,14 @@ pub(crate) fn full(reason: impl Into<String>, path: &Path) -> LinkFailure {
     LinkFailure::new(FailureKind::DiskFull, reason).with_help(help)
 }
 
-/// Command that shows who may use the file at `path`, and what to change.
-pub(crate) fn permission_advice(path: &Path) -> String {
+/// Command that shows who may use the file at `path`, and what to change. `and_beside` is a pattern for the files that come with it.
+pub(crate) fn permission_advice(path: &Path, and_beside: &str) -> String {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let [path, directory] = [path, directory].map(|path| path.to_string_lossy().into_owned());
     let (path, directory) = (shell_word(&path), shell_word(&directory));
     let uid = rustix::process::geteuid().as_raw();
     format!(
-        "ls -ld {directory} {path}; findmnt -T {directory}; give both to uid {uid} with chown or chmod, and mount them rw"
+        "ls -ld {directory} {path}{and_beside}; findmnt -T {directory}; give them to uid {uid} with chown or chmod, and mount them rw"
     )
 }
 

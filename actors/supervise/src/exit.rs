@@ -17,14 +17,17 @@ impl Fault {
         Self { message: sanitize(message.as_ref()) }
     }
 
-    /// Creates a fault from an error and its sources, joined by `: `.
+    /// Creates a fault from an error and its sources, joined by `: `. A source that ends with its error's words is left out.
     pub fn from_error(error: &(dyn std::error::Error + 'static)) -> Self {
         let mut message = error.to_string();
-        let mut source = error.source();
+        let (mut last, mut source) = (message.clone(), error.source());
         while let Some(cause) = source {
-            message.push_str(": ");
-            message.push_str(&cause.to_string());
-            source = cause.source();
+            let text = cause.to_string();
+            if last.is_empty() || !text.ends_with(&last) {
+                message.push_str(": ");
+                message.push_str(&text);
+            }
+            (last, source) = (text, cause.source());
         }
         Self::new(message)
     }

@@ -20,7 +20,8 @@ pub fn failure(reason: impl Into<String>, path: &Path, error: &Error) -> LinkFai
             format!("fuser -v {file}; end the transaction of the other process")
         }
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            permission_advice(path)
+            // SQLite gives the files of its log the mode that the database had.
+            permission_advice(path, "*")
         }
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
             format!(
@@ -59,10 +60,10 @@ mod tests {
         for (code, help) in [
             (ffi::SQLITE_FULL, "df -h var/q.db"),
             (ffi::SQLITE_BUSY, "fuser -v var/q.db"),
-            (ffi::SQLITE_READONLY, "ls -ld var var/q.db"),
-            (ffi::SQLITE_READONLY_DBMOVED, "ls -ld var var/q.db"),
-            (ffi::SQLITE_CANTOPEN, "ls -ld var var/q.db"),
-            (ffi::SQLITE_PERM, "ls -ld var var/q.db"),
+            (ffi::SQLITE_READONLY, "ls -ld var var/q.db*; "),
+            (ffi::SQLITE_READONLY_DBMOVED, "ls -ld var var/q.db*; "),
+            (ffi::SQLITE_CANTOPEN, "ls -ld var var/q.db*; "),
+            (ffi::SQLITE_PERM, "ls -ld var var/q.db*; "),
             (ffi::SQLITE_NOTADB, "sqlite3 var/q.db"),
             (ffi::SQLITE_CORRUPT, "integrity_check"),
             (ffi::SQLITE_IOERR, "dmesg"),
