@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use orchestrator_edge::shell_word;
 use orchestrator_subsystem::wire::Cause;
 use orchestrator_supervise::{BlockerSnapshot, InProgressSnapshot, LinkSnapshot, NodeSnapshot, without_root};
 
@@ -197,17 +198,15 @@ pub(crate) fn works_on(work: &InProgressSnapshot) -> String {
 
 /// Help of a link's failure: what the child knows by the reason, or else the command that examines a peer that is down.
 fn help_with(link: &LinkSnapshot) -> String {
-    let is_down = matches!(link.failure.as_deref(), None | Some("down"));
-    match &link.help {
-        Some(help) => help.clone(),
-        None if is_down => examine(&link.kind, &link.endpoint),
-        None if link.failure.as_deref() == Some("unusable") => {
-            format!(
-                "orchestrator check; the log of {} at {}",
-                name_of(&link.kind),
-                place_of(&link.kind, &link.endpoint)
-            )
+    let log = || format!("the log of {} at {}", name_of(&link.kind), place_of(&link.kind, &link.endpoint));
+    match (&link.help, link.failure.as_deref()) {
+        (Some(help), _) => help.clone(),
+        (None, None | Some("down")) => examine(&link.kind, &link.endpoint),
+        // Or the file with the address.
+        (None, Some("unusable")) if link.endpoint.starts_with(['/', '.']) => {
+            format!("ls -ld {}; orchestrator check", shell_word(&link.endpoint))
         }
-        None => format!("see the log of {} at {}", name_of(&link.kind), place_of(&link.kind, &link.endpoint)),
+        (None, Some("unusable")) => format!("orchestrator check; {}", log()),
+        (None, Some(_)) => format!("see {}", log()),
     }
 }

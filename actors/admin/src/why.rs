@@ -27,6 +27,7 @@ use crate::{
     api_error::ApiError,
     fault::reported_cause,
     handler_context::HandlerContext,
+    peer_help::examine,
     process::ProcessUsage,
     readiness,
     timestamp::{rfc3339, seconds},
@@ -184,5 +185,7 @@ fn not_ready(branch: &NodeSnapshot, own: &str, now_ms: u64) -> Option<Cause> {
     let first = leaf.or_else(|| failed.next())?;
     let (path, reason) = (without_root(first.path), first.failure.as_ref()?);
     let text = format!("not ready because of {path}: {reason}");
-    Some(at(branch, "not_ready", text, format!("orchestrator tree {path}")))
+    let link = branch.find(first.path).and_then(|node| node.link.as_ref()).filter(|link| link.state != "up");
+    let help = link.map(|link| examine(&link.kind, &link.endpoint));
+    Some(at(branch, "not_ready", text, help.unwrap_or_else(|| format!("orchestrator tree {path}"))))
 }

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator_supervise::{NodeSnapshot, TreeSnapshot};
+use orchestrator_supervise::{LinkSnapshot, NodeSnapshot, TreeSnapshot};
 
 use super::event_facts::EventFacts;
-use crate::{fault::Faults, waiting::Waiting};
+use crate::{
+    fault::Faults,
+    waiting::{Waiting, branch_of},
+};
 
 /// Facts that the events, the waits and the whole tree add to a child.
 pub(super) struct Facts<'a> {
@@ -18,6 +21,8 @@ pub(super) struct Facts<'a> {
     pub(super) faults: Faults,
     /// Period of the restart intensity that counts restarts of each child.
     pub(super) periods_ms: BTreeMap<&'a str, u64>,
+    /// Link of each subsystem that waits longest for an answer of its peer, and the time, milliseconds.
+    pub(super) waiting_links: BTreeMap<&'a str, (u64, &'a LinkSnapshot)>,
 }
 
 impl<'a> Facts<'a> {
@@ -35,8 +40,23 @@ impl<'a> Facts<'a> {
             waiting: Waiting::of(root, now_ms),
             faults: Faults::of(root, now_ms),
             periods_ms: periods_ms(root),
+            waiting_links: waiting_links(root),
         }
     }
+}
+
+fn waiting_links(root: &NodeSnapshot) -> BTreeMap<&str, (u64, &LinkSnapshot)> {
+    let mut links = BTreeMap::new();
+    root.walk(&mut |node| {
+        let Some((link, ms)) = node.link.as_ref().and_then(|link| Some((link, link.waits_ms?))) else {
+            return;
+        };
+        let longest = links.entry(branch_of(&node.path)).or_insert((ms, link));
+        if longest.0 < ms {
+            *longest = (ms, link);
+        }
+    });
+    links
 }
 
 fn periods_ms(root: &NodeSnapshot) -> BTreeMap<&str, u64> {

@@ -9,6 +9,7 @@ use crate::{
     fault::{reported_cause, state_of, works_on},
     peer_help::{examine, name_of, place_of},
     timestamp::{rfc3339, seconds},
+    waiting::branch_of,
 };
 
 /// Failed incarnations within a minute after which a child counts as failing again and again.
@@ -30,10 +31,12 @@ pub(super) enum Rank {
     CrashLoop,
     Fault,
     Stuck,
+    InstanceDead,
     Blocked,
     Starting,
     MailboxFull,
     InputLate,
+    NoInput,
 }
 
 /// Cause of a child.
@@ -68,6 +71,13 @@ impl Finding {
         if cause.evidence.is_empty() {
             cause.evidence.push(state_of(node));
         }
+        let rank = match cause.kind.as_str() {
+            // Its workers are gone, too.
+            "instance_dead" => Rank::InstanceDead,
+            // Work may come from elsewhere.
+            "no_fetcher_files" => Rank::NoInput,
+            _ => rank,
+        };
         Some(Self { rank, cause })
     }
 }
@@ -140,12 +150,15 @@ fn failing(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
     Some(Cause { since_ms, evidence, ..at(node, "crash_loop", text, help) })
 }
 
-fn stuck(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
+fn stuck(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
     if !node.stuck {
         return None;
     }
-    if let (Some(link), Some(work)) = (&node.link, &node.in_progress)
-        && let Some(ms) = link.waits_ms.filter(|ms| *ms >= work.silent_ms / 2)
+    // Its own link, or that of the subsystem for a child that has none.
+    let own = node.link.as_ref().and_then(|link| Some((link.waits_ms?, link)));
+    let waiting = own.or_else(|| facts.waiting_links.get(branch_of(&node.path)).copied());
+    if let (Some((ms, link)), Some(work)) = (waiting, &node.in_progress)
+        && ms >= work.silent_ms / 2
     {
         let (name, place) = (name_of(&link.kind), place_of(&link.kind, &link.endpoint));
         let text = format!("waits for {name} at {place} for {:.1} s", seconds(ms));

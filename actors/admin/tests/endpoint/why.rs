@@ -77,7 +77,7 @@ fn a_branch_that_is_not_ready_names_the_first_child_that_is_not() {
         let cause = first(&site).await;
         assert_eq!((cause.kind.as_str(), cause.path.as_str()), ("not_ready", "test/demo"));
         assert_eq!(cause.text, "not ready because of demo/store: fake to fake:1 is connecting");
-        assert_eq!(cause.help, "orchestrator tree demo/store");
+        assert_eq!(cause.help, "check that fake:1 runs and is reachable");
         // A cause of a child says more.
         site.link.down("connection refused", Duration::from_secs(5));
         assert_eq!(first(&site).await.kind, "link_down");
@@ -134,7 +134,12 @@ fn a_child_that_awaits_an_answer_names_the_peer_before_it_counts_as_silent() {
             (cause.kind.as_str(), cause.help.as_str()),
             ("stuck", "check that fake:1 runs and is reachable")
         );
-        drop(request);
+        // So does a child that has no connection of its own.
+        let other = site.tree.vitals("demo/source").unwrap().begin_work("pause");
+        eventually("the other is stuck", || site.tree.node("demo/source").unwrap().stuck).await;
+        let found = causes(&site).await.into_iter().find(|cause| cause.path == "test/demo/source");
+        assert!(found.is_some_and(|cause| cause.text.starts_with("waits for fake at fake:1 for ")));
+        drop((other, request));
         assert!(first(&site).await.text.starts_with("works on `group` for "));
         // A heartbeat is no answer to the work.
         let _heartbeat = site.link.watch_within(Duration::from_secs(600));
