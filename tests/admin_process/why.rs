@@ -5,7 +5,6 @@
 //! | situation | test |
 //! |---|---|
 //! | paused queue | [`a_paused_queue_is_named_before_its_other_causes`] |
-//! | full disk | [`a_full_disk_names_the_file_and_the_free_bytes`] |
 //! | broker away | [`a_broker_that_is_away_is_named_with_the_next_attempt`] |
 //! | database locked | [`a_locked_database_names_the_file_and_how_to_find_the_holder`] |
 //! | lease held elsewhere | `tests/producer_process/why.rs::a_lease_of_another_producer_is_named` |
@@ -16,9 +15,7 @@
 //! | crash loop | [`a_child_that_fails_again_and_again_is_named`] |
 //! | deadlocked pair | `actors/admin/tests/endpoint/waits.rs::a_deadlocked_pair_is_named_first_until_the_asks_time_out` |
 //! | stuck thread | [`a_thread_that_is_stuck_is_named`] |
-//! | no fetcher files | [`a_directory_without_fetcher_files_names_the_expected_form`] |
-//! | fetcher file that cannot be read | [`a_fetcher_file_that_cannot_be_read_is_named_until_it_can`] |
-//! | no worker | [`jobs_without_a_worker_name_the_socket`], `tests/catalog_process/why.rs`, `tests/queue_process/postgres/causes.rs` |
+//! | no worker | [`jobs_without_a_worker_name_the_socket`], `tests/troubles/pipeline.rs`, `tests/queue_process/postgres/causes.rs` |
 //! | full disk below another file | `tests/provenance_process/embedded/files.rs`, `tests/ingester_process/{why,hostile/disk}.rs`, `tests/admin_process/access.rs` |
 //! | each of six servers frozen | `frozen.rs` |
 //! | each of six servers killed | `alone/killed.rs`, and `frozen.rs` for RabbitMQ |
@@ -29,17 +26,16 @@
 //! | subsystem that gave up | `tests/recovery/giving_up.rs` |
 //! | late input | `late_input.rs` |
 //! | memory above the budget | `memory.rs` |
-//! | servers that refuse: privileges, passwords, virtual hosts, replica sets, names | `refusals.rs` |
+//! | thirty-five troubles of operators, such as servers that refuse | `tests/troubles` |
 
 mod clock;
 mod frozen;
 mod late_input;
 mod memory;
-mod refusals;
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::fs;
 
-use orchestrator_harness::{Reply, SmallDisk, TestEnv, eventually};
+use orchestrator_harness::{Reply, TestEnv, eventually};
 
 fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
@@ -93,65 +89,6 @@ fn jobs_without_a_worker_name_the_socket() {
 }
 
 #[test]
-fn a_directory_without_fetcher_files_names_the_expected_form() {
-    let env = env();
-    env.write("f.txt", "alpha 0 1\n");
-    let _instance = env.start();
-    assert_eq!(env.worker().ready(), Reply::NoJobs);
-    let directory = env.input_dir().display().to_string();
-    let text = format!("no fetcher file in {directory}, but 1 files with other names, such as f.txt");
-    let cause = env.first_cause("queue", &text);
-    assert_eq!(cause.path, "queue/reader");
-    assert!(cause.evidence[0].starts_with("expected: NAME.NUMBER.txt"), "{cause:?}");
-    assert_eq!(cause.evidence[1], "ignored f.txt: the name has another form: name the file STEM.NUMBER.txt");
-    assert!(cause.help.starts_with(&format!("ls -l {directory}; write ")), "{cause:?}");
-    // A name that appears later is evidence, too.
-    env.write("g.x.txt", "");
-    let cause = env.first_cause("queue", ", but 2 files with other names, such as f.txt");
-    assert!(cause.evidence[1].starts_with("ignored g.x.txt: "), "{cause:?}");
-    // They are a cause beside files that are read, too, until they are gone.
-    env.write("f.1.txt", "alpha 0 1\n");
-    let cause = env.first_cause("queue", "2 files with other names, such as f.txt are not read");
-    assert_eq!(cause.help, format!("ls -l {directory}; rename the files, or move them elsewhere"));
-    assert_eq!(env.metric("queue/reader", "misnamed"), 2);
-    assert_eq!(env.log().matches("ignored: the name has another form").count(), 1);
-    env.rename("f.txt", "f.2.txt");
-    env.remove("g.x.txt");
-    activity(&env);
-    env.remove("f.1.txt");
-    env.remove("f.2.txt");
-    env.first_cause("queue", "no fetcher file");
-}
-
-#[test]
-fn a_fetcher_file_that_cannot_be_read_is_named_until_it_can() {
-    // Root reads all files unless it drops the capability.
-    let drop =
-        "[ $(id -u) != 0 ] || exec setpriv --bounding-set=-dac_override,-dac_read_search \"$0\" \"$@\"";
-    let env = env().shell(drop);
-    for name in ["f.1.txt", "g.1.txt.part", "h.1.txt"] {
-        env.write(name, format!("{} 0 1\n", &name[..1]));
-    }
-    let mode = |name, mode| {
-        fs::set_permissions(env.file(name), fs::Permissions::from_mode(mode)).expect("change the mode");
-    };
-    mode("f.1.txt", 0);
-    mode("g.1.txt.part", 0);
-    let _instance = env.start();
-    assert!(matches!(env.worker().ready(), Reply::Job { .. }), "other files are read");
-    let cause = env.first_cause("queue", "cannot read 2 fetcher files, such as f.1.txt: Permission denied");
-    assert_eq!(cause.path, "queue/reader");
-    assert!(cause.help.starts_with(&format!("ls -l {}; make the files readable", env.input_dir().display())));
-    assert_eq!(env.metric("queue/reader", "unreadable"), 2);
-    for name in ["f.1.txt", "g.1.txt.part"] {
-        assert_eq!(env.log().matches(&format!("name=\"{name}\"")).count(), 1, "{}", env.log());
-        mode(name, 0o600);
-    }
-    activity(&env);
-    assert_eq!(env.metric("queue/reader", "unreadable"), 0);
-}
-
-#[test]
 fn jobs_that_are_all_held_name_the_first_and_how_to_end_its_hold() {
     let env = env();
     env.write("f.1.txt", "alpha 0 1\n");
@@ -191,28 +128,6 @@ fn a_paused_queue_is_named_before_its_other_causes() {
     let (code, ..) = env.cli(&["queue", "resume"]);
     assert_eq!(code, 0);
     env.first_cause("queue", "no fetcher file");
-}
-
-#[test]
-fn a_full_disk_names_the_file_and_the_free_bytes() {
-    SmallDisk::with(8, "why::a_full_disk_names_the_file_and_the_free_bytes", |disk| {
-        let database = disk.path().join("queue.db").display().to_string();
-        let env = env().set(&format!("queue.database={database}"));
-        env.write("f.1.txt", "alpha 0 1\n");
-        let _instance = env.start();
-        assert_eq!(env.worker().ready().attr_path(), "alpha");
-        activity(&env);
-        disk.fill();
-        let more: String = (0..4_000).map(|i| format!("package{i} 1.0 1.1\n")).collect();
-        env.write("g.2.txt", more);
-        let cause = env.first_cause("queue", &format!("no space left for database {database}"));
-        assert_eq!(cause.path, "queue/queue_store");
-        let free = format!("bytes are free on the file system of {database}");
-        assert!(cause.evidence.iter().any(|fact| fact.ends_with(&free)), "{cause:?}");
-        assert!(cause.help.starts_with(&format!("df -h {database}; ")), "{cause:?}");
-        disk.free();
-        activity(&env);
-    });
 }
 
 #[test]
@@ -256,8 +171,8 @@ fn a_broker_that_is_away_is_named_with_the_next_attempt() {
         .set("provenance.sqlite.path=provenance.db");
     let _instance = env.spawn();
     eventually("the endpoint", || env.snapshot().is_some());
-    let cause = env.first_cause("provenance", "amqp to ");
-    assert!(cause.text.contains("127.0.0.1:1// is down: "), "{cause:?}");
+    let cause = env.first_cause("provenance", "127.0.0.1:1// is down: ");
+    assert!(cause.text.starts_with("amqp to "), "{cause:?}");
     assert!(cause.evidence[0].starts_with("next attempt in "), "{cause:?}");
     assert!(
         cause.help.starts_with("rabbitmqctl status; ") && cause.help.contains("127.0.0.1:1"),

@@ -1,5 +1,4 @@
-//! The workers' port: a busy port prevents the start, and invalid connections neither end the process nor block
-//! workers.
+//! The workers' port: invalid connections neither end the process nor block workers.
 
 use std::{
     io::Write,
@@ -21,20 +20,6 @@ fn env(upstream: &TcpListener) -> IngesterEnv {
 
 fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").expect("a port")
-}
-
-#[test]
-fn a_busy_worker_port_prevents_the_start() {
-    let upstream = listener();
-    let env = env(&upstream);
-    let _other = TcpListener::bind(("127.0.0.1", env.port)).expect("it is free");
-    let mut instance = env.spawn();
-    assert!(!instance.wait().success());
-    let log = env.base.log();
-    assert!(
-        log.contains("the port is in use: stop the process that listens there, or choose another port"),
-        "{log}"
-    );
 }
 
 /// Opens a connection that stops at one of five points of the handshake.

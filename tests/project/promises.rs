@@ -35,7 +35,9 @@ fn tests_of(text: &str) -> Vec<String> {
 fn is_on_the_page(file: &str) -> bool {
     let crates_own = file.starts_with("actors/") && file.split('/').nth(2) == Some("tests");
     let folder = file.strip_prefix("tests/").and_then(|file| file.split('/').next()).unwrap_or("");
-    crates_own || folder.ends_with("_process") || ["recovery", "interop", "configuration"].contains(&folder)
+    crates_own
+        || folder.ends_with("_process")
+        || ["recovery", "interop", "configuration", "troubles"].contains(&folder)
 }
 
 #[test]

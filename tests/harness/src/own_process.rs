@@ -20,7 +20,7 @@ pub(crate) fn own_process_by(mut launcher: Command, test: &str, body: impl FnOnc
     }
     launcher.arg(std::env::current_exe().expect("this test")).args([test, "--exact", "--nocapture"]);
     let output = launcher.env(MARK, "1").output().expect("this test runs again");
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    assert!(output.status.success() && text.contains("1 passed"), "in its own process:\n{text}");
+    let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert!(output.status.success() && out.contains("1 passed"), "in its own process:\n{out}{err}");
+    eprint!("{err}");
 }

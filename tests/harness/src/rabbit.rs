@@ -270,6 +270,17 @@ impl Rabbit {
         out.into_owned()
     }
 
+    /// Runs a command line of an operator in the broker's environment. Returns its output.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn run(&self, line: &str) -> String {
+        let line = format!("PATH=/usr/lib/rabbitmq/bin:$PATH; {line}");
+        let output = command(&self.base, self.endpoint, "sh").args(["-c", &line]).output().expect("sh runs");
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
     /// Sends SIGTERM and waits for the end.
     pub fn stop(&mut self) {
         self.end(Signal::TERM);

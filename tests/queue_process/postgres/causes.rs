@@ -178,37 +178,6 @@ fn a_standby_that_does_not_confirm_is_named() {
     stop(instances);
 }
 
-#[test]
-fn a_schema_of_another_role_is_named_with_the_statement_that_helps() {
-    let server = Postgres::shared();
-    let mut queue = SharedQueue::new(server, "schema_of_another_role", 2);
-    let roles =
-        "CREATE ROLE theirs LOGIN; CREATE ROLE \"our role\" LOGIN; CREATE SCHEMA empty AUTHORIZATION theirs;
-        CREATE SCHEMA used AUTHORIZATION theirs";
-    server.script(&queue.dsn, roles);
-    let dsn =
-        |role: &str| format!("queue.postgres.dsn={}", queue.dsn.replace("postgres@", &format!("{role}@")));
-    let [theirs, ours] = ["theirs", "our%20role"].map(dsn);
-    let of_theirs = queue.sites.remove(1).set(&theirs).set("queue.postgres.schema=used");
-    let used = of_theirs.start();
-    await_up(&of_theirs, "queue/queue_store");
-    let mut site = queue.sites.remove(0).set(&ours);
-    let statements = [
-        ("empty", "GRANT USAGE, CREATE ON SCHEMA empty TO \"our role\""),
-        ("used", "GRANT theirs TO \"our role\""),
-    ];
-    for (schema, statement) in statements {
-        site = site.set(&format!("queue.postgres.schema={schema}"));
-        let instance = site.start();
-        let found = site.first_cause("queue", &format!("the schema {schema} belongs to the role theirs"));
-        assert!(found.text.contains(&format!("and our role may not use it: {statement}, or")), "{found:?}");
-        server.script(&queue.dsn, statement);
-        await_up(&site, "queue/queue_store");
-        stop(vec![instance]);
-    }
-    stop(vec![used]);
-}
-
 /// The server decides for all instances whether somebody works.
 #[test]
 fn an_instance_without_workers_is_no_cause_while_another_has_some() {
