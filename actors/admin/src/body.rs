@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use actix_web::web::Payload;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::api_error::ApiError;
 use orchestrator_subsystem::wire::{BODY_LIMIT, ErrorKind};
@@ -40,7 +39,9 @@ pub(crate) async fn read<T: DeserializeOwned + Default>(
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(bad("the body is not a JSON object".to_owned()));
     }
-    let body: Value = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
-    // A position in the text says nothing about a value.
-    serde_json::from_value(body).map_err(|error| bad(error.to_string()))
+    serde_json::from_slice(&bytes).map_err(|error: serde_json::Error| {
+        let (text, at) = (error.to_string(), format!(" at line {} column {}", error.line(), error.column()));
+        // A position in the text says nothing about a value.
+        bad(text.strip_suffix(&at).filter(|_| error.is_data()).unwrap_or(&text).to_owned())
+    })
 }
