@@ -98,7 +98,7 @@ fn jobs_that_are_all_held_name_the_first_and_how_to_end_its_hold() {
     env.write("f.2.txt", "alpha 0 2\n");
     let cause = env.first_cause("queue", "all waiting jobs are held, the earliest until ");
     assert_eq!(cause.path, "queue/queue_store");
-    assert!(cause.evidence[0].starts_with("1 jobs wait"), "{cause:?}");
+    assert!(cause.evidence[0].starts_with("1 job waits"), "{cause:?}");
     assert!(cause.evidence[1].starts_with("alpha was handed out at "), "{cause:?}");
     assert_eq!(cause.help, "orchestrator queue requeue alpha");
     let command: Vec<_> = cause.help.split(' ').skip(1).collect();

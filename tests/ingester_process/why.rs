@@ -71,14 +71,18 @@ fn a_worker_that_reads_nothing_is_named_with_its_bytes() {
     let sending = thread::spawn(move || send_series(&listener));
     // Nobody is there at first.
     let cause = env.base.first_cause("ingester", "worker slow is not connected: ");
-    assert!(cause.help.ends_with("start worker slow and post a new mapping"), "{cause:?}");
+    assert!(
+        cause.help.ends_with("start worker slow, then begin the scan again, with a new mapping"),
+        "{cause:?}"
+    );
     let mut slow = ZmtpPeer::connect(env.port, "DEALER", "slow").expect("the ingester listens");
     let cause = env.base.first_cause("ingester", "worker slow reads nothing: ");
     assert_eq!(cause.path, "ingester/eiger-ingester/egress");
     let numbers: Vec<u64> = cause.text.split(' ').filter_map(|word| word.parse().ok()).collect();
     assert!(numbers[0] > 0 && numbers[1] > 0, "bytes in memory and on disk: {cause:?}");
     assert!(cause.evidence[0].starts_with("slow took its last byte "), "{cause:?}");
-    let help = "orchestrator ingester status; restart worker slow and post a new mapping";
+    let help =
+        "orchestrator ingester status; restart worker slow, then begin the scan again, with a new mapping";
     assert_eq!(cause.help, help);
     for _ in 0..=FRAMES {
         slow.receive().expect("an event");
@@ -118,7 +122,10 @@ fn a_worker_that_does_not_finish_its_last_event_is_named() {
         "other ingesters take part in the mapping: w2 may wait for one of them",
     ];
     assert_eq!(cause.evidence, evidence);
-    assert_eq!(cause.help, "orchestrator ingester status; restart worker w2 and post a new mapping");
+    assert_eq!(
+        cause.help,
+        "orchestrator ingester status; restart worker w2, then begin the scan again, with a new mapping"
+    );
     workers[1].send(&[&[7; 16]]).expect("a ping");
     controller.report_finished(MAPPING, "w2", &[0]);
     let reported = "2 events were sent to w2; the last one that it reported as finished is event 0";

@@ -25,7 +25,7 @@ fn a_directory_without_fetcher_files_names_the_expected_form() {
     let _instance = env.start();
     assert_eq!(env.worker().ready(), Reply::NoJobs);
     let directory = env.input_dir().display().to_string();
-    let text = format!("no fetcher file in {directory}, but 1 files with other names, such as demo.txt");
+    let text = format!("no fetcher file in {directory}; files with other names: 1, such as demo.txt");
     let cause = trouble.shows_first(&env, "queue", &text);
     assert_eq!(cause.path, "queue/reader");
     assert!(cause.evidence[0].starts_with("expected: NAME.NUMBER.txt"), "{cause:?}");
@@ -33,15 +33,15 @@ fn a_directory_without_fetcher_files_names_the_expected_form() {
         cause.evidence[1],
         "ignored demo.txt: the name has another form: name the file STEM.NUMBER.txt"
     );
-    assert!(cause.help.starts_with(&format!("ls -l {directory}; write ")), "{cause:?}");
+    assert!(cause.help.starts_with(&format!("ls -l {directory}; rename ")), "{cause:?}");
     assert!(run_help(&env, &cause.help).contains("demo.txt"), "{cause:?}");
     // A name that appears later is evidence, too.
     env.write("g.x.txt", "");
-    let cause = env.first_cause("queue", ", but 2 files with other names, such as demo.txt");
+    let cause = env.first_cause("queue", "; files with other names: 2, such as demo.txt");
     assert!(cause.evidence[1].starts_with("ignored g.x.txt: "), "{cause:?}");
     // They are a cause beside files that are read, too, until they are gone.
     env.write("f.1.txt", "alpha 0 1\n");
-    let cause = env.first_cause("queue", "2 files with other names, such as demo.txt are not read");
+    let cause = env.first_cause("queue", "files with other names: 2, such as demo.txt; they are not read");
     assert_eq!(cause.help, format!("ls -l {directory}; rename the files, or move them elsewhere"));
     assert_eq!(env.metric("queue/reader", "misnamed"), 2);
     assert_eq!(env.log().matches("ignored: the name has another form").count(), 1);
@@ -63,8 +63,11 @@ fn a_fetcher_file_that_cannot_be_read_is_named_until_it_can() {
     set_mode(&env.file("g.1.txt.part"), 0);
     let trouble = Trouble::begins("fetcher files cannot be read");
     let _instance = env.start();
-    let cause =
-        trouble.shows_first(&env, "queue", "cannot read 2 fetcher files, such as f.1.txt: Permission denied");
+    let cause = trouble.shows_first(
+        &env,
+        "queue",
+        "fetcher files that cannot be read: 2, such as f.1.txt: Permission denied",
+    );
     assert!(matches!(env.worker().ready(), Reply::Job { .. }), "other files are read");
     assert_eq!(cause.path, "queue/reader");
     assert!(cause.help.starts_with(&format!("ls -l {}; make the files readable", env.input_dir().display())));

@@ -106,7 +106,12 @@ fn the_help_fits_the_reason_of_each_server() {
     let cause = refused.assert_cause("RabbitMQ: an unknown virtual host", "provenance", &of_broker, add);
     assert!(cause.text[of_broker.len()..].starts_with("NOT_ALLOWED - vhost prod not found"), "{cause:?}");
     let needs = "Redis requires a password";
-    refused.assert_cause(needs, "ingester", "refuses: NOAUTH", "write the password into redis_url");
+    refused.assert_cause(
+        needs,
+        "ingester",
+        "refuses: NOAUTH",
+        "write redis://:PASSWORD@HOST:PORT into a file",
+    );
     let server = format!(
         "127.0.0.1:{} is a server of no replica set, but the address names the replica set rs0",
         mongodb.port()
@@ -114,7 +119,8 @@ fn the_help_fits_the_reason_of_each_server() {
     let set = "MongoDB: another replica set, or none";
     refused.assert_cause(set, "producer", &server, "correct replicaSet in the uri");
     let needs = "Faktory: a wrong or missing password";
-    let cause = refused.assert_cause(needs, "producer", "it requires a password", "write it into a file");
+    let cause =
+        refused.assert_cause(needs, "producer", "it requires a password", "write the password into a file");
     assert!(cause.help.contains("producer.faktory.password_file"), "{cause:?}");
     let expired = "ERMrest: the token or the session has expired";
     refused.assert_cause(expired, "catalog", "401", "put a valid token into ");
@@ -149,7 +155,7 @@ fn the_help_fits_the_reason_of_each_server() {
     let wrong = "correct user and password in redis_url";
     refused.assert_cause("Redis: a wrong password", "ingester", "refuses: ", wrong);
     let missing = "collection arborescent_stencils of database tanglenomicon has no document config";
-    let insert = "in mongosh tanglenomicon: db.arborescent_stencils.insertOne({_id: \"config\"";
+    let insert = "in mongosh, database tanglenomicon: db.arborescent_stencils.insertOne({_id: \"config\"";
     refused.assert_cause("MongoDB has no configuration document", "producer", missing, insert);
     let correct = "correct the file that producer.faktory.password_file names";
     refused.assert_cause(needs, "producer", "Invalid password", correct);

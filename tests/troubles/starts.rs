@@ -20,7 +20,7 @@ fn a_directory_that_may_not_be_written_is_named() {
     command.current_dir(&directory);
     let trouble = Trouble::begins("the directory for the data may not be written");
     let line = trouble.refuses_the_start(&env, Instance::spawn(command), "cannot create directory var");
-    assert!(line.contains("create it, or configure another path: Permission denied"), "{line}");
+    assert!(line.contains("Permission denied (os error 13): create it for this user, or "), "{line}");
     set_mode(&directory, 0o755);
 }
 

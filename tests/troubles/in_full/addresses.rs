@@ -102,7 +102,7 @@ amqp.url = "amqp://nowhere.invalid"
     instance.await_service(&env);
     let unknown = Trouble::began_at(began, "the name of a server has no address");
     let broker = unknown.shows_first(&env, "provenance", "lookup address");
-    env.first_cause("queue", "1 jobs wait");
+    env.first_cause("queue", "1 job waits");
     let mut worker = env.worker();
     let job = worker.ready();
     worker.done(job.attr_path(), 3);

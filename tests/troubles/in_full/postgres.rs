@@ -70,7 +70,7 @@ fn a_frozen_server_is_named_from_the_start() {
     let site = site(&server.create_database("frozen"));
     site.write("f.1.txt", "alpha 0 1\n");
     let _instance = start(&site);
-    site.first_cause("queue", "1 jobs wait, no worker has asked");
+    site.first_cause("queue", "1 job waits, no worker has asked");
     let mut worker = site.worker();
     server.freeze();
     let trouble = Trouble::begins("PostgreSQL, Redis, MongoDB, RabbitMQ, Faktory or ERMrest is frozen");

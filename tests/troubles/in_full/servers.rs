@@ -85,7 +85,7 @@ fn each_server_of_a_producer_is_named_with_what_it_refuses() {
     let trouble = Trouble::begins("MongoDB: another replica set, or none");
     let instance = site.start();
     let cause = trouble.shows_first(site.base(), "producer", "but the address names the replica set rs0");
-    assert!(cause.help.starts_with("correct replicaSet in the uri; "), "{cause:?}");
+    assert!(cause.help.starts_with("correct replicaSet in the uri, or remove it; "), "{cause:?}");
     drop((instance, queue));
 
     let queue = Faktory::start(&["--password", "secret1"]);
