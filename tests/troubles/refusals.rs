@@ -31,7 +31,7 @@ impl Addresses {
         let Self { queue, broker, redis, mongodb, faktory, catalog } = self;
         let directory = env.path().display();
         let text = format!(
-            "[admin]\nlisten = \"\"\nunix_socket = \"{directory}/admin.sock\"\n\
+            "[links]\nretry_max_ms = 200\n[admin]\nlisten = \"\"\nunix_socket = \"{directory}/admin.sock\"\n\
              [queue]\nstore = \"postgres\"\npostgres.dsn = {queue:?}\ninput_dir = \"{directory}/fetchers\"\n\
              socket = \"{directory}/worker.sock\"\n\
              [provenance]\ntransport = \"amqp\"\namqp.{broker}\nsqlite.path = \"{directory}/provenance.db\"\n\
