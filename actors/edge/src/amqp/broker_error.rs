@@ -40,7 +40,7 @@ pub(super) fn connection_advice(error: &lapin::Error, user: &str, vhost: &str) -
     let code = code(error)?;
     if code == AMQPSoftError::ACCESSREFUSED.get_id() {
         return Some(format!(
-            "correct user and password in the url, or: rabbitmqctl change_password {user} PASSWORD (rabbitmqctl list_users shows the users)"
+            "correct user and password in the url and restart, or: rabbitmqctl change_password {user} PASSWORD (rabbitmqctl list_users shows the users)"
         ));
     }
     (code == AMQPHardError::NOTALLOWED.get_id()).then(|| {

@@ -36,7 +36,7 @@ const ADVICE: [(&str, &str); 8] = [
     ),
     (
         "NOAUTH",
-        "write redis://:PASSWORD@HOST:PORT into a file, and set redis_url_file to its path in place of redis_url",
+        "write redis://:PASSWORD@HOST:PORT into a file, set redis_url_file to its path in place of redis_url, and restart",
     ),
     (
         "NOPERM",
@@ -44,7 +44,7 @@ const ADVICE: [(&str, &str); 8] = [
     ),
     ("OOM", "redis-cli INFO memory; CONFIG SET maxmemory to more, or delete keys"),
     ("READONLY", "redis-cli ROLE; name the master in redis_url"),
-    ("WRONGPASS", "correct user and password in redis_url; redis-cli ACL LIST shows the users"),
+    ("WRONGPASS", "correct user and password in redis_url and restart; redis-cli ACL LIST shows the users"),
     ("WRONGTYPE", "redis-cli TYPE KEY; delete the key that another program wrote with another type"),
 ];
 
