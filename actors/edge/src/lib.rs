@@ -63,11 +63,12 @@ pub use link_state::LinkState;
 pub use one_request::OneRequest;
 pub use peer_error::{PeerError, PeerErrorKind, Sent};
 pub use regular_file::{
-    check_database_files, check_database_path, open_regular, open_regular_no_link, read_regular, read_text,
+    check_database_files, check_database_path, open_regular, open_regular_no_link, read_at_most,
+    read_regular, read_text,
 };
 pub use retry_policy::{Retries, RetryPolicy};
 pub use secrets::{
-    dsn_has_password, exposure, has_password, open_secret_file, read_at_most, read_secret, read_secret_file,
+    dsn_has_password, exposure, has_password, open_secret_file, read_secret, read_secret_file,
     warn_if_exposed, without_credentials,
 };
 pub use shell_word::shell_word;

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},
-    io,
+    io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::Path,
 };
@@ -10,7 +10,7 @@ use std::{
 use orchestrator_supervise::sanitize;
 use rustix::{fs::OFlags, io::Errno};
 
-use crate::{secrets::read_at_most, with_suffix};
+use crate::with_suffix;
 
 /// Upper bound of a file that is read as text, in bytes.
 const TEXT_MAX: u64 = 16 << 20;
@@ -38,6 +38,18 @@ pub fn open_regular_no_link(options: &mut OpenOptions, path: &Path) -> io::Resul
 /// As [`open_regular`].
 pub fn read_regular(path: &Path) -> io::Result<File> {
     Ok(open_regular(OpenOptions::new().read(true), path)?.0)
+}
+
+/// Reads `file` to its end.
+///
+/// # Errors
+/// The file cannot be read, or has more than `max` bytes.
+pub fn read_at_most(file: &File, max: u64) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    if file.take(max + 1).read_to_end(&mut text)? as u64 > max {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {max} bytes")));
+    }
+    Ok(text)
 }
 
 /// Reads the regular file at `path` as UTF-8; see [`open_regular`].

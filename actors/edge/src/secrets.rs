@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs::{File, Metadata},
-    io::{self, Read},
+    io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use rustix::process::{getegid, getgroups};
 
-use crate::open_regular;
+use crate::{open_regular, read_at_most};
 
 /// Returns true if an address contains a password.
 pub fn has_password(url: &str) -> bool {
@@ -50,18 +50,6 @@ pub fn read_secret_file(path: &Path) -> io::Result<String> {
 /// The file cannot be opened, or is no regular file.
 pub fn open_secret_file(path: &Path) -> io::Result<(File, Metadata)> {
     open_regular(File::options().read(true), path)
-}
-
-/// Reads `file` to its end.
-///
-/// # Errors
-/// The file cannot be read, or has more than `max` bytes.
-pub fn read_at_most(file: &File, max: u64) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    if file.take(max + 1).read_to_end(&mut text)? as u64 > max {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {max} bytes")));
-    }
-    Ok(text)
 }
 
 /// Returns the reason why other users may read a file with a secret, and what to do. None: only the owner and members of one of the

@@ -1,7 +1,7 @@
 //! Parameters that libpq adds to a connection string: from the service file and the environment.
 
 use super::{option_error::OptionError, parameters::Parameters};
-use crate::secrets::{open_secret_file, read_at_most};
+use crate::{open_secret_file, read_at_most};
 
 /// Returns the value of an environment variable.
 pub(super) type Variable<'a> = &'a dyn Fn(&str) -> Option<String>;

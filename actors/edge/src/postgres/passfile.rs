@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::environment::Variable;
-use crate::secrets::{exposure, open_secret_file, read_at_most};
+use crate::{exposure, open_secret_file, read_at_most};
 
 /// Largest file, in bytes.
 const FILE_MAX: u64 = 1 << 20;
