@@ -96,9 +96,9 @@ fn a_fetcher_of_an_instance_that_is_gone_is_adopted_with_its_marks() {
     await_no_refusal(right);
     let is_dead = |cause: &PrintedCause| cause.path == "queue/server_watch" && cause.text.contains("is dead");
     let dead = wait_for("the dead instance", || right.causes("queue").into_iter().find(is_dead));
-    assert!(dead.text.starts_with("the instance left on host "), "{dead:?}");
+    assert!(dead.text.starts_with("the instance `left` on host "), "{dead:?}");
     assert!(dead.evidence[0].starts_with("its lease ended at "), "{dead:?}");
-    assert!(dead.help.starts_with("start left on "), "{dead:?}");
+    assert!(dead.help.starts_with("start `left` on "), "{dead:?}");
     assert_eq!(right.metric("queue/server_watch", "dead_instances"), 1);
     // A start of the former owner leaves the runs alone.
     instances.push(left.start());

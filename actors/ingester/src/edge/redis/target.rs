@@ -111,9 +111,6 @@ pub(super) fn explained(error: PeerError, endpoint: &str) -> PeerError {
         PeerErrorKind::Refused => error,
         PeerErrorKind::Tls => error
             .map_text(|text| format!("{text} (Redis at {endpoint}; redis_ca_file names its authorities)")),
-        PeerErrorKind::Lost => error.map_text(|text| {
-            format!("{text}: check that what listens at {endpoint} is Redis, and that redis_url is correct")
-        }),
         PeerErrorKind::Malformed | PeerErrorKind::TooLarge => error
             .map_text(|text| format!("{text}: the server at {endpoint} does not behave like Redis"))
             .with_advice("correct redis_url".to_owned()),
