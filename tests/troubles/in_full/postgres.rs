@@ -115,9 +115,9 @@ fn an_instance_that_was_killed_is_named_at_the_survivor() {
     let _survivor = start(&right);
     let trouble = Trouble::begins("another instance of that queue is dead");
     killed.kill_nine();
-    let cause = trouble.shows_first(&right, "queue", "the instance left on host ");
+    let cause = trouble.shows_first(&right, "queue", "the instance `left` on host ");
     assert!(cause.text.contains("is dead"), "{cause:?}");
-    assert!(cause.help.starts_with("start left on "), "{cause:?}");
+    assert!(cause.help.starts_with("start `left` on "), "{cause:?}");
     let _again = left.start();
     await_cured(&right, "queue", "is dead");
 }
