@@ -89,6 +89,17 @@ pub(crate) fn examine(kind: &str, endpoint: &str) -> String {
     format!("{command}; check that {endpoint} runs and is reachable")
 }
 
+/// The same for a peer that has the request and does not answer.
+pub(crate) fn examine_silent(kind: &str, endpoint: &str) -> String {
+    let command = examine(kind, endpoint);
+    match kind {
+        "postgres" => format!(
+            "{command}; if it accepts connections: SELECT pid, state, wait_event_type, query FROM pg_stat_activity"
+        ),
+        _ => command,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@ use super::{event_facts::InEffect, facts::Facts};
 use crate::{
     ascii::format_duration,
     fault::{reported_cause, state_of, works_on},
-    peer_help::{examine, name_of, place_of},
+    peer_help::{examine_silent, name_of, place_of},
     timestamp::{rfc3339, seconds},
     waiting::branch_of,
 };
@@ -162,7 +162,7 @@ fn stuck(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
     {
         let (name, place) = (name_of(&link.kind), place_of(&link.kind, &link.endpoint));
         let text = format!("waits for {name} at {place} for {:.1} s", seconds(ms));
-        let help = examine(&link.kind, &link.endpoint);
+        let help = examine_silent(&link.kind, &link.endpoint);
         return Some(Cause { evidence: vec![works_on(work)], ..at(node, "stuck", text, help) });
     }
     let text = match &node.in_progress {

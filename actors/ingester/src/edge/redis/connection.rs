@@ -163,7 +163,15 @@ impl Connection {
         let (redis, driver) = match opened {
             Ok(opened) => opened,
             Err(_) if too_long.load(Relaxed) => return Err(too_large(reply_max)),
-            Err(error) => return Err(peer_error(error)),
+            Err(error) => {
+                let error = peer_error(error);
+                return Err(match error.kind {
+                    PeerErrorKind::Lost => error.map_text(|text| {
+                        format!("it ends the connection at the first request: is it Redis? ({text})")
+                    }),
+                    _ => error,
+                });
+            }
         };
         Ok(Self { redis, driver: driver.boxed_local().fuse(), reply_max, too_long })
     }
