@@ -6,14 +6,20 @@ use config::{Value, ValueKind};
 
 use super::{
     report::{Diagnostic, in_order},
-    schema::{Rule, Schema},
-    value_path::{Step, dotted, position, remove},
+    schema::Schema,
+    value_path::{Step, dotted, position, remove, walk},
 };
 
 /// Removes each key `.._file` of `merged` whose file does not exist here, so that the rest can be checked. Returns a note for each.
 pub(super) fn leave_out(merged: &mut Value, schema: &Schema) -> Vec<String> {
-    let mut found = Vec::new();
-    search(merged, schema.root(), &mut Vec::new(), &mut found);
+    let mut found: Vec<Vec<Step>> = Vec::new();
+    walk(merged, schema.root(), &mut Vec::new(), &mut |steps, key, value, _, _| {
+        let ValueKind::String(path) = &value.kind else { return false };
+        if key.ends_with("_file") && !path.is_empty() && !Path::new(path).exists() {
+            found.push(steps.to_vec());
+        }
+        true
+    });
     let notes = found.iter().map(|steps| Diagnostic {
         position: position(merged, steps),
         key: dotted(merged, steps),
@@ -30,33 +36,4 @@ pub(super) fn leave_out(merged: &mut Value, schema: &Schema) -> Vec<String> {
         }
     }
     notes
-}
-
-fn search(value: &Value, rule: Rule<'_>, steps: &mut Vec<Step>, found: &mut Vec<Vec<Step>>) {
-    match &value.kind {
-        ValueKind::Table(table) if !rule.is_free() => {
-            for (key, value) in table {
-                let Some(inner) = rule.key(key) else { continue };
-                steps.push(Step::Key(key.clone()));
-                match &value.kind {
-                    ValueKind::String(path) if key.ends_with("_file") => {
-                        if !path.is_empty() && !Path::new(path).exists() {
-                            found.push(steps.clone());
-                        }
-                    }
-                    _ => search(value, inner, steps, found),
-                }
-                steps.pop();
-            }
-        }
-        ValueKind::Array(entries) => {
-            let Some(item) = rule.item() else { return };
-            for (index, value) in entries.iter().enumerate() {
-                steps.push(Step::Index(index));
-                search(value, item, steps, found);
-                steps.pop();
-            }
-        }
-        _ => {}
-    }
 }

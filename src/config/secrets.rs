@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::{
     report::Diagnostic,
     schema::{Rule, Schema, ValueFormat},
-    value_path::{Step, dotted, position},
+    value_path::{Step, dotted, position, walk},
 };
 use orchestrator_subsystem::redaction::{
     REDACTED, may_hold_secret, may_quote_secret, redact_address, redact_addresses, redact_command,
@@ -23,37 +23,16 @@ const SECRET_KEYS: [(&str, &str); 4] = [
 /// Finds addresses with passwords, and such addresses in keys for something else. The messages do not quote them.
 pub(super) fn find(tree: &Value, schema: &Schema) -> Vec<(Vec<Step>, Diagnostic)> {
     let mut found = Vec::new();
-    search(tree, schema.root(), &mut Vec::new(), &mut found);
+    walk(tree, schema.root(), &mut Vec::new(), &mut |steps, key, value, rule, table| {
+        let mistake = mistake_in(key, value, rule);
+        found.extend(mistake.as_ref().map(|mistake| (steps.to_vec(), mistake.text(key, table))));
+        mistake.is_some()
+    });
     let diagnostic = |(steps, text): (Vec<Step>, String)| {
         let diagnostic = Diagnostic { position: position(tree, &steps), key: dotted(tree, &steps), text };
         (steps, diagnostic)
     };
     found.into_iter().map(diagnostic).collect()
-}
-
-fn search(value: &Value, rule: Rule<'_>, steps: &mut Vec<Step>, found: &mut Vec<(Vec<Step>, String)>) {
-    match &value.kind {
-        ValueKind::Table(table) if !rule.is_free() => {
-            for (key, value) in table {
-                let Some(inner) = rule.key(key) else { continue };
-                steps.push(Step::Key(key.clone()));
-                match mistake_in(key, value, inner) {
-                    Some(mistake) => found.push((steps.clone(), mistake.text(key, rule))),
-                    None => search(value, inner, steps, found),
-                }
-                steps.pop();
-            }
-        }
-        ValueKind::Array(entries) => {
-            let Some(item) = rule.item() else { return };
-            for (index, value) in entries.iter().enumerate() {
-                steps.push(Step::Index(index));
-                search(value, item, steps, found);
-                steps.pop();
-            }
-        }
-        _ => {}
-    }
 }
 
 /// Kind of a misplaced password.

@@ -43,6 +43,37 @@ pub(super) fn rule_at<'a>(schema: &'a Schema, steps: &[Step]) -> Option<Rule<'a>
     })
 }
 
+/// Calls `visit` for each key of the tables in `value` that the schema knows, with the steps to it, its value, its rule and the rule of its
+/// table. Goes into the value unless `visit` returns true.
+pub(super) fn walk(
+    value: &Value,
+    rule: Rule<'_>,
+    steps: &mut Vec<Step>,
+    visit: &mut impl FnMut(&[Step], &str, &Value, Rule<'_>, Rule<'_>) -> bool,
+) {
+    match &value.kind {
+        ValueKind::Table(table) if !rule.is_free() => {
+            for (key, value) in table {
+                let Some(inner) = rule.key(key) else { continue };
+                steps.push(Step::Key(key.clone()));
+                if !visit(steps, key, value, inner, rule) {
+                    walk(value, inner, steps, visit);
+                }
+                steps.pop();
+            }
+        }
+        ValueKind::Array(entries) => {
+            let Some(item) = rule.item() else { return };
+            for (index, value) in entries.iter().enumerate() {
+                steps.push(Step::Index(index));
+                walk(value, item, steps, visit);
+                steps.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Returns the position of the value at `steps`, or of the innermost table that should hold it.
 pub(super) fn position(tree: &Value, steps: &[Step]) -> String {
     let outwards = (0..=steps.len()).rev().filter_map(|end| value_at(tree, &steps[..end]));
