@@ -7,8 +7,8 @@ import { link } from "./router.js";
 
 /** Fewest children whose equal events are one line. */
 const GROUPED_FROM = 3;
-/** Maximum time between two events of a group, in milliseconds. Other events may come between them. */
-const GROUP_MS = 1000;
+/** Maximum time between two events of a group, in milliseconds. Other events may come between them. A busy machine starts a pool slowly. */
+const GROUP_MS = 10_000;
 /** Maximum number of events that are read for a list. */
 const EVENTS_MAX = 1000;
 
