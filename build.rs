@@ -1,7 +1,8 @@
-//! Facts about the build for `orchestrator --version --verbose`: commit, Cargo features and versions of libraries.
+//! Facts about the build for `orchestrator --version --verbose`: commit, Cargo features and versions of
+//! libraries.
 //!
-//! `ORCHESTRATOR_COMMIT` names the commit; without it, a release build asks git. A build without git, or with a damaged Cargo.lock,
-//! succeeds and knows less.
+//! `ORCHESTRATOR_COMMIT` names the commit; without it, a release build asks git. A build without git, or with
+//! a damaged Cargo.lock, succeeds and knows less.
 
 use std::{
     env, fs,
@@ -38,7 +39,8 @@ fn main() {
     println!("cargo::rustc-env=ORCHESTRATOR_BUILD_LIBRARIES={}", libraries(&root).join(","));
 }
 
-/// Returns the commit, if it is known. Every commit would change the program, so development builds do not ask git.
+/// Returns the commit, if it is known. Every commit would change the program, so development builds do not
+/// ask git.
 fn commit(root: &Path) -> Option<String> {
     let is_name = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
     if let Ok(commit) = env::var("ORCHESTRATOR_COMMIT") {

@@ -1,5 +1,5 @@
-//! A task with an inbox that outlives its incarnations, and with durable state. The task fails at every third item; the items behind
-//! it are received by the next incarnation.
+//! A task with an inbox that outlives its incarnations, and with durable state. The task fails at every third
+//! item; the items behind it are received by the next incarnation.
 //!
 //! Run it with `cargo run -p orchestrator-supervise --example lasting_inbox`.
 

@@ -1,4 +1,5 @@
-//! A supervised pool of four workers. A job that panics ends one worker; its supervisor restarts it, and no waiting job is lost.
+//! A supervised pool of four workers. A job that panics ends one worker; its supervisor restarts it, and no
+//! waiting job is lost.
 //!
 //! Run it with `cargo run -p orchestrator-supervise --example pool`.
 

@@ -1,5 +1,5 @@
-//! A source of one's own: a thread child that reads from a blocking API and sends into an inbox. The inbox has room for four items,
-//! so the source waits for the slow consumer (back-pressure).
+//! A source of one's own: a thread child that reads from a blocking API and sends into an inbox. The inbox
+//! has room for four items, so the source waits for the slow consumer (back-pressure).
 //!
 //! Run it with `cargo run -p orchestrator-supervise --example source`.
 
@@ -43,8 +43,8 @@ fn spec() -> SupervisorSpec {
         Ok(())
     });
 
-    // Sinks first, sources last: they stop in reverse, so that the consumer drains what the source has sent. A transient child
-    // is not restarted after a normal end.
+    // Sinks first, sources last: they stop in reverse, so that the consumer drains what the source has sent.
+    // A transient child is not restarted after a normal end.
     SupervisorSpec::new(Strategy::RestForOne)
         .child(ChildSpec::worker("consumer", consumer.with_inbox("lines", &slot)))
         .child(ChildSpec::worker("source", source).restart(Restart::Transient))

@@ -16,8 +16,8 @@ use crate::{
 
 /// Run a queue, a provenance storage, an ingester, a producer and a catalog agent in one supervised process.
 ///
-/// Without a command, run the configured subsystems. `orchestrator tree` shows the children (supervised parts) of the running
-/// instance.
+/// Without a command, run the configured subsystems. `orchestrator tree` shows the children (supervised
+/// parts) of the running instance.
 #[derive(Debug, Parser)]
 #[command(disable_version_flag = true, after_help = ExitCode::TABLE, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -46,7 +46,8 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// Returns the definition of the command line. Only commands to an instance show the options that select it.
+    /// Returns the definition of the command line. Only commands to an instance show the options that select
+    /// it.
     pub(crate) fn definition() -> clap::Command {
         let target = Target::augment_args(clap::Command::default());
         let clients = ClientCommand::augment_subcommands(clap::Command::default());
@@ -110,7 +111,8 @@ pub(crate) enum Command {
     Check {
         #[command(flatten)]
         run: RunArguments,
-        /// Ignore keys such as `dsn_file` whose file does not exist here, for the configuration of another machine or of a container
+        /// Ignore keys such as `dsn_file` whose file does not exist here, for the configuration of another
+        /// machine or of a container
         #[arg(long)]
         ignore_missing_files: bool,
         #[command(flatten)]
@@ -118,8 +120,9 @@ pub(crate) enum Command {
     },
     /// Copy all that an instance keeps into a new directory, while it runs or not
     ///
-    /// The copy has databases, pause, history, audit log and configuration files, as they are after the command has begun. What servers
-    /// keep, such as PostgreSQL, MongoDB and RabbitMQ, is not in it: the output names it.
+    /// The copy has databases, pause, history, audit log and configuration files, as they are after the
+    /// command has begun. What servers keep, such as PostgreSQL, MongoDB and RabbitMQ, is not in it: the
+    /// output names it.
     ///
     /// Example: orchestrator backup /var/backups/orchestrator-1 --config /etc/orchestrator/orchestrator.toml
     Backup {
@@ -132,8 +135,8 @@ pub(crate) enum Command {
     },
     /// Put a backup back to the paths of the configuration, while no instance runs
     ///
-    /// The backup is checked first. All files are replaced or none, also if the command is killed; the former ones stay, with the suffix
-    /// .before-restore. A configuration file that exists is not replaced.
+    /// The backup is checked first. All files are replaced or none, also if the command is killed; the former
+    /// ones stay, with the suffix .before-restore. A configuration file that exists is not replaced.
     ///
     /// Example: orchestrator restore /var/backups/orchestrator-1 --config /etc/orchestrator/orchestrator.toml
     Restore {
@@ -163,11 +166,12 @@ pub(crate) enum Command {
     ///
     /// Example: orchestrator as nixpkgs-update-supervisor queue.db fetchers/ worker.sock
     As {
-        /// Serve the admin endpoint on this loopback address, e.g. 127.0.0.1:7117 [default: no TCP port]; if it is in use, the
-        /// program starts with a warning
+        /// Serve the admin endpoint on this loopback address, e.g. 127.0.0.1:7117 [default: no TCP port]; if
+        /// it is in use, the program starts with a warning
         #[arg(long, value_name = "ADDR")]
         admin: Option<String>,
-        /// Set one key of the configuration that is made from this command line, e.g. `--set queue.hold_secs=3600`; repeatable
+        /// Set one key of the configuration that is made from this command line, e.g. `--set
+        /// queue.hold_secs=3600`; repeatable
         // The top level has an argument with the id `set`, whose values would be added.
         #[arg(long = "set", id = "drop_in_set", global = true, value_name = "SECTION.KEY=VALUE")]
         sets: Vec<String>,
@@ -177,7 +181,8 @@ pub(crate) enum Command {
     /// Print the configuration or its schema, or write a new configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Run an instance in a temporary directory, under load with injected faults, and report the outcome of every job and row
+    /// Run an instance in a temporary directory, under load with injected faults, and report the outcome of
+    /// every job and row
     ///
     /// Example: orchestrator demo --for 20s
     #[cfg(any(feature = "queue", feature = "provenance-sqlite"))]
@@ -201,9 +206,11 @@ pub(crate) enum ConfigCommand {
         #[command(flatten)]
         format: OutputFormat,
     },
-    /// Write a commented configuration that replaces another program's, with the values of its configuration or unit file
+    /// Write a commented configuration that replaces another program's, with the values of its configuration
+    /// or unit file
     ///
-    /// Example: orchestrator config init --for fproducer --from /etc/tanglenomicon/config.yaml --output producer.toml
+    /// Example: orchestrator config init --for fproducer --from /etc/tanglenomicon/config.yaml --output
+    /// producer.toml
     Init(InitArguments),
     /// Print the JSON Schema of a configuration file, for editors
     ///

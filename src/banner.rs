@@ -1,6 +1,7 @@
 //! The banner of a start on standard output: version, endpoints, and first commands to try.
 //!
-//! It follows the log lines of the start: it is printed once the process is ready, or after [`WAIT_MAX`] if a peer is down.
+//! It follows the log lines of the start: it is printed once the process is ready, or after [`WAIT_MAX`] if a
+//! peer is down.
 
 use std::{path::Path, time::Duration};
 
@@ -46,7 +47,8 @@ impl<'a> Banner<'a> {
         }
     }
 
-    /// Prints the banner if the process is ready and the endpoint has opened its sockets, or if that takes too long.
+    /// Prints the banner if the process is ready and the endpoint has opened its sockets, or if that takes
+    /// too long.
     pub(crate) fn check(&mut self, tree: &Tree, is_ready: bool) {
         let Some((config, _)) = &self.waiting else { return };
         let admin = orchestrator_admin::greeting(&config.program.admin, tree, ADMIN);

@@ -1,4 +1,5 @@
-//! Commands to a running instance, through its admin endpoint. They work even if children of the tree are stuck.
+//! Commands to a running instance, through its admin endpoint. They work even if children of the tree are
+//! stuck.
 
 pub(crate) mod address;
 pub(crate) mod client;
@@ -56,7 +57,8 @@ pub(crate) enum ClientCommand {
     },
     /// Watch the children: state, restarts, mailbox depth, rate, handling time and connection
     ///
-    /// On a terminal, this is a full screen with details, charts and commands; `?` shows its keys. Otherwise, tables are printed.
+    /// On a terminal, this is a full screen with details, charts and commands; `?` shows its keys. Otherwise,
+    /// tables are printed.
     ///
     /// Example: orchestrator top queue --sort rate --interval 1
     Top(TopArguments),
@@ -83,7 +85,8 @@ pub(crate) enum ClientCommand {
         #[command(flatten)]
         format: OutputFormat,
     },
-    /// Exit with code 0 if all children are ready, else with 1 and the reasons, for the health check of a container
+    /// Exit with code 0 if all children are ready, else with 1 and the reasons, for the health check of a
+    /// container
     ///
     /// Children that are paused or blocked are named, too; they are ready.
     ///
@@ -134,7 +137,8 @@ impl ClientCommand {
     }
 }
 
-/// Runs `command`, prints its result to `out` and an error to standard error. Blocks, so it must not be called on an arbiter.
+/// Runs `command`, prints its result to `out` and an error to standard error. Blocks, so it must not be
+/// called on an arbiter.
 pub(crate) fn run(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> ExitCode {
     match execute(command, target, out) {
         Ok(code) => code,

@@ -1,4 +1,5 @@
-//! Completion of values by the shell: children, jobs and rules of the running instance, and names that this build knows.
+//! Completion of values by the shell: children, jobs and rules of the running instance, and names that this
+//! build knows.
 
 use std::{
     ffi::{OsStr, OsString},

@@ -2,8 +2,8 @@
 
 use orchestrator_supervise::Tree;
 
-/// Waits until the child at `path` has exited normally; for ever if there is no such child. A child that an operator stopped has not
-/// exited: it may be started again.
+/// Waits until the child at `path` has exited normally; for ever if there is no such child. A child that an
+/// operator stopped has not exited: it may be started again.
 pub(crate) async fn wait_for_normal_exit(tree: &Tree, path: Option<&str>) {
     let Some(vitals) = path.and_then(|path| tree.vitals(path)) else { return std::future::pending().await };
     let events = tree.event_log();

@@ -1,10 +1,13 @@
-//! The configuration. A subsystem runs if its section is present; the queue runs if there is none. The admin endpoint always runs.
+//! The configuration. A subsystem runs if its section is present; the queue runs if there is none. The admin
+//! endpoint always runs.
 //!
-//! The layers are the defaults, the `--config` files in order, the environment and `--set`. A later layer wins key by key. Each source is
-//! checked against one schema, generated from the section types. Values are not converted, and all errors are reported at once.
+//! The layers are the defaults, the `--config` files in order, the environment and `--set`. A later layer
+//! wins key by key. Each source is checked against one schema, generated from the section types. Values are
+//! not converted, and all errors are reported at once.
 //!
-//! A secret is in a separate file, whose path is the value of a key that ends with `_file`. A password in an address is an error, and no
-//! message quotes it. `config print`, the admin endpoint and error messages show `***` for other secrets, such as a catalog's `token`.
+//! A secret is in a separate file, whose path is the value of a key that ends with `_file`. A password in an
+//! address is an error, and no message quotes it. `config print`, the admin endpoint and error messages show
+//! `***` for other secrets, such as a catalog's `token`.
 
 mod assignment;
 mod check;
@@ -114,8 +117,8 @@ impl Config {
         format!("{}\n", Schema::whole())
     }
 
-    /// Loads the configuration from all layers and collects all errors: of layers, schema, types and sections.
-    /// Returns the configuration and the merged sources with the origins of values.
+    /// Loads the configuration from all layers and collects all errors: of layers, schema, types and
+    /// sections. Returns the configuration and the merged sources with the origins of values.
     fn with_origins(sources: &Sources) -> Result<(Self, config::Value)> {
         let schema = Schema::whole();
         let (mut merged, mut diagnostics) = Layers::read(sources, &schema).finish();
@@ -180,7 +183,8 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the errors that the schema cannot express. Each begins with `section.key = value`, from which its position is found.
+    /// Returns the errors that the schema cannot express. Each begins with `section.key = value`, from which
+    /// its position is found.
     fn check_semantics(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         if let Err(error) = crate::telemetry::check_filter(&self.program.telemetry.filter) {

@@ -1,8 +1,10 @@
-//! `orchestrator demo`: an instance in a temporary directory, under load and under faults, watched from outside.
+//! `orchestrator demo`: an instance in a temporary directory, under load and under faults, watched from
+//! outside.
 //!
-//! The instance is a process of its own, started from this binary, with those of queue and provenance that the build has. Everything
-//! else here is a client: fetchers write files, workers speak the protocol of the worker socket, imports and injected panics use the
-//! command line and the admin endpoint. At the end every job and row is accounted for.
+//! The instance is a process of its own, started from this binary, with those of queue and provenance that
+//! the build has. Everything else here is a client: fetchers write files, workers speak the protocol of the
+//! worker socket, imports and injected panics use the command line and the admin endpoint. At the end every
+//! job and row is accounted for.
 
 mod faults;
 mod instance;

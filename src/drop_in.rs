@@ -1,7 +1,7 @@
 //! The arguments, the admin endpoint and the logs of `orchestrator as NAME ..`.
 //!
-//! A drop-in listens on no TCP port by default, since the replaced program did not. If the service manager provides a runtime
-//! directory, the admin endpoint listens on `admin.sock` there.
+//! A drop-in listens on no TCP port by default, since the replaced program did not. If the service manager
+//! provides a runtime directory, the admin endpoint listens on `admin.sock` there.
 
 use std::{
     ffi::OsString,
@@ -14,8 +14,8 @@ use orchestrator_subsystem::OriginalContext;
 
 use crate::{config::TelemetryConfig, subsystems, telemetry};
 
-/// Returns the arguments of this process, which may have been started under the name of a replaced program: `dranspose ingester ..` is
-/// `orchestrator as dranspose-ingester ..`.
+/// Returns the arguments of this process, which may have been started under the name of a replaced program:
+/// `dranspose ingester ..` is `orchestrator as dranspose-ingester ..`.
 pub(crate) fn arguments(of_process: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let given: Vec<OsString> = of_process.into_iter().collect();
     let file = given.first().and_then(|program| Path::new(program).file_name()?.to_str());
@@ -25,8 +25,8 @@ pub(crate) fn arguments(of_process: impl IntoIterator<Item = OsString>) -> Vec<O
     own.chain(given.into_iter().skip(words)).collect()
 }
 
-/// Returns the drop-in for a program's file and its first argument, and how many of the two name it. The drop-in is None if the file
-/// needs another argument.
+/// Returns the drop-in for a program's file and its first argument, and how many of the two name it. The
+/// drop-in is None if the file needs another argument.
 fn replaced(file: &str, subcommand: Option<&str>) -> Option<(Option<&'static str>, usize)> {
     let find = |is_called: &dyn Fn(&str, &[&str]) -> bool| {
         subsystems::drop_in_where(|original| is_called(original.name, original.starts))
@@ -42,7 +42,8 @@ fn replaced(file: &str, subcommand: Option<&str>) -> Option<(Option<&'static str
     find(&|name, _| name.starts_with(&prefix)).map(|_| (None, 1))
 }
 
-/// Returns the admin section: the TCP address `listen`, if any, and a socket in the runtime directory, if there is one.
+/// Returns the admin section: the TCP address `listen`, if any, and a socket in the runtime directory, if
+/// there is one.
 pub(crate) fn admin(listen: Option<&str>) -> AdminConfig {
     let runtime = std::env::var_os("RUNTIME_DIRECTORY").and_then(|list| first_directory(&list));
     AdminConfig {

@@ -1,5 +1,6 @@
-//! Process 1 of a container. The kernel gives it each process whose parent has ended, and it has to reap them. An instance waits only for
-//! the programs that it has started, so it then runs as the only child of a process that does the rest.
+//! Process 1 of a container. The kernel gives it each process whose parent has ended, and it has to reap
+//! them. An instance waits only for the programs that it has started, so it then runs as the only child of a
+//! process that does the rest.
 
 use std::{
     env,
@@ -13,7 +14,8 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Signals that are passed on. The terminal sends its own to both processes; the instance ignores a repetition.
+/// Signals that are passed on. The terminal sends its own to both processes; the instance ignores a
+/// repetition.
 const FORWARDED: [Signal; 8] = [
     Signal::HUP,
     Signal::INT,

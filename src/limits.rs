@@ -6,7 +6,8 @@ use anyhow::{Context, Result, bail};
 use orchestrator_edge::raise_descriptor_limit;
 use orchestrator_supervise::SupervisorSpec;
 
-/// File descriptors of a process with one subsystem: standard streams, sockets, databases, and a reserve for connections.
+/// File descriptors of a process with one subsystem: standard streams, sockets, databases, and a reserve for
+/// connections.
 const BASE_DESCRIPTORS: u64 = 64;
 /// File descriptors of one event loop.
 const ARBITER_DESCRIPTORS: u64 = 8;

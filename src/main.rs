@@ -1,5 +1,6 @@
-//! `orchestrator`: a queue, a provenance storage, an ingester, a producer and a catalog agent in one supervised process. This file
-//! parses the arguments, then runs, checks, or sends a command to a running instance.
+//! `orchestrator`: a queue, a provenance storage, an ingester, a producer and a catalog agent in one
+//! supervised process. This file parses the arguments, then runs, checks, or sends a command to a running
+//! instance.
 
 mod arguments;
 mod backup;
@@ -221,7 +222,8 @@ fn completions(shell: clap_complete::Shell) -> ExitCode {
     written.map_or_else(|error| report_error(&error.into()), |()| write_out(&script))
 }
 
-/// Answers the instance that started this process, which keeps the memory of debug information out of the instance.
+/// Answers the instance that started this process, which keeps the memory of debug information out of the
+/// instance.
 fn symbols() -> ExitCode {
     let resolved = orchestrator_supervise::resolve_symbols(std::io::stdin().lock(), std::io::stdout().lock());
     resolved.map_or_else(|error| report_error(&error.into()), |()| ExitCode::Ok)

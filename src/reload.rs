@@ -23,7 +23,8 @@ pub(crate) struct Reload {
 }
 
 impl Reload {
-    /// Creates the reload of `running`. `sources` is `None` for a drop-in, which is configured by its command line alone.
+    /// Creates the reload of `running`. `sources` is `None` for a drop-in, which is configured by its command
+    /// line alone.
     pub(crate) fn new(
         sources: Option<Sources>,
         running: Config,
@@ -52,7 +53,8 @@ impl Reload {
                 if !pending.is_empty() {
                     tracing::warn!(keys = ?pending, "configuration changes need a restart");
                 }
-                // Pending changes stay different from the running configuration, so that each reload reports them.
+                // Pending changes stay different from the running configuration, so that each reload reports
+                // them.
                 self.running.program.telemetry.filter = fresh.program.telemetry.filter;
                 self.admin.succeeded(&pending);
             }

@@ -1,4 +1,5 @@
-//! Results of commands without an instance: text on standard output, errors on standard error, and exit codes.
+//! Results of commands without an instance: text on standard output, errors on standard error, and exit
+//! codes.
 
 use std::io::Write;
 

@@ -26,8 +26,8 @@ use crate::{
 /// Hidden command of this binary that an instance calls to resolve the stacks of crash reports.
 pub(crate) const SYMBOLS: &str = "symbols";
 
-/// Runs the tree of `config` until SIGTERM, SIGINT, the end of finite work, or the exit of the root supervisor. SIGHUP reads
-/// `sources` again; a drop-in has none, and prints no banner, as its original.
+/// Runs the tree of `config` until SIGTERM, SIGINT, the end of finite work, or the exit of the root
+/// supervisor. SIGHUP reads `sources` again; a drop-in has none, and prints no banner, as its original.
 ///
 /// # Errors
 /// The tree cannot start, for example because another process has locked a database.
@@ -47,7 +47,8 @@ pub(crate) fn run(config: &Config, sources: Option<Sources>) -> Result<ExitCode>
         let mut root = Root::start(ROOT, root).await?;
         let banner = Banner::new(sources.is_some().then_some(config));
         let mut reload = Reload::new(sources, config.clone(), filter, admin, sections);
-        // A tree that failed to boot has exited by now. The operator has to act, so it counts as a configuration error.
+        // A tree that failed to boot has exited by now. The operator has to act, so it counts as a
+        // configuration error.
         if let Ok(exit) = tokio::time::timeout(Duration::ZERO, root.wait()).await {
             bail!("{exit}");
         }

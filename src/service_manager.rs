@@ -79,8 +79,8 @@ impl ServiceManager {
         }
     }
 
-    /// Feeds the watchdog if every arbiter of `tree` has beaten recently. A blocked arbiter cannot be ended from inside the process, so
-    /// the service manager restarts the process.
+    /// Feeds the watchdog if every arbiter of `tree` has beaten recently. A blocked arbiter cannot be ended
+    /// from inside the process, so the service manager restarts the process.
     pub(crate) fn feed_watchdog(&self, tree: &Tree) {
         let Some(watchdog) = self.watchdog else { return };
         let silent = silent_arbiters(tree, watchdog / 2);

@@ -17,12 +17,13 @@ use std::{
 
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-/// Time after a stop signal in which the same signal is ignored. `timeout` sends a signal to its child and to the process group, and a
-/// supervisor forwards a signal that the terminal has sent to both.
+/// Time after a stop signal in which the same signal is ignored. `timeout` sends a signal to its child and to
+/// the process group, and a supervisor forwards a signal that the terminal has sent to both.
 const REPEATED_WITHIN: Duration = Duration::from_millis(500);
 
-/// Ignored signals that end a process by default, with their numbers on Linux. SIGQUIT and the signals of faults keep their meaning. The
-/// runtime ignores SIGPIPE. With SIGXFSZ ignored, a write beyond the file size limit fails.
+/// Ignored signals that end a process by default, with their numbers on Linux. SIGQUIT and the signals of
+/// faults keep their meaning. The runtime ignores SIGPIPE. With SIGXFSZ ignored, a write beyond the file size
+/// limit fails.
 const IGNORED: [(&str, i32); 9] = [
     ("SIGUSR1", 10),
     ("SIGUSR2", 12),

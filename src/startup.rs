@@ -1,4 +1,5 @@
-//! The wait for readiness. The service manager is notified once every child is ready, and of the missing children if the start is slow.
+//! The wait for readiness. The service manager is notified once every child is ready, and of the missing
+//! children if the start is slow.
 //!
 //! A slow start never fails, since a broker may come back.
 

@@ -1,5 +1,5 @@
-//! User to whom the files of a configuration belong. This user may put links, named pipes and a journal there, so root does not open them:
-//! it starts this program as the user.
+//! User to whom the files of a configuration belong. This user may put links, named pipes and a journal
+//! there, so root does not open them: it starts this program as the user.
 
 use std::{
     env, fs, io,
@@ -52,8 +52,8 @@ pub(crate) fn of_state(config: &Config) -> Result<Option<Owner>> {
     Ok(found.and_then(|(owner, _)| owner))
 }
 
-/// Returns the last user other than root who has a directory, a link or a file on the way to `path`, and so may choose what is found
-/// there; and true if there is something at the path.
+/// Returns the last user other than root who has a directory, a link or a file on the way to `path`, and so
+/// may choose what is found there; and true if there is something at the path.
 ///
 /// # Errors
 /// There are too many links.

@@ -8,8 +8,9 @@ use tokio::time::{Instant, Interval, interval_at};
 
 use crate::{service_manager::ServiceManager, startup, topology::ROOT};
 
-/// Time for the stop of all subsystems, less than the 30 s of the unit. Only handlers of the catalog need more than a few seconds. What is
-/// left then is stopped at once, and dropped half a second later; a blocked arbiter takes one more second.
+/// Time for the stop of all subsystems, less than the 30 s of the unit. Only handlers of the catalog need
+/// more than a few seconds. What is left then is stopped at once, and dropped half a second later; a blocked
+/// arbiter takes one more second.
 const LIMIT: Duration = Duration::from_secs(25);
 /// Time before the first report, and between two reports.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
@@ -47,7 +48,8 @@ impl Stopping {
         }
     }
 
-    /// Reports the children that the stop waits for: to the service manager, as the blocker of the root, and in the log if they change.
+    /// Reports the children that the stop waits for: to the service manager, as the blocker of the root, and
+    /// in the log if they change.
     pub(crate) fn report(&mut self, tree: &Tree, manager: &ServiceManager) {
         let mut waits_for = Vec::new();
         for branch in tree.node(ROOT).map(|root| root.children).unwrap_or_default() {

@@ -35,8 +35,8 @@ pub(crate) fn names() -> Vec<&'static str> {
     SUBSYSTEMS.iter().map(|subsystem| subsystem.name()).collect()
 }
 
-/// Returns the connection between the subsystems of `sections`, which each branch completes in the order of [`SUBSYSTEMS`]: the
-/// queue, which takes jobs, comes before those that offer them.
+/// Returns the connection between the subsystems of `sections`, which each branch completes in the order of
+/// [`SUBSYSTEMS`]: the queue, which takes jobs, comes before those that offer them.
 pub(crate) fn exchange(sections: &[Section]) -> Exchange {
     Exchange { offers_jobs: sections.iter().any(|section| section.offers_jobs()), ..Exchange::default() }
 }
@@ -63,7 +63,8 @@ pub(crate) struct DropIn {
 }
 
 impl DropIn {
-    /// Converts the command line into the equivalent section. `context` has the environment and takes warnings.
+    /// Converts the command line into the equivalent section. `context` has the environment and takes
+    /// warnings.
     ///
     /// # Errors
     /// The configuration of the replaced program cannot be used.
@@ -76,7 +77,8 @@ impl DropIn {
     }
 }
 
-/// Returns a program that this build replaces by a command line, `orchestrator as NAME ..`, and for which `is_wanted` is true.
+/// Returns a program that this build replaces by a command line, `orchestrator as NAME ..`, and for which
+/// `is_wanted` is true.
 pub(crate) fn drop_in_where(is_wanted: impl Fn(&Original) -> bool) -> Option<&'static Original> {
     let originals = SUBSYSTEMS.iter().flat_map(|subsystem| subsystem.originals());
     // The definition of the command lines is made only for a program that is wanted.

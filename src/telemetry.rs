@@ -1,7 +1,7 @@
 //! Structured logs on standard error. Standard output is for results of commands.
 //!
-//! Every field is escaped and limited in length ([`mod@format`]), and the rate of lines of one kind is limited ([`mod@rate_limit`]). So text
-//! from peers can neither forge a line nor fill a disk.
+//! Every field is escaped and limited in length ([`mod@format`]), and the rate of lines of one kind is
+//! limited ([`mod@rate_limit`]). So text from peers can neither forge a line nor fill a disk.
 
 mod filter;
 mod format;

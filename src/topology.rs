@@ -28,8 +28,9 @@ pub(crate) struct Topology {
     pub(crate) sections: Vec<(&'static str, SectionReload)>,
 }
 
-/// Builds and checks the tree of `config`, without opening a file or connection. The admin endpoint is the first child, so that it starts before the first subsystem and stops after
-/// the last one. Subsystems stop side by side. The process ends once every subsystem was given up, with or without the endpoint.
+/// Builds and checks the tree of `config`, without opening a file or connection. The admin endpoint is the
+/// first child, so that it starts before the first subsystem and stops after the last one. Subsystems stop
+/// side by side. The process ends once every subsystem was given up, with or without the endpoint.
 ///
 /// # Errors
 /// The configuration cannot be used. The text says what the operator has to change.
@@ -83,7 +84,8 @@ fn endpoint(config: &Config) -> AdminConfig {
 /// Returns what the program keeps over a restart, for backups.
 pub(crate) fn kept(config: &Config) -> Kept {
     let mut kept = Kept::default();
-    // Before the queue, whose failed jobs it numbers: an occurrence may come twice after a restore, and none is left out.
+    // Before the queue, whose failed jobs it numbers: an occurrence may come twice after a restore, and none
+    // is left out.
     #[cfg(feature = "hooks")]
     if !config.program.hook.is_empty() {
         use orchestrator_edge::sqlite::{check, copy};
@@ -123,7 +125,8 @@ fn program_info(config: &Config, reload: &orchestrator_admin::Reload) -> Program
     }
 }
 
-/// Checks for faults that a restart cannot repair: a database that another instance has locked, or that a newer version wrote.
+/// Checks for faults that a restart cannot repair: a database that another instance has locked, or that a
+/// newer version wrote.
 ///
 /// # Errors
 /// Such a fault exists. The text says what the operator has to change.

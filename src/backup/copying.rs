@@ -24,8 +24,9 @@ use crate::{
     state_owner, topology,
 };
 
-/// Copies what the instance of `config` keeps, and the configuration `files`, into the new `directory`. If root runs it, another process does
-/// so as the owner of the files, and prints the manifest: then this returns none. `note` gets what an interrupted restore left.
+/// Copies what the instance of `config` keeps, and the configuration `files`, into the new `directory`. If
+/// root runs it, another process does so as the owner of the files, and prints the manifest: then this
+/// returns none. `note` gets what an interrupted restore left.
 ///
 /// # Errors
 /// The directory exists, or something cannot be copied. Then there is no directory.
@@ -66,7 +67,8 @@ pub(crate) fn back_up(
     written.with_context(|| format!("there is no backup in {}", directory.display()))
 }
 
-/// Creates the directory of a backup that is being written, in place of one that was interrupted, and locks it.
+/// Creates the directory of a backup that is being written, in place of one that was interrupted, and locks
+/// it.
 fn begin(partial: &Path) -> Result<File> {
     fs::create_dir_all(durable::parent(partial))?;
     if durable::exists(partial) {
@@ -188,11 +190,12 @@ fn open(open: Open, path: &Path) -> Result<Option<(File, u32)>> {
     }
 }
 
-/// A way to open a regular file: others may write into some directories, where a link must not choose a file of this user.
+/// A way to open a regular file: others may write into some directories, where a link must not choose a file
+/// of this user.
 type Open = fn(&mut OpenOptions, &Path) -> io::Result<(File, Metadata)>;
 
-/// Returns a folder for the copy of a database if this user cannot name a path below `partial`, which another user opened: SQLite needs
-/// one.
+/// Returns a folder for the copy of a database if this user cannot name a path below `partial`, which another
+/// user opened: SQLite needs one.
 fn folder_for_sqlite(partial: &Path) -> Result<Option<TempDir>> {
     let Ok(path) = fs::read_link(partial) else { return Ok(None) };
     if FileIdentity::at(&path).is_ok_and(|found| found.is_some()) {

@@ -1,5 +1,6 @@
-//! Parts of a backup and a restore by root that another user must not do, since only root may use the backup's directory. This program,
-//! started as the owner of the files, does the rest: a new directory, or the content of a backup, is its standard input.
+//! Parts of a backup and a restore by root that another user must not do, since only root may use the
+//! backup's directory. This program, started as the owner of the files, does the rest: a new directory, or
+//! the content of a backup, is its standard input.
 
 use std::{
     fs::File,
@@ -77,7 +78,8 @@ fn send_all(to: &mut impl Write, directory: &Path, text: &Text, manifest: &Manif
     to.write_all(&text.bytes)?;
     for file in manifest.files() {
         let (mut content, metadata) = reading::open_named(directory, file)?;
-        // The files of a backup have one owner. A user who had the directory may have linked one of root's into it.
+        // The files of a backup have one owner. A user who had the directory may have linked one of root's
+        // into it.
         ensure!(
             metadata.uid() == text.uid,
             "{} and the manifest belong to different users: use another backup",

@@ -1,9 +1,11 @@
 //! Renames of a restore that happen all or not at all, whenever the process is killed.
 //!
-//! While the renames go on, a file with their list is in each directory that they touch. The first of these files decides: while it
-//! exists, the restore has not happened, and whoever starts next undoes the renames. The process that renames has it locked.
+//! While the renames go on, a file with their list is in each directory that they touch. The first of these
+//! files decides: while it exists, the restore has not happened, and whoever starts next undoes the renames.
+//! The process that renames has it locked.
 //!
-//! The list has roles and suffixes. The configuration has the paths, since others may be able to write such a file.
+//! The list has roles and suffixes. The configuration has the paths, since others may be able to write such a
+//! file.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +33,8 @@ const SIZE_MAX: u64 = 1 << 20;
 /// Suffixes of the files that SQLite keeps beside a database.
 pub(super) const SIBLINGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// Two renames: what is at [`Self::path`] to [`Self::before`], and [`Self::prepared`] to the path. Nothing is at `before` at first.
+/// Two renames: what is at [`Self::path`] to [`Self::before`], and [`Self::prepared`] to the path. Nothing is
+/// at `before` at first.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Move {
     pub(super) role: String,
@@ -77,8 +80,8 @@ pub(super) fn carry_out(moves: Vec<Move>) -> Result<()> {
     Ok(others.iter().try_for_each(|file| durable::remove(file))?)
 }
 
-/// Undoes a restore that was interrupted, before anything of `config` is opened. The restore may have had more of `sources` than `config`
-/// has. Returns the line that reports it.
+/// Undoes a restore that was interrupted, before anything of `config` is opened. The restore may have had
+/// more of `sources` than `config` has. Returns the line that reports it.
 ///
 /// # Errors
 /// A restore is going on, or the renames cannot be undone.

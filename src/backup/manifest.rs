@@ -38,7 +38,8 @@ pub(super) struct Entry {
     /// Version of a database's tables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) user_version: Option<i64>,
-    /// Its files: one, or those of a directory; none if there was nothing at the path, so that a restore leaves nothing there.
+    /// Its files: one, or those of a directory; none if there was nothing at the path, so that a restore
+    /// leaves nothing there.
     pub(super) files: Vec<CopiedFile>,
 }
 

@@ -33,11 +33,12 @@ pub(crate) struct Restored {
     notes: Vec<String>,
 }
 
-/// Restores the backup in `directory` to the paths of the configuration of `sources`. If root runs it, another process does so as the owner
-/// of the files, and prints the result: then this returns none.
+/// Restores the backup in `directory` to the paths of the configuration of `sources`. If root runs it,
+/// another process does so as the owner of the files, and prints the result: then this returns none.
 ///
 /// # Errors
-/// The backup is damaged, the configuration does not have its parts, or an instance runs. Then nothing was changed.
+/// The backup is damaged, the configuration does not have its parts, or an instance runs. Then nothing was
+/// changed.
 pub(crate) fn restore(directory: &Path, sources: &Sources) -> Result<Option<Restored>> {
     let backup = Backup::new(directory, handing_over::is_given());
     let text = backup.manifest()?;
@@ -85,7 +86,8 @@ pub(crate) fn restore(directory: &Path, sources: &Sources) -> Result<Option<Rest
     Ok(Some(Restored { manifest, before, notes }))
 }
 
-/// Loads the configuration. Files that are missing are read from the backup. Returns the first one, too, with its copy.
+/// Loads the configuration. Files that are missing are read from the backup. Returns the first one, too, with
+/// its copy.
 fn configuration(
     directory: &Path,
     sources: &Sources,

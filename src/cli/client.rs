@@ -1,4 +1,5 @@
-//! The client of the admin endpoint: one connection for each request, and no retries, so that a command is not executed twice.
+//! The client of the admin endpoint: one connection for each request, and no retries, so that a command is
+//! not executed twice.
 
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ use crate::cli::{address::Address, found::check_listener};
 
 /// Time-out of GET requests.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time-out of crash reports. The first look reads the debug information of the binary, which takes seconds on a busy machine.
+/// Time-out of crash reports. The first look reads the debug information of the binary, which takes seconds
+/// on a busy machine.
 pub(crate) const CRASHES_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time-out of commands, longer than the endpoint's own time-out, so that its error message arrives.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(12);
@@ -41,7 +43,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Creates a client. With `raw`, strings in responses are not escaped, so the caller must print them as JSON.
+    /// Creates a client. With `raw`, strings in responses are not escaped, so the caller must print them as
+    /// JSON.
     pub(crate) fn new(address: Address, token: Option<String>, raw: bool) -> Self {
         Self { address, token, raw }
     }

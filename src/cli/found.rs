@@ -1,6 +1,7 @@
-//! Search for the running instance if no address is named. Any user of the machine can listen somewhere and give wrong answers. So an
-//! instance is used only if it belongs to root, to the caller, or to the user to whom root gave a directory `/run/orchestrator*`, as systemd
-//! does. Directories with other names may belong to other programs.
+//! Search for the running instance if no address is named. Any user of the machine can listen somewhere and
+//! give wrong answers. So an instance is used only if it belongs to root, to the caller, or to the user to
+//! whom root gave a directory `/run/orchestrator*`, as systemd does. Directories with other names may belong
+//! to other programs.
 
 use std::{
     fs::{Metadata, symlink_metadata},
@@ -111,8 +112,8 @@ fn is_private(directory: u32, mode: u32, owner: u32) -> bool {
     (directory == 0 || directory == owner) && mode & 0o022 == 0
 }
 
-/// Returns true if only root and the user `owner` can replace an entry of `owner` in a directory with this owner and mode: others may add
-/// entries to one of root with the sticky bit.
+/// Returns true if only root and the user `owner` can replace an entry of `owner` in a directory with this
+/// owner and mode: others may add entries to one of root with the sticky bit.
 fn is_kept(directory: u32, mode: u32, owner: u32) -> bool {
     is_private(directory, mode, owner) || directory == 0 && mode & 0o1000 != 0
 }

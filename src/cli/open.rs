@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::cli::{address::Address, client::Client};
 
-/// Returns the address of the console of the running instance. Behind a unix socket, the instance is asked for its TCP address.
+/// Returns the address of the console of the running instance. Behind a unix socket, the instance is asked
+/// for its TCP address.
 pub(super) async fn run(format: OutputFormat, client: &Client) -> Result<String, CommandError> {
     let info = match client.get("/v1/info").await {
         Ok(info) => info,

@@ -1,5 +1,5 @@
-//! `orchestrator tail`: follows the events of the tree. After a lost connection it resumes at the next event number; the endpoint keeps
-//! the last few thousand events.
+//! `orchestrator tail`: follows the events of the tree. After a lost connection it resumes at the next event
+//! number; the endpoint keeps the last few thousand events.
 
 use std::{collections::BTreeSet, io::Write, time::Duration};
 

@@ -28,15 +28,16 @@ const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCAL
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection to a running instance")]
 pub(crate) struct Target {
-    /// Connect to the admin endpoint at this URL [env: ORCHESTRATOR_URL] [default: the only socket /run/*/admin.sock, or else
-    /// http://127.0.0.1:7117, if it is one of root or of you]
+    /// Connect to the admin endpoint at this URL [env: ORCHESTRATOR_URL] [default: the only socket
+    /// /run/*/admin.sock, or else http://127.0.0.1:7117, if it is one of root or of you]
     #[arg(long, global = true, value_name = "URL", conflicts_with = "socket")]
     url: Option<String>,
-    /// Connect to the admin endpoint at this unix socket [env: ORCHESTRATOR_SOCKET] [default: $RUNTIME_DIRECTORY/admin.sock, if
-    /// it exists]
+    /// Connect to the admin endpoint at this unix socket [env: ORCHESTRATOR_SOCKET] [default:
+    /// $RUNTIME_DIRECTORY/admin.sock, if it exists]
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Read the token for the endpoint from this file; only an endpoint that is named by --url, --socket or the environment gets it
+    /// Read the token for the endpoint from this file; only an endpoint that is named by --url, --socket or
+    /// the environment gets it
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
@@ -78,10 +79,12 @@ impl Target {
         Ok(token)
     }
 
-    /// Returns the address that a command uses, and true if it is named. `env` reads a variable; `run` is `/run`.
+    /// Returns the address that a command uses, and true if it is named. `env` reads a variable; `run` is
+    /// `/run`.
     ///
     /// # Errors
-    /// The URL is not of the form `http://HOST:PORT`, several instances are found, or only one of another user.
+    /// The URL is not of the form `http://HOST:PORT`, several instances are found, or only one of another
+    /// user.
     pub(crate) fn address(
         &self,
         env: impl Fn(&str) -> Option<OsString>,

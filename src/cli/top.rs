@@ -56,7 +56,8 @@ fn interval(text: &str) -> Result<f64, String> {
     if (0.1..=3600.0).contains(&seconds) { Ok(seconds) } else { Err("write 0.1 to 3600 seconds".to_owned()) }
 }
 
-/// Shows the full screen on a terminal. Otherwise, prints tables until the output is closed, or one with `--once`.
+/// Shows the full screen on a terminal. Otherwise, prints tables until the output is closed, or one with
+/// `--once`.
 pub(crate) async fn run(
     arguments: &TopArguments,
     client: &Client,

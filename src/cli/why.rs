@@ -21,8 +21,8 @@ pub(super) fn is_blocked(response: &Value) -> bool {
     branches.flat_map(|branch| branch["causes"].as_array().into_iter().flatten()).next().is_some()
 }
 
-/// Names the paused and blocked children, in lines such as `paused: orchestrator/queue/inotify: paused by an operator`, except those in
-/// `readiness`, the lines of `/readyz`.
+/// Names the paused and blocked children, in lines such as `paused: orchestrator/queue/inotify: paused by an
+/// operator`, except those in `readiness`, the lines of `/readyz`.
 pub(super) fn held_lines(why: &Why, readiness: &str) -> String {
     let causes = why.subsystems.iter().flat_map(|branch| &branch.causes);
     let is_new = |cause: &&Cause| !readiness.contains(&format!(": {}:", cause.path));

@@ -20,7 +20,8 @@ pub(super) fn from_set(set: &str, schema: &Schema, below: &Value) -> Result<Valu
     tree(&path, text, &position, schema, below)
 }
 
-/// Formats the assignment for messages. The value of an unknown key is hidden: the key may be a misspelled one that holds a secret.
+/// Formats the assignment for messages. The value of an unknown key is hidden: the key may be a misspelled
+/// one that holds a secret.
 fn shown(set: &str, schema: &Schema) -> String {
     let Some((key, value)) = set.split_once('=') else {
         let dotted = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '"');
@@ -116,8 +117,8 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// Returns true if `key` is the name of an entry. Only entries of weaker layers can be named, so that a misspelled name creates no
-    /// new entry.
+    /// Returns true if `key` is the name of an entry. Only entries of weaker layers can be named, so that a
+    /// misspelled name creates no new entry.
     fn is_entry(self, key: &str) -> Result<bool, String> {
         if self.rule.and_then(Rule::named_item).is_none() {
             return Ok(false);
@@ -151,8 +152,8 @@ impl Cursor<'_> {
     }
 }
 
-/// Parses `text` as TOML. Text that is not TOML is a string, and so is any scalar for a key that expects a string, so that a shell
-/// command needs no quotes within quotes.
+/// Parses `text` as TOML. Text that is not TOML is a string, and so is any scalar for a key that expects a
+/// string, so that a shell command needs no quotes within quotes.
 fn value(text: &str, rule: Option<Rule<'_>>, position: &str) -> Value {
     let raw = || Value::new(Some(&position.to_owned()), text);
     let expects_string = rule.is_some_and(|rule| rule.has_type("string"));

@@ -12,14 +12,15 @@ use super::{
 };
 use orchestrator_subsystem::redaction::may_quote_secret;
 
-/// Syntax errors that affect only their own line. After other errors, such as a missing bracket, the rest of the file is unreliable.
+/// Syntax errors that affect only their own line. After other errors, such as a missing bracket, the rest of
+/// the file is unreliable.
 const LOCAL_ERRORS: &[&str] = &["duplicate key", "key with no value", UNQUOTED, "unexpected leading zero"];
 
 /// Start of the parser's message for an unquoted word, or nothing, in place of a value.
 const UNQUOTED: &str = "string values must be quoted";
 
-/// Parses `text`, the content of `file`. Every value has `FILE:LINE` as its origin. Returns the values and the syntax errors. Without
-/// a reliable part, the tree is empty.
+/// Parses `text`, the content of `file`. Every value has `FILE:LINE` as its origin. Returns the values and
+/// the syntax errors. Without a reliable part, the tree is empty.
 pub(super) fn read(file: &str, text: &str, schema: &Schema) -> (Value, Vec<Diagnostic>) {
     let lines = Lines { file, text };
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -105,7 +106,8 @@ impl Lines<'_> {
         }
     }
 
-    /// Converts a table without the keys on the lines `dropped`. A section stays even if its header is on such a line.
+    /// Converts a table without the keys on the lines `dropped`. A section stays even if its header is on
+    /// such a line.
     fn table(self, table: &DeTable<'_>, dropped: &[usize]) -> Map<String, Value> {
         let mut tree = Map::new();
         for (key, value) in table {
@@ -140,8 +142,8 @@ impl Lines<'_> {
     }
 }
 
-/// Returns true if a line with a syntax error may be quoted: an assignment to a known key without secrets, or a section header. Any
-/// other line may be part of a text with a secret.
+/// Returns true if a line with a syntax error may be quoted: an assignment to a known key without secrets, or
+/// a section header. Any other line may be part of a text with a secret.
 fn may_be_shown(line: &str, schema: &Schema) -> bool {
     if may_quote_secret(line) {
         return false;

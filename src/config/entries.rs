@@ -1,5 +1,5 @@
-//! Arrays of tables with a `name`. Layers and variables identify an entry by its name, not by its index. Such arrays may be nested:
-//! `catalog.lab.rule.convert`.
+//! Arrays of tables with a `name`. Layers and variables identify an entry by its name, not by its index. Such
+//! arrays may be nested: `catalog.lab.rule.convert`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use config::{Map, Value, ValueKind};
 
 use super::{report::Diagnostic, schema::Rule, value_path::name_of};
 
-/// Order of the entries of nested arrays, by the path of the array. A table does not keep the order, which matters for streams.
+/// Order of the entries of nested arrays, by the path of the array. A table does not keep the order, which
+/// matters for streams.
 #[derive(Debug, Default)]
 pub(super) struct EntryOrder(BTreeMap<String, Vec<String>>);
 
@@ -25,8 +26,8 @@ impl EntryOrder {
     }
 }
 
-/// Converts every array of named tables in `tree` into a table by name, so that layers merge entry by entry. An entry with a duplicate
-/// name is left out and reported.
+/// Converts every array of named tables in `tree` into a table by name, so that layers merge entry by entry.
+/// An entry with a duplicate name is left out and reported.
 pub(super) fn to_tables(tree: &mut Value, rule: Rule<'_>, order: &mut EntryOrder) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
     convert_to_tables(tree, rule, &Cursor::default(), order, &mut diagnostics);
@@ -101,7 +102,8 @@ fn table_of(
     named
 }
 
-/// Converts the tables of [`to_tables`] back into arrays. Sections are sorted by name; nested entries keep the order of the sources.
+/// Converts the tables of [`to_tables`] back into arrays. Sections are sorted by name; nested entries keep
+/// the order of the sources.
 pub(super) fn to_arrays(tree: &mut Value, rule: Rule<'_>, order: &EntryOrder) {
     convert_to_arrays(tree, rule, &Cursor::default(), order);
 }

@@ -1,8 +1,8 @@
 //! The layer of environment variables: `ORCHESTRATOR__QUEUE__HOLD_SECS` is `queue.hold_secs`.
 //!
 //! - Two underscores separate sections, entries and keys. Case is ignored.
-//! - An entry of an array is identified by its name, with an underscore for every other character than a letter or digit:
-//!   `ORCHESTRATOR__INGESTER__BEAM_LINE__REDIS_URL` is `redis_url` of the entry `beam-line`.
+//! - An entry of an array is identified by its name, with an underscore for every other character than a
+//!   letter or digit: `ORCHESTRATOR__INGESTER__BEAM_LINE__REDIS_URL` is `redis_url` of the entry `beam-line`.
 //! - A column that a rule writes is the configured one with that name, else a new one as written:
 //!   `ORCHESTRATOR__CATALOG__LAB__RULE__CONVERT__DONE__state`.
 //! - A variable with the prefix that is not a key is an error.
@@ -20,7 +20,8 @@ use super::{
     schema::{Rule, Schema},
 };
 
-/// Prefix of the configuration variables. `ORCHESTRATOR_SOCKET`, with one underscore, belongs to the command line.
+/// Prefix of the configuration variables. `ORCHESTRATOR_SOCKET`, with one underscore, belongs to the command
+/// line.
 const PREFIX: &str = "ORCHESTRATOR__";
 
 /// Returns the configuration variables of this process.
@@ -32,7 +33,8 @@ fn has_prefix(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
 }
 
-/// Reads each configuration variable in `variables` as a tree. `below` holds the merged weaker layers, with entries by name.
+/// Reads each configuration variable in `variables` as a tree. `below` holds the merged weaker layers, with
+/// entries by name.
 pub(super) fn read(
     variables: &[(OsString, OsString)],
     schema: &Schema,
@@ -55,8 +57,8 @@ pub(super) fn read(
         .collect()
 }
 
-/// Returns the path of the key that a name without its prefix refers to. Unknown names are kept in lower case; the check against the
-/// schema reports them.
+/// Returns the path of the key that a name without its prefix refers to. Unknown names are kept in lower
+/// case; the check against the schema reports them.
 fn path(rest: &str, rule: Option<Rule<'_>>, below: Option<&Value>) -> Vec<String> {
     let inner = match below.map(|value| &value.kind) {
         Some(ValueKind::Table(table)) => Some(table),
@@ -119,7 +121,8 @@ fn entry<'a, 'n>(rest: &'a str, names: impl Iterator<Item = &'n String>) -> (Str
     }
 }
 
-/// Returns true if `text` is the spelling of the entry `name` in a variable. Both have the same number of characters.
+/// Returns true if `text` is the spelling of the entry `name` in a variable. Both have the same number of
+/// characters.
 fn is_variable_name(text: &str, name: &str) -> bool {
     text.len() == name.chars().count()
         && text.chars().zip(name.chars()).all(|(written, expected)| {

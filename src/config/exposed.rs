@@ -33,7 +33,8 @@ pub(super) fn warnings(merged: &Value, schema: &Schema, files: &[impl AsRef<Path
     found
 }
 
-/// Calls `found` with the key and the origin of each secret. Entries of arrays have no names here: `catalog.token`.
+/// Calls `found` with the key and the origin of each secret. Entries of arrays have no names here:
+/// `catalog.token`.
 fn search(key: &str, value: &Value, rule: Rule<'_>, found: &mut impl FnMut(&str, &str)) {
     match &value.kind {
         ValueKind::Table(table) if !rule.is_free() => {

@@ -1,5 +1,5 @@
-//! `orchestrator config init`: a commented configuration in place of a replaced program, with the values of that program's own
-//! configuration or unit file.
+//! `orchestrator config init`: a commented configuration in place of a replaced program, with the values of
+//! that program's own configuration or unit file.
 
 mod commented;
 mod directories;
@@ -30,17 +30,19 @@ use crate::subsystems::{self, SUBSYSTEMS};
 /// Arguments of `config init`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct InitArguments {
-    /// Program that is replaced: nixpkgs-update-supervisor, swh-provenance-server, dranspose-ingester, dranspose-http-ingester,
-    /// fproducer, deriva-agent or deriva-imaging-server
+    /// Program that is replaced: nixpkgs-update-supervisor, swh-provenance-server, dranspose-ingester,
+    /// dranspose-http-ingester, fproducer, deriva-agent or deriva-imaging-server
     #[arg(long = "for", value_name = "PROGRAM")]
     program: String,
     /// Take over the values of this file: the program's own configuration, or its systemd unit file
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// Take over the values of this command line, in place of the `ExecStart` of the unit file, if one is given
+    /// Take over the values of this command line, in place of the `ExecStart` of the unit file, if one is
+    /// given
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
-    /// Write to this file; addresses with a password are written to files beside it [default: standard output]
+    /// Write to this file; addresses with a password are written to files beside it [default: standard
+    /// output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Overwrite existing files

@@ -48,7 +48,8 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Returns the sources that a command line names, and the environment. Without `--config`, a file is searched.
+    /// Returns the sources that a command line names, and the environment. Without `--config`, a file is
+    /// searched.
     pub(crate) fn new(arguments: &ConfigArguments, only: Option<&str>) -> Self {
         let found =
             arguments.config.is_empty().then(|| default_file(std::env::var_os(VARIABLE), Path::new(FILE)));
@@ -78,8 +79,8 @@ impl Sources {
     }
 }
 
-/// Returns the configuration file for a command without `--config`: that of the variable, else the usual one if it exists. With an empty
-/// variable there is none.
+/// Returns the configuration file for a command without `--config`: that of the variable, else the usual one
+/// if it exists. With an empty variable there is none.
 fn default_file(variable: Option<OsString>, usual: &Path) -> Option<PathBuf> {
     match variable {
         Some(path) => (!path.is_empty()).then(|| path.into()),
@@ -130,7 +131,8 @@ impl<'a> Layers<'a> {
 
     fn add_file(&mut self, file: &Path) {
         let name = one_line(file.as_os_str().as_encoded_bytes());
-        // A pipe of the caller (`--config <(..)`) can be read only once; no other user can make one in `/dev`.
+        // A pipe of the caller (`--config <(..)`) can be read only once; no other user can make one in
+        // `/dev`.
         let text = if file.starts_with("/dev") && !file.starts_with("/dev/shm") {
             std::fs::read_to_string(file)
         } else {
@@ -223,8 +225,8 @@ pub(super) fn is_set(merged: &Value, section: &str, key: &str) -> bool {
     inside(merged, section).and_then(|section| inside(&section, key)).is_some()
 }
 
-/// Converts the text of a section's check, which begins with `section.key = value`, into an error at the position of that key. The key
-/// may have the index or the name of an entry.
+/// Converts the text of a section's check, which begins with `section.key = value`, into an error at the
+/// position of that key. The key may have the index or the name of an entry.
 pub(super) fn locate(complaint: &str, merged: &Value) -> Diagnostic {
     let begins = |key: &str| !key.split('.').next().unwrap_or_default().contains(char::is_whitespace);
     let Some((key, text)) = complaint.split_once(" = ").filter(|(key, _)| begins(key)) else {
@@ -238,7 +240,8 @@ pub(super) fn locate(complaint: &str, merged: &Value) -> Diagnostic {
     Diagnostic { position: position(merged, &steps), key: dotted(merged, &steps), text: text.to_owned() }
 }
 
-/// Splits `key` into steps. Names of entries and columns may have dots, so the longest existing name is taken.
+/// Splits `key` into steps. Names of entries and columns may have dots, so the longest existing name is
+/// taken.
 fn steps(key: &str, merged: &Value) -> Vec<Step> {
     let (mut steps, mut rest, mut at) = (Vec::new(), key, Some(merged));
     while !rest.is_empty() {
@@ -253,7 +256,8 @@ fn steps(key: &str, merged: &Value) -> Vec<Step> {
     steps
 }
 
-/// Finds the longest key or entry of `value` at the start of `rest`. Returns its length, the step and its value.
+/// Finds the longest key or entry of `value` at the start of `rest`. Returns its length, the step and its
+/// value.
 fn known<'a>(rest: &str, value: &'a Value) -> Option<(usize, Step, Option<&'a Value>)> {
     let begins =
         |name: &str| rest.strip_prefix(name).is_some_and(|after| after.is_empty() || after.starts_with('.'));

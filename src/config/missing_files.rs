@@ -10,7 +10,8 @@ use super::{
     value_path::{Step, dotted, position, remove, walk},
 };
 
-/// Removes each key `.._file` of `merged` whose file does not exist here, so that the rest can be checked. Returns a note for each.
+/// Removes each key `.._file` of `merged` whose file does not exist here, so that the rest can be checked.
+/// Returns a note for each.
 pub(super) fn leave_out(merged: &mut Value, schema: &Schema) -> Vec<String> {
     let mut found: Vec<Vec<Step>> = Vec::new();
     walk(merged, schema.root(), &mut Vec::new(), &mut |steps, key, value, _, _| {

@@ -1,6 +1,7 @@
 //! `--set section.key=value` over a configuration that comes from no file: that of a drop-in.
 //!
-//! The replaced program's own values, such as an address with a password, are taken as they are; only the assignments are checked.
+//! The replaced program's own values, such as an address with a password, are taken as they are; only the
+//! assignments are checked.
 
 use anyhow::Result;
 use config::{Map, Value, ValueKind};
@@ -17,7 +18,8 @@ impl Config {
     /// Applies assignments, in order.
     ///
     /// # Errors
-    /// An assignment is invalid, or belongs to a subsystem that does not run here. The text has one line for each error.
+    /// An assignment is invalid, or belongs to a subsystem that does not run here. The text has one line for
+    /// each error.
     pub(crate) fn with_assignments(self, sets: &[String]) -> Result<Self> {
         if sets.is_empty() {
             return Ok(self);

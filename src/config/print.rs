@@ -1,4 +1,5 @@
-//! `orchestrator config print`: the effective configuration as TOML, each key with the source of its value. Secrets are hidden.
+//! `orchestrator config print`: the effective configuration as TOML, each key with the source of its value.
+//! Secrets are hidden.
 
 use config::{Value, ValueKind};
 use toml::{Table, Value as Toml};
@@ -8,8 +9,9 @@ use orchestrator_supervise::is_escaped;
 use super::report::one_line;
 use orchestrator_subsystem::redaction::redact;
 
-/// Formats `effective`, the configuration from `merged` and the defaults without secrets. Apart from these, the text is a configuration
-/// with the same result; the address of the admin endpoint is then one that is set, and must be free.
+/// Formats `effective`, the configuration from `merged` and the defaults without secrets. Apart from these,
+/// the text is a configuration with the same result; the address of the admin endpoint is then one that is
+/// set, and must be free.
 pub(super) fn print(effective: &serde_json::Value, merged: &Value) -> anyhow::Result<String> {
     let mut text = String::new();
     section("", &Table::try_from(effective)?, Some(merged), &mut text);

@@ -94,7 +94,8 @@ pub(crate) fn in_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     diagnostics
 }
 
-/// Splits a position, `SOURCE:LINE` or `SOURCE:LINE:COLUMN`, into source and line. The line is 0 if it is missing.
+/// Splits a position, `SOURCE:LINE` or `SOURCE:LINE:COLUMN`, into source and line. The line is 0 if it is
+/// missing.
 fn parts(position: &str) -> (&str, usize) {
     let number = |position: &str| -> Option<(usize, usize)> {
         let (before, number) = position.rsplit_once(':')?;

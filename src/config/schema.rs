@@ -95,7 +95,8 @@ impl<'a> Rule<'a> {
         self.item().filter(|item| item.key("name").is_some())
     }
 
-    /// Returns true for a table with free keys and values of any type, such as the columns that a catalog's rule writes.
+    /// Returns true for a table with free keys and values of any type, such as the columns that a catalog's
+    /// rule writes.
     pub(crate) fn is_free(self) -> bool {
         self.has_type("object")
             && self.0.get("additionalProperties").is_some_and(|rest| *rest != json!(false))
@@ -218,7 +219,8 @@ fn merge_single_choice(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Adds the bounds of the Rust type, which schemars leaves to `format`, so that the schema rejects what serde would.
+/// Adds the bounds of the Rust type, which schemars leaves to `format`, so that the schema rejects what serde
+/// would.
 fn bound_integer(schema: &mut Map<String, Value>) {
     let (least, greatest) = match schema.get("format").and_then(Value::as_str) {
         Some("uint32") => (0, u32::MAX.into()),

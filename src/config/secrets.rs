@@ -20,7 +20,8 @@ const SECRET_KEYS: [(&str, &str); 4] = [
     ("token_file", "put it into a file and set token_file to its path"),
 ];
 
-/// Finds addresses with passwords, and such addresses in keys for something else. The messages do not quote them.
+/// Finds addresses with passwords, and such addresses in keys for something else. The messages do not quote
+/// them.
 pub(super) fn find(tree: &Value, schema: &Schema) -> Vec<(Vec<Step>, Diagnostic)> {
     let mut found = Vec::new();
     walk(tree, schema.root(), &mut Vec::new(), &mut |steps, key, value, rule, table| {

@@ -96,8 +96,8 @@ fn a_section_that_is_not_compiled_in_is_refused_with_the_name_of_its_feature() {
     assert!(error.contains("environment ORCHESTRATOR__QUEUE__HOLD_SECS: queue: this build"), "{error}");
 }
 
-/// The schema has the range of every number, since errors of serde have no position. Secrets belong in separate files, since the
-/// configuration is printed. The only exception is `catalog.token`.
+/// The schema has the range of every number, since errors of serde have no position. Secrets belong in
+/// separate files, since the configuration is printed. The only exception is `catalog.token`.
 #[test]
 fn every_key_has_a_description_and_bounds_and_only_one_is_a_secret() {
     let schema = schema::Schema::whole();

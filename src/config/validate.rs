@@ -1,7 +1,7 @@
 //! Validation of a value against a schema. It finds all violations, while serde stops at the first error.
 //!
-//! Only the keywords of JSON Schema (draft 2020-12) that the section types produce are supported. A test compares them with the
-//! generated schema.
+//! Only the keywords of JSON Schema (draft 2020-12) that the section types produce are supported. A test
+//! compares them with the generated schema.
 
 use regex_lite::Regex;
 use serde_json::{Map, Value};

@@ -22,7 +22,8 @@ pub(super) fn value_at<'a>(tree: &'a Value, steps: &[Step]) -> Option<&'a Value>
     })
 }
 
-/// Removes the value at `steps`. An array is removed as a whole, so that the indices in other steps stay valid.
+/// Removes the value at `steps`. An array is removed as a whole, so that the indices in other steps stay
+/// valid.
 pub(super) fn remove(tree: &mut Value, steps: &[Step]) {
     let Some(end) = steps.iter().rposition(|step| matches!(step, Step::Key(_))) else { return };
     let parent = steps[..end].iter().try_fold(tree, |value, step| match (&mut value.kind, step) {
@@ -43,8 +44,8 @@ pub(super) fn rule_at<'a>(schema: &'a Schema, steps: &[Step]) -> Option<Rule<'a>
     })
 }
 
-/// Calls `visit` for each key of the tables in `value` that the schema knows, with the steps to it, its value, its rule and the rule of its
-/// table. Goes into the value unless `visit` returns true.
+/// Calls `visit` for each key of the tables in `value` that the schema knows, with the steps to it, its
+/// value, its rule and the rule of its table. Goes into the value unless `visit` returns true.
 pub(super) fn walk(
     value: &Value,
     rule: Rule<'_>,

@@ -24,7 +24,8 @@ const PERIOD: Duration = Duration::from_secs(1);
 const WORK: Duration = Duration::from_millis(8);
 /// Longest wait for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// Longest wait for the next of the jobs that are left when the load has ended. A slow machine takes long for all of them.
+/// Longest wait for the next of the jobs that are left when the load has ended. A slow machine takes long for
+/// all of them.
 const DRAIN_MAX: Duration = Duration::from_secs(30);
 /// Pause after `NOJOBS` or a broken connection.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -133,8 +134,8 @@ impl Jobs {
         }
     }
 
-    /// Waits until every listed job is done, and none of the other jobs is `open`, or none was done for [`DRAIN_MAX`]; then
-    /// ends the workers.
+    /// Waits until every listed job is done, and none of the other jobs is `open`, or none was done for
+    /// [`DRAIN_MAX`]; then ends the workers.
     pub(super) fn drain(&self, open: impl Fn() -> usize) {
         let left = || self.listed() - self.done() + open();
         let (mut last, mut since) = (left(), Instant::now());

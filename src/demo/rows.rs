@@ -28,7 +28,8 @@ impl Rows {
         Self { file: folder.join("rows.jsonl"), sent: AtomicU64::new(0) }
     }
 
-    /// Imports a file each second. One that is not confirmed is repeated, which changes nothing that is stored.
+    /// Imports a file each second. One that is not confirmed is repeated, which changes nothing that is
+    /// stored.
     pub(super) fn import(&self, instance: &Instance, stop: &AtomicBool) {
         for number in 0.. {
             if stop.load(Relaxed) {

@@ -1,5 +1,5 @@
-//! Catalog of the demo: a server with one table whose rows a rule claims and the queue's workers do. It answers what a rule of
-//! [`super::instance`] asks ERMrest for, anything else with 400.
+//! Catalog of the demo: a server with one table whose rows a rule claims and the queue's workers do. It
+//! answers what a rule of [`super::instance`] asks ERMrest for, anything else with 400.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -159,7 +159,8 @@ impl Rows {
     }
 }
 
-/// One part of a filter: `COLUMN=VALUE`, `COLUMN=any(VALUE,..)` or `COLUMN::null::`, each with `!` before it or without.
+/// One part of a filter: `COLUMN=VALUE`, `COLUMN=any(VALUE,..)` or `COLUMN::null::`, each with `!` before it
+/// or without.
 struct Test {
     column: String,
     /// None: the value is null.

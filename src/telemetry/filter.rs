@@ -3,8 +3,9 @@
 use anyhow::{Context, Result};
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
-/// Libraries whose logs are off unless the filter names them. `lapin` logs the whole content of each message that the broker returns.
-/// `actix_http` logs each malformed request without its sender; the endpoint logs it with the sender.
+/// Libraries whose logs are off unless the filter names them. `lapin` logs the whole content of each message
+/// that the broker returns. `actix_http` logs each malformed request without its sender; the endpoint logs it
+/// with the sender.
 const SILENT: [&str; 2] = ["lapin", "actix_http"];
 
 /// The log filter, which can change while the process runs.

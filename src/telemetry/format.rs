@@ -31,7 +31,8 @@ pub(super) fn text_fields() -> impl for<'a> FormatFields<'a> + Send + Sync + 'st
     debug_fn(field).delimited(" ")
 }
 
-/// The JSON format: one object a line with timestamp, level, the event's fields, target, and the span, whose `path` is the child's.
+/// The JSON format: one object a line with timestamp, level, the event's fields, target, and the span, whose
+/// `path` is the child's.
 pub(super) struct Json;
 
 impl<S> FormatEvent<S, JsonFields> for Json

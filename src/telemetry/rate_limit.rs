@@ -1,7 +1,8 @@
-//! The rate limit of log lines of one kind: [`BURST`] lines, then one line with the number of the others every [`PERIOD`].
+//! The rate limit of log lines of one kind: [`BURST`] lines, then one line with the number of the others
+//! every [`PERIOD`].
 //!
-//! Lines of one kind come from the same statement of the code. Audit lines and lines below `info` have no limit, but lines about single
-//! jobs, rows and events ([`DETAIL`]) have one: [`DETAIL_BURST`].
+//! Lines of one kind come from the same statement of the code. Audit lines and lines below `info` have no
+//! limit, but lines about single jobs, rows and events ([`DETAIL`]) have one: [`DETAIL_BURST`].
 
 use std::{
     collections::HashMap,
@@ -60,7 +61,8 @@ impl RateLimit {
     /// Time between two calls of [`Self::report`].
     pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(1);
 
-    /// Logs the number of suppressed lines of each kind in the last period. `all` includes the current period.
+    /// Logs the number of suppressed lines of each kind in the last period. `all` includes the current
+    /// period.
     pub(crate) fn report(&self, all: bool) {
         for Suppressed { target, count, example } in self.due(Instant::now(), all) {
             let limit = burst(&target);

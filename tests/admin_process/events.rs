@@ -48,8 +48,9 @@ fn event_readers_are_limited_and_workers_stay_served() {
     eventually("the stream to be released", || env.metric("admin", "event_clients") == 0);
     let memory = instance.memory("VmRSS");
 
-    // Readers come in floods of as many as this process has descriptors for; each keeps its stream until the flood ends.
-    // The latency of workers is measured by `orchestrator-bench connection-flood`; here every request must succeed.
+    // Readers come in floods of as many as this process has descriptors for; each keeps its stream until the
+    // flood ends. The latency of workers is measured by `orchestrator-bench connection-flood`; here every
+    // request must succeed.
     let readers = rounds("ORCHESTRATOR_EVENT_CLIENTS", 10_000) as usize;
     let (mut served, mut refused, mut most) = (0, 0, 0);
     let mut worker = env.worker();

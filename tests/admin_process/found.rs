@@ -8,9 +8,9 @@ use std::{
 use orchestrator_harness::TestEnv;
 use rustix::process::geteuid;
 
-/// Runs with a network and a `/run` of its own. User 65534 listens at the default address, later in a directory of `/run`, and answers
-/// every request. Arguments: program, file with a token, configuration. Prints the code and the errors of each command, and what that
-/// user has received.
+/// Runs with a network and a `/run` of its own. User 65534 listens at the default address, later in a
+/// directory of `/run`, and answers every request. Arguments: program, file with a token, configuration.
+/// Prints the code and the errors of each command, and what that user has received.
 const SCRIPT: &str = r#"
 import fcntl, os, socket, struct, subprocess, sys, time
 program, token, config = sys.argv[1:]

@@ -1,4 +1,5 @@
-//! `orchestrator top` on a terminal: commands, a lost connection, signals, and the terminal's modes at the end.
+//! `orchestrator top` on a terminal: commands, a lost connection, signals, and the terminal's modes at the
+//! end.
 
 use std::process::Command;
 

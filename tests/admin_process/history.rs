@@ -116,7 +116,8 @@ fn a_full_disk_below_the_history_is_a_warning_and_damages_nothing() {
     });
 }
 
-/// Three instances with the same working directory and their databases in one directory stop at the same time.
+/// Three instances with the same working directory and their databases in one directory stop at the same
+/// time.
 #[test]
 fn instances_that_share_a_directory_keep_their_histories() {
     let shared = tempfile::tempdir().expect("a directory");

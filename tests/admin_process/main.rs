@@ -1,4 +1,5 @@
-//! The admin endpoint of the real binary: access, events, overload, the views of the command line and its full screen.
+//! The admin endpoint of the real binary: access, events, overload, the views of the command line and its
+//! full screen.
 
 mod access;
 mod alerts;

@@ -19,7 +19,8 @@ fn stalled_tcp_clients_block_neither_the_operator_nor_workers() {
     let instance = env.start();
     let (address, mut worker) = (env.admin_tcp(), env.worker());
     let flood = thread::spawn(move || open_stalled_connections(address));
-    // The latency of workers is measured by `orchestrator-bench connection-flood`; here every request must succeed.
+    // The latency of workers is measured by `orchestrator-bench connection-flood`; here every request must
+    // succeed.
     let mut slowest = Duration::ZERO;
     loop {
         let flooding = !flood.is_finished();

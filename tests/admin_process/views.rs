@@ -149,7 +149,8 @@ fn each_shell_has_a_completion_script() {
     assert_eq!(env().cli(&["completions", "cmd.exe"]).0, 2);
 }
 
-/// Subsystems that an operator paused or that wait for a peer, in the text of all views. Exit codes and readiness stay.
+/// Subsystems that an operator paused or that wait for a peer, in the text of all views. Exit codes and
+/// readiness stay.
 #[test]
 fn a_paused_or_blocked_subsystem_is_not_shown_as_running() {
     // A broker that nobody serves.

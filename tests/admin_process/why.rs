@@ -7,22 +7,22 @@
 //! | paused queue | [`a_paused_queue_is_named_before_its_other_causes`] |
 //! | broker away | [`a_broker_that_is_away_is_named_with_the_next_attempt`] |
 //! | database locked | [`a_locked_database_names_the_file_and_how_to_find_the_holder`] |
-//! | lease held elsewhere | `tests/producer_process/why.rs::a_lease_of_another_producer_is_named` |
-//! | full queue of jobs | `tests/producer_process/why.rs::a_full_queue_is_named_with_its_length_and_the_marks` |
-//! | parked rule | `tests/catalog_process/why.rs::a_parked_rule_is_named_with_the_words_of_the_server` |
-//! | slow worker | `tests/ingester_process/why.rs::a_worker_that_reads_nothing_is_named_with_its_bytes` |
-//! | no mapping | `tests/ingester_process/why.rs::an_ingester_without_a_mapping_names_the_key_and_redis` |
+//! | lease held elsewhere | `tests/producer_process/why.rs` |
+//! | full queue of jobs | `tests/producer_process/why.rs` |
+//! | parked rule | `tests/catalog_process/why.rs` |
+//! | slow worker | `tests/ingester_process/why.rs` |
+//! | no mapping | `tests/ingester_process/why.rs` |
 //! | crash loop | [`a_child_that_fails_again_and_again_is_named`] |
-//! | deadlocked pair | `actors/admin/tests/endpoint/waits.rs::a_deadlocked_pair_is_named_first_until_the_asks_time_out` |
+//! | deadlocked pair | `actors/admin/tests/endpoint/waits.rs` |
 //! | stuck thread | [`a_thread_that_is_stuck_is_named`] |
-//! | no worker | [`jobs_without_a_worker_name_the_socket`], `tests/troubles/pipeline.rs`, `tests/queue_process/postgres/causes.rs` |
-//! | full disk below another file | `tests/provenance_process/embedded/files.rs`, `tests/ingester_process/{why,hostile/disk}.rs`, `tests/admin_process/access.rs` |
+//! | no worker | [`jobs_without_a_worker_name_the_socket`], `tests/troubles/pipeline.rs` |
+//! | full disk | `tests/provenance_process/embedded/files.rs`, `tests/ingester_process/why.rs` |
 //! | each of six servers frozen | `frozen.rs` |
 //! | each of six servers killed | `alone/killed.rs`, and `frozen.rs` for RabbitMQ |
 //! | crash loop that is over | [`a_child_that_fails_again_and_again_is_named`] |
 //! | clock that jumps | `clock.rs` |
-//! | reload that failed, or needs a restart | `tests/recovery/systemd_integration.rs::sighup_applies_the_log_filter_and_names_keys_that_need_a_restart` |
-//! | between two checks of a completion | `tests/producer_process/why.rs::between_two_checks_of_a_completion_there_is_no_cause` |
+//! | reload that failed, or needs a restart | `tests/recovery/systemd_integration.rs` |
+//! | between two checks of a completion | `tests/producer_process/why.rs` |
 //! | subsystem that gave up | `tests/recovery/giving_up.rs` |
 //! | late input | `late_input.rs` |
 //! | memory above the budget | `memory.rs` |

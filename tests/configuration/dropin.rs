@@ -294,7 +294,8 @@ fn d02_version_1_is_emptied_and_refilled() {
     assert!(instance.terminate().success());
 }
 
-/// CONTRACT QD03, QD06: version 2 is opened unchanged; a complete run is not read again, even if its file changed.
+/// CONTRACT QD03, QD06: version 2 is opened unchanged; a complete run is not read again, even if its file
+/// changed.
 #[test]
 fn d03_d06_version_2_is_opened_unchanged() {
     let env = env();
@@ -311,8 +312,8 @@ fn d03_d06_version_2_is_opened_unchanged() {
     assert!(instance.terminate().success());
 }
 
-/// The page's change of the unit, with a database that the original leaves: one job is done, one is in flight, one waits.
-/// After the stop, the file is as the original needs it.
+/// The page's change of the unit, with a database that the original leaves: one job is done, one is in
+/// flight, one waits. After the stop, the file is as the original needs it.
 #[test]
 fn a_site_moves_and_can_go_back() {
     let env = env();

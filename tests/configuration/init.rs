@@ -1,4 +1,5 @@
-//! `orchestrator config init`: its result is valid and has the values of the replaced program's configuration or unit file.
+//! `orchestrator config init`: its result is valid and has the values of the replaced program's configuration
+//! or unit file.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 

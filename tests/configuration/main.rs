@@ -1,4 +1,5 @@
-//! Configuration of the real binary: its sources, mistakes, shipped profiles, and the command lines of the originals.
+//! Configuration of the real binary: its sources, mistakes, shipped profiles, and the command lines of the
+//! originals.
 
 mod command_line;
 mod dropin;

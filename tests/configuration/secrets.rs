@@ -1,4 +1,5 @@
-//! Passwords in addresses appear in no output, log or response. `src/config/tests/secrets.rs` covers every key and layer.
+//! Passwords in addresses appear in no output, log or response. `src/config/tests/secrets.rs` covers every
+//! key and layer.
 
 use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 

@@ -1,4 +1,5 @@
-//! The program in a shell: the first line of a start, the configuration file that is found, completion, help and the width of tables.
+//! The program in a shell: the first line of a start, the configuration file that is found, completion, help
+//! and the width of tables.
 
 use std::{fs, process::Command};
 

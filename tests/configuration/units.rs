@@ -49,7 +49,8 @@ fn init(env: &TestEnv, arguments: &[&str]) -> (i32, String) {
     (code, err)
 }
 
-/// Checks the three paths of the configuration, and starts it with these paths below the environment's directory.
+/// Checks the three paths of the configuration, and starts it with these paths below the environment's
+/// directory.
 fn starts_with(env: &TestEnv, paths: [&str; 3]) {
     let text = fs::read_to_string(env.path().join("out.toml")).expect("a configuration");
     let config: Value = toml::from_str(&text).expect("TOML");

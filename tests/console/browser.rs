@@ -258,7 +258,8 @@ impl WebDriverCompatibleCommand for Extension {
     }
 }
 
-/// True if `ORCHESTRATOR_SCREENSHOTS` is set: screenshots are for people, and take a third of the time of the layout's tests.
+/// True if `ORCHESTRATOR_SCREENSHOTS` is set: screenshots are for people, and take a third of the time of the
+/// layout's tests.
 pub(crate) fn takes_pictures() -> bool {
     env::var_os("ORCHESTRATOR_SCREENSHOTS").is_some()
 }

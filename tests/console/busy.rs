@@ -1,4 +1,5 @@
-//! An instance of all five subsystems with their peers. Each subsystem has work in progress, a backlog and failures.
+//! An instance of all five subsystems with their peers. Each subsystem has work in progress, a backlog and
+//! failures.
 
 use std::{
     fs,
@@ -248,7 +249,8 @@ fn assignment(event: u64) -> Value {
     json!({ STREAMS[0]: workers, STREAMS[1]: workers })
 }
 
-/// Sends an endless series of frames to the ingester, which connects again if this thread was late to greet it.
+/// Sends an endless series of frames to the ingester, which connects again if this thread was late to greet
+/// it.
 fn send_frames(listener: &TcpListener, stop: &Receiver<()>) {
     while turn(stop) {
         if let Ok(peer) = ZmtpPeer::accept(listener, "PUSH") {
@@ -327,7 +329,8 @@ fn write_rows(mut import: ChildStdin, stop: &Receiver<()>) {
     }
 }
 
-/// Returns a row of another kind for each number. PostgreSQL refuses some locations, since their paths cannot be compressed.
+/// Returns a row of another kind for each number. PostgreSQL refuses some locations, since their paths cannot
+/// be compressed.
 fn provenance_row(row: u32, random: &mut SeededRng) -> Value {
     let (content, directory, revision) = (sha1_of(0, row), sha1_of(1, row), sha1_of(2, row));
     let date = "2005-03-18T01:58:31Z";

@@ -34,8 +34,8 @@ async fn confirm(browser: &Browser, about: &str) {
     browser.until("the dialog to close", "!document.querySelector('dialog[open]')").await;
 }
 
-/// A finished queue of twelve jobs, of which three failed with exit code 124 and one with 3, and one is in flight. The instance is
-/// started again, so that nothing of it is in memory.
+/// A finished queue of twelve jobs, of which three failed with exit code 124 and one with 3, and one is in
+/// flight. The instance is started again, so that nothing of it is in memory.
 fn finished(env: &TestEnv) -> orchestrator_harness::Instance {
     env.write("demo.7.txt", (0..12).map(|i| format!("package{i:02} 1.0 1.1\n")).collect::<String>());
     let first = env.start();

@@ -1,4 +1,5 @@
-//! Layout of all pages in several sizes and both color schemes, with screenshots if `ORCHESTRATOR_SCREENSHOTS` is set.
+//! Layout of all pages in several sizes and both color schemes, with screenshots if
+//! `ORCHESTRATOR_SCREENSHOTS` is set.
 
 use serde_json::json;
 

@@ -1,4 +1,5 @@
-//! The lists of the queue's page: tabs with counts, their addresses, keys, the height of the page, sparklines that open.
+//! The lists of the queue's page: tabs with counts, their addresses, keys, the height of the page, sparklines
+//! that open.
 
 use fantoccini::key::Key;
 use orchestrator_harness::{Instance, Reply, TestEnv, Worker};
@@ -14,7 +15,8 @@ const ROWS: usize = 20;
 /// Maximum height of the page by its width, pixels.
 const HEIGHTS: [(u32, u64); 2] = [(1_280, 1_600), (400, 3_500)];
 const TABS: [&str; 4] = ["in-flight", "failed", "next", "runs"];
-/// JavaScript expressions: texts of the tabs; id and text of the selected one, with the list that is shown; id of the tab with the focus.
+/// JavaScript expressions: texts of the tabs; id and text of the selected one, with the list that is shown;
+/// id of the tab with the focus.
 const TITLES: &str =
     "[...document.querySelectorAll('.tabbed [role=tab]')].map(tab => tab.textContent).join()";
 const SHOWN: &str = "[...document.querySelectorAll('.tabbed [role=tab][aria-selected=true]')].map(tab => tab.id).join() + ' ' + [...document.querySelectorAll('[role=tabpanel]')].filter(panel => panel.offsetHeight > 0).map(panel => panel.getAttribute('aria-labelledby')).join()";
@@ -86,7 +88,8 @@ async fn lists_are_tabs_with_counts_on_a_short_page() {
     browser.close().await;
 }
 
-/// Arrows, Home and End move the focus, and Enter selects. Each selection is an entry of the browser's history.
+/// Arrows, Home and End move the focus, and Enter selects. Each selection is an entry of the browser's
+/// history.
 async fn keys_choose_a_tab(browser: &Browser) {
     browser.run("document.querySelector('#tab-in-flight').focus();").await;
     for (key, focus) in [

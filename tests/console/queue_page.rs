@@ -1,4 +1,5 @@
-//! The page of `orchestrator queue export`, opened as a file: 100,000 jobs, search, order, pages, foreign text, width.
+//! The page of `orchestrator queue export`, opened as a file: 100,000 jobs, search, order, pages, foreign
+//! text, width.
 
 use std::fs;
 
@@ -14,7 +15,8 @@ const FOREIGN: &str = "</script><img/src=x/onerror=window.hacked=1>";
 const ROWS: usize = 100_000;
 /// Rows with paths and payloads of a usual length.
 const USUAL: usize = 60;
-/// JavaScript function body: pixels by which the page is too wide, and broken words that are short or have room on one line of their cell.
+/// JavaScript function body: pixels by which the page is too wide, and broken words that are short or have
+/// room on one line of their cell.
 const BROKEN: &str = "
     const found = [];
     const over = document.documentElement.scrollWidth - innerWidth;

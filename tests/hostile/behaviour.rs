@@ -9,7 +9,8 @@ pub(crate) enum Behaviour {
     NeverAnswers,
     /// Writes one byte of a message and closes.
     ClosesAfterEachByte,
-    /// Announces 2^31 bytes, or the most that the framing allows, and sends bytes until the connection closes.
+    /// Announces 2^31 bytes, or the most that the framing allows, and sends bytes until the connection
+    /// closes.
     AnnouncesTwoGiB,
     /// Sends a message that never ends, in valid framing.
     StreamsWithoutEnd,
@@ -21,10 +22,11 @@ pub(crate) enum Behaviour {
     SendsInvalidUtf8,
     /// Sends as many small valid messages, or opens as many connections, as it can.
     Floods,
-    /// Works until the attack begins. Then it keeps its connections open, accepts new ones and answers nothing. Only at edges whose peer
-    /// is a server: one that listens has no request.
+    /// Works until the attack begins. Then it keeps its connections open, accepts new ones and answers
+    /// nothing. Only at edges whose peer is a server: one that listens has no request.
     FreezesAfterConnecting,
-    /// Answers logins so that the client library fails, see [`Login`](crate::generator::Login). Not at every edge.
+    /// Answers logins so that the client library fails, see [`Login`](crate::generator::Login). Not at every
+    /// edge.
     MisusesLogin,
 }
 

@@ -23,8 +23,8 @@ use crate::{
 const LINES_WINDOW: Duration = Duration::from_secs(10);
 /// Configured upper bound of the reconnect delay.
 const RETRY_MAX_MS: u64 = 1_000;
-/// Limit of the time from the end of the attack to the next completed work: the longest delay with 20 % jitter,
-/// and 1 s.
+/// Limit of the time from the end of the attack to the next completed work: the longest delay with 20 %
+/// jitter, and 1 s.
 pub(crate) const HEALED_MAX: Duration = Duration::from_millis(RETRY_MAX_MS * 12 / 10 + 1_000);
 /// Limit of the time of a stop while a client library still computes.
 const STOP_MAX: Duration = Duration::from_secs(5);
@@ -41,8 +41,8 @@ const ATTACK_SECS: u64 = 2;
 /// Slowest machine that the limits consider.
 const SLOWNESS_MAX: u32 = 3;
 
-/// Longest duration of the attack. One on logins is not extended: each attempt may occupy one of a limited number of threads for an hour.
-/// A frozen peer attacks until all links show it.
+/// Longest duration of the attack. One on logins is not extended: each attempt may occupy one of a limited
+/// number of threads for an hour. A frozen peer attacks until all links show it.
 fn attack_time(behaviour: Behaviour) -> Duration {
     if behaviour == Behaviour::FreezesAfterConnecting {
         return UNANSWERED_MAX * SLOWNESS_MAX;
@@ -130,7 +130,8 @@ fn crashed(env: &TestEnv) -> Vec<String> {
     nodes.map(|node| format!("{}: {:.300}", node["path"], node["last_exit"]["reason"].to_string())).collect()
 }
 
-/// Smallest number of worker round trips in a part. Parts in which the reference worker made no progress are skipped.
+/// Smallest number of worker round trips in a part. Parts in which the reference worker made no progress are
+/// skipped.
 fn worst_part(seen: &Seen, begun: Instant, end: Instant) -> u64 {
     let parts = (end - begun).as_secs() / PART.as_secs();
     let parts = (0..parts).map(|part| (begun + PART * part as u32, begun + PART * (part as u32 + 1)));
@@ -212,7 +213,8 @@ fn attack(env: &TestEnv, edge: &mut dyn Edge, behaviour: Behaviour) -> Attacked 
     let mut unanswered = (!freezes).then_some(Duration::ZERO);
     let mut cut = (!freezes).then(|| begun + attack_time(behaviour) / 2);
     while Instant::now() < end && !(freezes && unanswered.is_some()) {
-        // Cuts connections once, so that an edge with one long connection is attacked before and after the handshake.
+        // Cuts connections once, so that an edge with one long connection is attacked before and after the
+        // handshake.
         if let (Some(_), Side::Servers(switch, _)) = (cut.take_if(|cut| *cut <= Instant::now()), edge.side())
         {
             switch.cut();
@@ -233,7 +235,8 @@ fn attack(env: &TestEnv, edge: &mut dyn Edge, behaviour: Behaviour) -> Attacked 
     Attacked { connections, done, unanswered }
 }
 
-/// Returns true if all links to the peer are unanswered, except those that are not needed and those of readers, which get no query.
+/// Returns true if all links to the peer are unanswered, except those that are not needed and those of
+/// readers, which get no query.
 fn is_unanswered(env: &TestEnv, switch: &Switch) -> bool {
     let (address, tree) = (switch.address().to_string(), env.snapshot());
     let nodes = tree.iter().flat_map(|tree| tree.all());

@@ -10,14 +10,16 @@ pub(crate) const TEXT_BYTES: usize = 3_000_000;
 /// Invalid UTF-8: a stray continuation byte, an overlong slash, a surrogate, and bytes outside UTF-8.
 pub(crate) const INVALID_UTF8: &[u8] = b"\x80\xc0\xaf\xed\xa0\x80\xf8\xff\xfe";
 
-/// Messages of a protocol. `request` is the last message of the edge, for protocols whose answers refer to it.
+/// Messages of a protocol. `request` is the last message of the edge, for protocols whose answers refer to
+/// it.
 ///
 /// It is empty before the handshake.
 pub(crate) trait Protocol: Send + Sync {
     /// Returns true if the peer answers requests. Otherwise messages are sent without a request.
     fn answers_requests(&self) -> bool;
 
-    /// Completes the handshake as a correct peer. Returns the first pending request, if the protocol has requests.
+    /// Completes the handshake as a correct peer. Returns the first pending request, if the protocol has
+    /// requests.
     fn greet(&self, wire: &mut Wire) -> io::Result<Vec<u8>>;
 
     /// Header of a message that announces 2^31 bytes, or the most that the framing allows.
@@ -38,7 +40,8 @@ pub(crate) trait Protocol: Send + Sync {
     /// Small valid message.
     fn small(&self, request: &[u8]) -> Vec<u8>;
 
-    /// Answer to a request of a login, or to any other request, for protocols with [`Behaviour::MisusesLogin`].
+    /// Answer to a request of a login, or to any other request, for protocols with
+    /// [`Behaviour::MisusesLogin`].
     fn login(&self, request: &[u8]) -> Vec<u8> {
         self.small(request)
     }

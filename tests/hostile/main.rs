@@ -1,9 +1,10 @@
-//! Hostile peers at every edge of the real binary: eight behaviours, another one of servers, and another one where passwords are checked by
-//! both sides. The same limits for all.
+//! Hostile peers at every edge of the real binary: eight behaviours, another one of servers, and another one
+//! where passwords are checked by both sides. The same limits for all.
 //!
-//! Each test is a cell: an edge and a behaviour of its peer. The attack lasts `ORCHESTRATOR_HOSTILE_SECS` (default 2),
-//! while a queue worker continues in the same process. All cells check the same: bounded memory and log, a tree that
-//! answers, a worker that is always served, and an edge that recovers soon after the attack.
+//! Each test is a cell: an edge and a behaviour of its peer. The attack lasts `ORCHESTRATOR_HOSTILE_SECS`
+//! (default 2), while a queue worker continues in the same process. All cells check the same: bounded memory
+//! and log, a tree that answers, a worker that is always served, and an edge that recovers soon after the
+//! attack.
 
 mod behaviour;
 mod cell;

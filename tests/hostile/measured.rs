@@ -35,7 +35,8 @@ pub(crate) struct Measured {
     pub(crate) jobs: u64,
     pub(crate) worker_lost: Option<String>,
     pub(crate) healed: Option<Duration>,
-    /// Time until all links to a frozen peer were unanswered, on a machine of usual speed. None if that did not happen.
+    /// Time until all links to a frozen peer were unanswered, on a machine of usual speed. None if that did
+    /// not happen.
     pub(crate) unanswered: Option<Duration>,
     /// Median latency of the tree of the reference instance.
     pub(crate) usual_tree: Duration,

@@ -62,7 +62,8 @@ fn check(build: Build, request: &str) {
     }
 }
 
-/// Sends `bytes` over each of many connections, calls `check` once all have an answer, and checks that it is the only one.
+/// Sends `bytes` over each of many connections, calls `check` once all have an answer, and checks that it is
+/// the only one.
 fn send(endpoint: &Endpoint, bytes: &[u8], check: impl FnOnce()) {
     let until = Instant::now() + DEADLINE;
     let connect = |_| Wire::new(endpoint.connect().expect("a connection"), until).expect("a socket");

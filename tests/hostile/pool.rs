@@ -1,4 +1,5 @@
-//! Runs cells concurrently, several per processor because they mostly wait. One that exceeds nothing but limits of durations is run again, alone.
+//! Runs cells concurrently, several per processor because they mostly wait. One that exceeds nothing but
+//! limits of durations is run again, alone.
 
 use std::{
     any::Any,

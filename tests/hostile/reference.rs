@@ -1,5 +1,5 @@
-//! Reference instance that is not attacked. It measures the slowness of the machine while cells run, because time limits
-//! are set for an idle machine.
+//! Reference instance that is not attacked. It measures the slowness of the machine while cells run, because
+//! time limits are set for an idle machine.
 
 use std::{
     os::unix::process::CommandExt,

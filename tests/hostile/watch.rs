@@ -157,7 +157,8 @@ impl LineCounter {
     }
 }
 
-/// Sends READY once, then DONE repeatedly: of the current job, or of the last one again, which is also answered.
+/// Sends READY once, then DONE repeatedly: of the current job, or of the last one again, which is also
+/// answered.
 fn work(mut worker: Worker, stop: &AtomicBool, round_trips: &AtomicU64) -> Result<(), String> {
     let lost = |error| format!("the monitored worker lost its connection: {error}");
     let mut attr_path = "none".to_owned();

@@ -1,4 +1,5 @@
-//! The Python process of an ingester class is killed in the middle of scans, ends with the program, or cannot start.
+//! The Python process of an ingester class is killed in the middle of scans, ends with the program, or cannot
+//! start.
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc, thread, time::Duration};
 

@@ -1,4 +1,5 @@
-//! A disk that is slower than the scan (`dump_overflow`), and the lines of `LOG_LEVEL=DEBUG`. A named pipe stands for the disk.
+//! A disk that is slower than the scan (`dump_overflow`), and the lines of `LOG_LEVEL=DEBUG`. A named pipe
+//! stands for the disk.
 
 use std::{
     fs::{self, File},

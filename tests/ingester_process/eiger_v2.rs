@@ -20,7 +20,8 @@ fn capture(directory: &TempDir, case: &str) -> PathBuf {
     file
 }
 
-/// Images 3 and 4 are missing, and ten messages are hostile. The frames after them keep their events with `align`.
+/// Images 3 and 4 are missing, and ten messages are hostile. The frames after them keep their events with
+/// `align`.
 #[test]
 fn gaps_and_hostile_messages_are_counted() {
     let (mut source, directory) = (Source::push(), tempfile::tempdir().expect("a directory"));

@@ -1,5 +1,5 @@
-//! Hostile input of an ingester: invalid entries and keys in Redis, invalid dumps and bodies, full disks, clock jumps.
-//! The ingester continues and reports the error.
+//! Hostile input of an ingester: invalid entries and keys in Redis, invalid dumps and bodies, full disks,
+//! clock jumps. The ingester continues and reports the error.
 
 mod clock;
 mod disk;

@@ -1,5 +1,5 @@
-//! Errors of an ingester in dranspose's log in Redis, which the controller shows: one line per error, and no more
-//! lines than the original keeps.
+//! Errors of an ingester in dranspose's log in Redis, which the controller shows: one line per error, and no
+//! more lines than the original keeps.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,5 @@
-//! Panics and freezes of an ingester's children: no scan receives events of another one, and a freeze loses none.
+//! Panics and freezes of an ingester's children: no scan receives events of another one, and a freeze loses
+//! none.
 
 pub(crate) mod drill;
 mod worker;
@@ -53,7 +54,8 @@ fn a_frozen_child_is_shown_and_no_scan_loses_events() {
     }
 }
 
-/// A slow worker has parts of an interrupted scan in its socket. The next scan must not follow on that connection, because
+/// A slow worker has parts of an interrupted scan in its socket. The next scan must not follow on that
+/// connection, because
 ///
 /// the worker could not distinguish the two.
 #[test]
@@ -90,7 +92,8 @@ fn the_next_scan_uses_a_new_worker_connection() {
     assert_eq!(start["scan"], 3);
 }
 
-/// The ingester reads the end of one mapping and the next one together, and panics while it starts the second.
+/// The ingester reads the end of one mapping and the next one together, and panics while it starts the
+/// second.
 ///
 /// After the restart it reads both again, and the first must stay finished.
 #[test]

@@ -1,5 +1,5 @@
-//! A worker that does not read: its queue stays within its memory budget, the rest is spilled to disk, and other workers
-//! keep their rate. When the spill space is used up, all workers slow down and nothing is lost.
+//! A worker that does not read: its queue stays within its memory budget, the rest is spilled to disk, and
+//! other workers keep their rate. When the spill space is used up, all workers slow down and nothing is lost.
 
 use std::{
     net::TcpListener,

@@ -195,7 +195,8 @@ fn a_class_that_cannot_be_imported_names_the_key_and_the_module() {
     assert!(cause.text.contains("set ingester.python"), "{cause:?}");
 }
 
-/// The link would be up, as Redis answers reads, while the key expires and the controller forgets the ingester.
+/// The link would be up, as Redis answers reads, while the key expires and the controller forgets the
+/// ingester.
 #[test]
 fn a_redis_that_refuses_writes_is_a_link_that_is_down() {
     let env = IngesterEnv::new(BINARY, "tcp://127.0.0.1:1", "");

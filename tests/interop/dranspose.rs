@@ -1,9 +1,9 @@
 //! The real dranspose 0.2.0 (controller, workers, reducer) on a real Redis with the orchestrator's ingester.
-//! Sources use the real libzmq. Every event of every scan is compared with the posted mapping, the controller's
-//! assignments, and the bytes that were sent.
+//! Sources use the real libzmq. Every event of every scan is compared with the posted mapping, the
+//! controller's assignments, and the bytes that were sent.
 //!
-//! With `ORCHESTRATOR_INTEROP_INGESTER=python` the tests run with dranspose's own ingester, to validate the tests.
-//! Some fail there because of faults of that ingester; each such test names the fault.
+//! With `ORCHESTRATOR_INTEROP_INGESTER=python` the tests run with dranspose's own ingester, to validate the
+//! tests. Some fail there because of faults of that ingester; each such test names the fault.
 
 mod backlog;
 mod command_line;

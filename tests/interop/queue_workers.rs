@@ -1,6 +1,6 @@
-//! Programs of others work on our database and our socket, live and after us: Python with its own, older SQLite reads
-//! and writes while we run, goes on with our file and gives it back, and a shell worker does its rounds with socat.
-//! The programs are in `tests/interop/`; they know the contract and nothing of ours.
+//! Programs of others work on our database and our socket, live and after us: Python with its own, older
+//! SQLite reads and writes while we run, goes on with our file and gives it back, and a shell worker does its
+//! rounds with socat. The programs are in `tests/interop/`; they know the contract and nothing of ours.
 
 use std::{
     collections::BTreeSet,
@@ -66,8 +66,8 @@ fn python_reads_and_writes_the_database_under_load() {
         UPDATE log SET finished = started + 1, exit_code = 0 WHERE attr_path = 'foreign'\n\
         DELETE FROM log WHERE attr_path = 'foreign'\n\
         DELETE FROM fetchers WHERE name = 'foreign'\n";
-    // SQLite's write lock is not fair: beside a store that never pauses a writer may fail. On a fast machine its
-    // transactions end before the store owes a pause, so the writer repeats until there was one.
+    // SQLite's write lock is not fair: beside a store that never pauses a writer may fail. On a fast machine
+    // its transactions end before the store owes a pause, so the writer repeats until there was one.
     eventually("a pause for the writer", || {
         let wrote = python("writer.py", &site.database_path(), &["20"], statements);
         assert!(wrote[0].ends_with(" 100"), "{wrote:?}");
@@ -134,7 +134,8 @@ fn rows_written_by_python_count_at_the_next_request() {
     assert!(instance.terminate().success());
 }
 
-/// Fills a queue by files, workers and foreign log rows; stopped, it leaves some jobs done, some in flight, some due.
+/// Fills a queue by files, workers and foreign log rows; stopped, it leaves some jobs done, some in flight,
+/// some due.
 fn history(site: &TestEnv, rng: &mut SeededRng) {
     for fetcher in ["one", "two", "three"] {
         for run in [100, 200, 300] {

@@ -184,7 +184,8 @@ fn unknown_keys_of_the_originals_file_are_ignored_with_one_warning_each() {
     assert!(code == 0 && plan.contains("retries: unknown key, ignored"), "{plan}{err}");
 }
 
-/// Strict pushes in the original's order and writes the same documents. The start pushes TCN 4, and each tick a TCN.
+/// Strict pushes in the original's order and writes the same documents. The start pushes TCN 4, and each tick
+/// a TCN.
 #[test]
 fn strict_pushes_in_the_originals_order_and_writes_its_documents() {
     let original = OriginalSite::new("secret");

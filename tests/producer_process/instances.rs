@@ -147,7 +147,8 @@ fn a_suspended_producer_that_lost_its_lease_goes_on_standby() {
     assert_exits_with_0(working, &first);
 }
 
-/// The lease depends on the database's clock and the process's steady clock, so a jump of the wall clock has no effect.
+/// The lease depends on the database's clock and the process's steady clock, so a jump of the wall clock has
+/// no effect.
 #[test]
 fn a_wall_clock_jump_does_not_affect_the_lease() {
     let fixture = Fixture::new();

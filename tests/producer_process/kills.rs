@@ -1,8 +1,8 @@
 //! Producer that is killed at random times, with a queue that closes connections and loses replies.
 //!
 //! - The queue has exactly the jobs of all pairs of all stencils.
-//! - Repeated jobs: at most one chunk for each lost reply, and one for each connection at each kill. A kill between two chunks
-//!   repeats none.
+//! - Repeated jobs: at most one chunk for each lost reply, and one for each connection at each kill. A kill
+//!   between two chunks repeats none.
 //! - The producer always ends, and all documents are complete.
 //! - No jid is used twice: the queue would count one of the two jobs as working for half an hour.
 

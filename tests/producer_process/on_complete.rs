@@ -1,4 +1,5 @@
-//! Program or webhook that receives each completed TCN: at least once, with an id, and without holding up the next TCN.
+//! Program or webhook that receives each completed TCN: at least once, with an id, and without holding up the
+//! next TCN.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

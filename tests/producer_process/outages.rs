@@ -109,7 +109,8 @@ fn pushing_resumes_after_faktory_hangs() {
     fixture.assert_exits_with_0(CHUNK);
 }
 
-/// The server loses its jobs. They are pushed again with all others of their TCN, since nobody knows which are lost.
+/// The server loses its jobs. They are pushed again with all others of their TCN, since nobody knows which
+/// are lost.
 #[test]
 fn jobs_are_pushed_again_after_faktory_lost_them() {
     let mut fixture = Fixture::start();

@@ -1,4 +1,5 @@
-//! Queues, types and options of jobs by configuration, with workers of pyfaktory, and the rate at which they complete jobs.
+//! Queues, types and options of jobs by configuration, with workers of pyfaktory, and the rate at which they
+//! complete jobs.
 
 use orchestrator_harness::{
     Faktory, Instance, MongoDb, ProducerEnv, PyFaktoryWorker, Tanglenomicon, eventually, http,

@@ -1,4 +1,5 @@
-//! The alerts in tests of Prometheus's own tool, which `tests/run` installs: each fires when it should, and none on a healthy program.
+//! The alerts in tests of Prometheus's own tool, which `tests/run` installs: each fires when it should, and
+//! none on a healthy program.
 
 use std::{
     fmt::Write,
@@ -40,7 +41,8 @@ fn each_alert_fires_in_its_test() {
 /// Values of one series, a sample each minute; None without a sample.
 type Samples = Vec<Option<f64>>;
 
-/// Reads samples in promtool's notation: `axn` is `a` n + 1 times, `a+bxn` grows by b, `_xn` is n times no sample.
+/// Reads samples in promtool's notation: `axn` is `a` n + 1 times, `a+bxn` grows by b, `_xn` is n times no
+/// sample.
 fn samples(notation: &str) -> Samples {
     let mut samples = Vec::new();
     for word in notation.split(' ') {
@@ -63,8 +65,8 @@ fn samples(notation: &str) -> Samples {
     samples
 }
 
-/// A day of which `recorded` is a part: first the night with the first sample, then the recording again and again. Counters go on from
-/// their last value, and times move with the clock.
+/// A day of which `recorded` is a part: first the night with the first sample, then the recording again and
+/// again. Counters go on from their last value, and times move with the clock.
 fn day(kind: &str, recorded: &[Option<f64>]) -> Samples {
     let length = recorded.len() - 1;
     let growth = recorded[length].unwrap_or_default() - recorded[0].unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The contracts of the subsystems, `actors/*/CONTRACT.md`, and the citations of their rules in code and tests.
+//! The contracts of the subsystems, `actors/*/CONTRACT.md`, and the citations of their rules in code and
+//! tests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -134,7 +135,8 @@ fn rule_numbers_are_unique_and_sections_are_in_order() {
     }
 }
 
-/// Rules that `text` cites, with those in between for `QC01 to QC09`, and those in names of tests such as `c05_c22_..`.
+/// Rules that `text` cites, with those in between for `QC01 to QC09`, and those in names of tests such as
+/// `c05_c22_..`.
 fn cited(text: &str, rules: &BTreeSet<String>) -> BTreeSet<String> {
     let mut found: BTreeSet<String> = words(text).filter(|word| is_number(word)).map(str::to_owned).collect();
     let all: Vec<&str> = words(text).collect();

@@ -42,7 +42,8 @@ fn blocks(page: &str, section: &str) -> Vec<String> {
     blocks
 }
 
-/// Pastes a block into a shell in `folder/work`. A command that read the terminal would take the lines after it.
+/// Pastes a block into a shell in `folder/work`. A command that read the terminal would take the lines after
+/// it.
 fn paste(folder: &Path, block: &str) -> Child {
     let socket = folder.join("admin.sock");
     let path = format!("{}:{}", folder.join("bin").display(), env::var("PATH").expect("a path"));

@@ -1,4 +1,5 @@
-//! Packages for NixOS: module and flake are evaluated by Debian's Nix without nixpkgs, and what the module writes is a configuration.
+//! Packages for NixOS: module and flake are evaluated by Debian's Nix without nixpkgs, and what the module
+//! writes is a configuration.
 
 use std::{collections::BTreeMap, fs, process::Command};
 

@@ -1,4 +1,5 @@
-//! Packages: what the image, the pod, the fragment for compose and the Debian package name exists. `tests/packages` builds and installs them.
+//! Packages: what the image, the pod, the fragment for compose and the Debian package name exists.
+//! `tests/packages` builds and installs them.
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 

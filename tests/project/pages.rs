@@ -1,4 +1,5 @@
-//! The pages for people: their length, the length of their sentences, and the files and functions that they name.
+//! The pages for people: their length, the length of their sentences, and the files and functions that they
+//! name.
 
 use std::{
     fs,

@@ -67,7 +67,8 @@ fn without_seconds(text: &str) -> String {
     parts.fold(first, |text, part| text + part.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.'))
 }
 
-/// Runs a script with `orchestrator` on the path and its admin endpoint on a socket of its own. Returns its standard output.
+/// Runs a script with `orchestrator` on the path and its admin endpoint on a socket of its own. Returns its
+/// standard output.
 fn run(name: &str, script: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let (bin, work) = (folder.path().join("bin"), folder.path().join("work"));

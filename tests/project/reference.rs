@@ -95,7 +95,8 @@ fn the_metrics_table_lists_exactly_the_metrics() {
             .filter_map(|line| Some(line.strip_prefix("# TYPE ")?.split(' ').next()?.to_owned()))
             .collect()
     };
-    // Children declare their metrics soon after they are started; without a broker there is no readiness to wait for.
+    // Children declare their metrics soon after they are started; without a broker there is no readiness to
+    // wait for.
     eventually("as many metrics as the table has", || names(&metrics()).len() >= table.len());
     for socket in &sockets {
         let text = http(socket, "GET", "/metrics", &[], "").body;

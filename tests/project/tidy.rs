@@ -11,6 +11,8 @@ use std::{
 
 /// Maximum number of lines of a source file.
 const LINES_MAX: usize = 400;
+/// Maximum width of a line of comment, indentation included: that of code.
+const COMMENT_WIDTH_MAX: usize = 110;
 
 /// Crates of the workspace that each crate may depend on, outside of tests.
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
@@ -200,6 +202,11 @@ fn files_have_a_module_comment_and_a_limited_size() {
         }
         if !text.starts_with("//!") {
             offenders.push(format!("{name} does not say what it is: begin with //!"));
+        }
+        for (number, line) in text.lines().enumerate() {
+            if line.trim_start().starts_with("//") && line.chars().count() > COMMENT_WIDTH_MAX {
+                offenders.push(format!("{name}:{}: a comment is wider than code", number + 1));
+            }
         }
     }
     assert_none("files that break the rules", &offenders);

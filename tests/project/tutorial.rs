@@ -77,8 +77,8 @@ fn apply(fixture: &Path, block: &Block<'_>) {
     );
 }
 
-/// Builds the copy with the tutorial's feature alone. As in the feature matrix, examples and the features of dependencies named there make
-/// most dependencies those that are built already.
+/// Builds the copy with the tutorial's feature alone. As in the feature matrix, examples and the features of
+/// dependencies named there make most dependencies those that are built already.
 fn build(fixture: &Path, target: &Path) -> PathBuf {
     let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
     let matrix = fs::read_to_string(fixture.join("tests/feature-matrix")).expect("the feature matrix");

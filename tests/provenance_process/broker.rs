@@ -20,8 +20,8 @@ fn contents() -> impl Iterator<Item = Value> {
     (0..ROWS).map(|number| json!({"add": "content", "id": sha1_of(0, number)}))
 }
 
-/// The page's change of the unit, with the original's configuration file. After the stop, broker and database are as the
-/// original needs them.
+/// The page's change of the unit, with the original's configuration file. After the stop, broker and database
+/// are as the original needs them.
 #[test]
 fn a_site_moves_and_can_go_back() {
     let fixture = Fixture::new("original", "without-path");

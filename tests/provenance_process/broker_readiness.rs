@@ -1,4 +1,5 @@
-//! Readiness of a provenance server: it requires a consumer on each of the 160 queues. Missing ones are named after 60 s.
+//! Readiness of a provenance server: it requires a consumer on each of the 160 queues. Missing ones are named
+//! after 60 s.
 
 use std::{
     os::unix::net::UnixDatagram,

@@ -1,4 +1,5 @@
-//! The provenance client with the original's configuration file: transport, timeouts, and the errors of an import.
+//! The provenance client with the original's configuration file: transport, timeouts, and the errors of an
+//! import.
 
 use std::{
     fs,
@@ -159,8 +160,8 @@ fn the_original_client_file_reaches_the_store_through_the_broker() {
     check_instance_behind_broker(rabbit, &dsn);
 }
 
-/// Instance behind a broker: uses the configured prefetch, times open and close, and names the dead-letter queue for
-/// a row that the store refuses.
+/// Instance behind a broker: uses the configured prefetch, times open and close, and names the dead-letter
+/// queue for a row that the store refuses.
 fn check_instance_behind_broker(rabbit: &Rabbit, dsn: &str) {
     let statsd = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     statsd.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");

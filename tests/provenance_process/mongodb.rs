@@ -1,5 +1,5 @@
-//! Provenance with a fake MongoDB server: restarts of both sides, and the original's server configuration behind a real
-//! RabbitMQ.
+//! Provenance with a fake MongoDB server: restarts of both sides, and the original's server configuration
+//! behind a real RabbitMQ.
 
 use orchestrator_harness::{Instance, MongoDb, ProvenanceEnv, Rabbit, eventually, sha1_of};
 use serde_json::{Value, json};

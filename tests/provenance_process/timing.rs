@@ -1,4 +1,5 @@
-//! Timings of every method of the provenance client: in the tree, in the metrics, and in statsd with the original's name.
+//! Timings of every method of the provenance client: in the tree, in the metrics, and in statsd with the
+//! original's name.
 
 use std::{net::UdpSocket, time::Duration};
 

@@ -226,8 +226,8 @@ fn many_renames_end_with_the_rows_of_the_final_names() {
 /// Number of growing files that are completed while the directory is listed again and again.
 const RENAMED: usize = 400;
 
-/// CONTRACT QF06: a listing that misses files which are renamed meanwhile deletes no run, so no finished job is handed
-/// out again.
+/// CONTRACT QF06: a listing that misses files which are renamed meanwhile deletes no run, so no finished job
+/// is handed out again.
 #[test]
 fn f06_a_file_renamed_during_a_rescan_keeps_its_run() {
     let site = site();

@@ -1,5 +1,5 @@
-//! Instances of the real binary that share a queue in a PostgreSQL database: workers on each socket, files in each input directory, faults
-//! of the server and of the instances.
+//! Instances of the real binary that share a queue in a PostgreSQL database: workers on each socket, files in
+//! each input directory, faults of the server and of the instances.
 
 mod adoption;
 mod alone;
@@ -99,8 +99,8 @@ impl Load {
         Self { queue, fetchers, pool, disruptions: Vec::new() }
     }
 
-    /// Waits until the workers of each instance have got two answers from now on: the first may have been on its way. Returns the time that
-    /// it took.
+    /// Waits until the workers of each instance have got two answers from now on: the first may have been on
+    /// its way. Returns the time that it took.
     fn await_answers(&self) -> Duration {
         let (began, before) = (Instant::now(), self.pool.answers());
         wait_for("answers of every instance", || {
@@ -129,8 +129,8 @@ impl Load {
         }
     }
 
-    /// Ends the fetchers, drains the queue, checks what workers and files have seen, and stops the instances. Returns the number of
-    /// redelivered jobs.
+    /// Ends the fetchers, drains the queue, checks what workers and files have seen, and stops the instances.
+    /// Returns the number of redelivered jobs.
     fn finish(self, server: &Postgres, instances: Vec<Instance>) -> usize {
         let Self { queue, fetchers, pool, disruptions } = self;
         let rows = |sql: &str| queue.rows(server, sql);

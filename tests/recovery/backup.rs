@@ -1,6 +1,7 @@
 //! `orchestrator backup` and `restore`: what they copy and put back, and what they refuse.
 //!
-//! The old state has a mark in each file: a table in each database, a line in the audit log, a pause. The backup has none of them.
+//! The old state has a mark in each file: a table in each database, a line in the audit log, a pause. The
+//! backup has none of them.
 
 mod kills;
 mod root;

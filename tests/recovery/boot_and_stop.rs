@@ -1,5 +1,5 @@
-//! Start and stop of the process: order of the children, signals (CONTRACT QR50), a run without arguments, and errors that
-//! prevent the start.
+//! Start and stop of the process: order of the children, signals (CONTRACT QR50), a run without arguments,
+//! and errors that prevent the start.
 
 use std::{
     collections::BTreeSet,
@@ -93,7 +93,8 @@ fn r50_a_request_in_progress_is_answered() {
     );
 }
 
-/// CONTRACT QR50 under load: delivered jobs are marked, acknowledged DONEs are logged, and all other jobs are due.
+/// CONTRACT QR50 under load: delivered jobs are marked, acknowledged DONEs are logged, and all other jobs are
+/// due.
 #[test]
 fn r50_a_stop_under_load_loses_nothing() {
     const JOBS: usize = 3_000;

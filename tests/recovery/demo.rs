@@ -1,5 +1,5 @@
-//! `orchestrator demo`: under injected panics and outages no job and no row is lost, nor a row of the catalog whose
-//! job the queue hands out.
+//! `orchestrator demo`: under injected panics and outages no job and no row is lost, nor a row of the catalog
+//! whose job the queue hands out.
 
 use std::process::Command;
 

@@ -1,6 +1,6 @@
 //! The supervision tree is a promise: children, their order, strategies, limits, mailboxes and links.
-//! `orchestrator check` and a live `orchestrator tree` equal the files in `tests/golden/`; a change shows in review.
-//! `UPDATE_GOLDEN=1 cargo test --test recovery golden_tree` rewrites the files.
+//! `orchestrator check` and a live `orchestrator tree` equal the files in `tests/golden/`; a change shows in
+//! review. `UPDATE_GOLDEN=1 cargo test --test recovery golden_tree` rewrites the files.
 
 use std::{
     fs,

@@ -4,8 +4,8 @@ use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
 use orchestrator_harness::{Instance, Reply, TestEnv, eventually, wait_for};
 
-/// Leaves a process behind that ends once the file `go` exists, and notes it. The process has a session of its own before the hook ends,
-/// since the program kills the hook's process group.
+/// Leaves a process behind that ends once the file `go` exists, and notes it. The process has a session of
+/// its own before the hook ends, since the program kills the hook's process group.
 const HOOK: &str = r#"#!/bin/sh
 cat > /dev/null
 cd "${0%/*}"

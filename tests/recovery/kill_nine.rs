@@ -2,27 +2,33 @@
 //! database is valid for the original each time.
 //!
 //! In each round fetchers write, rename, replace and delete files, and workers take and finish jobs on kept
-//! connections and on one per request. Kills come during starts, service, commits, reads and deletions. Then the
-//! writers stop, the queue is drained, and the records of files and workers are checked.
+//! connections and on one per request. Kills come during starts, service, commits, reads and deletions. Then
+//! the writers stop, the queue is drained, and the records of files and workers are checked.
 //!
 //! Checked from outside (`tests/harness/src/load/check.rs` has the rules):
 //!
-//! - *Lost* is a line that is in a file at the end and was neither handed out since it was written, by itself or by a
-//!   newer run of its fetcher, nor is in the queue. A line whose file was deleted may or may not have been handed out.
-//! - *Answered* is what a worker received. An answer sent before the kill can still be received after it, so a worker
-//!   whose connection ended without an answer has none: its job must come again, and its DONE must be repeated.
-//! - *Redelivered* is a line that is handed out again. Allowed is one per worker and kill: the job of the last answer that
-//!   the worker received before the kill. Before any later answer to it, the queue knew that the job was delivered. (So
-//!   the rule is stricter than one per connection: connections of one worker follow each other.)
+//! - *Lost* is a line that is in a file at the end and was neither handed out since it was written, by itself
+//!   or by a newer run of its fetcher, nor is in the queue. A line whose file was deleted may or may not have
+//!   been handed out.
+//! - *Answered* is what a worker received. An answer sent before the kill can still be received after it, so
+//!   a worker whose connection ended without an answer has none: its job must come again, and its DONE must
+//!   be repeated.
+//! - *Redelivered* is a line that is handed out again. Allowed is one per worker and kill: the job of the
+//!   last answer that the worker received before the kill. Before any later answer to it, the queue knew that
+//!   the job was delivered. (So the rule is stricter than one per connection: connections of one worker
+//!   follow each other.)
 //! - *In flight*: two workers have the same attribute path only after such a redelivery.
-//! - *Acknowledged* is a DONE with an answer. It is in the log at the end with its own exit code, unless another DONE of
-//!   that path was not over before it began. (One that had been lost on the way would have left its path held for twelve
-//!   hours.) A DONE for a job that was taken back and is to be handed out again is a plain finish: it may find no log row.
-//! - *Valid for the original*: after every kill a copy of database and write-ahead log opens with user_version 2, intact,
-//!   foreign keys whole, the objects of CONTRACT QD08 to QD10 there by name, `last_started` = `log.started` (QD12), and our own table of
-//!   groups equal to what the contract's tables say. The last attempt of each path agrees with its log row.
+//! - *Acknowledged* is a DONE with an answer. It is in the log at the end with its own exit code, unless
+//!   another DONE of that path was not over before it began. (One that had been lost on the way would have
+//!   left its path held for twelve hours.) A DONE for a job that was taken back and is to be handed out again
+//!   is a plain finish: it may find no log row.
+//! - *Valid for the original*: after every kill a copy of database and write-ahead log opens with
+//!   user_version 2, intact, foreign keys whole, the objects of CONTRACT QD08 to QD10 there by name,
+//!   `last_started` = `log.started` (QD12), and our own table of groups equal to what the contract's tables
+//!   say. The last attempt of each path agrees with its log row.
 //!
-//! Not covered: power cuts, because the page cache survives SIGKILL. A seed repeats the random choices, not the timing.
+//! Not covered: power cuts, because the page cache survives SIGKILL. A seed repeats the random choices, not
+//! the timing.
 
 use std::{
     fs,
@@ -87,8 +93,8 @@ fn round(seed: u64) {
     );
 }
 
-/// Waits until the time of the kill: some during the start, some when service begins, most under load, often during or
-/// just after a commit.
+/// Waits until the time of the kill: some during the start, some when service begins, most under load, often
+/// during or just after a commit.
 fn stay(env: &TestEnv, instance: &Instance, rng: &mut SeededRng) {
     let mut up_to = |ms: usize| Duration::from_micros(rng.below(1_000 * ms) as u64);
     let (start, service, load, commit) = (up_to(60), up_to(20), up_to(400), up_to(1));
@@ -138,7 +144,8 @@ fn the_queue_starts_after_kills_during_startup() {
     wait_for("the job", || (worker.ready().attr_path() == "alpha").then_some(()));
 }
 
-/// A deletion in slices that a kill interrupts is resumed at the next start, and none of its rows is handed out.
+/// A deletion in slices that a kill interrupts is resumed at the next start, and none of its rows is handed
+/// out.
 #[test]
 fn an_interrupted_deletion_resumes_at_the_next_start() {
     const LINES: usize = 20_000;

@@ -1,5 +1,5 @@
-//! Service manager integration: readiness, watchdog and stop over `NOTIFY_SOCKET`, reload of the configuration by SIGHUP,
-//! frozen arbiters, and JSON logs.
+//! Service manager integration: readiness, watchdog and stop over `NOTIFY_SOCKET`, reload of the
+//! configuration by SIGHUP, frozen arbiters, and JSON logs.
 
 use std::{
     fs,

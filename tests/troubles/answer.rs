@@ -1,4 +1,5 @@
-//! The first answer to a trouble: waited for, printed as a row of the runbook's table, and followed by what an operator sees.
+//! The first answer to a trouble: waited for, printed as a row of the runbook's table, and followed by what
+//! an operator sees.
 
 use std::{process::Command, time::Instant};
 
@@ -46,7 +47,8 @@ impl Trouble {
         cause
     }
 
-    /// Starts an instance that ends with exit code 78 and a message with this text. Returns the line of the message.
+    /// Starts an instance that ends with exit code 78 and a message with this text. Returns the line of the
+    /// message.
     pub(crate) fn refuses_the_start(self, env: &TestEnv, mut instance: Instance, text: &str) -> String {
         assert_eq!(instance.wait().code(), Some(78), "{}", env.log());
         let log = env.log();

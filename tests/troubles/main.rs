@@ -1,7 +1,9 @@
-//! Thirty-five troubles of operators, made with the real binary: each is a row of the table in `deploy/RUNBOOK.md` with its first answer, the
-//! command that helps, which the test runs where it can, and the seconds until the answer.
+//! Thirty-five troubles of operators, made with the real binary: each is a row of the table in
+//! `deploy/RUNBOOK.md` with its first answer, the command that helps, which the test runs where it can, and
+//! the seconds until the answer.
 //!
-//! `./tests/run --full troubles` runs all of them, one at a time, and prints the table. A usual run leaves out those below [`in_full`].
+//! `./tests/run --full troubles` runs all of them, one at a time, and prints the table. A usual run leaves
+//! out those below [`in_full`].
 
 mod answer;
 mod input;

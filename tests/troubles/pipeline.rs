@@ -1,4 +1,5 @@
-//! Jobs that a subsystem gives to the queue, and nobody works, as in `config/pipeline.toml`: the queue has no fetcher file.
+//! Jobs that a subsystem gives to the queue, and nobody works, as in `config/pipeline.toml`: the queue has no
+//! fetcher file.
 
 use std::{fs, time::Instant};
 

@@ -1,5 +1,5 @@
-//! Servers that answer with a refusal: the cause has the server's words, and the help is the command for this reason, which the test runs
-//! where it can.
+//! Servers that answer with a refusal: the cause has the server's words, and the help is the command for this
+//! reason, which the test runs where it can.
 
 use std::{fs, time::Instant};
 

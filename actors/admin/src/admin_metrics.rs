@@ -7,7 +7,8 @@ metrics! {
     pub(crate) struct AdminMetrics {
         /// Connections that brought no valid HTTP request, but something else.
         pub(crate) malformed: counter("connections") as "refused_malformed",
-        /// Connections closed for new ones at the maximum number: after 0.1 s their request was incomplete, a probe, or still waiting.
+        /// Connections closed for new ones at the maximum number: after 0.1 s their request was incomplete, a
+        /// probe, or still waiting.
         pub(crate) evicted: counter("connections"),
         /// Requests refused because of the `Host`, `Origin` or `Sec-Fetch-Site` of another site.
         pub(crate) origin: counter("requests") as "refused_origin",

@@ -1,10 +1,10 @@
 //! The audit log: one JSON object a line for each command, with caller, reason and outcome.
 //!
-//! The file is opened for each line, so that others can rotate it by a rename, too. Lines are not synced to disk, since events and logs
-//! have the same information. The append blocks only the endpoint's own arbiter.
+//! The file is opened for each line, so that others can rotate it by a rename, too. Lines are not synced to
+//! disk, since events and logs have the same information. The append blocks only the endpoint's own arbiter.
 //!
-//! Refused callers cannot keep operators from sending commands: the refusals of a caller are limited, they may fill only a part of a file,
-//! and the space of the next commands is reserved on the disk.
+//! Refused callers cannot keep operators from sending commands: the refusals of a caller are limited, they
+//! may fill only a part of a file, and the space of the next commands is reserved on the disk.
 
 mod record;
 mod refusals;
@@ -41,7 +41,8 @@ const LINE_MAX: u64 = 16 * 1024;
 const ARGS_MAX: usize = 8 * 1024;
 /// Length from which a command begins a new file, in bytes.
 const FILE_MAX: u64 = 8 << 20;
-/// Length up to which refusals are written, in bytes. They begin no new file, so that they cannot displace older ones.
+/// Length up to which refusals are written, in bytes. They begin no new file, so that they cannot displace
+/// older ones.
 const REFUSALS_MAX: u64 = FILE_MAX / 4 * 3;
 /// Former files that are kept: `audit.jsonl.1` is the latest one of `audit.jsonl`.
 const FORMER_FILES: u32 = 4;
@@ -75,7 +76,8 @@ impl Audit {
         self.path.is_some()
     }
 
-    /// Creates the file and reserves disk space for the first commands. A full disk is reported at `vitals`, now and later.
+    /// Creates the file and reserves disk space for the first commands. A full disk is reported at `vitals`,
+    /// now and later.
     pub(crate) fn prepare(&self, vitals: &Arc<Vitals>) {
         let _ = self.vitals.set(vitals.clone());
         if let Some(path) = &self.path
@@ -145,7 +147,8 @@ impl Audit {
 }
 
 impl ReservedLine {
-    /// Writes the line with one system call, so that lines of several writers do not mix. Returns false if there is no file.
+    /// Writes the line with one system call, so that lines of several writers do not mix. Returns false if
+    /// there is no file.
     pub(crate) fn write(self, record: &Record) -> io::Result<bool> {
         let Record { who, role, path, verb, reason, outcome, .. } = record;
         // The log's rate limit applies to refused commands, but not to executed ones.

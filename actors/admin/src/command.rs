@@ -1,4 +1,5 @@
-//! `POST /v1/actors/{path}/{verb}` and `POST /v1/consoles/{path}/{verb}`: commands to children, and those that a child defines.
+//! `POST /v1/actors/{path}/{verb}` and `POST /v1/consoles/{path}/{verb}`: commands to children, and those
+//! that a child defines.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! The execution of commands, to children and to consoles. Every command is authorised, executed and recorded in the audit log. A command
-//! that cannot be recorded is refused. A console's verb that changes nothing is recorded only if its caller is refused.
+//! The execution of commands, to children and to consoles. Every command is authorised, executed and recorded
+//! in the audit log. A command that cannot be recorded is refused. A console's verb that changes nothing is
+//! recorded only if its caller is refused.
 
 use actix_web::http::StatusCode;
 use orchestrator_supervise::{
@@ -23,8 +24,8 @@ use orchestrator_subsystem::{
 const ACTS_LATER: &str = "a thread panics at the next work item that it begins";
 
 impl HandlerContext {
-    /// Executes a command to a child. `args` are read only if the caller is authorised. The status is 202 if the command stops the
-    /// endpoint before the child has its new state.
+    /// Executes a command to a child. `args` are read only if the caller is authorised. The status is 202 if
+    /// the command stops the endpoint before the child has its new state.
     pub(crate) async fn execute_command(
         &self,
         caller: &Caller,
@@ -67,9 +68,10 @@ impl HandlerContext {
         entry.close(done)
     }
 
-    /// Authorises the caller, who needs the role operator for every command that does more than it `reads`, and opens the audit entry. Refused callers are recorded, too,
-    /// as far as their number and the disk allow; without an entry nothing is executed. The entry of a permitted command that only `reads`
-    /// writes no line.
+    /// Authorises the caller, who needs the role operator for every command that does more than it `reads`,
+    /// and opens the audit entry. Refused callers are recorded, too, as far as their number and the disk
+    /// allow; without an entry nothing is executed. The entry of a permitted command that only `reads` writes
+    /// no line.
     fn authorise(&self, caller: &Caller, path: &str, verb: &str, reads: bool) -> Result<Entry<'_>, ApiError> {
         let mut record = Record {
             at: audit::now(),

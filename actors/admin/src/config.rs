@@ -18,12 +18,13 @@ use crate::{AdminError, audit, token_file};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminConfig {
-    /// TCP address `IP:PORT`, or "" for no TCP port. An address that is not a loopback one requires `tokens_file`. If the default address is
-    /// in use, the program runs without it; an address that is set must be free.
+    /// TCP address `IP:PORT`, or "" for no TCP port. An address that is not a loopback one requires
+    /// `tokens_file`. If the default address is in use, the program runs without it; an address that is set
+    /// must be free.
     #[schemars(extend("format" = "address"))]
     pub listen: String,
-    /// TCP address `IP:PORT` that serves only `/livez`, `/readyz` without reasons, and `/metrics`, to everybody and without tokens; for
-    /// probes and scrapers on other hosts. "": none.
+    /// TCP address `IP:PORT` that serves only `/livez`, `/readyz` without reasons, and `/metrics`, to
+    /// everybody and without tokens; for probes and scrapers on other hosts. "": none.
     #[schemars(extend("format" = "address"))]
     pub probe_listen: String,
     /// Path of a unix socket. Who can connect is an operator. There is none by default.
@@ -38,28 +39,32 @@ pub struct AdminConfig {
     /// Group of the unix socket, a name in `/etc/group` or a number. Unset: the group of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unix_socket_group: Option<String>,
-    /// Allows commands that make a child panic or block its arbiter (`POST /v1/actors/{path}/panic`, `freeze`). For tests only.
+    /// Allows commands that make a child panic or block its arbiter (`POST /v1/actors/{path}/panic`,
+    /// `freeze`). For tests only.
     pub chaos: bool,
-    /// File with lines `ROLE NAME TOKEN` for access over TCP. A `viewer` may read, an `operator` may also send commands. With "", every client
-    /// of the loopback address is an operator. Nobody else may read the file: its mode is 0600, or 0440 or 0640 with a group of the program. A
-    /// changed file is read again; while it is missing or invalid, no token is accepted.
+    /// File with lines `ROLE NAME TOKEN` for access over TCP. A `viewer` may read, an `operator` may also
+    /// send commands. With "", every client of the loopback address is an operator. Nobody else may read the
+    /// file: its mode is 0600, or 0440 or 0640 with a group of the program. A changed file is read again;
+    /// while it is missing or invalid, no token is accepted.
     pub tokens_file: PathBuf,
-    /// Audit log: a file to which one line of JSON is appended for each command. At 8 MiB it is renamed to `NAME.1`; four former files are
-    /// kept. With "", commands are only logged.
+    /// Audit log: a file to which one line of JSON is appended for each command. At 8 MiB it is renamed to
+    /// `NAME.1`; four former files are kept. With "", commands are only logged.
     pub audit_file: PathBuf,
-    /// Directory of the file that keeps the samples of the history over a planned restart; created at the stop. Unset: the directory of the
-    /// subsystem's database, else `var`. With "", they are kept in memory only.
+    /// Directory of the file that keeps the samples of the history over a planned restart; created at the
+    /// stop. Unset: the directory of the subsystem's database, else `var`. With "", they are kept in memory
+    /// only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history_dir: Option<PathBuf>,
-    /// Memory budget of the process, in bytes, such as `MemoryMax=` of its unit. While the process uses more, `orchestrator why` names the
-    /// largest queues. Unset: 256 MiB and the bounds of all queues.
+    /// Memory budget of the process, in bytes, such as `MemoryMax=` of its unit. While the process uses more,
+    /// `orchestrator why` names the largest queues. Unset: 256 MiB and the bounds of all queues.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub memory_budget: Option<u64>,
     /// Accepted names in the `Host` header, besides `localhost` and IP addresses.
     #[schemars(extend("format" = "address"))]
     pub allowed_hosts: Vec<String>,
-    /// Maximum number of concurrent readers of `/v1/events` on each of the two sockets. Limited to half of its connections.
+    /// Maximum number of concurrent readers of `/v1/events` on each of the two sockets. Limited to half of
+    /// its connections.
     #[schemars(range(max = 10_000))]
     pub max_event_clients: usize,
 }
@@ -117,8 +122,8 @@ impl AdminConfig {
         given(&self.audit_file)
     }
 
-    /// Returns the file of the history of an instance with these subsystems. Instances that share a directory have different addresses or
-    /// subsystems, and so different files.
+    /// Returns the file of the history of an instance with these subsystems. Instances that share a directory
+    /// have different addresses or subsystems, and so different files.
     pub(crate) fn history_path(&self, subsystems: &[String]) -> Option<PathBuf> {
         let directory = given(self.history_dir.as_deref()?)?;
         let instance = format!("{subsystems:?} {:?} {:?}", self.listen, self.unix_socket);
@@ -139,7 +144,8 @@ impl AdminConfig {
         kept
     }
 
-    /// Returns an address at which an instance with this configuration would listen and another process listens now.
+    /// Returns an address at which an instance with this configuration would listen and another process
+    /// listens now.
     pub fn address_in_use(&self) -> Option<String> {
         let Addresses { tcp, unix, .. } = self.addresses().ok()?;
         let is_in_use = |address: &SocketAddr| {

@@ -1,7 +1,8 @@
 //! Limit of the connections of one socket, with a reserve for probes: `/livez`, `/readyz` and `/metrics`.
 //!
-//! Requests other than probes are admitted to a part of the connections only, and wait for one. While all connections are in use, those
-//! that are not admitted within [`GRACE`] are closed for new ones, the oldest first: clients with slow heads or unread answers.
+//! Requests other than probes are admitted to a part of the connections only, and wait for one. While all
+//! connections are in use, those that are not admitted within [`GRACE`] are closed for new ones, the oldest
+//! first: clients with slow heads or unread answers.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +28,8 @@ use tokio::{
 
 /// Maximum number of concurrent connections on each socket. More wait in the backlog.
 const CONNECTIONS_MAX: u64 = 192;
-/// Divisor of the process's file descriptors that gives the share of both sockets. The subsystems need the rest.
+/// Divisor of the process's file descriptors that gives the share of both sockets. The subsystems need the
+/// rest.
 const DESCRIPTORS_SHARE: u64 = 32;
 /// Divisor of the connections that gives the reserve for probes.
 const PROBES_SHARE: usize = 8;

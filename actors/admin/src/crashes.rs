@@ -1,4 +1,5 @@
-//! `GET /v1/crashes` and `/v1/crashes/{path}`: reports of panics and faults, with the samples of the minute before.
+//! `GET /v1/crashes` and `/v1/crashes/{path}`: reports of panics and faults, with the samples of the minute
+//! before.
 
 use actix_web::{
     HttpRequest, HttpResponse,

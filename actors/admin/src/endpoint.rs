@@ -1,5 +1,5 @@
-//! The endpoint as a child of the tree. It opens the sockets and serves until it is stopped. After the first start, an error of a socket
-//! never ends the process.
+//! The endpoint as a child of the tree. It opens the sockets and serves until it is stopped. After the first
+//! start, an error of a socket never ends the process.
 
 use std::{future::pending, io, pin::pin, sync::Arc, time::Duration};
 
@@ -20,8 +20,8 @@ use crate::{
     server::Servers,
 };
 
-/// Delays between attempts to open a socket whose address is in use: longer than those of other sockets, since the program that has
-/// the address usually keeps it.
+/// Delays between attempts to open a socket whose address is in use: longer than those of other sockets,
+/// since the program that has the address usually keeps it.
 const RETRY: RetryPolicy = RetryPolicy::exception(Duration::from_secs(1), Duration::from_secs(30));
 
 /// Niceness of the endpoint's threads. On a busy core they get about a tenth of the time.
@@ -50,7 +50,8 @@ impl Binding {
     }
 }
 
-/// Returns the specification of the child `admin`. Its link shows the addresses. Without an address, the child is idle.
+/// Returns the specification of the child `admin`. Its link shows the addresses. Without an address, the
+/// child is idle.
 ///
 /// Call [`AdminConfig::check`] before: errors of the configuration appear here only when the child starts.
 pub fn child_spec(config: &AdminConfig, binding: Binding, program_info: ProgramInfo) -> ChildSpec {
@@ -115,7 +116,8 @@ async fn serve(state: &Arc<EndpointState>, binding: Binding, cx: &StartCx) -> Re
             }
         };
         if !more {
-            // The sockets are closed, so that no new connection is accepted while the last requests are served.
+            // The sockets are closed, so that no new connection is accepted while the last requests are
+            // served.
             listeners = Listeners::default();
         }
         let (_, _) = tokio::join!(handle.stop(), running);
@@ -125,8 +127,8 @@ async fn serve(state: &Arc<EndpointState>, binding: Binding, cx: &StartCx) -> Re
     }
 }
 
-/// Lowers the priority of this thread and of the server threads that it starts, so that floods of requests do not slow down the
-/// subsystems.
+/// Lowers the priority of this thread and of the server threads that it starts, so that floods of requests do
+/// not slow down the subsystems.
 fn lower_priority() {
     // The system never refuses a lower priority.
     let _ = setpriority_process(None, NICENESS);
@@ -150,7 +152,8 @@ fn contexts(state: &Arc<EndpointState>, metrics: &AdminMetrics, cx: &StartCx) ->
     })
 }
 
-/// Reports the state of the sockets on the link and waits for the next attempt to open those that are missing.
+/// Reports the state of the sockets on the link and waits for the next attempt to open those that are
+/// missing.
 async fn next_attempt(link: &LinkState, opened: &Opened) {
     if opened.errors.is_empty() {
         link.succeeded();

@@ -26,7 +26,8 @@ pub(crate) struct EventArgs {
 }
 
 impl EventQuery {
-    /// Parses the query. The header `last_event_id`, which a browser sends when it reconnects, wins over `after`.
+    /// Parses the query. The header `last_event_id`, which a browser sends when it reconnects, wins over
+    /// `after`.
     ///
     /// # Errors
     /// A parameter is invalid, or the child does not exist.

@@ -1,5 +1,6 @@
-//! The response body of `/v1/events`. Events are read from the ring buffer as fast as the client reads, so that a slow client costs no
-//! memory. If events were overwritten before they were sent, a `resync` event tells the client to fetch the tree again.
+//! The response body of `/v1/events`. Events are read from the ring buffer as fast as the client reads, so
+//! that a slow client costs no memory. If events were overwritten before they were sent, a `resync` event
+//! tells the client to fetch the tree again.
 
 use std::{
     convert::Infallible,
@@ -20,7 +21,8 @@ use crate::{event_query::EventQuery, response_limit::ResponsePermit};
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Time to the next comment if the client may have closed the connection.
 const PROBE: Duration = Duration::from_millis(200);
-/// Comments that are needed to detect a closed connection: the peer resets it after the first, so the second fails.
+/// Comments that are needed to detect a closed connection: the peer resets it after the first, so the second
+/// fails.
 const PROBES: u32 = 2;
 /// Number of events that are read from the ring buffer at once.
 const PAGE: usize = 64;
@@ -112,8 +114,9 @@ impl EventStream {
         })
     }
 
-    /// Schedules probes. A poll without a wake-up of this stream means that the state of the connection has changed. Only a failed write
-    /// shows that the client has closed it, since a half-closed connection is still served.
+    /// Schedules probes. A poll without a wake-up of this stream means that the state of the connection has
+    /// changed. Only a failed write shows that the client has closed it, since a half-closed connection is
+    /// still served.
     fn schedule_probes(&mut self) {
         if self.probes_left == 0 {
             self.probes_left = PROBES;
@@ -176,7 +179,8 @@ impl Stream for EventStream {
     }
 }
 
-/// Formats the event that reports lost events before `oldest`. Its id keeps a reconnecting client from receiving it again.
+/// Formats the event that reports lost events before `oldest`. Its id keeps a reconnecting client from
+/// receiving it again.
 fn resync(oldest: u64, newest: u64) -> String {
     let before = oldest.saturating_sub(1);
     format!("id: {before}\nevent: resync\ndata: {{\"oldest\":{oldest},\"newest\":{newest}}}\n\n")

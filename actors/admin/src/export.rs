@@ -1,4 +1,5 @@
-//! `GET /v1/{path}/{name}`: the rows of an export as lines of JSON. One page is read when the client has taken the one before.
+//! `GET /v1/{path}/{name}`: the rows of an export as lines of JSON. One page is read when the client has
+//! taken the one before.
 
 use std::{io, time::Duration};
 
@@ -11,7 +12,8 @@ use tokio::time::sleep;
 use crate::{api_error::ApiError, handler_context::HandlerContext, response_limit::ResponsePermit};
 use orchestrator_subsystem::wire::ErrorKind;
 
-/// Maximum number of concurrent exports on each of the two sockets. They share the store with all other readers.
+/// Maximum number of concurrent exports on each of the two sockets. They share the store with all other
+/// readers.
 pub(crate) const EXPORTS_MAX: usize = 4;
 /// Type of lines of JSON (github.com/ndjson/ndjson-spec).
 const CONTENT_TYPE: &str = "application/x-ndjson";
@@ -82,8 +84,8 @@ impl Rows {
         }
     }
 
-    /// Returns the body. After an error it has a last line with the error, and ends without its last chunk, so that no client takes the
-    /// rows for complete.
+    /// Returns the body. After an error it has a last line with the error, and ends without its last chunk,
+    /// so that no client takes the rows for complete.
     fn into_stream(self) -> impl Stream<Item = io::Result<Bytes>> {
         stream::unfold(Step::Read(self), |step| async {
             match step {

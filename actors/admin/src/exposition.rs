@@ -1,5 +1,5 @@
-//! The Prometheus text format 0.0.4. No I/O. Samples of one name are grouped under one HELP and TYPE line. Duplicate series are dropped,
-//! and the number of series of a name is limited.
+//! The Prometheus text format 0.0.4. No I/O. Samples of one name are grouped under one HELP and TYPE line.
+//! Duplicate series are dropped, and the number of series of a name is limited.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,8 @@ use orchestrator_supervise::Histogram;
 /// Maximum number of series of one name. A histogram counts as one.
 const SERIES_MAX: usize = 4096;
 
-/// Exported buckets of a histogram, as exponents of two in units of its resolution. All others are added to the next one.
+/// Exported buckets of a histogram, as exponents of two in units of its resolution. All others are added to
+/// the next one.
 pub(crate) type Buckets = [usize];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +130,8 @@ fn buckets(name: &str, labels: &str, histogram: &Histogram, exported: &Buckets) 
     lines
 }
 
-/// Converts `text` to a part of a metric name: lower case, with underscores for other characters than letters and digits.
+/// Converts `text` to a part of a metric name: lower case, with underscores for other characters than letters
+/// and digits.
 pub(crate) fn name_part(text: &str) -> String {
     let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     text.chars().map(word).collect::<String>().trim_matches('_').to_owned()

@@ -1,4 +1,5 @@
-//! Faults that a peer or the system reports, such as a lost connection or a full disk, and the children that wait because of them. No I/O.
+//! Faults that a peer or the system reports, such as a lost connection or a full disk, and the children that
+//! wait because of them. No I/O.
 
 use std::collections::BTreeMap;
 
@@ -70,13 +71,14 @@ impl Faults {
         self.causes.get(path).map(|(_, cause)| cause)
     }
 
-    /// Returns true if the child at `path` waits for a child with a fault, or is stuck in work that began in the same subsystem after a fault.
+    /// Returns true if the child at `path` waits for a child with a fault, or is stuck in work that began in
+    /// the same subsystem after a fault.
     pub(crate) fn is_behind(&self, path: &str) -> bool {
         self.waiting.contains_key(path)
     }
 
-    /// Causes of the children that `is_shown` accepts, one for each thing that failed, with all children that it affects. The one that
-    /// affects most children comes first.
+    /// Causes of the children that `is_shown` accepts, one for each thing that failed, with all children that
+    /// it affects. The one that affects most children comes first.
     pub(crate) fn grouped(&self, is_shown: impl Fn(&str) -> bool) -> Vec<Cause> {
         let mut first = BTreeMap::<&str, &Cause>::new();
         for (of, cause) in self.causes.values().filter(|(_, cause)| is_shown(&cause.path)) {
@@ -102,7 +104,8 @@ impl Faults {
     }
 }
 
-/// Order of the causes of one fault: what a child finds at its own connection says more than what others report about it.
+/// Order of the causes of one fault: what a child finds at its own connection says more than what others
+/// report about it.
 fn weight(cause: &Cause) -> (u8, Option<u64>) {
     let kind = match cause.kind.as_str() {
         "unanswered" => 0,
@@ -112,7 +115,8 @@ fn weight(cause: &Cause) -> (u8, Option<u64>) {
     (kind, cause.since_ms)
 }
 
-/// Start of the work in which a child is stuck, milliseconds since 1970. None if its arbiter stands still, which has another reason.
+/// Start of the work in which a child is stuck, milliseconds since 1970. None if its arbiter stands still,
+/// which has another reason.
 fn stuck_since(node: &NodeSnapshot, now_ms: u64) -> Option<u64> {
     let work = node.in_progress.as_ref().filter(|_| node.stuck && node.arbiter_silent_ms.is_none())?;
     Some(now_ms.saturating_sub(work.silent_ms))
@@ -196,7 +200,8 @@ pub(crate) fn works_on(work: &InProgressSnapshot) -> String {
     format!("works on `{}` for {:.1} s", work.name, seconds(work.for_ms))
 }
 
-/// Help of a link's failure: what the child knows by the reason, or else the command that examines a peer that is down.
+/// Help of a link's failure: what the child knows by the reason, or else the command that examines a peer
+/// that is down.
 fn help_with(link: &LinkSnapshot) -> String {
     let log = || format!("the log of {} at {}", name_of(&link.kind), place_of(&link.kind, &link.endpoint));
     match (&link.help, link.failure.as_deref()) {

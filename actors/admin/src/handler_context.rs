@@ -15,7 +15,8 @@ use crate::{
     response_limit::ResponseLimit,
 };
 
-/// Delay of the response if no slot is free. With the maximum number of connections, it limits such responses to a few hundred a second.
+/// Delay of the response if no slot is free. With the maximum number of connections, it limits such responses
+/// to a few hundred a second.
 const REFUSAL_DELAY: Duration = Duration::from_millis(250);
 
 /// State that all handlers of one socket share, for one incarnation of the endpoint.

@@ -1,5 +1,5 @@
-//! `GET /livez` and `/readyz`. Liveness fails only if the supervision loop is blocked, which a restart of the process repairs. Readiness
-//! fails if a child is not ready.
+//! `GET /livez` and `/readyz`. Liveness fails only if the supervision loop is blocked, which a restart of the
+//! process repairs. Readiness fails if a child is not ready.
 
 use std::{sync::Arc, time::Duration};
 

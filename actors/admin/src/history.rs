@@ -1,8 +1,10 @@
-//! The history of the tree: samples of the last hour, in limited memory. No I/O; the caller provides the time.
+//! The history of the tree: samples of the last hour, in limited memory. No I/O; the caller provides the
+//! time.
 //!
-//! A sample has a value for each series, identified by a child's path and a metric. Segments hold [`TICKS_MAX`] samples each, with a
-//! [`column::Column`] for each series that stores changes only. Near the limit, every second sample is dropped and the interval is doubled.
-//! If the wall clock jumps, the times of all samples are changed, so that their age stays right.
+//! A sample has a value for each series, identified by a child's path and a metric. Segments hold
+//! [`TICKS_MAX`] samples each, with a [`column::Column`] for each series that stores changes only. Near the
+//! limit, every second sample is dropped and the interval is doubled. If the wall clock jumps, the times of
+//! all samples are changed, so that their age stays right.
 
 mod column;
 mod file;
@@ -208,8 +210,8 @@ impl History {
         });
     }
 
-    /// Returns true if a history that was read from a file may have been recorded until `now_ms`. The next sample of one from the future
-    /// would be as late, whatever the clock says.
+    /// Returns true if a history that was read from a file may have been recorded until `now_ms`. The next
+    /// sample of one from the future would be as late, whatever the clock says.
     fn is_possible(&self, now_ms: u64) -> bool {
         let times = || self.segments.iter().flat_map(Segment::times);
         let metrics = || self.names.values().flatten();
@@ -245,8 +247,8 @@ impl History {
         }
     }
 
-    /// Returns the ids of the series of the child at `path`; with `below` also those of its descendants. An empty `metrics` selects all.
-    /// A metric's name selects all its labels.
+    /// Returns the ids of the series of the child at `path`; with `below` also those of its descendants. An
+    /// empty `metrics` selects all. A metric's name selects all its labels.
     fn selected<'a>(
         &'a self,
         path: &'a str,

@@ -1,10 +1,12 @@
 //! The admin endpoint: HTTP over the supervision tree.
 //!
-//! It serves the tree, its events and history, health checks and metrics, executes operators' commands and keeps an audit log. It is a
-//! child of the tree with an arbiter of its own. It reads only [`Vitals`](orchestrator_supervise::Vitals), so that a stuck child cannot
-//! hide the tree, and it knows no subsystem.
+//! It serves the tree, its events and history, health checks and metrics, executes operators' commands and
+//! keeps an audit log. It is a child of the tree with an arbiter of its own. It reads only
+//! [`Vitals`](orchestrator_supervise::Vitals), so that a stuck child cannot hide the tree, and it knows no
+//! subsystem.
 //!
-//! `router.rs` begins with the table of routes. The CLI shares [`ascii`], [`timestamp`] and the JSON types in `orchestrator_subsystem::wire`.
+//! `router.rs` begins with the table of routes. The CLI shares [`ascii`], [`timestamp`] and the JSON types in
+//! `orchestrator_subsystem::wire`.
 
 pub mod ascii;
 pub mod timestamp;

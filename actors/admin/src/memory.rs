@@ -4,8 +4,8 @@ use orchestrator_subsystem::wire::Cause;
 use orchestrator_supervise::{MetricSnapshot, NodeSnapshot, TreeSnapshot, without_root};
 use parking_lot::Mutex;
 
-/// Memory of the program besides the queues of its children, in bytes: code and threads, page caches of the databases, the history and
-/// crash reports. deploy/REFERENCE.md has the parts.
+/// Memory of the program besides the queues of its children, in bytes: code and threads, page caches of the
+/// databases, the history and crash reports. deploy/REFERENCE.md has the parts.
 const BASE_BYTES: u64 = 256 << 20;
 /// Most queues that are named.
 const NAMED_MAX: usize = 3;
@@ -33,8 +33,8 @@ impl Memory {
         self.configured.unwrap_or_else(|| bounds().fold(BASE_BYTES, u64::saturating_add))
     }
 
-    /// Returns the cause if the process, which uses `resident` bytes, is above its budget. It ends a twentieth below the budget, so that
-    /// it does not come and go.
+    /// Returns the cause if the process, which uses `resident` bytes, is above its budget. It ends a
+    /// twentieth below the budget, so that it does not come and go.
     pub(crate) fn cause(&self, snapshot: &TreeSnapshot, resident: u64) -> Option<Cause> {
         let budget = self.budget(&snapshot.root);
         let mut since_ms = self.above_since_ms.lock();
@@ -100,7 +100,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Returns a tree whose children `o/c0`, `o/c1` and so on have a queue with these bytes and a bound of 64 MiB.
+    /// Returns a tree whose children `o/c0`, `o/c1` and so on have a queue with these bytes and a bound of 64
+    /// MiB.
     fn holding(at_ms: u64, held: &[u64]) -> TreeSnapshot {
         let mut tree = tree(held.len() as u64, 1, at_ms);
         for (child, held) in tree.root.children.iter_mut().zip(held) {

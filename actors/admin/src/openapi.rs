@@ -1,5 +1,5 @@
-//! `GET /openapi.json`: the OpenAPI document. Its routes are written by hand, and a test compares them with `router.rs`; HEAD goes without
-//! saying. The verbs of the consoles come from their declarations.
+//! `GET /openapi.json`: the OpenAPI document. Its routes are written by hand, and a test compares them with
+//! `router.rs`; HEAD goes without saying. The verbs of the consoles come from their declarations.
 
 use actix_web::{HttpResponse, web::Data};
 use orchestrator_subsystem::wire::console_url;

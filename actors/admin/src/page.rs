@@ -1,5 +1,5 @@
-//! `GET /` and `/ui/{file}`: the web console, static files in the binary. They are public. The page gets its data through the other routes,
-//! with the user's token.
+//! `GET /` and `/ui/{file}`: the web console, static files in the binary. They are public. The page gets its
+//! data through the other routes, with the user's token.
 
 use std::sync::LazyLock;
 

@@ -38,8 +38,9 @@ impl Peer {
     }
 }
 
-/// A connection. If it ends without a valid request, it is counted and logged with its peer, since the HTTP library rejects malformed
-/// requests without naming their sender. One that was closed for another one, or brought nothing, such as a check of the port, is not.
+/// A connection. If it ends without a valid request, it is counted and logged with its peer, since the HTTP
+/// library rejects malformed requests without naming their sender. One that was closed for another one, or
+/// brought nothing, such as a check of the port, is not.
 pub(crate) struct Connection {
     peer: Peer,
     slot: Arc<Slot>,

@@ -18,8 +18,8 @@ struct Listener<'a> {
     inode: &'a str,
 }
 
-/// Returns the process that listens on `address`, such as `process 4711 (nginx)`. The files of other users' processes cannot be read; for
-/// these it names the user only.
+/// Returns the process that listens on `address`, such as `process 4711 (nginx)`. The files of other users'
+/// processes cannot be read; for these it names the user only.
 pub(crate) fn port_owner(address: SocketAddr) -> String {
     let tables = tables();
     let Some(listener) = tables.iter().find_map(|table| listeners(table, address).next()) else {
@@ -35,7 +35,8 @@ pub(crate) fn port_owner(address: SocketAddr) -> String {
     }
 }
 
-/// Returns the users who listen on `address` of this host. Several can, on different addresses of an unspecified one.
+/// Returns the users who listen on `address` of this host. Several can, on different addresses of an
+/// unspecified one.
 pub fn listening_users(address: SocketAddr) -> Vec<u32> {
     let tables = tables();
     let users = tables.iter().flat_map(|table| listeners(table, address));

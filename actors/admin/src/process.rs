@@ -4,7 +4,8 @@ use std::fs;
 
 use rustix::process::{Resource, getrlimit};
 
-/// Clock ticks of a second in procfs (USER_HZ), the same on every architecture of Linux that this program runs on.
+/// Clock ticks of a second in procfs (USER_HZ), the same on every architecture of Linux that this program
+/// runs on.
 const USER_HZ: f64 = 100.0;
 
 /// Resource usage of this process.

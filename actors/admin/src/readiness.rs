@@ -2,11 +2,11 @@
 //!
 //! | A child is not ready if | except if |
 //! |---|---|
-//! | it is stuck, in one work item without progress for 5 s | it, or a child that it waits for, has a fault, which is the reason then |
+//! | it is in one work item without progress for 5 s | it, or a child that it waits for, has a fault |
 //! | it does not run | it is paused, or it is transient and has exited |
 //! | its link is not up | the link is idle, the child is paused, or the child is the endpoint itself |
 //!
-//! The reason of a fault is the text of the cause in `GET /v1/why`.
+//! A fault is then the reason; its text is that of the cause in `GET /v1/why`.
 
 use orchestrator_supervise::{NodeSnapshot, Tree, UNANSWERED, sanitize};
 
@@ -35,7 +35,8 @@ impl ChildReadiness<'_> {
     }
 }
 
-/// Returns the children that are not ready, each as `{path}: {reason}`. The link of the endpoint at the path `own` is ignored.
+/// Returns the children that are not ready, each as `{path}: {reason}`. The link of the endpoint at the path
+/// `own` is ignored.
 pub fn readiness_failures(tree: &Tree, own: &str) -> Vec<String> {
     let snapshot = tree.snapshot();
     let failure = |child: &ChildReadiness<'_>| Some(format!("{}: {}", child.path, child.failure.as_ref()?));
@@ -89,7 +90,8 @@ fn failure(node: &NodeSnapshot, own: &str, faults: &Faults) -> Option<String> {
     Some(fault.map_or_else(connecting, |cause| cause.text.clone()))
 }
 
-/// Returns true if the child is stuck. One request may take as long as its peer may leave it without an answer.
+/// Returns true if the child is stuck. One request may take as long as its peer may leave it without an
+/// answer.
 fn is_stuck(node: &NodeSnapshot) -> bool {
     let most = UNANSWERED.as_millis();
     let hangs = node.in_progress.as_ref().is_some_and(|work| u128::from(work.silent_ms) >= most);

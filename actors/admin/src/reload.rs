@@ -1,5 +1,5 @@
-//! The reload of the configuration as the endpoint sees it: the request to read its own files again, and the outcome that `why` and a metric
-//! show.
+//! The reload of the configuration as the endpoint sees it: the request to read its own files again, and the
+//! outcome that `why` and a metric show.
 
 use std::sync::{
     Arc,
@@ -51,8 +51,8 @@ impl Reload {
         *self.0.problem.lock() = problem;
     }
 
-    /// Reports that the configuration was refused and nothing changed. `error` is a reason, or a title and a line for each mistake with file,
-    /// line and key.
+    /// Reports that the configuration was refused and nothing changed. `error` is a reason, or a title and a
+    /// line for each mistake with file, line and key.
     pub fn failed(&self, error: &str) {
         let lines: Vec<_> =
             error.lines().map(str::trim).filter(|line| !line.is_empty()).map(sanitize).collect();

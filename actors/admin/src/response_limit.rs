@@ -1,5 +1,5 @@
-//! Limit of long-lived responses. Each socket has its own, so that unauthenticated clients on TCP cannot block operators on the unix
-//! socket.
+//! Limit of long-lived responses. Each socket has its own, so that unauthenticated clients on TCP cannot
+//! block operators on the unix socket.
 
 use std::sync::Arc;
 

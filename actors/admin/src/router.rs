@@ -1,30 +1,28 @@
-//! The table of routes. Every error response has the body `{"error", "message"}`.
+//! The table of routes. Every error response has the body `{"error", "message"}`. `GET /openapi.json` has
+//! parameters, statuses and schemas.
 //!
 //! | Route | Response |
 //! |---|---|
-//! | `GET /` | the web console |
-//! | `GET /ui/{file}` | files of the web console |
-//! | `GET /v1/tree` | the tree as JSON, or as text for `Accept: text/plain`; with `?at=MS` at that time, 404 before the start of the history |
-//! | `GET /v1/tree/{path}` | a subtree in the same way; 404 |
-//! | `GET /v1/events` | server-sent events, from `Last-Event-ID` on; `?path=..&kind=..,..`; 503 if too many clients read events |
-//! | `GET /v1/history` | metrics of the last hour as columns; `?path=..&metric=..,..&since=MS`, `below=true` includes descendants, `sum=true` adds up their values; 400, 404 |
-//! | `GET /v1/why` | for each subsystem the causes that hold up work, the most effective first |
-//! | `GET /v1/why/{path}` | the same for one branch; 404 |
-//! | `GET /v1/crashes` | reports of panics and faults, newest first: the last 10 of each child, 4 MiB at most; `?limit=N` returns the newest N; 400 |
-//! | `GET /v1/crashes/{path}` | the same for one branch; 400, 404 |
-//! | `POST /v1/actors/{path}/{verb}` | restart, stop, start, pause, resume, and with `admin.chaos` panic and freeze; `{"reason": ".."}` -> `{path, verb, before, after}`; 202 if the command stops the endpoint itself; 400, 404, 409, 504 |
-//! | `POST /v1/consoles/{path}/{verb}` | a command of the child's console; JSON arguments -> the child's response; 400, 404, 409, 504 |
-//! | `GET /v1/{path}/{name}` | an export of a child as lines of JSON, such as `/v1/provenance/locations`; 400, 404, 409, 503 if too many are being read |
+//! | `GET /`, `GET /ui/{file}` | the web console |
+//! | `GET /v1/tree`, `GET /v1/tree/{path}` | the tree or a branch, now or `?at=MS`, as JSON or text |
+//! | `GET /v1/events` | server-sent events, from `Last-Event-ID` on |
+//! | `GET /v1/history` | metrics of the last hour as columns |
+//! | `GET /v1/why`, `GET /v1/why/{path}` | causes that hold up work, the most effective first |
+//! | `GET /v1/crashes`, `GET /v1/crashes/{path}` | reports of panics and faults, newest first |
+//! | `POST /v1/actors/{path}/{verb}` | restart, stop, start, pause, resume; `admin.chaos`: panic, freeze |
+//! | `POST /v1/consoles/{path}/{verb}` | a command of the child's console; JSON arguments -> JSON |
+//! | `GET /v1/{path}/{name}` | an export of a child as lines of JSON, `/v1/provenance/locations` |
 //! | `GET /v1/info` | version, process, limits, arbiters |
 //! | `GET /v1/config` | the configuration, without secrets |
 //! | `GET /livez` | 200 while the supervision loop runs, else 503 |
-//! | `GET /readyz` | 200 `ok`, else 503 and one line `failed: {path}: {reason}` for each child that is not ready, without a token `failed: {path}`; `?verbose` has a line for every child |
+//! | `GET /readyz` | 200, else 503 and a line for each child that is not ready, see `readiness.rs` |
 //! | `GET /metrics` | Prometheus text format 0.0.4 |
 //! | `GET /openapi.json` | the OpenAPI document |
 //!
-//! `{path}` is a path of the tree, with or without the root's name. `authentication.rs` and `command_executor.rs` check the caller: 401
-//! without a known token, 403 if the role does not allow the request, or for a `Host` or `Origin` of another site, or a POST with the `Sec-Fetch-Site` of one.
-//! 503 if too many requests are in progress for 5 s; probes (`/livez`, `/readyz`, `/metrics`) have a reserve.
+//! `{path}` is a path of the tree, with or without the root's name. `authentication.rs` and
+//! `command_executor.rs` check the caller: 401 without a known token, 403 if the role does not allow the
+//! request, or for a `Host` or `Origin` of another site, or a POST with the `Sec-Fetch-Site` of one. 503 if
+//! too many requests are in progress for 5 s; probes (`/livez`, `/readyz`, `/metrics`) have a reserve.
 
 use actix_web::{
     HttpRequest, HttpResponse, Resource, ResponseError, Route,

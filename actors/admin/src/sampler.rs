@@ -11,7 +11,8 @@ use crate::{
     history::{History, STEP_MS},
 };
 
-/// Records a sample of the tree whenever one is due, and adds those of the minute before to new crash reports.
+/// Records a sample of the tree whenever one is due, and adds those of the minute before to new crash
+/// reports.
 pub(crate) async fn sample(tree: &Tree, history: &Mutex<History>) -> Infallible {
     let mut clock = interval(Duration::from_millis(STEP_MS));
     clock.set_missed_tick_behavior(MissedTickBehavior::Skip);

@@ -1,8 +1,9 @@
-//! The HTTP servers, one for each open socket. Each has its own connection limit and worker thread, so that a flood of requests over TCP
-//! does not affect the unix socket or the probes.
+//! The HTTP servers, one for each open socket. Each has its own connection limit and worker thread, so that a
+//! flood of requests over TCP does not affect the unix socket or the probes.
 //!
-//! A client cannot hold a connection for long: the headers (128 KiB at most) have [`REQUEST_TIMEOUT`], the body has a time-out in `body.rs`,
-//! and an unread response has [`UNREAD_TIMEOUT`]. A connection serves one request, so that pipelined ones take no memory.
+//! A client cannot hold a connection for long: the headers (128 KiB at most) have [`REQUEST_TIMEOUT`], the
+//! body has a time-out in `body.rs`, and an unread response has [`UNREAD_TIMEOUT`]. A connection serves one
+//! request, so that pipelined ones take no memory.
 
 use std::{
     any::Any, future::ready, io, net::TcpListener, os::unix::net::UnixListener, sync::Arc, time::Duration,
@@ -36,7 +37,8 @@ use orchestrator_subsystem::wire::BODY_LIMIT;
 
 /// Time within which the request line and headers have to arrive.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for running requests at a graceful stop, in seconds. Commands return at once then, see `command_executor.rs`.
+/// Time for running requests at a graceful stop, in seconds. Commands return at once then, see
+/// `command_executor.rs`.
 const DRAIN_SECS: u64 = 1;
 /// Time without an acknowledgement of sent data after which a TCP connection is closed.
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -62,7 +64,8 @@ enum Socket {
 }
 
 impl Servers {
-    /// Builds a server for each open socket, with the contexts for TCP, for the unix socket and for the probes.
+    /// Builds a server for each open socket, with the contexts for TCP, for the unix socket and for the
+    /// probes.
     pub(crate) fn build(listeners: &Listeners, [tcp, unix, probe]: [HandlerContext; 3]) -> io::Result<Self> {
         let closing = tcp.closing.clone();
         let mut servers = Vec::new();

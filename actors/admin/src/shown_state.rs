@@ -1,5 +1,5 @@
-//! State of each child as all views of the tree show it: `paused` also by a subsystem's own command, `blocked` while a cause of
-//! `GET /v1/why` holds it up, except routine ones. No I/O.
+//! State of each child as all views of the tree show it: `paused` also by a subsystem's own command,
+//! `blocked` while a cause of `GET /v1/why` holds it up, except routine ones. No I/O.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,8 @@ mod tests {
     use super::*;
     use crate::{history::tests::tree, why::at};
 
-    /// Returns the states shown of `o`, its child `o/c0`, and the children of that one, whose states and causes are given.
+    /// Returns the states shown of `o`, its child `o/c0`, and the children of that one, whose states and
+    /// causes are given.
     fn shown(children: &[(&str, Option<(&str, bool)>)]) -> String {
         let mut root = tree(1, 0, 0).root;
         let branch = &mut root.children[0];

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// Formats a time in milliseconds since 1970, e.g. `2026-11-21T02:26:15.120Z`. A time that no calendar has becomes an empty text.
+/// Formats a time in milliseconds since 1970, e.g. `2026-11-21T02:26:15.120Z`. A time that no calendar has
+/// becomes an empty text.
 pub fn rfc3339(at_ms: u64) -> String {
     let at = i64::try_from(at_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     at.map_or_else(String::new, |at| format!("{at:.3}"))

@@ -1,5 +1,5 @@
-//! The tokens file: lines `ROLE NAME TOKEN` and `#` comments. All errors are reported at once. They quote no word of the file, since any word
-//! of an invalid line may be the token.
+//! The tokens file: lines `ROLE NAME TOKEN` and `#` comments. All errors are reported at once. They quote no
+//! word of the file, since any word of an invalid line may be the token.
 
 use std::{fs::Metadata, os::unix::fs::MetadataExt, path::Path};
 
@@ -140,7 +140,8 @@ mod tests {
                 assert!(error.to_string().contains("chmod 600"), "{error}");
             }
         };
-        // The file has the effective group, as that of a Kubernetes secret with `fsGroup` has one of the others.
+        // The file has the effective group, as that of a Kubernetes secret with `fsGroup` has one of the
+        // others.
         for (mode, good) in [
             (0o600, true),
             (0o400, true),

@@ -1,5 +1,6 @@
-//! The accepted tokens. The file is read again when it has changed or on SIGHUP. If it is missing or has become invalid, no token is accepted
-//! and the error is logged: an operator who removes the file expects that. The admin socket needs no token.
+//! The accepted tokens. The file is read again when it has changed or on SIGHUP. If it is missing or has
+//! become invalid, no token is accepted and the error is logged: an operator who removes the file expects
+//! that. The admin socket needs no token.
 
 use std::{
     fs,
@@ -69,7 +70,8 @@ impl Tokens {
     }
 }
 
-/// Finds the entry of `token` in constant time: every entry is compared in full, and digests have equal lengths.
+/// Finds the entry of `token` in constant time: every entry is compared in full, and digests have equal
+/// lengths.
 fn find<'a>(entries: &'a [Entry], token: &[u8]) -> Option<(Role, &'a str)> {
     let digest = token_file::digest(token);
     let mut found = None;

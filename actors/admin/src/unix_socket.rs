@@ -1,4 +1,5 @@
-//! The admin socket in the file system. By default its mode is 0600. It replaces a socket without a listener, and is removed at the end.
+//! The admin socket in the file system. By default its mode is 0600. It replaces a socket without a listener,
+//! and is removed at the end.
 
 use std::{
     fs, io,
@@ -74,7 +75,8 @@ impl Drop for UnixSocket {
     }
 }
 
-/// Refuses a path with another file or with a socket that has a listener. Another socket is replaced by the rename.
+/// Refuses a path with another file or with a socket that has a listener. Another socket is replaced by the
+/// rename.
 fn check_path(path: &Path) -> Result<(), AdminError> {
     let Ok(metadata) = fs::symlink_metadata(path) else {
         return Ok(());

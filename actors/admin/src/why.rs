@@ -1,5 +1,5 @@
-//! `GET /v1/why` and `/v1/why/{path}`: the causes that hold up work now, read from the tree and its events. The metric `orchestrator_blocked` has
-//! the same causes.
+//! `GET /v1/why` and `/v1/why/{path}`: the causes that hold up work now, read from the tree and its events.
+//! The metric `orchestrator_blocked` has the same causes.
 
 mod activity;
 mod event_facts;
@@ -148,7 +148,8 @@ fn causes_of(branch: &NodeSnapshot, facts: &Facts<'_>) -> Vec<Cause> {
     findings.into_iter().map(|finding| finding.cause).collect()
 }
 
-/// Causes in other branches of the root for which a child of this one waits: the first cause of each that holds up the answer.
+/// Causes in other branches of the root for which a child of this one waits: the first cause of each that
+/// holds up the answer.
 fn causes_elsewhere(branch: &NodeSnapshot, root: &NodeSnapshot, facts: &Facts<'_>) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (name, wait) in
@@ -167,8 +168,9 @@ fn causes_elsewhere(branch: &NodeSnapshot, root: &NodeSnapshot, facts: &Facts<'_
     causes
 }
 
-/// Returns true if a cause in the branch `on` holds up answers of its child `asked`. Children of a pipeline start in the order of its data
-/// flow, sinks first: those after `asked` bring work of their own, such as lines of files.
+/// Returns true if a cause in the branch `on` holds up answers of its child `asked`. Children of a pipeline
+/// start in the order of its data flow, sinks first: those after `asked` bring work of their own, such as
+/// lines of files.
 fn is_on_the_way(cause: &Cause, on: &NodeSnapshot, asked: &str) -> bool {
     let place = |path: &str| on.children.iter().position(|child| is_in_branch(path, &child.path));
     let is_pipeline = on.strategy.as_deref() == Some("rest_for_one");

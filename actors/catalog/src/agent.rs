@@ -51,8 +51,8 @@ use crate::{
     wall_clock::WallClock,
 };
 
-/// Time for which a stop waits for the server's answers once no handler runs. Rows that are not released by then are left to their
-/// leases.
+/// Time for which a stop waits for the server's answers once no handler runs. Rows that are not released by
+/// then are left to their leases.
 pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Context that the agents of one catalog share.

@@ -8,7 +8,8 @@ use serde_json::{Value, value::RawValue};
 /// Numbers of this length are exact as [`Value`], if they have digits only.
 const EXACT_DIGITS: usize = 15;
 
-/// A column's value. It is written as it was read, with all digits of its numbers, and compared and computed with as [`Value`].
+/// A column's value. It is written as it was read, with all digits of its numbers, and compared and computed
+/// with as [`Value`].
 #[derive(Debug, Clone, Default)]
 pub struct Cell {
     value: Value,

@@ -22,7 +22,8 @@ const MIN_BACKOFF: Backoff = Backoff { first: Duration::from_millis(10), max: Du
 
 /// Number of refused writes of a row after which it is reported.
 const REFUSALS_MAX: u32 = 5;
-/// Time for which a row is remembered after its last refusal, at least; its lease may be longer than its deferral.
+/// Time for which a row is remembered after its last refusal, at least; its lease may be longer than its
+/// deferral.
 const REFUSAL_KEPT: Duration = Duration::from_secs(3_600);
 
 /// History of a row.

@@ -1,5 +1,5 @@
-//! Configuration file of deriva, `~/.deriva/config.json`: server and session, for `config init`. The agent itself is code, so the rule
-//! of the result is an example that claims nothing.
+//! Configuration file of deriva, `~/.deriva/config.json`: server and session, for `config init`. The agent
+//! itself is code, so the rule of the result is an example that claims nothing.
 
 use std::path::Path;
 

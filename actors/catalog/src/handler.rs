@@ -35,7 +35,8 @@ pub enum Outcome {
     Later(String),
     /// Permanent failure: no further attempt.
     Dead(Failure),
-    /// At a stop: somebody else continues the work. The row keeps its claim until its lease ends; whoever claims it then gets the outcome.
+    /// At a stop: somebody else continues the work. The row keeps its claim until its lease ends; whoever
+    /// claims it then gets the outcome.
     Continues,
 }
 

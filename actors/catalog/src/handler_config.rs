@@ -202,7 +202,8 @@ impl HandlerConfig {
     /// Creates the handler of a rule. `owner` names the rule to the queue: catalog and rule, with dots.
     ///
     /// # Errors
-    /// The first problem that [`HandlerConfig::check`] finds, a file that cannot be read, or no queue in this process.
+    /// The first problem that [`HandlerConfig::check`] finds, a file that cannot be read, or no queue in this
+    /// process.
     pub fn handler(&self, owner: Arc<str>, queue: Option<&JobQueue>) -> Result<AnyHandler, String> {
         let timeout = Duration::from_secs(self.timeout_secs.into());
         let answer_bytes = usize::try_from(self.answer_bytes).unwrap_or(usize::MAX);

@@ -1,5 +1,6 @@
-//! Configuration file of `deriva-imaging-server`, the polling server of informatics-isi-edu/deriva-imaging-pipeline, for `config init`.
-//! Its work on one image is a program of the same package, which becomes the handler.
+//! Configuration file of `deriva-imaging-server`, the polling server of
+//! informatics-isi-edu/deriva-imaging-pipeline, for `config init`. Its work on one image is a program of the
+//! same package, which becomes the handler.
 
 use std::path::Path;
 

@@ -88,7 +88,8 @@ use crate::{
 
 /// Capacity of a poller's mailbox: operators' requests.
 const MAILBOX_CAPACITY: usize = 64;
-/// Longest grace period. The process has a deadline for its stop, and rows are released after the grace period.
+/// Longest grace period. The process has a deadline for its stop, and rows are released after the grace
+/// period.
 const GRACE_MAX: Duration = Duration::from_secs(20);
 /// Maximum number of rules of a catalog.
 pub(crate) const MAX_RULES: usize = 1_024;

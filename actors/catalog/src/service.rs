@@ -10,12 +10,13 @@ use orchestrator_supervise::LinkFailure;
 
 use crate::priority_semaphore::WritePriority;
 
-/// Delays after an aborted transaction (CONTRACT CE02): random, so that competitors do not collide again, and short, since the server
-/// works.
+/// Delays after an aborted transaction (CONTRACT CE02): random, so that competitors do not collide again, and
+/// short, since the server works.
 pub(crate) const AFTER_ABORT: RetryPolicy =
     RetryPolicy::exception(Duration::from_millis(20), Duration::from_millis(200));
 
-/// Maximum length of a response's body, in bytes (CONTRACT CE11): far more than any server sends within its 15 s limit.
+/// Maximum length of a response's body, in bytes (CONTRACT CE11): far more than any server sends within its
+/// 15 s limit.
 pub(crate) const BODY_BYTES_MAX: usize = 64 << 20;
 
 /// A read (CONTRACT CP01, CP05).
@@ -86,8 +87,8 @@ pub(crate) enum RequestError {
     PayloadTooLarge,
 }
 
-/// Access to one catalog. Before a call returns an error, aborted transactions (503 `Transaction
-/// aborted.`) are retried, but those of claims, and credentials are read again once. At most one write runs at a time.
+/// Access to one catalog. Before a call returns an error, aborted transactions (503 `Transaction aborted.`)
+/// are retried, but those of claims, and credentials are read again once. At most one write runs at a time.
 pub(crate) trait Service {
     /// Reads rows.
     fn get(&self, get: Get) -> impl Future<Output = Result<CatalogResponse, RequestError>>;
@@ -95,7 +96,7 @@ pub(crate) trait Service {
     /// Writes rows, in the order of `priority` among waiting writes. Returns the body of the response.
     fn put(&self, put: Put, priority: WritePriority) -> impl Future<Output = Result<Bytes, RequestError>>;
 
-    /// Shows in the server's link that `rule` gets errors instead of rows, with the time until the next request, or that it gets none any
-    /// more.
+    /// Shows in the server's link that `rule` gets errors instead of rows, with the time until the next
+    /// request, or that it gets none any more.
     fn show_outage(&self, _rule: &str, _outage: Option<(LinkFailure, Duration)>) {}
 }

@@ -23,7 +23,8 @@ pub(crate) struct RuleStatus {
     /// `idle`, `working`, `waiting`, `plan_failed`, `failed` (the program of a notify-only rule),
     /// `parked`, `paused` or `stopping`; `stopped` or `backing_off` for a child that does not run.
     pub phase: Cow<'static, str>,
-    /// Reason of `waiting`, `plan_failed`, `failed` and `parked`; of other phases, a row that the server refuses again and again.
+    /// Reason of `waiting`, `plan_failed`, `failed` and `parked`; of other phases, a row that the server
+    /// refuses again and again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Claimed rows that are not settled.

@@ -15,8 +15,8 @@ enum Part {
 }
 
 impl TextTemplate {
-    /// Parses a text. A word ends before the first character that is not a letter, a digit or one of `_.+`, and a dot at its end
-    /// does not belong to it; `${row.a b}` delimits any other name. `$$` is `$`.
+    /// Parses a text. A word ends before the first character that is not a letter, a digit or one of `_.+`,
+    /// and a dot at its end does not belong to it; `${row.a b}` delimits any other name. `$$` is `$`.
     ///
     /// # Errors
     /// An unknown word, or one that is not known before the job has run.

@@ -64,7 +64,8 @@ verb! {
     ///
     /// Example: orchestrator catalog pause convert --until 30m
     pub(crate) struct Pause {
-        /// Resume then: a duration (30m, 1d, 2w), or a time of day or date and time in the instance's time zone (18:00)
+        /// Resume then: a duration (30m, 1d, 2w), or a time of day or date and time in the instance's time
+        /// zone (18:00)
         #[arg(long, value_name = "TIME|DURATION")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub(crate) until: Option<Until>,

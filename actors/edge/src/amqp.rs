@@ -1,7 +1,7 @@
 //! AMQP connection with name, heartbeat and time-outs.
 //!
-//! The recovery of lapin is off: it replays channels in an order that fails when queues were lost with the broker. No text contains the
-//! password.
+//! The recovery of lapin is off: it replays channels in an order that fails when queues were lost with the
+//! broker. No text contains the password.
 
 mod address;
 mod alarm;
@@ -35,7 +35,8 @@ use crate::{
     tls::{self, TlsClient},
 };
 
-/// Proposed heartbeat; the broker may require a shorter one. A dead peer is noticed after about twice this time.
+/// Proposed heartbeat; the broker may require a shorter one. A dead peer is noticed after about twice this
+/// time.
 const HEARTBEAT_S: u16 = 5;
 
 /// Largest frame, in bytes: RabbitMQ's default. It limits our buffers, whatever the broker proposes.
@@ -65,8 +66,8 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Parses `url`; `name` is the connection name that the broker shows. With `amqps` the broker's certificate is checked against the
-    /// authorities of the public web.
+    /// Parses `url`; `name` is the connection name that the broker shows. With `amqps` the broker's
+    /// certificate is checked against the authorities of the public web.
     ///
     /// # Errors
     /// It is invalid; the text does not contain it.
@@ -74,7 +75,8 @@ impl Broker {
         Self::with_authorities(url, name, None)
     }
 
-    /// Parses `url` like [`Broker::new`], with the authorities in the file `ca_file` (PEM) in place of the public ones.
+    /// Parses `url` like [`Broker::new`], with the authorities in the file `ca_file` (PEM) in place of the
+    /// public ones.
     ///
     /// # Errors
     /// As of [`Broker::new`], or the file cannot be used.
@@ -101,16 +103,16 @@ impl Broker {
         Ok(Self { uri, name: name.into(), endpoint, tls, unread_max: 0, held: None, link: None })
     }
 
-    /// Fails the connection when more than `max` messages, or 1 GiB of them, wait to be read. `max` is the prefetch count of `basic.qos`; each
-    /// message read must be recorded in [`Session::delivery_tracker`].
+    /// Fails the connection when more than `max` messages, or 1 GiB of them, wait to be read. `max` is the
+    /// prefetch count of `basic.qos`; each message read must be recorded in [`Session::delivery_tracker`].
     #[must_use]
     pub fn enforce_prefetch(mut self, max: usize) -> Self {
         self.unread_max = max as u64;
         self
     }
 
-    /// Shows in `held`, a gauge of bytes, the messages that wait to be read, and those whose share from [`DeliveryTracker::record_read`] is
-    /// not dropped.
+    /// Shows in `held`, a gauge of bytes, the messages that wait to be read, and those whose share from
+    /// [`DeliveryTracker::record_read`] is not dropped.
     #[must_use]
     pub fn showing(mut self, held: &Metric) -> Self {
         held.set_bound(UNREAD_BYTES_MAX);
@@ -118,7 +120,8 @@ impl Broker {
         self
     }
 
-    /// Proposes frames of 8 KiB, for small messages. lapin keeps buffers for 64 frames: 8 MiB with the default of 128 KiB.
+    /// Proposes frames of 8 KiB, for small messages. lapin keeps buffers for 64 frames: 8 MiB with the
+    /// default of 128 KiB.
     #[must_use]
     pub fn small_frames(mut self) -> Self {
         self.uri.query.frame_max.get_or_insert(SMALL_FRAME);
@@ -239,7 +242,8 @@ pub struct Session {
 pub struct DeliveryTracker(Arc<UnreadDeliveries>);
 
 impl DeliveryTracker {
-    /// Records that a message with a body of `body` bytes was read. Returns its share in the gauge of [`Broker::showing`], if there is one.
+    /// Records that a message with a body of `body` bytes was read. Returns its share in the gauge of
+    /// [`Broker::showing`], if there is one.
     pub fn record_read(&self, body: usize) -> Option<GaugeGuard> {
         self.0.read(body)
     }
@@ -259,14 +263,16 @@ impl Session {
         Box::pin(with_timeout("open a channel", self.connection.create_channel()))
     }
 
-    /// Waits until the connection is lost, and returns the reason. Reports alarms of the broker meanwhile. Dropping the future loses nothing.
+    /// Waits until the connection is lost, and returns the reason. Reports alarms of the broker meanwhile.
+    /// Dropping the future loses nothing.
     pub async fn lost(&self) -> PeerError {
         let mut events = self.connection.events_listener();
         let mut reason = "the connection is closed".to_owned();
         // After a panic, lapin's thread drops the socket and reports nothing.
         let silent = dropped(&self.socket_closed);
         tokio::pin!(silent);
-        // The status shows also events from before the listener was created; an error event may be about one channel only.
+        // The status shows also events from before the listener was created; an error event may be about one
+        // channel only.
         while self.connection.status().connected() {
             tokio::select! {
                 biased;
@@ -286,7 +292,8 @@ impl Session {
         connection_lost(reason)
     }
 
-    /// Waits for `request`, but not longer than the connection lasts: a reply that was awaited when it ended may never come.
+    /// Waits for `request`, but not longer than the connection lasts: a reply that was awaited when it ended
+    /// may never come.
     ///
     /// # Errors
     /// Those of `request`, or the connection is lost.

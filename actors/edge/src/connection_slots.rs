@@ -72,7 +72,8 @@ impl ConnectionSlot {
     }
 }
 
-/// Chooses the connection to evict from those not yet closing, or none. The number is that of all connections.
+/// Chooses the connection to evict from those not yet closing, or none. The number is that of all
+/// connections.
 pub type EvictionPolicy =
     for<'a> fn(usize, &mut dyn Iterator<Item = &'a ConnectionSlot>) -> Option<&'a ConnectionSlot>;
 
@@ -107,7 +108,8 @@ pub struct ConnectionSlots<P, E> {
 }
 
 impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
-    /// Creates slots for `max` connections. The gauge `connected` is their number; the counter `evicted` counts evictions.
+    /// Creates slots for `max` connections. The gauge `connected` is their number; the counter `evicted`
+    /// counts evictions.
     pub fn new(max: usize, eviction_policy: EvictionPolicy, connected: Metric, evicted: Metric) -> Self {
         Self {
             max,
@@ -127,7 +129,8 @@ impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
         self.open.is_empty()
     }
 
-    /// Drives all connections until one ends or, if `may_accept`, `accept` returns a new one. Dropping the future loses nothing.
+    /// Drives all connections until one ends or, if `may_accept`, `accept` returns a new one. Dropping the
+    /// future loses nothing.
     pub async fn next_event<S>(
         &mut self,
         accept: impl AsyncFn() -> io::Result<S>,
@@ -164,8 +167,8 @@ impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
         }
     }
 
-    /// Adds a connection to `peer`, driven by the future that `handler` creates from its number and slot. Beyond the limit, it evicts another
-    /// connection.
+    /// Adds a connection to `peer`, driven by the future that `handler` creates from its number and slot.
+    /// Beyond the limit, it evicts another connection.
     pub fn serve<F: Future<Output = E> + 'static>(
         &mut self,
         peer: P,

@@ -12,8 +12,8 @@ use crate::{FileIdentity, check_database_files, open_regular_no_link, with_suffi
 /// Only the owner may open the file: whoever can open it can lock it, and so block the next start.
 const MODE: u32 = 0o600;
 
-/// Lock of an open database. The kernel releases it with the process. The empty file stays, because removing it would let two instances
-/// lock two files of one name.
+/// Lock of an open database. The kernel releases it with the process. The empty file stays, because removing
+/// it would let two instances lock two files of one name.
 #[derive(Debug)]
 pub struct DatabaseLock {
     _file: File,
@@ -22,10 +22,12 @@ pub struct DatabaseLock {
 }
 
 impl DatabaseLock {
-    /// Locks a file beside `database`, never the database itself: closing any descriptor of that would drop SQLite's own locks.
+    /// Locks a file beside `database`, never the database itself: closing any descriptor of that would drop
+    /// SQLite's own locks.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] if another instance has the lock; other kinds if the file cannot be used.
+    /// [`io::ErrorKind::WouldBlock`] if another instance has the lock; other kinds if the file cannot be
+    /// used.
     pub fn take(database: &Path) -> io::Result<Self> {
         check_database_files(database)?;
         let path = with_suffix(database, ".orchestrator-lock");

@@ -2,7 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit on open files to the hard limit, and returns the limit in force. Logs a warning if that fails.
+/// Raises the soft limit on open files to the hard limit, and returns the limit in force. Logs a warning if
+/// that fails.
 pub fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum

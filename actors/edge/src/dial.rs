@@ -26,7 +26,8 @@ pub(crate) async fn lookup(host: &str, port: u16) -> Result<Vec<SocketAddr>, Pee
 /// Connects to the first address of `host` that accepts.
 ///
 /// # Errors
-/// [`PeerErrorKind::Connect`] in the system's words. For a name without an address, the advice is the command that looks it up.
+/// [`PeerErrorKind::Connect`] in the system's words. For a name without an address, the advice is the command
+/// that looks it up.
 pub async fn dial(host: &str, port: u16) -> Result<TcpStream, PeerError> {
     let addresses = lookup(host, port).await?;
     TcpStream::connect(&*addresses).await.map_err(|error| PeerError::unconnected(&error))

@@ -23,8 +23,8 @@ pub fn free_space(path: &Path) -> String {
     }
 }
 
-/// Reports to `GET /v1/why` that there is no space left for the file or directory at `path`, with the free bytes. `text` says what
-/// cannot be written.
+/// Reports to `GET /v1/why` that there is no space left for the file or directory at `path`, with the free
+/// bytes. `text` says what cannot be written.
 pub fn report_full(vitals: &Vitals, path: &Path, text: impl AsRef<str>) {
     let shown = path.display().to_string();
     let help = format!("df -h {shown}; free space on the file system of {shown}");

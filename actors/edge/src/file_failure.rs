@@ -29,7 +29,8 @@ pub(crate) fn full(reason: impl Into<String>, path: &Path) -> LinkFailure {
     LinkFailure::new(FailureKind::DiskFull, reason).with_help(help)
 }
 
-/// Command that shows who may use the file at `path`, and what to change. `and_beside` is a pattern for the files that come with it.
+/// Command that shows who may use the file at `path`, and what to change. `and_beside` is a pattern for the
+/// files that come with it.
 pub(crate) fn permission_advice(path: &Path, and_beside: &str) -> String {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let [path, directory] = [path, directory].map(|path| path.to_string_lossy().into_owned());

@@ -38,8 +38,8 @@ impl FileIdentity {
 
 /// Files of an open SQLite database: database, write-ahead log and shared-memory index.
 ///
-/// SQLite continues with files that were deleted or renamed, so its commits are lost to later readers of the path. A second connection
-/// would combine the new database with the old log.
+/// SQLite continues with files that were deleted or renamed, so its commits are lost to later readers of the
+/// path. A second connection would combine the new database with the old log.
 #[derive(Debug, Clone)]
 pub struct DatabaseFiles {
     database: (PathBuf, Option<FileIdentity>),
@@ -77,7 +77,8 @@ impl fmt::Display for FileReplaced {
 }
 
 impl DatabaseFiles {
-    /// Records the files of the database at `path`. Call it while the database is open, after a first transaction has created the log.
+    /// Records the files of the database at `path`. Call it while the database is open, after a first
+    /// transaction has created the log.
     ///
     /// # Errors
     /// The operating system cannot read a file's metadata.
@@ -116,7 +117,8 @@ impl DatabaseFiles {
         check(&self.log_index, DatabasePart::LogIndex)
     }
 
-    /// Opens the write-ahead log for a sync. Returns None if the file at its path is not the one that the open database writes.
+    /// Opens the write-ahead log for a sync. Returns None if the file at its path is not the one that the
+    /// open database writes.
     ///
     /// # Errors
     /// The operating system cannot open the file or read its metadata.
@@ -129,7 +131,8 @@ impl DatabaseFiles {
         Ok((Some(FileIdentity::of(&file.metadata()?)) == *opened).then_some(file))
     }
 
-    /// Returns the path of the write-ahead log, and whether it still is the file that the open database writes.
+    /// Returns the path of the write-ahead log, and whether it still is the file that the open database
+    /// writes.
     pub fn log(&self) -> (&Path, bool) {
         (&self.log.0, check(&self.log, DatabasePart::Log).is_ok())
     }

@@ -14,7 +14,8 @@ pub struct HostPort {
 impl HostPort {
     /// Parses `HOST[:PORT]`, with IPv6 addresses in brackets; `default` is used if there is no port.
     ///
-    /// Returns None if there is no port at all, or the text is invalid, for example because it has a user, a path or white space.
+    /// Returns None if there is no port at all, or the text is invalid, for example because it has a user, a
+    /// path or white space.
     pub fn parse(text: &str, default: Option<u16>) -> Option<Self> {
         let (host, port) = match text.strip_prefix('[') {
             Some(text) => match text.split_once(']')? {

@@ -1,4 +1,5 @@
-//! HTTP/1.1 client of all edges. It sends requests unchanged, and limits head, body, chunks and time of a response.
+//! HTTP/1.1 client of all edges. It sends requests unchanged, and limits head, body, chunks and time of a
+//! response.
 
 mod connection;
 mod endpoint;

@@ -1,11 +1,12 @@
-//! Shared parts of edges, the children that talk to peers outside the process. An edge starts without its peer, keeps running while the
-//! peer is down, and reconnects by itself.
+//! Shared parts of edges, the children that talk to peers outside the process. An edge starts without its
+//! peer, keeps running while the peer is down, and reconnects by itself.
 //!
-//! [`LinkState`] counts failures, reports the link and waits for the next attempt, by a [`RetryPolicy`]. An [`Edge`] uses
-//! it to stay connected. [`catch_panic`] makes a failed call of a client library's panic.
-//! [`LimitedStream`] fails when a peer sends too much. [`OneRequest`] ends after one HTTP request. [`ConnectionSlots`] accepts connections
-//! up to a limit. The features `amqp`, `http`, `mongodb`, `postgres`, `sqlite` and `tls` add parts of clients that more than one edge
-//! uses, and `process` adds programs; `delivery` delivers JSON to either.
+//! [`LinkState`] counts failures, reports the link and waits for the next attempt, by a [`RetryPolicy`]. An
+//! [`Edge`] uses it to stay connected. [`catch_panic`] makes a failed call of a client library's panic.
+//! [`LimitedStream`] fails when a peer sends too much. [`OneRequest`] ends after one HTTP request.
+//! [`ConnectionSlots`] accepts connections up to a limit. The features `amqp`, `http`, `mongodb`, `postgres`,
+//! `sqlite` and `tls` add parts of clients that more than one edge uses, and `process` adds programs;
+//! `delivery` delivers JSON to either.
 
 #[cfg(feature = "amqp")]
 pub mod amqp;

@@ -1,4 +1,5 @@
-//! Calls of client libraries. A panic inside one is a failed call and a lost connection, not a crash of the child.
+//! Calls of client libraries. A panic inside one is a failed call and a lost connection, not a crash of the
+//! child.
 
 use std::{future::poll_fn, pin::pin, task::Poll};
 

@@ -19,8 +19,8 @@ pub type LimitError = Box<dyn Error + Send + Sync>;
 
 /// Limit on received bytes that follows the framing of a protocol.
 pub trait FrameLimit {
-    /// Checks received `bytes`, which it may change, and returns the number of bytes to pass on. The others are the beginning of a frame
-    /// that is needed whole; they come first in the next call.
+    /// Checks received `bytes`, which it may change, and returns the number of bytes to pass on. The others
+    /// are the beginning of a frame that is needed whole; they come first in the next call.
     ///
     /// # Errors
     /// The peer exceeds the limit; the stream is unusable.
@@ -163,7 +163,8 @@ mod tests {
         }
     }
 
-    /// Returns the bytes read into buffers of `room` bytes from a peer that sends `bytes` in pieces of `piece`, and the error at the end.
+    /// Returns the bytes read into buffers of `room` bytes from a peer that sends `bytes` in pieces of
+    /// `piece`, and the error at the end.
     async fn read(bytes: &[u8], piece: usize, room: usize) -> (Vec<u8>, String) {
         let (ours, mut theirs) = duplex(piece);
         let sending = async move {

@@ -15,8 +15,8 @@ const LONG: Duration = Duration::from_secs(3_600);
 
 /// Consecutive failures of an edge, and its link.
 ///
-/// The delay grows until a message of the peer is processed ([`LinkState::succeeded`]). A peer that accepts connections and drops them is
-/// therefore retried less and less often.
+/// The delay grows until a message of the peer is processed ([`LinkState::succeeded`]). A peer that accepts
+/// connections and drops them is therefore retried less and less often.
 #[derive(Debug)]
 pub struct LinkState {
     link: LinkReporter,
@@ -28,7 +28,8 @@ pub struct LinkState {
 }
 
 impl LinkState {
-    /// Declares the child's connection to `endpoint`, which must not contain credentials. It is tried again by `policy`.
+    /// Declares the child's connection to `endpoint`, which must not contain credentials. It is tried again
+    /// by `policy`.
     pub fn new(cx: &StartCx, kind: &'static str, endpoint: impl Into<String>, policy: RetryPolicy) -> Self {
         Self { stop: cx.stop.clone(), ..Self::of_link(cx.vitals.link(kind, endpoint), policy) }
     }
@@ -45,15 +46,15 @@ impl LinkState {
         self.link.clone()
     }
 
-    /// Does not report the first [`EXPECTED`] consecutive failures: of a lock that another process holds for a moment, or of a file that
-    /// is being created.
+    /// Does not report the first [`EXPECTED`] consecutive failures: of a lock that another process holds for
+    /// a moment, or of a file that is being created.
     #[must_use]
     pub fn expecting_failures(self) -> Self {
         Self { expects_failures: true, ..self }
     }
 
-    /// Reports the link as up. Delays keep growing until [`LinkState::succeeded`], unless the connection lasts longer than the longest
-    /// delay.
+    /// Reports the link as up. Delays keep growing until [`LinkState::succeeded`], unless the connection
+    /// lasts longer than the longest delay.
     pub fn connected(&self) {
         self.retries.connected();
         self.link.up();
@@ -65,12 +66,14 @@ impl LinkState {
         self.connected();
     }
 
-    /// Reports a request to the peer until it is dropped, see [`LinkReporter::request`]. None for a file or socket of this machine.
+    /// Reports a request to the peer until it is dropped, see [`LinkReporter::request`]. None for a file or
+    /// socket of this machine.
     pub fn request(&self) -> Option<LinkRequest> {
         (!self.is_local).then(|| self.link.request())
     }
 
-    /// Reports a request as [`LinkState::request`] does, which may take long: the peer shows as awaited, but not as silent.
+    /// Reports a request as [`LinkState::request`] does, which may take long: the peer shows as awaited, but
+    /// not as silent.
     pub fn long_request(&self) -> Option<LinkRequest> {
         (!self.is_local).then(|| self.link.request_within(LONG))
     }
@@ -81,7 +84,8 @@ impl LinkState {
         self.report(failure.into(), self.expects_failures)
     }
 
-    /// Does the same as [`LinkState::failed`] after a conflict with other users of the peer: the first [`EXPECTED`] are not reported.
+    /// Does the same as [`LinkState::failed`] after a conflict with other users of the peer: the first
+    /// [`EXPECTED`] are not reported.
     pub fn conflicted(&self, failure: impl Into<LinkFailure>) -> Duration {
         self.report(failure.into(), true)
     }
@@ -98,7 +102,8 @@ impl LinkState {
         delay
     }
 
-    /// Reports a failure as [`LinkState::failed`] and waits for the next attempt. Returns false if the child is stopped meanwhile.
+    /// Reports a failure as [`LinkState::failed`] and waits for the next attempt. Returns false if the child
+    /// is stopped meanwhile.
     pub async fn retry(&self, failure: impl Into<LinkFailure>) -> bool {
         let delay = self.failed(failure);
         self.wait(delay).await
@@ -139,7 +144,8 @@ impl LinkState {
         self.link.connecting(0);
     }
 
-    /// Reports a peer that is connected but not ready, as a link that is down. The next check is after `retry_in`.
+    /// Reports a peer that is connected but not ready, as a link that is down. The next check is after
+    /// `retry_in`.
     pub fn not_ready(&self, failure: impl Into<LinkFailure>, retry_in: Duration) {
         self.link.answered();
         self.link.down(failure, retry_in);

@@ -1,5 +1,5 @@
-//! MongoDB client with a thread of its own, which reads from the primary with time-outs. No text contains the password; texts of the
-//! server are escaped and limited.
+//! MongoDB client with a thread of its own, which reads from the primary with time-outs. No text contains the
+//! password; texts of the server are escaped and limited.
 
 mod address;
 mod client;

@@ -1,5 +1,5 @@
-//! Stream that ends after one HTTP/1 request. The HTTP server parses all pipelined requests that it reads, and each takes a kilobyte
-//! until it is answered.
+//! Stream that ends after one HTTP/1 request. The HTTP server parses all pipelined requests that it reads,
+//! and each takes a kilobyte until it is answered.
 
 use std::{
     io::{self, IoSlice},
@@ -13,8 +13,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Longest part of a line that is kept, in bytes. A longer line with the length of a body ends the request.
 const LINE_MAX: usize = 256;
 
-/// Stream `S` whose reader sees the end of the file after the first request: head, and body by its `Content-Length` or its chunks. While
-/// the client sends nothing more, the reader waits and notices that the client closes the connection.
+/// Stream `S` whose reader sees the end of the file after the first request: head, and body by its
+/// `Content-Length` or its chunks. While the client sends nothing more, the reader waits and notices that the
+/// client closes the connection.
 #[derive(Debug)]
 pub struct OneRequest<S> {
     stream: S,
@@ -88,7 +89,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for OneRequest<S> {
     }
 }
 
-/// Search for the end of a request. It may end earlier than in an invalid request, never later than the HTTP server's parser.
+/// Search for the end of a request. It may end earlier than in an invalid request, never later than the HTTP
+/// server's parser.
 #[derive(Debug, Default)]
 struct RequestEnd {
     part: Part,

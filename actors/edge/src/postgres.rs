@@ -1,5 +1,6 @@
-//! Client of PostgreSQL servers: connection strings with libpq's services, passfiles, variables and `sslmode`, several servers, no password
-//! in clear text for a remote peer, limits on what a server sends, pipelined transactions and notifications.
+//! Client of PostgreSQL servers: connection strings with libpq's services, passfiles, variables and
+//! `sslmode`, several servers, no password in clear text for a remote peer, limits on what a server sends,
+//! pipelined transactions and notifications.
 //!
 //! [`Address::parse`] reads a connection string, [`Session::open`] connects.
 
@@ -86,12 +87,12 @@ struct PostgresTls {
 }
 
 impl PostgresTls {
-    /// Prepares a connection to `host`: negotiates TLS, and refuses a peer that asks for a password that it must not get. A peer on the
-    /// loopback interface counts as local: it may ask for any.
+    /// Prepares a connection to `host`: negotiates TLS, and refuses a peer that asks for a password that it
+    /// must not get. A peer on the loopback interface counts as local: it may ask for any.
     ///
     /// # Errors
-    /// The server offers no TLS although it is required, or the handshake fails; the text says what to do. Reads fail if the server asks
-    /// for a password in clear text over an unprotected connection.
+    /// The server offers no TLS although it is required, or the handshake fails; the text says what to do.
+    /// Reads fail if the server asks for a password in clear text over an unprotected connection.
     async fn secure(&self, stream: TcpStream, host: &str) -> io::Result<Box<dyn Transport>> {
         let is_local = stream.peer_addr()?.ip().to_canonical().is_loopback();
         self.secure_peer(stream, host, is_local).await

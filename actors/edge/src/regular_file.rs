@@ -15,8 +15,8 @@ use crate::with_suffix;
 /// Upper bound of a file that is read as text, in bytes.
 const TEXT_MAX: u64 = 16 << 20;
 
-/// Opens the regular file at `path`, which other users may have replaced. A named pipe or a device is refused: opening it could block, and
-/// reading it could take for ever.
+/// Opens the regular file at `path`, which other users may have replaced. A named pipe or a device is
+/// refused: opening it could block, and reading it could take for ever.
 ///
 /// # Errors
 /// The file cannot be opened, or is no regular file.
@@ -24,7 +24,8 @@ pub fn open_regular(options: &mut OpenOptions, path: &Path) -> io::Result<(File,
     open(options, path, OFlags::NONBLOCK)
 }
 
-/// As [`open_regular`], and refuses a link at `path`: who may write into its directory must not choose another file.
+/// As [`open_regular`], and refuses a link at `path`: who may write into its directory must not choose
+/// another file.
 ///
 /// # Errors
 /// As [`open_regular`], or there is a link.
@@ -61,7 +62,8 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// Checks that a SQLite database, its log and its journal are regular files or missing: SQLite would wait for a named pipe.
+/// Checks that a SQLite database, its log and its journal are regular files or missing: SQLite would wait for
+/// a named pipe.
 ///
 /// # Errors
 /// One of them is no regular file; the text names it.

@@ -20,13 +20,14 @@ impl RetryPolicy {
     /// Server: 50 ms to 2 s. After any outage, it is used again within 3 s of its return.
     pub const REMOTE: Self = Self::exception(Duration::from_millis(50), Duration::from_secs(2));
 
-    /// Creates a policy from its first and its longest delay, for an edge that no named policy fits. The comment of the constant
-    /// says why.
+    /// Creates a policy from its first and its longest delay, for an edge that no named policy fits. The
+    /// comment of the constant says why.
     pub const fn exception(first: Duration, longest: Duration) -> Self {
         Self(Backoff { first, max: longest })
     }
 
-    /// Returns a random delay from the first to the longest one, for competitors that would collide again after equal delays.
+    /// Returns a random delay from the first to the longest one, for competitors that would collide again
+    /// after equal delays.
     pub fn spread(self) -> Duration {
         let Backoff { first, max } = self.0;
         first + max.saturating_sub(first).mul_f64(fastrand::f64())

@@ -52,8 +52,8 @@ pub fn open_secret_file(path: &Path) -> io::Result<(File, Metadata)> {
     open_regular(File::options().read(true), path)
 }
 
-/// Returns the reason why other users may read a file with a secret, and what to do. None: only the owner and members of one of the
-/// process's own groups can read it, and only the owner can write to it.
+/// Returns the reason why other users may read a file with a secret, and what to do. None: only the owner and
+/// members of one of the process's own groups can read it, and only the owner can write to it.
 pub fn exposure(metadata: &Metadata) -> Option<String> {
     let (mode, group) = (metadata.mode() & 0o777, metadata.gid());
     (!is_private(metadata)).then(|| {
@@ -84,7 +84,8 @@ fn is_private(metadata: &Metadata) -> bool {
     }
 }
 
-/// Returns the trimmed content of `file`, or `plain` if there is no file. `key` is the configuration key of the file.
+/// Returns the trimmed content of `file`, or `plain` if there is no file. `key` is the configuration key of
+/// the file.
 ///
 /// # Errors
 /// The file cannot be read; a later attempt may succeed. The text begins with `key = file`.

@@ -20,8 +20,8 @@ pub struct SocketAccess {
 }
 
 impl SocketAccess {
-    /// Parses an octal mode, such as `0660`, and the names or numbers of owner and group. `key` is that of the socket's path:
-    /// `queue.socket`.
+    /// Parses an octal mode, such as `0660`, and the names or numbers of owner and group. `key` is that of
+    /// the socket's path: `queue.socket`.
     ///
     /// # Errors
     /// One of them is invalid. The text begins with `key_mode = value`, or the key of the other.

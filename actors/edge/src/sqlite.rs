@@ -20,10 +20,12 @@ const BUSY_WAIT: Duration = Duration::from_secs(30);
 /// Steps of fewer pages would be of use only without a transaction.
 const ALL_PAGES: i32 = -1;
 
-/// Copies the database at `from`, which other processes may use, into the new file `to`, and returns its `user_version`.
+/// Copies the database at `from`, which other processes may use, into the new file `to`, and returns its
+/// `user_version`.
 ///
-/// The copy is what the database was at one moment after the call: with a write-ahead log, others go on writing meanwhile, and the log grows
-/// by what they write. Without this one transaction, each of their commits would start the copy again.
+/// The copy is what the database was at one moment after the call: with a write-ahead log, others go on
+/// writing meanwhile, and the log grows by what they write. Without this one transaction, each of their
+/// commits would start the copy again.
 ///
 /// # Errors
 /// The text of SQLite. `to` may be incomplete.
@@ -55,7 +57,8 @@ pub fn copy(from: &Path, to: &Path) -> Result<i64, String> {
 pub fn check(path: &Path) -> Result<(), String> {
     let run = || -> rusqlite::Result<String> {
         let uri = format!("file:{}?immutable=1", percent_encode(path.as_os_str().as_encoded_bytes(), PATH));
-        // Nothing is written. Opening a named pipe that another user has put there would block if it were only for reading.
+        // Nothing is written. Opening a named pipe that another user has put there would block if it were
+        // only for reading.
         let flags =
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
         Connection::open_with_flags(uri, flags)?.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))

@@ -40,8 +40,8 @@ impl TlsClient {
     /// Does the TLS handshake on `stream`.
     ///
     /// # Errors
-    /// The host does not speak TLS, or its certificate is invalid: the text has the reason and, where it helps, the command that makes a
-    /// valid one.
+    /// The host does not speak TLS, or its certificate is invalid: the text has the reason and, where it
+    /// helps, the command that makes a valid one.
     pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> io::Result<TlsStream<S>> {
         let connected = self.connector.connect(self.name.clone(), stream).await;
         connected.map_err(|error| explanation::explain(error, &self.name))
@@ -62,7 +62,8 @@ impl TlsClient {
     }
 }
 
-/// Creates a connector. `authorities` is a file of certificates (PEM) that are trusted in place of the public ones.
+/// Creates a connector. `authorities` is a file of certificates (PEM) that are trusted in place of the public
+/// ones.
 ///
 /// # Errors
 /// The file cannot be read or has no certificate. The text begins with `ca_file = file`.
@@ -109,7 +110,8 @@ fn verifying(authorities: Option<Authorities>, checks_host: bool) -> Result<TlsC
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// Creates a connector that accepts any certificate. Only for hosts that cannot be impersonated, such as this machine.
+/// Creates a connector that accepts any certificate. Only for hosts that cannot be impersonated, such as this
+/// machine.
 ///
 /// # Errors
 /// TLS is not available; the text says why.

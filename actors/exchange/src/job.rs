@@ -16,12 +16,12 @@ pub struct JobId {
 }
 
 impl JobId {
-    /// Creates the identity of the job `name` of `owner`. `claim` tells apart jobs that have the same name one after the other:
-    /// the end of a job counts only for the claim under which it was handed out.
+    /// Creates the identity of the job `name` of `owner`. `claim` tells apart jobs that have the same name
+    /// one after the other: the end of a job counts only for the claim under which it was handed out.
     ///
-    /// `owner` is the subsystem with its own name, with a `.` between them, which the name of a fetcher cannot have. In the
-    /// attribute path, white space, control characters and `%` of `name` are written as `%` and two hexadecimal digits for each
-    /// byte, because a worker's lines are split at blanks.
+    /// `owner` is the subsystem with its own name, with a `.` between them, which the name of a fetcher
+    /// cannot have. In the attribute path, white space, control characters and `%` of `name` are written as
+    /// `%` and two hexadecimal digits for each byte, because a worker's lines are split at blanks.
     ///
     /// # Panics
     /// `owner` has no `.`.
@@ -58,7 +58,8 @@ impl JobId {
     }
 }
 
-/// Returns `text` as a payload: control characters, such as line ends, are written as `%` and two hexadecimal digits for each byte.
+/// Returns `text` as a payload: control characters, such as line ends, are written as `%` and two hexadecimal
+/// digits for each byte.
 pub fn payload_text(text: &str) -> String {
     encode(text, char::is_control)
 }
@@ -78,12 +79,14 @@ fn encode(text: &str, is_encoded: impl Fn(char) -> bool) -> String {
     encoded
 }
 
-/// Offers a job. The answer comes when the job has ended, which may take days; it is lost if the queue restarts.
+/// Offers a job. The answer comes when the job has ended, which may take days; it is lost if the queue
+/// restarts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobOffered {
     /// The job.
     pub job: JobId,
-    /// Claim that this one replaces: if a worker has the former job, or has ended it, that counts for this one.
+    /// Claim that this one replaces: if a worker has the former job, or has ended it, that counts for this
+    /// one.
     pub former_claim: Option<Arc<str>>,
     /// Text behind the attribute path in the reply to a worker.
     pub payload: String,
@@ -113,8 +116,8 @@ pub struct JobFinished {
     pub seconds: i64,
 }
 
-/// Withdraws an offered job, and forgets one that has ended. A job that was handed out stays with its worker, whose report counts
-/// for nobody.
+/// Withdraws an offered job, and forgets one that has ended. A job that was handed out stays with its worker,
+/// whose report counts for nobody.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobWithdrawn {
     /// The job.

@@ -13,8 +13,8 @@ use tokio::time::sleep;
 
 use crate::{JobEnd, JobId, JobOffered, JobTakenBack, JobWithdrawn};
 
-/// Time after which an offer without an answer is repeated. The answer to the former one is then lost; a repetition has no effect
-/// on the job.
+/// Time after which an offer without an answer is repeated. The answer to the former one is then lost; a
+/// repetition has no effect on the job.
 const REPEAT: Duration = Duration::from_secs(60);
 /// Delays after an offer that the queue could not take: its mailbox is full, or it restarted.
 const RETRY: Backoff = Backoff { first: Duration::from_millis(20), max: Duration::from_secs(1) };
@@ -59,8 +59,8 @@ pub struct JobQueue {
 }
 
 impl JobQueue {
-    /// Offers a job and waits until it has ended. The queue knows the end until the job is withdrawn. Cancel safe: the job stays
-    /// offered.
+    /// Offers a job and waits until it has ended. The queue knows the end until the job is withdrawn. Cancel
+    /// safe: the job stays offered.
     pub async fn end_of(&self, offer: &JobOffered) -> JobEnd {
         let mut failures = 0;
         loop {
@@ -75,7 +75,8 @@ impl JobQueue {
         }
     }
 
-    /// As [`Self::end_of`], but once `stop` is cancelled it withdraws the job, or leaves it to the worker that has it or has ended it.
+    /// As [`Self::end_of`], but once `stop` is cancelled it withdraws the job, or leaves it to the worker
+    /// that has it or has ended it.
     ///
     /// # Errors
     /// `stop` is cancelled. Without an answer of the queue, a worker may have the job.
@@ -91,7 +92,8 @@ impl JobQueue {
         Err(Stopped { has_worker: !is_free })
     }
 
-    /// Withdraws a job. A full mailbox drops the withdrawal: the job is then handed out in vain, unless the queue restarts before.
+    /// Withdraws a job. A full mailbox drops the withdrawal: the job is then handed out in vain, unless the
+    /// queue restarts before.
     pub fn withdraw(&self, job: JobId) {
         let _ = self.withdrawn.tell(JobWithdrawn { job });
     }

@@ -1,8 +1,9 @@
 //! Messages that subsystems of one process exchange. No I/O.
 //!
-//! A subsystem offers a job to the queue and gets the end of the job as its answer. It may offer the same job again at any time,
-//! for example after a restart: the queue knows a job by its [`JobId`] and has it once. The binary connects the subsystems
-//! (`src/subsystems.rs`): it passes one [`Exchange`] to all of them, the queue first.
+//! A subsystem offers a job to the queue and gets the end of the job as its answer. It may offer the same job
+//! again at any time, for example after a restart: the queue knows a job by its [`JobId`] and has it once.
+//! The binary connects the subsystems (`src/subsystems.rs`): it passes one [`Exchange`] to all of them, the
+//! queue first.
 
 mod job;
 mod job_queue;

@@ -25,17 +25,20 @@ pub struct HookConfig {
     pub name: String,
     /// Occurrences that the hook reports.
     pub on: Occasion,
-    /// Program and arguments, started without a shell for each occurrence. It reads the occurrence from standard input, as one line of
-    /// JSON. It is started again until it exits with 0; 64 or 65 refuses the occurrence, and at the fifth time it is put aside.
+    /// Program and arguments, started without a shell for each occurrence. It reads the occurrence from
+    /// standard input, as one line of JSON. It is started again until it exits with 0; 64 or 65 refuses the
+    /// occurrence, and at the fifth time it is put aside.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("format" = "command"))]
     pub program: Vec<String>,
-    /// Address that the JSON is posted to, `http://host:port/path` or `https`, until it answers with a status from 200 to 299. An occurrence
-    /// whose content it refuses five times, such as with 413, is put aside. A secret belongs into `headers_file`.
+    /// Address that the JSON is posted to, `http://host:port/path` or `https`, until it answers with a status
+    /// from 200 to 299. An occurrence whose content it refuses five times, such as with 413, is put aside. A
+    /// secret belongs into `headers_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "webhook"))]
     pub url: Option<String>,
-    /// File with secret headers for `url`, one a line, e.g. `Authorization: Bearer ..`. It is read for each request.
+    /// File with secret headers for `url`, one a line, e.g. `Authorization: Bearer ..`. It is read for each
+    /// request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers_file: Option<PathBuf>,
     /// PEM file with certificate authorities that replace the public ones, for https.

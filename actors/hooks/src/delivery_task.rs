@@ -1,5 +1,5 @@
-//! Child of a hook: delivers its occurrences one by one, the oldest first, each until the receiver accepts it, or has refused it five times for
-//! its content.
+//! Child of a hook: delivers its occurrences one by one, the oldest first, each until the receiver accepts
+//! it, or has refused it five times for its content.
 
 use std::{
     sync::{

@@ -1,18 +1,25 @@
-//! Hooks: a program or a webhook is told about each occurrence of a kind, such as a failed job of the queue, at least once.
+//! Hooks: a program or a webhook is told about each occurrence of a kind, such as a failed job of the queue,
+//! at least once.
 //!
-//! 1. `collector` collects occurrences: failed jobs from the console of the queue, which keeps them in its database, and what children
-//!    report by `Vitals::occurred`: dead rows of a catalog, gaps of an ingester, given up subsystems.
-//! 2. It stores them in `outbox`, a SQLite database in the state directory, with the number of the last failed job in the same
-//!    transaction. So a failed job is stored exactly once, whenever the process is killed.
-//! 3. Each hook has a copy of an occurrence, with an id that all its attempts have. At most 16 MiB wait for each hook; beyond them
-//!    the oldest are dropped, which a counter and a note report.
-//! 4. Each hook is a child that delivers its oldest occurrence until the receiver accepts it, by `orchestrator_edge::delivery`. Then
-//!    it removes the copy and goes on. A kill in between repeats the delivery.
-//! 5. After five refusals of an occurrence for its content, the outbox puts it aside: it is kept, counted and named, and later ones go
-//!    on. A restart of the child by an operator sends those that were put aside again.
-//! 6. The child of a hook has the link to the receiver, so `tree` and `why` show which receiver is down since when, with its reason.
-//!    The metric `backlog` has the number of occurrences that wait. The log has a line for each attempt.
-//! 7. What a child reports waits in memory until the outbox has stored it, usually for milliseconds. A kill in that time loses it.
+//! 1. `collector` collects occurrences: failed jobs from the console of the queue, which keeps them in its
+//!    database, and what children report by `Vitals::occurred`: dead rows of a catalog, gaps of an ingester,
+//!    given up subsystems.
+//! 2. It stores them in `outbox`, a SQLite database in the state directory, with the number of the last
+//!    failed job in the same transaction. So a failed job is stored exactly once, whenever the process is
+//!    killed.
+//! 3. Each hook has a copy of an occurrence, with an id that all its attempts have. At most 16 MiB wait for
+//!    each hook; beyond them the oldest are dropped, which a counter and a note report.
+//! 4. Each hook is a child that delivers its oldest occurrence until the receiver accepts it, by
+//!    `orchestrator_edge::delivery`. Then it removes the copy and goes on. A kill in between repeats the
+//!    delivery.
+//! 5. After five refusals of an occurrence for its content, the outbox puts it aside: it is kept, counted and
+//!    named, and later ones go on. A restart of the child by an operator sends those that were put aside
+//!    again.
+//! 6. The child of a hook has the link to the receiver, so `tree` and `why` show which receiver is down since
+//!    when, with its reason. The metric `backlog` has the number of occurrences that wait. The log has a line
+//!    for each attempt.
+//! 7. What a child reports waits in memory until the outbox has stored it, usually for milliseconds. A kill
+//!    in that time loses it.
 
 mod collector;
 mod config;

@@ -7,7 +7,8 @@ use crate::occurrence::Occurrence;
 /// Request of the collector or of a hook's child. The outbox answers after the commit.
 #[derive(Debug)]
 pub(crate) enum OutboxRequest {
-    /// Asks for the position of the collector in the failed jobs; None before the first [`Self::Append`] with one.
+    /// Asks for the position of the collector in the failed jobs; None before the first [`Self::Append`] with
+    /// one.
     Position { reply: Reply<Option<i64>> },
     /// Stores occurrences for each hook that reports them, and the position after them.
     Append { occurrences: Vec<Occurrence>, position: Option<i64>, reply: Reply<()> },

@@ -6,7 +6,8 @@ use crate::config::Occasion;
 
 /// Longest JSON of an occurrence, in bytes.
 const JSON_MAX: usize = 32 << 10;
-/// Lengths that texts are cut to, in bytes: the first with which the JSON is short enough. A byte takes six when escaped.
+/// Lengths that texts are cut to, in bytes: the first with which the JSON is short enough. A byte takes six
+/// when escaped.
 const TEXT_MAX: [usize; 3] = [4 << 10, 512, 64];
 /// End of a text that was cut.
 const CUT: &str = "…";
@@ -22,8 +23,8 @@ pub(crate) struct Occurrence {
 }
 
 impl Occurrence {
-    /// Creates an occurrence with the facts of `data`. Long texts are cut, and end with [`CUT`]; `cut` in the document is true then. Data
-    /// that is too long nevertheless is null.
+    /// Creates an occurrence with the facts of `data`. Long texts are cut, and end with [`CUT`]; `cut` in the
+    /// document is true then. Data that is too long nevertheless is null.
     pub(crate) fn new(id: String, on: Occasion, at_ms: u64, data: &Value) -> Self {
         let document = |data: &Value| json!({ "id": id, "on": on.name(), "at_ms": at_ms, "data": data });
         let with_cut = |data: &Value| {

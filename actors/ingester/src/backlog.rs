@@ -71,8 +71,8 @@ impl Backlog {
         }
     }
 
-    /// Moves items, with the times of their receipt, to the end of `into`: up to `many`, and none after `bytes` are reached. Does not
-    /// wait; if the queue is empty, the next offer returns true.
+    /// Moves items, with the times of their receipt, to the end of `into`: up to `many`, and none after
+    /// `bytes` are reached. Does not wait; if the queue is empty, the next offer returns true.
     pub(crate) fn take(&self, into: &mut VecDeque<(Item, Instant)>, many: usize, bytes: usize) {
         let mut waiting = self.waiting.lock();
         let mut moved = 0;

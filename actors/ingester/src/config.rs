@@ -68,7 +68,8 @@ pub struct IngesterConfig {
     /// Directory of the spill files. They are unnamed and vanish with the process.
     #[schemars(length(min = 1))]
     pub spill_dir: PathBuf,
-    /// Time after which `orchestrator why` names a worker that has not finished the last event it got, seconds.
+    /// Time after which `orchestrator why` names a worker that has not finished the last event it got,
+    /// seconds.
     #[schemars(range(min = 1, max = 86_400))]
     pub worker_idle_secs: u64,
     /// Reaction to missing frames.
@@ -204,7 +205,8 @@ impl IngesterConfig {
         format!("{}-ingester", streams.join("_"))
     }
 
-    /// Lines for the terminal of an interactive start: the streams, the workers' port, and the command that shows the state.
+    /// Lines for the terminal of an interactive start: the streams, the workers' port, and the command that
+    /// shows the state.
     pub(crate) fn greeting(&self) -> String {
         let stream = |stream: &StreamConfig| format!("{} from {}", stream.name, stream.endpoint());
         let streams: Vec<_> = self.stream.iter().map(stream).collect();

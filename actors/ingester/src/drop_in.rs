@@ -80,7 +80,8 @@ pub struct Arguments {
 /// Command line of `dranspose http_ingester`.
 #[derive(Debug, Clone, Args)]
 pub struct HttpArguments {
-    /// Application that receives the posts: dranspose.ingesters.http_sardana:app, or one of your own as module:app
+    /// Application that receives the posts: dranspose.ingesters.http_sardana:app, or one of your own as
+    /// module:app
     #[arg(short = 'c', long = "ingesterapp", alias = "ingesterclass")]
     app: String,
     /// Python interpreter for an application of your own; default: python3 in PATH

@@ -22,7 +22,8 @@
 //! impl Source for Toy {
 //!     fn run(&mut self, cx: SourceCx) -> Items {
 //!         cx.link.up();
-//!         let item = Item { typ: "STINS".into(), frames: [b"{}".as_slice().into()].into_iter().collect(), number: None };
+//!         let frames = [b"{}".as_slice().into()].into_iter().collect();
+//!         let item = Item { typ: "STINS".into(), frames, number: None };
 //!         stream::iter([Ok(item)]).chain(stream::pending()).boxed_local()
 //!     }
 //! }

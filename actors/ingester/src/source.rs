@@ -74,7 +74,8 @@ metrics! {
         pub invalid: counter("messages") as "invalid_messages",
         /// Items lost because a source without backpressure sent faster than workers took them.
         pub lost: counter("items") as "lost_items",
-        /// Messages dropped because they arrived before the start or after the end of a scan, and repeated starts.
+        /// Messages dropped because they arrived before the start or after the end of a scan, and repeated
+        /// starts.
         pub outside: counter("messages") as "outside_scans",
         /// Reconnects to a source during a mapping.
         pub reconnects: counter("") as "source_reconnects",

@@ -25,7 +25,8 @@ use crate::{
 const GAUGE_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval between two checks of a source's connection, until it is up.
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Longest wait of a mapping for a source without backpressure that neither connects nor refuses (CONTRACT IO06).
+/// Longest wait of a mapping for a source without backpressure that neither connects nor refuses (CONTRACT
+/// IO06).
 const CONNECT_WAIT: Duration = Duration::from_millis(500);
 /// Items after which the child yields, about as many small ones as arrive with one read.
 const YIELD_ITEMS: usize = 256;
@@ -128,7 +129,8 @@ impl StreamSpec {
                 () = &mut stop => break,
                 () = &mut finished => run.finish(),
                 _ = poll.tick(), if !ready_sent => {
-                    // Other sources lose no frame before they are connected. The controller does not wait for one that is away.
+                    // Other sources lose no frame before they are connected. The controller does not wait for
+                    // one that is away.
                     let is_away = ended || link.is_down() || wait_ends.is_some_and(|end| Instant::now() >= end);
                     ready_sent = (!connects_first || link.is_up() || is_away) && self.ingester.tell(ready).is_ok();
                     if ready_sent && connects_first && !link.is_up() {

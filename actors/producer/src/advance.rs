@@ -36,8 +36,8 @@ impl Machine {
         Self::Resilient(Box::new(Resilient::new(rules)))
     }
 
-    /// Returns the action that follows `event`. An unexpected event starts over, which is safe because the database has all
-    /// durable state.
+    /// Returns the action that follows `event`. An unexpected event starts over, which is safe because the
+    /// database has all durable state.
     pub(crate) fn on(&mut self, event: Event) -> Action {
         match self {
             Self::Strict(machine) => machine.on(event),

@@ -94,8 +94,8 @@ impl Command {
         &self.line[self.start..]
     }
 
-    /// Returns true if a server that received the first `sent` bytes can have parsed the command. A missing line end counts as
-    /// received; a missing last bracket does not.
+    /// Returns true if a server that received the first `sent` bytes can have parsed the command. A missing
+    /// line end counts as received; a missing last bracket does not.
     pub fn may_be_parsed(&self, sent: usize) -> bool {
         sent + b"\r\n".len() >= self.bytes().len()
     }

@@ -1,12 +1,15 @@
-//! Completed TCN that `on_complete` reports, as the configuration document keeps it until it is delivered (CONTRACT SD13, SS07).
+//! Completed TCN that `on_complete` reports, as the configuration document keeps it until it is delivered
+//! (CONTRACT SD13, SS07).
 
 use orchestrator_supervise::{Outbox, Pending, Reply, reply};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Upper bound of the completions that wait for their delivery in memory. The configuration document keeps the others.
+/// Upper bound of the completions that wait for their delivery in memory. The configuration document keeps
+/// the others.
 pub(crate) const WAITING_MAX: usize = 64;
-/// Number of undelivered completions at which the work on the next TCN waits for a delivery. It bounds the configuration document.
+/// Number of undelivered completions at which the work on the next TCN waits for a delivery. It bounds the
+/// configuration document.
 pub(crate) const UNDELIVERED_MAX: usize = 1_000;
 
 /// Identifier of a completion, the same in each delivery. 32 hexadecimal digits as text.
@@ -112,7 +115,8 @@ impl Deliveries {
         }
     }
 
-    /// Removes and returns the completions that are delivered. Lost requests are removed, too, so that they can be submitted again.
+    /// Removes and returns the completions that are delivered. Lost requests are removed, too, so that they
+    /// can be submitted again.
     pub(crate) fn take_delivered(&mut self) -> Vec<CompletionId> {
         let mut delivered = Vec::new();
         self.in_delivery.retain_mut(|(id, pending)| match pending.try_recv() {

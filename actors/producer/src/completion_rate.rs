@@ -1,4 +1,5 @@
-//! Rate at which workers complete jobs, from the server's counter of processed jobs. It includes jobs of other types.
+//! Rate at which workers complete jobs, from the server's counter of processed jobs. It includes jobs of
+//! other types.
 
 use std::collections::VecDeque;
 
@@ -21,7 +22,8 @@ pub(crate) struct CompletionRate {
 }
 
 impl CompletionRate {
-    /// Records the counter. Without `outstanding` jobs the measurement starts again, since idle workers say nothing about the rate.
+    /// Records the counter. Without `outstanding` jobs the measurement starts again, since idle workers say
+    /// nothing about the rate.
     pub(crate) fn read(&mut self, ms: u64, processed: u64, outstanding: u64) {
         let went_back = |last: &Sample| ms < last.ms || processed < last.processed;
         if outstanding == 0 || self.samples.back().is_some_and(went_back) {

@@ -68,7 +68,7 @@ pub struct ProducerConfig {
     pub ignore_dead: bool,
     /// Show the waiting jobs of each queue of the server as a metric. Up to 64 queues have one.
     pub queue_gauges: bool,
-    /// Create the missing indexes of the tangles at the start. Without them, each page is a full collection scan.
+    /// Create missing indexes of the tangles at the start. Without them, each page scans the collection.
     pub ensure_indexes: bool,
     /// Faktory, which receives the jobs.
     pub faktory: FaktoryConfig,
@@ -82,7 +82,8 @@ pub struct ProducerConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaktoryConfig {
-    /// Address of the server: `tcp://host:port`, or `tcp+tls://host:port` for TLS. A password belongs into `password_file`.
+    /// Address of the server: `tcp://host:port`, or `tcp+tls://host:port` for TLS. A password belongs into
+    /// `password_file`.
     #[schemars(length(min = 1), extend("format" = "address"))]
     pub url: String,
     /// File with the server's password.
@@ -216,7 +217,7 @@ impl FaktoryConfig {
 }
 
 impl MongoConfig {
-    /// Returns the database's address without a password. While `uri_file` cannot be read, it is the path of that file.
+    /// The database's address without a password. While `uri_file` cannot be read, the path of that file.
     pub fn endpoint(&self) -> String {
         match (self.target(), &self.uri_file) {
             (Err(_), Some(file)) => file.display().to_string(),

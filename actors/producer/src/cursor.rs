@@ -23,7 +23,8 @@ impl SetSummary {
 pub(crate) enum Remaining {
     /// All pairs.
     All,
-    /// This pair and all that follow. Pages are named by their first tangle, so earlier insertions do not move them.
+    /// This pair and all that follow. Pages are named by their first tangle, so earlier insertions do not
+    /// move them.
     From {
         /// First tangle of the page of rootstocks.
         root: Id,
@@ -37,7 +38,8 @@ pub(crate) enum Remaining {
 /// Durable progress of a stencil, written after each acknowledged chunk. A crash repeats one chunk at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cursor {
-    /// Tangles of a page, fixed when the stencil is started: pages of another size would overlap or leave gaps.
+    /// Tangles of a page, fixed when the stencil is started: pages of another size would overlap or leave
+    /// gaps.
     pub page_size: u32,
     /// Summary of the rootstocks when the stencil was started.
     pub roots: SetSummary,

@@ -1,5 +1,5 @@
-//! Command line and YAML file of the original, `runner client CONFIG.yaml` (CONTRACT SF05 to SF07). Unknown keys are ignored with a
-//! warning each, as the original ignores them.
+//! Command line and YAML file of the original, `runner client CONFIG.yaml` (CONTRACT SF05 to SF07). Unknown
+//! keys are ignored with a warning each, as the original ignores them.
 
 use std::path::{Path, PathBuf};
 
@@ -174,7 +174,8 @@ impl<'a> Section<'a> {
         fits.ok_or_else(|| refused(format!("{}.{key}: write a whole number from 1 to {max}", self.name)))
     }
 
-    /// Returns the hosts of a replica set. As in the original, `port` is that of the last one: `a:27017,b` and 27018.
+    /// Returns the hosts of a replica set. As in the original, `port` is that of the last one: `a:27017,b`
+    /// and 27018.
     fn hosts(&self) -> Result<String> {
         let domain = self.text("domain")?;
         let Some((others, last)) = domain.rsplit_once(',') else { return self.address() };

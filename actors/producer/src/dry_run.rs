@@ -10,7 +10,8 @@ use crate::{
     store::StoreError,
 };
 
-/// Returns the plan and the missing indexes, as JSON. With `ensure_indexes` those are created first; nothing else is written.
+/// Returns the plan and the missing indexes, as JSON. With `ensure_indexes` those are created first; nothing
+/// else is written.
 ///
 /// # Errors
 /// The database is unavailable, or the configuration document is invalid. The text says what to do.

@@ -69,7 +69,8 @@ pub(crate) trait Environment {
     /// Reports the number of completed TCNs that are not delivered to `on_complete`.
     fn report_undelivered(&self, count: u64);
 
-    /// Reports the number of stencils up to `tcn` that are not complete and never pushed, since their `rootstock_tcn` is 0.
+    /// Reports the number of stencils up to `tcn` that are not complete and never pushed, since their
+    /// `rootstock_tcn` is 0.
     fn report_left_out(&self, _tcn: i64, _count: u64) {}
 
     /// Returns what is known about the holder of a lease.

@@ -1,5 +1,5 @@
-//! Executor of the state machine's actions, over any database, queue and clock. It retries while a peer is unavailable, and
-//! renews the lease during long actions.
+//! Executor of the state machine's actions, over any database, queue and clock. It retries while a peer is
+//! unavailable, and renews the lease during long actions.
 
 mod completions;
 mod error;
@@ -88,7 +88,8 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         Self { deliveries: Some(Deliveries::new(requests)), ..self }
     }
 
-    /// Executes `action`. The caller handles [`Action::Finish`] and [`Action::Halt`]; here they return [`Event::Started`].
+    /// Executes `action`. The caller handles [`Action::Finish`] and [`Action::Halt`]; here they return
+    /// [`Event::Started`].
     ///
     /// # Errors
     /// [`Stopped`]. Acknowledged chunks are recorded by then.
@@ -163,8 +164,8 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         Ok(())
     }
 
-    /// Summarizes a stencil's sets. A stencil without jobs is checked at every tick, so its sets are counted only if both have a
-    /// tangle.
+    /// Summarizes a stencil's sets. A stencil without jobs is checked at every tick, so its sets are counted
+    /// only if both have a tangle.
     async fn summarize_sets(&self, stencil: &Stencil) -> Result<Event, ActionError> {
         let (roots, scions) = (stencil.roots(), stencil.scions());
         if stencil.state == State::NoHeadroom {

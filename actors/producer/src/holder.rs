@@ -17,7 +17,8 @@ pub(crate) enum HolderState {
     Former,
     /// Process that runs on this host.
     Running,
-    /// Producer with this host's name that ran before a restart of the host, in another container, or with an older version.
+    /// Producer with this host's name that ran before a restart of the host, in another container, or with an
+    /// older version.
     Unknown,
     /// Producer on another host.
     Elsewhere,
@@ -45,7 +46,8 @@ impl Scope {
         }
     }
 
-    /// Returns the state of `holder`. `own_pid` is this process, and `is_running` tells whether a process of this scope exists.
+    /// Returns the state of `holder`. `own_pid` is this process, and `is_running` tells whether a process of
+    /// this scope exists.
     fn state(&self, holder: &str, own_pid: i32, is_running: impl Fn(i32) -> bool) -> HolderState {
         let fields: Vec<&str> = holder.split(':').collect();
         if fields.first() != Some(&self.host.as_str()) {
@@ -67,7 +69,8 @@ impl Scope {
     }
 }
 
-/// Returns a name that no other incarnation has, not even one of the same process: `HOST:PID:INCARNATION:RANDOM:BOOT:NAMESPACE`.
+/// Returns a name that no other incarnation has, not even one of the same process:
+/// `HOST:PID:INCARNATION:RANDOM:BOOT:NAMESPACE`.
 pub(crate) fn name(incarnation: u64) -> String {
     let (Scope { host, boot, namespace }, pid) = (Scope::own(), std::process::id());
     format!("{host}:{pid}:{incarnation}:{}:{boot}:{namespace}", Uuid::new_v4().simple())

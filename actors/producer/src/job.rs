@@ -1,4 +1,5 @@
-//! Wire format of a job (CONTRACT SP02 to SP05). Workers depend on its five arguments; additional data is in `custom`.
+//! Wire format of a job (CONTRACT SP02 to SP05). Workers depend on its five arguments; additional data is in
+//! `custom`.
 
 mod options;
 
@@ -13,8 +14,8 @@ use crate::pair::Pair;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Identifier of a job, 32 hexadecimal digits on the wire. It must be unique: of two jobs with one jid, one stays in the set of
-/// working jobs until its reservation ends.
+/// Identifier of a job, 32 hexadecimal digits on the wire. It must be unique: of two jobs with one jid, one
+/// stays in the set of working jobs until its reservation ends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Jid(Uuid);
 
@@ -24,8 +25,8 @@ impl Jid {
         Self(Uuid::new_v4())
     }
 
-    /// Returns the jid of the job of `pair` in this epoch and attempt. Another attempt has another jid, because the job of the
-    /// earlier one may be queued.
+    /// Returns the jid of the job of `pair` in this epoch and attempt. Another attempt has another jid,
+    /// because the job of the earlier one may be queued.
     pub fn derived(pair: &Pair, epoch: u64, attempt: u32) -> Self {
         let Pair { root_id, root_tcn, scion_id, scion_tcn, page_size } = pair;
         // All fields have a fixed length, so different inputs have different bytes.

@@ -1,7 +1,7 @@
 //! Lease that lets one of several producers work while the others are on standby. Times are milliseconds.
 //!
-//! The configuration document has the lease, with times of the database's clock. Its epoch grows with each holder and fences
-//! the writes of earlier holders (CONTRACT SD07 to SD09).
+//! The configuration document has the lease, with times of the database's clock. Its epoch grows with each
+//! holder and fences the writes of earlier holders (CONTRACT SD07 to SD09).
 
 /// Lease in the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +30,8 @@ pub(crate) enum Claim {
 }
 
 /// Decides what `me` does about the lease `seen`, read at `now_ms` of the database's clock: a free, an
-/// expired or its own lease, and that of a process that `has_ended`, is taken with the next epoch. The owner pushes while
-/// [`HeldLease::holds`].
+/// expired or its own lease, and that of a process that `has_ended`, is taken with the next epoch. The owner
+/// pushes while [`HeldLease::holds`].
 pub(crate) fn claim(now_ms: i64, seen: Option<&Lease>, me: &str, has_ended: bool) -> Claim {
     match seen {
         None => Claim::Take { epoch: 1 },
@@ -79,7 +79,8 @@ impl HeldLease {
         self.due_in_ms(now_ms) == 0
     }
 
-    /// Returns the time for which the lease has certainly not ended. The queue cannot fence, so nothing is pushed after that.
+    /// Returns the time for which the lease has certainly not ended. The queue cannot fence, so nothing is
+    /// pushed after that.
     pub(crate) fn left_ms(&self, now_ms: u64) -> u64 {
         self.ttl_ms.saturating_sub(now_ms.saturating_sub(self.asked_ms))
     }

@@ -1,13 +1,13 @@
 //! Producer subsystem: turns stencils in MongoDB into jobs in Faktory.
 //!
-//! It replaces the Python producer of a tanglenomicon: same documents, same jobs, same order. [`Producer`] registers it with the
-//! binary. `CONTRACT.md` beside this crate has the rules by number.
+//! It replaces the Python producer of a tanglenomicon: same documents, same jobs, same order. [`Producer`]
+//! registers it with the binary. `CONTRACT.md` beside this crate has the rules by number.
 //!
 //! | modules | content |
 //! |---|---|
 //! | `advance` | state machines that decide when a TCN is complete and what happens to stencils |
 //! | `pages`, `pair`, `walk` | jobs of a stencil and their order |
-//! | `cursor`, `lease`, `holder`, `watermark`, `queue_state` | progress of a stencil, lease, flow control, `INFO` |
+//! | `cursor`, `lease`, `holder`, `watermark`, `queue_state` | progress, lease, flow control, `INFO` |
 //! | `job`, `batch` | wire format of jobs |
 //! | `completion` | completed TCNs and their deliveries |
 //! | `executor` | actions of the state machine over a `store`, a `queue` and an `environment` |
@@ -88,7 +88,8 @@ const MAILBOX_CAPACITY: usize = 16;
 /// Shutdown time-out of the actor: its drain and the release of the lease.
 const STOP_TIMEOUT: Shutdown = Shutdown::After(Duration::from_secs(5));
 
-/// Returns the subsystem's tree: the connections to Faktory, the deliveries of completed TCNs, then the actor.
+/// Returns the subsystem's tree: the connections to Faktory, the deliveries of completed TCNs, then the
+/// actor.
 ///
 /// # Errors
 /// An address or a `ca_file` cannot be used. The text begins with the key.

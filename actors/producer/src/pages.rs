@@ -26,8 +26,8 @@ pub(crate) enum GridStep {
     End,
 }
 
-/// Iterator over all pairs of two sets' pages, which are added one by one. It keeps all pages of scions, 12 bytes each, and
-/// one of rootstocks.
+/// Iterator over all pairs of two sets' pages, which are added one by one. It keeps all pages of scions, 12
+/// bytes each, and one of rootstocks.
 #[derive(Debug, Clone)]
 pub(crate) struct PairGrid {
     root: Option<Id>,
@@ -53,8 +53,8 @@ impl PairGrid {
         }
     }
 
-    /// Starts in the middle of a row, at the page of scions `scion`. The row's page of rootstocks is needed first, and all pages of
-    /// scions from the first one on.
+    /// Starts in the middle of a row, at the page of scions `scion`. The row's page of rootstocks is needed
+    /// first, and all pages of scions from the first one on.
     pub(crate) fn resumed(scion: Id) -> Self {
         Self { skip_to: Some(scion), ..Self::new() }
     }
@@ -120,7 +120,8 @@ pub(crate) fn remaining_before(next: GridStep) -> Remaining {
     }
 }
 
-/// Cache of sets' pages. A set is part of many stencils, and its pages are valid while its summary is the same.
+/// Cache of sets' pages. A set is part of many stencils, and its pages are valid while its summary is the
+/// same.
 #[derive(Debug, Default)]
 pub(crate) struct PageCache {
     lists: HashMap<(Set, u32), CachedPages>,
@@ -140,7 +141,8 @@ impl PageCache {
         (*then == summary).then(|| list.clone())
     }
 
-    /// Caches all pages of `set`. A list that does not fit the summary, because the set has changed, is ignored.
+    /// Caches all pages of `set`. A list that does not fit the summary, because the set has changed, is
+    /// ignored.
     pub(crate) fn insert(&mut self, set: Set, page_size: u32, summary: SetSummary, list: Arc<[Id]>) {
         if summary.pages(page_size) != list.len() as u64 || list.len() > Self::IDS_MAX {
             return;

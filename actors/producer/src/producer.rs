@@ -59,11 +59,11 @@ pub(crate) fn status() -> Durable<Status> {
     Durable::new("status", Status::starting(wall_ms()))
 }
 
-/// Returns the factory of the actor. `queue` returns each incarnation's client of the queue server, and `queues` are the producer's own.
-/// `completions` takes completed TCNs.
+/// Returns the factory of the actor. `queue` returns each incarnation's client of the queue server, and
+/// `queues` are the producer's own. `completions` takes completed TCNs.
 ///
-/// The child ends with [`Exit::Normal`](orchestrator_supervise::Exit::Normal) once `until_done` is reached, so its restart
-/// must be `Transient`.
+/// The child ends with [`Exit::Normal`](orchestrator_supervise::Exit::Normal) once `until_done` is reached,
+/// so its restart must be `Transient`.
 pub(crate) fn factory<Q: Queue + Unpin + 'static>(
     config: &ProducerConfig,
     queues: BTreeSet<String>,
@@ -154,7 +154,8 @@ impl<Q: Queue + Unpin + 'static> StencilProducer<Q> {
 }
 
 impl<Q> StencilProducer<Q> {
-    /// Returns the answer to `status`. The queue is unavailable, too, while a connection is down without a pending request.
+    /// Returns the answer to `status`. The queue is unavailable, too, while a connection is down without a
+    /// pending request.
     fn current_status(&self) -> Status {
         let mut status = self.status.get();
         let pool = format!("{}/{}", self.branch(), faktory::POOL);

@@ -37,7 +37,8 @@ impl QueueState {
     }
 }
 
-/// Queues whose jobs keep a TCN from being complete. The sets always count for the whole server, which does not separate them.
+/// Queues whose jobs keep a TCN from being complete. The sets always count for the whole server, which does
+/// not separate them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CountedQueues {

@@ -52,8 +52,8 @@ pub(crate) struct Status {
     pub stencils_left: usize,
     /// Stencils up to the TCN that are not complete and never pushed, since their `rootstock_tcn` is 0.
     pub left_out: u64,
-    /// Jobs that are not completed: those of started stencils that are not pushed, and those in the producer's queues and in the sets of
-    /// working, retried and scheduled jobs.
+    /// Jobs that are not completed: those of started stencils that are not pushed, and those in the
+    /// producer's queues and in the sets of working, retried and scheduled jobs.
     pub jobs_left: u64,
     /// Jobs that workers completed per hour, of any type, over the last 15 min.
     pub completed_per_hour: Option<u64>,

@@ -201,7 +201,8 @@ mod tests {
         );
     }
 
-    /// Each row has TCN, rootstock and state, then whether recovery, open, unfinished and complete at TCN 5 select it.
+    /// Each row has TCN, rootstock and state, then whether recovery, open, unfinished and complete at TCN 5
+    /// select it.
     #[test]
     fn selections_follow_the_contract() {
         for (tcn, root, state, taken) in [

@@ -41,8 +41,8 @@ impl From<&StoreError> for LinkFailure {
 
 /// Database with stencils, tangles and the lease. A write is durable when its call returns.
 ///
-/// `fence` is the epoch of the writer's lease; an older one than the last holder's gets [`StoreError::Fenced`]. `None` writes
-/// without a check.
+/// `fence` is the epoch of the writer's lease; an older one than the last holder's gets
+/// [`StoreError::Fenced`]. `None` writes without a check.
 pub(crate) trait Store {
     /// Reads the configuration document.
     fn config_document(&self) -> impl Future<Output = Result<ConfigDocument, StoreError>>;
@@ -74,7 +74,8 @@ pub(crate) trait Store {
         fence: Option<u64>,
     ) -> impl Future<Output = Result<(), StoreError>>;
 
-    /// Writes that TCN `to` is complete, with the record of its completion, if any. With a fence, the present value must be `from`.
+    /// Writes that TCN `to` is complete, with the record of its completion, if any. With a fence, the present
+    /// value must be `from`.
     fn complete(
         &self,
         from: i64,
@@ -83,7 +84,8 @@ pub(crate) trait Store {
         fence: Option<u64>,
     ) -> impl Future<Output = Result<(), StoreError>>;
 
-    /// Reads the start of the latest TCN and the completions that are not delivered, in the order of completion.
+    /// Reads the start of the latest TCN and the completions that are not delivered, in the order of
+    /// completion.
     fn completion_state(&self) -> impl Future<Output = Result<CompletionState, StoreError>>;
 
     /// Writes the start of a TCN.
@@ -102,6 +104,7 @@ pub(crate) trait Store {
     /// Writes `lease` if the present one is `seen`. Returns whether it did.
     fn take(&self, seen: Option<&Lease>, lease: &Lease) -> impl Future<Output = Result<bool, StoreError>>;
 
-    /// Sets the end of the lease of `epoch` to `ttl_ms` from now; 0 releases it. Returns whether the lease still exists.
+    /// Sets the end of the lease of `epoch` to `ttl_ms` from now; 0 releases it. Returns whether the lease
+    /// still exists.
     fn renew(&self, epoch: u64, ttl_ms: u64) -> impl Future<Output = Result<bool, StoreError>>;
 }

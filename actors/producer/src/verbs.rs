@@ -34,7 +34,8 @@ verb! {
     ///
     /// Example: orchestrator producer pause --until 18:00
     pub(crate) struct Pause {
-        /// Resume then: a duration (30m, 1d, 2w), or a time of day or date and time in the instance's time zone (18:00)
+        /// Resume then: a duration (30m, 1d, 2w), or a time of day or date and time in the instance's time
+        /// zone (18:00)
         #[arg(long, value_name = "TIME|DURATION")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub(crate) until: Option<Until>,
@@ -68,7 +69,8 @@ pub(crate) struct Paused {
     pub(crate) until_ms: Option<u64>,
 }
 
-/// Returns a line for each connection in `branch` that is not up. The actor does not know of these while a chunk waits for one.
+/// Returns a line for each connection in `branch` that is not up. The actor does not know of these while a
+/// chunk waits for one.
 pub(crate) fn links(branch: &NodeSnapshot) -> Vec<String> {
     let mut lines = Vec::new();
     branch.walk(&mut |node| {

@@ -41,7 +41,8 @@ impl PageWalk {
             (Some(list), ..) => list.get(self.returned).copied(),
             (None, None, Some(first)) => Some(first),
             (None, None, None) => store.page(self.set, None, 0).await?,
-            // Seeks from the last page's first tangle: the result is the same if that tangle was deleted meanwhile.
+            // Seeks from the last page's first tangle: the result is the same if that tangle was deleted
+            // meanwhile.
             (None, Some(last), _) => store.page(self.set, Some(last), self.page_size).await?,
         };
         if page.is_some() {

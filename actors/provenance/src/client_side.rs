@@ -31,8 +31,8 @@ const CALL_CAPACITY: usize = 1_024;
 /// Time-out of a client whose calls end by their own response time-outs.
 const UNLIMITED: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// Returns the mailbox, the exports and the tree of a client without workers: rows go to the broker, queries to
-/// the store. Its calls take as long as the configured response time-outs allow.
+/// Returns the mailbox, the exports and the tree of a client without workers: rows go to the broker, queries
+/// to the store. Its calls take as long as the configured response time-outs allow.
 ///
 /// # Errors
 /// The broker's url or a statsd variable is invalid.

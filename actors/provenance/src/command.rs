@@ -44,7 +44,8 @@ pub enum ProvenanceCommand {
     ///
     /// Without identifiers all rows are printed. The order is not defined.
     ///
-    /// Example: orchestrator provenance relations content_in_revision 20329687bb9c1231a7e05afe86160343ad49b494
+    /// Example: orchestrator provenance relations content_in_revision
+    /// 20329687bb9c1231a7e05afe86160343ad49b494
     Relations {
         /// Relation
         #[arg(value_parser = Relation::ALL.map(Relation::value))]

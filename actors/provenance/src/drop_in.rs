@@ -23,7 +23,8 @@ const FILE: &str = "SWH_CONFIG_FILENAME";
 /// Programs that this subsystem replaces.
 #[derive(Debug, Clone, Subcommand)]
 pub enum DropIn {
-    /// Run in place of the server of Software Heritage's provenance storage, which takes its requests from RabbitMQ
+    /// Run in place of the server of Software Heritage's provenance storage, which takes its requests from
+    /// RabbitMQ
     ///
     /// Reads the YAML file that the environment variable SWH_CONFIG_FILENAME names.
     SwhProvenanceServer(Arguments),

@@ -16,7 +16,8 @@ use crate::config::QueueConfig;
 pub enum QueueCommand {
     /// Write a static page about the queue for its users
     ///
-    /// Reads the database directly, so no instance has to run. The page needs no server: it has all data in it.
+    /// Reads the database directly, so no instance has to run. The page needs no server: it has all data in
+    /// it.
     ///
     /// Example: orchestrator queue export --html /var/www/queue --every 5m
     Export(export::ExportArguments),
@@ -29,12 +30,14 @@ pub enum QueueCommand {
     Init(init::InitArguments),
     /// Move a queue from SQLite to PostgreSQL or back, while it is stopped
     ///
-    /// The source is not changed. All rows, the log, jobs in flight, attempts, failures and the pause are copied and compared by
-    /// checksum. A command that is interrupted goes on where it ended when it is repeated; before its end, no queue starts on the
-    /// target. The configuration gives the schema and the name of the instance to which the fetchers of a SQLite file will belong
-    /// (queue.postgres.schema, queue.postgres.instance or the file INPUT_DIR.instance): name that of the queue with --config.
+    /// The source is not changed. All rows, the log, jobs in flight, attempts, failures and the pause are
+    /// copied and compared by checksum. A command that is interrupted goes on where it ended when it is
+    /// repeated; before its end, no queue starts on the target. The configuration gives the schema and the
+    /// name of the instance to which the fetchers of a SQLite file will belong (queue.postgres.schema,
+    /// queue.postgres.instance or the file INPUT_DIR.instance): name that of the queue with --config.
     ///
-    /// Example: orchestrator queue migrate --from sqlite:/var/lib/orchestrator/queue.db --to postgres:/etc/orchestrator/dsn --config FILE
+    /// Example: orchestrator queue migrate --from sqlite:/var/lib/orchestrator/queue.db --to
+    /// postgres:/etc/orchestrator/dsn --config FILE
     #[cfg(feature = "postgres")]
     Migrate(migrate::MigrateArguments),
 }

@@ -18,7 +18,8 @@ use crate::storage::{LIMITS_MAX, Limit};
 pub struct QueueConfig {
     /// Where the queue is stored.
     pub store: StoreKind,
-    /// Path of the SQLite database; created if it is missing. Other stores keep only the directory's history there.
+    /// Path of the SQLite database; created if it is missing. Other stores keep only the directory's history
+    /// there.
     #[schemars(length(min = 1))]
     pub database: PathBuf,
     /// The PostgreSQL database, for the store `postgres`.
@@ -83,12 +84,12 @@ pub struct PostgresConfig {
     /// File that contains the DSN; replaces `dsn`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dsn_file: Option<PathBuf>,
-    /// Schema of the queue's tables, created if it is missing: lower-case letters, digits and `_`. Instances with the same schema share
-    /// a queue.
+    /// Schema of the queue's tables, created if it is missing: lower-case letters, digits and `_`. Instances
+    /// with the same schema share a queue.
     #[schemars(length(min = 1))]
     pub schema: String,
-    /// Name of this instance, stable over restarts: letters, digits, `.`, `_` and `-`. Unset: one is made at the first start and kept in
-    /// the file `INPUT_DIR.instance`.
+    /// Name of this instance, stable over restarts: letters, digits, `.`, `_` and `-`. Unset: one is made at
+    /// the first start and kept in the file `INPUT_DIR.instance`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
 }
@@ -227,7 +228,8 @@ impl Default for ExpectedFetcher {
     }
 }
 
-/// Limit of jobs of all other subsystems that no configured limit matches, so that they do not starve the files.
+/// Limit of jobs of all other subsystems that no configured limit matches, so that they do not starve the
+/// files.
 const OFFERED_IN_FLIGHT: u32 = 8;
 
 /// Maximum number of expected fetchers.
@@ -237,7 +239,8 @@ const EXPECTED_MAX: usize = 64;
 const PATTERN_BYTES_MAX: usize = 1_000;
 
 impl QueueConfig {
-    /// Returns the configuration of a queue that takes jobs of other subsystems, if `offers_jobs`: with a last limit for them.
+    /// Returns the configuration of a queue that takes jobs of other subsystems, if `offers_jobs`: with a
+    /// last limit for them.
     pub(crate) fn for_offers(&self, offers_jobs: bool) -> Self {
         let mut config = self.clone();
         let others = Limit { attr_path: None, fetcher: Some("*.*".to_owned()), in_flight: OFFERED_IN_FLIGHT };

@@ -1,5 +1,5 @@
-//! Input and output: files, inotify, the worker socket, SQLite, PostgreSQL. No module outside this folder uses
-//! them.
+//! Input and output: files, inotify, the worker socket, SQLite, PostgreSQL. No module outside this folder
+//! uses them.
 
 pub(crate) mod error;
 mod expected_runs;

@@ -25,8 +25,8 @@ use crate::{
 
 /// Maximum number of consecutive turns without a sync. A sync takes longer the more was written before it.
 const UNSYNCED_MAX: u32 = 2;
-/// Maximum number of slices of deletion beside one sync, which takes longer than a slice on a busy disk only. Each adds
-/// about 2.5 MB to the log.
+/// Maximum number of slices of deletion beside one sync, which takes longer than a slice on a busy disk only.
+/// Each adds about 2.5 MB to the log.
 const BESIDE_SYNC_MAX: usize = 8;
 
 /// Requests and operations that wait for a turn, and state kept between turns.
@@ -89,7 +89,8 @@ impl GroupCommit {
         }
     }
 
-    /// Lets requests whose jobs had no room wait for a turn again once fewer than then are the bytes of payloads that are `unsent`.
+    /// Lets requests whose jobs had no room wait for a turn again once fewer than then are the bytes of
+    /// payloads that are `unsent`.
     pub(crate) fn make_room(&mut self, unsent: u64) {
         if unsent == 0 || unsent < self.without_room.1 {
             let later = std::mem::take(&mut self.requests);
@@ -165,14 +166,15 @@ impl GroupCommit {
         Ok(undone)
     }
 
-    /// Runs one transaction over the waiting work, and sends the answers after its commit. Returns
-    /// the jobs that workers reported done. `now` is wall-clock time in seconds, read after the requests
-    /// arrived. With `joins`, slices of deletion may run beside the sync for requests, in transactions of their own.
+    /// Runs one transaction over the waiting work, and sends the answers after its commit. Returns the jobs
+    /// that workers reported done. `now` is wall-clock time in seconds, read after the requests arrived. With
+    /// `joins`, slices of deletion may run beside the sync for requests, in transactions of their own.
     /// `do_requests_wait` tells of those that were not added yet.
     ///
     /// # Errors
-    /// Nothing was stored, all work still waits, and the turn may be repeated. After [`StorageError::Unsynced`] it must not:
-    /// nothing was answered, but a new incarnation has to [`Self::recover`].
+    /// Nothing was stored, all work still waits, and the turn may be repeated. After
+    /// [`StorageError::Unsynced`] it must not: nothing was answered, but a new incarnation has to
+    /// [`Self::recover`].
     pub(crate) fn turn(
         &mut self,
         store: &mut dyn Storage,

@@ -85,7 +85,8 @@ const NOTICE_CAPACITY: usize = 256;
 const OPERATOR_CAPACITY: usize = 16;
 /// Time limit of the store's last commits when the process stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
-/// Time that answers to workers may take when the process stops, if a server has the database: it may be away.
+/// Time that answers to workers may take when the process stops, if a server has the database: it may be
+/// away.
 #[cfg(feature = "postgres")]
 const LAST_SERVER_ANSWER: Duration = Duration::from_secs(1);
 

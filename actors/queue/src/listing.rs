@@ -26,7 +26,8 @@ pub(crate) struct Listing {
     pub pace: Pace,
     /// Names of fetchers.
     pub fetchers: Vec<String>,
-    /// Waiting groups in the order of hand-outs, then those that are blocked, then those handed out, newest first.
+    /// Waiting groups in the order of hand-outs, then those that are blocked, then those handed out, newest
+    /// first.
     pub groups: Vec<ListedGroup>,
     /// True if there are more groups than the page can show.
     pub is_cut: bool,

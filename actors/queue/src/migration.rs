@@ -1,7 +1,8 @@
 //! Migration of a queue from one store to the other, while it is stopped (CONTRACT QD18).
 //!
-//! Each store gives and takes the same rows of the same logical tables, so that a checksum of them can be compared. The target
-//! keeps the state of the migration in the transactions of the rows, and is no queue before the last one.
+//! Each store gives and takes the same rows of the same logical tables, so that a checksum of them can be
+//! compared. The target keeps the state of the migration in the transactions of the rows, and is no queue
+//! before the last one.
 //!
 //! | table | SQLite | PostgreSQL |
 //! |---|---|---|
@@ -15,9 +16,10 @@
 //! | `offer` | `orchestrator_offer` | `offer` |
 //! | `row` | `queue` | `listing` and `payload` |
 //!
-//! Numbers of fetchers, hand-outs, failures and bumps stay the same, and later ones are greater. A pause is set in the target. All
-//! else follows from the tables: in SQLite `last_started` and the table of groups; in PostgreSQL `ready`, `incarnation`, and rows of
-//! `in_flight` for log rows without an end that have no record, numbered from 1. Limits are those of the configuration at the next start.
+//! Numbers of fetchers, hand-outs, failures and bumps stay the same, and later ones are greater. A pause is
+//! set in the target. All else follows from the tables: in SQLite `last_started` and the table of groups; in
+//! PostgreSQL `ready`, `incarnation`, and rows of `in_flight` for log rows without an end that have no
+//! record, numbered from 1. Limits are those of the configuration at the next start.
 
 mod checksum;
 mod copy;

@@ -320,8 +320,8 @@ impl QueueConsole {
         }
     }
 
-    /// Sends a question to the housekeeper and converts its answer. Other messages are handled meanwhile. The question ends if its operator
-    /// stops waiting.
+    /// Sends a question to the housekeeper and converts its answer. Other messages are handled meanwhile. The
+    /// question ends if its operator stops waiting.
     fn ask<T: 'static, R: Send + 'static>(
         &self,
         cx: &mut ChildCx<'_, Self>,

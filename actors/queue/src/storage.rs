@@ -94,12 +94,14 @@ pub(crate) enum Deletion {
     Finished(RunId),
 }
 
-/// Returns true if a payload of `bytes` may be handed out while others of `held` bytes are not sent. One alone always may.
+/// Returns true if a payload of `bytes` may be handed out while others of `held` bytes are not sent. One
+/// alone always may.
 pub(crate) const fn has_room(held: u64, bytes: u64) -> bool {
     held == 0 || held.saturating_add(bytes) <= UNSENT_BYTES_MAX
 }
 
-/// Maximum size of the payloads that are handed out and not sent, in bytes: one of a line of the maximum length.
+/// Maximum size of the payloads that are handed out and not sent, in bytes: one of a line of the maximum
+/// length.
 pub(crate) const UNSENT_BYTES_MAX: u64 = LINE_BYTES_MAX as u64;
 
 /// Maximum number of bumped paths. Each dequeue examines all that are held, so the number is small.
@@ -108,8 +110,9 @@ pub(crate) const BUMPS_MAX: usize = 32;
 /// Storage of the queue (CONTRACT QO01 to QO07).
 ///
 /// All operations except those that begin one and [`Storage::stage`] need an open transaction. Each may
-/// return an error of the backend. After an error other than [`StorageError::UnknownRun`] the caller must roll back, and may try the
-/// operations again. `now` is wall-clock time in whole seconds, read after the request arrived.
+/// return an error of the backend. After an error other than [`StorageError::UnknownRun`] the caller must
+/// roll back, and may try the operations again. `now` is wall-clock time in whole seconds, read after the
+/// request arrived.
 pub(crate) trait Storage {
     /// Begins a transaction and reads changes that others committed since the last one.
     ///
@@ -173,7 +176,8 @@ pub(crate) trait Storage {
         deadline: Option<Instant>,
     ) -> Result<usize, StorageError>;
 
-    /// Returns the number of entries that were skipped since the last call, because the storage cannot have them.
+    /// Returns the number of entries that were skipped since the last call, because the storage cannot have
+    /// them.
     fn take_skipped(&mut self) -> u64 {
         0
     }
@@ -182,13 +186,14 @@ pub(crate) trait Storage {
     /// the rows later. Returns false if the run does not exist.
     fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError>;
 
-    /// Removes rows of deleted runs and makes older rows that they shadowed available, in steps of some hundred rows as
-    /// long as `goes_on` returns true after each. With its last row a run is removed, and its fetcher with its last run.
+    /// Removes rows of deleted runs and makes older rows that they shadowed available, in steps of some
+    /// hundred rows as long as `goes_on` returns true after each. With its last row a run is removed, and its
+    /// fetcher with its last run.
     fn delete_slice(&mut self, goes_on: &dyn Fn() -> bool) -> Result<Deletion, StorageError>;
 
     /// Carries out the operations of a batch at `now`, in an order that the backend chooses for operations of
-    /// different requests, and returns their outcomes in the order of the batch. Hand-outs end where the payloads have no room
-    /// beside the `unsent` bytes of others ([`has_room`]).
+    /// different requests, and returns their outcomes in the order of the batch. Hand-outs end where the
+    /// payloads have no room beside the `unsent` bytes of others ([`has_room`]).
     fn serve(&mut self, batch: &[Operation<'_>], unsent: u64, now: i64)
     -> Result<Vec<Outcome>, StorageError>;
 
@@ -196,7 +201,7 @@ pub(crate) trait Storage {
     /// number.
     fn undo_undelivered(&mut self) -> Result<usize, StorageError>;
 
-    /// Removes jobs of other subsystems that wait, which their owners offer again, and ends that nobody asked for within a week. At
-    /// a start. Returns the number of jobs that waited.
+    /// Removes jobs of other subsystems that wait, which their owners offer again, and ends that nobody asked
+    /// for within a week. At a start. Returns the number of jobs that waited.
     fn withdraw_waiting(&mut self, now: i64) -> Result<usize, StorageError>;
 }

@@ -1,4 +1,5 @@
-//! Tests of the storage: contract by cases, cost, random sequences against a model, and the answers of both stores.
+//! Tests of the storage: contract by cases, cost, random sequences against a model, and the answers of both
+//! stores.
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 

@@ -12,7 +12,7 @@
 //! | whole appears | its part | the whole name is that file, the part name is not | finish (CONTRACT QC05) |
 //! | either is written | yes | | read on (CONTRACT QC04, QC06, QR12) |
 //! | part is removed or replaced | yes | the whole name is the same file | finish (CONTRACT QC05, QC22) |
-//! | part is removed or replaced | yes | otherwise | delete the run and ignore the whole file (CONTRACT QC23, QC24) |
+//! | part is removed or replaced | yes | otherwise | delete the run, ignore the file (CONTRACT QC23, QC24) |
 //! | whole is removed | yes | | delete the run (CONTRACT QC03); a remaining part is read from its start |
 //! | whole is replaced | yes | another whole file | read that one and keep the rows |
 //! | anything else | | | nothing |

@@ -1,7 +1,7 @@
 //! The rule for jobs that wait while nobody works (README.md, "No worker").
 //!
-//! Called only while a job can be handed out. A worker asks again within seconds or minutes, unless it works on a job: it then asks at the
-//! job's end.
+//! Called only while a job can be handed out. A worker asks again within seconds or minutes, unless it works
+//! on a job: it then asks at the job's end.
 
 use std::{
     sync::Arc,
@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 
 use crate::edge::unix_time::unix_time;
 
-/// Time without a request after which workers count as away, seconds: five times the pause of nixpkgs-update's workers after `NOJOBS`.
+/// Time without a request after which workers count as away, seconds: five times the pause of
+/// nixpkgs-update's workers after `NOJOBS`.
 pub(crate) const AWAY_AFTER_SECS: u64 = 300;
 
 /// Times of the log that tell whether somebody works, read by [`LOG_TIMES`]. Unix seconds.
@@ -42,8 +43,9 @@ impl LogTimes {
         now.saturating_sub(86_400)
     }
 
-    /// Returns true if a worker was active a short time ago, also before a restart and at another instance, or may be working on a job. A job
-    /// counts as worked on for twice the longest duration of the last day, and as long as its hold if none ended.
+    /// Returns true if a worker was active a short time ago, also before a restart and at another instance,
+    /// or may be working on a job. A job counts as worked on for twice the longest duration of the last day,
+    /// and as long as its hold if none ended.
     pub(crate) fn shows_work(&self, now: i64, hold_secs: i64) -> bool {
         let away_after = AWAY_AFTER_SECS.cast_signed();
         // Clocks of machines differ a little; one that was set back by more proves nothing.
@@ -59,7 +61,8 @@ impl LogTimes {
 /// Jobs that wait while nobody works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unserved {
-    /// Number of jobs; [`HeldJobs::COUNTED_MAX`](crate::storage::HeldJobs::COUNTED_MAX) stands for at least as many.
+    /// Number of jobs; [`HeldJobs::COUNTED_MAX`](crate::storage::HeldJobs::COUNTED_MAX) stands for at least
+    /// as many.
     pub(crate) jobs: u64,
     /// Those whose limits have room.
     pub(crate) free: u64,

@@ -10,7 +10,8 @@ use crate::storage::{Adopted, FailedJob, InstanceRow, JobState, Pattern, Peeked,
 
 verb! {
     "ls", Reads -> Vec<RunRow>, empty "no fetcher file in the queue\n";
-    /// List the runs of all fetchers (a run is a fetcher file), with the numbers of rows and of waiting jobs of each
+    /// List the runs of all fetchers (a run is a fetcher file), with the numbers of rows and of waiting jobs
+    /// of each
     ///
     /// Example: orchestrator queue ls
     pub(crate) struct Ls {}
@@ -36,7 +37,8 @@ verb! {
 
 verb! {
     "stats", Reads -> Totals;
-    /// Show the numbers of rows and of jobs that are ready, held (their attribute path is in flight) or in flight
+    /// Show the numbers of rows and of jobs that are ready, held (their attribute path is in flight) or in
+    /// flight
     ///
     /// Example: orchestrator queue stats --json
     pub(crate) struct Stats {}
@@ -85,7 +87,8 @@ verb! {
         /// List only attempts with this exit code
         #[arg(long, allow_negative_numbers = true)]
         pub(crate) code: Option<i64>,
-        /// List only attempts handed out since then: a duration like 24h, a time like 2026-11-23T08:00:00Z, or unix seconds
+        /// List only attempts handed out since then: a duration like 24h, a time like 2026-11-23T08:00:00Z,
+        /// or unix seconds
         #[arg(long, value_name = "TIME", value_parser = report::time)]
         pub(crate) since: Option<i64>,
         /// List only attribute paths of this pattern: `*` stands for any characters, `?` for one
@@ -104,7 +107,8 @@ verb! {
     "failures", Reads -> Vec<FailedJob>, empty "no failed job\n";
     /// List failed jobs in the order of their ends, for programs that must miss none
     ///
-    /// A program repeats the request with the number of the last job that it has read. At least the last 10,000 are kept.
+    /// A program repeats the request with the number of the last job that it has read. At least the last
+    /// 10,000 are kept.
     ///
     /// Example: orchestrator queue failures --after 1795646400000000
     pub(crate) struct Failures {
@@ -148,8 +152,8 @@ verb! {
     "adopt", Changes -> Adopted, text |_, answer| report::adopted(answer);
     /// Move a fetcher with its runs to this instance, from another one that shares the queue on PostgreSQL
     ///
-    /// Copy its files to this instance first: runs without a file are deleted. They are read within 3 s, and are not read any more at the
-    /// instance that had the fetcher.
+    /// Copy its files to this instance first: runs without a file are deleted. They are read within 3 s, and
+    /// are not read any more at the instance that had the fetcher.
     ///
     /// Example: orchestrator queue adopt github
     pub(crate) struct Adopt {
@@ -194,7 +198,8 @@ verb! {
 
 verb! {
     "bump-all", Changes -> BumpedAll, text |_, answer| report::bumped(answer);
-    /// Put the waiting jobs of a pattern before all others, for their next hand-outs; at most 32 jobs are bumped at a time
+    /// Put the waiting jobs of a pattern before all others, for their next hand-outs; at most 32 jobs are
+    /// bumped at a time
     ///
     /// Example: orchestrator queue bump-all 'python3Packages.*'
     pub(crate) struct BumpAll {
@@ -214,7 +219,8 @@ verb! {
     "requeue-all", Changes -> RequeuedAll, text |_, answer| report::requeued(*answer);
     /// Make all jobs of a filter available again, also those that workers have; the workers are not stopped
     ///
-    /// Only the last hand-out of an attribute path counts. Many jobs are requeued after the answer, between requests of workers.
+    /// Only the last hand-out of an attribute path counts. Many jobs are requeued after the answer, between
+    /// requests of workers.
     ///
     /// Example: orchestrator queue requeue-all failed --code 124 --since 24h
     pub(crate) struct RequeueAll {
@@ -224,7 +230,8 @@ verb! {
         /// Requeue only jobs with this exit code
         #[arg(long, allow_negative_numbers = true)]
         pub(crate) code: Option<i64>,
-        /// Requeue only jobs handed out since then: a duration like 24h, a time like 2026-11-23T08:00:00Z, or unix seconds
+        /// Requeue only jobs handed out since then: a duration like 24h, a time like 2026-11-23T08:00:00Z, or
+        /// unix seconds
         #[arg(long, value_name = "TIME", value_parser = report::time)]
         pub(crate) since: Option<i64>,
         /// Requeue only jobs handed out until then: a time, or a duration like 2h for at least two hours ago
@@ -248,7 +255,8 @@ verb! {
     ///
     /// Example: orchestrator queue pause --until 30m --reason "new disk"
     pub(crate) struct Pause {
-        /// Resume then: a duration (30m, 1d, 2w), or a time of day or date and time in the instance's time zone (18:00)
+        /// Resume then: a duration (30m, 1d, 2w), or a time of day or date and time in the instance's time
+        /// zone (18:00)
         #[arg(long, value_name = "TIME|DURATION")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub(crate) until: Option<Until>,

@@ -52,7 +52,8 @@ pub struct ActorArguments {
 pub struct PauseArguments {
     #[command(flatten)]
     child: ActorArguments,
-    /// Resume the child then: a duration (30m, 1d, 2w), or a time of day or date and time in the instance's time zone (18:00)
+    /// Resume the child then: a duration (30m, 1d, 2w), or a time of day or date and time in the instance's
+    /// time zone (18:00)
     #[arg(long, value_name = "TIME|DURATION")]
     until: Option<Until>,
 }

@@ -48,7 +48,8 @@ pub trait AnySubsystem: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = Result<(), CommandError>> + 'a>>;
     /// Adds the command lines of the replaced programs to `parent`, the command `orchestrator as`.
     fn add_drop_ins(&self, parent: Command) -> Command;
-    /// Reads the command line of the replaced program `name`. Returns `None` if the program belongs to another subsystem.
+    /// Reads the command line of the replaced program `name`. Returns `None` if the program belongs to
+    /// another subsystem.
     ///
     /// # Errors
     /// The configuration of the replaced program cannot be used.

@@ -2,8 +2,8 @@
 
 use std::iter::repeat_n;
 
-/// Formats `rows` as a table with two blanks between columns. The columns whose indices are in `right` are right-aligned. Control
-/// characters become blanks, so that each row stays one line.
+/// Formats `rows` as a table with two blanks between columns. The columns whose indices are in `right` are
+/// right-aligned. Control characters become blanks, so that each row stays one line.
 pub fn align(rows: &[Vec<String>], right: &[usize]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

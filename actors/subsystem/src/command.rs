@@ -14,7 +14,8 @@ use crate::{
     wire::{ErrorBody, console_url, tree_url},
 };
 
-/// A request in flight. Behind a pointer, since the body of an `async fn` is compiled in each crate that awaits it.
+/// A request in flight. Behind a pointer, since the body of an `async fn` is compiled in each crate that
+/// awaits it.
 pub type CommandFuture<'a, T = Value> = Pin<Box<dyn Future<Output = Result<T, CommandError>> + 'a>>;
 
 /// A running instance, reached through its admin endpoint.
@@ -25,8 +26,8 @@ pub trait Instance {
     /// Sends a POST request once, without retries, so that a command is not executed twice.
     fn post<'a>(&'a self, route: &'a str, body: &'a Value) -> CommandFuture<'a>;
 
-    /// Sends a GET request and passes the body of the response to `take` as it arrives, however long that takes. The future fails if
-    /// `take` does, or if the response ends before its end.
+    /// Sends a GET request and passes the body of the response to `take` as it arrives, however long that
+    /// takes. The future fails if `take` does, or if the response ends before its end.
     fn stream<'a>(
         &'a self,
         route: &'a str,

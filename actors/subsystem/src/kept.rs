@@ -12,7 +12,8 @@ pub type CheckDatabase = fn(&Path) -> Result<(), String>;
 pub struct Kept {
     /// Files and directories of this machine.
     pub files: Vec<KeptFile>,
-    /// State in databases and brokers that have administrators of their own, each with its address, without secrets.
+    /// State in databases and brokers that have administrators of their own, each with its address, without
+    /// secrets.
     pub elsewhere: Vec<String>,
 }
 

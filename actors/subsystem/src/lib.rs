@@ -1,8 +1,9 @@
 //! The interface between the binary and a subsystem.
 //!
-//! A subsystem is a crate with a type that implements [`Subsystem`]. The binary has one list of such types (`src/subsystems.rs`)
-//! and reaches everything through it: the section of the configuration, its checks, the branch of the tree, the commands below
-//! `orchestrator NAME`, and the command lines of the programs that the subsystem replaces.
+//! A subsystem is a crate with a type that implements [`Subsystem`]. The binary has one list of such types
+//! (`src/subsystems.rs`) and reaches everything through it: the section of the configuration, its checks, the
+//! branch of the tree, the commands below `orchestrator NAME`, and the command lines of the programs that the
+//! subsystem replaces.
 //!
 //! | Module | |
 //! |---|---|

@@ -57,7 +57,8 @@ impl OriginalContext {
         self.variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
     }
 
-    /// Adds a warning: a part of the configuration has no effect. The text names the file and the key, and says what to do.
+    /// Adds a warning: a part of the configuration has no effect. The text names the file and the key, and
+    /// says what to do.
     pub fn warn(&mut self, text: impl Into<String>) {
         self.warnings.push(text.into());
     }
@@ -73,7 +74,8 @@ impl OriginalContext {
 pub struct Original {
     /// Name, that of the drop-in command if there is one.
     pub name: &'static str,
-    /// Words of a unit file's `ExecStart` after which the program's own arguments begin: file names or subcommands.
+    /// Words of a unit file's `ExecStart` after which the program's own arguments begin: file names or
+    /// subcommands.
     pub starts: &'static [&'static str],
     /// Meaning of a configuration file of the program.
     pub file: OriginalFile,

@@ -1,6 +1,8 @@
-//! Removal of secrets from addresses and texts before they are shown: `config print`, `/v1/config`, error messages. No I/O.
+//! Removal of secrets from addresses and texts before they are shown: `config print`, `/v1/config`, error
+//! messages. No I/O.
 //!
-//! The schema says which keys are addresses or secrets (`config::schema::Mark`). This module only examines texts.
+//! The schema says which keys are addresses or secrets (`config::schema::Mark`). This module only examines
+//! texts.
 
 mod address;
 mod command;
@@ -31,7 +33,8 @@ const SECRET_WORDS: [&str; 13] = [
     "cookie",
 ];
 
-/// Returns true if a key or parameter called `name` holds a secret. A name that ends in `file` holds a path, not a secret.
+/// Returns true if a key or parameter called `name` holds a secret. A name that ends in `file` holds a path,
+/// not a secret.
 pub fn is_secret_name(name: &str) -> bool {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();

@@ -12,7 +12,8 @@ use crate::{
 
 /// Route from a command to the consoles of the actor `A`. Its fields are further arguments of the command.
 pub trait Route<A: Child>: Args + 'static {
-    /// Label of the only child that is asked, at a path like `ingester/*/ingester` for all children of a branch.
+    /// Label of the only child that is asked, at a path like `ingester/*/ingester` for all children of a
+    /// branch.
     fn only(&self) -> Option<&str> {
         None
     }
@@ -54,8 +55,8 @@ impl<A: Child> Route<A> for Each {
 }
 
 impl Context<'_> {
-    /// Sends `verb` to the console at `path`, or to those that a path like `ingester/*/ingester` names, and prints the answer. `name` is
-    /// that of [`Route::only`].
+    /// Sends `verb` to the console at `path`, or to those that a path like `ingester/*/ingester` names, and
+    /// prints the answer. `name` is that of [`Route::only`].
     fn show_from<'a>(
         &'a mut self,
         path: &'static str,
@@ -72,8 +73,9 @@ impl Context<'_> {
         })
     }
 
-    /// Sends `verb` to the child `console` of each child of a branch, or of the one with the label `name`, and prints the answers. A
-    /// child that does not know what the arguments name is left out, unless that holds for all.
+    /// Sends `verb` to the child `console` of each child of a branch, or of the one with the label `name`,
+    /// and prints the answers. A child that does not know what the arguments name is left out, unless that
+    /// holds for all.
     async fn show_each(
         &mut self,
         branch: &str,

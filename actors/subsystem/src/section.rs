@@ -64,19 +64,22 @@ pub trait ErasedConfig: fmt::Debug + Send + Sync {
     fn to_json(&self) -> Result<Value, serde_json::Error>;
     /// Returns the errors that the schema cannot express; see [`Subsystem::check`](crate::Subsystem::check).
     fn check(&self) -> Vec<String>;
-    /// Checks for faults that a restart cannot repair; see [`Subsystem::preflight`](crate::Subsystem::preflight).
+    /// Checks for faults that a restart cannot repair; see
+    /// [`Subsystem::preflight`](crate::Subsystem::preflight).
     ///
     /// # Errors
     /// Such a fault exists. The text says what the operator has to change.
     fn preflight(&self) -> Result<(), BoxError>;
-    /// Returns the branch of the tree and its reload function; see [`Subsystem::branch`](crate::Subsystem::branch).
+    /// Returns the branch of the tree and its reload function; see
+    /// [`Subsystem::branch`](crate::Subsystem::branch).
     ///
     /// # Errors
     /// The configuration cannot be used. The text says what the operator has to change.
     fn branch(&self, exchange: &mut Exchange) -> Result<(ChildSpec, SectionReload), BoxError>;
     /// Returns true if the subsystem offers jobs to the queue.
     fn offers_jobs(&self) -> bool;
-    /// Returns the directory of the subsystem's database file; see [`Subsystem::state_dir`](crate::Subsystem::state_dir).
+    /// Returns the directory of the subsystem's database file; see
+    /// [`Subsystem::state_dir`](crate::Subsystem::state_dir).
     fn state_dir(&self) -> Option<PathBuf>;
     /// Returns what the subsystem keeps; see [`Subsystem::kept`](crate::Subsystem::kept).
     fn kept(&self) -> Kept;

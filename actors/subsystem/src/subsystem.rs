@@ -49,8 +49,8 @@ pub trait Subsystem: Send + Sync + 'static {
     /// True if the subsystem runs when no subsystem is configured.
     const RUNS_BY_DEFAULT: bool = false;
 
-    /// Builds the branch of the tree without starting anything or opening a file or connection. Takes from `exchange` what other
-    /// subsystems offer, and adds what this one offers.
+    /// Builds the branch of the tree without starting anything or opening a file or connection. Takes from
+    /// `exchange` what other subsystems offer, and adds what this one offers.
     ///
     /// # Errors
     /// The configuration cannot be used. The text begins with the key to change.
@@ -76,7 +76,8 @@ pub trait Subsystem: Send + Sync + 'static {
         context: &mut Context<'_>,
     ) -> impl Future<Output = Result<(), CommandError>>;
 
-    /// Converts the command line of a replaced program into the equivalent section. `context` has its environment and takes warnings.
+    /// Converts the command line of a replaced program into the equivalent section. `context` has its
+    /// environment and takes warnings.
     ///
     /// # Errors
     /// The configuration file of the replaced program cannot be used.
@@ -106,27 +107,29 @@ pub trait Subsystem: Send + Sync + 'static {
     /// Creates missing directories and checks for faults that a restart cannot repair.
     ///
     /// # Errors
-    /// Such a fault exists, for example a database that another process has locked. An unreachable server is no error: the
-    /// subsystem reconnects.
+    /// Such a fault exists, for example a database that another process has locked. An unreachable server is
+    /// no error: the subsystem reconnects.
     fn preflight(config: &Self::Config) -> Result<(), Self::Error> {
         let _ = config;
         Ok(())
     }
 
-    /// Returns the directory of the subsystem's database file, if it has one. Other files about its instance belong there.
+    /// Returns the directory of the subsystem's database file, if it has one. Other files about its instance
+    /// belong there.
     fn state_dir(config: &Self::Config) -> Option<PathBuf> {
         let _ = config;
         None
     }
 
-    /// Returns what the subsystem keeps over a restart of the process, for backups. Each role is unique in the subsystem.
+    /// Returns what the subsystem keeps over a restart of the process, for backups. Each role is unique in
+    /// the subsystem.
     fn kept(config: &Self::Config) -> Kept {
         let _ = config;
         Kept::default()
     }
 
-    /// Returns lines for the terminal of an interactive start: the name at column 2, endpoints at column 14, and below them a first
-    /// command to try.
+    /// Returns lines for the terminal of an interactive start: the name at column 2, endpoints at column 14,
+    /// and below them a first command to try.
     fn greeting(config: &Self::Config) -> String {
         let _ = config;
         format!("  {:<12}orchestrator tree {}\n", Self::NAME, Self::NAME)
@@ -139,7 +142,8 @@ pub trait Subsystem: Send + Sync + 'static {
     }
 }
 
-/// Applies the changes of the second configuration that need no restart, copies them into the first, and returns their keys.
+/// Applies the changes of the second configuration that need no restart, copies them into the first, and
+/// returns their keys.
 type Reload<C> = Box<dyn FnMut(&mut C, &C) -> Vec<String>>;
 
 /// A branch of the tree with the function that reloads its configuration.
@@ -156,8 +160,8 @@ impl<C> From<ChildSpec> for Branch<C> {
 }
 
 impl<C> Branch<C> {
-    /// Creates a branch that applies some configuration changes without a restart. `reload` copies these changes from its second
-    /// argument into its first, the running configuration, and returns their keys.
+    /// Creates a branch that applies some configuration changes without a restart. `reload` copies these
+    /// changes from its second argument into its first, the running configuration, and returns their keys.
     pub fn reloadable(spec: ChildSpec, reload: impl FnMut(&mut C, &C) -> Vec<String> + 'static) -> Self {
         Self { spec, reload: Box::new(reload) }
     }

@@ -1,5 +1,5 @@
-//! Text of an answer for a terminal: a list or a map of structs is a table with columns in the order of the fields, one struct is a list of
-//! names and values.
+//! Text of an answer for a terminal: a list or a map of structs is a table with columns in the order of the
+//! fields, one struct is a list of names and values.
 
 use std::{collections::BTreeMap, fmt, marker::PhantomData, ops::Range};
 
@@ -15,7 +15,8 @@ use crate::columns::align;
 
 /// Schema format of a time in unix seconds: `#[schemars(extend("format" = TIME))]`.
 pub const TIME: &str = "unix-time";
-/// Schema format of a number that need not be a time: it is shown as one if it is plausible as unix seconds or nanoseconds.
+/// Schema format of a number that need not be a time: it is shown as one if it is plausible as unix seconds
+/// or nanoseconds.
 pub const NUMBER_OR_TIME: &str = "number-or-unix-time";
 /// Unix seconds that are plausible, of 2001 to 5138.
 const SECONDS: Range<i64> = 1_000_000_000..100_000_000_000;

@@ -7,8 +7,8 @@ use orchestrator_supervise::PauseSpan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// End of a pause: a duration from now (`30m`), a time of day or a date and time in the instance's time zone (`18:00`,
-/// `2026-11-26 18:00`), or an instant (`2026-11-26T18:00:00Z`).
+/// End of a pause: a duration from now (`30m`), a time of day or a date and time in the instance's time zone
+/// (`18:00`, `2026-11-26 18:00`), or an instant (`2026-11-26T18:00:00Z`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]

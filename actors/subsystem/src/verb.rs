@@ -1,5 +1,6 @@
-//! Verbs of consoles: each is declared once, by [`verb!`](crate::verb!). The fields of its struct are the arguments on the command line, in HTTP requests and in the
-//! message to the actor; its doc comment is the help text.
+//! Verbs of consoles: each is declared once, by [`verb!`](crate::verb!). The fields of its struct are the
+//! arguments on the command line, in HTTP requests and in the message to the actor; its doc comment is the
+//! help text.
 
 use clap::Args;
 use orchestrator_supervise::{ConsoleReply, Effect, Message, VerbSchemas};
@@ -32,7 +33,8 @@ pub trait Verb:
 /// Result of the verb `V`.
 pub type Answered<V> = ConsoleReply<<V as Verb>::Answer>;
 
-/// A [`Verb`] behind a pointer: what sends it and prints the answer is compiled once, and not in each crate for each verb.
+/// A [`Verb`] behind a pointer: what sends it and prints the answer is compiled once, and not in each crate
+/// for each verb.
 pub trait AnyVerb {
     /// Returns the name.
     fn name(&self) -> &'static str;
@@ -64,8 +66,8 @@ impl<V: Verb> AnyVerb for V {
     }
 }
 
-/// Declares a verb: its name, [`Effect`] and answer, and the struct of its arguments, whose doc comment is the help text. `empty` is the
-/// text for an empty list. `text` is a closure that formats the answer.
+/// Declares a verb: its name, [`Effect`] and answer, and the struct of its arguments, whose doc comment is
+/// the help text. `empty` is the text for an empty list. `text` is a closure that formats the answer.
 ///
 /// ```ignore
 /// verb! {
@@ -108,7 +110,8 @@ macro_rules! verb {
     };
 }
 
-/// Default of a number, for `#[serde(default = "number::<10>")]` beside the same `default_value_t` of the command line.
+/// Default of a number, for `#[serde(default = "number::<10>")]` beside the same `default_value_t` of the
+/// command line.
 pub fn number<const N: u32>() -> u32 {
     N
 }

@@ -57,12 +57,14 @@ impl<A: Child> Verbs<A> {
         self
     }
 
-    /// Returns the verbs of the child with this mailbox, for [`ChildSpec::console`](orchestrator_supervise::ChildSpec::console).
+    /// Returns the verbs of the child with this mailbox, for
+    /// [`ChildSpec::console`](orchestrator_supervise::ChildSpec::console).
     pub fn console(self, mailbox: &Mailbox<A>) -> Vec<ConsoleVerb> {
         self.console.into_iter().map(|verb| verb(mailbox)).collect()
     }
 
-    /// Returns the commands that ask the child at `path`, see [`Route`], for [`Subsystem::verbs`](crate::Subsystem::verbs).
+    /// Returns the commands that ask the child at `path`, see [`Route`], for
+    /// [`Subsystem::verbs`](crate::Subsystem::verbs).
     pub fn commands(self, path: &'static str) -> Vec<VerbCommand> {
         self.commands.into_iter().map(|command| command(path)).collect()
     }

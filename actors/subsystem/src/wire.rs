@@ -1,5 +1,5 @@
-//! JSON types and URLs of the admin endpoint, shared with the CLI. The tree is sent as the kernel's [`TreeSnapshot`]. Readers must
-//! ignore unknown fields.
+//! JSON types and URLs of the admin endpoint, shared with the CLI. The tree is sent as the kernel's
+//! [`TreeSnapshot`]. Readers must ignore unknown fields.
 
 pub use crate::actor_command::CommandArgs;
 pub use orchestrator_supervise::{
@@ -16,7 +16,8 @@ pub const BODY_LIMIT: usize = 64 * 1024;
 /// Longest `reason` of a command, in bytes.
 pub const REASON_LIMIT: usize = 512;
 
-/// Response to a command: 200 once the child has its new state, 202 if the command stops the endpoint itself before that.
+/// Response to a command: 200 once the child has its new state, 202 if the command stops the endpoint itself
+/// before that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandResponse {
     /// Full path of the child.
@@ -60,7 +61,8 @@ pub struct SubsystemCauses {
     /// Last finished work of the branch; None if its children count none.
     #[serde(default)]
     pub last_work: Option<WorkSnapshot>,
-    /// Start of the time without work, milliseconds since 1970; None while the branch works, or while work waits.
+    /// Start of the time without work, milliseconds since 1970; None while the branch works, or while work
+    /// waits.
     #[serde(default)]
     pub idle_since_ms: Option<u64>,
     /// Both in words, for example `last job 0.2 s ago`; empty if the children count no work.
@@ -71,9 +73,10 @@ pub struct SubsystemCauses {
 /// One cause that holds up work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Id of the cause, which stays the same in later versions and is the label `cause` of the metric `orchestrator_blocked`: `given_up`,
-    /// `deadlocked`, `paused`, `stopped`, `crash_loop`, `unanswered`, `link_down`, `stuck`, `starting`, `not_ready`, `mailbox_full`,
-    /// `waits_for_subsystem`, or what a subsystem reports.
+    /// Id of the cause, which stays the same in later versions and is the label `cause` of the metric
+    /// `orchestrator_blocked`: `given_up`, `deadlocked`, `paused`, `stopped`, `crash_loop`, `unanswered`,
+    /// `link_down`, `stuck`, `starting`, `not_ready`, `mailbox_full`, `waits_for_subsystem`, or what a
+    /// subsystem reports.
     pub kind: String,
     /// Path of the child.
     pub path: String,
@@ -88,7 +91,8 @@ pub struct Cause {
     /// Paths of the other children that wait because of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub affects: Vec<String>,
-    /// True for a cause that healthy days have, too, such as an empty input: no view shows its children as blocked.
+    /// True for a cause that healthy days have, too, such as an empty input: no view shows its children as
+    /// blocked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub routine: bool,
 }
@@ -205,8 +209,8 @@ pub fn why_url(path: Option<&str>) -> String {
     url_of("/v1/why", path)
 }
 
-/// Returns `/v1/history` for some metrics of the child at `path` since a time in milliseconds. With `sum`, the values of the child and its
-/// descendants are added up.
+/// Returns `/v1/history` for some metrics of the child at `path` since a time in milliseconds. With `sum`,
+/// the values of the child and its descendants are added up.
 pub fn history_url(path: &str, metrics: &[&str], since_ms: u64, sum: bool) -> String {
     let metrics: Vec<_> = metrics.iter().map(|metric| encode(metric)).collect();
     let sum = if sum { "&sum=true" } else { "" };

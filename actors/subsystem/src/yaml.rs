@@ -6,8 +6,8 @@ use serde_saphyr::Error;
 /// Parses `text` as YAML.
 ///
 /// # Errors
-/// The text is not YAML or does not fit `T`. The error has the reason and the position, but no lines of the file: they may hold a
-/// password.
+/// The text is not YAML or does not fit `T`. The error has the reason and the position, but no lines of the
+/// file: they may hold a password.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_saphyr::from_str(text).map_err(|error| {
         let at = error.location().map(|at| format!("line {} column {}: ", at.line(), at.column()));

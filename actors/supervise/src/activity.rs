@@ -17,7 +17,8 @@ use crate::{
     waits::{WaitKind, Waits},
 };
 
-/// Most panics kept until the end of an incarnation. There are several if the child catches panics, or panics again while it is dropped.
+/// Most panics kept until the end of an incarnation. There are several if the child catches panics, or panics
+/// again while it is dropped.
 const PANICS_MAX: usize = 4;
 
 thread_local! {
@@ -160,7 +161,8 @@ impl Drop for WaitGuard {
     }
 }
 
-/// Makes panics of children record their position, once for the process. Other panics go to the former panic hook.
+/// Makes panics of children record their position, once for the process. Other panics go to the former panic
+/// hook.
 pub(crate) fn install_hook() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {

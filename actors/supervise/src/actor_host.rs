@@ -22,7 +22,8 @@ use crate::{
     mailbox_stats::{MessageStats, Permit},
 };
 
-/// Messages handled in one poll. Then the arbiter runs other futures, so that pause, stop and kill take effect.
+/// Messages handled in one poll. Then the arbiter runs other futures, so that pause, stop and kill take
+/// effect.
 const MESSAGES_PER_POLL: u32 = 64;
 
 impl<A: Child> ActorHost<A> {
@@ -40,7 +41,8 @@ impl<A: Child> ActorHost<A> {
         f(child, &mut ChildCx { ctx, shared: &self.shared })
     }
 
-    /// Calls the incarnation's `stopped`. Catches its panic, which would abort the process while another panic unwinds.
+    /// Calls the incarnation's `stopped`. Catches its panic, which would abort the process while another
+    /// panic unwinds.
     fn call_stopped(&mut self, exit: &Exit) {
         if let Some(child) = self.child.as_mut()
             && let Err(panicked) = guard(|| child.stopped(exit))

@@ -13,11 +13,13 @@ use std::{
 use actix_rt::{Arbiter, ArbiterHandle};
 use parking_lot::Mutex;
 
-/// Interval of the heartbeat of an arbiter of children. A blocked arbiter shows at once, by the poll that does not end; the heartbeat
-/// finds threads that are gone. It is slow because each beat wakes a thread of an idle process.
+/// Interval of the heartbeat of an arbiter of children. A blocked arbiter shows at once, by the poll that
+/// does not end; the heartbeat finds threads that are gone. It is slow because each beat wakes a thread of an
+/// idle process.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Interval of the heartbeat of the root's arbiter. Other futures run there, too, for example signal handlers, whose polls are not timed.
+/// Interval of the heartbeat of the root's arbiter. Other futures run there, too, for example signal
+/// handlers, whose polls are not timed.
 const ROOT_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Value of [`Heartbeat::poll_ms`] between two polls.

@@ -16,7 +16,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Blocks the thread until `future` is ready, or returns None at `deadline`. The future must not use I/O or timers of a runtime.
+/// Blocks the thread until `future` is ready, or returns None at `deadline`. The future must not use I/O or
+/// timers of a runtime.
 pub fn block_on<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Output> {
     let waker = Arc::new(Unpark(thread::current())).into();
     let mut task = Context::from_waker(&waker);

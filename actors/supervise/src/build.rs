@@ -129,7 +129,8 @@ impl Builder {
         }
     }
 
-    /// Builds the children and returns the factory of the supervisor above them, whose node gets their paths. A dynamic supervisor has the receiver of changes, and the arbiter of its children.
+    /// Builds the children and returns the factory of the supervisor above them, whose node gets their paths.
+    /// A dynamic supervisor has the receiver of changes, and the arbiter of its children.
     fn supervisor(
         &mut self,
         node: &mut Node,

@@ -19,13 +19,14 @@ pub trait Child: Sized + Unpin + 'static {
     /// Called before the first message of an incarnation.
     fn started(&mut self, _cx: &mut ChildCx<'_, Self>) {}
 
-    /// Returns true if the child's own work is finished. Called on a graceful stop once the mailbox is empty, and again after each message,
-    /// timer or future of the child.
+    /// Returns true if the child's own work is finished. Called on a graceful stop once the mailbox is empty,
+    /// and again after each message, timer or future of the child.
     fn drained(&self) -> bool {
         true
     }
 
-    /// Called at the end of an incarnation with its exit, also after a panic, but not when the incarnation is killed.
+    /// Called at the end of an incarnation with its exit, also after a panic, but not when the incarnation is
+    /// killed.
     fn stopped(&mut self, _exit: &Exit) {}
 }
 
@@ -52,8 +53,9 @@ impl<A: Child, R> Answer<A, R> {
 
     /// Creates an answer that is sent later by the returned reply; other messages are handled meanwhile.
     ///
-    /// The caller gets `AskError::Lost` if the reply is dropped or the incarnation ends first; the reply is closed if the caller gives up
-    /// first. A graceful stop waits for the answer only if [`Child::drained`] does.
+    /// The caller gets `AskError::Lost` if the reply is dropped or the incarnation ends first; the reply is
+    /// closed if the caller gives up first. A graceful stop waits for the answer only if [`Child::drained`]
+    /// does.
     pub fn later() -> (Reply<R>, Self) {
         let (reply, answer) = reply();
         (reply, Self(AnswerKind::Later(answer)))
@@ -172,7 +174,8 @@ impl<A: Child> ChildCx<'_, A> {
         self.ctx.run_later(delay, move |host, ctx| host.with(ctx, then));
     }
 
-    /// Drives a future beside the messages and passes its output to `then`. It is dropped with the incarnation.
+    /// Drives a future beside the messages and passes its output to `then`. It is dropped with the
+    /// incarnation.
     pub fn spawn<T: 'static>(
         &mut self,
         future: impl Future<Output = T> + 'static,

@@ -1,4 +1,5 @@
-//! Times since 1970 that stay right when the system's clock jumps: they are kept as times of a steady clock and converted when they are read.
+//! Times since 1970 that stay right when the system's clock jumps: they are kept as times of a steady clock
+//! and converted when they are read.
 
 use std::{
     sync::{

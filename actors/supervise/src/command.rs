@@ -9,7 +9,8 @@ use crate::pause_state::PauseSpan;
 /// Command about one child of a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// Stop the child and the siblings that its supervisor's strategy affects, and start them again. Costs no restart budget.
+    /// Stop the child and the siblings that its supervisor's strategy affects, and start them again. Costs no
+    /// restart budget.
     Restart,
     /// Stop the child until it is started again.
     Stop,
@@ -40,7 +41,8 @@ impl Command {
         Command::Freeze,
     ];
 
-    /// Returns true if the command does harm on purpose; it then needs [`SupervisorSpec::allow_chaos`](crate::SupervisorSpec::allow_chaos).
+    /// Returns true if the command does harm on purpose; it then needs
+    /// [`SupervisorSpec::allow_chaos`](crate::SupervisorSpec::allow_chaos).
     pub fn is_chaos(self) -> bool {
         matches!(self, Command::Panic | Command::Freeze)
     }

@@ -17,7 +17,8 @@ const CRASHES_PER_CHILD: usize = 10;
 /// Most memory of all reports, in bytes, and the most JSON of one answer.
 const LOG_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Log of the last 10 crashes of each child, in at most 4 MiB, and 512 KiB of resolved addresses. Clones share it.
+/// Log of the last 10 crashes of each child, in at most 4 MiB, and 512 KiB of resolved addresses. Clones
+/// share it.
 #[derive(Debug, Clone, Default)]
 pub struct CrashLog {
     log: Arc<Mutex<Log>>,
@@ -66,7 +67,8 @@ impl CrashLog {
         log.shrink();
     }
 
-    /// Reports to which [`CrashLog::add_samples`] has added none yet: number, path and time in milliseconds since 1970.
+    /// Reports to which [`CrashLog::add_samples`] has added none yet: number, path and time in milliseconds
+    /// since 1970.
     pub fn without_samples(&self) -> Vec<(u64, String, u64)> {
         let log = self.log.lock();
         // Samples are added in order, so the search ends early.
@@ -91,14 +93,16 @@ impl CrashLog {
         log.shrink();
     }
 
-    /// Has `program`, called with `arguments`, resolve the addresses of stacks: a program of the same binary that calls
-    /// [`resolve_symbols`](crate::resolve_symbols). Without it, this process resolves them and keeps the memory.
+    /// Has `program`, called with `arguments`, resolve the addresses of stacks: a program of the same binary
+    /// that calls [`resolve_symbols`](crate::resolve_symbols). Without it, this process resolves them and
+    /// keeps the memory.
     pub fn resolve_by(&self, program: PathBuf, arguments: &'static [&'static str]) {
         self.resolver.lock().set_process(program, arguments);
     }
 
-    /// Returns up to `limit` reports of the child at `path` and its descendants, newest first, in at most 4 MiB of JSON, and the
-    /// number of older ones. It reads debug information, so it must not be called on an arbiter.
+    /// Returns up to `limit` reports of the child at `path` and its descendants, newest first, in at most 4
+    /// MiB of JSON, and the number of older ones. It reads debug information, so it must not be called on an
+    /// arbiter.
     pub fn reports(&self, path: &str, limit: usize) -> (Vec<CrashReport>, usize) {
         let (all, found): (usize, Vec<Crash>) = {
             let log = self.log.lock();

@@ -6,8 +6,8 @@ use parking_lot::{Mutex, MutexGuard};
 
 /// State of one child that outlives its restarts, until the process ends. Clones share it.
 ///
-/// [`ChildSpec::durable`](crate::ChildSpec::durable) declares it, and the tree shows its name. All other state of a child is created by
-/// each incarnation.
+/// [`ChildSpec::durable`](crate::ChildSpec::durable) declares it, and the tree shows its name. All other
+/// state of a child is created by each incarnation.
 pub struct Durable<T> {
     name: &'static str,
     value: Arc<Mutex<T>>,

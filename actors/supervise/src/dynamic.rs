@@ -37,7 +37,8 @@ impl Children {
     /// Dropping the future before the supervisor has taken the change cancels it.
     ///
     /// # Errors
-    /// The child is not added: its id is taken, the limit is reached, the specification is invalid, or the child did not start.
+    /// The child is not added: its id is taken, the limit is reached, the specification is invalid, or the
+    /// child did not start.
     pub async fn add(&self, child: ChildSpec) -> Result<(), ChildrenError> {
         self.change(ChangeKind::Add(Box::new(child))).await
     }
@@ -45,7 +46,8 @@ impl Children {
     /// Stops the child with this id, waits for its end, and removes it from the tree.
     ///
     /// # Errors
-    /// There is no such child, it is being removed already, or it did not stop in time; it then leaves the tree once it has ended.
+    /// There is no such child, it is being removed already, or it did not stop in time; it then leaves the
+    /// tree once it has ended.
     pub async fn remove(&self, id: impl Into<String>) -> Result<(), ChildrenError> {
         self.change(ChangeKind::Remove(id.into())).await
     }

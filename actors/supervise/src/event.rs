@@ -188,8 +188,9 @@ impl EventLog {
         ring.events.iter().skip(from).cloned().collect()
     }
 
-    /// Returns the number of the oldest event kept (or of the next event, if there is none), and at most `limit` events after `seq`, oldest
-    /// first. The reader missed the events between `seq` and the oldest one.
+    /// Returns the number of the oldest event kept (or of the next event, if there is none), and at most
+    /// `limit` events after `seq`, oldest first. The reader missed the events between `seq` and the oldest
+    /// one.
     pub fn page(&self, seq: u64, limit: usize) -> (u64, Vec<Event>) {
         let ring = self.ring.lock();
         let from = ring.events.partition_point(|event| event.seq <= seq);

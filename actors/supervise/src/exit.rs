@@ -12,12 +12,14 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Creates a fault. The text is in lower case without full stop, and says what to do; it is escaped and limited by [`sanitize`].
+    /// Creates a fault. The text is in lower case without full stop, and says what to do; it is escaped and
+    /// limited by [`sanitize`].
     pub fn new(message: impl AsRef<str>) -> Self {
         Self { message: sanitize(message.as_ref()) }
     }
 
-    /// Creates a fault from an error and its sources, joined by `: `. A source that ends with its error's words is left out.
+    /// Creates a fault from an error and its sources, joined by `: `. A source that ends with its error's
+    /// words is left out.
     pub fn from_error(error: &(dyn std::error::Error + 'static)) -> Self {
         let mut message = error.to_string();
         let (mut last, mut source) = (message.clone(), error.source());
@@ -49,7 +51,8 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// Returns true if the exit is abnormal: all but `normal` and `shutdown`. Only these restart a transient child.
+    /// Returns true if the exit is abnormal: all but `normal` and `shutdown`. Only these restart a transient
+    /// child.
     pub fn is_abnormal(&self) -> bool {
         !matches!(self, Exit::Normal | Exit::Shutdown)
     }

@@ -14,13 +14,15 @@ use crate::{
     text::sanitize,
 };
 
-/// Input that arrives at least once in a period, unless its sender has failed. Clones share the time of the last arrival.
+/// Input that arrives at least once in a period, unless its sender has failed. Clones share the time of the
+/// last arrival.
 #[derive(Debug, Clone)]
 pub struct ExpectedInput {
     name: Arc<str>,
     every: Duration,
     help: Arc<str>,
-    /// Last arrival, or the declaration, by the steady clock in milliseconds; negative before the start of the process.
+    /// Last arrival, or the declaration, by the steady clock in milliseconds; negative before the start of
+    /// the process.
     last_ms: Arc<AtomicI64>,
 }
 

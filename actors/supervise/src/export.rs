@@ -6,8 +6,8 @@ use futures_util::stream::BoxStream;
 
 use crate::console::ConsoleError;
 
-/// Pages of an export. Each has one or more lines of JSON, with their line ends. A page is read when it is polled for, so that one page
-/// is in memory; dropping the stream ends the export. An error ends it, too.
+/// Pages of an export. Each has one or more lines of JSON, with their line ends. A page is read when it is
+/// polled for, so that one page is in memory; dropping the stream ends the export. An error ends it, too.
 pub type ExportPages = BoxStream<'static, Result<String, ConsoleError>>;
 
 /// Function that opens an export by its name and arguments, which may repeat.

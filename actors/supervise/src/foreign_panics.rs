@@ -1,4 +1,5 @@
-//! Panics in code of client libraries: failed calls of a child, not crashes. They are neither printed nor part of a crash report.
+//! Panics in code of client libraries: failed calls of a child, not crashes. They are neither printed nor
+//! part of a crash report.
 
 use std::{
     cell::RefCell,
@@ -31,7 +32,8 @@ thread_local! {
 pub fn catch_foreign_panic<T>(code: impl FnOnce() -> T) -> Result<T, String> {
     install_hook();
     let former = OBSERVER.replace(Observer::Caller(None));
-    // Unwind safe by the condition above. Outside of the child, so that its hook passes the panic on, whichever was installed first.
+    // Unwind safe by the condition above. Outside of the child, so that its hook passes the panic on,
+    // whichever was installed first.
     let outcome = Scope::outside().run(|| catch_unwind(AssertUnwindSafe(code)));
     let observer = OBSERVER.replace(former);
     outcome.map_err(|payload| match observer {

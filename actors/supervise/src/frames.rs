@@ -36,7 +36,8 @@ impl Frames {
         self.0.len() == FRAMES_MAX
     }
 
-    /// Returns the lines of the child's code: all `lines` of this stack without those of the panic itself and of the kernel.
+    /// Returns the lines of the child's code: all `lines` of this stack without those of the panic itself and
+    /// of the kernel.
     pub(crate) fn trim(&self, lines: Vec<String>) -> Vec<String> {
         trim(lines, self.is_cut())
     }

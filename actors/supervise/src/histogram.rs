@@ -7,8 +7,8 @@ use std::{
 
 const BUCKETS: usize = 28;
 
-/// Histogram of durations. Bucket `i` counts durations of at most 2^i times its resolution, one microsecond by default; the last one
-/// counts all longer ones, too.
+/// Histogram of durations. Bucket `i` counts durations of at most 2^i times its resolution, one microsecond
+/// by default; the last one counts all longer ones, too.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
@@ -23,8 +23,8 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Creates a histogram whose first bucket ends at `resolution`, at least a microsecond. With a millisecond the last bucket ends
-    /// after 37 hours, with a microsecond after 134 seconds.
+    /// Creates a histogram whose first bucket ends at `resolution`, at least a microsecond. With a
+    /// millisecond the last bucket ends after 37 hours, with a microsecond after 134 seconds.
     pub fn with_resolution(resolution: Duration) -> Self {
         let resolution_us = u64::try_from(resolution.as_micros()).unwrap_or(u64::MAX).max(1);
         Self { buckets: Default::default(), sum_us: AtomicU64::new(0), resolution_us }

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 /// Time without progress after which a work item, or a poll of the arbiter, counts as stuck.
 pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(1);
 
-/// Work items in progress of one child, oldest first: the message being handled, and the items that the child names itself.
+/// Work items in progress of one child, oldest first: the message being handled, and the items that the child
+/// names itself.
 #[derive(Debug, Default)]
 pub(crate) struct WorkInProgress(Mutex<Items>);
 

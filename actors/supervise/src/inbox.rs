@@ -1,4 +1,5 @@
-//! Bounded channels for threads and tasks. An inbox outlives incarnations: when one ends, the receiver returns to its slot.
+//! Bounded channels for threads and tasks. An inbox outlives incarnations: when one ends, the receiver
+//! returns to its slot.
 
 use std::{fmt, sync::Arc, time::Instant};
 
@@ -146,8 +147,8 @@ impl<T: Send + 'static> Outbox<T> {
 
     /// Waits until no incarnation has the inbox open. Items stay for the next incarnation.
     ///
-    /// A draining child need not wait for answers from then on: its supervisor may start the next incarnation of the receiver only after
-    /// this child has ended.
+    /// A draining child need not wait for answers from then on: its supervisor may start the next incarnation
+    /// of the receiver only after this child has ended.
     pub async fn inbox_closed(&self) {
         // Waiting cannot fail: `self` owns the sender.
         let _ = self.opened.subscribe().wait_for(|opened| !opened).await;
@@ -244,7 +245,8 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Waits for the next item while the child is not paused. After the stop it returns the items that still wait, then None.
+    /// Waits for the next item while the child is not paused. After the stop it returns the items that still
+    /// wait, then None.
     ///
     /// The main loop of a task is `while let Some(item) = inbox.next(&cx).await`.
     pub async fn next(&mut self, cx: &StartCx) -> Option<T> {
@@ -260,7 +262,8 @@ impl<T> Inbox<T> {
                 () = cx.vitals.wait_paused() => {}
                 item = self.recv() => match item {
                     Some(item) => return Some(item),
-                    // All senders are gone. Ending now would make the supervisor restart the child again and again.
+                    // All senders are gone. Ending now would make the supervisor restart the child again and
+                    // again.
                     None => cx.stop.cancelled().await,
                 },
             }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Largest relative change of a delay by jitter, which keeps children that failed together from restarting together.
+/// Largest relative change of a delay by jitter, which keeps children that failed together from restarting
+/// together.
 const JITTER: f64 = 0.2;
 
 /// Delays between attempts: they double from `first` up to `max`.
@@ -18,7 +19,8 @@ impl Backoff {
     /// From 100 ms up to 30 s.
     pub const DEFAULT: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_secs(30) };
 
-    /// Returns the delay before attempt `attempt`, counted from 0. `unit` (0 to 1) is a random number for the jitter; 0.5 means none.
+    /// Returns the delay before attempt `attempt`, counted from 0. `unit` (0 to 1) is a random number for the
+    /// jitter; 0.5 means none.
     pub fn delay(&self, attempt: u32, unit: f64) -> Duration {
         let doubled = self.first.saturating_mul(1u32.checked_shl(attempt.min(31)).unwrap_or(u32::MAX));
         let factor = 1.0 - JITTER + 2.0 * JITTER * unit.clamp(0.0, 1.0);
@@ -51,7 +53,8 @@ impl Limits {
         Limits { intensity: quarter.max(5), ..Limits::LEAF }
     }
 
-    /// Checks that a child that always fails exceeds the intensity. With long delays, its restarts would never all lie within one period.
+    /// Checks that a child that always fails exceeds the intensity. With long delays, its restarts would
+    /// never all lie within one period.
     ///
     /// # Errors
     /// The delays of `intensity` restarts add up to the period or more.

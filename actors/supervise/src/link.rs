@@ -1,4 +1,5 @@
-//! State of a child's connection to a peer outside the process. A peer that is down is a state of the child, not an exit.
+//! State of a child's connection to a peer outside the process. A peer that is down is a state of the child,
+//! not an exit.
 
 use std::{
     sync::{
@@ -97,7 +98,8 @@ impl LinkEntry {
         Arc::new(Self { kind, endpoint, state, requests, silence_reported, reported, refusals })
     }
 
-    /// State at present. It is down while the peer refuses requests, and unanswered as long as an answer is overdue.
+    /// State at present. It is down while the peer refuses requests, and unanswered as long as an answer is
+    /// overdue.
     pub(crate) fn state(&self) -> Link {
         let (mut state, now) = (self.state.lock().clone(), Instant::now());
         if !matches!(state, Link::Down { .. })
@@ -190,8 +192,8 @@ impl LinkReporter {
         }
     }
 
-    /// Reports that the connection is down, and retried after `retry_in`. Texts of `failure` are escaped and limited by
-    /// [`sanitize`](crate::sanitize). A repeated reason is not logged again.
+    /// Reports that the connection is down, and retried after `retry_in`. Texts of `failure` are escaped and
+    /// limited by [`sanitize`](crate::sanitize). A repeated reason is not logged again.
     pub fn down(&self, failure: impl Into<LinkFailure>, retry_in: Duration) {
         let (failure, retry_at) = (failure.into().sanitized(), Instant::now() + retry_in);
         let LinkFailure { reason, help, .. } = failure.clone();
@@ -209,9 +211,9 @@ impl LinkReporter {
         }
     }
 
-    /// Reports that the peer answers requests of the kind `what` with an error, though it may answer others: the link is down for
-    /// `failure`, until [`LinkReporter::accepted`]. The next one is after `retry_in`. Only the first refusal is logged, since reasons may
-    /// name what was refused.
+    /// Reports that the peer answers requests of the kind `what` with an error, though it may answer others:
+    /// the link is down for `failure`, until [`LinkReporter::accepted`]. The next one is after `retry_in`.
+    /// Only the first refusal is logged, since reasons may name what was refused.
     pub fn refused(&self, what: &str, failure: impl Into<LinkFailure>, retry_in: Duration) {
         let (failure, retry_at) = (failure.into().sanitized(), Instant::now() + retry_in);
         let LinkFailure { reason, help, .. } = failure.clone();
@@ -246,9 +248,9 @@ impl LinkReporter {
         self.entry.requests.lock().forget();
     }
 
-    /// Reports a request to the peer, such as a connection attempt, a query or a message to be confirmed, until it is dropped. A link with
-    /// a request older than [`UNANSWERED`] is unanswered. Attempts that fail after a second or more count as one request until another
-    /// one succeeds, or is refused within a second.
+    /// Reports a request to the peer, such as a connection attempt, a query or a message to be confirmed,
+    /// until it is dropped. A link with a request older than [`UNANSWERED`] is unanswered. Attempts that fail
+    /// after a second or more count as one request until another one succeeds, or is refused within a second.
     pub fn request(&self) -> LinkRequest {
         self.request_within(UNANSWERED)
     }
@@ -259,7 +261,8 @@ impl LinkReporter {
         LinkRequest { entry: self.entry.clone(), number }
     }
 
-    /// Reports the wait for a sign of life of the peer, such as a heartbeat, within `most`; [`LinkRequest::renew`] starts it again.
+    /// Reports the wait for a sign of life of the peer, such as a heartbeat, within `most`;
+    /// [`LinkRequest::renew`] starts it again.
     pub fn watch_within(&self, most: Duration) -> LinkRequest {
         let watch = self.request_within(most);
         self.entry.requests.lock().watches.insert(watch.number);

@@ -7,7 +7,8 @@ use std::{
 
 /// Time without an answer after which a link is unanswered.
 pub const UNANSWERED: Duration = Duration::from_secs(5);
-/// Longest time of an attempt that fails because the peer refuses or closes. One that fails later got no answer.
+/// Longest time of an attempt that fails because the peer refuses or closes. One that fails later got no
+/// answer.
 const REFUSAL: Duration = Duration::from_secs(1);
 
 /// Requests to a peer that has not answered them.

@@ -77,8 +77,8 @@ impl<A: Child> Mailbox<A> {
         }
     }
 
-    /// Waits until the mailbox has room, then sends a message. Waiting senders and [`Mailbox::tell`] compete for room: the order is not
-    /// fair.
+    /// Waits until the mailbox has room, then sends a message. Waiting senders and [`Mailbox::tell`] compete
+    /// for room: the order is not fair.
     ///
     /// # Errors
     /// Returns the message if the mailbox is closed, which happens only when the process ends.

@@ -1,7 +1,7 @@
 //! Exact accounting of one mailbox: depth, capacity, refusals, waiting times and handling times.
 //!
-//! actix hides its queue and lets every sender exceed the capacity by one, so the kernel counts for itself. A [`Permit`] is
-//! acquired before a message is sent, and released when the message is dropped, handled or not.
+//! actix hides its queue and lets every sender exceed the capacity by one, so the kernel counts for itself. A
+//! [`Permit`] is acquired before a message is sent, and released when the message is dropped, handled or not.
 
 use std::{
     any::{TypeId, type_name},
@@ -140,7 +140,8 @@ impl MailboxStats {
         self.refused.fetch_add(1, Relaxed);
     }
 
-    /// Marks all waiting messages to be dropped unhandled, and returns their number; 0 if the mailbox keeps them.
+    /// Marks all waiting messages to be dropped unhandled, and returns their number; 0 if the mailbox keeps
+    /// them.
     pub(crate) fn purge(&self) -> usize {
         if self.keeps_on_purge.load(Acquire) {
             return 0;
@@ -228,7 +229,8 @@ impl Permit {
         self.acquired
     }
 
-    /// Releases the permit of a message that is about to be handled, and returns the time it waited; None if it was purged.
+    /// Releases the permit of a message that is about to be handled, and returns the time it waited; None if
+    /// it was purged.
     pub(crate) fn take_message(self) -> Option<Duration> {
         if self.epoch < self.mailbox.epoch.load(Acquire) {
             self.mailbox.purged.fetch_add(1, Relaxed);
@@ -241,7 +243,8 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // Both sequentially consistent: either this thread sees the waiting sender, or that sender sees the room.
+        // Both sequentially consistent: either this thread sees the waiting sender, or that sender sees the
+        // room.
         self.mailbox.depth.fetch_sub(1, SeqCst);
         if self.mailbox.waiting.load(SeqCst) > 0 {
             self.mailbox.released.notify_one();

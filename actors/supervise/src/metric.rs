@@ -92,8 +92,8 @@ impl Metric {
         GaugeGuard { value: self.value.clone(), share: signed(share) }
     }
 
-    /// Declares a gauge of bytes as memory that the child holds, and its upper bound. The memory budget of the process contains the
-    /// bounds of all children.
+    /// Declares a gauge of bytes as memory that the child holds, and its upper bound. The memory budget of
+    /// the process contains the bounds of all children.
     pub fn set_bound(&self, bytes: u64) {
         self.value.bound.store(signed(bytes), Relaxed);
     }

@@ -1,5 +1,5 @@
-//! Occurrences: facts that children report to a reader in the process, which stores them. Not part of the event log, since there may be
-//! many of them, and a reader must miss none.
+//! Occurrences: facts that children report to a reader in the process, which stores them. Not part of the
+//! event log, since there may be many of them, and a reader must miss none.
 
 use std::{
     collections::{BTreeSet, VecDeque},

@@ -3,11 +3,12 @@
 /// Defines a struct of metrics with a function `register`, which registers each field with a child's
 /// [`Vitals`](crate::Vitals).
 ///
-/// A field has a kind, `counter` or `gauge`, and a unit, which may be empty. The metric has the name of the field, or the name after
-/// `as`. The field's doc comment is the help text; without one the macro does not compile.
+/// A field has a kind, `counter` or `gauge`, and a unit, which may be empty. The metric has the name of the
+/// field, or the name after `as`. The field's doc comment is the help text; without one the macro does not
+/// compile.
 ///
-/// With `by "label"` after the struct's name, the metrics belong to one peer, and `register` takes the label's value; see
-/// [`Vitals::register_labelled`](crate::Vitals::register_labelled).
+/// With `by "label"` after the struct's name, the metrics belong to one peer, and `register` takes the
+/// label's value; see [`Vitals::register_labelled`](crate::Vitals::register_labelled).
 ///
 /// ```
 /// orchestrator_supervise::metrics! {

@@ -30,7 +30,8 @@ pub struct Pending<R> {
     waiting: Option<WaitGuard>,
 }
 
-/// Creates a reply channel. [`Outbox::ask`](crate::Outbox::ask) and [`Outbox::request`](crate::Outbox::request) create their own.
+/// Creates a reply channel. [`Outbox::ask`](crate::Outbox::ask) and
+/// [`Outbox::request`](crate::Outbox::request) create their own.
 pub fn reply<R>() -> (Reply<R>, Pending<R>) {
     let (sender, receiver) = oneshot::channel();
     (Reply(sender), Pending { receiver, mailbox: None, waiting: None })
@@ -62,7 +63,8 @@ impl<R> Pending<R> {
         Self { mailbox: Some(mailbox.clone()), ..self }
     }
 
-    /// Refuses an answer from now on. An answer that was sent before can still be received by [`Pending::try_recv`].
+    /// Refuses an answer from now on. An answer that was sent before can still be received by
+    /// [`Pending::try_recv`].
     pub fn close(&mut self) {
         self.receiver.close();
     }

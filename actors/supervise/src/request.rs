@@ -9,7 +9,8 @@ use crate::{
 };
 
 impl<T: Send + 'static> Outbox<T> {
-    /// Sends a request without waiting for room, and returns the future of its answer. `request` creates the request from the reply.
+    /// Sends a request without waiting for room, and returns the future of its answer. `request` creates the
+    /// request from the reply.
     ///
     /// # Errors
     /// Returns the request if the inbox is full; the refusal is counted.
@@ -18,7 +19,8 @@ impl<T: Send + 'static> Outbox<T> {
         self.tell(request(reply)).map(|()| answer.from(self.stats()))
     }
 
-    /// Sends a request and waits for the answer, at most for `timeout`. `request` creates the request from the reply.
+    /// Sends a request and waits for the answer, at most for `timeout`. `request` creates the request from
+    /// the reply.
     ///
     /// # Errors
     /// The inbox is full, the time is over, or the request was lost.

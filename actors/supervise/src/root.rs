@@ -26,7 +26,8 @@ impl Root {
     /// Supervisors run on the calling arbiter, their children on other threads.
     ///
     /// # Errors
-    /// [`SpecError`] if the specification is invalid. A child that fails to start is no error here: [`Root::wait`] returns it as exit.
+    /// [`SpecError`] if the specification is invalid. A child that fails to start is no error here:
+    /// [`Root::wait`] returns it as exit.
     pub async fn start(name: &str, spec: SupervisorSpec) -> Result<Self, SpecError> {
         spec.validate(name)?;
         install_hook();
@@ -73,8 +74,8 @@ impl Root {
         self.wait().await
     }
 
-    /// Asks all children to drain and end, without waiting; see [`Root::wait`]. After `limit`, all that is left is asked to stop at
-    /// once, and is dropped and reported half a second later.
+    /// Asks all children to drain and end, without waiting; see [`Root::wait`]. After `limit`, all that is
+    /// left is asked to stop at once, and is dropped and reported half a second later.
     pub fn request_stop(&self, limit: Duration) {
         self.send_stop(Some(Instant::now() + limit));
     }

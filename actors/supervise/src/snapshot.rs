@@ -32,8 +32,8 @@ pub struct NodeSnapshot {
     pub state: String,
     /// True if a work item, or a poll of its arbiter, has made no progress for over a second.
     pub stuck: bool,
-    /// State to show: `state`, `stuck`, `paused` or `blocked`, of a supervisor with the worst of its children. The endpoint fills it; empty in
-    /// the JSON of an instance without it.
+    /// State to show: `state`, `stuck`, `paused` or `blocked`, of a supervisor with the worst of its
+    /// children. The endpoint fills it; empty in the JSON of an instance without it.
     #[serde(default)]
     pub shown: String,
     /// Time at which an operator's pause ends by itself, milliseconds since 1970.
@@ -68,7 +68,8 @@ pub struct NodeSnapshot {
     pub started_ms: u64,
     /// Restarts because of an exit of the child, a sibling or a supervisor above it.
     pub restarts: u64,
-    /// Restarts by command, or for a new mapping; 0 in the JSON of an instance that counts them as `restarts`.
+    /// Restarts by command, or for a new mapping; 0 in the JSON of an instance that counts them as
+    /// `restarts`.
     #[serde(default)]
     pub planned_restarts: u64,
     /// Restarts that its supervisor still allows in the current period.
@@ -161,7 +162,8 @@ pub struct InProgressSnapshot {
     pub name: String,
     /// Duration so far, milliseconds.
     pub for_ms: u64,
-    /// Time since its start or its last report of progress, milliseconds; 0 in the JSON of an instance without such reports.
+    /// Time since its start or its last report of progress, milliseconds; 0 in the JSON of an instance
+    /// without such reports.
     #[serde(default)]
     pub silent_ms: u64,
 }
@@ -232,7 +234,8 @@ pub struct BlockerSnapshot {
     pub help: String,
     /// Start, milliseconds since 1970.
     pub since_ms: u64,
-    /// Address or name of what failed, if a peer or the system reports the reason. Reports about the same one have one cause.
+    /// Address or name of what failed, if a peer or the system reports the reason. Reports about the same one
+    /// have one cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault_of: Option<String>,
     /// True for a reason that healthy days have, too, such as an empty input.

@@ -48,7 +48,8 @@ pub enum Start {
     },
     /// A supervisor with children of its own.
     Supervisor(SupervisorSpec),
-    /// A one_for_one supervisor whose children are added and removed at run time; they stop at the same time (OTP: simple_one_for_one).
+    /// A one_for_one supervisor whose children are added and removed at run time; they stop at the same time
+    /// (OTP: simple_one_for_one).
     Dynamic {
         /// Limits and initial children.
         spec: SupervisorSpec,
@@ -57,7 +58,8 @@ pub enum Start {
     },
 }
 
-/// Handle for adding and removing children of a dynamic supervisor, created by [`children`](crate::children). Cheap to clone.
+/// Handle for adding and removing children of a dynamic supervisor, created by [`children`](crate::children).
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct Children {
     pub(crate) changes: mpsc::Sender<Change>,
@@ -107,7 +109,8 @@ pub enum OnRestart {
     /// The next incarnation handles them.
     #[default]
     Keep,
-    /// They are dropped, for example because they refer to a lost connection. Callers of `ask` get `AskError::Lost`.
+    /// They are dropped, for example because they refer to a lost connection. Callers of `ask` get
+    /// `AskError::Lost`.
     Purge,
 }
 
@@ -140,7 +143,8 @@ impl Factory {
         Self { make: Box::new(make), kind: "actor" }
     }
 
-    /// Creates the factory of a task; `make` creates its future at every start. The future must end soon after `cx.stop` is cancelled.
+    /// Creates the factory of a task; `make` creates its future at every start. The future must end soon
+    /// after `cx.stop` is cancelled.
     pub fn task<Fut>(make: impl FnMut(StartCx) -> Fut + Send + 'static) -> Self
     where
         Fut: Future<Output = Result<(), Fault>> + 'static,
@@ -149,9 +153,11 @@ impl Factory {
         Self { make: Box::new(make), kind: "task" }
     }
 
-    /// Creates the factory of a thread, which calls `run` at every start. `run` must return soon after `cx.stop` is cancelled.
+    /// Creates the factory of a thread, which calls `run` at every start. `run` must return soon after
+    /// `cx.stop` is cancelled.
     ///
-    /// A thread cannot be dropped. If it does not end by its deadline, it is shown as stuck, and no second one is started before it ends.
+    /// A thread cannot be dropped. If it does not end by its deadline, it is shown as stuck, and no second
+    /// one is started before it ends.
     pub fn thread(run: impl Fn(StartCx) -> Result<(), Fault> + Send + Sync + 'static) -> Self {
         let run = Arc::new(run);
         let make = move |_cx: BodyCx| Box::new(ThreadBody::new(run)) as Box<dyn Body>;
@@ -201,8 +207,8 @@ impl ChildSpec {
         Self::new(id, Start::Supervisor(spec), Shutdown::Infinity)
     }
 
-    /// Specifies a permanent dynamic supervisor with the limits and initial children of `spec`. The [`Children`] of `slot` add and remove
-    /// children.
+    /// Specifies a permanent dynamic supervisor with the limits and initial children of `spec`. The
+    /// [`Children`] of `slot` add and remove children.
     pub fn dynamic(id: impl Into<String>, spec: SupervisorSpec, slot: ChildrenSlot) -> Self {
         Self::new(id, Start::Dynamic { spec, slot }, Shutdown::Infinity)
     }
@@ -278,8 +284,8 @@ impl ChildSpec {
         let sends_to = self.sends_to.iter().cloned().chain([mailbox]).collect();
         Self { sends_to, ..self }
     }
-    /// Excludes the child from those whose running keeps a supervisor with [`SupervisorSpec::give_up_alone`] from giving up (OTP:
-    /// `significant`, but children here are significant by default).
+    /// Excludes the child from those whose running keeps a supervisor with [`SupervisorSpec::give_up_alone`]
+    /// from giving up (OTP: `significant`, but children here are significant by default).
     #[must_use]
     pub fn insignificant(self) -> Self {
         Self { significant: false, ..self }
@@ -319,17 +325,18 @@ impl SupervisorSpec {
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
-    /// Stops neighbouring children that are supervisors side by side, for branches that send nothing to each other. Workers stop in
-    /// order, as always.
+    /// Stops neighbouring children that are supervisors side by side, for branches that send nothing to each
+    /// other. Workers stop in order, as always.
     #[must_use]
     pub fn independent_branches(self) -> Self {
         Self { independent_branches: true, ..self }
     }
-    /// Applies the limits to each child of a one_for_one supervisor by itself, and gives up a child that exceeds them instead of the
-    /// supervisor, as long as another significant child runs or restarts.
+    /// Applies the limits to each child of a one_for_one supervisor by itself, and gives up a child that
+    /// exceeds them instead of the supervisor, as long as another significant child runs or restarts.
     ///
-    /// A child that was given up stays stopped for `retry.first`, then starts again. The delay doubles up to `retry.max` each time that
-    /// it is given up again, and is `retry.first` again once the child has run for longer than the limits' period.
+    /// A child that was given up stays stopped for `retry.first`, then starts again. The delay doubles up to
+    /// `retry.max` each time that it is given up again, and is `retry.first` again once the child has run for
+    /// longer than the limits' period.
     #[must_use]
     pub fn give_up_alone(self, retry: Backoff) -> Self {
         Self { retry: Some(retry), ..self }
@@ -339,8 +346,8 @@ impl SupervisorSpec {
     pub fn link_retry_max(self, max: Duration) -> Self {
         Self { link_retry_max: max, ..self }
     }
-    /// Allows [`Command::Panic`](crate::Command::Panic) and [`Command::Freeze`](crate::Command::Freeze), for tests and drills; only the
-    /// value of the root counts.
+    /// Allows [`Command::Panic`](crate::Command::Panic) and [`Command::Freeze`](crate::Command::Freeze), for
+    /// tests and drills; only the value of the root counts.
     #[must_use]
     pub fn allow_chaos(self, chaos: bool) -> Self {
         Self { chaos, ..self }
@@ -352,7 +359,8 @@ impl SupervisorSpec {
         self
     }
 
-    /// Number of arbiter threads of this tree, without the two of every tree. Each needs file descriptors of its own.
+    /// Number of arbiter threads of this tree, without the two of every tree. Each needs file descriptors of
+    /// its own.
     pub fn arbiters(&self) -> usize {
         self.children.iter().map(ChildSpec::arbiters).sum()
     }

@@ -1,7 +1,9 @@
-//! Standard output and standard error. In an instance nothing waits for whoever reads them: a stopped pager must not stop the tree.
+//! Standard output and standard error. In an instance nothing waits for whoever reads them: a stopped pager
+//! must not stop the tree.
 //!
-//! The caller writes a text itself while the stream takes it at once, so that lines appear without delay. Otherwise the text waits in a
-//! queue of [`CAPACITY`] for a thread that writes in order. A text without room there is dropped and counted.
+//! The caller writes a text itself while the stream takes it at once, so that lines appear without delay.
+//! Otherwise the text waits in a queue of [`CAPACITY`] for a thread that writes in order. A text without room
+//! there is dropped and counted.
 
 use std::{
     collections::VecDeque,
@@ -102,15 +104,16 @@ impl StandardStream {
     }
 }
 
-/// Prints a panic as the standard hook does, but never with a stack: with `RUST_BACKTRACE=1`, that hook reads the debug information
-/// of the whole binary into memory.
+/// Prints a panic as the standard hook does, but never with a stack: with `RUST_BACKTRACE=1`, that hook reads
+/// the debug information of the whole binary into memory.
 pub(crate) fn print_panic(info: &PanicHookInfo<'_>) {
     let thread = thread::current();
     let name = thread.name().unwrap_or("<unnamed>");
     StandardStream::Error.print(format!("thread '{name}' {info}\n"));
 }
 
-/// The way to write to a stream without a wait. `O_NONBLOCK` is never set on the stream itself: it is shared with other processes.
+/// The way to write to a stream without a wait. `O_NONBLOCK` is never set on the stream itself: it is shared
+/// with other processes.
 #[derive(Debug)]
 enum Route {
     /// A regular file, which takes all texts.
@@ -118,7 +121,8 @@ enum Route {
     Socket,
     /// A pipe or terminal, opened once more and non-blocking.
     Reopened(File),
-    /// A pipe or terminal of another user. Anonymous pipes take `RWF_NOWAIT` since Linux 6.4; the queue has all other texts.
+    /// A pipe or terminal of another user. Anonymous pipes take `RWF_NOWAIT` since Linux 6.4; the queue has
+    /// all other texts.
     Shared,
 }
 

@@ -18,7 +18,8 @@ pub enum State {
     BackingOff = 5,
     /// A thread that did not end by its deadline and cannot be dropped.
     Stuck = 6,
-    /// Exceeded its restart intensity; started again after a long delay, see [`SupervisorSpec::give_up_alone`](crate::SupervisorSpec::give_up_alone).
+    /// Exceeded its restart intensity; started again after a long delay, see
+    /// [`SupervisorSpec::give_up_alone`](crate::SupervisorSpec::give_up_alone).
     GivenUp = 7,
 }
 

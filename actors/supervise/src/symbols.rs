@@ -1,7 +1,8 @@
 //! Functions and lines at the addresses of a stack.
 //!
-//! The debug information of a binary takes about 100 MB of memory when it is read, and the allocator keeps most of it. So
-//! a process can have another one, of the same binary, resolve its addresses: see [`resolve_symbols`].
+//! The debug information of a binary takes about 100 MB of memory when it is read, and the allocator keeps
+//! most of it. So a process can have another one, of the same binary, resolve its addresses: see
+//! [`resolve_symbols`].
 
 use std::{
     collections::HashMap,
@@ -22,7 +23,8 @@ const ADDRESSES_MAX: usize = 4096;
 /// Lines of one address, several if calls are inlined.
 type Lines = Arc<[String]>;
 
-/// Resolver of addresses. It keeps the lines of the addresses that it has resolved, so that equal stacks are resolved once.
+/// Resolver of addresses. It keeps the lines of the addresses that it has resolved, so that equal stacks are
+/// resolved once.
 #[derive(Debug, Default)]
 pub(crate) struct Resolver {
     known: HashMap<usize, Lines>,
@@ -66,8 +68,8 @@ impl Resolver {
         Ok(())
     }
 
-    /// Returns a line for each function of the child's code, the innermost first: `function at file:line`. Addresses that
-    /// [`Self::learn`] has not resolved are unknown functions.
+    /// Returns a line for each function of the child's code, the innermost first: `function at file:line`.
+    /// Addresses that [`Self::learn`] has not resolved are unknown functions.
     pub(crate) fn lines(&self, frames: &Frames) -> Vec<String> {
         let mut lines = Vec::new();
         for address in frames.addresses() {
@@ -80,9 +82,11 @@ impl Resolver {
     }
 }
 
-/// Resolves addresses of another process of the same binary, as [`CrashLog::resolve_by`](crate::CrashLog::resolve_by) asks for: reads
-/// addresses from `input`, one hexadecimal number a line, and writes the lines of each to `output`, as one JSON array of arrays.
-/// The first number is the address of a function of this module, which tells where the other process has loaded the binary.
+/// Resolves addresses of another process of the same binary, as
+/// [`CrashLog::resolve_by`](crate::CrashLog::resolve_by) asks for: reads addresses from `input`, one
+/// hexadecimal number a line, and writes the lines of each to `output`, as one JSON array of arrays. The
+/// first number is the address of a function of this module, which tells where the other process has loaded
+/// the binary.
 ///
 /// # Errors
 /// Input or output failed, or a line is no address.
@@ -97,7 +101,8 @@ pub fn resolve_symbols(input: impl BufRead, output: impl Write) -> io::Result<()
     Ok(serde_json::to_writer(output, &resolved?)?)
 }
 
-/// Returns the address of a function, which is at the same distance from any other one in each process of a binary.
+/// Returns the address of a function, which is at the same distance from any other one in each process of a
+/// binary.
 fn origin() -> usize {
     resolve as fn(usize) -> Vec<String> as usize
 }

@@ -10,9 +10,9 @@ const REST_MAX: usize = " (18446744073709551615 bytes left out)".len();
 
 /// Escapes `text` for terminals and logs and limits the result to [`TEXT_MAX`] bytes.
 ///
-/// Control characters (C0, DEL, C1), characters that hide or reorder others (U+202E, U+200B and similar) and bytes that are not UTF-8
-/// are written as `\n`, `\u{202e}` and `\xff`. A longer text is cut after a character, and ends with the number of omitted bytes. Applying
-/// it twice changes nothing.
+/// Control characters (C0, DEL, C1), characters that hide or reorder others (U+202E, U+200B and similar) and
+/// bytes that are not UTF-8 are written as `\n`, `\u{202e}` and `\xff`. A longer text is cut after a
+/// character, and ends with the number of omitted bytes. Applying it twice changes nothing.
 ///
 /// ```
 /// use orchestrator_supervise::sanitize;
@@ -52,15 +52,16 @@ pub fn sanitize_to(text: impl AsRef<[u8]>, max: usize) -> String {
     out
 }
 
-/// Returns true if `c` is escaped: it controls a terminal, ends a log line, or hides or reorders other characters.
+/// Returns true if `c` is escaped: it controls a terminal, ends a log line, or hides or reorders other
+/// characters.
 pub fn is_escaped(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Escapes characters of a JSON document that JSON allows unescaped: DEL, C1 and the others of [`is_escaped`]. The values stay the
-/// same.
+/// Escapes characters of a JSON document that JSON allows unescaped: DEL, C1 and the others of
+/// [`is_escaped`]. The values stay the same.
 ///
 /// ```
 /// use orchestrator_supervise::escape_json;

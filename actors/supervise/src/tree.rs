@@ -224,10 +224,11 @@ impl Tree {
         result.map(|()| StateChange { before, after: node.vitals.state(), acts_later })
     }
 
-    /// Requests a restart of the child at `path` with the siblings that its supervisor's strategy affects, and returns at once.
+    /// Requests a restart of the child at `path` with the siblings that its supervisor's strategy affects,
+    /// and returns at once.
     ///
-    /// For a child that needs a sibling, or itself, restarted. It costs no restart budget. The new incarnation can report its start by a
-    /// message.
+    /// For a child that needs a sibling, or itself, restarted. It costs no restart budget. The new
+    /// incarnation can report its start by a message.
     ///
     /// # Errors
     /// The path names no child, or the supervisor does not run.
@@ -327,7 +328,8 @@ impl Tree {
         Ok((supervisor, *index))
     }
 
-    /// Logs a command that the child at `path` has carried out or refused by itself, and records its event. `verb` is as on a command line.
+    /// Logs a command that the child at `path` has carried out or refused by itself, and records its event.
+    /// `verb` is as on a command line.
     pub fn record_command(&self, path: &str, verb: &str, origin: &Origin, outcome: &str) {
         if let Some(vitals) = self.vitals(path) {
             record_command(&vitals, verb, origin, outcome);
@@ -354,7 +356,8 @@ fn snapshot(nodes: &Nodes, path: String) -> Option<NodeSnapshot> {
     Some(node.snapshot(path, children))
 }
 
-/// Outcome of a command whose caller was dropped before its effect, for example an endpoint that restarts itself.
+/// Outcome of a command whose caller was dropped before its effect, for example an endpoint that restarts
+/// itself.
 const SENT_UNSEEN: &str = "sent, effect not seen";
 /// Outcome of a restart request, whose effect is not awaited.
 const SENT: &str = "sent";

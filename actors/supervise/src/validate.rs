@@ -53,8 +53,8 @@ impl ChildSpec {
         self.validate(&path)
     }
 
-    /// Converts a configured name into a child id: letters, digits, `-`, `_` and `.` stay, other characters become `_`. Different names
-    /// may give the same id.
+    /// Converts a configured name into a child id: letters, digits, `-`, `_` and `.` stay, other characters
+    /// become `_`. Different names may give the same id.
     ///
     /// ```
     /// assert_eq!(orchestrator_supervise::ChildSpec::id_of("lab:5000/scans"), "lab_5000_scans");

@@ -1,4 +1,5 @@
-//! State of one child that can be read without asking it: written by its runner and handlers, read by tree and metrics.
+//! State of one child that can be read without asking it: written by its runner and handlers, read by tree
+//! and metrics.
 
 mod crash;
 mod registration;
@@ -150,7 +151,7 @@ impl Vitals {
         wall_ms(self.started.load(Relaxed))
     }
 
-    /// Returns true if the child takes no new messages: it is paused by an operator, and not draining for a stop.
+    /// True while the pause of an operator keeps out new messages; a child that drains for a stop takes them.
     pub fn is_paused(&self) -> bool {
         self.pause_state.borrow().is_paused()
     }
@@ -201,8 +202,8 @@ impl Vitals {
         self.link.lock().as_ref()?.waits_for()
     }
 
-    /// Kind, endpoint and state of the connection; None if the child has none. Records an event if the peer has become silent, or answers
-    /// again.
+    /// Kind, endpoint and state of the connection; None if the child has none. Records an event if the peer
+    /// has become silent, or answers again.
     pub fn link_state(&self) -> Option<(&'static str, String, Link)> {
         let entry = self.link.lock().clone()?;
         let state = entry.state();
@@ -234,7 +235,7 @@ impl Vitals {
         self.heartbeat.get().map(|heartbeat| heartbeat.name())
     }
 
-    /// Declares the child's connection to `endpoint`, which must not contain credentials. A later call keeps the state.
+    /// Declares the connection to `endpoint`, which must not have credentials. A later call keeps the state.
     pub fn link(&self, kind: &'static str, endpoint: impl Into<String>) -> LinkReporter {
         let mut slot = self.link.lock();
         let entry = slot.get_or_insert_with(|| LinkEntry::new(kind, endpoint.into()));
@@ -247,20 +248,20 @@ impl Vitals {
         self.link_retry_max
     }
 
-    /// Records a note: an item that the child set aside, and the reason. The tree shows the last note, also after restarts; count the
-    /// items in a metric. The text is escaped and limited by [`sanitize`].
+    /// Records a note: an item that the child set aside, and the reason. The tree shows the last note, also
+    /// after restarts; count the items in a metric. The text is escaped and limited by [`sanitize`].
     pub fn note(&self, text: impl AsRef<str>) {
         *self.note.lock() = Some(NoteSnapshot { text: sanitize(text.as_ref()), at_ms: steady_ms() });
     }
 
-    /// Reports an occurrence to the reader in the process, if there is one that wants its `kind`. The caller escapes and limits texts in
-    /// `data` by [`sanitize`].
+    /// Reports an occurrence to the reader in the process, if there is one that wants its `kind`. The caller
+    /// escapes and limits texts in `data` by [`sanitize`].
     pub fn occurred(&self, kind: &'static str, data: impl FnOnce() -> Value) {
         self.occurrences.push(&self.path, kind, data);
     }
 
-    /// Marks the start of a work item; it ends when the guard is dropped. The tree shows the oldest item, and the exit names it if the
-    /// child ends meanwhile.
+    /// Marks the start of a work item; it ends when the guard is dropped. The tree shows the oldest item, and
+    /// the exit names it if the child ends meanwhile.
     ///
     /// # Panics
     /// After [`Command::Panic`](crate::Command::Panic) on a thread child.
@@ -270,7 +271,8 @@ impl Vitals {
         guard
     }
 
-    /// Reports that the work in progress advances. A child with a long work item that calls it at least once a second is not stuck.
+    /// Reports that the work in progress advances. A child with a long work item that calls it at least once
+    /// a second is not stuck.
     pub fn progress(&self) {
         self.work.progress(Instant::now());
     }
@@ -387,8 +389,8 @@ impl Vitals {
         self.mailboxes.lock().iter().map(|(_, stats)| stats.depth()).sum()
     }
 
-    /// Drops all waiting messages instead of handling them, for example those about a lost connection. Inboxes with
-    /// [`keep_on_purge`](crate::InboxSlot::keep_on_purge) are left alone.
+    /// Drops all waiting messages instead of handling them, for example those about a lost connection.
+    /// Inboxes with [`keep_on_purge`](crate::InboxSlot::keep_on_purge) are left alone.
     pub(crate) fn purge(&self) {
         let depth = self.mailboxes.lock().iter().map(|(_, stats)| stats.purge()).sum();
         if depth > 0 {

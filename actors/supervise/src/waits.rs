@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 
 use crate::{mailbox_stats::MailboxStats, snapshot::WaitSnapshot};
 
-/// Number of targets from which a further one replaces a target without waits. Fewer are kept, so that a wait for a known target
-/// neither allocates nor counts a reference.
+/// Number of targets from which a further one replaces a target without waits. Fewer are kept, so that a wait
+/// for a known target neither allocates nor counts a reference.
 const TARGETS_KEPT: usize = 8;
 
 /// Reason of a wait.

@@ -2,7 +2,8 @@
 
 use orchestrator_subsystem::wire::{CrashReport, Crashes, NodeSnapshot};
 
-/// Parts of the source paths of libraries: the standard library, and packages of a registry or in a `vendor` folder.
+/// Parts of the source paths of libraries: the standard library, and packages of a registry or in a `vendor`
+/// folder.
 const LIBRARIES: [&str; 4] = ["/rustc/", "/library/", "/.cargo/", "/vendor/"];
 /// Start of the names of this program's functions, for binaries without line numbers.
 const OWN_NAME: &str = "orchestrator";
@@ -10,7 +11,8 @@ const OWN_NAME: &str = "orchestrator";
 /// Newest crash of a branch, and what it was requested for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NewestCrash {
-    /// Time of the last exit in the branch, milliseconds since 1970. Without a later one, there is no newer report.
+    /// Time of the last exit in the branch, milliseconds since 1970. Without a later one, there is no newer
+    /// report.
     pub(super) exit_ms: u64,
     pub(super) crash: Option<Crash>,
 }

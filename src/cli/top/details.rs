@@ -1,4 +1,5 @@
-//! Details of one child: the causes that hold it up, its newest crash, and its values over the last minutes. No I/O.
+//! Details of one child: the causes that hold it up, its newest crash, and its values over the last minutes.
+//! No I/O.
 
 use orchestrator_subsystem::wire::{Cause, Why};
 use serde::Deserialize;

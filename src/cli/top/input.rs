@@ -1,6 +1,7 @@
 //! Keys of a terminal in raw mode, read on a thread of their own.
 //!
-//! The input of crossterm is not used: it watches keys and resizes with one edge-triggered poll, and loses keys that arrive during a resize.
+//! The input of crossterm is not used: it watches keys and resizes with one edge-triggered poll, and loses
+//! keys that arrive during a resize.
 
 use std::{
     io::{self, Read, stdin},
@@ -70,7 +71,8 @@ struct Parser {
 }
 
 impl Parser {
-    /// Returns the keys that are complete. An Escape at the end of `bytes` is the key, not the start of a sequence.
+    /// Returns the keys that are complete. An Escape at the end of `bytes` is the key, not the start of a
+    /// sequence.
     fn take(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.rest.extend(bytes);
         let (mut keys, mut at) = (Vec::new(), 0);

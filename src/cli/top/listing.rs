@@ -86,7 +86,8 @@ impl Listing {
         lines
     }
 
-    /// Returns the branch of `node`, or `None` if the filter removes all of it. Takes its rows from `rows` in any case.
+    /// Returns the branch of `node`, or `None` if the filter removes all of it. Takes its rows from `rows` in
+    /// any case.
     fn branch(
         &self,
         node: &NodeSnapshot,

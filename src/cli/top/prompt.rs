@@ -42,7 +42,8 @@ pub(super) struct Command {
 }
 
 impl Command {
-    /// Adds a typed character to the reason. Control characters, and characters beyond the limit of the endpoint, are ignored.
+    /// Adds a typed character to the reason. Control characters, and characters beyond the limit of the
+    /// endpoint, are ignored.
     pub(super) fn type_reason(&mut self, c: char) {
         if self.reason.len() + c.len_utf8() <= REASON_LIMIT && !c.is_control() {
             self.reason.push(c);

@@ -85,8 +85,8 @@ impl Row {
     }
 }
 
-/// Returns a row for every child of `now`, in the order of the tree, with rates since `before`. Metrics with labels
-/// become rows below their child.
+/// Returns a row for every child of `now`, in the order of the tree, with rates since `before`. Metrics with
+/// labels become rows below their child.
 pub(super) fn rows(before: &TreeSnapshot, now: &TreeSnapshot) -> Vec<Row> {
     let seconds = now.captured_at_ms.saturating_sub(before.captured_at_ms).max(1) as f64 / 1e3;
     let mut former: HashMap<&str, &NodeSnapshot> = HashMap::new();

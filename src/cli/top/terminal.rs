@@ -1,4 +1,5 @@
-//! The terminal while `top` has it: raw mode and the alternate screen, given back at the end, at a panic and at a suspension.
+//! The terminal while `top` has it: raw mode and the alternate screen, given back at the end, at a panic and
+//! at a suspension.
 
 use std::{
     io::{self, Stdout, stdout},
@@ -61,7 +62,8 @@ impl Screen {
         // Another program may have changed the modes since `suspend`, or without it.
         restore();
         enter()?;
-        // `Terminal::clear` would ask the terminal for the position of the cursor, and the answer is read as keys.
+        // `Terminal::clear` would ask the terminal for the position of the cursor, and the answer is read as
+        // keys.
         let size = self.terminal.size()?;
         self.terminal.resize(size.into())
     }

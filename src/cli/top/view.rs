@@ -1,4 +1,5 @@
-//! The screen: head, list, details, messages and dialogs. All text of the instance is escaped here again, whoever answered. No I/O.
+//! The screen: head, list, details, messages and dialogs. All text of the instance is escaped here again,
+//! whoever answered. No I/O.
 
 use orchestrator_admin::ascii::format_duration;
 use orchestrator_subsystem::output::escape_line;
@@ -17,7 +18,8 @@ use crate::cli::top::{
     state::{Mode, State},
 };
 
-/// Width from which the details are beside the list, and height from which they are below it. Otherwise they cover it.
+/// Width from which the details are beside the list, and height from which they are below it. Otherwise they
+/// cover it.
 const WIDE: u16 = 100;
 const HIGH: u16 = 20;
 /// Most lines of a message.

@@ -1,5 +1,5 @@
-//! TOML text of a configuration: every key of the schema with its description, commented out unless its value differs from the
-//! default.
+//! TOML text of a configuration: every key of the schema with its description, commented out unless its value
+//! differs from the default.
 
 use std::path::Path;
 

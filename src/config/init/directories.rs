@@ -1,4 +1,5 @@
-//! Directories of a unit of the system, as specifiers such as `%S` and as variables such as `STATE_DIRECTORY`.
+//! Directories of a unit of the system, as specifiers such as `%S` and as variables such as
+//! `STATE_DIRECTORY`.
 
 /// Specifier, unit file key, variable and path of each kind of directory.
 const DIRECTORIES: [(&str, &str, &str, &str); 5] = [

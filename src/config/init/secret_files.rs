@@ -1,4 +1,5 @@
-//! Addresses with passwords, which a configuration must not have: each, or its password, moves into a file that the configuration names.
+//! Addresses with passwords, which a configuration must not have: each, or its password, moves into a file
+//! that the configuration names.
 
 use std::{
     io::Write,
@@ -59,7 +60,8 @@ pub(super) fn with_temporary_paths(values: &Value, secrets: &[SecretFile]) -> Va
     }
 }
 
-/// Moves addresses with passwords from the section `name` into files in `directory`; of an address without a key for its file, the password.
+/// Moves addresses with passwords from the section `name` into files in `directory`; of an address without a
+/// key for its file, the password.
 ///
 /// # Errors
 /// A key with a password has no sibling that names a file.

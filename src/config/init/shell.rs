@@ -1,4 +1,5 @@
-//! Shell scripts that start a replaced program: their commands, as far as their words are known without running them.
+//! Shell scripts that start a replaced program: their commands, as far as their words are known without
+//! running them.
 
 use std::{
     collections::BTreeMap, ffi::OsString, io::ErrorKind, iter::Peekable, mem::take, path::Path, str::Chars,
@@ -25,8 +26,9 @@ pub(super) fn is_shell_command(words: &[Word]) -> bool {
     inline(words).is_some()
 }
 
-/// Returns the command that has a word for which `is_start` is true, in the shell's command or the shell script that `words` run;
-/// None if there is none. In a script the last such command counts, since others prepare it.
+/// Returns the command that has a word for which `is_start` is true, in the shell's command or the shell
+/// script that `words` run; None if there is none. In a script the last such command counts, since others
+/// prepare it.
 ///
 /// # Errors
 /// The script cannot be read.

@@ -202,8 +202,8 @@ impl UnitFile {
         self.command.iter().position(|word| is_start(word, original))
     }
 
-    /// Returns the Python interpreter that runs the program: that of the command line, that in the first line of the program's script,
-    /// or, if the script is not on this machine, the one beside it.
+    /// Returns the Python interpreter that runs the program: that of the command line, that in the first line
+    /// of the program's script, or, if the script is not on this machine, the one beside it.
     pub(super) fn interpreter(&self, original: &Original) -> Option<PathBuf> {
         let words = &self.command[..self.start(original)?];
         // systemd's prefixes stand before the first word.
@@ -232,8 +232,8 @@ fn is_python(path: &Path) -> bool {
     version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
 }
 
-/// Returns true for a word after which the program's own arguments begin: a name, with the path of its directory, or with the prefix of
-/// the Nix store.
+/// Returns true for a word after which the program's own arguments begin: a name, with the path of its
+/// directory, or with the prefix of the Nix store.
 fn is_start(word: &str, original: &Original) -> bool {
     let last = file_name(word);
     let is_hash = |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());

@@ -14,7 +14,8 @@ use super::{
     collect_keys,
 };
 
-/// Returns true if `line`, below the header `section`, is an example: a key without a default, or with one that TOML cannot express.
+/// Returns true if `line`, below the header `section`, is an example: a key without a default, or with one
+/// that TOML cannot express.
 fn is_unset(section: &str, line: &str) -> bool {
     const ANYWHERE: [&str; 17] = [
         "unix_socket",
@@ -106,7 +107,8 @@ fn the_commented_configuration_has_every_key() {
     let known: BTreeSet<_> = all.into_iter().map(|(key, _)| key).collect();
     let missing: Vec<_> = known.difference(&written).filter(|key| !has_keys_below(key, &written)).collect();
     assert!(missing.is_empty(), "not in config/orchestrator.toml: {missing:?}");
-    // Limits and expected fetchers have no names, so their keys have no paths. tests/configuration/shipped.rs compares them with the schema.
+    // Limits and expected fetchers have no names, so their keys have no paths. tests/configuration/shipped.rs
+    // compares them with the schema.
     let is_path = |key: &&String| {
         key.contains('.')
             && !columns(key)

@@ -1,4 +1,5 @@
-//! Randomly damaged configurations: each one is accepted or refused, without a panic and without a password in the output.
+//! Randomly damaged configurations: each one is accepted or refused, without a panic and without a password
+//! in the output.
 
 use std::ffi::OsString;
 
@@ -43,7 +44,8 @@ const PIECES: [&str; 24] = [
     "\u{e4}",
 ];
 
-/// Returns a random index in `text`, at the start of a character and not inside an address, so that passwords stay recognisable.
+/// Returns a random index in `text`, at the start of a character and not inside an address, so that passwords
+/// stay recognisable.
 fn random_index(text: &str, random: &mut fastrand::Rng) -> usize {
     let within = |at: usize| {
         let all = ADDRESSES.iter().flat_map(|address| text.match_indices(address));
@@ -79,7 +81,8 @@ fn damage(text: &str, random: &mut fastrand::Rng) -> String {
     text
 }
 
-/// Loads `sources` and checks the output for passwords and control characters. Returns true if they are valid.
+/// Loads `sources` and checks the output for passwords and control characters. Returns true if they are
+/// valid.
 fn load_and_check(sources: &Sources) -> bool {
     let loaded = Config::load(sources);
     let texts = match &loaded {

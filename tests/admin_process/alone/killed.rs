@@ -1,4 +1,5 @@
-//! Situation 26: each server, killed under load, is named first within 3 s, and no cause 3 s after its return.
+//! Situation 26: each server, killed under load, is named first within 3 s, and no cause 3 s after its
+//! return.
 
 use std::time::Instant;
 

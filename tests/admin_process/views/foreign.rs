@@ -1,4 +1,5 @@
-//! Client commands against a foreign endpoint: control characters in its responses are escaped and forge no line.
+//! Client commands against a foreign endpoint: control characters in its responses are escaped and forge no
+//! line.
 
 use std::{
     io::{BufRead, BufReader, Write},

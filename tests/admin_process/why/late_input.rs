@@ -1,4 +1,5 @@
-//! Input that is late by its configured period: a cause and a metric, for the queue, an ingester and a catalog.
+//! Input that is late by its configured period: a cause and a metric, for the queue, an ingester and a
+//! catalog.
 
 use std::{collections::BTreeSet, net::TcpListener};
 

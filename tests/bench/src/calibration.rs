@@ -33,8 +33,8 @@ pub(crate) fn durable_commits(directory: &Path) -> Result<f64> {
     Ok(f64::from(commits) / start.elapsed().as_secs_f64())
 }
 
-/// Rows a second that SQLite itself takes into the original's tables: prepared, in file order, 1,000 rows a durable commit,
-/// nobody asking meanwhile.
+/// Rows a second that SQLite itself takes into the original's tables: prepared, in file order, 1,000 rows a
+/// durable commit, nobody asking meanwhile.
 pub(crate) fn raw_rows(directory: &Path, rows: usize) -> Result<f64> {
     let directory = tempfile::tempdir_in(directory)?;
     let path = directory.path().join("calibration.db");

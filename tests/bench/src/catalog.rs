@@ -1,7 +1,9 @@
-//! Rows claimed and completed by agents on one catalog, beside as many agents of the original, on the same server and broker.
+//! Rows claimed and completed by agents on one catalog, beside as many agents of the original, on the same
+//! server and broker.
 //!
-//! The server is the tests' stand-in with `--write-ms 20`: a write takes so long, and one that meets another is aborted, as on a real
-//! one. Times are the server's own: when a row was made, and when its claim was written.
+//! The server is the tests' stand-in with `--write-ms 20`: a write takes so long, and one that meets another
+//! is aborted, as on a real one. Times are the server's own: when a row was made, and when its claim was
+//! written.
 
 use std::{
     path::Path,

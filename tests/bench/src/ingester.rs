@@ -1,7 +1,8 @@
-//! Frames from a detector through the ingester to workers, beside a bare relay between the same two: the calibration K.
+//! Frames from a detector through the ingester to workers, beside a bare relay between the same two: the
+//! calibration K.
 //!
-//! Source and sinks are threads of this process, the ingester and the relay children of it, one after the other: K, the ingester,
-//! K, and so on. The controller is played over a Redis of our own.
+//! Source and sinks are threads of this process, the ingester and the relay children of it, one after the
+//! other: K, the ingester, K, and so on. The controller is played over a Redis of our own.
 
 mod class;
 mod load;
@@ -55,8 +56,8 @@ pub(crate) struct Options {
     /// Measure an idle ingester instead
     #[arg(long)]
     idle: bool,
-    /// Memory of each event to all workers beside that of each to one, with workers that take nothing until all is sent: few
-    /// events, that is; in place of all that
+    /// Memory of each event to all workers beside that of each to one, with workers that take nothing until
+    /// all is sent: few events, that is; in place of all that
     #[arg(long)]
     memory: bool,
     /// Take the events from an ingester class in Python instead; the CPU time is that of the binary alone
@@ -192,8 +193,8 @@ fn connect(load: &Load, port: u16) -> Result<Vec<Sink>> {
     (0..load.workers).map(|worker| Sink::connect(worker, port)).collect()
 }
 
-/// Sends the load through `process`, whose source and sinks these are. What is to be assigned is so before the first event leaves
-/// the source.
+/// Sends the load through `process`, whose source and sinks these are. What is to be assigned is so before
+/// the first event leaves the source.
 fn carry(
     load: &Load,
     source: &TcpListener,

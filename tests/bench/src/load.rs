@@ -34,7 +34,8 @@ impl Load {
     }
 }
 
-/// `workers` connections that say DONE and take the next job for `span`; with `oneshot` each request has its own.
+/// `workers` connections that say DONE and take the next job for `span`; with `oneshot` each request has its
+/// own.
 pub(crate) fn run(socket: &Path, workers: usize, span: Duration, oneshot: bool) -> Result<Load> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -30,7 +30,8 @@ struct Arguments {
     /// Another program with its arguments, to be given the same three paths
     #[arg(long, global = true)]
     other: Option<String>,
-    /// A program to measure right before the binary, where it can: with the same three paths, and files linked into place
+    /// A program to measure right before the binary, where it can: with the same three paths, and files
+    /// linked into place
     #[arg(long, global = true)]
     beside: Option<String>,
     #[command(subcommand)]

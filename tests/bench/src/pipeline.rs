@@ -1,5 +1,5 @@
-//! Rows of a catalog as jobs of the queue in the same process, in turn with the same rule without a handler, and with jobs from a
-//! file for the same workers: which of the three is the limit.
+//! Rows of a catalog as jobs of the queue in the same process, in turn with the same rule without a handler,
+//! and with jobs from a file for the same workers: which of the three is the limit.
 //!
 //! The server is the tests' stand-in, without a delay of its own.
 

@@ -1,7 +1,8 @@
 //! Jobs through the Faktory edge, beside a bare client that sends the same bytes: the calibration K.
 //!
-//! K has all its commands ready before its clock starts; ours makes each job when its batch is made: name, JSON, hand-over to the
-//! child, the child's push, and the outcome. Both keep to one command at a time on each connection.
+//! K has all its commands ready before its clock starts; ours makes each job when its batch is made: name,
+//! JSON, hand-over to the child, the child's push, and the outcome. Both keep to one command at a time on
+//! each connection.
 
 mod sink;
 mod whole;
@@ -48,7 +49,8 @@ pub(crate) struct Options {
     /// Times that ours is measured, each time between two of K
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// The real binary, from documents to jobs, in place of the edge alone: --jobs pairs of as many pages of each set
+    /// The real binary, from documents to jobs, in place of the edge alone: --jobs pairs of as many pages of
+    /// each set
     #[arg(long)]
     whole: bool,
     /// Server that receives the jobs

@@ -1,7 +1,7 @@
 //! Provenance rows through a real RabbitMQ into a real PostgreSQL, all on the same machine.
 //!
-//! The calibration K is the same rows written straight into the same tables, one set-based statement for 1,000 rows, by
-//! one connection.
+//! The calibration K is the same rows written straight into the same tables, one set-based statement for
+//! 1,000 rows, by one connection.
 
 use std::{
     path::Path,

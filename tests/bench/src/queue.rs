@@ -97,8 +97,8 @@ impl Program {
         }))
     }
 
-    /// NOJOBS on a drained queue. The program and the worker have a processor each: if the scheduler places them, the figure
-    /// of one binary varies by a factor of three.
+    /// NOJOBS on a drained queue. The program and the worker have a processor each: if the scheduler places
+    /// them, the figure of one binary varies by a factor of three.
     pub(crate) fn nojobs(&self, rows: usize) -> Result<Value> {
         let mut subject = self.prepare()?;
         subject.start()?;
@@ -217,8 +217,8 @@ fn on_processor<T>(processor: usize, work: impl FnOnce() -> Result<T>) -> Result
     done
 }
 
-/// Leaves the database as if every job but `left` had been handed out and finished; row by row that would take minutes. With
-/// jobs left, the program must rebuild its table of groups.
+/// Leaves the database as if every job but `left` had been handed out and finished; row by row that would
+/// take minutes. With jobs left, the program must rebuild its table of groups.
 fn drain(database: &Path, left: usize) -> Result<()> {
     let db = rusqlite::Connection::open(database)?;
     db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;

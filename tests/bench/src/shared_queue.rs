@@ -1,4 +1,5 @@
-//! The queue on PostgreSQL: the real binary beside a bare client with the same statements, and beside other queues of the same machine.
+//! The queue on PostgreSQL: the real binary beside a bare client with the same statements, and beside other
+//! queues of the same machine.
 
 mod bare;
 mod long;
@@ -32,7 +33,8 @@ pub(crate) struct Options {
     /// Rows of each queue, which the rounds take jobs from
     #[arg(long, default_value_t = 450_000)]
     rows: usize,
-    /// Rounds of each comparison. The jobs that workers keep from each round use up a limit, which is 1,000 at most
+    /// Rounds of each comparison. The jobs that workers keep from each round use up a limit, which is 1,000
+    /// at most
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u64).range(1..=14))]
     rounds: u64,
     /// Seconds of each measurement
@@ -41,7 +43,8 @@ pub(crate) struct Options {
     /// Rows that were handed out before NOJOBS is measured
     #[arg(long, default_value_t = 1_000_000)]
     dequeued: usize,
-    /// Measure only the rate while somebody holds a transaction open for so many seconds, after the same time without
+    /// Measure only the rate while somebody holds a transaction open for so many seconds, after the same time
+    /// without
     #[arg(long)]
     held: Option<u64>,
     /// Measure only the dead rows after so many minutes of work
@@ -304,8 +307,8 @@ impl Bench<'_> {
         Ok([one, two])
     }
 
-    /// Does now what the server would do during the measurements: it vacuums tables that are new, and writes each page whole that is changed
-    /// for the first time after a checkpoint.
+    /// Does now what the server would do during the measurements: it vacuums tables that are new, and writes
+    /// each page whole that is changed for the first time after a checkpoint.
     fn settle(&self) {
         self.script("VACUUM ANALYZE");
         self.script("CHECKPOINT");

@@ -19,8 +19,8 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Prepares a site; `command` takes database, input directory and socket as its last arguments, and sees files that are
-    /// renamed into the input directory, or only those that are linked there.
+    /// Prepares a site; `command` takes database, input directory and socket as its last arguments, and sees
+    /// files that are renamed into the input directory, or only those that are linked there.
     pub(crate) fn new(command: Vec<String>, sees_renames: bool, base: &Path) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(base)?;
         std::fs::create_dir(directory.path().join("fetchers"))?;

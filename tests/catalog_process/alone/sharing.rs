@@ -5,7 +5,8 @@ use serde_json::json;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 
-/// After a notice all agents could query and claim at once, and all but one would lose. Each write takes the server 20 ms.
+/// After a notice all agents could query and claim at once, and all but one would lose. Each write takes the
+/// server 20 ms.
 #[test]
 fn four_agents_share_few_requests_for_rows_that_come_one_by_one() {
     const ROWS: u32 = 20;

@@ -42,7 +42,8 @@ pub struct CatalogEnv {
 }
 
 impl CatalogEnv {
-    /// Creates an environment for the catalog of `server`, without change notices and with a poll interval of 0.25 s.
+    /// Creates an environment for the catalog of `server`, without change notices and with a poll interval of
+    /// 0.25 s.
     pub fn new(binary: impl Into<PathBuf>, server: &Ermrest) -> Self {
         Self::at(binary, &server.url())
     }

@@ -56,7 +56,8 @@ pub fn open_event_readers(address: SocketAddr, count: usize, max_streams: usize)
     })
 }
 
-/// Opens 700 connections that stall: half a request head, no head, half a body, and event readers that never read.
+/// Opens 700 connections that stall: half a request head, no head, half a body, and event readers that never
+/// read.
 ///
 /// # Panics
 /// If a connection fails.

@@ -1,4 +1,5 @@
-//! A second connection to the queue's database, as another process would have it: foreign keys and triggers on.
+//! A second connection to the queue's database, as another process would have it: foreign keys and triggers
+//! on.
 
 use std::{
     path::Path,

@@ -1,4 +1,5 @@
-//! Checks that the original could use a queue database, and that the queue's own tables are consistent with it.
+//! Checks that the original could use a queue database, and that the queue's own tables are consistent with
+//! it.
 
 use std::{
     ffi::OsString,
@@ -59,7 +60,8 @@ const WRONG_GROUPS: &str = "
 
 /// Query of attempts that contradict the log, in a database that no other program has written to.
 ///
-/// The last attempt of a path is that of its log row, only the last one is in flight, and each knows the end of the one before.
+/// The last attempt of a path is that of its log row, only the last one is in flight, and each knows the end
+/// of the one before.
 const WRONG_ATTEMPTS: &str = "
     WITH chain AS (
         SELECT *, row_number() OVER (PARTITION BY attr_path ORDER BY started DESC, handout_id DESC) AS place,
@@ -82,7 +84,8 @@ pub fn assert_attempts_match_log(path: &Path) {
     assert_eq!(Database::open(path).rows(WRONG_ATTEMPTS), [""; 0], "attempts that contradict the log");
 }
 
-/// Copies the database at `path` with its write-ahead log to the directory `to`, so that a check does not recover the original.
+/// Copies the database at `path` with its write-ahead log to the directory `to`, so that a check does not
+/// recover the original.
 ///
 /// No process may use the database. Returns None if it does not exist.
 ///

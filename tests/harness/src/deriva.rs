@@ -36,7 +36,8 @@ pub enum AgentStep {
     Completed,
 }
 
-/// Running agent that claims and completes the `actionable` rows of the table `Foo`. It is killed when dropped.
+/// Running agent that claims and completes the `actionable` rows of the table `Foo`. It is killed when
+/// dropped.
 #[derive(Debug)]
 pub struct DerivaAgent {
     agent: Child,
@@ -46,7 +47,8 @@ pub struct DerivaAgent {
 impl DerivaAgent {
     /// Starts an agent on the catalog at `url` that claims up to `limit` rows at once.
     ///
-    /// `broker` sends its change notices and must be [`Rabbit::shared`], at AMQP's default port: deriva supports no other.
+    /// `broker` sends its change notices and must be [`Rabbit::shared`], at AMQP's default port: deriva
+    /// supports no other.
     ///
     /// # Panics
     /// If Python or the packages cannot be installed.

@@ -1,7 +1,8 @@
-//! The real dranspose 0.2.0 from PyPI: its processes, detectors for its ingesters, and a check of what its workers received.
+//! The real dranspose 0.2.0 from PyPI: its processes, detectors for its ingesters, and a check of what its
+//! workers received.
 //!
-//! It is installed once in a Python environment below `target/`. Each test binary imports it once, in a fork server
-//! that starts a process in less than 100 ms.
+//! It is installed once in a Python environment below `target/`. Each test binary imports it once, in a fork
+//! server that starts a process in less than 100 ms.
 
 mod deployment;
 mod ingester;
@@ -38,7 +39,8 @@ pub struct DransposeProcess {
 }
 
 impl DransposeProcess {
-    /// Starts `program` (`dranspose` or `uvicorn` with arguments) in `directory`, with its output in the file `log`.
+    /// Starts `program` (`dranspose` or `uvicorn` with arguments) in `directory`, with its output in the file
+    /// `log`.
     ///
     /// # Panics
     /// If Python or the packages cannot be installed.
@@ -91,7 +93,8 @@ impl Drop for DransposeProcess {
     }
 }
 
-/// Process that forks all others. It ends with all of them when its standard input closes, even if the test is killed.
+/// Process that forks all others. It ends with all of them when its standard input closes, even if the test
+/// is killed.
 struct ForkServer {
     _process: Child,
     orders: ChildStdin,

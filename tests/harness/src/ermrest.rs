@@ -25,7 +25,8 @@ pub struct Ermrest {
 }
 
 impl Ermrest {
-    /// Starts a server with `options`, those that `ermrest_server.py --help` shows. It can be made to fail by [`Ermrest::set_faults`].
+    /// Starts a server with `options`, those that `ermrest_server.py --help` shows. It can be made to fail by
+    /// [`Ermrest::set_faults`].
     ///
     /// # Panics
     /// If it does not start.
@@ -33,8 +34,8 @@ impl Ermrest {
         Self::launch(options, false)
     }
 
-    /// Starts a TLS server with a certificate for `localhost`, signed by [`Faktory::ca_file`](crate::Faktory::ca_file),
-    /// unless `options` name another one.
+    /// Starts a TLS server with a certificate for `localhost`, signed by
+    /// [`Faktory::ca_file`](crate::Faktory::ca_file), unless `options` name another one.
     ///
     /// Requests of this type use plain connections, so they do not work with it.
     ///
@@ -73,7 +74,8 @@ impl Ermrest {
         serde_json::from_value(rows).expect("rows")
     }
 
-    /// Inserts `rows` into `table` through the public API, which sends change notices. `token` is that of `--token`.
+    /// Inserts `rows` into `table` through the public API, which sends change notices. `token` is that of
+    /// `--token`.
     ///
     /// # Panics
     /// If they are refused.
@@ -106,7 +108,8 @@ impl Ermrest {
         assert_eq!(reply.status, 200, "{}", reply.body);
     }
 
-    /// Last requests of other clients, and inserts of this type: `method`, `path` as sent, `headers` in lower case.
+    /// Last requests of other clients, and inserts of this type: `method`, `path` as sent, `headers` in lower
+    /// case.
     ///
     /// # Panics
     /// If the server does not answer.
@@ -181,7 +184,8 @@ impl Ermrest {
         self.server.start(command);
     }
 
-    /// Suspends the process with SIGSTOP: connections stay open, and nothing is answered until [`Ermrest::thaw`].
+    /// Suspends the process with SIGSTOP: connections stay open, and nothing is answered until
+    /// [`Ermrest::thaw`].
     ///
     /// # Panics
     /// If the server is not running.

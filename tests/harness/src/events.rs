@@ -32,7 +32,8 @@ pub struct EventReader<S> {
 }
 
 impl EventReader<UnixStream> {
-    /// Opens a stream over the unix socket. `query` begins with `?` or is empty; `headers` are lines without CRLF.
+    /// Opens a stream over the unix socket. `query` begins with `?` or is empty; `headers` are lines without
+    /// CRLF.
     ///
     /// # Errors
     /// There is no response.

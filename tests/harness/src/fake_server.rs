@@ -24,7 +24,8 @@ impl FakeServer {
         Self { name, child: None }
     }
 
-    /// Starts the server and waits until it listens. It ends when its standard input closes, even if the test is killed.
+    /// Starts the server and waits until it listens. It ends when its standard input closes, even if the test
+    /// is killed.
     ///
     /// # Panics
     /// If it runs already, or does not start; its output is on standard error.
@@ -57,7 +58,8 @@ impl FakeServer {
         child.wait().expect("its end");
     }
 
-    /// Suspends the process with SIGSTOP: connections stay open, and nothing is answered until [`FakeServer::thaw`].
+    /// Suspends the process with SIGSTOP: connections stay open, and nothing is answered until
+    /// [`FakeServer::thaw`].
     ///
     /// # Panics
     /// If it is not running.

@@ -42,7 +42,8 @@ impl Faktory {
         made
     }
 
-    /// Starts a TLS server with a certificate signed by [`Faktory::ca_file`], unless `options` name another one.
+    /// Starts a TLS server with a certificate signed by [`Faktory::ca_file`], unless `options` name another
+    /// one.
     ///
     /// # Panics
     /// As [`Faktory::start`].
@@ -138,7 +139,8 @@ impl Faktory {
         self.server.start(command);
     }
 
-    /// Suspends the process with SIGSTOP: connections stay open, and nothing is answered until [`Faktory::thaw`].
+    /// Suspends the process with SIGSTOP: connections stay open, and nothing is answered until
+    /// [`Faktory::thaw`].
     ///
     /// # Panics
     /// If it is not running.

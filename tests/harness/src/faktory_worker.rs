@@ -17,7 +17,8 @@ use crate::Faktory;
 const BEAT: Duration = Duration::from_secs(10);
 const HELLO: &str = r#"HELLO {"v":2,"hostname":"test","wid":"drain","pid":1,"labels":[]}"#;
 
-/// Worker that fetches and acknowledges the jobs of one queue, and reconnects after restarts. It stops when dropped.
+/// Worker that fetches and acknowledges the jobs of one queue, and reconnects after restarts. It stops when
+/// dropped.
 #[derive(Debug)]
 pub struct FaktoryWorker {
     over: Arc<AtomicBool>,

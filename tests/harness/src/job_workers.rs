@@ -25,7 +25,8 @@ pub struct JobWorkers {
 }
 
 impl JobWorkers {
-    /// Starts `count` workers. `run` does a job, given its attribute path and payload, and returns the exit code.
+    /// Starts `count` workers. `run` does a job, given its attribute path and payload, and returns the exit
+    /// code.
     pub fn start(
         socket: PathBuf,
         count: usize,
@@ -76,7 +77,8 @@ impl Drop for JobWorkers {
     }
 }
 
-/// Takes jobs on one connection until it ends. `report` is the last job and its exit code until the queue has answered to it.
+/// Takes jobs on one connection until it ends. `report` is the last job and its exit code until the queue has
+/// answered to it.
 fn serve(
     socket: &Path,
     report: &mut Option<(String, i64)>,

@@ -88,11 +88,12 @@ use std::{
 /// Deadline of every wait for a condition.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Waits until `condition` returns a value. It is evaluated for a fifth of the time at most: reading a tree takes both
-/// processes milliseconds, and other tests run meanwhile.
+/// Waits until `condition` returns a value. It is evaluated for a fifth of the time at most: reading a tree
+/// takes both processes milliseconds, and other tests run meanwhile.
 ///
 /// # Panics
-/// If there is none within [`DEADLINE`]. The message has `what` and the last log lines of the test's processes.
+/// If there is none within [`DEADLINE`]. The message has `what` and the last log lines of the test's
+/// processes.
 pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let give_up = Instant::now() + DEADLINE;
     loop {

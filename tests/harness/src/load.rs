@@ -1,4 +1,5 @@
-//! Random load on the queue: fetchers write files, workers take and finish jobs, and both record what they saw.
+//! Random load on the queue: fetchers write files, workers take and finish jobs, and both record what they
+//! saw.
 //!
 //! [`LoadRecord::check`] proves from these records that no job was lost or handed out twice.
 //! All choices come from one seed; timing does not.

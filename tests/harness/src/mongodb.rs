@@ -115,7 +115,8 @@ impl MongoDb {
         .expect("write to the server's directory");
     }
 
-    /// Suspends the process with SIGSTOP: connections stay open, and nothing is answered until [`MongoDb::thaw`].
+    /// Suspends the process with SIGSTOP: connections stay open, and nothing is answered until
+    /// [`MongoDb::thaw`].
     ///
     /// # Panics
     /// If it is not running.

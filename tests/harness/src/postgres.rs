@@ -17,7 +17,8 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use crate::{child_logs, forky, free_port, python::peers, wait_for};
 
-/// Script that ends the server and removes its directory when its standard input closes, even if the test is killed.
+/// Script that ends the server and removes its directory when its standard input closes, even if the test is
+/// killed.
 const WATCH: &str = r#"
 cat >/dev/null
 pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null)
@@ -54,7 +55,8 @@ impl Postgres {
         made
     }
 
-    /// As [`Postgres::start`], with a certificate for `localhost`, signed by [`Faktory::ca_file`](crate::Faktory::ca_file).
+    /// As [`Postgres::start`], with a certificate for `localhost`, signed by
+    /// [`Faktory::ca_file`](crate::Faktory::ca_file).
     ///
     /// # Panics
     /// As [`Postgres::start`].
@@ -142,7 +144,8 @@ impl Postgres {
         self.end(Signal::KILL);
     }
 
-    /// Suspends all processes of the server with SIGSTOP: connections stay open, and nothing is answered until [`Postgres::thaw`].
+    /// Suspends all processes of the server with SIGSTOP: connections stay open, and nothing is answered
+    /// until [`Postgres::thaw`].
     ///
     /// # Panics
     /// If it is not running.
@@ -246,7 +249,8 @@ impl Postgres {
         fs::write(&file, format!("host all {PASSWORD_USER} all scram-sha-256\n{rules}")).expect("write them");
     }
 
-    /// Configures TLS. Certificates and their key are copied, since the server demands that the key is its own.
+    /// Configures TLS. Certificates and their key are copied, since the server demands that the key is its
+    /// own.
     fn copy_certificate(&self) {
         let file = self.directory.join("data/postgresql.conf");
         let settings = "ssl = on\nssl_cert_file = '../server.pem'\nssl_key_file = '../server.key'\n";
@@ -339,7 +343,8 @@ impl Drop for Postgres {
     }
 }
 
-/// True if servers are those of Debian's suite forky (`ORCHESTRATOR_TEST_POSTGRES=forky`, as root), else of this machine, as clients are.
+/// True if servers are those of Debian's suite forky (`ORCHESTRATOR_TEST_POSTGRES=forky`, as root), else of
+/// this machine, as clients are.
 fn is_forky() -> bool {
     forky::is_wanted("ORCHESTRATOR_TEST_POSTGRES")
 }

@@ -21,7 +21,8 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts a server with the rules of the file `rules` and waits until it has scraped `targets`, with `token`.
+    /// Starts a server with the rules of the file `rules` and waits until it has scraped `targets`, with
+    /// `token`.
     ///
     /// # Panics
     /// If it is not installed, or does not start.

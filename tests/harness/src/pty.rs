@@ -19,7 +19,8 @@ use rustix::{
 
 use crate::wait_for;
 
-/// Program in a pseudo-terminal, whose controlling terminal it is. The program is killed when this is dropped.
+/// Program in a pseudo-terminal, whose controlling terminal it is. The program is killed when this is
+/// dropped.
 pub struct PtyProgram {
     child: Child,
     controller: File,

@@ -26,8 +26,8 @@ const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 /// Start timeout; a start takes about 12 s on an idle machine.
 const START_DEADLINE: Duration = Duration::from_secs(180);
 
-/// Script that ends the broker and its epmd when its standard input closes: on drop, or when the test process ends.
-/// A shared broker is a static, which is never dropped.
+/// Script that ends the broker and its epmd when its standard input closes: on drop, or when the test process
+/// ends. A shared broker is a static, which is never dropped.
 const GUARD: &str = r#"
 cat >/dev/null
 for try in 1 2 3 4 5 6 7 8 9 10; do
@@ -67,7 +67,8 @@ impl Rabbit {
         rabbit
     }
 
-    /// True if brokers are those of Debian's suite forky (`ORCHESTRATOR_TEST_RABBITMQ=forky`), else of this machine.
+    /// True if brokers are those of Debian's suite forky (`ORCHESTRATOR_TEST_RABBITMQ=forky`), else of this
+    /// machine.
     pub fn is_forky() -> bool {
         forky::is_wanted("ORCHESTRATOR_TEST_RABBITMQ")
     }
@@ -80,10 +81,12 @@ impl Rabbit {
         Self::prepare(BrokerEndpoint::free())
     }
 
-    /// Broker shared by the tests of this process that do not stop it. Each test creates its own virtual host.
+    /// Broker shared by the tests of this process that do not stop it. Each test creates its own virtual
+    /// host.
     ///
-    /// It is at AMQP's default port on its own loopback address, for clients that support no other port. It also accepts TLS, with a
-    /// certificate for `localhost` signed by [`Faktory::ca_file`](crate::Faktory::ca_file).
+    /// It is at AMQP's default port on its own loopback address, for clients that support no other port. It
+    /// also accepts TLS, with a certificate for `localhost` signed by
+    /// [`Faktory::ca_file`](crate::Faktory::ca_file).
     ///
     /// # Panics
     /// As [`Rabbit::start`].
@@ -291,7 +294,8 @@ impl Rabbit {
         self.end(Signal::KILL);
     }
 
-    /// Suspends the broker with SIGSTOP: connections stay open, and nothing is answered until [`Rabbit::thaw`].
+    /// Suspends the broker with SIGSTOP: connections stay open, and nothing is answered until
+    /// [`Rabbit::thaw`].
     ///
     /// # Panics
     /// If it is not running.

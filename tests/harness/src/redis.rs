@@ -122,7 +122,8 @@ impl Redis {
         self.end(Signal::KILL);
     }
 
-    /// Suspends the server with SIGSTOP: connections stay open, and nothing is answered until [`Redis::thaw`].
+    /// Suspends the server with SIGSTOP: connections stay open, and nothing is answered until
+    /// [`Redis::thaw`].
     ///
     /// # Panics
     /// If it is not running.
@@ -310,7 +311,8 @@ pub fn free_port() -> u16 {
     ports.find(|port| reserve(*port) && TcpListener::bind(("0.0.0.0", *port)).is_ok()).expect("a free port")
 }
 
-/// Keeps a port from the other test programs until this process ends: a server that takes it may start seconds later.
+/// Keeps a port from the other test programs until this process ends: a server that takes it may start
+/// seconds later.
 fn reserve(port: u16) -> bool {
     // The name of an abstract socket, which the kernel frees.
     let name =

@@ -12,7 +12,8 @@ use tempfile::TempDir;
 
 use crate::{Database, Instance, UnitFile, Worker, child_logs, eventually, http};
 
-/// Directory with input files, database, sockets and log of one instance at a time. It is removed when dropped.
+/// Directory with input files, database, sockets and log of one instance at a time. It is removed when
+/// dropped.
 #[derive(Debug)]
 pub struct TestEnv {
     directory: TempDir,
@@ -22,7 +23,8 @@ pub struct TestEnv {
 }
 
 impl TestEnv {
-    /// Creates an empty environment for the program `binary` (in tests: `env!("CARGO_BIN_EXE_orchestrator")`).
+    /// Creates an empty environment for the program `binary` (in tests:
+    /// `env!("CARGO_BIN_EXE_orchestrator")`).
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let directory =
             tempfile::Builder::new().prefix("test-env-").tempdir().expect("a temporary directory");
@@ -156,7 +158,8 @@ impl TestEnv {
         reply.json()
     }
 
-    /// Command of the binary without arguments, in this directory. Its output is appended to [`TestEnv::log_path`].
+    /// Command of the binary without arguments, in this directory. Its output is appended to
+    /// [`TestEnv::log_path`].
     pub fn bare_command(&self) -> Command {
         let log = File::options().create(true).append(true).open(self.log_path()).expect("a log file");
         let mut command = match &self.shell {

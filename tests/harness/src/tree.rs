@@ -78,7 +78,8 @@ impl TestEnv {
         self.inject(path, "panic", "drill");
     }
 
-    /// Sends the command `verb`, `panic` or `freeze`, to the child at `path` once it is running and the endpoint allows it.
+    /// Sends the command `verb`, `panic` or `freeze`, to the child at `path` once it is running and the
+    /// endpoint allows it.
     ///
     /// # Panics
     /// If the request is refused for another reason.
@@ -97,14 +98,15 @@ impl TestEnv {
         });
     }
 
-    /// Makes the subsystem at `path` panic once more often than the root restarts it within a minute. Returns once it is given up,
-    /// or once the process has ended with it.
+    /// Makes the subsystem at `path` panic once more often than the root restarts it within a minute. Returns
+    /// once it is given up, or once the process has ended with it.
     pub fn exceed_restarts(&self, path: &str) {
         for _ in 0..4 {
             let restarts = |tree: &Snapshot| tree.node(path)["restarts"].as_u64();
             let before = self.snapshot().as_ref().and_then(restarts);
             self.inject_panic(path);
-            // A branch that panics stops its children first, and takes a second panic without effect meanwhile.
+            // A branch that panics stops its children first, and takes a second panic without effect
+            // meanwhile.
             crate::eventually("the panic to have its effect", || {
                 self.snapshot()
                     .is_none_or(|tree| restarts(&tree) > before || tree.node(path)["state"] == "given_up")

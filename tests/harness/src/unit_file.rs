@@ -10,8 +10,8 @@ impl UnitFile {
         Self(text.replace("\\\n", " "))
     }
 
-    /// Unit files before and after the first change in the section "Moving from .." of the page `page`, with `values` of a test
-    /// in place of addresses and paths of the page.
+    /// Unit files before and after the first change in the section "Moving from .." of the page `page`, with
+    /// `values` of a test in place of addresses and paths of the page.
     ///
     /// # Panics
     /// If the page has no such section, or it lacks one of `values`.

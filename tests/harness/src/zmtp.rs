@@ -1,4 +1,5 @@
-//! ZMTP 3.0 on blocking sockets without a library, for tests that need exact bytes and for fast sources and sinks.
+//! ZMTP 3.0 on blocking sockets without a library, for tests that need exact bytes and for fast sources and
+//! sinks.
 
 use std::{
     io::{self, BufReader, Read, Write},
@@ -22,8 +23,8 @@ impl ZmtpPeer {
         Self::handshake(TcpStream::connect(("127.0.0.1", port))?, kind, identity)
     }
 
-    /// Accepts the next connection as a socket of type `kind`, such as `PUSH`. Connections whose peer gave up waiting for the
-    /// handshake are passed over: it connects again.
+    /// Accepts the next connection as a socket of type `kind`, such as `PUSH`. Connections whose peer gave up
+    /// waiting for the handshake are passed over: it connects again.
     ///
     /// # Errors
     /// The peer does not speak ZMTP.

@@ -1,4 +1,5 @@
-//! Exports of the admin endpoint, on its TCP socket. The attack reads a long one; completed work: a short one that was read to its end.
+//! Exports of the admin endpoint, on its TCP socket. The attack reads a long one; completed work: a short one
+//! that was read to its end.
 
 use std::{fs, path::PathBuf, sync::Arc};
 

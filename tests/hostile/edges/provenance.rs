@@ -80,7 +80,8 @@ pub(crate) fn amqp(plan: &Plan) -> Box<dyn Edge> {
          [provenance.sqlite]\npath = {file:?}\n",
         switch.address(),
     );
-    // A message of 128 MiB, and for each of two connections 64 frames of 128 KiB (actors/provenance/README.md).
+    // A message of 128 MiB, and for each of two connections 64 frames of 128 KiB
+    // (actors/provenance/README.md).
     Provenance::fixture(sections, protocols::Amqp, side, 144 << 20, Count::File(file))
 }
 

@@ -36,7 +36,8 @@ impl Edge for WorkerSocket {
     }
 
     fn budget(&self) -> u64 {
-        // A request of 65,536 bytes for each connection; the attack has 16 connections at a time, 64 silent ones.
+        // A request of 65,536 bytes for each connection; the attack has 16 connections at a time, 64 silent
+        // ones.
         64 * 65_536
     }
 

@@ -13,7 +13,8 @@ const HTTP: HttpClient = HttpClient { small: "GET /v1/provenance/locations", bod
 /// Length of a text in a request line, in bytes; three times as long when it is encoded.
 const TEXT_MAX: usize = 20_000;
 
-/// A client of exports. After its greeting it has an export under way, of which it reads the first piece only.
+/// A client of exports. After its greeting it has an export under way, of which it reads the first piece
+/// only.
 pub(crate) struct ExportClient;
 
 fn get(target: &str) -> Vec<u8> {

@@ -1,10 +1,11 @@
 //! A panic in any child of an ingester heals within 1 s: before, at the start of, during and after a mapping.
-//! Only a running scan is cut short: its workers have its first events, unaltered. All other scans are delivered whole,
-//! each event once and in order, and another ingester is not affected.
+//! Only a running scan is cut short: its workers have its first events, unaltered. All other scans are
+//! delivered whole, each event once and in order, and another ingester is not affected.
 //!
-//! An injected panic hits an actor or a task between two steps, and a thread when it receives its next work, which an
-//! ingester's threads do only during a mapping. The process's own clock measures from the exit of the child to the
-//! last restart of its ingester's children, which `rest_for_one` (`one_for_all` below `scan`) selects.
+//! An injected panic hits an actor or a task between two steps, and a thread when it receives its next work,
+//! which an ingester's threads do only during a mapping. The process's own clock measures from the exit of
+//! the child to the last restart of its ingester's children, which `rest_for_one` (`one_for_all` below
+//! `scan`) selects.
 
 use orchestrator_harness::load::{SeededRng, for_each_seed};
 

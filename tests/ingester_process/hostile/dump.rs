@@ -1,4 +1,5 @@
-//! Replay of invalid dumps and captures: each ends only its own stream, and announced sizes allocate no memory.
+//! Replay of invalid dumps and captures: each ends only its own stream, and announced sizes allocate no
+//! memory.
 
 use std::{
     fs::{self, File},

@@ -125,7 +125,8 @@ fn a_key_of_the_wrong_type_blocks_only_itself() {
     eventually("then the first is, too", || controller.is_finished(&mapping(1)));
 }
 
-/// Starts a proxy to Redis that closes each connection that sends `word`. Returns its port and the times of the closes.
+/// Starts a proxy to Redis that closes each connection that sends `word`. Returns its port and the times of
+/// the closes.
 fn start_closing_proxy(redis: &Redis, word: &'static [u8]) -> (u16, Arc<Mutex<Vec<Instant>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();

@@ -156,7 +156,8 @@ impl Drill {
         self.finish(scan);
     }
 
-    /// Checks that workers received every whole scan, the first events of scans that were cut short, and nothing else.
+    /// Checks that workers received every whole scan, the first events of scans that were cut short, and
+    /// nothing else.
     pub(crate) fn check_events(self, child: &str) {
         let log = self.env.base.log();
         assert!(!log.contains("did not stop in time"), "a part was waited for in vain: {log}");
@@ -225,7 +226,8 @@ impl Drill {
         eventually("the detector is connected", || self.env.base.link(&path).state == "up");
     }
 
-    /// Assigns start and end to all workers, images in turn, and everything to an absent worker to use the spill file.
+    /// Assigns start and end to all workers, images in turn, and everything to an absent worker to use the
+    /// spill file.
     fn assign(&self, scan: u64) {
         let frames = self.frames(scan);
         let event = |event: u64| {

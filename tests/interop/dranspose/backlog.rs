@@ -10,7 +10,8 @@ use super::Fixture;
 
 const FRAMES: usize = 4000;
 
-/// Sends a scan whose images go to w2 (three of four) and w1. Blocks w2 at its first one; w1 has received all of its own.
+/// Sends a scan whose images go to w2 (three of four) and w1. Blocks w2 at its first one; w1 has received all
+/// of its own.
 fn queue_frames(fixture: &mut Fixture) -> (Scan, Vec<Value>) {
     let slot = |event| if event % 4 == 0 { Map::named_worker("w1", 1) } else { Map::named_worker("w2", 2) };
     let scan = fixture

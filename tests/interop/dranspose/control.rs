@@ -44,7 +44,8 @@ fn held_reads_run_out(redis: &Redis) {
 
 /// A new mapping and a consistency update arrive in one answer of Redis.
 ///
-/// dranspose's own ingester handles only the last one, which has the mapping's uuid but no streams, and ignores the scan.
+/// dranspose's own ingester handles only the last one, which has the mapping's uuid but no streams, and
+/// ignores the scan.
 #[test]
 fn a_mapping_survives_a_nudge_in_the_same_read() {
     let mut fixture = Fixture::new();
@@ -89,7 +90,8 @@ fn parameters_set_during_a_scan_lose_no_event() {
     fixture.finish(&scan, &sent);
 }
 
-/// Redis is killed and restarted with its data. The Python processes must be restarted; the ingester survives.
+/// Redis is killed and restarted with its data. The Python processes must be restarted; the ingester
+/// survives.
 ///
 /// dranspose's own ingester does not survive.
 #[test]

@@ -1,6 +1,7 @@
 //! Ingester classes of a site (`site_ingesters.py`), unchanged, in a Python process of our ingester.
 //!
-//! With `ORCHESTRATOR_INTEROP_INGESTER=python`, the tests of one stream run with dranspose's own command line.
+//! With `ORCHESTRATOR_INTEROP_INGESTER=python`, the tests of one stream run with dranspose's own command
+//! line.
 
 use std::{
     fs,
@@ -91,7 +92,8 @@ fn with_note(item: &Value, notes: &[Value]) -> Value {
     json!(parts)
 }
 
-/// One class with two streams: positions over TCP and a software trigger, with events that have only one of them.
+/// One class with two streams: positions over TCP and a software trigger, with events that have only one of
+/// them.
 #[test]
 fn a_software_trigger_beside_a_position_capture() {
     let mut panda = PandaBox::start();
@@ -160,7 +162,8 @@ fn an_application_without_an_ingester_is_shown() {
     assert!(tree.contains("\"down\""), "{tree}");
 }
 
-/// An exception ends its scan with a traceback in the tree; the sources are stopped, and the next scan is whole.
+/// An exception ends its scan with a traceback in the tree; the sources are stopped, and the next scan is
+/// whole.
 #[test]
 fn an_exception_is_shown_and_the_next_scan_is_whole() {
     let site = Site::new("Raises", "tcp://127.0.0.1:9", &["made"]);

@@ -57,7 +57,8 @@ fn the_dump_prefix_parameter_names_the_files() {
 
 /// A prefix that is set just before a mapping applies to it.
 ///
-/// dranspose's own ingester may miss it, because it opens the file before it reads the parameters of the update.
+/// dranspose's own ingester may miss it, because it opens the file before it reads the parameters of the
+/// update.
 #[test]
 fn a_dump_prefix_set_before_the_mapping_applies_to_it() {
     let mut fixture = Fixture::new();

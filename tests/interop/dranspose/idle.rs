@@ -10,7 +10,8 @@ use rustix::process::Signal;
 
 use super::BINARY;
 
-/// The other worker has finished its events and holds back its last report, since a later event is assigned to it.
+/// The other worker has finished its events and holds back its last report, since a later event is assigned
+/// to it.
 ///
 /// dranspose's own ingester names nobody.
 #[test]

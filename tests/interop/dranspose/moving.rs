@@ -1,4 +1,5 @@
-//! The page's section "Moving from .." with its commands: dranspose's own ingester, ours, and dranspose's again.
+//! The page's section "Moving from .." with its commands: dranspose's own ingester, ours, and dranspose's
+//! again.
 
 use orchestrator_harness::{
     Redis, UnitFile,

@@ -1,7 +1,7 @@
 //! Several ingesters behind one PUSH socket, each with a share of the messages.
 //!
-//! The classes are newer than dranspose 0.2.0, whose workers read each stream from one ingester. The workers here differ
-//! from them in that (`numbered.py`).
+//! The classes are newer than dranspose 0.2.0, whose workers read each stream from one ingester. The workers
+//! here differ from them in that (`numbered.py`).
 
 use orchestrator_harness::dranspose::{
     Deployment, Ingester, IngesterSpec, Map, Source, SourceMessage, check_scan, item, series,

@@ -1,5 +1,6 @@
-//! Every source protocol through workers with dranspose's own parsers. The parsed numbers, texts and arrays are compared
-//! with the values that the messages were made from. `captures.py` creates the messages, workers run `parsed.py`.
+//! Every source protocol through workers with dranspose's own parsers. The parsed numbers, texts and arrays
+//! are compared with the values that the messages were made from. `captures.py` creates the messages, workers
+//! run `parsed.py`.
 
 use std::{
     net::{SocketAddr, TcpStream},
@@ -38,7 +39,8 @@ impl Capture {
         Self { file, typ, messages: messages.unwrap_or_default(), items }
     }
 
-    /// Mapping with an event for each item, with all kinds of routes. The controller adds the first and the last event.
+    /// Mapping with an event for each item, with all kinds of routes. The controller adds the first and the
+    /// last event.
     fn map(&self) -> Map {
         let between = &self.items[1..self.items.len() - 1];
         let route = |(n, item): (usize, &Value)| match n % 6 {
@@ -127,7 +129,8 @@ fn eiger_legacy() {
     pushed("ZmqPullEigerLegacyIngester", &["eiger_legacy", "eiger_legacy"]);
 }
 
-/// Maps of CBOR with a tag, of definite and indefinite length, and arrays of two channels, one of them compressed.
+/// Maps of CBOR with a tag, of definite and indefinite length, and arrays of two channels, one of them
+/// compressed.
 ///
 /// dranspose has neither such an ingester nor such a parser.
 #[test]

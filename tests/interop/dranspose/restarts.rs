@@ -7,10 +7,11 @@ use orchestrator_harness::{
 
 use super::Fixture;
 
-/// A worker is killed with frames in flight. The other worker receives all of its frames, and the next scan is whole.
+/// A worker is killed with frames in flight. The other worker receives all of its frames, and the next scan
+/// is whole.
 ///
-/// dranspose's own ingester stops at the first frame for the dead worker and keeps its connection to the source,
-/// so that its next connection receives only every second message.
+/// dranspose's own ingester stops at the first frame for the dead worker and keeps its connection to the
+/// source, so that its next connection receives only every second message.
 #[test]
 fn the_other_worker_survives_a_kill_during_a_scan() {
     let mut fixture = Fixture::new();
@@ -78,8 +79,8 @@ fn an_ingester_restarted_on_another_port_is_found() {
 
 /// The workers' old sockets reconnect to the new process before the new ones, with the same names.
 ///
-/// dranspose's own ingester refuses the new connection if the old one has not closed before, and then cannot reach
-/// that worker any more.
+/// dranspose's own ingester refuses the new connection if the old one has not closed before, and then cannot
+/// reach that worker any more.
 #[test]
 fn an_ingester_killed_and_restarted_on_its_port_is_found() {
     let mut fixture = Fixture::new();

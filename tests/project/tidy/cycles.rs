@@ -1,4 +1,4 @@
-//! Dependency cycles between the files of a crate. Imports are resolved through re-exports to the defining file.
+//! Dependency cycles between the files of a crate. Imports are resolved through re-exports.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -212,7 +212,8 @@ fn rows_accepted_by_a_killed_broker_are_stored() {
     let instance = fixture.home.start();
     let durable = Home::new(&fixture.servers.rabbit, "durable", &fixture.home.dsn);
     let durable_items = topologies::requests_for_later(&durable);
-    // A quorum queue created just before a kill may lose its leader for good (RabbitMQ 3.10), so stop cleanly first.
+    // A quorum queue created just before a kill may lose its leader for good (RabbitMQ 3.10), so stop cleanly
+    // first.
     fixture.servers.rabbit.own().stop();
     eventually("the server to notice", || fixture.home.metric("amqp", "consumed") == 0);
     fixture.servers.rabbit.own().start_again();

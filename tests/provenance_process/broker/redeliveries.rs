@@ -1,5 +1,5 @@
-//! Messages of quorum queues while the database cannot store them: the broker counts each delivery, and deletes what it delivered too
-//! often.
+//! Messages of quorum queues while the database cannot store them: the broker counts each delivery, and
+//! deletes what it delivered too often.
 
 use orchestrator_harness::{OpenSession, Rabbit, eventually};
 

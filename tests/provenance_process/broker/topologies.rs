@@ -27,7 +27,8 @@ pub(super) fn stores_requests(home: &Home, items: &[Item]) {
     assert_eq!(log.matches("queues are declared durable").count(), 1, "{log}");
 }
 
-/// A broker of this machine has no such setting; `queues_are_durable_where_the_broker_refuses_transient_ones` imitates one.
+/// A broker of this machine has no such setting; `queues_are_durable_where_the_broker_refuses_transient_ones`
+/// imitates one.
 #[test]
 fn a_broker_without_transient_queues_serves_clients_of_the_original() {
     if !Rabbit::is_forky() {

@@ -1,4 +1,5 @@
-//! Files of the store and the dead letters: deleted or moved while open, on a full disk, in a read-only directory.
+//! Files of the store and the dead letters: deleted or moved while open, on a full disk, in a read-only
+//! directory.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! Outages of the server and kills of instances under load: the reason is shown, nothing answered is lost or handed out again, and work
-//! flows again soon after.
+//! Outages of the server and kills of instances under load: the reason is shown, nothing answered is lost or
+//! handed out again, and work flows again soon after.
 
 use std::{
     io::{self, Read, Write},
@@ -147,7 +147,8 @@ fn a_server_without_free_connection_slots_is_waited_for() {
     await_reason(&load, "SQLSTATE 53300");
     drop(taken);
     load.await_recovery("all slots taken");
-    // The leases may end meanwhile, and the first instance that returns takes back what the other has not delivered.
+    // The leases may end meanwhile, and the first instance that returns takes back what the other has not
+    // delivered.
     let of = |instance| Disruption { instance, from, to: Instant::now() };
     load.disruptions.extend([of(0), of(1)]);
     load.finish(&server, instances);
@@ -178,7 +179,8 @@ fn a_frozen_server_holds_no_stop_up_and_loses_nothing() {
     server.thaw();
     // Sessions from before the freeze may keep a place until its lease is over.
     load.await_recovery_within(LEASE, "freeze of the server");
-    // The leases may end meanwhile, and the instance that is first takes back what the other has not delivered.
+    // The leases may end meanwhile, and the instance that is first takes back what the other has not
+    // delivered.
     let of = |instance| Disruption { instance, from, to: Instant::now() };
     load.disruptions.extend([of(0), of(1)]);
     load.finish(&server, instances);
@@ -249,7 +251,8 @@ fn a_suspended_instance_loses_what_it_has_not_delivered() {
     load.finish(server, instances);
 }
 
-/// The server sends notifications to a session that nobody reads until its buffers are full, and holds a snapshot from then on.
+/// The server sends notifications to a session that nobody reads until its buffers are full, and holds a
+/// snapshot from then on.
 #[test]
 fn a_listener_that_is_not_read_holds_no_snapshot() {
     let server = Postgres::shared();

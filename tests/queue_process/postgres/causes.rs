@@ -1,4 +1,5 @@
-//! `orchestrator why` names what the queue waits for at the server: sessions of others, locks, a full disk, a standby.
+//! `orchestrator why` names what the queue waits for at the server: sessions of others, locks, a full disk, a
+//! standby.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! Histories: three instances share a queue while they are killed, suspended and started at random moments. Rules and their limits are
-//! those of `tests/recovery/kill_nine.rs`.
+//! Histories: three instances share a queue while they are killed, suspended and started at random moments.
+//! Rules and their limits are those of `tests/recovery/kill_nine.rs`.
 
 use std::{
     thread::sleep,

@@ -1,4 +1,5 @@
-//! Lines that a database refuses, locks and notifications of other roles, and NULLs in its tables stop no instance.
+//! Lines that a database refuses, locks and notifications of other roles, and NULLs in its tables stop no
+//! instance.
 
 use std::thread;
 
@@ -52,7 +53,8 @@ fn long_jobs_are_handed_out_one_after_the_other() {
     stop(instances);
 }
 
-/// A role without rights on the tables holds every advisory lock of the program, and notifies numbers that no key has.
+/// A role without rights on the tables holds every advisory lock of the program, and notifies numbers that no
+/// key has.
 #[test]
 fn a_role_that_may_only_connect_stops_no_instance() {
     let server = Postgres::shared();

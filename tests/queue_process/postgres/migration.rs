@@ -1,5 +1,5 @@
-//! `orchestrator queue migrate` on the real binary: a queue moves to PostgreSQL and back, and the command is killed on its way
-//! (CONTRACT QD18).
+//! `orchestrator queue migrate` on the real binary: a queue moves to PostgreSQL and back, and the command is
+//! killed on its way (CONTRACT QD18).
 
 use std::{
     fs,
@@ -27,7 +27,8 @@ struct Move {
 }
 
 impl Move {
-    /// Fills a queue on SQLite with `rows` rows of two fetchers, of whose paths a third was handed out before. Five jobs are in flight.
+    /// Fills a queue on SQLite with `rows` rows of two fetchers, of whose paths a third was handed out
+    /// before. Five jobs are in flight.
     fn new(server: &Postgres, database: &str, rows: u64) -> Self {
         let (site, dsn) = (site(), server.create_database(database));
         fs::write(site.path().join("dsn"), &dsn).expect("write the address");

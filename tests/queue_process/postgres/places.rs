@@ -12,7 +12,8 @@ const TAKEOVER_MAX: Duration = Duration::from_secs(4);
 /// Key of the lock of the instance `one`; a session has other locks for the time of a transaction.
 const KEY: &str = "hashtextextended('orchestrator_queue/one', 0)";
 
-/// Returns the source and conditions of a query for the sessions that have the lock of the instance `one`, in all databases.
+/// Returns the source and conditions of a query for the sessions that have the lock of the instance `one`, in
+/// all databases.
 fn locks() -> String {
     format!(
         "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
@@ -54,7 +55,8 @@ fn a_second_process_of_an_instance_waits_until_the_first_is_killed() {
     stop(vec![waiting]);
 }
 
-/// A session that the server has not ended yet keeps the lock of the place, also after the process has connected again.
+/// A session that the server has not ended yet keeps the lock of the place, also after the process has
+/// connected again.
 #[test]
 fn the_place_is_locked_again_after_a_lost_session() {
     let server = Postgres::shared();

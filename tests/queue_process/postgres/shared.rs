@@ -97,7 +97,8 @@ fn a_pause_at_one_instance_holds_at_the_other() {
 
 #[test]
 fn a_transaction_that_a_deadlock_ended_is_repeated_without_an_outage() {
-    // The end of a job locks its row of `in_flight`, then that of `log`. The instance looks for a deadlock after a second, this session later.
+    // The end of a job locks its row of `in_flight`, then that of `log`. The instance looks for a deadlock
+    // after a second, this session later.
     const OTHER_WAY_ROUND: &str = "SET deadlock_timeout = '1min'; SET search_path = orchestrator_queue; BEGIN;
         SELECT 1 FROM log FOR UPDATE;
         DO $$ BEGIN

@@ -1,4 +1,5 @@
-//! A database of schema version 1: a start replaces its functions, unless an instance of the former program uses them.
+//! A database of schema version 1: a start replaces its functions, unless an instance of the former program
+//! uses them.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
-//! A panic in any child heals within 1 s under load: no job is lost, and each worker has at most one redelivered job, as
-//! after a kill (see `kill_nine.rs`).
+//! A panic in any child heals within 1 s under load: no job is lost, and each worker has at most one
+//! redelivered job, as after a kill (see `kill_nine.rs`).
 //!
-//! An injected panic hits an actor or a task between two steps, and a thread when it receives its next work. The process's
-//! own clock measures from the exit of the child to the last restart of the queue's children, which start one after the
-//! other. A start waits for commits, so stalls of the disk itself, which a probe measures, are added to the limit.
-//! `rest_for_one` selects the children that are restarted.
+//! An injected panic hits an actor or a task between two steps, and a thread when it receives its next work.
+//! The process's own clock measures from the exit of the child to the last restart of the queue's children,
+//! which start one after the other. A start waits for commits, so stalls of the disk itself, which a probe
+//! measures, are added to the limit. `rest_for_one` selects the children that are restarted.
 
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,8 @@ fn a_panic_in_the_admin_endpoint_leaves_the_queue_running() {
     panics_heal("admin", CHILDREN.len());
 }
 
-/// Makes `path` panic under load. The queue's children from index `first` on must restart, the others must not.
+/// Makes `path` panic under load. The queue's children from index `first` on must restart, the others must
+/// not.
 fn panics_heal(path: &str, first: usize) {
     for_each_seed("ORCHESTRATOR_PANIC_ROUNDS", 1, |seed| {
         let mut rng = SeededRng::new(seed);

@@ -145,7 +145,8 @@ amqp = "{url}"
         instance
     }
 
-    /// Starts a process, turns `servers` to `mode` while rows are stored, and returns how long the stop took and what was logged by it.
+    /// Starts a process, turns `servers` to `mode` while rows are stored, and returns how long the stop took
+    /// and what was logged by it.
     fn stop(&self, servers: &[Server], mode: Mode) -> (Duration, String) {
         self.relays.iter().for_each(|(_, relay)| relay.turn(Mode::Works));
         let before = self.env.log().len();

@@ -1,5 +1,5 @@
-//! Backups under load and restores that are killed. Nothing that was acknowledged before the backup is missing after its restore. After a
-//! kill, the state is entirely the old or entirely the restored one.
+//! Backups under load and restores that are killed. Nothing that was acknowledged before the backup is
+//! missing after its restore. After a kill, the state is entirely the old or entirely the restored one.
 
 use std::{
     fs,

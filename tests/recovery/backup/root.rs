@@ -1,5 +1,5 @@
-//! Commands of root on the files of another user, who plants links, named pipes and journals there. Nothing of root is changed, read or
-//! given away, and nothing waits for ever.
+//! Commands of root on the files of another user, who plants links, named pipes and journals there. Nothing
+//! of root is changed, read or given away, and nothing waits for ever.
 
 use std::{
     fs,
@@ -24,7 +24,8 @@ const USERS: [u32; 2] = [65_534, 61_234];
 /// Content of root's files, which no other user can read.
 const SECRET: &str = "root:secret";
 
-/// Directory of root with the configuration, a directory `state` of another user, and `private`, which only root may enter.
+/// Directory of root with the configuration, a directory `state` of another user, and `private`, which only
+/// root may enter.
 struct Site {
     directory: TempDir,
 }
@@ -124,7 +125,8 @@ fn root_works_as_the_owner_of_the_files() {
     for (round, uid) in USERS.into_iter().enumerate() {
         site.give("state", uid);
         site.give("page", uid);
-        // The owner cannot enter the directory of the backup. What an interrupted backup left there is replaced.
+        // The owner cannot enter the directory of the backup. What an interrupted backup left there is
+        // replaced.
         let name = format!("private/backups/{round}");
         fs::create_dir_all(site.path(&format!("{name}.partial/queue"))).expect("a directory");
         site.succeed(&["backup", &name]);

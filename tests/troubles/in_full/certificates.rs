@@ -1,4 +1,5 @@
-//! A server's certificate that has expired: the instance runs in the year 2121 (libfaketime), after those of the tests.
+//! A server's certificate that has expired: the instance runs in the year 2121 (libfaketime), after those of
+//! the tests.
 
 use std::{fs, process::Command};
 

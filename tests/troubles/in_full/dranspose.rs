@@ -14,7 +14,8 @@ use crate::{
     answer::{Trouble, run_help},
 };
 
-/// Events, each with an image of this many bytes. The sockets hold less than half of those for the stopped worker.
+/// Events, each with an image of this many bytes. The sockets hold less than half of those for the stopped
+/// worker.
 const EVENTS: usize = 60;
 const IMAGE: usize = 1 << 20;
 

@@ -25,8 +25,8 @@ struct Period {
 }
 
 impl Refusals {
-    /// Counts a refusal of `who` and returns true if it is to be recorded. Pass it to [`Refusals::omit`] otherwise, also if it
-    /// cannot be written.
+    /// Counts a refusal of `who` and returns true if it is to be recorded. Pass it to [`Refusals::omit`]
+    /// otherwise, also if it cannot be written.
     pub(super) fn admit(&mut self, who: &str, now_ms: u64) -> bool {
         let first = Period { since_ms: now_ms, recorded: 0, omitted: 0, last: None };
         let period = self.0.entry(who.to_owned()).or_insert(first);
@@ -43,8 +43,8 @@ impl Refusals {
         }
     }
 
-    /// Ends the periods that are over at `now_ms`. Returns a record for each one with omitted refusals: the last of them, with their
-    /// number.
+    /// Ends the periods that are over at `now_ms`. Returns a record for each one with omitted refusals: the
+    /// last of them, with their number.
     pub(super) fn end_periods(&mut self, now_ms: u64) -> Vec<Record> {
         let over = self.0.extract_if(|_, period| now_ms.saturating_sub(period.since_ms) >= PERIOD_MS);
         over.filter_map(|(_, Period { since_ms, omitted, last, .. })| {

@@ -1,4 +1,5 @@
-//! The values of one series in a segment: the first value, then each change as two variable-length numbers. No I/O.
+//! The values of one series in a segment: the first value, then each change as two variable-length numbers.
+//! No I/O.
 
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +78,8 @@ impl Column {
     }
 }
 
-/// Appends a number in groups of seven bits, the lowest first. The top bit of a byte marks that another one follows.
+/// Appends a number in groups of seven bits, the lowest first. The top bit of a byte marks that another one
+/// follows.
 fn write(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push((number as u8) | 0x80);

@@ -1,5 +1,5 @@
-//! The file that keeps the history over a planned restart: a mark of the format, the SHA-256 of the rest, and the history in the format of
-//! the crate `postcard`. The mark changes with the stored types.
+//! The file that keeps the history over a planned restart: a mark of the format, the SHA-256 of the rest, and
+//! the history in the format of the crate `postcard`. The mark changes with the stored types.
 
 use std::{
     fs,
@@ -46,13 +46,15 @@ pub(crate) enum HistoryFileError {
         /// Error of the decoder or encoder.
         source: postcard::Error,
     },
-    /// The content has the expected form, but was not recorded: its times lie in the future, or its values contradict each other.
+    /// The content has the expected form, but was not recorded: its times lie in the future, or its values
+    /// contradict each other.
     #[error("{} has times or values that no history has", .0.display())]
     Impossible(PathBuf),
 }
 
-/// Writes `history` to `path` in one step: an older file is replaced once the new one is complete. Missing parent directories are created.
-/// Nobody can guess the name of the new file and put a link or a pipe there; several instances can write at the same time.
+/// Writes `history` to `path` in one step: an older file is replaced once the new one is complete. Missing
+/// parent directories are created. Nobody can guess the name of the new file and put a link or a pipe there;
+/// several instances can write at the same time.
 ///
 /// # Errors
 /// The file cannot be written. An older file is unchanged.

@@ -1,4 +1,5 @@
-//! The tree at a past time: the present tree with the values of a sample. Children that were removed since are missing. No I/O.
+//! The tree at a past time: the present tree with the values of a sample. Children that were removed since
+//! are missing. No I/O.
 
 use std::collections::HashMap;
 
@@ -6,8 +7,8 @@ use orchestrator_supervise::{MailboxSnapshot, NodeSnapshot, TreeSnapshot};
 
 use super::sample::{LINK_STATES, STATES, Values};
 
-/// Replaces the values in a snapshot of the tree with those of a sample. Data that samples lack is removed: reasons, work in progress,
-/// exits, notes and histograms. A child's mailboxes become one.
+/// Replaces the values in a snapshot of the tree with those of a sample. Data that samples lack is removed:
+/// reasons, work in progress, exits, notes and histograms. A child's mailboxes become one.
 pub(crate) fn rewind(snapshot: &mut TreeSnapshot, at_ms: u64, values: &Values<'_>) {
     let passed = snapshot.captured_at_ms.saturating_sub(at_ms);
     snapshot.captured_at_ms = at_ms;

@@ -14,15 +14,16 @@ use crate::{
 
 /// Failed incarnations within a minute after which a child counts as failing again and again.
 const CRASH_LOOP: usize = 3;
-/// Time from which a mailbox of one message stands still, milliseconds. It is full whenever its senders are faster than its reader.
+/// Time from which a mailbox of one message stands still, milliseconds. It is full whenever its senders are
+/// faster than its reader.
 const STANDS_STILL_MS: u64 = 5_000;
 /// Events of a child that are shown as evidence.
 const EVIDENCE_MAX: usize = 3;
 /// Evidence of a pause whose operator is unknown here.
 const EARLIER: &str = "paused before this start, or at another instance: its audit log names the operator";
 
-/// Kinds of causes, the one with the largest effect first. Faults that a peer or the system reports come before children that are
-/// busy or stuck because of them.
+/// Kinds of causes, the one with the largest effect first. Faults that a peer or the system reports come
+/// before children that are busy or stuck because of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     GivenUp,
@@ -134,7 +135,8 @@ fn steered(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
     Some(Cause { since_ms: command.map(|known| known.at_ms), evidence, ..cause })
 }
 
-/// The child failed repeatedly, and has not run for longer than the period of its restart intensity since then.
+/// The child failed repeatedly, and has not run for longer than the period of its restart intensity since
+/// then.
 fn failing(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
     let exits = facts.events.exits.get(&node.path).filter(|exits| exits.len() >= CRASH_LOOP)?;
     let (last_ms, reason) = exits.last()?;

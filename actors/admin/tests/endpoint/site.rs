@@ -31,7 +31,8 @@ impl Message for Block {
     type Result = ();
 }
 
-/// Message that makes the store ask another one once all with this barrier are ready, and handle nothing meanwhile.
+/// Message that makes the store ask another one once all with this barrier are ready, and handle nothing
+/// meanwhile.
 pub(crate) struct AskOther {
     pub(crate) other: Mailbox<Store>,
     pub(crate) timeout: Duration,
@@ -191,7 +192,8 @@ pub(crate) fn config(directory: &TempDir) -> AdminConfig {
     }
 }
 
-/// Returns the supervisor `demo` with a store on its own arbiter, a source that can be paused, and a task that ends by itself.
+/// Returns the supervisor `demo` with a store on its own arbiter, a source that can be paused, and a task
+/// that ends by itself.
 pub(crate) fn subtree() -> (Mailbox<Store>, ChildSpec) {
     let (store, slot) = mailbox::<Store>(16);
     let worker = Factory::actor(slot, |cx| {

@@ -174,8 +174,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         Some(write.map(move |answer| RequestResult::Settled(batch, answer, begun)).boxed_local())
     }
 
-    /// Returns the time until which settlements are collected for one write: as long as the last one took, while other rows may be
-    /// settled meanwhile. A write costs most servers far more than a row.
+    /// Returns the time until which settlements are collected for one write: as long as the last one took,
+    /// while other rows may be settled meanwhile. A write costs most servers far more than a row.
     pub(super) fn collects_until(&self, now: Instant) -> Option<Instant> {
         self.collect_until.filter(|until| *until > now && self.rows.working() > 0 && !self.is_stopping())
     }

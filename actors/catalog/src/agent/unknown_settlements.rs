@@ -94,8 +94,8 @@ fn is_settled(found: &Row, settlement: &Settlement) -> bool {
     })
 }
 
-/// Returns true if a column has the point in time that was written. The server returns it in another format, without an offset or less
-/// precise if the column's type is.
+/// Returns true if a column has the point in time that was written. The server returns it in another format,
+/// without an offset or less precise if the column's type is.
 fn is_same_time(found: &Value, written: &Value) -> bool {
     let Some((found, written)) = found.as_str().zip(written.as_str()) else { return false };
     let precision = SignedDuration::from_secs(1);

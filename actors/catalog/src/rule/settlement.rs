@@ -39,8 +39,8 @@ impl Settlement {
 }
 
 impl Rule {
-    /// Returns the write for a claim that ended with `outcome`. `before` is the row before the claim, `claimed` the update that claimed
-    /// it. None: this outcome writes nothing.
+    /// Returns the write for a claim that ended with `outcome`. `before` is the row before the claim,
+    /// `claimed` the update that claimed it. None: this outcome writes nothing.
     ///
     /// # Errors
     /// A value cannot be computed from the row.
@@ -60,7 +60,8 @@ impl Rule {
         Ok(self.fenced(before, claimed, targets))
     }
 
-    /// Returns the write that extends the lease of a claim to a full lease from `now`. None: the rule has no lease.
+    /// Returns the write that extends the lease of a claim to a full lease from `now`. None: the rule has no
+    /// lease.
     pub(crate) fn renew(&self, before: &Row, claimed: &Row, now: Timestamp) -> Option<Settlement> {
         self.fenced(before, claimed, self.renewed_lease(now))
     }

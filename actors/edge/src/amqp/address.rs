@@ -31,7 +31,8 @@ const REFUSED: [&str; 9] = [
 /// Parses `url`.
 ///
 /// # Errors
-/// The address is invalid or has an unknown option. The text repeats only known names, since the address may contain a password.
+/// The address is invalid or has an unknown option. The text repeats only known names, since the address may
+/// contain a password.
 pub(super) fn parse(url: &str) -> Result<AMQPUri, String> {
     let wrong = |what: &str| format!("the address of the broker {what}: {FORM}");
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);

@@ -1,4 +1,5 @@
-//! Alarms of a broker: with too little memory or disk space it blocks connections that publish (`connection.blocked`).
+//! Alarms of a broker: with too little memory or disk space it blocks connections that publish
+//! (`connection.blocked`).
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Limits on frames from a broker.
 //!
-//! The client library accepts messages of any size and number, and recurses into nested header tables. [`FrameTracker`] follows the
-//! frames, checks the limits, and flattens deep tables in place.
+//! The client library accepts messages of any size and number, and recurses into nested header tables.
+//! [`FrameTracker`] follows the frames, checks the limits, and flattens deep tables in place.
 
 use std::sync::{
     Arc,
@@ -139,8 +139,9 @@ impl FrameTracker {
         Self { unread, frame_max, rest: 0, announced: 0, handshake: 0 }
     }
 
-    /// Checks the next `bytes` of the stream, and returns the number of bytes to pass on. The others begin a frame that is needed whole, and
-    /// must come first in the next call. `established` is set once the handshake is over.
+    /// Checks the next `bytes` of the stream, and returns the number of bytes to pass on. The others begin a
+    /// frame that is needed whole, and must come first in the next call. `established` is set once the
+    /// handshake is over.
     ///
     /// # Errors
     /// The broker exceeds a limit; the stream is unusable.

@@ -1,5 +1,6 @@
-//! Limit on the nesting of tables in a frame. The client library parses tables recursively, and deep ones would overflow its stack.
-//! Tables and arrays below [`DEPTH_MAX`] become byte arrays, which have the same encoding: type, length and bytes.
+//! Limit on the nesting of tables in a frame. The client library parses tables recursively, and deep ones
+//! would overflow its stack. Tables and arrays below [`DEPTH_MAX`] become byte arrays, which have the same
+//! encoding: type, length and bytes.
 
 use std::ops::Range;
 
@@ -93,7 +94,8 @@ impl Reader<'_> {
         Some(self.at - length as usize..self.at)
     }
 
-    /// Reads a value, with its name if `named`; returns the range of the content of a table or array. None if malformed.
+    /// Reads a value, with its name if `named`; returns the range of the content of a table or array. None if
+    /// malformed.
     fn value(&mut self, named: bool) -> Option<Option<Nested>> {
         if named {
             self.short()?;

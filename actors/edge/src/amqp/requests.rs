@@ -31,8 +31,8 @@ pub async fn with_timeout<T>(
     Err(failure.map_text(|reason| format!("cannot {what}: {reason}")))
 }
 
-/// Waits like [`with_timeout`] for a declaration; None if what it declares exists with other properties. The broker has then closed the
-/// channel.
+/// Waits like [`with_timeout`] for a declaration; None if what it declares exists with other properties. The
+/// broker has then closed the channel.
 ///
 /// # Errors
 /// As of [`with_timeout`].

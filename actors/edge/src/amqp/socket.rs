@@ -36,8 +36,9 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Set at the end of the handshake, with the wait for the broker's next bytes.
 pub(super) type Established = OnceLock<Weak<LinkRequest>>;
 
-/// Connects to `uri`, over `tls` if set, with frames of at most `frame_max` bytes. Received messages are counted in `unread`,
-/// the caller sets `established`, and `closed` is cancelled when lapin drops the socket, also by a panic of its thread.
+/// Connects to `uri`, over `tls` if set, with frames of at most `frame_max` bytes. Received messages are
+/// counted in `unread`, the caller sets `established`, and `closed` is cancelled when lapin drops the socket,
+/// also by a panic of its thread.
 pub(super) async fn connect(
     uri: AMQPUri,
     tls: Option<TlsClient>,
@@ -70,8 +71,8 @@ struct Sockets {
 
 /// Limit on received frames and on the time of the handshake.
 ///
-/// It fails the stream if the broker closes it or is silent during the handshake. lapin would wait for ever, with one thread for each
-/// such connection.
+/// It fails the stream if the broker closes it or is silent during the handshake. lapin would wait for ever,
+/// with one thread for each such connection.
 struct BrokerLimit {
     tracker: FrameTracker,
     established: Arc<Established>,

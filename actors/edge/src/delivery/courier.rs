@@ -7,7 +7,8 @@ use orchestrator_supervise::StartCx;
 use super::{Document, Receiver, not_delivered::NotDelivered};
 use crate::{LinkState, RetryPolicy};
 
-/// Delays between attempts: longer than those of a server, since a program that fails usually needs somebody to repair it.
+/// Delays between attempts: longer than those of a server, since a program that fails usually needs somebody
+/// to repair it.
 const RETRY: RetryPolicy = RetryPolicy::exception(Duration::from_secs(1), Duration::from_secs(60));
 
 /// Failed attempt.
@@ -17,8 +18,8 @@ pub struct Failed {
     pub delay: Duration,
     /// Reason, as the link has it.
     pub reason: String,
-    /// True if the receiver answers and refuses this document, and may accept others: a webhook by its status, a program by exit code
-    /// 64 or 65.
+    /// True if the receiver answers and refuses this document, and may accept others: a webhook by its
+    /// status, a program by exit code 64 or 65.
     pub for_content: bool,
 }
 
@@ -34,7 +35,8 @@ impl Courier {
     /// Refusals of a document for its content after which others come first.
     pub const REFUSALS_MAX: u32 = 5;
 
-    /// Time for which a stop of the child waits for the attempt in progress. A delivery that is not recorded is repeated.
+    /// Time for which a stop of the child waits for the attempt in progress. A delivery that is not recorded
+    /// is repeated.
     pub const DRAIN: Duration = Duration::from_secs(3);
 
     /// Declares the child's link to `receiver`, which is not needed yet.

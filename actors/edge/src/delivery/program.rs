@@ -1,4 +1,5 @@
-//! Program that receives a document on standard input. Exit code 0 means that it has accepted it, 64 or 65 that it refuses its content.
+//! Program that receives a document on standard input. Exit code 0 means that it has accepted it, 64 or 65
+//! that it refuses its content.
 
 use std::{process::Stdio, time::Duration};
 
@@ -13,7 +14,8 @@ use crate::{
 
 /// Time between SIGTERM at the time-out and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// Exit codes that refuse a document for its content: `EX_USAGE` and `EX_DATAERR` of `sysexits.h`, as for handlers of a catalog.
+/// Exit codes that refuse a document for its content: `EX_USAGE` and `EX_DATAERR` of `sysexits.h`, as for
+/// handlers of a catalog.
 const REFUSES_CONTENT: [i32; 2] = [64, 65];
 /// Captured end of each output, in bytes.
 const OUTPUT_KEPT: usize = 1_024;

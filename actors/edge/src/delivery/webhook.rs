@@ -75,8 +75,8 @@ impl Webhook {
     }
 }
 
-/// Returns true if `status` refuses the content of a request: one from 400 to 499, except those about the address, the headers, which all
-/// documents share, credentials, or the time.
+/// Returns true if `status` refuses the content of a request: one from 400 to 499, except those about the
+/// address, the headers, which all documents share, credentials, or the time.
 fn refuses_content(status: StatusCode) -> bool {
     status.is_client_error()
         && !matches!(

@@ -97,8 +97,8 @@ impl Connection {
             && self.has_no_input()
     }
 
-    /// Returns true if the socket is open and has no input. The runtime may not know of its end yet, and a write to a closed connection would
-    /// have an unknown outcome.
+    /// Returns true if the socket is open and has no input. The runtime may not know of its end yet, and a
+    /// write to a closed connection would have an unknown outcome.
     fn has_no_input(&self) -> bool {
         let peek = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         self.idle.as_ref().is_some_and(|idle| recv(&idle.socket, &mut [0_u8][..], peek) == Err(Errno::AGAIN))
@@ -133,7 +133,8 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Sends `request` and reads the whole response. After an error, or if the future is dropped, the connection is unusable.
+    /// Sends `request` and reads the whole response. After an error, or if the future is dropped, the
+    /// connection is unusable.
     ///
     /// # Errors
     /// [`PeerError`] if there is no response within `limits`.
@@ -150,7 +151,8 @@ impl Connection {
         timeout(limits.time, exchange).await.unwrap_or_else(overdue)
     }
 
-    /// Sends `request` and reads the head of the response. [`Connection::next_chunk`] reads the body. Body and time are not limited.
+    /// Sends `request` and reads the head of the response. [`Connection::next_chunk`] reads the body. Body
+    /// and time are not limited.
     ///
     /// # Errors
     /// [`PeerError`] of the kinds [`PeerErrorKind::Lost`] and [`PeerErrorKind::Malformed`].
@@ -188,7 +190,8 @@ impl Connection {
         Ok(None)
     }
 
-    /// Reads a whole body of at most `limit` bytes. Chunks are copied, since each one keeps its read buffer alive.
+    /// Reads a whole body of at most `limit` bytes. Chunks are copied, since each one keeps its read buffer
+    /// alive.
     ///
     /// # Errors
     /// [`PeerError`] with [`Sent::Yes`].

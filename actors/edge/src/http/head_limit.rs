@@ -1,7 +1,7 @@
 //! Limit on bytes before the end of a response's head.
 //!
-//! The HTTP library limits one head, but reads any number of interim responses (1xx) in one poll. A server that sends only those would
-//! block the thread.
+//! The HTTP library limits one head, but reads any number of interim responses (1xx) in one poll. A server
+//! that sends only those would block the thread.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,5 @@
-//! Pool of idle connections. The most recently used one is used next, so that surplus connections reach their idle time-out.
+//! Pool of idle connections. The most recently used one is used next, so that surplus connections reach their
+//! idle time-out.
 
 use std::{
     convert::Infallible,

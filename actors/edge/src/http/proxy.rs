@@ -1,4 +1,5 @@
-//! Proxies that the environment names in `http_proxy`, `https_proxy` and `no_proxy`, as curl and Python's requests read them.
+//! Proxies that the environment names in `http_proxy`, `https_proxy` and `no_proxy`, as curl and Python's
+//! requests read them.
 
 #[cfg(feature = "tls")]
 mod tunnel;

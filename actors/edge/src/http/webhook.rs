@@ -17,8 +17,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("orchestrator/", env!("CARGO_PKG_VERSION")));
 
-/// Receiver of JSON. Each request has a new connection, since the receiver could close a kept one during the request, whose outcome
-/// would be unknown.
+/// Receiver of JSON. Each request has a new connection, since the receiver could close a kept one during the
+/// request, whose outcome would be unknown.
 #[derive(Debug, Clone)]
 pub struct Webhook {
     /// Address of the receiver.

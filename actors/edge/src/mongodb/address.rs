@@ -1,4 +1,5 @@
-//! Validation of MongoDB addresses. Its error texts never contain the address, which may have a password; those of the driver do.
+//! Validation of MongoDB addresses. Its error texts never contain the address, which may have a password;
+//! those of the driver do.
 
 use mongodb::options::ConnectionString;
 

@@ -1,6 +1,7 @@
 //! Client of one database, whose calls run on the thread of its driver.
 //!
-//! Boxed futures are compiled here; those of an `async fn` would be compiled in each crate that awaits them, with the driver's.
+//! Boxed futures are compiled here; those of an `async fn` would be compiled in each crate that awaits them,
+//! with the driver's.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,8 +19,8 @@ use orchestrator_supervise::{LinkReporter, UNANSWERED};
 use super::{address, driver::Driver, peer_error, servers::Servers};
 use crate::PeerError;
 
-/// Default time-out of the server selection and of connecting. Shorter than [`UNANSWERED`], because the driver reports a refused
-/// connection only then.
+/// Default time-out of the server selection and of connecting. Shorter than [`UNANSWERED`], because the
+/// driver reports a refused connection only then.
 const SELECTION: Duration = Duration::from_secs(4);
 
 /// Time-out from which a call is expected to last, such as the creation of an index.
@@ -38,8 +39,8 @@ pub struct Client {
 impl Client {
     /// Opens a client of the database `name`. It connects later.
     ///
-    /// `app` is the application name that the server shows, and `concern` the write concern of commands without one. Options in the
-    /// address take precedence over `app`.
+    /// `app` is the application name that the server shows, and `concern` the write concern of commands
+    /// without one. Options in the address take precedence over `app`.
     ///
     /// # Errors
     /// The address is invalid.
@@ -79,7 +80,8 @@ impl Client {
         self
     }
 
-    /// Makes a call, at most for `span`; a hung server keeps its connections open. `action` describes the call.
+    /// Makes a call, at most for `span`; a hung server keeps its connections open. `action` describes the
+    /// call.
     ///
     /// # Errors
     /// The server refused the call, or there is no answer; the text says what to do.

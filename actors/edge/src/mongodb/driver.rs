@@ -1,8 +1,9 @@
 //! Thread and runtime of the MongoDB driver.
 //!
-//! The driver computes on the thread that polls it, as long as a server wants: a login with 2^32 iterations takes an hour. On an arbiter
-//! this would block other children. The thread is no child of its own, since a blocked thread cannot be stopped: it belongs to the child
-//! that opened the client, ends with the client, and nobody waits for its end.
+//! The driver computes on the thread that polls it, as long as a server wants: a login with 2^32 iterations
+//! takes an hour. On an arbiter this would block other children. The thread is no child of its own, since a
+//! blocked thread cannot be stopped: it belongs to the child that opened the client, ends with the client,
+//! and nobody waits for its end.
 
 use std::{
     any::Any,

@@ -1,4 +1,5 @@
-//! State of the servers of an address, from the driver's heartbeats. The driver's own error has only the fact that no primary was found.
+//! State of the servers of an address, from the driver's heartbeats. The driver's own error has only the fact
+//! that no primary was found.
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
@@ -188,7 +189,8 @@ impl State {
     }
 }
 
-/// Translates the failure of a heartbeat. The driver verifies certificates as webpki does, and tells only the text of an error.
+/// Translates the failure of a heartbeat. The driver verifies certificates as webpki does, and tells only the
+/// text of an error.
 fn failure(error: &Error, server: &ServerAddress) -> PeerError {
     let ErrorKind::Io(failed) = &*error.kind else {
         let text = format!("the connection to {server} broke: {}", sanitize(error.kind.to_string()));

@@ -1,4 +1,5 @@
-//! Address of a database, checked before the driver sees it. No text repeats it, since it may contain a password.
+//! Address of a database, checked before the driver sees it. No text repeats it, since it may contain a
+//! password.
 
 use std::{fmt, time::Duration};
 
@@ -19,11 +20,12 @@ const FORM: &str = "write postgresql://USER@HOST:PORT/DATABASE, or host=.. port=
 pub struct Address(ConnectionString);
 
 impl Address {
-    /// Parses `dsn` in libpq's format: a URL, or keywords. The service file, the passfile and `PG*` variables add to it, as with libpq.
-    /// `application` is the application name unless the address has one.
+    /// Parses `dsn` in libpq's format: a URL, or keywords. The service file, the passfile and `PG*` variables
+    /// add to it, as with libpq. `application` is the application name unless the address has one.
     ///
     /// # Errors
-    /// `dsn` is invalid, or its options cannot be met. The text repeats no part of it but names of options and of files.
+    /// `dsn` is invalid, or its options cannot be met. The text repeats no part of it but names of options
+    /// and of files.
     pub fn parse(dsn: &str, application: &'static str) -> Result<Self, PostgresError> {
         let refused = |what: &str| PostgresError::of_address(&format!("{what}: {FORM}"));
         let mut string = ConnectionString::parse(dsn).map_err(|error| match error {

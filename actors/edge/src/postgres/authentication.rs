@@ -12,7 +12,8 @@ const OK: i32 = 0;
 const CLEARTEXT_PASSWORD: i32 = 3;
 const MD5_PASSWORD: i32 = 5;
 
-/// Guard of an unprotected connection to a remote peer. It fails if the peer asks for the password in clear text.
+/// Guard of an unprotected connection to a remote peer. It fails if the peer asks for the password in clear
+/// text.
 #[derive(Debug)]
 pub(super) struct AuthenticationGuard {
     host: String,

@@ -19,7 +19,8 @@ pub struct ConfiguredAddress<'a> {
 }
 
 impl ConfiguredAddress<'_> {
-    /// Returns the address without user and password, the path of the file that contains it, or the error in `dsn`.
+    /// Returns the address without user and password, the path of the file that contains it, or the error in
+    /// `dsn`.
     pub fn endpoint(self) -> String {
         let shown = || {
             Address::parse(self.dsn, self.application)

@@ -11,8 +11,8 @@ use crate::limited_stream::{FrameLimit, LimitError};
 
 /// Maximum length of a message that is not a row, in bytes: errors, notices, descriptions of columns.
 const MESSAGE_MAX: u32 = 64 << 10;
-/// Maximum size of unsolicited messages during one request, or one wait for a notification, in bytes: notices, notifications, changed
-/// parameters.
+/// Maximum size of unsolicited messages during one request, or one wait for a notification, in bytes:
+/// notices, notifications, changed parameters.
 pub(super) const UNASKED_MAX: u64 = 1 << 20;
 
 /// Length of a header in bytes: the type, and the length, which includes itself.
@@ -43,7 +43,8 @@ pub(super) enum Excess {
     Answer(u64),
 }
 
-/// Bytes that the server may still send. The connection spends them; each request, and each wait for a notification, renews them.
+/// Bytes that the server may still send. The connection spends them; each request, and each wait for a
+/// notification, renews them.
 #[derive(Debug)]
 pub(super) struct Budget {
     row_max: u32,

@@ -64,7 +64,8 @@ pub(super) struct ConnectionString {
 }
 
 impl ConnectionString {
-    /// Parses a connection string in libpq's format. The service file, the passfile and `PG*` variables add to it, as with libpq.
+    /// Parses a connection string in libpq's format. The service file, the passfile and `PG*` variables add
+    /// to it, as with libpq.
     ///
     /// # Errors
     /// See [`OptionError`]; the service is not defined, or a file cannot be used.
@@ -107,8 +108,9 @@ impl ConnectionString {
         Ok(Self { config, tls: PostgresTls { mode, connector }, target, passfile })
     }
 
-    /// Returns the driver's configuration for one server, with the password that the passfile has for it unless the string has one.
-    /// `host` is the name of the server as in the string, or `localhost` for the default socket.
+    /// Returns the driver's configuration for one server, with the password that the passfile has for it
+    /// unless the string has one. `host` is the name of the server as in the string, or `localhost` for the
+    /// default socket.
     pub(super) fn config_for(&self, host: &str, port: u16) -> Config {
         let mut config = self.config.clone();
         let user = config.get_user().unwrap_or_default();
@@ -155,7 +157,8 @@ fn parse_mode(value: &str) -> Result<SslMode, OptionError> {
     })
 }
 
-/// Creates the connector of `mode`. As in libpq, a file of authorities makes weaker modes check certificates, too.
+/// Creates the connector of `mode`. As in libpq, a file of authorities makes weaker modes check certificates,
+/// too.
 fn connector(mode: SslMode, authorities: Option<&str>) -> Result<Option<tokio_rustls::TlsConnector>, String> {
     let is_public = authorities.is_none_or(|path| path == PUBLIC_AUTHORITIES);
     if is_public && (authorities.is_some() || mode == SslMode::VerifyCa) && mode != SslMode::VerifyFull {

@@ -46,7 +46,8 @@ impl Passfile {
     }
 }
 
-/// Splits at the first colon that no backslash quotes. Returns the field, decoded and as written, and the rest.
+/// Splits at the first colon that no backslash quotes. Returns the field, decoded and as written, and the
+/// rest.
 fn split_field(text: &str) -> Option<((String, &str), Option<&str>)> {
     let (mut field, mut chars) = (String::new(), text.char_indices());
     while let Some((at, c)) = chars.next() {

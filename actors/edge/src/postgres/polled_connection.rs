@@ -40,7 +40,8 @@ impl PolledConnection {
     /// Polls the connection until `request` is ready.
     ///
     /// # Errors
-    /// The connection has ended before, no answer came in time, or the driver panicked. The connection is closed.
+    /// The connection has ended before, no answer came in time, or the driver panicked. The connection is
+    /// closed.
     pub(super) async fn drive<F: Future>(
         &mut self,
         action: &str,

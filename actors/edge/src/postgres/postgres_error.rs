@@ -13,8 +13,9 @@ use crate::{HostPort, PeerError, PeerErrorKind, Sent};
 
 /// Failure of an address, a connection or a request.
 ///
-/// [`Sent`] tells about the request, not about its preparation: [`Sent::Yes`] if the server answered it with an error, or if the answer
-/// to a query exceeds its limit ([`PeerErrorKind::TooLarge`]). With [`Sent::Maybe`] the server may have committed a transaction.
+/// [`Sent`] tells about the request, not about its preparation: [`Sent::Yes`] if the server answered it with
+/// an error, or if the answer to a query exceeds its limit ([`PeerErrorKind::TooLarge`]). With
+/// [`Sent::Maybe`] the server may have committed a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{peer}")]
 pub struct PostgresError {
@@ -33,7 +34,8 @@ impl From<&PostgresError> for LinkFailure {
 }
 
 impl PostgresError {
-    /// Returns this error with the statement `grant` as advice, if the server refused it for a lack of privileges.
+    /// Returns this error with the statement `grant` as advice, if the server refused it for a lack of
+    /// privileges.
     #[must_use]
     pub fn with_grant(mut self, grant: impl FnOnce() -> String) -> Self {
         if self.state == Some(SqlState::INSUFFICIENT_PRIVILEGE) {
@@ -42,13 +44,14 @@ impl PostgresError {
         self
     }
 
-    /// Returns true if the server refuses the values of the request: data exceptions (SQLSTATE class 22), violated constraints (23) other
-    /// than a unique constraint, exceeded limits (54).
+    /// Returns true if the server refuses the values of the request: data exceptions (SQLSTATE class 22),
+    /// violated constraints (23) other than a unique constraint, exceeded limits (54).
     pub fn is_invalid_data(&self) -> bool {
         self.state.as_ref().is_some_and(is_invalid_data)
     }
 
-    /// Returns true if the session may only read: a new one may reach another server, or have another default.
+    /// Returns true if the session may only read: a new one may reach another server, or have another
+    /// default.
     pub fn is_read_only(&self) -> bool {
         self.state == Some(SqlState::READ_ONLY_SQL_TRANSACTION)
     }

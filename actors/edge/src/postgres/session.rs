@@ -33,8 +33,9 @@ pub struct SessionSettings {
 }
 
 impl SessionSettings {
-    /// Plans for statements in which few rows meet tables of any size: nested loops over indexes are right, even with outdated statistics.
-    /// One generic plan then serves for the whole session. The resulting cost estimates would start the just-in-time compiler.
+    /// Plans for statements in which few rows meet tables of any size: nested loops over indexes are right,
+    /// even with outdated statistics. One generic plan then serves for the whole session. The resulting cost
+    /// estimates would start the just-in-time compiler.
     pub const PLANS_BY_INDEX: &'static str = "
 SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;
@@ -51,8 +52,8 @@ pub type Params<'a> = Vec<Box<dyn ToSql + Sync + 'a>>;
 
 /// Session with a server. It makes progress only while a call is awaited; dropping it closes the connection.
 ///
-/// Drop it after an abandoned call other than [`Session::notified`], since the server would keep its locks until the next call. Once its
-/// connection has ended, each call fails.
+/// Drop it after an abandoned call other than [`Session::notified`], since the server would keep its locks
+/// until the next call. Once its connection has ended, each call fails.
 pub struct Session {
     client: Client,
     connection: PolledConnection,
@@ -133,7 +134,8 @@ impl Session {
         &self.login
     }
 
-    /// Runs statements without parameters. `action` names the request in errors: "the database failed while ACTION".
+    /// Runs statements without parameters. `action` names the request in errors: "the database failed while
+    /// ACTION".
     ///
     /// # Errors
     /// As of [`Session::query`], but without a limit on the answer that tells it from a lost connection.
@@ -161,9 +163,9 @@ impl Session {
         })
     }
 
-    /// Runs `opening`, statements that end with a semicolon, and `commands` in one transaction at the level READ COMMITTED and in one round
-    /// trip: all is sent before the first answer is awaited. Each SQL text of `commands` is prepared once and kept. Returns the rows of
-    /// each command.
+    /// Runs `opening`, statements that end with a semicolon, and `commands` in one transaction at the level
+    /// READ COMMITTED and in one round trip: all is sent before the first answer is awaited. Each SQL text of
+    /// `commands` is prepared once and kept. Returns the rows of each command.
     ///
     /// # Errors
     /// As of [`Session::batch`]. Nothing is committed, except perhaps with [`Sent::Maybe`].
@@ -204,11 +206,12 @@ impl Session {
         }
     }
 
-    /// Waits at most `span` for the next notification of the channels that the session listens to (`LISTEN`); None after that time.
-    /// Notifications that arrive during other calls are kept, up to 1,024 or 1 MiB: see [`Session::take_dropped`]. The future may be
-    /// dropped without losing one.
+    /// Waits at most `span` for the next notification of the channels that the session listens to (`LISTEN`);
+    /// None after that time. Notifications that arrive during other calls are kept, up to 1,024 or 1 MiB: see
+    /// [`Session::take_dropped`]. The future may be dropped without losing one.
     ///
-    /// A session that listens should wait often: more than 1 MiB of notifications during another call ends the connection.
+    /// A session that listens should wait often: more than 1 MiB of notifications during another call ends
+    /// the connection.
     ///
     /// # Errors
     /// The connection ended; kept notifications are returned first.
@@ -216,8 +219,8 @@ impl Session {
         self.connection.notified(span).await
     }
 
-    /// Returns the number of notifications dropped since the last call, the oldest first, because too many waited. Look at what they are
-    /// about.
+    /// Returns the number of notifications dropped since the last call, the oldest first, because too many
+    /// waited. Look at what they are about.
     pub fn take_dropped(&mut self) -> u64 {
         self.connection.take_dropped()
     }

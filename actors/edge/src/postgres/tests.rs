@@ -133,8 +133,8 @@ fn request(code: i32, salt: &[u8]) -> Vec<u8> {
     [&b"R"[..], &length.to_be_bytes(), &code.to_be_bytes(), salt].concat()
 }
 
-/// Connects with `options` to a peer that answers the request for TLS with `answer` and then sends `request`. Returns the error, and
-/// the bytes that the peer got after its request.
+/// Connects with `options` to a peer that answers the request for TLS with `answer` and then sends `request`.
+/// Returns the error, and the bytes that the peer got after its request.
 async fn attack(options: &str, is_local: bool, answer: u8, request: Vec<u8>) -> (String, Vec<u8>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();

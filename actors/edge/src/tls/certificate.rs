@@ -1,4 +1,5 @@
-//! X.509 certificates as far as webpki does not read them: version 1, common names, and authorities that serve as servers.
+//! X.509 certificates as far as webpki does not read them: version 1, common names, and authorities that
+//! serve as servers.
 
 use jiff::{civil::DateTime, tz::TimeZone};
 use tokio_rustls::rustls::{
@@ -74,8 +75,8 @@ impl<'a> Certificate<'a> {
         })
     }
 
-    /// Checks that one of `roots` signed the certificate itself, and that it is valid for servers and `now`. The name is not checked, nor
-    /// are unknown critical extensions. None if no root signed it.
+    /// Checks that one of `roots` signed the certificate itself, and that it is valid for servers and `now`.
+    /// The name is not checked, nor are unknown critical extensions. None if no root signed it.
     pub(super) fn verify_issued_by(
         &self,
         roots: &[TrustAnchor<'_>],
@@ -107,7 +108,8 @@ impl<'a> Certificate<'a> {
         verify_signature(self.key, algorithms, message, signature)
     }
 
-    /// Returns true if the only common name is `host`, or `*.` and all of it after its first label, and alternative names are missing.
+    /// Returns true if the only common name is `host`, or `*.` and all of it after its first label, and
+    /// alternative names are missing.
     pub(super) fn is_commonly_named(&self, host: &DnsName<'_>) -> bool {
         if self.extension(SUBJECT_ALT_NAME).is_some() {
             return false;
@@ -188,7 +190,8 @@ fn extensions<'a>(fields: &mut Reader<'a>) -> Option<Vec<(&'a [u8], &'a [u8])>> 
     Some(found)
 }
 
-/// Verifies `signature` with `key`, the content of a SubjectPublicKeyInfo, and those of `algorithms` that suit it.
+/// Verifies `signature` with `key`, the content of a SubjectPublicKeyInfo, and those of `algorithms` that
+/// suit it.
 fn verify_signature<'b>(
     key: &[u8],
     algorithms: impl IntoIterator<Item = &'b &'b dyn SignatureVerificationAlgorithm>,

@@ -22,7 +22,8 @@ pub(super) fn of_webpki(reason: &CertificateError) -> Option<&webpki::Error> {
     error.downcast_ref()
 }
 
-/// Returns the reason why the certificate of `host` was refused, and what to do; None if `error` has another cause.
+/// Returns the reason why the certificate of `host` was refused, and what to do; None if `error` has another
+/// cause.
 pub(crate) fn certificate_error(error: &io::Error, host: &ServerName<'_>) -> Option<String> {
     let Error::InvalidCertificate(reason) = error.get_ref()?.downcast_ref()? else { return None };
     let why = match reason {

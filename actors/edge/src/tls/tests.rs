@@ -1,4 +1,5 @@
-//! Certificates as OpenSSL accepts them: those of `openssl req -x509`, of version 1, and with a common name only.
+//! Certificates as OpenSSL accepts them: those of `openssl req -x509`, of version 1, and with a common name
+//! only.
 
 use std::path::PathBuf;
 

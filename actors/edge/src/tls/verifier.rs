@@ -1,4 +1,5 @@
-//! Verification of the server's certificate, as webpki and, with authorities of the operator, as OpenSSL does it.
+//! Verification of the server's certificate, as webpki and, with authorities of the operator, as OpenSSL does
+//! it.
 
 use std::sync::Arc;
 
@@ -19,8 +20,8 @@ use super::{certificate::Certificate, explanation::of_webpki};
 #[derive(Debug)]
 pub(crate) struct Authorities {
     pub(super) roots: RootCertStore,
-    /// True if the operator chose them. Then three more are accepted: a certificate that is one of them, one of version 1 that one of them
-    /// signed, and a common name in place of an alternative name.
+    /// True if the operator chose them. Then three more are accepted: a certificate that is one of them, one
+    /// of version 1 that one of them signed, and a common name in place of an alternative name.
     pub(super) are_own: bool,
 }
 
@@ -39,8 +40,9 @@ impl Verifier {
         &self.provider.signature_verification_algorithms
     }
 
-    /// Verifies the handshake's signature with the key of a certificate that is not parsed by webpki, which failed with `error` only after it
-    /// had checked the scheme. The first `count` algorithms of the scheme are tried.
+    /// Verifies the handshake's signature with the key of a certificate that is not parsed by webpki, which
+    /// failed with `error` only after it had checked the scheme. The first `count` algorithms of the scheme
+    /// are tried.
     fn verify_with_version_1(
         &self,
         error: Error,

@@ -287,8 +287,8 @@ impl DumpFile {
         Ok(Self { path: path.to_owned(), file, end, waiting: Vec::new() })
     }
 
-    /// Removes what follows the last whole event, if the file is a dump. Returns the number of removed bytes: 0 if another
-    /// process has locked the file, because it may be writing.
+    /// Removes what follows the last whole event, if the file is a dump. Returns the number of removed bytes:
+    /// 0 if another process has locked the file, because it may be writing.
     fn remove_partial_event(&mut self) -> io::Result<u64> {
         if self.end == 0 || !self.file.metadata()?.is_file() || self.file.try_lock().is_err() {
             return Ok(0);

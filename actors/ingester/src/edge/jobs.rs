@@ -1,5 +1,5 @@
-//! Jobs of the queue for mappings that ended whole (CONTRACT IS05): a thread keeps their records in files, and offers each job until
-//! it has ended.
+//! Jobs of the queue for mappings that ended whole (CONTRACT IS05): a thread keeps their records in files,
+//! and offers each job until it has ended.
 
 mod records;
 

@@ -95,7 +95,8 @@ impl Handles {
         self.record_end().await;
     }
 
-    /// Records the beginning of a mapping, if it may become a job. A slow disk does not delay the scan for long.
+    /// Records the beginning of a mapping, if it may become a job. A slow disk does not delay the scan for
+    /// long.
     pub(super) async fn record_begin(&self, uuid: Uuid, is_last_update: bool) {
         let Some(jobs) = &self.jobs else { return };
         let recorded = jobs.ask(|reply| JobCommand::Begin(uuid, is_last_update, reply), FINISH_TIMEOUT);

@@ -6,7 +6,8 @@ use super::Ingester;
 use crate::edge::redis::UPDATES_KEY;
 
 impl Ingester {
-    /// Reports to `GET /v1/why` whether the controller has posted a mapping. While Redis is away, that is the cause.
+    /// Reports to `GET /v1/why` whether the controller has posted a mapping. While Redis is away, that is the
+    /// cause.
     pub(super) fn report_mapping(&self, vitals: &Vitals) {
         let link = self.tree.node(&self.redis_path).and_then(|node| node.link);
         if self.mapping.is_some() || link.is_none_or(|link| link.state != "up") {

@@ -18,8 +18,8 @@ use crate::{
 const SCAN_START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest number of requests for the scan of one mapping.
 const SCAN_REQUESTS_MAX: u32 = 3;
-/// Longest wait of a mapping for its sources: a Python class starts its generator first. The controller gives up after 10 s
-/// (CONTRACT IO06).
+/// Longest wait of a mapping for its sources: a Python class starts its generator first. The controller gives
+/// up after 10 s (CONTRACT IO06).
 const SOURCES_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Ingester {

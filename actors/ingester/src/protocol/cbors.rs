@@ -68,8 +68,9 @@ fn write_event<'a, W: encode::Write>(
     Ok(())
 }
 
-/// Returns the length of the whole events at the beginning of a dump of `len` bytes: less than `len` if the last event is cut off.
-/// Returns None if the file has anything else than events. Frames are skipped, not read.
+/// Returns the length of the whole events at the beginning of a dump of `len` bytes: less than `len` if the
+/// last event is cut off. Returns None if the file has anything else than events. Frames are skipped, not
+/// read.
 ///
 /// # Errors
 /// Reading failed.
@@ -93,7 +94,8 @@ pub(crate) fn whole_events(dump: impl Read + Seek, len: u64) -> io::Result<Optio
     Ok(Some(whole))
 }
 
-/// Skips an event in a file of `len` bytes. Returns false if it is another item, or has an item of indefinite length.
+/// Skips an event in a file of `len` bytes. Returns false if it is another item, or has an item of indefinite
+/// length.
 fn skip_event(dump: &mut BufReader<impl Read + Seek>, len: u64) -> io::Result<bool> {
     for tag in [SELF_DESCRIBED, EVENT] {
         if read_head(dump)? != Some((6, tag)) {

@@ -18,8 +18,8 @@ use loss_detector::LossDetector;
 
 /// Times that a stencil is pushed again because its sets changed (CONTRACT SO10).
 pub(super) const REPUSHES_MAX: u32 = 5;
-/// Consecutive readings without jobs before a TCN is complete. During one reading, a job can be between its queue and the set
-/// of working jobs.
+/// Consecutive readings without jobs before a TCN is complete. During one reading, a job can be between its
+/// queue and the set of working jobs.
 const IDLE_READINGS_MIN: u8 = 2;
 
 /// Event that the machine waits for.
@@ -51,8 +51,8 @@ enum Purpose {
     Repush,
 }
 
-/// State machine of the default rules: cursors, two readings before a TCN is complete, an end at `max_tcn`, and checks for
-/// lost jobs and changed sets.
+/// State machine of the default rules: cursors, two readings before a TCN is complete, an end at `max_tcn`,
+/// and checks for lost jobs and changed sets.
 #[derive(Debug, Clone)]
 pub(crate) struct Resilient {
     rules: Rules,
@@ -284,7 +284,8 @@ impl Resilient {
     }
 
     /// Decides, with everything pushed, whether the TCN is complete: two readings in a row without jobs, no
-    /// unreadable documents, no lost jobs, and unchanged sets. The sets are listed once more; `next_stencil` completes the TCN.
+    /// unreadable documents, no lost jobs, and unchanged sets. The sets are listed once more; `next_stencil`
+    /// completes the TCN.
     fn check_completion(&mut self) -> Action {
         if self.pushed || !self.jobs.is_empty() || !self.documents.is_empty() {
             return self.blocked();

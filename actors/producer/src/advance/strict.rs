@@ -31,7 +31,8 @@ enum Awaiting {
     NextTick,
 }
 
-/// State machine of the original. It recovers exactly the next TCN, completes a TCN after one reading, and never ends.
+/// State machine of the original. It recovers exactly the next TCN, completes a TCN after one reading, and
+/// never ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Strict {
     criteria: CompletionCriteria,

@@ -1,4 +1,5 @@
-//! Command `orchestrator producer plan`: a dry run over the database of a configuration or of the original's file.
+//! Command `orchestrator producer plan`: a dry run over the database of a configuration or of the original's
+//! file.
 
 use std::path::PathBuf;
 

@@ -10,17 +10,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OnCompleteConfig {
-    /// Program and arguments, started without a shell for each completed TCN. It reads the TCN with its counts from standard input, as
-    /// one line of JSON. It is started again until it exits with 0.
+    /// Program and arguments, started without a shell for each completed TCN. It reads the TCN with its
+    /// counts from standard input, as one line of JSON. It is started again until it exits with 0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("format" = "command"))]
     pub argv: Vec<String>,
-    /// Address that the JSON is posted to, `http://host:port/path` or `https`, until it answers with a status from 200 to 299. A secret
-    /// belongs into `headers_file`.
+    /// Address that the JSON is posted to, `http://host:port/path` or `https`, until it answers with a status
+    /// from 200 to 299. A secret belongs into `headers_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "webhook"))]
     pub url: Option<String>,
-    /// File with secret headers for `url`, one a line, e.g. `Authorization: Bearer ..`. It is read for each request.
+    /// File with secret headers for `url`, one a line, e.g. `Authorization: Bearer ..`. It is read for each
+    /// request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers_file: Option<PathBuf>,
     /// PEM file with certificate authorities that replace the public ones, for https.

@@ -1,7 +1,8 @@
 //! Faktory client: pushes jobs and reads queue lengths, over one to four connections.
 //!
-//! It is not the `faktory` crate, which omits the sets of `INFO`, waits for replies without a time-out and does not
-//! reconnect. [`Sent`](orchestrator_edge::Sent) tells which jobs may be pushed again under the same jids.
+//! It is not the `faktory` crate, which omits the sets of `INFO`, waits for replies without a time-out and
+//! does not reconnect. [`Sent`](orchestrator_edge::Sent) tells which jobs may be pushed again under the same
+//! jids.
 
 mod connection;
 mod connection_task;

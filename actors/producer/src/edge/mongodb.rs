@@ -1,7 +1,7 @@
 //! Stencils, tangles and the lease in MongoDB (CONTRACT SD01 to SD12).
 //!
-//! Strict mode writes the same documents as the original. The default adds the key `orchestrator`, which the original ignores:
-//! the cursor of a stencil, and the lease in the configuration document.
+//! Strict mode writes the same documents as the original. The default adds the key `orchestrator`, which the
+//! original ignores: the cursor of a stencil, and the lease in the configuration document.
 
 mod decode;
 mod filter;
@@ -48,8 +48,9 @@ pub(crate) struct MongoStore {
 }
 
 impl MongoStore {
-    /// Opens a client without connecting yet. Its requests are reported to `link`, if there is one. Concerns and preferences in `uri` have no effect: writes go to the journals of a
-    /// majority, and reads to the primary (CONTRACT SD10). With `strict`, a stencil's TCN may be any number.
+    /// Opens a client without connecting yet. Its requests are reported to `link`, if there is one. Concerns
+    /// and preferences in `uri` have no effect: writes go to the journals of a majority, and reads to the
+    /// primary (CONTRACT SD10). With `strict`, a stencil's TCN may be any number.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if `uri` is invalid.
@@ -63,7 +64,8 @@ impl MongoStore {
         Ok(Self { session, collections, strict })
     }
 
-    /// Returns the missing indexes of the tangles, as JSON. Without them, each page is a full collection scan.
+    /// Returns the missing indexes of the tangles, as JSON. Without them, each page is a full collection
+    /// scan.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]

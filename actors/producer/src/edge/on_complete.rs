@@ -1,4 +1,5 @@
-//! Child that delivers completed TCNs to a program or a webhook, in order, each until it succeeds (CONTRACT SS07).
+//! Child that delivers completed TCNs to a program or a webhook, in order, each until it succeeds (CONTRACT
+//! SS07).
 //!
 //! A failing receiver delays later completions, and never the work on the next TCN.
 
@@ -71,8 +72,8 @@ impl DeliveryTask {
         }
     }
 
-    /// Delivers a completion. Returns early on a stop, or once the caller has given it up. If the receiver refuses its content again and
-    /// again, the caller sends it once more, behind the others that wait.
+    /// Delivers a completion. Returns early on a stop, or once the caller has given it up. If the receiver
+    /// refuses its content again and again, the caller sends it once more, behind the others that wait.
     async fn deliver(&self, Delivery { completion, reply }: Delivery) {
         let id = completion.id.to_string();
         let variables = vec![

@@ -1,4 +1,5 @@
-//! Completions of TCNs: recorded with the completion itself, and removed once they are delivered (CONTRACT SD13, SS07).
+//! Completions of TCNs: recorded with the completion itself, and removed once they are delivered (CONTRACT
+//! SD13, SS07).
 
 use super::{Executor, error::ActionError};
 use crate::{
@@ -21,7 +22,8 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         }
     }
 
-    /// Records the start of the next TCN, removes delivered completions and requests the delivery of the others. Returns their number.
+    /// Records the start of the next TCN, removes delivered completions and requests the delivery of the
+    /// others. Returns their number.
     async fn sync_completions(&mut self, config: ConfigDocument) -> Result<usize, ActionError> {
         let Some(deliveries) = &mut self.deliveries else { return Ok(0) };
         let (delivered, fence) = (deliveries.take_delivered(), self.fence());
@@ -63,7 +65,8 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         }))
     }
 
-    /// Waits until all completions are delivered. Returns false if the lease is lost: another producer delivers them then.
+    /// Waits until all completions are delivered. Returns false if the lease is lost: another producer
+    /// delivers them then.
     ///
     /// # Errors
     /// [`Stopped`]. The next producer delivers what is left.

@@ -21,7 +21,8 @@ use crate::{
     watermark::Admission,
 };
 
-/// Jobs of a stencil's first chunk. The size doubles with each chunk, so the first jobs are pushed while pages are still read.
+/// Jobs of a stencil's first chunk. The size doubles with each chunk, so the first jobs are pushed while
+/// pages are still read.
 const FIRST_CHUNK: usize = 32;
 
 /// Pairs of one stencil.
@@ -177,8 +178,8 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         }
     }
 
-    /// Pushes a chunk until all of it is acknowledged. Each attempt has new jids: a job whose reply was lost may be queued, and
-    /// two jobs with one jid keep the set of working jobs from becoming empty.
+    /// Pushes a chunk until all of it is acknowledged. Each attempt has new jids: a job whose reply was lost
+    /// may be queued, and two jobs with one jid keep the set of working jobs from becoming empty.
     async fn push_chunk(&mut self, chunk: &[Pair], cursor: &mut Option<Cursor>) -> Result<(), ActionError> {
         let mut remaining: Vec<Pair> = Vec::new();
         loop {
@@ -252,7 +253,8 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         Ok(())
     }
 
-    /// Reads the queue if the last reading is older than an interval, so that the rate of completion is known during a long push.
+    /// Reads the queue if the last reading is older than an interval, so that the rate of completion is known
+    /// during a long push.
     async fn observe_queue(&mut self) -> Result<(), ActionError> {
         let interval_ms = u64::try_from(self.settings.poll.as_millis()).unwrap_or(u64::MAX);
         let age_ms = self.env.now_ms().saturating_sub(self.queue_read_ms.get());

@@ -34,7 +34,8 @@ pub(super) async fn with_renewal<T>(
             Either::Left((output, _)) => return Ok(output),
             Either::Right((renewed, _)) => {
                 if let Err(failure) = renewed? {
-                    // The caller backs off by itself; the renewal is repeated soon, while the lease still holds.
+                    // The caller backs off by itself; the renewal is repeated soon, while the lease still
+                    // holds.
                     let delay = env.report_failure(Peer::Store, failure).min(RETRY);
                     let pause = pin!(env.sleep(delay));
                     if let Either::Left((output, _)) = select(future.as_mut(), pause).await {
@@ -71,8 +72,8 @@ pub(super) async fn renew(
     }
 }
 
-/// Runs `future` while the lease holds. `None`: it was dropped at the end of the lease, since the queue cannot fence what it would
-/// send later.
+/// Runs `future` while the lease holds. `None`: it was dropped at the end of the lease, since the queue
+/// cannot fence what it would send later.
 pub(super) async fn while_held<T>(
     env: &impl Environment,
     held_lease: &Cell<Option<HeldLease>>,

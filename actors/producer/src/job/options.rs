@@ -22,8 +22,8 @@ pub struct JobOptions {
     pub queues: BTreeMap<i64, String>,
     /// Types of the jobs with these TCNs, in place of `jobtype`.
     pub jobtypes: BTreeMap<i64, String>,
-    /// Retries after a failure; 0 drops the job, -1 makes it dead at once. Always sent, because Faktory applies an omitted value of
-    /// one client to later jobs.
+    /// Retries after a failure; 0 drops the job, -1 makes it dead at once. Always sent, because Faktory
+    /// applies an omitted value of one client to later jobs.
     pub retry: i32,
     /// Time a worker has for the job, in seconds.
     pub reserve_for_secs: u32,

@@ -110,7 +110,8 @@ impl LiveEnvironment {
         }
     }
 
-    /// Waits until a stop no longer allows to wait for the queue. Its reply is awaited longest: without it, its chunk is pushed again.
+    /// Waits until a stop no longer allows to wait for the queue. Its reply is awaited longest: without it,
+    /// its chunk is pushed again.
     pub(super) fn drain_overdue(&self) -> impl Future<Output = ()> + use<> {
         let stop = self.stop.clone();
         async move {

@@ -1,4 +1,5 @@
-//! Faktory client against a stand-in for the server (`tests/peers/faktory_server.py`) and against scripted servers.
+//! Faktory client against a stand-in for the server (`tests/peers/faktory_server.py`) and against scripted
+//! servers.
 
 mod fixture;
 mod handshake;

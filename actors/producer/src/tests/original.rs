@@ -1,5 +1,5 @@
-//! Model of the original after CONTRACT SO01, SO03 and SO13. It is simple, slow, and shares no code with the producer: it filters
-//! and sorts plain lists.
+//! Model of the original after CONTRACT SO01, SO03 and SO13. It is simple, slow, and shares no code with the
+//! producer: it filters and sorts plain lists.
 
 /// Identifier as 24 digits, which sort as the database does.
 pub(crate) type Hex = String;

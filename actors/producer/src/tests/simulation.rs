@@ -1,5 +1,5 @@
-//! In-memory database and queue with injected faults, for more documents and faults than a real server handles in time. Time is
-//! tokio's paused clock, which advances when all tasks wait.
+//! In-memory database and queue with injected faults, for more documents and faults than a real server
+//! handles in time. Time is tokio's paused clock, which advances when all tasks wait.
 
 mod environment;
 mod run;

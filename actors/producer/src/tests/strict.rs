@@ -207,8 +207,8 @@ fn a_halt_names_the_stencil_and_what_to_do() {
     assert!(said.contains("stencil 07") && said.contains("insert some"), "{said}");
 }
 
-/// Both lists of pages are complete before the first push, so later tangles are in no page. They are read again for each
-/// stencil (CONTRACT SX10).
+/// Both lists of pages are complete before the first push, so later tangles are in no page. They are read
+/// again for each stencil (CONTRACT SX10).
 #[tokio::test(start_paused = true)]
 async fn flaw_10_and_12_pages_are_read_before_the_first_job_and_for_each_stencil() {
     let mut original = one_stencil(5, 3);

@@ -45,7 +45,8 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Prints the complete lines. The server's text is parsed and printed again, so that the terminal receives no control characters.
+    /// Prints the complete lines. The server's text is parsed and printed again, so that the terminal
+    /// receives no control characters.
     fn take(&mut self, mut piece: &[u8]) -> Result<(), CommandError> {
         let mut text = String::new();
         let mut printed = 0;

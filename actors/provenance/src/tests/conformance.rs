@@ -144,7 +144,8 @@ impl<S: Store> Pair<S> {
         }
     }
 
-    /// Compares all queries: those about a single identifier for one of [`TURNS`] parts of the identifiers, the next one at each call.
+    /// Compares all queries: those about a single identifier for one of [`TURNS`] parts of the identifiers,
+    /// the next one at each call.
     pub(crate) async fn compare(&mut self) {
         let turn = self.turn % TURNS;
         self.turn += 1;

@@ -1,4 +1,5 @@
-//! Command `orchestrator queue export`: a static page about the queue, written once or repeatedly (CONTRACT QX12).
+//! Command `orchestrator queue export`: a static page about the queue, written once or repeatedly (CONTRACT
+//! QX12).
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -32,8 +33,8 @@ pub struct ExportArguments {
     /// Write the page again after this time, such as 5m, until the command is ended
     #[arg(long, value_name = "DURATION", value_parser = every)]
     every: Option<Duration>,
-    /// Link each job to its log. `{attr_path}`, `{fetcher}`, `{date}` (UTC day of the last hand-out, YYYY-MM-DD) and `{started}`
-    /// (its unix seconds) are replaced, percent-encoded
+    /// Link each job to its log. `{attr_path}`, `{fetcher}`, `{date}` (UTC day of the last hand-out,
+    /// YYYY-MM-DD) and `{started}` (its unix seconds) are replaced, percent-encoded
     #[arg(long, value_name = "TEMPLATE")]
     log_url: Option<LogUrl>,
     #[command(flatten)]

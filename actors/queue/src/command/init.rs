@@ -1,4 +1,5 @@
-//! Command `orchestrator queue init --print`: the schema of a queue on PostgreSQL, which the first start creates otherwise.
+//! Command `orchestrator queue init --print`: the schema of a queue on PostgreSQL, which the first start
+//! creates otherwise.
 
 use clap::Args;
 use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem};

@@ -1,4 +1,5 @@
-//! Command `orchestrator queue migrate`: moves a queue from one store to the other while it is stopped (CONTRACT QD18).
+//! Command `orchestrator queue migrate`: moves a queue from one store to the other while it is stopped
+//! (CONTRACT QD18).
 
 use std::{fmt::Write as _, path::PathBuf, str::FromStr};
 

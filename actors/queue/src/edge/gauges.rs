@@ -1,4 +1,5 @@
-//! Gauges of waiting and in-flight jobs. They are counted at intervals, since SQLite has no cheap count, and when an operator looks at jobs.
+//! Gauges of waiting and in-flight jobs. They are counted at intervals, since SQLite has no cheap count, and
+//! when an operator looks at jobs.
 
 use std::time::{Duration, Instant};
 
@@ -33,9 +34,11 @@ metrics! {
         done_in_a_day: gauge("jobs"),
         /// Jobs reported done in the last 24 hours with another exit code, of the attempts that are kept.
         failed_in_a_day: gauge("jobs"),
-        /// Unix time from which the jobs of the last 24 hours are counted: later than 24 hours ago if older attempts are not kept.
+        /// Unix time from which the jobs of the last 24 hours are counted: later than 24 hours ago if older
+        /// attempts are not kept.
         day_counted_since: gauge("timestamp_seconds"),
-        /// Time until no job waits at the rate of the last hour; 0 if fewer than 10 jobs ended in it, or none waits.
+        /// Time until no job waits at the rate of the last hour; 0 if fewer than 10 jobs ended in it, or none
+        /// waits.
         time_to_empty: gauge("seconds"),
         /// Unix time at which the gauges of jobs were counted; 0 before the first count.
         counted: gauge("timestamp_seconds"),

@@ -28,7 +28,8 @@ use crate::{
     messages::{Change, DirectoryEvent, DirectoryNotice},
 };
 
-/// Tries to watch a missing directory. They stay frequent, because its files wait meanwhile and a try costs one system call.
+/// Tries to watch a missing directory. They stay frequent, because its files wait meanwhile and a try costs
+/// one system call.
 const RETRY: RetryPolicy = RetryPolicy::exception(Duration::from_millis(250), Duration::from_millis(250));
 
 /// Interval of checks that the path still refers to the watched directory.

@@ -30,7 +30,8 @@ impl PageFile {
     /// Locks the directory at `path`, which is created if it is missing.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] if another export has the lock; other kinds if the directory cannot be used.
+    /// [`io::ErrorKind::WouldBlock`] if another export has the lock; other kinds if the directory cannot be
+    /// used.
     pub(crate) fn lock(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         let directory = File::open(path)?;
@@ -51,7 +52,8 @@ impl PageFile {
         &self.path
     }
 
-    /// Replaces the page by what `write` writes. A failure, or the end of the process, leaves the page unchanged.
+    /// Replaces the page by what `write` writes. A failure, or the end of the process, leaves the page
+    /// unchanged.
     ///
     /// # Errors
     /// A file cannot be written.

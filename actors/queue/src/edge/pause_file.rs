@@ -17,7 +17,8 @@ use crate::storage::StorageError;
 /// Longest content that is read: a number.
 const CONTENT_MAX: u64 = 32;
 
-/// Returns the pause that the file records, unless its time is over. A file without a time records a pause without an end.
+/// Returns the pause that the file records, unless its time is over. A file without a time records a pause
+/// without an end.
 pub(crate) fn pause(database: &Path) -> Option<PauseSpan> {
     let file = path(database);
     file.symlink_metadata().ok()?;

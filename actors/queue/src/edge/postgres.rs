@@ -1,7 +1,7 @@
 //! Storage of a queue that several instances share, in PostgreSQL.
 //!
-//! The schema's functions carry out the operations, so that a batch takes one round trip for all ends of jobs and one for
-//! all hand-outs. Each transaction checks that no other process has taken the place of this one.
+//! The schema's functions carry out the operations, so that a batch takes one round trip for all ends of jobs
+//! and one for all hand-outs. Each transaction checks that no other process has taken the place of this one.
 
 mod floor;
 mod inspect;

@@ -64,8 +64,8 @@ struct Incarnation<'a, B> {
     idle: bool,
     /// Number of requests that the next turn waits for, and until when.
     gather: (usize, Instant),
-    /// True if the last failure was one of a turn that served requests, false for one of background work. Success of the other
-    /// kind is no success of this one.
+    /// True if the last failure was one of a turn that served requests, false for one of background work.
+    /// Success of the other kind is no success of this one.
     failing: Option<bool>,
     /// Time of the next background work; requests are served before.
     background_at: Instant,
@@ -171,7 +171,8 @@ impl<B: Backend> Incarnation<'_, B> {
             let serves = self.group.next_serves_requests(false);
             let paused = self.spec.pause.get().is_some();
             let (begun, jobs, given) = (Instant::now(), self.metrics.worked(), self.metrics.jobs.get());
-            // Not while a checkpoint is due, nor after a failed slice: it is tried alone, so that its success is seen.
+            // Not while a checkpoint is due, nor after a failed slice: it is tried alone, so that its success
+            // is seen.
             let joins =
                 begun >= self.background_at && self.failing != Some(false) && !self.store.has_background();
             let do_requests_wait = || !self.requests.is_empty();

@@ -39,7 +39,8 @@ impl Slices {
     }
 }
 
-/// Returns true if a slice of deletion goes on. One that requests wait for ends after three fifths of its duration.
+/// Returns true if a slice of deletion goes on. One that requests wait for ends after three fifths of its
+/// duration.
 pub(super) fn goes_on(elapsed: Duration, slice: Duration, do_requests_wait: bool) -> bool {
     elapsed < if do_requests_wait { slice * 3 / 5 } else { slice }
 }

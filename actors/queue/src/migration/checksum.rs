@@ -18,7 +18,8 @@ impl Checksum {
         Self { hash, rows: 0 }
     }
 
-    /// Adds a row. Each value has its kind and its length before it, so that no two lists of rows have the same bytes.
+    /// Adds a row. Each value has its kind and its length before it, so that no two lists of rows have the
+    /// same bytes.
     pub(super) fn add(&mut self, row: &[Value]) {
         self.rows += 1;
         for value in row {

@@ -24,10 +24,12 @@ pub(crate) struct Report {
     pub(crate) checksum: String,
 }
 
-/// Copies the rows of `source` to `target`, compares them, and makes the target a queue. Continues a migration that was interrupted.
+/// Copies the rows of `source` to `target`, compares them, and makes the target a queue. Continues a
+/// migration that was interrupted.
 ///
 /// # Errors
-/// [`StorageError::NotMigrated`] if it is refused; errors of both sides. The next call continues, unless nothing was written.
+/// [`StorageError::NotMigrated`] if it is refused; errors of both sides. The next call continues, unless
+/// nothing was written.
 pub(crate) fn migrate(
     source: &mut dyn Source,
     target: &mut dyn Target,

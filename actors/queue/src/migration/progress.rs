@@ -10,7 +10,8 @@ const ON_TERMINAL: Duration = Duration::from_millis(200);
 /// Interval between two lines in a file.
 const IN_FILE: Duration = Duration::from_secs(2);
 
-/// Progress of one step: an action and the rows of a table. A step that ends before the first interval is not shown.
+/// Progress of one step: an action and the rows of a table. A step that ends before the first interval is not
+/// shown.
 pub(super) struct Progress {
     step: String,
     total: u64,

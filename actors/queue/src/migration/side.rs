@@ -18,7 +18,8 @@ pub(crate) type Take<'a> = dyn FnMut(Vec<Row>) -> Result<(), StorageError> + 'a;
 
 /// Store of a queue that no process uses.
 pub(crate) trait Side {
-    /// Returns the number of rows of the store's table. [`Side::read`] may leave some out, but none of [`Table::Row`].
+    /// Returns the number of rows of the store's table. [`Side::read`] may leave some out, but none of
+    /// [`Table::Row`].
     fn count(&mut self, table: Table) -> Result<u64, StorageError>;
 
     /// Reads the rows behind the key `after` in the order of keys.
@@ -65,14 +66,14 @@ pub(crate) trait Target: Side {
     /// Returns the reason why the target cannot store a row.
     fn refusal(&self, table: Table, row: &[Value]) -> Option<String>;
 
-    /// Begins a migration: no process can use the target from now on. `oldest_attempt` is the time of the first row of
-    /// [`Table::Attempt`], in unix seconds.
+    /// Begins a migration: no process can use the target from now on. `oldest_attempt` is the time of the
+    /// first row of [`Table::Attempt`], in unix seconds.
     fn begin(&mut self, state: &State, oldest_attempt: Option<i64>) -> Result<(), StorageError>;
 
     /// Writes rows, and the state after them, in one transaction.
     fn write(&mut self, table: Table, rows: &[Row], state: &State) -> Result<(), StorageError>;
 
-    /// Derives all else from the tables and removes the state, in one transaction that is durable when the call returns. Calls
-    /// `derived` with the number of rows of [`Table::Row`] that are done.
+    /// Derives all else from the tables and removes the state, in one transaction that is durable when the
+    /// call returns. Calls `derived` with the number of rows of [`Table::Row`] that are done.
     fn complete(&mut self, counters: &Counters, derived: &mut dyn FnMut(u64)) -> Result<(), StorageError>;
 }

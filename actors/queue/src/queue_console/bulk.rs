@@ -53,8 +53,8 @@ impl Handle<BumpAll> for QueueConsole {
     }
 }
 
-/// Requeues the jobs of `filter` slice by slice, and answers at the end or after [`ANSWER_AFTER`]. Returns what is to be told if
-/// it ends later than its answer.
+/// Requeues the jobs of `filter` slice by slice, and answers at the end or after [`ANSWER_AFTER`]. Returns
+/// what is to be told if it ends later than its answer.
 async fn requeue_all(
     requests: Outbox<StoreRequest>,
     filter: Arc<JobFilter>,
@@ -129,8 +129,8 @@ mod tests {
     use crate::storage::{JobState, RequeuedSlice};
     use orchestrator_supervise::{inbox, reply};
 
-    /// Requeues against a store that needs 100 ms for each slice of one job and is lost after `slices`, or has no more then. Returns
-    /// the answer, the time until it, and what is told afterwards.
+    /// Requeues against a store that needs 100 ms for each slice of one job and is lost after `slices`, or
+    /// has no more then. Returns the answer, the time until it, and what is told afterwards.
     async fn run(slices: u64, lost: bool) -> (ConsoleReply<RequeuedAll>, Duration, Option<String>) {
         let (requests, slot) = inbox(1);
         let mut store = slot.open();

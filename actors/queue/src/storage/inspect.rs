@@ -8,14 +8,17 @@ use crate::{
     },
 };
 
-/// Questions of operators about the queue. Each sees one snapshot, and fails once it takes longer than the inspector's time limit.
+/// Questions of operators about the queue. Each sees one snapshot, and fails once it takes longer than the
+/// inspector's time limit.
 ///
-/// An answer is cut at 1 MiB of texts, the listing at 64 MiB. Times are in unix seconds; `now` is the time of the question.
+/// An answer is cut at 1 MiB of texts, the listing at 64 MiB. Times are in unix seconds; `now` is the time of
+/// the question.
 pub(crate) trait Inspect {
     /// Returns the runs with the numbers of their rows and waiting jobs.
     fn runs(&mut self) -> Result<Vec<RunCount>, StorageError>;
 
-    /// Returns the next `limit` jobs of a pattern in the order of hand-outs at `now`, as if none ended meanwhile.
+    /// Returns the next `limit` jobs of a pattern in the order of hand-outs at `now`, as if none ended
+    /// meanwhile.
     fn peek(
         &mut self,
         pattern: Option<&Pattern>,
@@ -35,11 +38,12 @@ pub(crate) trait Inspect {
     /// Returns the latest failed attempts, newest first.
     fn failed(&mut self, which: &FailedAttempts) -> Result<Vec<Attempt>, StorageError>;
 
-    /// Returns up to `limit` failed jobs with numbers above `after`, oldest first. A job that is read later has a larger number.
+    /// Returns up to `limit` failed jobs with numbers above `after`, oldest first. A job that is read later
+    /// has a larger number.
     fn failures(&mut self, after: i64, limit: usize) -> Result<Vec<FailedJob>, StorageError>;
 
-    /// Returns up to `limit` groups that were last handed out before `before`. Then those that were never handed out although their run
-    /// was added before that time.
+    /// Returns up to `limit` groups that were last handed out before `before`. Then those that were never
+    /// handed out although their run was added before that time.
     fn stale(&mut self, before: i64, limit: usize) -> Result<Vec<StaleGroup>, StorageError>;
 
     /// Returns the instances that share the queue; none if it is one process's.

@@ -241,7 +241,8 @@ pub(crate) struct Sample {
     pub last_done: Option<i64>,
     /// Ends of the last 24 hours.
     pub ends: Ends,
-    /// Time until no job waits at the rate of the last hour, in seconds; None if fewer than 10 jobs ended in it.
+    /// Time until no job waits at the rate of the last hour, in seconds; None if fewer than 10 jobs ended in
+    /// it.
     pub time_to_empty: Option<u64>,
 }
 
@@ -259,7 +260,8 @@ pub(crate) struct Ends {
 /// Fewest ended jobs from which a rate is computed.
 const ENDED_MIN: u64 = 10;
 
-/// Returns the time, in seconds, until `waiting` jobs are handed out if `ended` jobs end every `secs` seconds; None if too few ended.
+/// Returns the time, in seconds, until `waiting` jobs are handed out if `ended` jobs end every `secs`
+/// seconds; None if too few ended.
 pub(crate) fn time_to_empty(waiting: u64, ended: u64, secs: u64) -> Option<u64> {
     (ended >= ENDED_MIN).then(|| waiting.saturating_mul(secs.max(1)).div_ceil(ended))
 }

@@ -21,8 +21,8 @@ impl Log {
         Self { database: database.to_path_buf(), file }
     }
 
-    /// Makes all commits so far durable and carries out `then`, in a thread of its own, while this one carries out `work`, which
-    /// may ask whether the other is done. Returns when both are.
+    /// Makes all commits so far durable and carries out `then`, in a thread of its own, while this one
+    /// carries out `work`, which may ask whether the other is done. Returns when both are.
     ///
     /// # Errors
     /// [`StorageError::Unsynced`] in place of the outcome of `then`, which was not carried out.

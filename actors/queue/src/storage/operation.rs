@@ -34,8 +34,8 @@ pub(crate) enum Operation<'a> {
     Bump(&'a str),
     /// Adds a job of another subsystem. A job that is known under the same claim stays as it is. One under
     /// another claim is replaced: a report on its last hand-out does not end the new one, which waits for
-    /// that report or for the end of the hold (CONTRACT QO12). But a job under the claim `former` that was handed out goes on under the
-    /// new claim, with its end if it has one.
+    /// that report or for the end of the hold (CONTRACT QO12). But a job under the claim `former` that was
+    /// handed out goes on under the new claim, with its end if it has one.
     Offer { job: &'a JobId, former: Option<&'a str>, payload: &'a str },
     /// Removes a job of another subsystem. No change if it is not known under its claim.
     Withdraw(&'a JobId),

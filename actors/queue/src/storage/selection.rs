@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{LogRow, glob::Glob};
 
-/// Maximum length of a pattern, in bytes: a match takes a step for each 64 characters of it and each one of the text.
+/// Maximum length of a pattern, in bytes: a match takes a step for each 64 characters of it and each one of
+/// the text.
 const PATTERN_BYTES_MAX: usize = 1_000;
 
 /// Pattern of attribute paths: `*` stands for any characters, `?` for one.

@@ -29,7 +29,8 @@ fn pattern(text: &str) -> Option<Pattern> {
     Some(text.parse().unwrap())
 }
 
-/// Answers to all questions about these paths. Numbers of failures differ between stores, and only their order counts.
+/// Answers to all questions about these paths. Numbers of failures differ between stores, and only their
+/// order counts.
 fn answers(queue: &mut dyn Queue, paths: &[&str], now: i64) -> Vec<String> {
     let waiting = match queue.waiting(now) {
         // SQLite names a path whose hold is over after the others.

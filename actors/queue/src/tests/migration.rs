@@ -197,7 +197,8 @@ fn answers(inspector: &mut dyn Inspect, now: i64) -> Vec<String> {
     let all = FailedAttempts { limit: 1_000, ..FailedAttempts::default() };
     answers.push(format!("failed {:?}", inspector.failed(&all).unwrap()));
     answers.push(format!("failures {:?}", inspector.failures(0, 1_000).unwrap()));
-    // SQLite counts the jobs of a deleted run until they are removed, but not in a table of groups that is new.
+    // SQLite counts the jobs of a deleted run until they are removed, but not in a table of groups that is
+    // new.
     if !runs.iter().any(|run| run.deleted) {
         answers.push(format!("counts {:?}", inspector.counts().unwrap()));
         answers.push(format!("sample {:?}", inspector.sample(now).unwrap()));
@@ -217,8 +218,8 @@ fn answers_of(s: &TestStore, options: &Options, now: i64) -> Vec<String> {
     }
 }
 
-/// Ends jobs that are in flight, and hands out all that waits, now and after all holds. Adds what workers and owners are
-/// told, and returns the numbers of the hand-outs.
+/// Ends jobs that are in flight, and hands out all that waits, now and after all holds. Adds what workers and
+/// owners are told, and returns the numbers of the hand-outs.
 fn drain(s: &mut TestStore, now: i64, told: &mut Vec<String>) -> BTreeSet<i64> {
     for path in &PATHS[..4] {
         told.push(format!("{path} ended {:?}", group(s, |s| s.finish(path, 5, now))));

@@ -1,4 +1,5 @@
-//! Several instances on one schema: concurrent hand-outs, races between transactions, and the place of an instance.
+//! Several instances on one schema: concurrent hand-outs, races between transactions, and the place of an
+//! instance.
 
 mod places;
 mod plans;
@@ -162,7 +163,8 @@ fn exchange(store: &mut dyn Storage, ended: &[Job], most: usize, now: i64) -> Ve
     outcomes.into_iter().filter_map(job).collect()
 }
 
-/// Hands out and ends jobs until `is_over` and none is left: a hand-out looks from the head once a second. Returns their paths and payloads.
+/// Hands out and ends jobs until `is_over` and none is left: a hand-out looks from the head once a second.
+/// Returns their paths and payloads.
 fn work(store: &mut dyn Storage, most: usize, is_over: impl Fn() -> bool) -> Vec<(String, String)> {
     let (mut given, mut jobs, mut now) = (Vec::new(), Vec::new(), 10);
     loop {
@@ -306,7 +308,8 @@ fn no_path_is_lost_between_ingest_and_the_ends_of_jobs() {
             threads.spawn(move || work(&mut open(&settings), 5, || is_over.load(SeqCst)))
         });
         for round in 0..ROUNDS {
-            // The paths of the first run are in flight while the second one adds them in the order of their locks.
+            // The paths of the first run are in flight while the second one adds them in the order of their
+            // locks.
             for run in [1, 2] {
                 let payload = run.to_string();
                 let lines = (0..20).map(|n| (format!("pkg{round}-{n:02}"), payload.clone()));

@@ -167,7 +167,8 @@ impl TestStore {
         self.store = None;
         self.store = Some(match self.kind {
             Kind::Sqlite => {
-                // A process that another test is starting has the lock of the former store until it executes its program.
+                // A process that another test is starting has the lock of the former store until it executes
+                // its program.
                 let open = || match SqliteStore::open(&self.path(), self.options.clone()) {
                     Err(StorageError::Locked { .. }) => None,
                     opened => Some(opened.unwrap()),

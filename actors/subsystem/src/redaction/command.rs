@@ -1,5 +1,6 @@
-//! Redaction of command lines: options with secrets, headers, and tokens in the paths of web addresses. A text with several words is read as
-//! a shell would read it, because `sh -c` has its command line in one argument.
+//! Redaction of command lines: options with secrets, headers, and tokens in the paths of web addresses. A
+//! text with several words is read as a shell would read it, because `sh -c` has its command line in one
+//! argument.
 
 use super::{REDACTED, address, is_secret_name, redact};
 

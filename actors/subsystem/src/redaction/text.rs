@@ -1,4 +1,5 @@
-//! Redaction of addresses, and of texts that may quote an address or a setting: parser errors, arguments, lines of a file.
+//! Redaction of addresses, and of texts that may quote an address or a setting: parser errors, arguments,
+//! lines of a file.
 
 use super::{
     REDACTED,
@@ -6,8 +7,8 @@ use super::{
     is_secret_name,
 };
 
-/// Returns true if the address `text` may hold a password. The result is true, too, if user, host and port of a malformed address
-/// cannot be distinguished.
+/// Returns true if the address `text` may hold a password. The result is true, too, if user, host and port of
+/// a malformed address cannot be distinguished.
 pub fn may_hold_secret(text: &str) -> bool {
     let text = text.trim();
     match text.split_once("://") {
@@ -17,8 +18,8 @@ pub fn may_hold_secret(text: &str) -> bool {
     }
 }
 
-/// Removes the secrets from the address `text`: user and password if it may hold a password, and the query of a web address, which
-/// may hold a webhook's token.
+/// Removes the secrets from the address `text`: user and password if it may hold a password, and the query of
+/// a web address, which may hold a webhook's token.
 pub fn redact_address(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         return if may_hold_secret(text) { REDACTED.to_owned() } else { text.to_owned() };
@@ -78,8 +79,8 @@ pub fn redact_addresses(line: &str) -> String {
     out
 }
 
-/// Returns the end of the address whose `://` ends at `after`. A password may hold blanks and quotes, so the address may reach to
-/// the last `@` of the line.
+/// Returns the end of the address whose `://` ends at `after`. A password may hold blanks and quotes, so the
+/// address may reach to the last `@` of the line.
 fn address_end(text: &str, after: usize) -> usize {
     let word_end = |from: usize| text[from..].find(is_separator).map_or(text.len(), |at| from + at);
     let end = word_end(after);
@@ -148,7 +149,8 @@ fn redact_settings(line: &str) -> String {
     out
 }
 
-/// Returns the length of the value at the start of `text`: to its closing quote, else to the next separator of words or settings.
+/// Returns the length of the value at the start of `text`: to its closing quote, else to the next separator
+/// of words or settings.
 fn value_end(text: &str) -> usize {
     let mut chars = text.chars();
     match chars.next() {

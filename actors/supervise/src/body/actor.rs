@@ -1,4 +1,5 @@
-//! Body of an actor: the future of its host, kept as long as the process runs, so that address and mailbox never close.
+//! Body of an actor: the future of its host, kept as long as the process runs, so that address and mailbox
+//! never close.
 
 use std::{
     cell::RefCell,
@@ -76,7 +77,8 @@ where
         let mut polled = self.poll_future(cx);
         self.up = true;
         if matches!(polled, Ok(Poll::Pending)) && self.shared.vitals.is_draining() {
-            // The drain watch may have run before the future that finished the last work, so the host is polled once more.
+            // The drain watch may have run before the future that finished the last work, so the host is
+            // polled once more.
             polled = self.poll_future(cx);
         }
         let (exit, next) = match polled {

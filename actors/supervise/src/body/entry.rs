@@ -9,8 +9,8 @@ use tokio::{
 
 use crate::{ChildrenError, Restart, Shutdown, State, Vitals, runner::Control};
 
-/// Time that a runner may take to report a child killed at its deadline. After it the arbiter counts as blocked, and the supervisor
-/// no longer waits for the child.
+/// Time that a runner may take to report a child killed at its deadline. After it the arbiter counts as
+/// blocked, and the supervisor no longer waits for the child.
 const KILL_GRACE: Duration = Duration::from_secs(1);
 /// Longest drain of a child that is restarted because a sibling failed, whose answers may never come.
 const DRAIN_AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -20,7 +20,8 @@ const LAST_DRAIN: Duration = Duration::from_millis(500);
 
 /// Current and wanted state of one child.
 pub(crate) struct Entry {
-    /// Number in reports and commands: the position, or in a dynamic supervisor a number that grows with each child.
+    /// Number in reports and commands: the position, or in a dynamic supervisor a number that grows with each
+    /// child.
     pub(crate) number: usize,
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) control: mpsc::UnboundedSender<Control>,
@@ -104,7 +105,8 @@ impl Entry {
         self.must_stop = self.status != Status::Idle;
     }
 
-    /// Starts the child at `at`. A start that already waits because of a failure stays one, also if a command hastens it.
+    /// Starts the child at `at`. A start that already waits because of a failure stays one, also if a command
+    /// hastens it.
     pub(crate) fn want_start(&mut self, at: Instant, planned: bool) {
         self.planned = planned && (self.planned || !self.must_start);
         self.must_start = true;

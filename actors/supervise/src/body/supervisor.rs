@@ -1,8 +1,8 @@
 //! Body of a supervisor.
 //!
-//! Each child has a wanted state (`must_stop`, `must_start`). Exits, commands and timers only change wanted states. The supervisor then
-//! stops children from the last to the first, and starts children from the first to the last. It never blocks: an exit during a round
-//! adds to the round.
+//! Each child has a wanted state (`must_stop`, `must_start`). Exits, commands and timers only change wanted
+//! states. The supervisor then stops children from the last to the first, and starts children from the first
+//! to the last. It never blocks: an exit during a round adds to the round.
 
 mod changes;
 mod restarts;
@@ -217,8 +217,8 @@ impl SupervisorBody {
         self.pending.push(PendingCommand { request, incarnation: entry.incarnation });
     }
 
-    /// Returns true if children start and stop without waiting for each other: always in a pool or dynamic supervisor, and between boot
-    /// and stop of a one_for_one supervisor.
+    /// Returns true if children start and stop without waiting for each other: always in a pool or dynamic
+    /// supervisor, and between boot and stop of a one_for_one supervisor.
     fn is_independent(&self) -> bool {
         self.concurrency.all || (self.strategy == Strategy::OneForOne && matches!(self.mode, Mode::Steady))
     }
@@ -234,7 +234,8 @@ impl SupervisorBody {
         }
         self.start_next();
         let now = Instant::now();
-        // The start of a dynamic supervisor does not wait for children that back off, and none for those given up.
+        // The start of a dynamic supervisor does not wait for children that back off, and none for those
+        // given up.
         let later = |e: &Entry| (self.dynamic.is_some() || e.is_given_up()) && e.start_at > now;
         let settled =
             self.children.iter().all(|e| (!e.must_start || later(e)) && e.status != Status::Starting);
@@ -263,7 +264,8 @@ impl SupervisorBody {
         waiting
     }
 
-    /// Starts due children from the first to the last; children that depend on each other wait for the one before.
+    /// Starts due children from the first to the last; children that depend on each other wait for the one
+    /// before.
     fn start_next(&mut self) {
         let (in_order, now) = (!self.is_independent(), Instant::now());
         for entry in &mut self.children {

@@ -9,8 +9,9 @@ use crate::{
 };
 
 impl Vitals {
-    /// Registers a metric with its help text, one sentence about its meaning. A later call with the same name returns the same metric,
-    /// so counters continue after a restart. The macro [`metrics!`](crate::metrics) registers a struct of metrics.
+    /// Registers a metric with its help text, one sentence about its meaning. A later call with the same name
+    /// returns the same metric, so counters continue after a restart. The macro [`metrics!`](crate::metrics)
+    /// registers a struct of metrics.
     ///
     /// # Panics
     /// In debug builds, if `help` is empty.
@@ -30,8 +31,9 @@ impl Vitals {
         metric
     }
 
-    /// Registers a metric of one peer, like [`Vitals::register`] but with a label (name, value). Metrics of one name have at most
-    /// [`LABELS_MAX`] values, since peers choose their names; further peers share the value [`OTHER_LABEL`].
+    /// Registers a metric of one peer, like [`Vitals::register`] but with a label (name, value). Metrics of
+    /// one name have at most [`LABELS_MAX`] values, since peers choose their names; further peers share the
+    /// value [`OTHER_LABEL`].
     pub fn register_labelled(
         &self,
         name: &'static str,
@@ -66,8 +68,9 @@ impl Vitals {
         self.metrics.lock().retain(|metric| !of(metric));
     }
 
-    /// Registers a histogram of durations with its help text and label (name, value). A later call with the same name and label returns
-    /// the same histogram. All histograms of one name must have the same label name.
+    /// Registers a histogram of durations with its help text and label (name, value). A later call with the
+    /// same name and label returns the same histogram. All histograms of one name must have the same label
+    /// name.
     ///
     /// # Panics
     /// In debug builds, if `help` is empty.
@@ -80,8 +83,8 @@ impl Vitals {
         self.register_coarse_timing(name, help, label, Duration::from_micros(1))
     }
 
-    /// Registers a histogram like [`Vitals::register_timing`], whose first bucket ends at `resolution` and whose last one after
-    /// 134,217,728 times as long.
+    /// Registers a histogram like [`Vitals::register_timing`], whose first bucket ends at `resolution` and
+    /// whose last one after 134,217,728 times as long.
     ///
     /// # Panics
     /// In debug builds, if `help` is empty.

@@ -9,14 +9,15 @@ use crate::{
 };
 
 impl Vitals {
-    /// Reports why the child does no work although it runs, and what helps; `GET /v1/why` shows it. The start of a cause
-    /// that is reported again stays. It ends by [`Vitals::clear_blocker`], or with the incarnation.
+    /// Reports why the child does no work although it runs, and what helps; `GET /v1/why` shows it. The start
+    /// of a cause that is reported again stays. It ends by [`Vitals::clear_blocker`], or with the
+    /// incarnation.
     pub fn set_blocker(&self, kind: &'static str, text: impl AsRef<str>, help: impl AsRef<str>) {
         self.set_blocker_with(kind, text, &[], help);
     }
 
-    /// Like [`Vitals::set_blocker`], with up to four facts that support the cause. Texts are escaped and limited by
-    /// [`sanitize`](crate::sanitize).
+    /// Like [`Vitals::set_blocker`], with up to four facts that support the cause. Texts are escaped and
+    /// limited by [`sanitize`](crate::sanitize).
     pub fn set_blocker_with(
         &self,
         kind: &'static str,
@@ -27,8 +28,8 @@ impl Vitals {
         self.blocker.set(kind, None, text.as_ref(), evidence, help.as_ref(), false);
     }
 
-    /// Like [`Vitals::set_blocker_with`], for a reason that healthy days have, too, such as an empty input: `GET /v1/why` shows it, and no
-    /// view shows the child as blocked.
+    /// Like [`Vitals::set_blocker_with`], for a reason that healthy days have, too, such as an empty input:
+    /// `GET /v1/why` shows it, and no view shows the child as blocked.
     pub fn set_routine(
         &self,
         kind: &'static str,
@@ -39,8 +40,9 @@ impl Vitals {
         self.blocker.set(kind, None, text.as_ref(), evidence, help.as_ref(), true);
     }
 
-    /// Like [`Vitals::set_blocker_with`], for a reason that a peer or the system reports. `fault_of` is the address or name of what failed:
-    /// reports of several children about the same one, also as the endpoint of a link, are one cause.
+    /// Like [`Vitals::set_blocker_with`], for a reason that a peer or the system reports. `fault_of` is the
+    /// address or name of what failed: reports of several children about the same one, also as the endpoint
+    /// of a link, are one cause.
     pub fn set_fault(
         &self,
         kind: &'static str,
@@ -62,24 +64,27 @@ impl Vitals {
         self.blocker.get()
     }
 
-    /// Declares that the child finishes units of work, for example `job`. `GET /v1/why` shows the time of the last one. The
-    /// first declaration stays.
+    /// Declares that the child finishes units of work, for example `job`. `GET /v1/why` shows the time of the
+    /// last one. The first declaration stays.
     pub fn set_work_unit(&self, unit: &'static str) {
         self.work_log.set_unit(unit);
     }
 
-    /// Records that the child has just finished units of work. It reads the clock, so a child calls it once a batch.
+    /// Records that the child has just finished units of work. It reads the clock, so a child calls it once a
+    /// batch.
     pub fn record_work(&self) {
         self.work_log.record();
     }
 
-    /// Reports whether work waits in the child, besides the messages in its mailboxes. Ends with the incarnation.
+    /// Reports whether work waits in the child, besides the messages in its mailboxes. Ends with the
+    /// incarnation.
     pub fn set_work_waits(&self, waits: bool) {
         self.work_log.set_waits(waits);
     }
 
-    /// Declares that the input `name` arrives at least once in `every`; `GET /v1/why` and `/metrics` show when it is late, with the command or
-    /// action `help`. The period begins now. A later call for the same name, also of another incarnation, keeps the last arrival.
+    /// Declares that the input `name` arrives at least once in `every`; `GET /v1/why` and `/metrics` show
+    /// when it is late, with the command or action `help`. The period begins now. A later call for the same
+    /// name, also of another incarnation, keeps the last arrival.
     pub fn expect_input(&self, name: &str, every: Duration, help: &str) -> ExpectedInput {
         let mut inputs = self.expected_inputs.lock();
         let known = inputs.iter().position(|input| input.is(name)).map(|at| inputs.swap_remove(at));

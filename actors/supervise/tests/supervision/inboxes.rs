@@ -58,7 +58,8 @@ fn a_blocked_sender_ends_with_its_stop_token() {
     assert_eq!(sender.join().unwrap(), 2);
 }
 
-/// A reader without senders waits for its stop, instead of ending and being restarted until its supervisor gives up.
+/// A reader without senders waits for its stop, instead of ending and being restarted until its supervisor
+/// gives up.
 #[test]
 fn a_reader_without_senders_waits_for_its_stop() {
     let (outbox, slot) = inbox::<u32>(1);

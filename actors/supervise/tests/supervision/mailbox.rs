@@ -23,7 +23,8 @@ fn gate(
     (open, Do(Box::new(move |_, cx| cx.atomically(opened, |_, _, cx| action(cx)))))
 }
 
-/// Sends three pings behind a message in progress and ends the incarnation by `end`; the next one answers all three.
+/// Sends three pings behind a message in progress and ends the incarnation by `end`; the next one answers all
+/// three.
 fn survives(child: impl Fn(ChildSpec) -> SupervisorSpec, action: Do, end: impl AsyncFn(&Tree)) {
     let journal = Journal::default();
     let (mailbox, spec) = journaling("a", &journal);

@@ -1,8 +1,8 @@
 //! Random trees under random commands, panics, failures and hangs.
 //!
-//! In the end all children run again, or the root exited with a reason. Every accepted message is handled once, except those in progress
-//! at an exit. A stop leaves no child running. `ORCHESTRATOR_TEST_SEEDS` is the number of seeds (default 12), `ORCHESTRATOR_TEST_SEED` the
-//! first one (default 1).
+//! In the end all children run again, or the root exited with a reason. Every accepted message is handled
+//! once, except those in progress at an exit. A stop leaves no child running. `ORCHESTRATOR_TEST_SEEDS` is
+//! the number of seeds (default 12), `ORCHESTRATOR_TEST_SEED` the first one (default 1).
 
 use std::{
     sync::{
@@ -61,7 +61,8 @@ impl Fixture {
                 ChildSpec::pool(id, 3, move |i| slots.lock().unwrap()[i].take().unwrap())
                     .placement(Placement::Spread(2))
             }
-            // The first child is permanent: its messages are counted, and would be lost with a child that ends for good.
+            // The first child is permanent: its messages are counted, and would be lost with a child that
+            // ends for good.
             9 => {
                 let (handle, slot) = children(8);
                 self.dynamic.push(handle);

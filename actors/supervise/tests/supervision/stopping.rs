@@ -102,7 +102,8 @@ fn a_drain_waits_for_the_childs_own_work() {
     });
 }
 
-/// A failed child and a stopped one do not wait for a sibling that drains, if the strategy does not connect them.
+/// A failed child and a stopped one do not wait for a sibling that drains, if the strategy does not connect
+/// them.
 #[test]
 fn a_drain_delays_no_sibling_of_one_for_one() {
     let config = ProbeConfig::default();

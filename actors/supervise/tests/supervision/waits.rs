@@ -13,7 +13,8 @@ use tokio::sync::Barrier;
 /// Time-out of the asks of a deadlock, longer than its detection.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A message whose handler asks `other` once all handlers with this barrier run, and handles nothing meanwhile.
+/// A message whose handler asks `other` once all handlers with this barrier run, and handles nothing
+/// meanwhile.
 fn asks(other: &Mailbox<Probe>, message: Do, barrier: &Arc<Barrier>) -> Do {
     let (other, barrier) = (other.clone(), barrier.clone());
     Do(Box::new(move |_, cx| {

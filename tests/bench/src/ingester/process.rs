@@ -43,7 +43,8 @@ pub(crate) fn cpu_s(pid: u32) -> Result<f64> {
     Ok(ticks.iter().sum::<f64>() / 100.0)
 }
 
-/// The CPU time of the threads that run in a process, seconds, to the nanosecond: what an idle one takes is below a tick.
+/// The CPU time of the threads that run in a process, seconds, to the nanosecond: what an idle one takes is
+/// below a tick.
 pub(crate) fn threads_cpu_s(pid: u32) -> Result<f64> {
     let mut nanoseconds = 0;
     for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {

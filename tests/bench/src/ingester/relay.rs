@@ -1,5 +1,6 @@
-//! The calibration K: a relay that takes messages from the source and hands them to the workers in turn, with a header in front,
-//! and nothing else. One thread, blocking sockets, one reused buffer, whole messages, one write for what has come for a worker.
+//! The calibration K: a relay that takes messages from the source and hands them to the workers in turn, with
+//! a header in front, and nothing else. One thread, blocking sockets, one reused buffer, whole messages, one
+//! write for what has come for a worker.
 
 use std::{
     io::{IoSlice, Read, Write},

@@ -1,4 +1,5 @@
-//! As much ZMTP 3.0 NULL as a bench needs, by hand over blocking sockets: it must cost less than what is measured.
+//! As much ZMTP 3.0 NULL as a bench needs, by hand over blocking sockets: it must cost less than what is
+//! measured.
 
 use std::{
     io::{Read, Write},

@@ -1,4 +1,5 @@
-//! The whole producer: the real binary between the stand-in for MongoDB and the sink, a million pairs of a thousand pages of each set.
+//! The whole producer: the real binary between the stand-in for MongoDB and the sink, a million pairs of a
+//! thousand pages of each set.
 
 use std::{
     path::Path,

@@ -1,4 +1,5 @@
-//! The calibration K: a client that carries out the program's statements and nothing else, one batch after the other.
+//! The calibration K: a client that carries out the program's statements and nothing else, one batch after
+//! the other.
 
 use std::time::{Duration, Instant};
 

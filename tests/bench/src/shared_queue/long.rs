@@ -14,7 +14,8 @@ use super::{Bench, WORKERS, others, round};
 use crate::subject::Subject;
 
 impl Bench<'_> {
-    /// The rate while a transaction that has seen the queue stays open, and without one, from the same beginning.
+    /// The rate while a transaction that has seen the queue stays open, and without one, from the same
+    /// beginning.
     pub(super) fn held(&self, seconds: u64) -> Result<Value> {
         let span = Duration::from_secs(seconds);
         let from_the_beginning = |schema: &str| -> Result<Subject> {

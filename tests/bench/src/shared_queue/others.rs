@@ -1,4 +1,5 @@
-//! Other queues on the same machine, with as many workers: a table with `SKIP LOCKED`, and a quorum queue of RabbitMQ.
+//! Other queues on the same machine, with as many workers: a table with `SKIP LOCKED`, and a quorum queue of
+//! RabbitMQ.
 
 use std::time::{Duration, Instant};
 
@@ -56,7 +57,8 @@ pub(super) async fn table(dsn: &str, workers: usize, span: Duration) -> Result<f
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
 }
 
-/// Messages a second into a quorum queue, each confirmed, and out of it by `workers` consumers that acknowledge each before the next.
+/// Messages a second into a quorum queue, each confirmed, and out of it by `workers` consumers that
+/// acknowledge each before the next.
 pub(super) async fn quorum_queue(
     rabbit: &Rabbit,
     workers: usize,

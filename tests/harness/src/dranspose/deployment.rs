@@ -1,4 +1,5 @@
-//! A dranspose deployment around an ingester: Redis, controller, reducer, and workers that record their events.
+//! A dranspose deployment around an ingester: Redis, controller, reducer, and workers that record their
+//! events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +16,8 @@ use tempfile::TempDir;
 use super::{DransposeProcess, Ingester, IngesterSpec, Map, Scan, programs};
 use crate::{HttpReply, Redis, UnitFile, eventually, free_port, http_tcp, wait_for};
 
-/// Running dranspose without ingesters. Everything is killed when dropped; a failed test prints the last log lines.
+/// Running dranspose without ingesters. Everything is killed when dropped; a failed test prints the last log
+/// lines.
 #[derive(Debug)]
 pub struct Deployment {
     controller: Option<DransposeProcess>,
@@ -78,7 +80,8 @@ impl Deployment {
         self.reducer = Some(self.part("reducer", &program, &[("REDUCER_URL", &url)]));
     }
 
-    /// Restarts controller, reducer and workers, which do not survive a loss of Redis; ingesters keep running.
+    /// Restarts controller, reducer and workers, which do not survive a loss of Redis; ingesters keep
+    /// running.
     pub fn start_all_again(&mut self) {
         let names: Vec<_> = self.workers.keys().cloned().collect();
         (self.controller, self.reducer) = (None, None);
@@ -160,7 +163,8 @@ impl Deployment {
         }
     }
 
-    /// Starts a debug worker and waits until it is connected. Returns the HTTP port that serves its last events.
+    /// Starts a debug worker and waits until it is connected. Returns the HTTP port that serves its last
+    /// events.
     pub fn debug_worker(&mut self, name: &str) -> u16 {
         let port = free_port();
         let program = ["uvicorn", "dranspose.debug_worker:app", "--port", &port.to_string()];
@@ -305,7 +309,8 @@ impl Deployment {
         eventually("all parts to be done with the scan", || self.get("progress")["finished"] == true);
     }
 
-    /// The controller's assignments: `{"event_number": 0, "assignments": {"stream": ["worker"]}}` for each event.
+    /// The controller's assignments: `{"event_number": 0, "assignments": {"stream": ["worker"]}}` for each
+    /// event.
     pub fn assignments(&self, scan: &Scan) -> Vec<Value> {
         let entries = self.redis.entries(&format!("dranspose:assigned:{}", scan.uuid));
         entries.iter().flat_map(|(_, list)| list.as_array().expect("a list").clone()).collect()

@@ -1,4 +1,5 @@
-//! The ingester under test: ours, in place of the Python one, or the Python one itself, to see whether the tests check_scan rightly.
+//! The ingester under test: ours, in place of the Python one, or the Python one itself, to see whether the
+//! tests check_scan rightly.
 
 use std::{
     ffi::OsString,
@@ -65,7 +66,8 @@ impl IngesterSpec {
         Self::new(class, Upstream::Dialled(upstream.to_owned()), stream)
     }
 
-    /// Ingester of a site's class `class` in `tests/interop`, which runs in the Python environment of dranspose.
+    /// Ingester of a site's class `class` in `tests/interop`, which runs in the Python environment of
+    /// dranspose.
     pub fn site_class(class: &str, upstream: &str, streams: &[&str]) -> Self {
         let mut spec = Self::class(class, upstream, streams[0]);
         spec.streams = streams.iter().map(|stream| (*stream).to_owned()).collect();

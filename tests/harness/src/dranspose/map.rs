@@ -14,7 +14,8 @@ impl Map {
         Self::default().with_stream(stream, (0..events).map(Self::any_worker).collect())
     }
 
-    /// Adds a stream; `events` are values such as [`Map::any_worker`], [`Map::all_workers`], [`Map::no_worker`] and [`Map::NO_FRAME`].
+    /// Adds a stream; `events` are values such as [`Map::any_worker`], [`Map::all_workers`],
+    /// [`Map::no_worker`] and [`Map::NO_FRAME`].
     #[must_use]
     pub fn with_stream(mut self, stream: &str, events: Vec<Value>) -> Self {
         self.streams.push((stream.to_owned(), events));

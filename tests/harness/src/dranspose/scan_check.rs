@@ -19,7 +19,8 @@ pub struct DeliveredEvents {
     pub had: usize,
 }
 
-/// Compares the controller's assignments with the mapping, and the workers' records with both and with `sent`.
+/// Compares the controller's assignments with the mapping, and the workers' records with both and with
+/// `sent`.
 ///
 /// Workers must have every event of a `whole` scan, and the first ones of any other.
 ///
@@ -82,7 +83,8 @@ fn noted_of(typ: &str, item: &Value) -> Value {
     noted
 }
 
-/// Returns true if the stream has no frame in this event. All have one in the first and last event, which the controller adds.
+/// Returns true if the stream has no frame in this event. All have one in the first and last event, which the
+/// controller adds.
 fn is_hole(scan: &Scan, stream: &str, number: usize) -> bool {
     number != 0 && number + 1 != scan.map.events() && scan.map.at(stream, number).is_none_or(Value::is_null)
 }

@@ -9,7 +9,8 @@ use crate::child_logs;
 mod tests;
 
 impl LoadRecord {
-    /// Checks a drained load by queries on the database, which may be in use. `rows` returns the columns of each row joined by `|`.
+    /// Checks a drained load by queries on the database, which may be in use. `rows` returns the columns of
+    /// each row joined by `|`.
     ///
     /// Returns the number of redelivered jobs, each of which a disruption explains.
     ///
@@ -45,7 +46,8 @@ impl LoadRecord {
         );
     }
 
-    /// The newest line of each path and fetcher was handed out after it was written, itself or by a newer run.
+    /// The newest line of each path and fetcher was handed out after it was written, itself or by a newer
+    /// run.
     ///
     /// (A hand-out of a path consumes its rows in all runs of the fetcher.)
     fn no_line_was_lost(&self, rows: impl Fn(&str) -> Vec<String>) {
@@ -74,11 +76,12 @@ impl LoadRecord {
         }
     }
 
-    /// A line is redelivered only after a disruption between the request of its hand-out and the worker's next answer.
+    /// A line is redelivered only after a disruption between the request of its hand-out and the worker's
+    /// next answer.
     ///
-    /// Each worker has at most one such job per disruption. An instance that is suspended between its commit and its answer answers when
-    /// the job may have been handed out again and ended. So the last hand-out is one that was read after all others were asked for, and
-    /// of these one that no disruption hit.
+    /// Each worker has at most one such job per disruption. An instance that is suspended between its commit
+    /// and its answer answers when the job may have been handed out again and ended. So the last hand-out is
+    /// one that was read after all others were asked for, and of these one that no disruption hit.
     fn redeliveries_are_explained(&self) -> usize {
         let mut by_line: BTreeMap<_, Vec<&Handout>> = BTreeMap::new();
         for handout in &self.seen.handouts {
@@ -130,9 +133,11 @@ impl LoadRecord {
         }
     }
 
-    /// Every DONE was answered, so the log has each path with the exit code of a DONE that no later DONE followed.
+    /// Every DONE was answered, so the log has each path with the exit code of a DONE that no later DONE
+    /// followed.
     ///
-    /// A DONE for a hand-out that a disruption may have undone is a plain finish (CONTRACT QP07), so it may be missing.
+    /// A DONE for a hand-out that a disruption may have undone is a plain finish (CONTRACT QP07), so it may
+    /// be missing.
     fn acknowledged_dones_are_logged(&self, rows: impl Fn(&str) -> Vec<String>) {
         let mut dones: BTreeMap<&str, Vec<&Done>> = BTreeMap::new();
         for done in &self.seen.dones {

@@ -1,5 +1,5 @@
-//! Fake fetchers: each writes runs with ascending numbers, appends in pieces of random size, renames, replaces and
-//! deletes files, as production does, and records the lines of its files.
+//! Fake fetchers: each writes runs with ascending numbers, appends in pieces of random size, renames,
+//! replaces and deletes files, as production does, and records the lines of its files.
 //!
 //! Not covered, because the contract makes no promise: a file written under its complete name while the queue
 //! starts, new lines in a replaced complete file, and a growing file replaced by another.
@@ -45,7 +45,8 @@ pub struct Fetchers {
 }
 
 impl Fetchers {
-    /// Starts `count` fetchers, each on one of `directories` in turn; the first of them also writes and deletes large files.
+    /// Starts `count` fetchers, each on one of `directories` in turn; the first of them also writes and
+    /// deletes large files.
     pub fn start(directories: &[PathBuf], count: usize, rng: &mut SeededRng) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let threads = (0..count).map(|id| {

@@ -41,8 +41,8 @@ impl SeededRng {
     }
 }
 
-/// Runs `test` for the seeds 1, 2, .. (as many as `variable` says, or `default`), or only for `ORCHESTRATOR_SEED`. A
-/// failing seed is printed.
+/// Runs `test` for the seeds 1, 2, .. (as many as `variable` says, or `default`), or only for
+/// `ORCHESTRATOR_SEED`. A failing seed is printed.
 pub fn for_each_seed(variable: &str, default: u64, mut test: impl FnMut(u64)) {
     let only = std::env::var("ORCHESTRATOR_SEED").ok().and_then(|text| text.parse().ok());
     let seeds = only.map_or(1..=rounds(variable, default), |seed: u64| seed..=seed);

@@ -1,6 +1,6 @@
-//! Fast queue workers. Half of them keep a connection and sometimes pipeline two requests; half connect for each request,
-//! as `socat` does. Each holds up to three jobs. After a connection error a DONE is repeated until it is
-//! answered, as the contract requires. Every DONE has a unique exit code.
+//! Fast queue workers. Half of them keep a connection and sometimes pipeline two requests; half connect for
+//! each request, as `socat` does. Each holds up to three jobs. After a connection error a DONE is repeated
+//! until it is answered, as the contract requires. Every DONE has a unique exit code.
 
 use std::{
     io,

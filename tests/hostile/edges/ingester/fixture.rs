@@ -54,7 +54,8 @@ impl IngesterFixture {
         Controller::new(&self.redis, NAME)
     }
 
-    /// Publishes the next mapping, or its update once more. An ingester reads no updates older than its registration.
+    /// Publishes the next mapping, or its update once more. An ingester reads no updates older than its
+    /// registration.
     pub(super) fn begin(&mut self) {
         let is_waited_for = self.begun > self.taken && self.asked.elapsed() < AGAIN;
         // Its key may expire during the attack; then it reads updates already.

@@ -11,7 +11,8 @@ use crate::detector::May;
 const BESIDE: u64 = 5;
 
 impl Drill {
-    /// Freezes the arbiter of `path` for 4 s during a scan. The tree shows it, the other ingester continues its scan,
+    /// Freezes the arbiter of `path` for 4 s during a scan. The tree shows it, the other ingester continues
+    /// its scan,
     ///
     /// and both scans are whole.
     pub(crate) fn freezes_in_the_middle(&mut self, path: &str) {

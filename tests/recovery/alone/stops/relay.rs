@@ -15,7 +15,8 @@ pub(crate) enum Mode {
     Works,
     /// Connections are refused.
     Away,
-    /// Connections stay open and new ones are accepted, but no byte is forwarded, as with a process that is suspended.
+    /// Connections stay open and new ones are accepted, but no byte is forwarded, as with a process that is
+    /// suspended.
     Frozen,
 }
 

@@ -16,7 +16,8 @@ pub(crate) fn pages_read(reader: &str) -> u64 {
     READ.lock().unwrap().get(reader).copied().unwrap_or_default()
 }
 
-/// Returns the export `numbers` with the arguments `reader`, `pages`, and `fail` or `hang` for a page that fails or never comes.
+/// Returns the export `numbers` with the arguments `reader`, `pages`, and `fail` or `hang` for a page that
+/// fails or never comes.
 pub(super) fn exports() -> Exports {
     Exports::new(|name, args| {
         if name != "numbers" {

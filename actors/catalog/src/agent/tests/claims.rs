@@ -150,7 +150,8 @@ fn deferred_rows_do_not_hide_other_candidates() {
     });
 }
 
-/// A plan writes columns that a take-over does not, and without a token they are part of the fence. The program needs real time.
+/// A plan writes columns that a take-over does not, and without a token they are part of the fence. The
+/// program needs real time.
 #[test]
 fn planned_rows_and_those_taken_over_are_renewed_together() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -1,5 +1,5 @@
-//! The child that owns the connections. Callers carry out requests over them; the child maintains idle ones, probes an unavailable
-//! server, and carries out the writes of callers that have gone.
+//! The child that owns the connections. Callers carry out requests over them; the child maintains idle ones,
+//! probes an unavailable server, and carries out the writes of callers that have gone.
 
 use std::{
     pin::Pin,
@@ -20,7 +20,8 @@ use crate::edge::credentials::Source;
 /// Client of the running incarnation, if there is one.
 pub(super) type Running = watch::Sender<Option<Arc<CatalogClient>>>;
 
-/// A write in progress. Dropped before its end, it is left to the child, and keeps its permit until its outcome.
+/// A write in progress. Dropped before its end, it is left to the child, and keeps its permit until its
+/// outcome.
 pub(super) struct Write {
     carried: Option<AnyWrite>,
     left: mpsc::UnboundedSender<AnyWrite>,

@@ -16,8 +16,8 @@ use crate::service::{CatalogResponse, RequestError};
 /// Maximum length of quoted texts of the server, and of paths, in bytes.
 const QUOTED_MAX: usize = 200;
 
-/// Classifies the answer to a read (`is_get`) or a write: of any 2xx status, or 304 to a read. `what` names the request in error texts.
-/// The text of 401 and 403 is without advice.
+/// Classifies the answer to a read (`is_get`) or a write: of any 2xx status, or 304 to a read. `what` names
+/// the request in error texts. The text of 401 and 403 is without advice.
 pub(super) fn classify(answer: Response, is_get: bool, what: &str) -> Result<Response, RequestError> {
     if answer.status.is_success() || answer.status == StatusCode::NOT_MODIFIED && is_get {
         return Ok(answer);

@@ -1,4 +1,5 @@
-//! The cases of the harness with the broker's connection and a webhook's. The bytes that the server receives show that it is accepted.
+//! The cases of the harness with the broker's connection and a webhook's. The bytes that the server receives
+//! show that it is accepted.
 
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use crate::{
     http::{Target, Webhook},
 };
 
-/// Shows the certificate of `case` to a client that connects to `127.0.0.1` at a port. It must send `first` or fail.
+/// Shows the certificate of `case` to a client that connects to `127.0.0.1` at a port. It must send `first`
+/// or fail.
 async fn judged(case: &CertificateCase, first: &[u8], connect: impl AsyncFnOnce(u16) -> PeerError) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();

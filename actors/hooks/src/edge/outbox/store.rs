@@ -15,7 +15,8 @@ use crate::{
 const HOOK_BYTES_MAX: u64 = 16 << 20;
 /// Maximum number of occurrences of one hook that are put aside.
 const PUT_ASIDE_MAX: i64 = 1_000;
-/// Version of the tables, in `user_version`. A program that does not know the table `put_aside` can use the others.
+/// Version of the tables, in `user_version`. A program that does not know the table `put_aside` can use the
+/// others.
 const VERSION: i64 = 1;
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS waiting (
@@ -48,7 +49,8 @@ struct Load {
 }
 
 impl<'a> Store<'a> {
-    /// Opens or creates the database at `path`, and removes what waits for hooks that are not configured any more, unless there are none.
+    /// Opens or creates the database at `path`, and removes what waits for hooks that are not configured any
+    /// more, unless there are none.
     pub(super) fn open(path: &'a Path, hooks: &'a [HookQueue]) -> Result<Self, OutboxError> {
         let lock = DatabaseLock::take(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => OutboxError::Locked { path: path.to_owned() },
@@ -158,8 +160,8 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    /// Puts an occurrence of `hook` aside for `reason`. It may have been dropped meanwhile. Drops the oldest one beyond
-    /// [`PUT_ASIDE_MAX`].
+    /// Puts an occurrence of `hook` aside for `reason`. It may have been dropped meanwhile. Drops the oldest
+    /// one beyond [`PUT_ASIDE_MAX`].
     pub(super) fn put_aside(&mut self, hook: &str, number: i64, reason: &str) -> Result<(), OutboxError> {
         let moved = || -> rusqlite::Result<usize> {
             let tx = self.conn.unchecked_transaction()?;

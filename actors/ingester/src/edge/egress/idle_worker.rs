@@ -1,4 +1,5 @@
-//! Finds the worker that has not finished its last event, although nothing waits for it here (CONTRACT IO15). Pure.
+//! Finds the worker that has not finished its last event, although nothing waits for it here (CONTRACT IO15).
+//! Pure.
 
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ const READ_AGE_MAX: Duration = Duration::from_secs(10);
 /// Time without a ping after which a worker counts as frozen; workers ping every two seconds.
 const SILENT_AFTER: Duration = Duration::from_secs(4);
 
-/// Returns the worker that got its last event first, of those that had it `idle` before the last read of reports began and have not
-/// reported it as finished. `read` is that read, with its age.
+/// Returns the worker that got its last event first, of those that had it `idle` before the last read of
+/// reports began and have not reported it as finished. `read` is that read, with its age.
 pub(super) fn find(
     states: &[PeerState],
     read: Option<(ReportsRead, Duration)>,
@@ -52,11 +53,13 @@ pub(super) fn find(
     Some(WorkerCause { kind: "worker_idle", text, evidence, help: help(first) })
 }
 
-/// Age and number of the worker's last event, if that is unfinished and at least `idle` old, as far as its reports were read.
+/// Age and number of the worker's last event, if that is unfinished and at least `idle` old, as far as its
+/// reports were read.
 pub(super) fn overdue(state: &PeerState, idle: Duration) -> Option<(Duration, u64)> {
     let Progress { assigned, queued, finished } = state.progress;
     let is_silent = !state.connected || state.ping_age.is_some_and(|age| age >= idle.max(SILENT_AFTER));
-    // A worker collects its reports for up to a second, and sends them with the next event, however late that comes.
+    // A worker collects its reports for up to a second, and sends them with the next event, however late that
+    // comes.
     let may_collect = assigned > queued && !is_silent;
     let event = queued.filter(|_| finished < queued && !may_collect && state.queued_messages == 0)?;
     state.given_age.filter(|age| *age >= idle).map(|age| (age, event))

@@ -16,8 +16,9 @@ use super::{
 /// Delay after a failed write or read. While writing fails, reading continues.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Factory of the thread that spills for `egress`. While it is down, or the disk is full or fails,
-/// spilling counts as exhausted and [`Burst::try_send`](super::Burst::try_send) refuses messages beyond the memory budget.
+/// Factory of the thread that spills for `egress`. While it is down, or the disk is full or fails, spilling
+/// counts as exhausted and [`Burst::try_send`](super::Burst::try_send) refuses messages beyond the memory
+/// budget.
 pub(crate) fn spill_factory(egress: Egress) -> Factory {
     Factory::thread(move |cx: StartCx| {
         let failures = cx.vitals.register(

@@ -76,8 +76,8 @@ impl Records {
         Ok(records)
     }
 
-    /// Records the beginning of a mapping. One that is known keeps its state, since the scan begins a second time; one whose first
-    /// update is its last has begun without this process.
+    /// Records the beginning of a mapping. One that is known keeps its state, since the scan begins a second
+    /// time; one whose first update is its last has begun without this process.
     pub(super) fn begin(&mut self, uuid: Uuid, is_last_update: bool) -> io::Result<()> {
         match self.by_uuid.get(&uuid).map(|record| &record.state) {
             None if is_last_update => self.set(uuid, State::Interrupted)?,

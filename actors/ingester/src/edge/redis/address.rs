@@ -36,8 +36,8 @@ const REFUSED: [&str; 9] = [
 /// Parses `url`, of which an option `db`, `username` or `password` prevails over the same part before it.
 ///
 /// # Errors
-/// The address is invalid or has an unknown option. The text repeats only known names, since what looks like an option may
-/// be part of a password.
+/// The address is invalid or has an unknown option. The text repeats only known names, since what looks like
+/// an option may be part of a password.
 pub(super) fn parse(url: &str) -> Result<Client, String> {
     let invalid = || format!("not a URL of Redis: {FORM}");
     let parts = parse_redis_url(url).ok_or_else(invalid)?;

@@ -55,7 +55,8 @@ fn peer_error(error: RedisError) -> PeerError {
     // The first one of a pipeline.
     let said = error.into_server_errors().and_then(|errors| Some(errors.first()?.1.clone()));
     match (said, kind) {
-        // For example a wrong type of key, no permission, or no memory. In the server's words: the library has texts of its own.
+        // For example a wrong type of key, no permission, or no memory. In the server's words: the library
+        // has texts of its own.
         (Some(said), _) => {
             let text = truncated(&format_args!("{} {}", said.code(), said.details().unwrap_or_default()));
             PeerError::new(PeerErrorKind::Refused, Sent::Yes, text).with_advice(advice(said.code()))

@@ -1,4 +1,5 @@
-//! Reader of the workers' reports on events that they have finished (CONTRACT ID12). It reads only while a worker may be idle.
+//! Reader of the workers' reports on events that they have finished (CONTRACT ID12). It reads only while a
+//! worker may be idle.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +40,8 @@ pub(super) async fn follow(
         loop {
             sleep(INTERVAL.min(egress.worker_idle())).await;
             let Some(epoch) = egress.wants_reports() else { continue };
-            // The mapping changes before the epoch does: records for an epoch are never those of a former mapping.
+            // The mapping changes before the epoch does: records for an epoch are never those of a former
+            // mapping.
             let mapping = mappings.get().current;
             let Some(uuid) = mapping.uuid else { continue };
             let known = last.take().filter(|reports| reports.epoch == epoch);
@@ -92,7 +94,8 @@ impl Reports {
     }
 }
 
-/// A report that names a worker and its finished events. The reducer reports one event, whose result it has from the worker.
+/// A report that names a worker and its finished events. The reducer reports one event, whose result it has
+/// from the worker.
 #[derive(Deserialize)]
 struct Report<Completed> {
     worker: String,

@@ -23,8 +23,8 @@ pub(crate) struct RedisTarget {
 }
 
 impl RedisTarget {
-    /// Parses `redis://[user:password@]host[:port][/db][?options]`, `rediss://` for TLS, or `unix:///path`. The
-    /// server's certificate is checked against the authorities in `ca_file` (PEM), or the public ones.
+    /// Parses `redis://[user:password@]host[:port][/db][?options]`, `rediss://` for TLS, or `unix:///path`.
+    /// The server's certificate is checked against the authorities in `ca_file` (PEM), or the public ones.
     ///
     /// # Errors
     /// The URL is invalid, or the file, whose text begins with `redis_ca_file = file`. The text does
@@ -101,7 +101,8 @@ impl fmt::Debug for RedisTarget {
     }
 }
 
-/// Error of a request to Redis at `endpoint` with the setting to check, and what helps unless the error tells it.
+/// Error of a request to Redis at `endpoint` with the setting to check, and what helps unless the error tells
+/// it.
 pub(super) fn explained(error: PeerError, endpoint: &str) -> PeerError {
     match error.kind {
         PeerErrorKind::Refused if error.advice.is_none() => error.with_advice(

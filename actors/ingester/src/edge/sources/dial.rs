@@ -13,12 +13,13 @@ use crate::{
 
 /// Time-out for name lookup and connecting, and for a greeting.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Delays before a source is dialled, or its server started, again (CONTRACT IE06), unless its port is closed. Shorter than those of
-/// other servers: a source without backpressure loses frames meanwhile.
+/// Delays before a source is dialled, or its server started, again (CONTRACT IE06), unless its port is
+/// closed. Shorter than those of other servers: a source without backpressure loses frames meanwhile.
 pub(super) const RETRY: RetryPolicy =
     RetryPolicy::exception(Duration::from_millis(50), Duration::from_secs(1));
-/// Delay before a closed port is dialled again, as libzmq's. It does not grow: the source may bind at any time, and what it publishes
-/// before the next attempt is lost. A refused attempt costs two packets, unlike one without an answer or with a name to look up.
+/// Delay before a closed port is dialled again, as libzmq's. It does not grow: the source may bind at any
+/// time, and what it publishes before the next attempt is lost. A refused attempt costs two packets, unlike
+/// one without an answer or with a name to look up.
 const REFUSED_DELAY: Duration = Duration::from_millis(100);
 /// Idle time before keep-alive probes. An idle source sends nothing, so a vanished peer is detected
 /// after about two minutes.

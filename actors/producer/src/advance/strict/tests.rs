@@ -1,4 +1,5 @@
-//! Invalid stencil in strict mode. `tests/producer/strict.rs` compares all other rules with a model of the original.
+//! Invalid stencil in strict mode. `tests/producer/strict.rs` compares all other rules with a model of the
+//! original.
 
 use super::*;
 use crate::{advance::Halt, id::Id, stencil::ConfigDocument};

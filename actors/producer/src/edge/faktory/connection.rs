@@ -31,7 +31,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects and requires a reply to `INFO`: an overloaded server accepts clients and then disconnects them.
+    /// Connects and requires a reply to `INFO`: an overloaded server accepts clients and then disconnects
+    /// them.
     pub(super) async fn open(server: &Server) -> Result<Self, PeerError> {
         let failed = |error: PeerError| {
             let error = PeerError { sent: Sent::No, ..error };
@@ -97,8 +98,8 @@ impl Connection {
         }
     }
 
-    /// Pushes the jobs of `command` and returns those that the server refused. After an error, the connection can be used only if its kind
-    /// is [`PeerErrorKind::Refused`].
+    /// Pushes the jobs of `command` and returns those that the server refused. After an error, the connection
+    /// can be used only if its kind is [`PeerErrorKind::Refused`].
     pub(super) async fn push(&mut self, command: &Command) -> Result<Option<Unacknowledged>, PeerError> {
         let mut sent = 0;
         match self.request(command.bytes(), &mut sent).await {
@@ -108,7 +109,8 @@ impl Connection {
         }
     }
 
-    /// Sends `line` and receives the reply. `sent` counts the bytes that the system accepted, also after an error.
+    /// Sends `line` and receives the reply. `sent` counts the bytes that the system accepted, also after an
+    /// error.
     async fn request(&mut self, line: &[u8], sent: &mut usize) -> Result<Reply, String> {
         let limit = self.timeouts.reply;
         let exchange = async {
@@ -145,7 +147,8 @@ impl Connection {
         }
     }
 
-    /// Waits, without a command in flight, until the connection is closed or the server sends something. Cancel safe.
+    /// Waits, without a command in flight, until the connection is closed or the server sends something.
+    /// Cancel safe.
     pub(super) async fn lost(&mut self) -> PeerError {
         connection_lost(&match self.receive().await {
             Err(reason) => reason,

@@ -12,7 +12,8 @@ pub(super) fn not_sent(reason: &str) -> PeerError {
     PeerError::new(PeerErrorKind::Lost, Sent::No, format!("the jobs were not sent: {reason}"))
 }
 
-/// Error of jobs any of which may be enqueued. They may be pushed again only under new jids, which Faktory requires to be unique.
+/// Error of jobs any of which may be enqueued. They may be pushed again only under new jids, which Faktory
+/// requires to be unique.
 pub(super) fn ambiguous(reason: &str) -> PeerError {
     PeerError::lost(format!("the reply was lost, so the jobs may or may not be queued: {reason}"))
 }

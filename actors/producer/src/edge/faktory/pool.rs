@@ -104,8 +104,9 @@ impl Faktory {
         self.connections.len()
     }
 
-    /// Queues `batch` for connection number `connection`, modulo their number, once its queue has room. The batches of one
-    /// connection are pushed in the order of these calls. A batch whose [`PendingPush`] is dropped before is not sent.
+    /// Queues `batch` for connection number `connection`, modulo their number, once its queue has room. The
+    /// batches of one connection are pushed in the order of these calls. A batch whose [`PendingPush`] is
+    /// dropped before is not sent.
     pub async fn submit(&self, connection: usize, batch: Batch) -> PendingPush {
         let handle = &self.connections[connection % self.connections.len()];
         let (reply, outcome) = reply();

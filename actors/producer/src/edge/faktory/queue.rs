@@ -43,8 +43,8 @@ impl FaktoryQueue {
         Self { stop: stop.clone(), ..self.clone() }
     }
 
-    /// Pushes one batch, again under the same jids while the server cannot have received it: the caller would repeat the whole chunk,
-    /// also what other connections have pushed.
+    /// Pushes one batch, again under the same jids while the server cannot have received it: the caller would
+    /// repeat the whole chunk, also what other connections have pushed.
     async fn push_batch(
         &self,
         connection: usize,
@@ -99,7 +99,8 @@ impl Queue for FaktoryQueue {
         info.unwrap_or_else(|| Err(PeerError::lost("the process stops")))
     }
 
-    /// Pushes a chunk in one batch for each connection, or more if its jobs are large. Without a seed all go over one connection.
+    /// Pushes a chunk in one batch for each connection, or more if its jobs are large. Without a seed all go
+    /// over one connection.
     async fn push(&mut self, pairs: &[Pair], seed: Option<JidSeed>) -> Result<(), Unacknowledged> {
         let connections = seed.map_or(1, |_| self.faktory.connections());
         let size = pairs.len().div_ceil(connections).clamp(1, self.batch_max);

@@ -1,5 +1,5 @@
-//! Gauges of all queues of the Faktory server, from its answers to `INFO`. With the sets, which the producer has, they are what a separate
-//! exporter shows.
+//! Gauges of all queues of the Faktory server, from its answers to `INFO`. With the sets, which the producer
+//! has, they are what a separate exporter shows.
 
 use std::{collections::BTreeMap, sync::Arc};
 

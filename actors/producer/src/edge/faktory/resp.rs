@@ -25,8 +25,8 @@ pub(super) enum Reply {
 
 const LINE_END: &str = "a line does not end with CR and LF: is this a Faktory server?";
 
-/// Removes the first reply from `buffer`; `None` while it is incomplete. Lengths above [`BULK_MAX`] are refused before
-/// memory is reserved.
+/// Removes the first reply from `buffer`; `None` while it is incomplete. Lengths above [`BULK_MAX`] are
+/// refused before memory is reserved.
 ///
 /// # Errors
 /// The bytes are no reply. The connection cannot be used any more.

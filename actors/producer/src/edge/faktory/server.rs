@@ -46,9 +46,9 @@ impl Default for Timeouts {
 }
 
 impl Server {
-    /// Parses `tcp://[[user]:password@]host[:port]`, or `tcp+tls://` for TLS. `ca_file` replaces the public authorities. The user is
-    /// ignored and the password taken literally, as pyfaktory does. The password in `password_file` is read for each connection, so it may
-    /// appear or change later.
+    /// Parses `tcp://[[user]:password@]host[:port]`, or `tcp+tls://` for TLS. `ca_file` replaces the public
+    /// authorities. The user is ignored and the password taken literally, as pyfaktory does. The password in
+    /// `password_file` is read for each connection, so it may appear or change later.
     ///
     /// # Errors
     /// The url or `ca_file` cannot be used. The text begins with the key and never contains a password.

@@ -1,4 +1,5 @@
-//! Decoding of documents with a bound of nesting. The driver's decoder has none, so deep nesting would overflow the stack.
+//! Decoding of documents with a bound of nesting. The driver's decoder has none, so deep nesting would
+//! overflow the stack.
 
 use mongodb::bson::{Document, RawBsonRef, RawDocument};
 

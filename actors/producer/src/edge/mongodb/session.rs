@@ -193,7 +193,8 @@ impl Session {
         self.update(action, collection, filter, doc! { "$set": fields }).await
     }
 
-    /// Does the same as [`Session::set`] for the lease. A server that refuses this periodic write is down, though it may answer reads.
+    /// Does the same as [`Session::set`] for the lease. A server that refuses this periodic write is down,
+    /// though it may answer reads.
     pub(super) async fn set_lease(
         &self,
         action: &str,

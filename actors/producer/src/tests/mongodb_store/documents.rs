@@ -41,8 +41,8 @@ async fn queries_select_what_the_rules_say() {
     }
 }
 
-/// Invalid stencils are listed beside valid ones. In strict mode a missing state is invalid, and a TCN that is no number is not
-/// selected.
+/// Invalid stencils are listed beside valid ones. In strict mode a missing state is invalid, and a TCN that
+/// is no number is not selected.
 #[tokio::test]
 async fn invalid_documents_are_named() {
     let server = MongoDb::start();

@@ -1,4 +1,5 @@
-//! Deliveries of completed TCNs under failed calls and kills: each at least once, always with the same id, in order.
+//! Deliveries of completed TCNs under failed calls and kills: each at least once, always with the same id, in
+//! order.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,8 @@ async fn receive(mut requests: Inbox<Delivery>, failures: usize, received: &RefC
     }
 }
 
-/// Runs one producer after the other until one finishes. Returns all deliveries, and how many producers were killed.
+/// Runs one producer after the other until one finishes. Returns all deliveries, and how many producers were
+/// killed.
 async fn run_until_finished(simulation: &Rc<RefCell<Simulation>>, failures: usize) -> (Vec<Completion>, u32) {
     let received = RefCell::new(Vec::new());
     for killed in 0.. {

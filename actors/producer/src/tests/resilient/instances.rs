@@ -62,7 +62,8 @@ fn take_lease_away(simulation: &mut Simulation) {
     lease.until_ms = 0;
 }
 
-/// A process that was suspended beyond its lease checks the lease before the next chunk, since the queue cannot fence.
+/// A process that was suspended beyond its lease checks the lease before the next chunk, since the queue
+/// cannot fence.
 #[tokio::test(start_paused = true)]
 async fn a_suspended_producer_pushes_nothing_under_a_lost_lease() {
     let simulation = Rc::new(RefCell::new(made()));
@@ -93,8 +94,8 @@ async fn a_lease_that_took_long_to_get_is_renewed_before_use() {
     assert_complete(&simulation.borrow(), 2, "slow");
 }
 
-/// A lease that is taken before its end fences all writes of the former holder: one chunk each time is repeated at most, and the
-/// former holder completes no TCN.
+/// A lease that is taken before its end fences all writes of the former holder: one chunk each time is
+/// repeated at most, and the former holder completes no TCN.
 #[tokio::test(start_paused = true)]
 async fn a_former_holder_writes_nothing() {
     let simulation = Rc::new(RefCell::new(made()));
@@ -119,7 +120,8 @@ async fn a_former_holder_writes_nothing() {
     assert!(simulation.duplicates() <= 20 * times.get(), "{} of {}", simulation.duplicates(), times.get());
 }
 
-/// Jobs that wait for a connection are withdrawn at the end of a lease that cannot be renewed: another producer may push them.
+/// Jobs that wait for a connection are withdrawn at the end of a lease that cannot be renewed: another
+/// producer may push them.
 #[tokio::test(start_paused = true)]
 async fn jobs_that_wait_longer_than_the_lease_are_not_pushed() {
     let simulation = Rc::new(RefCell::new(made()));

@@ -14,13 +14,13 @@ pub(crate) struct ClientOptions {
     /// batch_size]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) batch: Option<u32>,
-    /// Minimum time to wait for the confirmation of a chunk (rows sent together), in seconds. Without --swh-config,
-    /// also an instance that does not answer is waited for [default: as long as the instance answers; with
-    /// --swh-config: wait_min of the file]
+    /// Minimum time to wait for the confirmation of a chunk (rows sent together), in seconds. Without
+    /// --swh-config, also an instance that does not answer is waited for [default: as long as the instance
+    /// answers; with --swh-config: wait_min of the file]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(super) wait_min_secs: Option<u32>,
-    /// Time to wait for each message of a chunk, in seconds. The time-out of a chunk is the sum for its messages, but
-    /// at least --wait-min-secs [default: 0; with --swh-config: wait_per_batch of the file]
+    /// Time to wait for each message of a chunk, in seconds. The time-out of a chunk is the sum for its
+    /// messages, but at least --wait-min-secs [default: 0; with --swh-config: wait_per_batch of the file]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=86_400))]
     pub(super) wait_per_batch_secs: Option<u32>,
     /// Maximum number of unacknowledged responses; only with --swh-config [default: its prefetch_count]

@@ -30,9 +30,9 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Sends the chunk until it is confirmed or the time-out ends; storing it twice changes
-    /// nothing. Without a time-out, it is waited for as long as the instance answers. With one, an unreachable
-    /// instance is retried if it is `known`, that is, was reached before.
+    /// Sends the chunk until it is confirmed or the time-out ends; storing it twice changes nothing. Without
+    /// a time-out, it is waited for as long as the instance answers. With one, an unreachable instance is
+    /// retried if it is `known`, that is, was reached before.
     pub(super) async fn send_until_confirmed(
         &self,
         backend: &Backend<'_>,
@@ -130,8 +130,8 @@ fn parse_answer(answer: Value) -> Result<Added, CommandError> {
         .map_err(|error| CommandError::Local(format!("cannot read the answer to `add`: {error}")))
 }
 
-/// Returns true for an error that may be transient. Sets `known` for all but an unreachable instance: a connection that
-/// was lost reached it.
+/// Returns true for an error that may be transient. Sets `known` for all but an unreachable instance: a
+/// connection that was lost reached it.
 fn is_transient(error: &CommandError, known: &mut bool) -> bool {
     *known |= !matches!(error, CommandError::Unreachable { .. });
     match error {

@@ -46,7 +46,8 @@ const DRAIN_CHECK: Duration = Duration::from_millis(100);
 pub(crate) struct ConsumerOptions {
     /// Workers of this process.
     pub workers: Vec<Worker>,
-    /// Type of exchanges and queues. If it is None, queues are transient, or durable where the broker refuses that.
+    /// Type of exchanges and queues. If it is None, queues are transient, or durable where the broker refuses
+    /// that.
     pub topology: Option<Topology>,
     /// AMQP prefetch of each queue.
     pub prefetch: u16,
@@ -168,8 +169,8 @@ fn writer_is_down(cx: &StartCx) -> bool {
     link.is_some_and(|link| matches!(link, Link::Down { .. } | Link::Unanswered { .. }))
 }
 
-/// Waits until the writer's store answers. What is delivered earlier cannot be stored, and each lost connection of an outage would count
-/// as a delivery.
+/// Waits until the writer's store answers. What is delivered earlier cannot be stored, and each lost
+/// connection of an outage would count as a delivery.
 async fn store_answers(path: String, tree: Tree) {
     while writer_link(&path, &tree).is_some_and(|link| !matches!(link, Link::Up { .. })) {
         sleep(STORE_CHECK).await;

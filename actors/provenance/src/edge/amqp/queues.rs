@@ -15,8 +15,8 @@ use orchestrator_supervise::{LinkFailure, Vitals};
 use super::topology::{QueueKind, Topology};
 use crate::policy::{Worker, binding_key, methods};
 
-/// Feature that a broker names when it refuses transient queues. It closes the connection with 541 INTERNAL_ERROR then, which has
-/// other reasons, too.
+/// Feature that a broker names when it refuses transient queues. It closes the connection with 541
+/// INTERNAL_ERROR then, which has other reasons, too.
 const TRANSIENT_QUEUES: &str = "transient_nonexcl_queues";
 
 /// Kinds of the queues that a consumer declares.
@@ -56,8 +56,8 @@ impl Queues {
         }
     }
 
-    /// Declares the queues of one worker if they may be transient, before others do: a broker that refuses transient queues closes the
-    /// connection.
+    /// Declares the queues of one worker if they may be transient, before others do: a broker that refuses
+    /// transient queues closes the connection.
     ///
     /// # Errors
     /// The broker refuses transient queues. The worker itself reports other errors.
@@ -99,8 +99,9 @@ impl Queues {
         }
     }
 
-    /// Opens a channel and declares the exchange of `worker`, its queues and their bindings, in the original's order. Repeating it
-    /// changes nothing. Each queue that exists with other properties costs a channel.
+    /// Opens a channel and declares the exchange of `worker`, its queues and their bindings, in the
+    /// original's order. Repeating it changes nothing. Each queue that exists with other properties costs a
+    /// channel.
     ///
     /// # Errors
     /// The broker refuses, for example because the queue exists with another [`Topology`].
@@ -115,8 +116,8 @@ impl Queues {
         }
     }
 
-    /// Declares queues in `different` with the other kind. Returns the name of a further queue that exists with other properties; the
-    /// channel is then closed.
+    /// Declares queues in `different` with the other kind. Returns the name of a further queue that exists
+    /// with other properties; the channel is then closed.
     async fn declare_on(
         &self,
         channel: &Channel,

@@ -1,4 +1,5 @@
-//! Messages that the broker delivers again and again, and queues whose broker may delete them for it (CONTRACT PP03).
+//! Messages that the broker delivers again and again, and queues whose broker may delete them for it
+//! (CONTRACT PP03).
 
 use std::sync::{
     Arc,
@@ -8,7 +9,8 @@ use std::sync::{
 use lapin::{message::Delivery, types::AMQPValue};
 use orchestrator_supervise::Vitals;
 
-/// Returned deliveries of a message after which operators are told: half of the default limit of RabbitMQ 4.0.
+/// Returned deliveries of a message after which operators are told: half of the default limit of RabbitMQ
+/// 4.0.
 const OFTEN: i64 = 10;
 
 /// Messages that were delivered often, and whether queues have the broker's default delivery limit.

@@ -1,6 +1,7 @@
 //! AMQP channel of one worker, from delivery to acknowledgement and response.
 //!
-//! All state of a channel ends with it. A delivery tag of a closed channel would acknowledge another message on a new one.
+//! All state of a channel ends with it. A delivery tag of a closed channel would acknowledge another message
+//! on a new one.
 
 use std::{
     pin::Pin,
@@ -82,7 +83,8 @@ impl Future for PendingOutcome {
 }
 
 impl WorkerChannel {
-    /// Opens the channel and declares the worker's exchange and queues. Once the store answers, consumes each queue.
+    /// Opens the channel and declares the worker's exchange and queues. Once the store answers, consumes each
+    /// queue.
     pub(super) async fn open(
         session: &Session,
         context: &ConsumerContext,

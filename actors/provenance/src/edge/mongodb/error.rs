@@ -12,7 +12,8 @@ use crate::{method::Entity, row::Sha1Git, store::StoreError};
 /// Code of a duplicate key in a unique index.
 pub(super) const DUPLICATE_KEY: i32 = 11_000;
 
-/// Codes of errors that pass, or that an operator ends. Every other error of a write may be that of one document.
+/// Codes of errors that pass, or that an operator ends. Every other error of a write may be that of one
+/// document.
 const TRANSIENT: &[i32] = &[
     // Network, time limits, interruptions, shutdown.
     6, 7, 24, 50, 89, 91, 202, 237, 262, 279, 290, 355, 407, 9_001, 11_600, 11_601, 11_602,
@@ -32,7 +33,8 @@ impl From<PeerError> for StoreError {
     }
 }
 
-/// Translates the server's error of an update command as a whole. `document` names its document, if it has only one.
+/// Translates the server's error of an update command as a whole. `document` names its document, if it has
+/// only one.
 pub(super) fn explain_command(action: &str, reply: &CommandError, document: Option<String>) -> StoreError {
     classify(action, &reply.message, reply.code, document.as_deref().unwrap_or("some document"))
 }

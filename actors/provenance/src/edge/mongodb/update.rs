@@ -109,7 +109,8 @@ impl Session {
 }
 
 impl UpdateOutcome {
-    /// Adds the server's answer about the updates from position `begin` on; `named` names the document of an update.
+    /// Adds the server's answer about the updates from position `begin` on; `named` names the document of an
+    /// update.
     fn add(
         &mut self,
         answer: &Document,

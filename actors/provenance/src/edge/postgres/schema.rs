@@ -31,7 +31,8 @@ pub async fn init(dsn: &str, flavor: Flavor) -> Result<(), StoreError> {
                     .to_owned(),
             ));
         }
-        // Any role could hold an advisory lock. Of concurrent calls, one creates the tables; the names are taken for the others.
+        // Any role could hold an advisory lock. Of concurrent calls, one creates the tables; the names are
+        // taken for the others.
         let sql = format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}; COMMIT", text(flavor));
         let created = session.batch(ACTION, &sql).await;
         if created.is_err() {

@@ -1,4 +1,5 @@
-//! Proxy of a broker that refuses transient queues as RabbitMQ 4.3 does: with 541 INTERNAL_ERROR, for the whole connection.
+//! Proxy of a broker that refuses transient queues as RabbitMQ 4.3 does: with 541 INTERNAL_ERROR, for the
+//! whole connection.
 
 use std::{
     io::{self, Read, Write},
@@ -30,7 +31,8 @@ pub(super) struct RefusingBroker {
 }
 
 impl RefusingBroker {
-    /// Forwards connections to the broker at `target`. The threads end with their connections, or with the process.
+    /// Forwards connections to the broker at `target`. The threads end with their connections, or with the
+    /// process.
     pub(super) fn start(target: (String, u16)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

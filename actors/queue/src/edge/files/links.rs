@@ -83,8 +83,8 @@ impl Target {
         self.refused(self.stat.st_uid).map_or(Ok(()), Err)
     }
 
-    /// Opens the file for reading, without waiting for the writer of a FIFO. Returns None if the name has been
-    /// given to another file since, and the links may not lead to that one.
+    /// Opens the file for reading, without waiting for the writer of a FIFO. Returns None if the name has
+    /// been given to another file since, and the links may not lead to that one.
     pub(super) fn open(&self) -> rustix::io::Result<Option<File>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = openat(&self.directory, &self.name, flags, Mode::empty())?;

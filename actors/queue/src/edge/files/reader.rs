@@ -96,7 +96,8 @@ metrics! {
         pub(super) refused_links: gauge("links"),
         /// Fetcher files that cannot be read at present; each is tried again.
         pub(super) unreadable: gauge("files"),
-        /// Files in the input directory whose names end in `.txt` or `.txt.part` and are not those of fetcher files.
+        /// Files in the input directory whose names end in `.txt` or `.txt.part` and are not those of fetcher
+        /// files.
         pub(super) misnamed: gauge("files"),
         /// Lines of fetcher files skipped because they are not a job.
         pub(super) skipped: counter("lines"),
@@ -134,7 +135,8 @@ impl Reader {
         }
     }
 
-    /// Reports files that are not read, and a directory without fetcher files. Called before each slice, and before the reader waits.
+    /// Reports files that are not read, and a directory without fetcher files. Called before each slice, and
+    /// before the reader waits.
     pub(super) fn report_files(&mut self) {
         self.unread_files.prune(&self.input_dir);
         self.metrics.refused_links.set(self.refused.links.count());
@@ -239,7 +241,8 @@ impl Reader {
         done
     }
 
-    /// Runs `wait` outside of the work item: a reader that waits for the store, which may delete a run for minutes, is not stuck.
+    /// Runs `wait` outside of the work item: a reader that waits for the store, which may delete a run for
+    /// minutes, is not stuck.
     pub(super) fn while_waiting<T>(&mut self, wait: impl FnOnce(&Self) -> T) -> T {
         let name = self.work_item.take().map(|(name, _)| name);
         let done = wait(self);

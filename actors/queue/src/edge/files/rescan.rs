@@ -89,8 +89,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Deletes a known run that no listed file led to, unless one of its names refers to a file after all: a listing may
-    /// miss a file that is renamed meanwhile, and a deleted run would be handed out again (CONTRACT QF06).
+    /// Deletes a known run that no listed file led to, unless one of its names refers to a file after all: a
+    /// listing may miss a file that is renamed meanwhile, and a deleted run would be handed out again
+    /// (CONTRACT QF06).
     fn examine_unfollowed(
         &mut self,
         run: &RunId,

@@ -92,7 +92,8 @@ impl UnreadFiles {
         self.unreadable.retain(|name, _| input_dir.join(name).symlink_metadata().is_ok());
     }
 
-    /// Returns the reason with the largest effect. `is_missing` tells that no fetcher file is read, and that all jobs come from them.
+    /// Returns the reason with the largest effect. `is_missing` tells that no fetcher file is read, and that
+    /// all jobs come from them.
     pub(super) fn report(&mut self, is_missing: bool, input_dir: &Path) -> Option<Report> {
         let directory = input_dir.display();
         if let Some((name, error)) = self.unreadable.first_key_value() {

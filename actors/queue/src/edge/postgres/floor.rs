@@ -1,8 +1,9 @@
 //! Where hand-outs begin to look for rows that wait, and whether there are any.
 //!
-//! Rows that were handed out stay in the index until no transaction of the server can see them. Each class of limits therefore has a floor:
-//! the key from which hand-outs read (function `floor_of` of the schema). Rows that this session adds lower it in the same transaction. Rows
-//! of other sessions lower it when their notification comes. A notification is sent only while somebody waits for one, and a row may come back
+//! Rows that were handed out stay in the index until no transaction of the server can see them. Each class of
+//! limits therefore has a floor: the key from which hand-outs read (function `floor_of` of the schema). Rows
+//! that this session adds lower it in the same transaction. Rows of other sessions lower it when their
+//! notification comes. A notification is sent only while somebody waits for one, and a row may come back
 //! without one, so once a second a hand-out reads from the head. If that takes long, it is done less often.
 
 use std::{ops::Range, sync::Arc, time::Duration};
@@ -23,8 +24,8 @@ const HEAD_PAUSE: u32 = 20;
 pub(crate) struct AddedKeys(Arc<Mutex<Option<Key>>>);
 
 impl AddedKeys {
-    /// Adds the key of a notification, an array such as `{12,3}`. Any role may send one: another text, or a number that no key has, is
-    /// ignored.
+    /// Adds the key of a notification, an array such as `{12,3}`. Any role may send one: another text, or a
+    /// number that no key has, is ignored.
     pub(crate) fn add(&self, payload: &str) {
         let numbers = payload.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')?.split_once(','));
         let key =
@@ -49,10 +50,11 @@ impl AddedKeys {
 #[derive(Debug)]
 pub(super) struct Floor {
     added: AddedKeys,
-    /// Times at which hand-outs read from the floors, in seconds since 1970. At the first one, a hand-out read from the head.
+    /// Times at which hand-outs read from the floors, in seconds since 1970. At the first one, a hand-out
+    /// read from the head.
     from_floors: Range<i64>,
-    /// Time of a hand-out that found too few rows, unless this session has done something since. What becomes available with the time
-    /// does so at the next second.
+    /// Time of a hand-out that found too few rows, unless this session has done something since. What becomes
+    /// available with the time does so at the next second.
     pub(super) nothing_at: Option<i64>,
     /// True if the session has the lock that asks others for notifications.
     pub(super) is_waiting: bool,

@@ -34,7 +34,8 @@ use crate::{
     unserved::Unserved,
 };
 
-/// Settings of the session. Plans depend on the values, and the just-in-time compiler takes longer than the questions.
+/// Settings of the session. Plans depend on the values, and the just-in-time compiler takes longer than the
+/// questions.
 const SETTINGS: &[&str] = &["SET plan_cache_mode = force_custom_plan; SET jit = off;"];
 /// Maximum length of a row, in bytes: one path, one payload up to 500 characters.
 const ROW_MAX: u32 = 1 << 20;
@@ -43,7 +44,8 @@ const ANSWER_MAX: u64 = 192 << 20;
 /// Time that an answer may take longer than its statement.
 const ANSWER_MARGIN: Duration = Duration::from_millis(250);
 
-/// Connection to the database, opened by the first question and after a failure. Not for use in asynchronous code, since each call blocks.
+/// Connection to the database, opened by the first question and after a failure. Not for use in asynchronous
+/// code, since each call blocks.
 #[derive(Debug)]
 pub(crate) struct PostgresInspector {
     config: QueueConfig,
@@ -61,8 +63,8 @@ struct Open {
 }
 
 impl PostgresInspector {
-    /// Returns an inspector of a queue that a store has created. A statement of a question takes at most `timeout`, and a question ends
-    /// at `stop`.
+    /// Returns an inspector of a queue that a store has created. A statement of a question takes at most
+    /// `timeout`, and a question ends at `stop`.
     pub(crate) fn new(config: &QueueConfig, timeout: Duration, stop: StopToken) -> Self {
         Self { config: config.clone(), timeout, stop, open: None }
     }
@@ -107,17 +109,20 @@ impl PostgresInspector {
         })
     }
 
-    /// Returns which jobs wait at `now`. Costs a few seeks for each limit, or the count of up to a thousand held jobs.
+    /// Returns which jobs wait at `now`. Costs a few seeks for each limit, or the count of up to a thousand
+    /// held jobs.
     pub(crate) fn waiting(&mut self, now: i64) -> Result<Waiting, StorageError> {
         self.ask("reading the waiting jobs", async |question| peek::waiting(question, now).await)
     }
 
-    /// Tells other instances whether workers of this one have asked a short time ago, and returns whether one of another instance has.
+    /// Tells other instances whether workers of this one have asked a short time ago, and returns whether one
+    /// of another instance has.
     pub(crate) fn share_presence(&mut self, is_present: bool) -> Result<bool, StorageError> {
         self.run(async |Open { session, .. }| unserved::share_presence(session, is_present).await)
     }
 
-    /// Returns the jobs that wait at `now` if nobody works, and a job could be handed out. Reads the whole log.
+    /// Returns the jobs that wait at `now` if nobody works, and a job could be handed out. Reads the whole
+    /// log.
     pub(crate) fn unserved(
         &mut self,
         now: i64,
@@ -159,7 +164,8 @@ impl PostgresInspector {
         Ok(answer)
     }
 
-    /// Awaits the server, until the child is asked to stop. Compiled for each type of answer, not for each question.
+    /// Awaits the server, until the child is asked to stop. Compiled for each type of answer, not for each
+    /// question.
     fn wait<T>(
         &self,
         runtime: &Runtime,

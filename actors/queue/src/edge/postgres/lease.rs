@@ -1,7 +1,8 @@
-//! The lease of an instance: a thread that renews it on a session of its own, and ends the leases of others that are over.
+//! The lease of an instance: a thread that renews it on a session of its own, and ends the leases of others
+//! that are over.
 //!
-//! The lease decides nothing for its own instance: each transaction of the store checks that no other process has taken its place. It tells
-//! the others when they may take back what was not delivered.
+//! The lease decides nothing for its own instance: each transaction of the store checks that no other process
+//! has taken its place. It tells the others when they may take back what was not delivered.
 
 use std::{
     sync::{
@@ -34,8 +35,8 @@ const UPKEEP: Duration = Duration::from_secs(3_600);
 /// Interval at which the lease looks whether the store has taken the place.
 const BEFORE_PLACE: Duration = Duration::from_millis(50);
 
-/// Session of the lease. Its commits wait for no standby: one that is away would leave a session at the server at each try. What they change
-/// is lost at a fail-over only together with all later commits.
+/// Session of the lease. Its commits wait for no standby: one that is away would leave a session at the
+/// server at each try. What they change is lost at a fail-over only together with all later commits.
 const SESSION: SessionSettings = SessionSettings {
     sql: &["SET statement_timeout = '3s'; SET lock_timeout = '2s'; SET synchronous_commit = local;"],
     connect_timeout: Duration::from_secs(3),
@@ -44,7 +45,8 @@ const SESSION: SessionSettings = SessionSettings {
     answer_max: 1 << 20,
 };
 
-/// Number of the process that has the place of this instance; 0 before the store has taken it. Set by the store, read by the lease.
+/// Number of the process that has the place of this instance; 0 before the store has taken it. Set by the
+/// store, read by the lease.
 pub(crate) type OwnIncarnation = Arc<AtomicI64>;
 
 /// The child: configuration of all incarnations of the thread.

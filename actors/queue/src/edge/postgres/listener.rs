@@ -1,4 +1,5 @@
-//! The listener: a thread that receives what other sessions add to `ready`, on a session of its own that has no transaction.
+//! The listener: a thread that receives what other sessions add to `ready`, on a session of its own that has
+//! no transaction.
 
 use std::time::Duration;
 

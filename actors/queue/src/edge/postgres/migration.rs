@@ -22,7 +22,8 @@ use crate::{
     storage::StorageError,
 };
 
-/// Session of a migration: batches by keys, so that nested loops over indexes are right. Only the last transaction is synced at once.
+/// Session of a migration: batches by keys, so that nested loops over indexes are right. Only the last
+/// transaction is synced at once.
 const SESSION: SessionSettings = SessionSettings {
     sql: &[
         "SET timezone = 'UTC'; SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET lock_timeout = '15s';

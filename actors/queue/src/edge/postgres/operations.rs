@@ -42,7 +42,8 @@ impl PostgresStore {
         first_column(&rows)
     }
 
-    /// A hand-out of a former process whose delivery is recorded is final, unless it is handed out again after its hold.
+    /// A hand-out of a former process whose delivery is recorded is final, unless it is handed out again
+    /// after its hold.
     pub(super) fn undo(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
         let rows = self.query(
             "undoing a hand-out",
@@ -182,7 +183,8 @@ impl PostgresStore {
         Ok(handed_out.is_empty())
     }
 
-    /// Stores entries of a run, and skips those whose values the server refuses. Returns false if the run is not known.
+    /// Stores entries of a run, and skips those whose values the server refuses. Returns false if the run is
+    /// not known.
     ///
     /// # Errors
     /// Also at the first refusal: the transaction is over.
@@ -337,7 +339,8 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Records at `now` whether a hand-out has found a job for each worker, and asks others for notifications while it does not.
+    /// Records at `now` whether a hand-out has found a job for each worker, and asks others for notifications
+    /// while it does not.
     fn record_found(&mut self, is_each: bool, now: i64) -> Result<(), StorageError> {
         if self.floor.is_waiting == is_each {
             let change = if is_each { "pg_advisory_unlock_shared" } else { "pg_try_advisory_lock_shared" };

@@ -1,5 +1,5 @@
-//! Check for a pooler that gives a session of the server to several clients in turn, as PgBouncer does with `pool_mode = transaction`: settings
-//! and locks of a session would be those of another client.
+//! Check for a pooler that gives a session of the server to several clients in turn, as PgBouncer does with
+//! `pool_mode = transaction`: settings and locks of a session would be those of another client.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ const SESSION: SessionSettings = SessionSettings {
     answer_max: 1 << 20,
 };
 
-/// Checks that a session gets a notification that another one sends: the server sends it to the session that listens, which a pooler has
-/// given to nobody or to another client meanwhile.
+/// Checks that a session gets a notification that another one sends: the server sends it to the session that
+/// listens, which a pooler has given to nobody or to another client meanwhile.
 ///
 /// # Errors
 /// It does not arrive; or the database cannot be reached.

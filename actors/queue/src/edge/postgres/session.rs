@@ -19,7 +19,8 @@ const DROPPED: &str = "DROP FUNCTION IF EXISTS hand_out(text[], bigint, bigint, 
 const LIVE: &str = "SELECT string_agg(format('%s on host %s', instance, host), ', ' ORDER BY instance) FROM instance
      WHERE lease_until > clock_timestamp()
          AND NOT (is_locked AND pg_try_advisory_xact_lock(hashtextextended(current_schema() || '/' || instance, 0)))";
-/// Session of the store. A transaction that this process leaves open, because it is suspended, would keep its locks: the server ends it.
+/// Session of the store. A transaction that this process leaves open, because it is suspended, would keep its
+/// locks: the server ends it.
 const SESSION: SessionSettings = SessionSettings {
     sql: &[
         "SET timezone = 'UTC'; SET statement_timeout = '10s'; SET lock_timeout = '4s'; SET idle_in_transaction_session_timeout = '10s';",
@@ -45,7 +46,8 @@ pub(super) async fn open(address: &Address, schema: &str) -> Result<Session, Sto
     Ok(session)
 }
 
-/// Selects the schema. Creates it and its tables unless they exist, and replaces functions of an older program.
+/// Selects the schema. Creates it and its tables unless they exist, and replaces functions of an older
+/// program.
 ///
 /// No lock is taken that a role without rights on the tables could hold.
 pub(super) async fn create(session: &mut Session, schema: &str) -> Result<(), StorageError> {
@@ -66,7 +68,8 @@ async fn create_unless_known(session: &mut Session, schema: &str) -> Result<(), 
         if created.is_err() {
             session.batch("rolling back", "ROLLBACK").await?;
         }
-        // Of instances that start at the same time, one creates the tables; the names are taken for the others.
+        // Of instances that start at the same time, one creates the tables; the names are taken for the
+        // others.
         found = version(session).await?;
         if found.is_none() {
             return created;
@@ -85,7 +88,8 @@ fn is_denied(error: &PostgresError) -> bool {
     error.state.as_ref().is_some_and(|state| denied.contains(state))
 }
 
-/// Returns the error of a role without rights on a schema of another one, or on its tables; None if the schema is not the reason.
+/// Returns the error of a role without rights on a schema of another one, or on its tables; None if the
+/// schema is not the reason.
 async fn denied(session: &mut Session, schema: &str) -> Result<Option<StorageError>, StorageError> {
     let sql = "SELECT n.nspowner::regrole::text, CASE WHEN EXISTS (
                    SELECT 1 FROM pg_class AS c WHERE c.relnamespace = n.oid AND c.relname = 'property')
@@ -125,11 +129,13 @@ async fn create_tables(session: &mut Session, schema: &str) -> Result<(), Storag
     Ok(())
 }
 
-/// Replaces the functions of version `found`. An instance of that version calls some that are gone afterwards, so none may run.
+/// Replaces the functions of version `found`. An instance of that version calls some that are gone
+/// afterwards, so none may run.
 async fn upgrade(session: &mut Session, schema: &str, found: i64) -> Result<(), StorageError> {
     const ACTION: &str = "replacing the functions of an older version, as only their owner may";
     let upgraded = async {
-        // Waits for the transactions of all instances, and they for this one. Those that live are named without a wait.
+        // Waits for the transactions of all instances, and they for this one. Those that live are named
+        // without a wait.
         for sql in ["BEGIN", "LOCK TABLE instance IN EXCLUSIVE MODE"] {
             session.batch(ACTION, sql).await?;
             let live = session.query(ACTION, LIVE, vec![]).await?;
@@ -181,7 +187,8 @@ pub(crate) fn creation(schema: &str) -> String {
 
 /// Returns the statements behind [`SCHEMA`] and [`FUNCTIONS`].
 ///
-/// Numbers of failures do not repeat those of a database that this one replaces: there are fewer failures than microseconds.
+/// Numbers of failures do not repeat those of a database that this one replaces: there are fewer failures
+/// than microseconds.
 fn first_rows() -> String {
     format!(
         "INSERT INTO property VALUES ('version', '{VERSION}');

@@ -182,7 +182,8 @@ impl Storage for PostgresStore {
             if !self.ingest(fetcher, run, &entries)? {
                 return Err(unknown());
             }
-            // Each statement takes its locks in the order of paths: several in one transaction could wait for another instance that waits.
+            // Each statement takes its locks in the order of paths: several in one transaction could wait for
+            // another instance that waits.
             if reached >= batch.len() || deadline.is_some() {
                 self.is_refused &= reached < batch.len();
                 return Ok(reached);

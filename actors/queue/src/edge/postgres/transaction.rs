@@ -58,7 +58,8 @@ impl PostgresStore {
         self.checked(session, done)
     }
 
-    /// Awaits the server. Once the child is asked to stop, for `grace` at most. Compiled for each type of answer, not for each request.
+    /// Awaits the server. Once the child is asked to stop, for `grace` at most. Compiled for each type of
+    /// answer, not for each request.
     fn within_stop<T, E: From<PostgresError>>(
         &self,
         grace: Duration,

@@ -1,5 +1,6 @@
-//! Looks at the server for what holds the queue up: transactions that keep vacuum from removing rows, locks of other sessions, a
-//! standby that does not confirm, and instances that are dead; and which jobs wait. A thread with sessions of its own, so that no look delays a hand-out.
+//! Looks at the server for what holds the queue up: transactions that keep vacuum from removing rows, locks
+//! of other sessions, a standby that does not confirm, and instances that are dead; and which jobs wait. A
+//! thread with sessions of its own, so that no look delays a hand-out.
 //!
 //! A look that fails is repeated: the links of the store and of the lease tell of a server that is away.
 
@@ -35,8 +36,8 @@ use crate::{
 const INTERVAL: Duration = Duration::from_secs(2);
 /// Interval of looks at the jobs that wait.
 const WAITING_INTERVAL: Duration = Duration::from_secs(1);
-/// A look at the jobs that wait is followed by this many times its duration without one: it reads all rows that somebody's transaction
-/// keeps.
+/// A look at the jobs that wait is followed by this many times its duration without one: it reads all rows
+/// that somebody's transaction keeps.
 const WAITING_PAUSE: u32 = 20;
 const SESSION: SessionSettings = SessionSettings {
     sql: &["SET statement_timeout = '1s'; SET lock_timeout = '500ms';"],

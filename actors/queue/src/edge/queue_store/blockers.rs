@@ -81,7 +81,8 @@ pub(super) fn report_unserved(vitals: &Vitals, unserved: &Unserved, config: &Que
     vitals.set_blocker_with("no_worker", text, &evidence, help);
 }
 
-/// Reports a lack of space: with the free bytes of the file system, or in the server's words. Ignores other errors.
+/// Reports a lack of space: with the free bytes of the file system, or in the server's words. Ignores other
+/// errors.
 pub(super) fn report_full(vitals: &Vitals, error: &StorageError) {
     match error {
         StorageError::Full { path } => orchestrator_edge::report_full(vitals, path, error.to_string()),

@@ -1,4 +1,5 @@
-//! SQLite as the store of the thread: checkpoints of the write-ahead log, other programs that write, files that are replaced or damaged.
+//! SQLite as the store of the thread: checkpoints of the write-ahead log, other programs that write, files
+//! that are replaced or damaged.
 
 use std::{
     sync::{
@@ -28,10 +29,11 @@ use crate::{
 /// Pages in the write-ahead log that start a checkpoint (32 MiB). Fewer reduce the ingest rate by a
 /// tenth, more make no difference (measured).
 const CHECKPOINT_PAGES: u64 = 8_192;
-/// Pages by which a checkpoint is later during a deletion (96 MiB). It writes twice as many pages as it moves, and both
-/// the deletion and workers wait for the disk: a sixth of the deletion's time (measured).
+/// Pages by which a checkpoint is later during a deletion (96 MiB). It writes twice as many pages as it
+/// moves, and both the deletion and workers wait for the disk: a sixth of the deletion's time (measured).
 const DELETION_PAGES: u64 = 24_576;
-/// A look whether somebody works is followed by this many times its duration without one: it reads the whole log.
+/// A look whether somebody works is followed by this many times its duration without one: it reads the whole
+/// log.
 const LOOK_PAUSE: u32 = 100;
 /// Pages written before the next checkpoint if the log could not be reused because of a reader or
 /// an error.

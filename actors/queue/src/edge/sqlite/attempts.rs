@@ -1,7 +1,8 @@
 //! Attempts: the newest hand-outs, up to a limit in rows.
 //!
-//! The end of the last attempt of a path is in its log row. The row of a later attempt keeps the log row that it
-//! replaces. So a DONE writes nothing here, and rows are only appended: a commit of many hand-outs changes few pages.
+//! The end of the last attempt of a path is in its log row. The row of a later attempt keeps the log row that
+//! it replaces. So a DONE writes nothing here, and rows are only appended: a commit of many hand-outs changes
+//! few pages.
 
 use crate::storage::{HandoutId, LogRow};
 use rusqlite::{Connection, params};
@@ -32,7 +33,8 @@ impl Attempts {
         Self { limit, stored: None }
     }
 
-    /// Stores an attempt and removes the oldest ones beyond the limit. `previous` is the path's log row before it.
+    /// Stores an attempt and removes the oldest ones beyond the limit. `previous` is the path's log row
+    /// before it.
     pub(super) fn add(
         &mut self,
         conn: &Connection,

@@ -38,7 +38,8 @@ pub(super) fn slice(
     }
 }
 
-/// Removes the next rows: those of the list, then the others (dequeued ones have no group) in the order of the primary key.
+/// Removes the next rows: those of the list, then the others (dequeued ones have no group) in the order of
+/// the primary key.
 fn remove_rows(
     conn: &Connection,
     view: &mut View,

@@ -1,6 +1,7 @@
 //! Failed jobs in the order of their commits, for readers that must miss none (CONTRACT QD17).
 //!
-//! A row is written in the transaction of its DONE. A reader keeps the number of the last row that it has read.
+//! A row is written in the transaction of its DONE. A reader keeps the number of the last row that it has
+//! read.
 
 use rusqlite::{Connection, params};
 
@@ -9,8 +10,8 @@ pub(crate) const FAILURES_KEPT: i64 = 10_000;
 /// Number of rows between two removals.
 const TRIM_EVERY: i64 = 64;
 
-/// Stores a failed job. Numbers grow by one, and start anew from `first` after each opening, unless they are beyond it: a file that
-/// replaced another one does not repeat that one's numbers.
+/// Stores a failed job. Numbers grow by one, and start anew from `first` after each opening, unless they are
+/// beyond it: a file that replaced another one does not repeat that one's numbers.
 pub(super) fn add(
     conn: &Connection,
     first: i64,

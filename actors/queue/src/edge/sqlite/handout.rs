@@ -66,8 +66,8 @@ fn payload_bytes(conn: &Connection, row: impl Params) -> rusqlite::Result<u64> {
     .map(i64::unsigned_abs)
 }
 
-/// Makes the rows of the path's hand-out at `started` ready, whose hold is over, because the next hand-out replaces its
-/// record. Other expired hand-outs wait for [`release_expired`].
+/// Makes the rows of the path's hand-out at `started` ready, whose hold is over, because the next hand-out
+/// replaces its record. Other expired hand-outs wait for [`release_expired`].
 fn restore_expired(
     conn: &Connection,
     attr_path: &str,
@@ -87,8 +87,8 @@ fn restore_expired(
     Ok(())
 }
 
-/// Writes the record and replaces an older one of the same path, whose job was finished or whose hold is over;
-/// otherwise the path would be held.
+/// Writes the record and replaces an older one of the same path, whose job was finished or whose hold is
+/// over; otherwise the path would be held.
 fn record(
     conn: &Connection,
     handout: HandoutId,
@@ -116,7 +116,8 @@ fn record(
     Ok(())
 }
 
-/// Records a delivery. With `redeliver` the job is handed out again by [`release_expired`], and so is a job of another subsystem.
+/// Records a delivery. With `redeliver` the job is handed out again by [`release_expired`], and so is a job
+/// of another subsystem.
 pub(super) fn delivered(
     conn: &Connection,
     view: &View,
@@ -153,8 +154,8 @@ fn forget_done(conn: &Connection, handout: HandoutId) -> rusqlite::Result<bool> 
     Ok(deleted > 0)
 }
 
-/// Ends the record of a path that was reported done. Without a recorded delivery it stays: the DONE may be a repeated one of an earlier
-/// hand-out, and nobody may have this one.
+/// Ends the record of a path that was reported done. Without a recorded delivery it stays: the DONE may be a
+/// repeated one of an earlier hand-out, and nobody may have this one.
 pub(super) fn done(conn: &Connection, view: &mut View, attr_path: &str) -> rusqlite::Result<()> {
     let ended = conn
         .prepare_cached("DELETE FROM orchestrator_handout WHERE attr_path = ?1 AND delivered > 0")?
@@ -172,8 +173,9 @@ pub(super) fn forget_attr(conn: &Connection, view: &mut View, attr_path: &str) -
     view.bumps.forget(conn, attr_path)
 }
 
-/// Deletes records of former incarnations that are of no use, because their connections are closed:
-/// of all delivered hand-outs, or with `redeliver` of those that are not handed out again. Jobs of other subsystems always are.
+/// Deletes records of former incarnations that are of no use, because their connections are closed: of all
+/// delivered hand-outs, or with `redeliver` of those that are not handed out again. Jobs of other subsystems
+/// always are.
 pub(super) fn forget_delivered(conn: &Connection, redeliver: bool) -> rusqlite::Result<()> {
     conn.execute(
         "DELETE FROM orchestrator_handout WHERE delivered = 2 OR delivered = 1 AND NOT ?1
@@ -183,8 +185,9 @@ pub(super) fn forget_delivered(conn: &Connection, redeliver: bool) -> rusqlite::
     Ok(())
 }
 
-/// Undoes a hand-out if its path was not finished or started since: the job is ready again, and the
-/// log row gets its earlier values. After a DONE that came before the record of the delivery, only the rows are ready again.
+/// Undoes a hand-out if its path was not finished or started since: the job is ready again, and the log row
+/// gets its earlier values. After a DONE that came before the record of the delivery, only the rows are ready
+/// again.
 pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> rusqlite::Result<bool> {
     let Some((attr_path, dispatch)) = find(conn, handout)? else { return Ok(false) };
     let before = attr::load(conn, view, &attr_path)?;

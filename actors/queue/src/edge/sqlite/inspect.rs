@@ -46,8 +46,8 @@ pub(crate) struct Inspector {
 }
 
 impl Inspector {
-    /// Connects to the database at `path`, created by a [`super::SqliteStore`] with the same options. A question takes
-    /// at most `timeout`.
+    /// Connects to the database at `path`, created by a [`super::SqliteStore`] with the same options. A
+    /// question takes at most `timeout`.
     pub(crate) fn open(path: &Path, options: Options, timeout: Duration) -> Result<Self, StorageError> {
         let connect = || {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -214,8 +214,8 @@ fn add_function(conn: &Connection) -> rusqlite::Result<()> {
     })
 }
 
-/// Returns the first groups of a section and a pattern that were started before `before`, at most `limit`. Together they
-/// are longer than an answer by one path at most.
+/// Returns the first groups of a section and a pattern that were started before `before`, at most `limit`.
+/// Together they are longer than an answer by one path at most.
 fn section_start(
     conn: &Connection,
     section: Section,

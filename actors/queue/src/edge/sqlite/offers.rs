@@ -1,5 +1,5 @@
-//! Jobs that other subsystems offer (CONTRACT QO12): a row of `queue` while a job has not ended, and its claim and end in a table
-//! of our own.
+//! Jobs that other subsystems offer (CONTRACT QO12): a row of `queue` while a job has not ended, and its
+//! claim and end in a table of our own.
 //!
 //! `state` of a claim is 0 before its first hand-out, 1 after it, and 2 after the end.
 
@@ -118,7 +118,8 @@ fn remove_row(
     attr::move_groups(conn, view, attr_path, &before.positions(), &after.positions())
 }
 
-/// Records that the group of `fetcher_id` was handed out. Jobs of other owners with the same path, whose hold is over, wait again.
+/// Records that the group of `fetcher_id` was handed out. Jobs of other owners with the same path, whose hold
+/// is over, wait again.
 pub(super) fn handed_out(conn: &Connection, attr_path: &str, fetcher_id: i64) -> rusqlite::Result<()> {
     conn.prepare_cached(
         "UPDATE orchestrator_offer SET state = (fetcher_id = ?2) WHERE attr_path = ?1 AND state < 2",

@@ -159,7 +159,8 @@ fn configure(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
     conn.pragma_update(None, "cache_size", -CACHE_BYTES / 1024)?;
     // The store itself does the work of the triggers, at a lower cost.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-    // Otherwise, the planner looks at bound values and prepares the statements that find the next job again in each dequeue.
+    // Otherwise, the planner looks at bound values and prepares the statements that find the next job again
+    // in each dequeue.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.set_prepared_statement_cache_capacity(64);
     limited::add_function(conn, &options.limits)

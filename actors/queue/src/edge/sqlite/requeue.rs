@@ -25,8 +25,8 @@ pub(super) fn path(
     Ok(Requeued { rows, was_in_flight })
 }
 
-/// Requeues the jobs of `filter` at or behind the path `from`, until `budget` is used. Reads the log in the order of its
-/// primary key.
+/// Requeues the jobs of `filter` at or behind the path `from`, until `budget` is used. Reads the log in the
+/// order of its primary key.
 pub(super) fn slice(
     conn: &Connection,
     view: &mut View,

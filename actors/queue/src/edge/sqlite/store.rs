@@ -49,13 +49,13 @@ pub(crate) struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens or creates the database at `path`, migrates it to schema version 2 and adopts it with tables of our own.
-    /// Keeps the rows of a file of the original; a file of version 1 becomes empty (CONTRACT QD01 to QD04, QR46). Waits
-    /// for other processes for 50 ms at most.
+    /// Opens or creates the database at `path`, migrates it to schema version 2 and adopts it with tables of
+    /// our own. Keeps the rows of a file of the original; a file of version 1 becomes empty (CONTRACT QD01 to
+    /// QD04, QR46). Waits for other processes for 50 ms at most.
     ///
     /// # Errors
-    /// [`StorageError::Busy`] while another process uses the file, [`StorageError::Locked`] while another instance
-    /// does, [`StorageError::NewerSchema`], [`StorageError::Corrupt`] (see [`super::set_aside`]),
+    /// [`StorageError::Busy`] while another process uses the file, [`StorageError::Locked`] while another
+    /// instance does, [`StorageError::NewerSchema`], [`StorageError::Corrupt`] (see [`super::set_aside`]),
     /// [`StorageError::Full`], [`StorageError::Backend`].
     pub(crate) fn open(path: &Path, options: Options) -> Result<Self, StorageError> {
         let Opened { mut conn, files, lock, incarnation } = open(path, &options)?;
@@ -99,13 +99,13 @@ impl SqliteStore {
         self.view.as_ref().is_some_and(|view| view.runs.next_deleted(None).is_some())
     }
 
-    /// Moves the rest of the write-ahead log into the database between two transactions, so that the log is reused and
-    /// stays short under load. Called when a [`super::Checkpointer`] has left few pages; costs a write of those and a
-    /// sync.
+    /// Moves the rest of the write-ahead log into the database between two transactions, so that the log is
+    /// reused and stays short under load. Called when a [`super::Checkpointer`] has left few pages; costs a
+    /// write of those and a sync.
     ///
     /// # Errors
-    /// [`StorageError::Full`], [`StorageError::Backend`]. A lock of another connection is [`Checkpointed::busy`]
-    /// instead.
+    /// [`StorageError::Full`], [`StorageError::Backend`]. A lock of another connection is
+    /// [`Checkpointed::busy`] instead.
     pub(crate) fn checkpoint_final(&mut self) -> Result<Checkpointed, StorageError> {
         checkpoint::run(&self.conn, &self.path, CheckpointMode::Passive)
     }
@@ -119,8 +119,8 @@ impl SqliteStore {
     /// Checks that the files at their paths are the open ones, and keeps other instances out.
     ///
     /// # Errors
-    /// [`StorageError::Replaced`]: call [`SqliteStore::close_replaced`]. [`StorageError::Locked`] if the lock file was
-    /// replaced and another instance has the lock: nothing may be written until the call succeeds.
+    /// [`StorageError::Replaced`]: call [`SqliteStore::close_replaced`]. [`StorageError::Locked`] if the lock
+    /// file was replaced and another instance has the lock: nothing may be written until the call succeeds.
     pub(crate) fn check_files(&mut self) -> Result<(), StorageError> {
         self.files.check()?;
         if self.lock.is_replaced() {
@@ -130,8 +130,8 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Closes a database after one of its files was `replaced`. Moves every commit into the open database file. Sets a
-    /// log at the path aside if it belongs to another file. `unix_time` is in seconds.
+    /// Closes a database after one of its files was `replaced`. Moves every commit into the open database
+    /// file. Sets a log at the path aside if it belongs to another file. `unix_time` is in seconds.
     ///
     /// # Errors
     /// Of SQLite or the file system; the database is closed nevertheless.
@@ -260,8 +260,8 @@ impl Storage for SqliteStore {
     fn upsert_run(&mut self, run: &RunId, complete: bool) -> Result<Upsert, StorageError> {
         self.run("adding a run", |conn, view, _| {
             if let Some(fetcher_id) = view.runs.fetcher_id(&run.fetcher) {
-                // A fetcher without a live run does not exist for other programs, so it gets a new number when it
-                // returns.
+                // A fetcher without a live run does not exist for other programs, so it gets a new number
+                // when it returns.
                 let gone = view.runs.live_runs(fetcher_id).is_empty() && view.runs.has_deleted_of(fetcher_id);
                 if gone || view.runs.is_deleted(fetcher_id, run.started) {
                     view.urgent = Some(fetcher_id);

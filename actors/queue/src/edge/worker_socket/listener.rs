@@ -33,8 +33,8 @@ pub(crate) struct WorkerListener {
 }
 
 impl WorkerListener {
-    /// Binds `path` with `access`; by default with mode 0777 without the bits of the umask. A socket without a listener is
-    /// replaced (CONTRACT QP12). Must be called on a tokio runtime.
+    /// Binds `path` with `access`; by default with mode 0777 without the bits of the umask. A socket without
+    /// a listener is replaced (CONTRACT QP12). Must be called on a tokio runtime.
     ///
     /// # Errors
     /// If another process listens there, if the path is another kind of file, or if the operating

@@ -12,7 +12,8 @@ fn reason<T>(refused: Result<T, StorageError>) -> String {
     }
 }
 
-/// Text of the error of `open`, once no process that a test is starting has the lock, and the server has seen the end of former sessions.
+/// Text of the error of `open`, once no process that a test is starting has the lock, and the server has seen
+/// the end of former sessions.
 fn error<T>(open: impl Fn() -> Result<T, StorageError>) -> String {
     wait_for("the lock of the store", || match open() {
         Err(StorageError::Locked { .. }) => None,

@@ -130,7 +130,8 @@ fn an_instance_keeps_its_place_when_its_session_is_lost() {
     observer.number(&advisory_locks(&one, "two", "pg_terminate_backend(pid)::integer::bigint"));
     first.commit().unwrap_err();
     assert_eq!(next_attr(&mut first, 11).as_deref(), Some("alpha"), "the hand-out was not committed");
-    // The lost session may end later than the next one begins, which tries to get the lock in each transaction.
+    // The lost session may end later than the next one begins, which tries to get the lock in each
+    // transaction.
     let is_locked = "SELECT is_locked::integer::bigint FROM instance WHERE instance = 'two'";
     eventually("the place to be locked again", || {
         assert_eq!(next_attr(&mut first, 11), None);

@@ -2,11 +2,12 @@
 
 use super::*;
 
-/// Rows that are read by one index for a job, at most: up to 11 are. With a plan that reads all rows, it is 50 or more.
+/// Rows that are read by one index for a job, at most: up to 11 are. With a plan that reads all rows, it is
+/// 50 or more.
 const ROWS_MAX: usize = 20;
 
-/// The statistics say that tables have few rows, as after an automatic vacuum, and a transaction of somebody else keeps all dead rows from
-/// then on, or also those before.
+/// The statistics say that tables have few rows, as after an automatic vacuum, and a transaction of somebody
+/// else keeps all dead rows from then on, or also those before.
 #[test]
 fn few_rows_are_read_for_a_job_after_plans_for_small_tables() {
     const JOBS: usize = 400;

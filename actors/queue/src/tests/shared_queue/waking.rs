@@ -1,4 +1,5 @@
-//! Rows that other instances add (CONTRACT QO19): found when their notification comes, and otherwise from the head once a second.
+//! Rows that other instances add (CONTRACT QO19): found when their notification comes, and otherwise from the
+//! head once a second.
 
 use super::*;
 

@@ -19,8 +19,8 @@ fn all(state: JobState) -> JobFilter {
     JobFilter { state, pattern: None, exit_code: None, since: None, until: None }
 }
 
-/// Requeues the jobs of a filter, each slice in a transaction of its own and as short as possible. Returns their number and
-/// that of the slices.
+/// Requeues the jobs of a filter, each slice in a transaction of its own and as short as possible. Returns
+/// their number and that of the slices.
 fn requeue(s: &mut TestStore, filter: &JobFilter) -> (u64, usize) {
     let (mut jobs, mut slices, mut next) = (0, 0, Some(String::new()));
     while let Some(from) = next {

@@ -21,8 +21,9 @@ impl SupervisorBody {
     /// gives up.
     ///
     /// A permanent child always restarts, a transient one after a failure. With `one_for_all` all siblings
-    /// restart, with `rest_for_one` those after it. The delay doubles with each attempt. More than `intensity` restarts within the period end the supervisor or give up the child; a
-    /// static child that fails at the first start ends the supervisor.
+    /// restart, with `rest_for_one` those after it. The delay doubles with each attempt. More than
+    /// `intensity` restarts within the period end the supervisor or give up the child; a static child that
+    /// fails at the first start ends the supervisor.
     pub(super) fn decide_restart(&mut self, index: usize, exit: &Exit) {
         let now = Instant::now();
         let booting = matches!(self.mode, Mode::Booting);
@@ -69,8 +70,8 @@ impl SupervisorBody {
         self.restart_siblings(index, now + delay, true);
     }
 
-    /// Stops the siblings that the strategy affects, and starts them again at `at`. If child `index` failed, they drain for at most a
-    /// second, since it no longer answers them.
+    /// Stops the siblings that the strategy affects, and starts them again at `at`. If child `index` failed,
+    /// they drain for at most a second, since it no longer answers them.
     pub(super) fn restart_siblings(&mut self, index: usize, at: Instant, failed: bool) {
         for i in self.strategy.affected(index, self.children.len()) {
             let entry = &mut self.children[i];
@@ -95,8 +96,8 @@ impl SupervisorBody {
         &mut self.windows[at]
     }
 
-    /// Ends the supervisor, whose child `index` exceeded the limits, or only gives up the child: if children give up alone, and another
-    /// significant child runs or restarts.
+    /// Ends the supervisor, whose child `index` exceeded the limits, or only gives up the child: if children
+    /// give up alone, and another significant child runs or restarts.
     fn give_up(&mut self, index: usize, exit: &Exit) {
         let (now, limits) = (Instant::now(), self.limits);
         let exceeded = format!("more than {} restarts in {:?}", limits.intensity, limits.period);

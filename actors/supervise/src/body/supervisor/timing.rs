@@ -8,8 +8,8 @@ use super::SupervisorBody;
 use crate::{Exit, State, runner::Control};
 
 impl SupervisorBody {
-    /// Gives up waiting for children whose arbiter is blocked. They are dropped or drained once it runs again; until then no new
-    /// incarnation is started.
+    /// Gives up waiting for children whose arbiter is blocked. They are dropped or drained once it runs
+    /// again; until then no new incarnation is started.
     pub(super) fn give_up_overdue(&mut self) {
         let now = Instant::now();
         for index in 0..self.children.len() {
@@ -34,8 +34,9 @@ impl SupervisorBody {
         }
     }
 
-    /// Arms the timer for the next start, the next overdue stop, the deadline and the next restart that leaves the window, after which the tree shows
-    /// a larger budget. Returns whether the timer has already fired.
+    /// Arms the timer for the next start, the next overdue stop, the deadline and the next restart that
+    /// leaves the window, after which the tree shows a larger budget. Returns whether the timer has already
+    /// fired.
     pub(super) fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
         let now = Instant::now();
         let starts = self.children.iter().filter(|e| e.must_start && e.start_at > now).map(|e| e.start_at);

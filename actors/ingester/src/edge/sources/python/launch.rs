@@ -21,8 +21,8 @@ use crate::{class_path::ClassPath, mapping::Mappings};
 
 /// Program that the process runs; it imports the class from the site's environment.
 const SHIM: &str = include_str!("shim.py");
-/// Reads the program from standard input, a socket, and runs it. The working directory, whose name in the path is empty, comes last, as in
-/// dranspose: its files must not stand in for modules of Python.
+/// Reads the program from standard input, a socket, and runs it. The working directory, whose name in the
+/// path is empty, comes last, as in dranspose: its files must not stand in for modules of Python.
 const BOOTSTRAP: &str = "import sys; sys.path.sort(key=lambda path: not path); \
     import socket; control = socket.socket(fileno=0); \
     exec(compile(control.recv(int(sys.argv[1]), socket.MSG_WAITALL), 'orchestrator_ingester.py', 'exec'))";

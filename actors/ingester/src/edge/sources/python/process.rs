@@ -29,7 +29,8 @@ use super::{
 };
 use crate::messages::StreamsAssigned;
 
-/// Delays before the next process. Longer than those of a file: each start of Python takes processor time from the scans.
+/// Delays before the next process. Longer than those of a file: each start of Python takes processor time
+/// from the scans.
 const RETRY: RetryPolicy = RetryPolicy::exception(Duration::from_millis(50), Duration::from_secs(10));
 /// Longest line of the process on its control socket, bytes.
 const LINE_MAX: usize = 64 << 10;

@@ -1,5 +1,5 @@
-//! HTTP server for Sardana, on a thread that ends when the server is dropped. A connection serves one request, so that pipelined ones
-//! take no memory.
+//! HTTP server for Sardana, on a thread that ends when the server is dropped. A connection serves one
+//! request, so that pipelined ones take no memory.
 
 use std::{
     future::ready,

@@ -1,4 +1,5 @@
-//! Completions in the configuration document: `orchestrator.tcn_started`, and `orchestrator.completions` by id (CONTRACT SD13).
+//! Completions in the configuration document: `orchestrator.tcn_started`, and `orchestrator.completions` by
+//! id (CONTRACT SD13).
 
 use mongodb::bson::{Bson, Document, doc};
 
@@ -25,8 +26,8 @@ pub(in super::super) fn completion(completion: &Completion) -> Document {
     }
 }
 
-/// Reads the start of the latest TCN, and the completions in the order of the document, where MongoDB adds each at the end. Their
-/// times have another order if the clock went back.
+/// Reads the start of the latest TCN, and the completions in the order of the document, where MongoDB adds
+/// each at the end. Their times have another order if the clock went back.
 pub(in super::super) fn completion_state(
     collection: &str,
     found: &Document,

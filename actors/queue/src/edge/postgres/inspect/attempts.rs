@@ -76,7 +76,8 @@ pub(super) async fn failed(
         .await
 }
 
-/// Returns the latest attempts of a path, newest first, from its log row along the log rows that each attempt replaced.
+/// Returns the latest attempts of a path, newest first, from its log row along the log rows that each attempt
+/// replaced.
 pub(super) async fn of_attr(
     question: &mut Question<'_>,
     attr_path: &str,

@@ -12,9 +12,11 @@ const FAILURES_KEPT: i64 = 10_000;
 /// Maximum number of rows that get numbers at a time, oldest first.
 const NUMBERED_MAX: i64 = 10_000;
 
-/// Numbers failures that have none, and removes the oldest ones. A statement takes at most the time limit `time_limit`.
+/// Numbers failures that have none, and removes the oldest ones. A statement takes at most the time limit
+/// `time_limit`.
 ///
-/// One transaction at a time gives numbers, and sees all that the one before it gave. So a reader that sees a number sees all smaller ones.
+/// One transaction at a time gives numbers, and sees all that the one before it gave. So a reader that sees a
+/// number sees all smaller ones.
 pub(super) async fn number(session: &mut Session, time_limit: &str) -> Result<(), StorageError> {
     // The lock must be a statement of its own: the next one then sees what was committed before.
     let opening = format!("{time_limit} SELECT 1 FROM property WHERE name = 'version' FOR UPDATE;");

@@ -28,8 +28,8 @@ pub(super) async fn listing(question: &mut Question<'_>, now: i64) -> Result<Lis
     Ok(Listing { at: now, paused: false, counts, pace: pace(question, now).await?, fetchers, groups, is_cut })
 }
 
-/// Returns the groups that can be handed out in their order, those that are blocked, and those that were handed out, the latest ones
-/// first. Returns true if there are more.
+/// Returns the groups that can be handed out in their order, those that are blocked, and those that were
+/// handed out, the latest ones first. Returns true if there are more.
 async fn groups(question: &mut Question<'_>, now: i64) -> Result<(Vec<ListedGroup>, bool), StorageError> {
     let class = class("g.attr_path", "f.name");
     let [waiting, held, limited, running, ended, unanswered] = [

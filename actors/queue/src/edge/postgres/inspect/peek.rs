@@ -9,8 +9,8 @@ use super::sql::{ANSWER_BYTES_MAX, BUMPED, PLACES, like};
 use crate::edge::postgres::session::get;
 use crate::storage::{HeldJobs, Pattern, Peeked, RunId, StorageError, Waiting};
 
-/// Common table expression `free`: up to `$2` first groups of each class that are not held, of paths like `$3`. Each path once in a class.
-/// Needs [`PLACES`].
+/// Common table expression `free`: up to `$2` first groups of each class that are not held, of paths like
+/// `$3`. Each path once in a class. Needs [`PLACES`].
 ///
 /// Rows of `ready` may be outdated, but not those of groups that wait and are not held.
 pub(super) const FREE: &str = "free AS (

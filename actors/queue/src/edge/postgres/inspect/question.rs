@@ -57,7 +57,8 @@ impl Question<'_> {
             .ok_or_else(|| StorageError::Altered { reason: "an answer is empty".to_owned() })
     }
 
-    /// Returns the earliest start of a job whose hold is not over at `now`; at exactly `started + hold` it is still held (CONTRACT QO02).
+    /// Returns the earliest start of a job whose hold is not over at `now`; at exactly `started + hold` it is
+    /// still held (CONTRACT QO02).
     pub(super) fn held_since(&self, now: i64) -> i64 {
         now.saturating_sub(self.settings.hold_secs)
     }

@@ -10,8 +10,8 @@ pub(super) const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// `started_key` of a path that was never handed out.
 pub(super) const NEVER: &str = "(-9223372036854775808)::bigint";
 
-/// Newest rows of each fetcher that list a path, with the times at which their runs were added (CONTRACT QO01). For questions about all of
-/// them: `ready_groups` is faster for a few paths.
+/// Newest rows of each fetcher that list a path, with the times at which their runs were added (CONTRACT
+/// QO01). For questions about all of them: `ready_groups` is faster for a few paths.
 pub(super) const NEWEST: &str = "(
     SELECT l.*, r.added FROM listing AS l JOIN run AS r USING (fetcher_id, run_started)
     WHERE NOT r.is_deleted AND NOT EXISTS (
@@ -19,8 +19,8 @@ pub(super) const NEWEST: &str = "(
         WHERE newer.attr_path = l.attr_path AND newer.fetcher_id = l.fetcher_id AND newer.run_started > l.run_started
             AND NOT of.is_deleted))";
 
-/// Common table expression `places`: the number of jobs of each class that may be handed out. Jobs whose holds are over do not count
-/// (CONTRACT QO02).
+/// Common table expression `places`: the number of jobs of each class that may be handed out. Jobs whose
+/// holds are over do not count (CONTRACT QO02).
 pub(super) const PLACES: &str = "places AS MATERIALIZED (
     SELECT 0::smallint AS class, 9223372036854775807 AS places
     UNION ALL
@@ -29,8 +29,8 @@ pub(super) const PLACES: &str = "places AS MATERIALIZED (
         SELECT h.class, count(*) AS jobs FROM in_flight AS h WHERE h.is_held AND h.started >= $1 GROUP BY h.class
     ) AS held USING (class))";
 
-/// Common table expression `bumped`: the first group of each bumped path that is neither held nor limited, by places from 1. Needs
-/// [`PLACES`].
+/// Common table expression `bumped`: the first group of each bumped path that is neither held nor limited, by
+/// places from 1. Needs [`PLACES`].
 pub(super) const BUMPED: &str = "bumped AS MATERIALIZED (
     SELECT row_number() OVER (ORDER BY b.number) AS place, g.*
     FROM bump AS b CROSS JOIN LATERAL (
@@ -39,7 +39,8 @@ pub(super) const BUMPED: &str = "bumped AS MATERIALIZED (
     WHERE b.handout_id IS NULL AND NOT EXISTS (
         SELECT 1 FROM in_flight AS h WHERE h.attr_path = b.attr_path AND h.is_held AND h.started >= $1))";
 
-/// Returns an expression of the class of a path and a fetcher. The function `class_of` is too slow for many rows.
+/// Returns an expression of the class of a path and a fetcher. The function `class_of` is too slow for many
+/// rows.
 pub(super) fn class(attr_path: &str, fetcher: &str) -> String {
     format!(
         "coalesce((
@@ -49,7 +50,8 @@ pub(super) fn class(attr_path: &str, fetcher: &str) -> String {
     )
 }
 
-/// Returns a query of the rows of an ordered one until their texts, of `size` bytes each, exceed [`ANSWER_BYTES_MAX`].
+/// Returns a query of the rows of an ordered one until their texts, of `size` bytes each, exceed
+/// [`ANSWER_BYTES_MAX`].
 pub(super) fn within(size: &str, ordered: &str) -> String {
     format!(
         "SELECT * FROM (SELECT o.*, sum({size}) OVER (ROWS UNBOUNDED PRECEDING) AS bytes FROM ({ordered}) AS o) AS o

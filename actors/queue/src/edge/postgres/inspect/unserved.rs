@@ -13,8 +13,8 @@ use crate::{
     unserved::{LOG_TIMES, LogTimes, Unserved},
 };
 
-/// Holds or releases a shared lock of this session, which tells others that workers of its instance have asked a short time ago. Returns whether
-/// another session holds it. The lock ends with the session.
+/// Holds or releases a shared lock of this session, which tells others that workers of its instance have
+/// asked a short time ago. Returns whether another session holds it. The lock ends with the session.
 pub(super) async fn share_presence(session: &mut Session, is_present: bool) -> Result<bool, StorageError> {
     let sql = "WITH name AS (SELECT hashtextextended(current_schema() || ' workers', 0) AS name), holder AS MATERIALIZED (
             SELECT l.pid FROM pg_locks AS l, name

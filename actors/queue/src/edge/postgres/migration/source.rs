@@ -19,8 +19,8 @@ impl PostgresSource {
     /// Connects to the queue in `schema`, and changes nothing in it.
     ///
     /// # Errors
-    /// [`StorageError::NotMigrated`] if there is no queue, an instance uses it, or SQLite cannot have its fetchers;
-    /// [`StorageError::NewerTables`], [`StorageError::Unfinished`], errors of the server.
+    /// [`StorageError::NotMigrated`] if there is no queue, an instance uses it, or SQLite cannot have its
+    /// fetchers; [`StorageError::NewerTables`], [`StorageError::Unfinished`], errors of the server.
     pub(crate) fn open(address: &Address, schema: &str) -> Result<Self, StorageError> {
         const ACTION: &str = "opening the source";
         let mut source = Connection::open(address, schema)?;

@@ -5,7 +5,8 @@ use crate::migration::{BATCH_BYTES, BATCH_ROWS, Kind, Table};
 /// First hand-out of an incarnation. Rows of `in_flight` with smaller numbers come from the log.
 pub(super) const FIRST_HANDOUT: i64 = 1 << 32;
 
-/// Fetchers that a SQLite file can have: of several with one name, which belong to other subsystems, those with jobs.
+/// Fetchers that a SQLite file can have: of several with one name, which belong to other subsystems, those
+/// with jobs.
 const FETCHERS: &str = "fetcher AS f WHERE NOT EXISTS (SELECT 1 FROM fetcher AS o WHERE o.name = f.name AND o.fetcher_id <> f.fetcher_id)
      OR EXISTS (SELECT 1 FROM listing AS l WHERE l.fetcher_id + 0 = f.fetcher_id)
      OR EXISTS (SELECT 1 FROM offer AS o WHERE o.fetcher_id = f.fetcher_id)
@@ -95,7 +96,8 @@ fn select_rows(is_behind: bool) -> String {
     )
 }
 
-/// Returns the statement that writes rows, whose columns are its parameters. New fetchers belong to `instance`.
+/// Returns the statement that writes rows, whose columns are its parameters. New fetchers belong to
+/// `instance`.
 pub(super) fn insert(table: Table, instance: &str) -> String {
     let columns: Vec<&str> = table.columns().iter().map(|(name, _)| *name).collect();
     let arrays: Vec<String> = table

@@ -32,8 +32,8 @@ pub(crate) struct PostgresTarget {
 }
 
 impl PostgresTarget {
-    /// Connects, and creates the tables in `schema` if there are none. The queue's fetchers will belong to `instance`. `rules` are those
-    /// of the configuration.
+    /// Connects, and creates the tables in `schema` if there are none. The queue's fetchers will belong to
+    /// `instance`. `rules` are those of the configuration.
     ///
     /// # Errors
     /// [`StorageError::NotMigrated`] if an instance or another migration uses the schema, or it has rows;
@@ -47,8 +47,8 @@ impl PostgresTarget {
         const ACTION: &str = "opening the target";
         let mut connection = Connection::open(address, schema)?;
         connection.create_tables()?;
-        // A role without rights on the tables could hold an advisory lock. Waits, since the session of a process that was killed may be at
-        // its last statement.
+        // A role without rights on the tables could hold an advisory lock. Waits, since the session of a
+        // process that was killed may be at its last statement.
         let mut lock = Connection::open(address, schema)?;
         let sql = format!("BEGIN; LOCK TABLE {schema}.property IN SHARE UPDATE EXCLUSIVE MODE");
         if let Err(error) = lock.batch(ACTION, &sql) {
@@ -151,7 +151,8 @@ impl Target for PostgresTarget {
         refuse_rows(&mut self.connection)?;
         let oldest = oldest_attempt.map_or(i64::MAX, |started| started.max(0) / DAY_SECS * DAY_SECS);
         let instance = &self.instance;
-        // A process that was suspended for long must not go on. Attempts of the days before this one leave together.
+        // A process that was suspended for long must not go on. Attempts of the days before this one leave
+        // together.
         self.connection.batch(
             ACTION,
             &format!(

@@ -17,7 +17,8 @@ pub(super) struct DeadInstances {
     pub(super) finding: Option<Finding>,
 }
 
-/// Finds instances of `schema` whose leases are over. A stop unlocks the place, so that its instance is none of them.
+/// Finds instances of `schema` whose leases are over. A stop unlocks the place, so that its instance is none
+/// of them.
 pub(super) async fn look(session: &mut Session, schema: &str) -> Result<DeadInstances, StorageError> {
     let sql = format!(
         "SELECT d.*, count(*) OVER () AS instances FROM (

@@ -4,7 +4,8 @@ use orchestrator_edge::postgres::Row;
 
 use crate::{edge::postgres::session::get, storage::StorageError};
 
-/// Time after which a wait of a session counts, in seconds. The store's own locks are held for a fraction of it.
+/// Time after which a wait of a session counts, in seconds. The store's own locks are held for a fraction of
+/// it.
 pub(super) const WAIT_SECS: f64 = 2.0;
 /// Condition for the sessions of all instances of the queue in `pg_stat_activity`.
 pub(super) const OF_QUEUE: &str =

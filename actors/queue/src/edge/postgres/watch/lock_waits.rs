@@ -12,8 +12,8 @@ const ACTION: &str = "looking for locks";
 pub(super) struct LockWaits(Option<(i32, u32)>);
 
 impl LockWaits {
-    /// Finds the session that another one of the queue waits for longest. A statement gives up before the lock is free, and is repeated
-    /// later: the cause stays until the holder has no lock on the table.
+    /// Finds the session that another one of the queue waits for longest. A statement gives up before the
+    /// lock is free, and is repeated later: the cause stays until the holder has no lock on the table.
     pub(super) async fn look(
         &mut self,
         session: &mut Session,

@@ -11,8 +11,8 @@ use super::finding::{Finding, OF_QUEUE, SESSION_COLUMNS, session_of};
 use crate::{edge::postgres::session::get, storage::StorageError};
 
 const ACTION: &str = "looking for what holds vacuum back";
-/// Time after which a holder is reported. The server's autovacuum looks at a database once in a minute (`autovacuum_naptime`), so what is
-/// shorter delays one round at most.
+/// Time after which a holder is reported. The server's autovacuum looks at a database once in a minute
+/// (`autovacuum_naptime`), so what is shorter delays one round at most.
 const HELD: Duration = Duration::from_secs(60);
 /// Maximum number of holders that are looked at, those with the oldest transactions.
 const HOLDERS_MAX: i64 = 100;
@@ -31,13 +31,15 @@ struct Holder {
 }
 
 impl VacuumHolders {
-    /// Finds the holder with the oldest transaction. One that moves on, such as a long transaction of short statements, holds nothing back.
+    /// Finds the holder with the oldest transaction. One that moves on, such as a long transaction of short
+    /// statements, holds nothing back.
     pub(super) async fn look(
         &mut self,
         session: &mut Session,
         now: Instant,
     ) -> Result<Option<Finding>, StorageError> {
-        // A transaction with a number matters in each database, since snapshots of all begin with it. The age of a slot is not known.
+        // A transaction with a number matters in each database, since snapshots of all begin with it. The age
+        // of a slot is not known.
         let sql = format!(
             "SELECT * FROM (
                  SELECT 'session' AS kind, a.pid::text AS name, coalesce(a.backend_xid, a.backend_xmin)::text AS oldest,

@@ -45,9 +45,11 @@ pub(super) fn failed(conn: &Connection, which: &FailedAttempts) -> rusqlite::Res
     collect(statement.query(params![since, which.exit_code, rows(which.limit), pattern])?)
 }
 
-/// Returns the latest attempts of a path, newest first, from its log row along the log rows that each attempt replaced.
+/// Returns the latest attempts of a path, newest first, from its log row along the log rows that each attempt
+/// replaced.
 ///
-/// Reads the attempts of one second for each. If another program handed out the job, all attempts before that are scanned.
+/// Reads the attempts of one second for each. If another program handed out the job, all attempts before that
+/// are scanned.
 pub(super) fn of_attr(conn: &Connection, attr_path: &str, limit: usize) -> rusqlite::Result<Vec<Attempt>> {
     let mut statement = conn.prepare_cached(
         "SELECT started, fetcher, connection, handout_id, previous_started, previous_finished, previous_exit_code

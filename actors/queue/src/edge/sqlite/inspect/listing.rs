@@ -49,7 +49,8 @@ pub(super) fn listing(conn: &Connection, options: &Options, now: i64) -> rusqlit
     })
 }
 
-/// Returns the groups that can be handed out in their order, and those that wait for the end of a hold or for a limit.
+/// Returns the groups that can be handed out in their order, and those that wait for the end of a hold or for
+/// a limit.
 fn ready_groups(
     conn: &Connection,
     limited: &Limited,

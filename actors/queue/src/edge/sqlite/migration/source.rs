@@ -27,8 +27,9 @@ impl SqliteSource {
     /// Opens the database at `path`, which a store has adopted, and changes nothing in it.
     ///
     /// # Errors
-    /// [`StorageError::Locked`] while an instance uses it, [`StorageError::Busy`] while another program writes,
-    /// [`StorageError::Unfinished`], [`StorageError::NotMigrated`] if its tables are not those of a store, errors of SQLite.
+    /// [`StorageError::Locked`] while an instance uses it, [`StorageError::Busy`] while another program
+    /// writes, [`StorageError::Unfinished`], [`StorageError::NotMigrated`] if its tables are not those of a
+    /// store, errors of SQLite.
     pub(crate) fn open(path: &Path) -> Result<Self, StorageError> {
         let failed = |error| storage_error(path, "opening", error);
         if !path.exists() {

@@ -29,7 +29,8 @@ impl SqliteTarget {
     /// Opens or creates the database at `path`.
     ///
     /// # Errors
-    /// [`StorageError::Locked`] while an instance uses it, [`StorageError::NotMigrated`] if it has rows, errors of SQLite.
+    /// [`StorageError::Locked`] while an instance uses it, [`StorageError::NotMigrated`] if it has rows,
+    /// errors of SQLite.
     pub(crate) fn open(path: &Path) -> Result<Self, StorageError> {
         let failed = |error| storage_error(path, "opening", error);
         // The first start makes the table of groups anew if it has other limits.
