@@ -59,7 +59,7 @@ impl HandlerContext {
             Ok(verb) => self.execute_console(&mut entry, &path, &verb, args).await,
             Err((error, name)) => Err(of_console(error, &path, name)),
         };
-        if effect != Effect::Reads {
+        if !matches!(effect, Effect::Reads | Effect::Delivers) {
             let (by, reason) = (caller.who.clone(), entry.record.reason.clone());
             let outcome = done.as_ref().map_or_else(outcome_of, |_| audit::DONE.to_owned());
             let subsystem = without_root(&path).split('/').next().unwrap_or_default();
@@ -188,7 +188,7 @@ impl HandlerContext {
                 pauses.insert(record.path.clone(), format!("pause by {}: {reason}", record.who));
             }
             Effect::Resumes => _ = pauses.remove(&record.path),
-            Effect::Reads | Effect::Changes => {}
+            Effect::Reads | Effect::Changes | Effect::Delivers => {}
         }
         Ok(answer)
     }

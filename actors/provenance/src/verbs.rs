@@ -24,7 +24,7 @@ const LETTERS_MAX: u32 = 200;
 const BATCH_MAX: usize = 10_000;
 
 verb! {
-    "add", Changes -> Added;
+    "add", Delivers -> Added;
     /// Add rows; rows that are already stored stay as they are
     pub(crate) struct Add {
         /// Rows, as in the lines of an import

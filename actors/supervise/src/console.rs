@@ -34,6 +34,9 @@ pub enum Effect {
     Reads,
     /// Changes something.
     Changes,
+    /// Brings in data of a client, as messages of a peer do. It is no event: an import sends thousands, and the
+    /// log of events keeps [`EVENT_LOG_CAPACITY`](crate::EVENT_LOG_CAPACITY).
+    Delivers,
     /// Pauses the child's work until a verb that [`Self::Resumes`].
     Pauses,
     /// Resumes the child's work.
