@@ -7,7 +7,8 @@ so nothing else may.
 
   dranspose_suite.py BINARY DIRECTORY ROUNDS [FILE..]    DIRECTORY gets the tests; FILE is such as test_reducer
 
-As a plugin of pytest (`-p dranspose_suite`) it starts the program that ORCHESTRATOR names wherever a test runs an ingester.
+As a plugin of pytest (`-p dranspose_suite`) it starts the program that ORCHESTRATOR names wherever a test runs an ingester; without the
+variable, the tests run dranspose's own.
 """
 
 import asyncio
@@ -24,10 +25,12 @@ import sys
 import tarfile
 import tempfile
 import threading
+import time
 import urllib.request
 from pathlib import Path
 
 import pytest
+import zmq
 
 LOG = logging.getLogger("orchestrator")
 
@@ -87,7 +90,29 @@ class Program:
         self.directory.cleanup()
 
 
+def bind_patiently(bind):
+    """Waits for an address that a thread of libzmq still closes: the tests bind the one that they closed a moment before."""
+
+    def patient(self, address):
+        give_up = time.monotonic() + 5
+        while True:
+            try:
+                return bind(self, address)
+            except zmq.ZMQError as error:
+                if error.errno != zmq.EADDRINUSE or time.monotonic() > give_up:
+                    raise
+            time.sleep(0.01)
+
+    return patient
+
+
 def pytest_configure():
+    zmq.Socket.bind = bind_patiently(zmq.Socket.bind)
+    if "ORCHESTRATOR" in os.environ:
+        use_ours()
+
+
+def use_ours():
     import uvicorn
     from dranspose.distributed import DistributedService
     from dranspose.ingester import Ingester
@@ -140,9 +165,8 @@ def passed(python, directory, name, environment):
             ["redis-server", "--port", str(port), "--save", "", "--dir", data, "--bind", "127.0.0.1"],
             stdout=subprocess.DEVNULL,
         )
-        plugin = ["-p", "dranspose_suite"] if "ORCHESTRATOR" in environment else []
         run = subprocess.Popen(
-            [python, "-m", "pytest", "-q", *plugin, *(f"--deselect={test}" for test in LEFT_OUT), f"tests/{name}.py"],
+            [python, "-m", "pytest", "-q", "-p", "dranspose_suite", *(f"--deselect={test}" for test in LEFT_OUT), f"tests/{name}.py"],
             cwd=directory,
             env={**os.environ, **environment, "REDIS_URL": f"redis://127.0.0.1:{port}/0"},
             stdin=subprocess.DEVNULL,
