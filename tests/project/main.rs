@@ -1,6 +1,7 @@
 //! The repository: its pages, its rules, its packaging.
 
 mod alerts;
+mod changelog;
 mod contracts;
 mod deploy;
 mod first_run;
