@@ -262,11 +262,13 @@ fn no_profile_sets_panic() {
 
 #[test]
 fn each_test_binary_is_run() {
-    let run = fs::read_to_string(root().join("tests/run")).expect("tests/run");
-    let words: Vec<&str> = run.split([' ', '"', '\n']).collect();
-    let by_cargo = words.windows(2).filter(|pair| pair[0] == "--test").map(|pair| pair[1]);
-    let started = words.iter().filter_map(|word| word.strip_prefix("${programs[")?.strip_suffix("]}"));
-    let run: BTreeSet<&str> = by_cargo.chain(started.filter(|name| !name.starts_with('$'))).collect();
+    let plan = fs::read_to_string(root().join("tests/plan.toml")).expect("the plan");
+    let plan: toml::Table = toml::from_str(&plan).expect("TOML");
+    let groups = plan["group"].as_array().expect("groups").iter();
+    let usual =
+        groups.filter(|group| plan["jobs"].as_array().is_some_and(|jobs| jobs.contains(&group["job"])));
+    let names = usual.flat_map(|group| group["programs"].as_array().expect("programs"));
+    let run: BTreeSet<&str> = names.filter_map(toml::Value::as_str).filter(|name| *name != "unit").collect();
     let binaries: BTreeSet<String> = rust_files()
         .into_iter()
         .filter_map(|(path, _)| {
@@ -275,7 +277,11 @@ fn each_test_binary_is_run() {
             (folder == "tests" || folder.ends_with("/tests")).then(|| name.to_owned())
         })
         .collect();
-    assert_eq!(run, binaries.iter().map(String::as_str).collect(), "tests/run names these test binaries");
+    assert_eq!(
+        run,
+        binaries.iter().map(String::as_str).collect(),
+        "tests/plan.toml names these test binaries"
+    );
 }
 
 /// Nothing else in this command applies them: `tests/mutants/run.py --histories` takes half an hour.

@@ -1,0 +1,262 @@
+//! Runs the built tests as `tests/plan.toml` says. `tests/run` builds them and calls this program; it is an
+//! example, since `cargo test --no-run` builds examples with the tests.
+//!
+//! ```text
+//! run_plan MESSAGES [--full] [JOB..]    MESSAGES: output of `cargo test --no-run --message-format json`
+//! ```
+//!
+//! Output of each group goes to `target/test-logs/GROUP` and is printed when the group has ended. All that
+//! failed is repeated at the end; the exit code is then 1.
+
+#![allow(clippy::print_stdout)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+const PLAN: &str = "tests/plan.toml";
+const LOGS: &str = "target/test-logs";
+/// Lines of a failed test that are repeated at the end, and columns of each.
+const REPEATED_MAX: (usize, usize) = (60, 400);
+
+/// `tests/plan.toml`, which explains the keys.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plan {
+    jobs: BTreeSet<String>,
+    full_jobs: BTreeSet<String>,
+    full_env: BTreeMap<String, String>,
+    group: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    name: String,
+    job: String,
+    stage: u8,
+    programs: Vec<String>,
+    then: Option<String>,
+    #[serde(default)]
+    only: Vec<String>,
+    #[serde(default)]
+    skip: Vec<String>,
+    #[serde(default)]
+    skip_unless_full: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    threads: Option<usize>,
+    #[serde(default = "once")]
+    tries: u32,
+    #[serde(default)]
+    shows_output: bool,
+    secs: u64,
+}
+
+fn once() -> u32 {
+    1
+}
+
+/// Test program with the directory of its package, in which cargo would start it.
+struct Program {
+    name: String,
+    is_unit: bool,
+    file: PathBuf,
+    directory: PathBuf,
+}
+
+struct Run {
+    programs: Vec<Program>,
+    is_full: bool,
+    env: BTreeMap<String, String>,
+}
+
+impl Run {
+    /// Runs everything of a group and returns true if nothing has failed in the end.
+    fn group(&self, group: &Group) -> bool {
+        let mut is_good = true;
+        for name in &group.programs {
+            let is_meant = |one: &&Program| one.name == *name || name == "unit" && one.is_unit;
+            let meant: Vec<_> = self.programs.iter().filter(is_meant).collect();
+            assert!(!meant.is_empty(), "{PLAN} names a program that was not built: {name}");
+            for program in meant {
+                is_good &= self.program(group, program);
+            }
+        }
+        if let Some(command) = &group.then {
+            is_good &= self.ends_well(group, &mut Command::new(command));
+        }
+        is_good
+    }
+
+    fn program(&self, group: &Group, program: &Program) -> bool {
+        let start = |arguments: &[String]| {
+            let mut command = Command::new(&program.file);
+            self.ends_well(group, command.args(arguments).current_dir(&program.directory))
+        };
+        let before = group.printed().len();
+        let mut is_good = start(&self.arguments(group));
+        for _ in 1..group.tries {
+            let failed = failed_tests(&group.printed()[before..]);
+            if is_good || failed.is_empty() {
+                break;
+            }
+            let alone = ["--exact".to_owned(), "--test-threads=1".to_owned()];
+            is_good = start(&alone.into_iter().chain(failed).collect::<Vec<_>>());
+        }
+        is_good
+    }
+
+    /// Arguments for each test program of a group.
+    fn arguments(&self, group: &Group) -> Vec<String> {
+        let skipped_now = if self.is_full { &[][..] } else { &group.skip_unless_full };
+        let skipped =
+            group.skip.iter().chain(skipped_now).flat_map(|name| ["--skip".to_owned(), name.clone()]);
+        let mut all: Vec<String> = group.only.iter().cloned().chain(skipped).collect();
+        let usual = || env::var("RUST_TEST_THREADS").ok().and_then(|text| text.parse().ok());
+        let processors = || thread::available_parallelism().map_or(1, usize::from);
+        let threads = group.threads.or_else(usual).unwrap_or_else(|| processors() + 1);
+        all.push(format!("--test-threads={threads}"));
+        all.extend(group.shows_output.then(|| "--nocapture".to_owned()));
+        all
+    }
+
+    /// Appends the output of a process to the log of its group. One that takes too long is killed.
+    fn ends_well(&self, group: &Group, command: &mut Command) -> bool {
+        let mut log = File::options().create(true).append(true).open(group.log()).expect("open a log");
+        writeln!(log, "     Running {command:?}").expect("write to a log");
+        if !group.shows_output {
+            let output = || log.try_clone().expect("duplicate a descriptor");
+            command.stdout(output()).stderr(output());
+        }
+        let mut process =
+            command.envs(&self.env).envs(&group.env).stdin(Stdio::null()).spawn().expect("start a program");
+        let descriptor = pidfd_open(Pid::from_child(&process), PidfdFlags::empty()).expect("a process");
+        let limit = Duration::from_secs(group.secs).try_into().expect("seconds");
+        let ended = poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&limit)).expect("poll");
+        if ended == 0 {
+            process.kill().expect("kill a program");
+            writeln!(log, "error: it did not end within {} s", group.secs).expect("write to a log");
+        }
+        process.wait().expect("wait for a program").success()
+    }
+}
+
+impl Group {
+    fn log(&self) -> PathBuf {
+        Path::new(LOGS).join(self.name.replace(' ', "-"))
+    }
+
+    fn printed(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.log()).unwrap_or_default()).into_owned()
+    }
+}
+
+/// Tests in the last list of failures that a test program printed.
+fn failed_tests(printed: &str) -> BTreeSet<String> {
+    let (_, list) = printed.rsplit_once("\nfailures:\n").unwrap_or_default();
+    let names = list.lines().take_while(|line| !line.starts_with("test result"));
+    names.filter_map(|line| line.strip_prefix("    ").map(str::to_owned)).collect()
+}
+
+/// Reads messages of cargo; the second value is true if the compiler has warned.
+fn built(messages: &str) -> (Vec<Program>, bool) {
+    let mut has_warned = false;
+    let mut programs = Vec::new();
+    for line in messages.lines() {
+        let message: Value = serde_json::from_str(line).expect("cargo's messages are JSON");
+        has_warned |= message["message"]["level"] == "warning";
+        let (Some(file), true) = (message["executable"].as_str(), message["profile"]["test"] == true) else {
+            continue;
+        };
+        let text = |value: &Value| value.as_str().expect("cargo's messages have this text").to_owned();
+        programs.push(Program {
+            name: text(&message["target"]["name"]),
+            is_unit: message["target"]["kind"][0] != "test",
+            file: file.into(),
+            directory: Path::new(&text(&message["manifest_path"])).parent().expect("a directory").into(),
+        });
+    }
+    (programs, has_warned)
+}
+
+/// Prints what failed in a log, shortened, and what a compiler reports in it.
+fn repeat_failures(log: &str) {
+    let (mut is_shown, mut lines) = (false, 0);
+    for line in log.lines() {
+        is_shown = line == "failures:" || is_shown && !line.starts_with("test result:");
+        lines = if line.starts_with("---- ") { 0 } else { lines + 1 };
+        let is_report = ["error:", "error[", "warning:"].iter().any(|start| line.starts_with(start));
+        if is_report || is_shown && lines < REPEATED_MAX.0 {
+            println!("{}", line.chars().take(REPEATED_MAX.1).collect::<String>());
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let start = Instant::now();
+    let mut arguments = env::args().skip(1);
+    let messages = arguments.next().expect("the file of cargo's messages");
+    let (programs, has_warned) = built(&fs::read_to_string(messages).expect("cargo's messages"));
+    let (flags, mut jobs): (BTreeSet<String>, BTreeSet<String>) = arguments.partition(|one| one == "--full");
+    let is_full = !flags.is_empty();
+    let plan: Plan = toml::from_str(&fs::read_to_string(PLAN).expect(PLAN)).expect(PLAN);
+    if jobs.is_empty() {
+        jobs = plan.jobs;
+        jobs.extend(plan.full_jobs.into_iter().filter(|_| is_full));
+    }
+    let run = Run { programs, is_full, env: if is_full { plan.full_env } else { BTreeMap::new() } };
+    let _ = fs::remove_dir_all(LOGS);
+    fs::create_dir_all(LOGS).expect(LOGS);
+    let (has_failed, printing) = (AtomicBool::new(has_warned), Mutex::new(()));
+    let run_group = |group: &Group| {
+        has_failed.fetch_or(!run.group(group), Ordering::Relaxed);
+        let _alone = printing.lock();
+        println!("\n== {} (until {} s)", group.name, start.elapsed().as_secs());
+        io::stdout().write_all(group.printed().as_bytes()).expect("write to standard output");
+    };
+    let mut groups: Vec<&Group> = plan.group.iter().filter(|group| jobs.contains(&group.job)).collect();
+    if jobs.iter().any(|job| groups.iter().all(|group| group.job != *job)) {
+        let known: BTreeSet<_> = plan.group.iter().map(|group| group.job.as_str()).collect();
+        eprintln!("a job is one of {known:?}");
+        return ExitCode::from(2);
+    }
+    groups.sort_by_key(|group| group.stage);
+    let run_group = &run_group;
+    thread::scope(|scope| {
+        for stage in groups.chunk_by(|a, b| a.stage == b.stage) {
+            let begun: Vec<_> = stage.iter().map(|group| scope.spawn(move || run_group(group))).collect();
+            for group in begun.into_iter().filter(|_| stage[0].stage > 0) {
+                group.join().expect("a group ran");
+            }
+        }
+    });
+    let has_failed = has_failed.into_inner();
+    for group in groups.iter().filter(|_| has_failed) {
+        println!("\n-- what failed of {}", group.name);
+        repeat_failures(&group.printed());
+    }
+    if has_warned {
+        println!("\n-- the compiler has warned, see above");
+    }
+    println!("\n== done (at {} s)", start.elapsed().as_secs());
+    ExitCode::from(u8::from(has_failed))
+}
