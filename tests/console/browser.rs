@@ -230,8 +230,12 @@ impl Browser {
         }
         let folder = screenshots();
         fs::create_dir_all(&folder).expect("a directory below target/");
-        let png = self.client.screenshot().await.expect("a picture");
-        fs::write(folder.join(format!("{name}.png")), png).expect("write the picture");
+        fs::write(folder.join(format!("{name}.png")), self.screenshot().await).expect("write the picture");
+    }
+
+    /// The page as PNG.
+    pub(crate) async fn screenshot(&self) -> Vec<u8> {
+        self.client.screenshot().await.expect("a picture")
     }
 
     /// Closes the browser.

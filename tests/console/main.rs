@@ -8,6 +8,10 @@ mod commands;
 mod crashes;
 mod foreign_text;
 mod hidden;
+/// Only with `--full`: these write files of the repository.
+mod in_full {
+    mod pictures;
+}
 mod jobs;
 mod layout;
 mod numbers;

@@ -8,6 +8,7 @@ mod first_run;
 mod nix;
 mod packages;
 mod pages;
+mod pictures;
 mod promises;
 mod quick_starts;
 mod reference;
