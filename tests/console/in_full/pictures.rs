@@ -14,10 +14,10 @@ const PICTURES: [(&str, &str); 3] = [
     ("images/queue.png", "#/queue?tab=failed"),
 ];
 /// Width, and most of the height, in pixels.
-const SIZE: (u32, u32) = (1_440, 1_400);
-/// JavaScript expression: charts and timeline show something.
-const HAS_HISTORY: &str =
-    "/up ([4-9]\\d s|\\d+ min)/.test(document.querySelector('#connection').textContent)";
+const SIZE: (u32, u32) = (1_440, 1_100);
+/// JavaScript expression: charts and timeline show something, and so do arrows to workers.
+const HAS_HISTORY: &str = "/up ([4-9]\\d s|\\d+ min)/.test(document.querySelector('#connection').textContent)
+    && [...document.querySelectorAll('.arrow-text')].filter(rates => rates.textContent.startsWith('0 B')).length < 2";
 
 #[tokio::test]
 async fn the_pictures_of_the_pages_are_made_anew() {
