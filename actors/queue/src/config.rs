@@ -108,7 +108,6 @@ impl Default for PostgresConfig {
 
 #[cfg(feature = "postgres")]
 impl PostgresConfig {
-    /// Returns mistakes that the schema of the configuration does not express.
     fn check(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
         if dsn_has_password(&self.dsn) {
@@ -135,12 +134,11 @@ impl PostgresConfig {
         mistakes
     }
 
-    /// Returns the address without user and password, or the path of the file that contains it.
+    /// Without user and password; the path if a file contains the address.
     pub(crate) fn endpoint(&self) -> String {
         self.address().endpoint()
     }
 
-    /// Returns the keys of the address.
     pub(crate) fn address(&self) -> ConfiguredAddress<'_> {
         let Self { dsn, dsn_file, .. } = self;
         let (section, application) = ("queue.postgres", APPLICATION);
@@ -156,7 +154,6 @@ const SCHEMA_BYTES_MAX: usize = 63;
 #[cfg(feature = "postgres")]
 pub(crate) const APPLICATION: &str = "orchestrator queue";
 
-/// Returns true if a name may be that of an instance.
 #[cfg(feature = "postgres")]
 pub(crate) fn is_instance_name(name: &str) -> bool {
     let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -239,8 +236,7 @@ const EXPECTED_MAX: usize = 64;
 const PATTERN_BYTES_MAX: usize = 1_000;
 
 impl QueueConfig {
-    /// Returns the configuration of a queue that takes jobs of other subsystems, if `offers_jobs`: with a
-    /// last limit for them.
+    /// Adds a last limit for jobs of other subsystems if `offers_jobs`.
     pub(crate) fn for_offers(&self, offers_jobs: bool) -> Self {
         let mut config = self.clone();
         let others = Limit { attr_path: None, fetcher: Some("*.*".to_owned()), in_flight: OFFERED_IN_FLIGHT };

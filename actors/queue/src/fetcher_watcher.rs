@@ -55,7 +55,6 @@ impl Handle<DirectoryNotice> for FetcherWatcher {
 }
 
 impl FetcherWatcher {
-    /// Returns the child that serves `slot`.
     pub(crate) fn factory(
         slot: MailboxSlot<Self>,
         commands: Outbox<ReadCommand>,
@@ -82,8 +81,7 @@ impl FetcherWatcher {
         }
     }
 
-    /// Returns commands in the order of their events. Of consecutive writes to one file only the
-    /// first is kept.
+    /// In the order of the events. Of consecutive writes to one file only the first is kept.
     fn commands_of(&mut self, events: Vec<DirectoryEvent>) -> Vec<ReadCommand> {
         let mut commands = Vec::with_capacity(events.len());
         let mut written = HashSet::new();

@@ -33,7 +33,6 @@ pub(crate) struct FetcherFile {
     pub(crate) kind: FileKind,
 }
 
-/// Class of a file name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NameClass {
     /// A valid fetcher file name.
@@ -62,7 +61,6 @@ pub(crate) enum NameError {
 }
 
 impl FetcherFile {
-    /// Returns the file name in the directory.
     pub(crate) fn name(&self) -> String {
         match self.kind {
             FileKind::Growing => format!("{}.part", self.base),
@@ -104,7 +102,7 @@ impl WarnedNames {
     }
 }
 
-/// Returns the name of the complete file of `run` with its number spelled without leading zeros.
+/// Spells the number without leading zeros.
 pub(crate) fn canonical_base(run: &RunId) -> String {
     format!("{}.{}.txt", run.fetcher, run.started)
 }

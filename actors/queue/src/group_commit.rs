@@ -51,8 +51,7 @@ pub(crate) struct GroupCommit {
 }
 
 impl GroupCommit {
-    /// Creates the state of a new incarnation. Rows of deleted runs may be left. Requests wait
-    /// until the first directory listing was processed.
+    /// Requests wait until the first directory listing was processed. Rows of deleted runs may be left.
     pub(crate) fn new() -> Self {
         Self {
             requests: Vec::new(),
@@ -71,12 +70,11 @@ impl GroupCommit {
         }
     }
 
-    /// Returns true if requests are served: the database matches the input directory.
+    /// Requests are served once the database matches the input directory.
     pub(crate) fn is_reconciled(&self) -> bool {
         self.reconciled
     }
 
-    /// Returns the number of requests that wait for a turn.
     pub(crate) fn waiting(&self) -> usize {
         self.requests.len()
     }
@@ -99,7 +97,6 @@ impl GroupCommit {
         }
     }
 
-    /// Returns true if no ingest operation is in progress.
     pub(crate) fn has_room_for_ingest(&self) -> bool {
         self.ingest.is_none()
     }
@@ -115,19 +112,16 @@ impl GroupCommit {
         self.refused.take()
     }
 
-    /// Returns true if a turn has something to do.
     pub(crate) fn has_work(&self) -> bool {
         self.has_requests() || self.ingest.is_some() || self.deleting
     }
 
-    /// Returns true if the next turn serves requests. `other` tells of background work besides
-    /// ingest and deletion.
+    /// `other` tells of background work besides ingest and deletion.
     pub(crate) fn next_serves_requests(&self, other: bool) -> bool {
         let background = self.ingest.is_some() || self.deleting || other;
         self.has_requests() && !(background && self.background_next)
     }
 
-    /// Returns true if a request waits that may be served.
     pub(crate) fn has_requests(&self) -> bool {
         !self.served().is_empty()
     }
@@ -137,17 +131,14 @@ impl GroupCommit {
         self.background_next = false;
     }
 
-    /// Returns the requests that may be served.
     fn served(&self) -> &[StoreRequest] {
         if self.reconciled { &self.requests } else { &[] }
     }
 
-    /// Returns the waiting delivery notices as operations.
     fn notices(&self) -> Vec<Operation<'static>> {
         self.delivered.iter().copied().map(Operation::Delivered).collect()
     }
 
-    /// Returns true if delivery notices wait for the next turn.
     pub(crate) fn has_delivery_notices(&self) -> bool {
         !self.delivered.is_empty()
     }
@@ -262,8 +253,8 @@ impl GroupCommit {
         finished
     }
 
-    /// Returns true if the next background turn only removes rows of deleted runs. It needs no sync: the
-    /// run's mark is durable, and after a power failure the rows are removed again.
+    /// Removing rows of deleted runs needs no sync: the run's mark is durable, and after a power failure the
+    /// rows are removed again.
     fn is_deletion_next(&self) -> bool {
         self.deleting && (self.delete_turn || self.ingest.is_none())
     }

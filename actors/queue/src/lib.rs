@@ -90,8 +90,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 #[cfg(feature = "postgres")]
 const LAST_SERVER_ANSWER: Duration = Duration::from_secs(1);
 
-/// Returns the subsystem's supervision tree. Children start in order of the data flow, sinks first:
-/// the store, the worker socket, the readers of files. Takes jobs of other subsystems if one offers them.
+/// Children start in order of the data flow, sinks first: the store, the worker socket, the readers of files.
+/// Takes jobs of other subsystems if one offers them.
 pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> ChildSpec {
     let config = &config.for_offers(exchange.offers_jobs);
     let (requests, requests_slot) = inbox(REQUEST_CAPACITY);
@@ -262,7 +262,7 @@ pub(crate) fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
     }
 }
 
-/// Returns the files of the queue. The fetcher files are the fetchers'.
+/// Without the fetcher files, which belong to the fetchers.
 pub(crate) fn kept(config: &QueueConfig) -> Kept {
     #[cfg(feature = "postgres")]
     if config.store == StoreKind::Postgres {

@@ -25,7 +25,6 @@ const PROGRESS_LINES: u64 = 4_096;
 pub(crate) struct SkippedLine {
     /// Line number in the file, from 1.
     pub(crate) line: u64,
-    /// Reason for the skip.
     pub(crate) reason: SkipReason,
 }
 
@@ -98,7 +97,7 @@ impl LineSplitter {
         discarded
     }
 
-    /// Appends `bytes` to the unfinished line; they begin at `at` in the current piece.
+    /// `bytes` begin at `at` in the current piece.
     fn keep(&mut self, bytes: &[u8], at: usize) {
         match &mut self.long_line {
             Some(line) => line.extend(bytes),

@@ -77,7 +77,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Returns the average time between two hand-outs, in seconds; None if there are too few.
+    /// Average time between two hand-outs; None if there are too few.
     #[expect(clippy::cast_precision_loss, reason = "an average for readers")]
     pub(crate) fn secs_per_job(self) -> Option<f64> {
         (self.handed_out >= PACE_MIN && self.secs > 0).then(|| self.secs as f64 / self.handed_out as f64)

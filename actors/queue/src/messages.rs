@@ -198,7 +198,6 @@ pub(crate) enum ReadCommand {
     Ignored {
         /// Name in the directory; any bytes.
         name: OsString,
-        /// Error of the name.
         error: NameError,
     },
 }

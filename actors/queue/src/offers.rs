@@ -32,7 +32,6 @@ pub(crate) struct Offers {
 }
 
 impl Offers {
-    /// Returns the child and what other subsystems send to it.
     pub(crate) fn child(requests: Outbox<StoreRequest>) -> (ChildSpec, JobQueue) {
         let (mailbox, slot) = mailbox::<Self>(CAPACITY);
         let waiting = Arc::<AtomicUsize>::default();
@@ -92,7 +91,6 @@ impl Handle<JobTakenBack> for Offers {
     }
 }
 
-/// Returns why the queue cannot have a job.
 fn refusal(offer: &JobOffered) -> Option<String> {
     let (path, payload) = (offer.job.attr_path().len(), offer.payload.len());
     if path == 0 {

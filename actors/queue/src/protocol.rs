@@ -37,7 +37,6 @@ pub(crate) enum Request {
     Done {
         /// Attribute path of the job; may be empty.
         attr_path: String,
-        /// Exit code of the job.
         exit_code: i64,
     },
 }
@@ -70,7 +69,7 @@ pub(crate) struct RequestParser {
 }
 
 impl RequestParser {
-    /// Returns the buffer to append received bytes to, with spare capacity.
+    /// Buffer with spare capacity, to append received bytes to.
     pub(crate) fn space(&mut self) -> &mut Vec<u8> {
         if self.start == self.buffer.len() {
             self.buffer.clear();
@@ -89,7 +88,7 @@ impl RequestParser {
         &mut self.buffer
     }
 
-    /// Returns the next request if its line is complete.
+    /// None until the line of the request is complete.
     pub(crate) fn next_request(&mut self) -> Result<Option<Request>, ProtocolError> {
         let found = memchr::memchr(b'\n', &self.buffer[self.searched..]).map(|at| self.searched + at);
         let end = found.unwrap_or(self.buffer.len());
@@ -174,7 +173,6 @@ pub(crate) fn encode_head(job: Option<&Job>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the complete reply.
 pub(crate) fn encode_reply(job: Option<&Job>, out: &mut Vec<u8>) {
     encode_head(job, out);
     if let Some(job) = job {

@@ -50,7 +50,7 @@ pub(crate) struct QueueConsole {
     pub(crate) asks_for_pause: bool,
 }
 
-/// Returns the verbs, which are the commands of the queue, too.
+/// The verbs are the commands of the queue, too.
 pub(crate) fn verbs() -> Verbs<QueueConsole> {
     Verbs::default()
         .with::<Ls>()
@@ -376,7 +376,7 @@ fn not_found(reason: &str, attr_path: &str) -> ConsoleError {
     ConsoleError::NotFound(format!("{}: {reason}", sanitize(attr_path)))
 }
 
-/// Returns the number of rows asked for, within the limit.
+/// Limits the number of rows asked for.
 fn rows(asked: u32) -> usize {
     asked.min(ROWS_MAX) as usize
 }

@@ -58,7 +58,6 @@ impl RefusedFiles {
         self.0.lock().len() as u64
     }
 
-    /// Returns true if a file of the fetcher is refused.
     #[cfg(feature = "postgres")]
     pub(crate) fn has_fetcher(&self, fetcher: &str) -> bool {
         self.0.lock().values().any(|(run, _)| run.fetcher == fetcher)

@@ -54,7 +54,6 @@ pub(crate) struct RunId {
 }
 
 impl RunId {
-    /// Returns the run `started` of `fetcher`.
     #[must_use]
     pub(crate) fn new(fetcher: impl Into<String>, started: i64) -> Self {
         Self { fetcher: fetcher.into(), started }
@@ -176,8 +175,7 @@ pub(crate) trait Storage {
         deadline: Option<Instant>,
     ) -> Result<usize, StorageError>;
 
-    /// Returns the number of entries that were skipped since the last call, because the storage cannot have
-    /// them.
+    /// Counts since the last call. An entry is skipped if the storage cannot have it.
     fn take_skipped(&mut self) -> u64 {
         0
     }

@@ -47,7 +47,7 @@ impl StoreMetrics {
         self.unsent.hold_many(job.payload.len() as u64)
     }
 
-    /// Returns the size of the payloads that are handed out and not written to their workers.
+    /// Payloads that are handed out and not written to their workers.
     pub(crate) fn unsent_bytes(&self) -> u64 {
         u64::try_from(self.unsent.get()).unwrap_or_default()
     }
@@ -56,7 +56,7 @@ impl StoreMetrics {
         if with_job { self.jobs.add(1) } else { self.no_jobs.add(1) }
     }
 
-    /// Returns the number of hand-outs and ends of jobs.
+    /// Counts hand-outs and ends of jobs.
     pub(crate) fn worked(&self) -> i64 {
         self.jobs.get() + self.finished.get()
     }

@@ -103,17 +103,14 @@ pub(crate) struct Tracking {
 }
 
 impl Tracking {
-    /// Returns true if a file of the run is followed.
     pub(crate) fn is_tracked(&self, run: &RunId) -> bool {
         self.runs.contains_key(run)
     }
 
-    /// Returns true if no file is followed.
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Returns all followed files.
     pub(crate) fn files(&self) -> Vec<FetcherFile> {
         let file = |run: &RunId, source: &Option<Source>, kind| {
             source.as_ref().map(|source| FetcherFile { run: run.clone(), base: source.base.clone(), kind })
@@ -139,7 +136,6 @@ impl Tracking {
         self.runs.remove(run);
     }
 
-    /// Returns the names that decide about a change of `file`.
     pub(crate) fn names(&self, file: &FetcherFile) -> Names {
         let run = self.runs.get(&file.run);
         let part = run.and_then(|run| run.part.as_ref()).map_or(&file.base, |part| &part.base);
@@ -151,8 +147,8 @@ impl Tracking {
         Names { part: format!("{part}.part"), wholes }
     }
 
-    /// Returns the actions for a change of `file`, by the table of the module (CONTRACT QF07). A change of
-    /// another file of a run that is already read is reported as a collision.
+    /// Follows the table of the module (CONTRACT QF07). A change of another file of a run that is already
+    /// read is reported as a collision.
     pub(crate) fn decide(&mut self, file: &FetcherFile, cause: Cause, current: &CurrentFiles) -> Vec<Action> {
         let run = self.runs.entry(file.run.clone()).or_default();
         let source = match file.kind {

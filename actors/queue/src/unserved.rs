@@ -25,9 +25,7 @@ pub(crate) struct LogTimes {
     pub(crate) newest_in_flight: Option<i64>,
     /// Longest duration of the jobs that ended in the last day, seconds.
     pub(crate) longest: Option<i64>,
-    /// Last hand-out.
     pub(crate) last_handout: Option<i64>,
-    /// Last `DONE`.
     pub(crate) last_done: Option<i64>,
 }
 
@@ -38,7 +36,7 @@ pub(crate) const LOG_TIMES: &str =
     max(finished) FILTER (WHERE exit_code IS NOT NULL) FROM log";
 
 impl LogTimes {
-    /// Returns the earliest time of an end of a job that counts for [`Self::longest`].
+    /// Earliest end of a job that counts for [`Self::longest`].
     pub(crate) fn day_before(now: i64) -> i64 {
         now.saturating_sub(86_400)
     }
@@ -79,18 +77,16 @@ pub(crate) struct Unserved {
 pub(crate) struct LastRequest(Arc<Mutex<Option<(Instant, i64)>>>);
 
 impl LastRequest {
-    /// Records a request.
     pub(crate) fn record(&self) {
         *self.0.lock() = Some((Instant::now(), unix_time()));
     }
 
-    /// Returns true if a worker has asked within [`AWAY_AFTER_SECS`].
     pub(crate) fn is_recent(&self) -> bool {
         let last = *self.0.lock();
         last.is_some_and(|(at, _)| at.elapsed() < Duration::from_secs(AWAY_AFTER_SECS))
     }
 
-    /// Returns its unix time; None if there was none since the start.
+    /// None if no worker has asked since the start.
     pub(crate) fn unix_time(&self) -> Option<i64> {
         self.0.lock().map(|(_, unix_time)| unix_time)
     }

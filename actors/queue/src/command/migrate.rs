@@ -123,7 +123,6 @@ fn move_queue(from: &Store, to: &Store, config: &QueueConfig, names: &Names) -> 
     })
 }
 
-/// Returns the command with these arguments.
 fn command(arguments: &MigrateArguments) -> String {
     let mut command = format!("orchestrator queue migrate --from {} --to {}", arguments.from, arguments.to);
     for file in &arguments.config.config {

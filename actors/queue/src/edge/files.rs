@@ -54,8 +54,8 @@ impl RescanFlag {
     }
 }
 
-/// Returns the child that reads the files of `input_dir`. It waits for the first
-/// [`ReadCommand::Rescan`]. With `is_only_source`, all jobs come from fetcher files.
+/// The child waits for the first [`ReadCommand::Rescan`]. With `is_only_source`, all jobs come from fetcher
+/// files.
 pub(crate) fn factory(
     input_dir: PathBuf,
     commands: &InboxSlot<ReadCommand>,

@@ -59,12 +59,11 @@ impl Gauges {
         Self { metrics: JobGauges::register(vitals), next_sample: now, earliest: now }
     }
 
-    /// Returns the time of the next [`Self::sample`].
     pub(super) fn next_sample(&self) -> Instant {
         self.next_sample
     }
 
-    /// Sets the gauges to the result of `count`. After a failure they keep their values.
+    /// After a failure the gauges keep their values.
     pub(super) fn sample(&mut self, count: impl FnOnce() -> Result<Sample, StorageError>) {
         let begun = Instant::now();
         let counted = count();

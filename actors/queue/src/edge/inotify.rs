@@ -50,7 +50,7 @@ pub(crate) fn create_input_dir(input_dir: &Path) -> Result<(), EdgeError> {
     fs::create_dir_all(input_dir).map_err(EdgeError::refused("create input directory", input_dir))
 }
 
-/// Returns the child that watches `input_dir` for `watcher`. While paused it sends nothing.
+/// The child sends nothing while it is paused.
 pub(crate) fn factory(input_dir: PathBuf, watcher: Mailbox<FetcherWatcher>) -> Factory {
     Factory::task(move |cx: StartCx| {
         let edge = Edge {
@@ -164,7 +164,7 @@ impl Edge {
     }
 }
 
-/// Returns the kernel's setting that refuses a watch: a limit on what all processes of a user have.
+/// Kernel setting that refused the watch: a limit for all processes of a user.
 fn limit(error: &io::Error) -> Option<&'static str> {
     match Errno::from_io_error(error)? {
         Errno::MFILE => Some("fs.inotify.max_user_instances"),

@@ -47,7 +47,6 @@ impl PageFile {
         Ok(Self { directory, _lock: lock, path: path.join(NAME), temporary: path.join(TEMPORARY) })
     }
 
-    /// Returns the path of the page.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -17,8 +17,7 @@ use crate::storage::StorageError;
 /// Longest content that is read: a number.
 const CONTENT_MAX: u64 = 32;
 
-/// Returns the pause that the file records, unless its time is over. A file without a time records a pause
-/// without an end.
+/// None once the time of the pause is over. A file without a time records a pause without an end.
 pub(crate) fn pause(database: &Path) -> Option<PauseSpan> {
     let file = path(database);
     file.symlink_metadata().ok()?;
@@ -53,7 +52,6 @@ fn write(file: &Path, pause: Option<PauseSpan>) -> io::Result<()> {
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Returns the path of the file.
 pub(crate) fn path(database: &Path) -> PathBuf {
     with_suffix(database, ".paused")
 }

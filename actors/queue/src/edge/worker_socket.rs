@@ -34,10 +34,10 @@ const CHECK: Duration = Duration::from_secs(1);
 /// Minimum interval of lines of the log about what is not a request.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Returns the child that binds `path` and serves connections. It fails if another process serves
-/// the path ([`WorkerListener::bind`]). Other bind errors are a state of the link and tried again.
-/// A socket file that was deleted or replaced is bound again. On a stop, requests in progress are
-/// finished within `last_answer` and the socket is removed; while paused no request is started.
+/// The child fails if another process serves `path` ([`WorkerListener::bind`]). Other bind errors are a state
+/// of the link and tried again. A socket file that was deleted or replaced is bound again. On a stop,
+/// requests in progress are finished within `last_answer` and the socket is removed; while paused no request
+/// is started.
 pub(crate) fn factory(
     path: PathBuf,
     access: SocketAccess,
@@ -85,7 +85,7 @@ async fn serve(listener: WorkerListener, link: LinkState, shared: Shared, stop: 
     tokio::task::unconstrained(server.run(slots, stop)).await;
 }
 
-/// Returns the process and user of the peer, as recorded by the kernel at its connect.
+/// Process and user of the peer, as the kernel recorded them at the connect.
 fn process(stream: &UnixStream) -> String {
     match stream.peer_cred() {
         // A process of another PID namespace has no PID here.

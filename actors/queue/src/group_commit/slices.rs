@@ -26,7 +26,6 @@ impl Slices {
         Self { next, min, max, turn }
     }
 
-    /// Returns the duration of the next slice.
     pub(super) fn next(&self) -> Duration {
         self.next
     }
@@ -39,8 +38,7 @@ impl Slices {
     }
 }
 
-/// Returns true if a slice of deletion goes on. One that requests wait for ends after three fifths of its
-/// duration.
+/// A slice that requests wait for ends after three fifths of its duration.
 pub(super) fn goes_on(elapsed: Duration, slice: Duration, do_requests_wait: bool) -> bool {
     elapsed < if do_requests_wait { slice * 3 / 5 } else { slice }
 }

@@ -40,7 +40,6 @@ pub(super) struct Turn {
     pub(super) took: Duration,
 }
 
-/// Returns the operation of a request.
 pub(super) fn operation(request: &StoreRequest, paused: bool) -> Operation<'_> {
     match request {
         StoreRequest::Worker { request, connection, reply } => Operation::Worker {

@@ -56,7 +56,7 @@ impl LongLine {
         Self { number, ..self }
     }
 
-    /// Returns the reason to skip the line, as far as it is known without the text.
+    /// Reason as far as it is known without the text.
     pub(super) fn skip_reason(&self) -> Option<SkipReason> {
         match self.attr_path {
             AttrPath::Growing(bytes) | AttrPath::Ended(bytes) if bytes > ATTR_PATH_BYTES_MAX as u64 => {
@@ -68,17 +68,17 @@ impl LongLine {
         }
     }
 
-    /// Returns the range of its text in the file, without the line end; at most [`LINE_BYTES_MAX`].
+    /// Range without the line end; at most [`LINE_BYTES_MAX`].
     pub(crate) fn range(&self) -> Range<u64> {
         self.from..self.from + self.bytes
     }
 
-    /// Returns the length so far, in bytes.
+    /// Length so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Returns the line number, from 1.
+    /// Line number, from 1.
     pub(super) fn number(&self) -> u64 {
         self.number
     }

@@ -50,7 +50,7 @@ fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
     Some((before, name, behind))
 }
 
-/// Returns the totals as a text without characters that HTML escapes.
+/// Text without characters that HTML escapes.
 fn summary(listing: &Listing) -> String {
     let counts = listing.counts;
     let pace = match listing.pace.secs_per_job() {
@@ -102,7 +102,7 @@ fn write_data(listing: &Listing, log_url: Option<&LogUrl>, out: &mut dyn Write) 
     out.write_all(b"]}")
 }
 
-/// Returns JSON that ends no element and begins no comment of HTML.
+/// The text ends no element and begins no comment of HTML.
 fn json(value: &impl Serialize) -> io::Result<String> {
     Ok(serde_json::to_string(value)?.replace('<', "\\u003c"))
 }

@@ -43,7 +43,6 @@ impl Checksum {
     }
 }
 
-/// Returns the checksum of all tables.
 pub(super) fn total<'a>(tables: impl IntoIterator<Item = &'a Checksum>) -> String {
     let mut hash = Sha256::new();
     for table in tables {

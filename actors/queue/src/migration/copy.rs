@@ -125,7 +125,7 @@ fn checked(
     }
 }
 
-/// Returns the checksums of all tables, and passes each row to `look`.
+/// Passes each row to `look`.
 fn sums<S: Side + ?Sized>(
     side: &mut S,
     action: &str,

@@ -18,8 +18,7 @@ pub(crate) type Take<'a> = dyn FnMut(Vec<Row>) -> Result<(), StorageError> + 'a;
 
 /// Store of a queue that no process uses.
 pub(crate) trait Side {
-    /// Returns the number of rows of the store's table. [`Side::read`] may leave some out, but none of
-    /// [`Table::Row`].
+    /// Counts the rows of the store's table. [`Side::read`] may leave some out, but none of [`Table::Row`].
     fn count(&mut self, table: Table) -> Result<u64, StorageError>;
 
     /// Reads the rows behind the key `after` in the order of keys.

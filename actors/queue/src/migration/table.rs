@@ -140,7 +140,7 @@ impl Table {
         }
     }
 
-    /// Returns the names of the columns of the key, which gives the order of the rows.
+    /// The key gives the order of the rows.
     pub(crate) fn key(self) -> Vec<&'static str> {
         let columns = match self {
             Self::Row => 3,
@@ -150,7 +150,6 @@ impl Table {
         self.columns().iter().take(columns).map(|(name, _)| *name).collect()
     }
 
-    /// Returns the values of a row's key.
     pub(crate) fn key_of(self, row: &[Value]) -> Vec<Value> {
         row.iter().take(self.key().len()).cloned().collect()
     }

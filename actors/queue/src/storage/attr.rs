@@ -19,7 +19,6 @@ pub(crate) fn is_held(log: Option<&LogRow>, now: i64, hold: i64) -> bool {
     log.is_some_and(|log| log.finished.is_none() && !is_expired(log.started, now, hold))
 }
 
-/// Returns true if the hold of a job started at `started` is over.
 pub(crate) fn is_expired(started: i64, now: i64, hold: i64) -> bool {
     i128::from(started) + i128::from(hold) < i128::from(now)
 }
@@ -66,14 +65,12 @@ pub(crate) struct GroupPosition {
 }
 
 impl GroupPosition {
-    /// Returns true if a group at this position has this key.
     pub(crate) fn has_key(&self, key: &GroupKey) -> bool {
         self.section.fetcher_id == key.fetcher_id
             && self.last_started == key.last_started
             && self.order_jitter == key.order_jitter
     }
 
-    /// Returns the sort key of the group of `attr_path` at this position.
     pub(crate) fn key(&self, attr_path: &str) -> GroupKey {
         GroupKey {
             last_started: self.last_started,
@@ -87,7 +84,6 @@ impl GroupPosition {
 /// All rows of one attribute path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct AttrState {
-    /// Its `log` row.
     pub(crate) log: Option<LogRow>,
     /// Its `queue` rows of all fetchers and runs, except deleted runs.
     pub(crate) rows: Vec<Row>,
@@ -102,18 +98,16 @@ pub(crate) struct Dispatch {
     pub(crate) started: i64,
     /// Runs whose rows the hand-out marked as dequeued.
     pub(crate) runs: Vec<i64>,
-    /// Previous log row.
     pub(crate) previous: Option<LogRow>,
 }
 
 impl AttrState {
-    /// Returns the representative row of the fetcher's group: the one of the newest run
-    /// (CONTRACT QO01).
+    /// The row of the newest run (CONTRACT QO01).
     pub(crate) fn representative(&self, fetcher_id: i64) -> Option<&Row> {
         self.rows.iter().filter(|row| row.fetcher_id == fetcher_id).max_by_key(|row| row.run_started)
     }
 
-    /// Returns the positions of the ready groups, at most one per fetcher.
+    /// Ready groups only, at most one per fetcher.
     pub(crate) fn positions(&self) -> Vec<GroupPosition> {
         let held = self.log.is_some_and(|log| log.finished.is_none());
         let mut positions: Vec<GroupPosition> = Vec::new();
@@ -202,7 +196,6 @@ impl AttrState {
         }
     }
 
-    /// Returns true if a row's `last_started` differs from the log's value.
     pub(crate) fn has_stale_last_started(&self) -> bool {
         self.log.is_some_and(|log| self.rows.iter().any(|row| row.last_started != Some(log.started)))
     }

@@ -71,18 +71,18 @@ impl Batch {
         Self { entries }
     }
 
-    /// Returns the number of entries without duplicates.
+    /// Duplicates do not count.
     #[must_use]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns all entries, for a storage that stages some.
+    /// For a storage that stages some entries.
     pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
         &mut self.entries
     }
 
-    /// Returns the entries from position `from` on; empty beyond the end.
+    /// Empty if `from` is beyond the end.
     pub(crate) fn entries_from(&self, from: usize) -> &[Entry] {
         self.entries.get(from..).unwrap_or_default()
     }

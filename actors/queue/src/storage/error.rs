@@ -91,7 +91,6 @@ pub enum StorageError {
     /// The run does not exist, or is marked as deleted.
     #[error("run {started} of fetcher {fetcher:?} is not known: upsert it first")]
     UnknownRun {
-        /// The fetcher.
         fetcher: String,
         /// The run.
         started: i64,
@@ -107,7 +106,6 @@ pub enum StorageError {
         "fetcher {fetcher} belongs to the instance {instance}, so its files at the instance {own} are not read: remove them from one of the two directories, or run orchestrator queue adopt {fetcher} at {own}"
     )]
     OtherInstance {
-        /// The fetcher.
         fetcher: String,
         /// The instance that has its runs.
         instance: String,
@@ -134,7 +132,6 @@ pub enum StorageError {
         "the tables in the schema {schema} have version {found}, this program knows {known}: run the newer program, or name another schema"
     )]
     NewerTables {
-        /// The schema.
         schema: String,
         /// Version of its tables.
         found: i64,
@@ -147,7 +144,6 @@ pub enum StorageError {
         "the tables in the schema {schema} have version {found}, and instances of the former program use them: stop {instances}"
     )]
     OlderProgram {
-        /// The schema.
         schema: String,
         /// Version of its tables.
         found: i64,
@@ -160,9 +156,7 @@ pub enum StorageError {
         "the schema {schema} belongs to the role {owner}, and {role} may not use it: {statement}, or name another schema in queue.postgres.schema"
     )]
     ForeignSchema {
-        /// The schema.
         schema: String,
-        /// Its owner.
         owner: String,
         /// Role of this program.
         role: String,
@@ -236,7 +230,7 @@ impl From<FileReplaced> for StorageError {
 }
 
 impl StorageError {
-    /// Returns the conversion of an error of `action` on the database at `path`.
+    /// Converts an error of `action` on the database at `path`.
     pub(crate) fn backend<E>(path: &Path, action: &'static str) -> impl FnOnce(E) -> Self
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -244,7 +238,6 @@ impl StorageError {
         move |source| Self::Backend { path: path.to_path_buf(), action, source: source.into() }
     }
 
-    /// Returns true if the disk of the database is full.
     pub(crate) fn is_full(&self) -> bool {
         match self {
             Self::Full { .. } => true,
@@ -272,7 +265,7 @@ impl StorageError {
         }
     }
 
-    /// Returns the error of a database with the state of a migration, which is JSON with the field `command`.
+    /// `state` is JSON with the field `command`.
     pub(crate) fn unfinished(place: String, state: &str) -> Self {
         let state: serde_json::Value = serde_json::from_str(state).unwrap_or_default();
         let command = state["command"].as_str().unwrap_or("orchestrator queue migrate").to_owned();

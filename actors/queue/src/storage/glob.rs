@@ -41,7 +41,7 @@ impl Glob {
         Self { words, characters, moves, stays, end }
     }
 
-    /// Returns true if the whole `text` matches.
+    /// Matches the whole `text`.
     pub(crate) fn matches(&self, text: &str) -> bool {
         let mut states = vec![0_u64; self.words];
         states[0] = 1;
@@ -66,7 +66,7 @@ fn row(characters: &[char], one: char) -> usize {
     characters.binary_search(&one).unwrap_or(characters.len())
 }
 
-/// Returns true if `text` matches `pattern`, see [`Glob`].
+/// See [`Glob`].
 #[must_use]
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     Glob::new(pattern).matches(text)

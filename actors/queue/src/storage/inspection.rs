@@ -260,8 +260,8 @@ pub(crate) struct Ends {
 /// Fewest ended jobs from which a rate is computed.
 const ENDED_MIN: u64 = 10;
 
-/// Returns the time, in seconds, until `waiting` jobs are handed out if `ended` jobs end every `secs`
-/// seconds; None if too few ended.
+/// Seconds until `waiting` jobs are handed out, if `ended` jobs end every `secs` seconds; None if too few
+/// ended.
 pub(crate) fn time_to_empty(waiting: u64, ended: u64, secs: u64) -> Option<u64> {
     (ended >= ENDED_MIN).then(|| waiting.saturating_mul(secs.max(1)).div_ceil(ended))
 }

@@ -33,8 +33,7 @@ pub struct Limit {
 pub(crate) struct Limits(pub Vec<Limit>);
 
 impl Limits {
-    /// Returns the class of a group. With an unknown fetcher only limits without a pattern of fetchers
-    /// match.
+    /// With an unknown fetcher only limits without a pattern of fetchers match.
     pub(crate) fn class(&self, attr_path: &str, fetcher: Option<&str>) -> Class {
         let matches = |limit: &Limit| {
             limit.attr_path.as_deref().is_none_or(|pattern| glob::matches(pattern, attr_path))
@@ -47,7 +46,7 @@ impl Limits {
         found.and_then(|at| Class::try_from(at + 1).ok()).unwrap_or(0)
     }
 
-    /// Returns the limit of a class, or None for unlimited groups.
+    /// None for unlimited groups.
     pub(crate) fn limit(&self, class: Class) -> Option<&Limit> {
         self.0.get(usize::from(class).checked_sub(1)?)
     }
@@ -75,8 +74,7 @@ impl LimitedJobs {
         true
     }
 
-    /// Returns true if a class has as many jobs in flight as its limit allows. Jobs whose hold of
-    /// `hold` seconds is over do not count (CONTRACT QO02).
+    /// Jobs whose hold of `hold` seconds is over do not count (CONTRACT QO02).
     pub(crate) fn is_full(&self, limits: &Limits, class: Class, now: i64, hold: i64) -> bool {
         let Some(limit) = limits.limit(class) else { return false };
         let Some(last) = (limit.in_flight as usize).checked_sub(1) else { return true };
@@ -85,7 +83,6 @@ impl LimitedJobs {
         jobs.and_then(|jobs| jobs.iter().nth_back(last)).is_some_and(|job| !is_expired(job.0, now, hold))
     }
 
-    /// Returns the paths of a class whose holds are over.
     pub(crate) fn expired(&self, class: Class, now: i64, hold: i64) -> Vec<String> {
         let jobs = self.by_class.get(&class).into_iter().flatten();
         jobs.take_while(|job| is_expired(job.0, now, hold)).map(|job| job.1.clone()).collect()

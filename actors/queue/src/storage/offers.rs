@@ -5,12 +5,11 @@ use orchestrator_exchange::{JobFinished, JobId};
 /// Number of the only run of an owner.
 pub(crate) const OWNER_RUN: i64 = 0;
 
-/// Returns true if a fetcher's name is that of another subsystem, which has a dot.
+/// The name of another subsystem has a dot.
 pub(crate) fn is_owner(fetcher: &str) -> bool {
     fetcher.contains('.')
 }
 
-/// State of an offered job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OfferState {
     /// It waits or is in flight.

@@ -6,7 +6,6 @@ use orchestrator_exchange::JobId;
 
 use super::{Finished, JobFilter, OfferState, RequeuedSlice};
 
-/// Operation of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Operation<'a> {
     /// Records the end of a job, then hands out the first eligible one (CONTRACT QO01 to QO06).
@@ -43,7 +42,6 @@ pub(crate) enum Operation<'a> {
     TakeBack(&'a JobId),
 }
 
-/// Outcome of an [`Operation`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Of [`Operation::Worker`].

@@ -25,7 +25,6 @@ impl Pattern {
         &self.text
     }
 
-    /// Returns true if `attr_path` matches.
     pub(crate) fn matches(&self, attr_path: &str) -> bool {
         self.glob.matches(attr_path)
     }
@@ -81,7 +80,6 @@ pub(crate) struct JobFilter {
 }
 
 impl JobFilter {
-    /// Returns true if the job of `attr_path` with this last hand-out is selected.
     pub(crate) fn selects(&self, attr_path: &str, log: &LogRow) -> bool {
         let has_state = match self.state {
             JobState::Failed => log.exit_code.is_some_and(|code| code != 0),

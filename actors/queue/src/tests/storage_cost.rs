@@ -25,7 +25,7 @@ fn drain(store: &mut TestStore, now: i64) {
     });
 }
 
-/// Returns the steps of `work` in a transaction of its own, with loaded heads.
+/// Counts the steps in a transaction of its own, with loaded heads.
 fn steps<T>(
     store: &mut TestStore,
     work: impl FnOnce(&mut dyn Storage) -> Result<T, StorageError>,

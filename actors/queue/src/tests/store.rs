@@ -244,7 +244,7 @@ impl TestStore {
         }
     }
 
-    /// Returns the first column of a query, sorted.
+    /// First column of a query, sorted.
     pub(crate) fn texts(&self, sql: &str) -> Vec<String> {
         let mut rows: Vec<String> = match self.kind {
             Kind::Sqlite => {
@@ -282,7 +282,6 @@ fn connect(schema: &str) -> (Runtime, Session) {
     (runtime, session)
 }
 
-/// Returns the first column, a text or a number.
 fn text(row: &Row) -> String {
     match row.try_get::<_, Option<String>>(0) {
         Ok(text) => text.unwrap_or_default(),
@@ -364,7 +363,6 @@ pub(crate) fn lines(lines: &[(&str, &str)]) -> Batch {
     Batch::new(lines.iter().map(|(attr, payload)| ((*attr).to_owned(), (*payload).to_owned())))
 }
 
-/// Returns rows of `pkg0`, `pkg1`, ..
 pub(crate) fn packages(count: usize) -> Batch {
     Batch::new((0..count).map(|n| (format!("pkg{n}"), "0 1".to_owned())))
 }
@@ -386,7 +384,6 @@ pub(crate) fn take(store: &mut dyn Storage, now: i64) -> Option<Job> {
     group(store, |s| s.dequeue(now, "1"))
 }
 
-/// Returns the attribute path and payload handed out at `now`.
 pub(crate) fn next(store: &mut dyn Storage, now: i64) -> Option<(String, String)> {
     take(store, now).map(|job| (job.attr_path, job.payload))
 }

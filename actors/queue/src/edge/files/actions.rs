@@ -53,7 +53,6 @@ impl Reader {
         Ok(current)
     }
 
-    /// Returns the regular file that a name of `run` refers to.
     pub(super) fn regular(&mut self, run: &RunId, name: &str) -> io::Result<Option<FileId>> {
         let kind = probe::examine(&self.input_dir.join(name))?;
         if !matches!(kind, PathKind::Refused(_)) {

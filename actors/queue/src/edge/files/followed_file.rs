@@ -162,7 +162,6 @@ impl FollowedFile {
         self.handle.as_ref().is_some_and(|handle| handle.metadata().is_ok_and(|meta| meta.nlink() > 1))
     }
 
-    /// Returns true if the run is complete at the end of the file.
     pub(super) fn completes_at_end(&self) -> bool {
         self.phase == Phase::Final || (self.phase == Phase::Settling && self.is_linked())
     }

@@ -26,7 +26,6 @@ pub(super) fn file_id(meta: &Metadata) -> FileId {
     FileId { device: meta.dev(), inode: meta.ino() }
 }
 
-/// Returns the kind of file at `path`.
 pub(super) fn examine(path: &Path) -> io::Result<PathKind> {
     Ok(find(path)?.map_or_else(|kind| kind, |(_, id)| PathKind::Regular(id)))
 }

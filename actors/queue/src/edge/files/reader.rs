@@ -206,7 +206,7 @@ impl Reader {
         }
     }
 
-    /// Returns the time of the next work: now, if a file is to be read.
+    /// Time of the next work: now, if a file is to be read.
     pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
         let next_read = self.schedule.has_reading().then(|| {
             // While paused no file is read; a resume is noticed after `POLL_INTERVAL`.

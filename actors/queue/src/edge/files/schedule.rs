@@ -55,7 +55,6 @@ impl Schedule {
         self.active.push_back(key);
     }
 
-    /// Returns the next file to read.
     pub(super) fn next(&mut self) -> Option<Key> {
         while self.active.len() < ACTIVE_MAX
             && let Some(key) = self.waiting.pop_front()
@@ -70,13 +69,11 @@ impl Schedule {
         self.next_timer += 1;
     }
 
-    /// Returns a timer that is due.
     pub(super) fn due(&mut self, now: Instant) -> Option<Timer> {
         let first = self.timers.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }
 
-    /// Returns the time of the next timer.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         self.timers.first_key_value().map(|(&(time, _), _)| time)
     }

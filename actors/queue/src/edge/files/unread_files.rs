@@ -12,7 +12,6 @@ use rustix::process::geteuid;
 
 const FORM: &str = "expected: NAME.NUMBER.txt, or NAME.NUMBER.txt.part while it grows, one job a line";
 
-/// Files that are not read.
 #[derive(Debug, Default)]
 pub(super) struct UnreadFiles {
     /// Name of the last ignored file, and the reason.
@@ -92,8 +91,8 @@ impl UnreadFiles {
         self.unreadable.retain(|name, _| input_dir.join(name).symlink_metadata().is_ok());
     }
 
-    /// Returns the reason with the largest effect. `is_missing` tells that no fetcher file is read, and that
-    /// all jobs come from them.
+    /// Reports the reason with the largest effect. `is_missing`: no fetcher file is read, and all jobs come
+    /// from them.
     pub(super) fn report(&mut self, is_missing: bool, input_dir: &Path) -> Option<Report> {
         let directory = input_dir.display();
         if let Some((name, error)) = self.unreadable.first_key_value() {

@@ -63,8 +63,8 @@ struct Open {
 }
 
 impl PostgresInspector {
-    /// Returns an inspector of a queue that a store has created. A statement of a question takes at most
-    /// `timeout`, and a question ends at `stop`.
+    /// A store must have created the queue. A statement takes at most `timeout`, and a question ends at
+    /// `stop`.
     pub(crate) fn new(config: &QueueConfig, timeout: Duration, stop: StopToken) -> Self {
         Self { config: config.clone(), timeout, stop, open: None }
     }
@@ -99,7 +99,7 @@ impl PostgresInspector {
         })
     }
 
-    /// Returns the pause of hand-outs, unless its time is over.
+    /// None once the time of the pause is over.
     pub(crate) fn pause(&mut self) -> Result<Option<PauseSpan>, StorageError> {
         self.ask("reading the pause", async |question| {
             let sql = "SELECT value FROM property WHERE name = 'paused' AND is_paused()";
@@ -109,8 +109,7 @@ impl PostgresInspector {
         })
     }
 
-    /// Returns which jobs wait at `now`. Costs a few seeks for each limit, or the count of up to a thousand
-    /// held jobs.
+    /// Costs a few seeks for each limit, or the count of up to a thousand held jobs.
     pub(crate) fn waiting(&mut self, now: i64) -> Result<Waiting, StorageError> {
         self.ask("reading the waiting jobs", async |question| peek::waiting(question, now).await)
     }
@@ -121,8 +120,7 @@ impl PostgresInspector {
         self.run(async |Open { session, .. }| unserved::share_presence(session, is_present).await)
     }
 
-    /// Returns the jobs that wait at `now` if nobody works, and a job could be handed out. Reads the whole
-    /// log.
+    /// None if somebody works, or no job could be handed out. Reads the whole log.
     pub(crate) fn unserved(
         &mut self,
         now: i64,

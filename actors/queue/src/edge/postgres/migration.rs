@@ -72,7 +72,7 @@ impl Connection {
         Ok(first(&self.query(action, sql, vec![])?)?.unwrap_or_default())
     }
 
-    /// Returns the instances that a process has the place of, each with its host.
+    /// An instance is live while a process has its place. Each comes with its host.
     fn live_instances(&mut self) -> Result<Vec<String>, StorageError> {
         let sql = "SELECT instance || ' on host ' || host FROM instance
              WHERE lease_until > clock_timestamp() AND NOT (is_locked AND lock_place(instance)) ORDER BY instance";
@@ -92,7 +92,6 @@ impl Connection {
         StorageError::NotMigrated { reason: format!("the schema {} {reason}", self.schema) }
     }
 
-    /// Returns the state of an unfinished migration.
     fn state(&mut self) -> Result<Option<String>, StorageError> {
         first(&self.query("looking for a migration", session::UNFINISHED, vec![])?)
     }

@@ -31,7 +31,6 @@ impl From<&QueueConfig> for Rules {
     }
 }
 
-/// Reads the rules of the database.
 pub(super) async fn read(session: &mut Session) -> Result<Option<Rules>, StorageError> {
     let sql = "SELECT value FROM property WHERE name = 'rules'";
     let rows = session.query("reading the rules", sql, vec![]).await?;

@@ -156,7 +156,7 @@ async fn upgrade(session: &mut Session, schema: &str, found: i64) -> Result<(), 
     upgraded
 }
 
-/// Returns the version of the tables in the selected schema; None without tables.
+/// None if the selected schema has no tables.
 pub(super) async fn version(session: &mut Session) -> Result<Option<i64>, StorageError> {
     const ACTION: &str = "reading the version";
     let known = session.query(ACTION, "SELECT to_regclass('property') IS NOT NULL", vec![]).await?;
@@ -177,7 +177,7 @@ pub(super) fn check_version(version: Option<i64>, schema: &str) -> Result<(), St
     }
 }
 
-/// Returns the statements that create the schema and its tables at the first start, in one transaction.
+/// Statements of the first start, in one transaction.
 pub(crate) fn creation(schema: &str) -> String {
     format!(
         "BEGIN;\nCREATE SCHEMA IF NOT EXISTS {schema};\nSET LOCAL search_path = {schema};\n\n{SCHEMA}\n{FUNCTIONS}\n{}\nCOMMIT;\n",
@@ -217,7 +217,6 @@ pub(super) fn single<T: for<'a> FromSql<'a>>(rows: &[Row]) -> Result<T, StorageE
     first(rows)?.ok_or_else(|| StorageError::Altered { reason: "an answer is empty".to_owned() })
 }
 
-/// Reads the first column of all rows.
 pub(super) fn first_column<T: for<'a> FromSql<'a>>(rows: &[Row]) -> Result<Vec<T>, StorageError> {
     rows.iter().map(|row| get(row, 0)).collect()
 }

@@ -16,7 +16,6 @@ use crate::{
     storage::StorageError,
 };
 
-/// Settings of a store.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) address: Address,
@@ -52,7 +51,6 @@ impl Settings {
     }
 }
 
-/// Returns a runtime for the sessions of a thread.
 pub(super) fn runtime() -> Result<Runtime, StorageError> {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| StorageError::Setting { reason: format!("cannot start a runtime: {error}") })
@@ -119,7 +117,6 @@ fn make_name(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns the file that keeps the name of the instance.
 pub(crate) fn instance_file(input_dir: &Path) -> std::path::PathBuf {
     with_suffix(input_dir, ".instance")
 }

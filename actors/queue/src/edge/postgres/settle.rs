@@ -82,7 +82,7 @@ impl PostgresStore {
     }
 }
 
-/// Returns the pattern of LIKE for a pattern with `*` and `?`.
+/// Converts a pattern with `*` and `?`.
 fn like(pattern: &str) -> String {
     let mut like = String::with_capacity(pattern.len());
     for character in pattern.chars() {

@@ -132,7 +132,6 @@ impl ServerWatch {
 }
 
 impl ServerWatch {
-    /// Returns which jobs wait, and whether somebody works.
     fn waiting(&self, inspector: &mut PostgresInspector) -> Result<Waiting, StorageError> {
         let (now, is_present) = (unix_time(), self.last_request.is_recent());
         let are_others = inspector.share_presence(is_present)?;

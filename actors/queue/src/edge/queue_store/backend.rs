@@ -19,7 +19,6 @@ pub(super) trait Backend: Sized {
     /// Prepares an opening: nothing of a former incarnation is open.
     fn closed(_spec: &QueueStore) {}
 
-    /// Opens the database.
     fn open(spec: &QueueStore, cx: &StartCx) -> Result<Self, StorageError>;
 
     /// Repairs the cause of a failed opening. Returns false if it cannot.
@@ -30,10 +29,8 @@ pub(super) trait Backend: Sized {
         Ok(false)
     }
 
-    /// Returns the store, for transactions.
     fn storage(&mut self) -> &mut dyn Storage;
 
-    /// Returns which jobs wait at `now`.
     fn waiting(&mut self, now: i64) -> Result<Waiting, StorageError>;
 
     /// Called once a second. Nothing may be written until it succeeds.
@@ -41,7 +38,7 @@ pub(super) trait Backend: Sized {
         Ok(())
     }
 
-    /// Returns true if work besides ingest and deletion is due.
+    /// Work besides ingest and deletion is due.
     fn has_background(&self) -> bool {
         false
     }

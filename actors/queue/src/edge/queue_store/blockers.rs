@@ -43,7 +43,6 @@ pub(super) fn report_limited(vitals: &Vitals, attr_path: &str, limit: &Limit) {
     vitals.set_routine("jobs_limited", text, &evidence, "orchestrator queue in-flight");
 }
 
-/// Returns how many jobs wait.
 fn jobs_wait(jobs: u64) -> String {
     match jobs {
         1 => "1 job waits".to_owned(),

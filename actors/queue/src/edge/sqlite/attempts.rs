@@ -28,7 +28,7 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// Returns the attempts of a table that keeps `limit` rows; 0 keeps none.
+    /// The table keeps `limit` rows; 0 keeps none.
     pub(super) fn new(limit: u64) -> Self {
         Self { limit, stored: None }
     }

@@ -31,12 +31,11 @@ pub(super) fn load(conn: &Connection, view: &View, attr_path: &str) -> rusqlite:
     Ok(AttrState { log: load_log(conn, attr_path)?, rows })
 }
 
-/// Returns the statement of [`load_log_by`], to be reused for many rows.
+/// Statement of [`load_log_by`], to be reused for many rows.
 pub(super) fn log_statement(conn: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
     conn.prepare_cached("SELECT started, finished, exit_code FROM log WHERE attr_path = ?1")
 }
 
-/// Reads the log row of an attribute path.
 pub(super) fn load_log(conn: &Connection, attr_path: &str) -> rusqlite::Result<Option<LogRow>> {
     load_log_by(&mut log_statement(conn)?, attr_path)
 }

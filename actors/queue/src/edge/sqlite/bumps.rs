@@ -31,7 +31,6 @@ impl Bumps {
         Ok(bumps)
     }
 
-    /// Returns the paths that are next, in order.
     pub(super) fn waiting(&self) -> Vec<String> {
         self.waiting.values().cloned().collect()
     }

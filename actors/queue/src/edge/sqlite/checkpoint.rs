@@ -8,7 +8,6 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Mode of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckpointMode {
     /// Moves the pages that need no wait. If all were moved, the log is reused from its start.
@@ -18,7 +17,6 @@ pub(crate) enum CheckpointMode {
     Truncate,
 }
 
-/// Result of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Checkpointed {
     /// True if a reader or writer kept the checkpoint from completing.

@@ -27,7 +27,7 @@ pub(super) fn from_key(key: i64) -> Option<i64> {
     (key != NULL_KEY).then_some(key)
 }
 
-/// Returns the statement of [`insert_by`], to be reused for many rows.
+/// Statement of [`insert_by`], to be reused for many rows.
 pub(super) fn insert_statement(conn: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
     conn.prepare_cached(
         "INSERT INTO orchestrator_group (fetcher_id, run_started, held, started_key, jitter_key, attr_path)
@@ -74,7 +74,6 @@ pub(super) fn remove(conn: &Connection, position: &GroupPosition, attr_path: &st
     Ok(())
 }
 
-/// Returns the first group of a section.
 pub(super) fn first(conn: &Connection, section: Section) -> rusqlite::Result<Option<GroupKey>> {
     conn.prepare_cached(
         "SELECT started_key, jitter_key, attr_path FROM orchestrator_group
@@ -100,8 +99,8 @@ pub(super) fn count(conn: &Connection, section: Section, limit: u64) -> rusqlite
     .map(i64::unsigned_abs)
 }
 
-/// Returns all sections with their first groups. Takes three seeks at most for each. A row comparison
-/// such as `(a, b, c) > (?, ?, ?)` would be shorter, but SQLite then scans from the first equal row.
+/// Takes three seeks at most for each section. A row comparison such as `(a, b, c) > (?, ?, ?)` would be
+/// shorter, but SQLite then scans from the first equal row.
 pub(super) fn sections(conn: &Connection) -> rusqlite::Result<Vec<(Section, GroupKey)>> {
     let mut sections = Vec::new();
     let mut next = section_where(conn, ALL, [])?;

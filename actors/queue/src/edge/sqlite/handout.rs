@@ -57,7 +57,7 @@ pub(super) fn dispatch(
     Ok(HandedOut::Job(Job { attr_path: attr_path.to_owned(), payload, handout }))
 }
 
-/// Returns the length of a row's payload, which SQLite knows without reading it.
+/// SQLite knows it without reading the payload.
 fn payload_bytes(conn: &Connection, row: impl Params) -> rusqlite::Result<u64> {
     conn.prepare_cached(
         "SELECT octet_length(payload) FROM queue WHERE fetcher_run_started = ?1 AND fetcher_id = ?2 AND attr_path = ?3",
@@ -257,7 +257,6 @@ pub(super) fn release_expired(
     Ok(())
 }
 
-/// Reads the record of a hand-out.
 fn find(conn: &Connection, handout: HandoutId) -> rusqlite::Result<Option<(String, Dispatch)>> {
     conn.prepare_cached(
         "SELECT attr_path, fetcher_id, started, runs, had_log, previous_started, previous_finished, previous_exit_code

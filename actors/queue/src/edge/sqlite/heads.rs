@@ -23,7 +23,7 @@ pub(super) struct Heads {
 }
 
 impl Heads {
-    /// Reads all heads, with one seek per section.
+    /// Takes one seek per section.
     pub(super) fn load(conn: &Connection, runs: &Runs) -> rusqlite::Result<Self> {
         let mut heads = Self::default();
         for (section, key) in groups::sections(conn)? {
@@ -59,12 +59,12 @@ impl Heads {
         Ok([first(&self.free), first(&self.held)])
     }
 
-    /// Returns the sections of held groups, as of the last [`Self::first`].
+    /// Held sections as of the last [`Self::first`].
     pub(super) fn held(&self) -> impl Iterator<Item = Section> {
         self.held.values().flat_map(|heads| heads.values().copied())
     }
 
-    /// Returns the sections of all groups, as of the last [`Self::first`].
+    /// All sections as of the last [`Self::first`].
     pub(super) fn sections(&self) -> impl Iterator<Item = Section> {
         self.of_section.keys().copied()
     }

@@ -135,7 +135,7 @@ impl Inspect for Inspector {
     }
 }
 
-/// Returns the runs with the numbers of their rows and waiting jobs. Scans indexes of all of them.
+/// Scans indexes of all rows and waiting jobs.
 fn runs(conn: &Connection) -> rusqlite::Result<Vec<RunCount>> {
     conn.prepare_cached(
         "SELECT f.name, r.run_started, r.is_complete, d.run_started IS NOT NULL,
@@ -157,7 +157,7 @@ fn runs(conn: &Connection) -> rusqlite::Result<Vec<RunCount>> {
     .collect()
 }
 
-/// Returns the next `limit` jobs of a pattern in the order of hand-outs at `now`, as if none ended meanwhile.
+/// Next jobs in the order of hand-outs at `now`, as if none ended meanwhile.
 fn peek(
     conn: &Connection,
     options: &Options,
@@ -214,8 +214,8 @@ fn add_function(conn: &Connection) -> rusqlite::Result<()> {
     })
 }
 
-/// Returns the first groups of a section and a pattern that were started before `before`, at most `limit`.
-/// Together they are longer than an answer by one path at most.
+/// At most `limit` groups that were started before `before`. Together they are longer than an answer by one
+/// path at most.
 fn section_start(
     conn: &Connection,
     section: Section,

@@ -34,7 +34,6 @@ impl Limited {
         Ok(limited)
     }
 
-    /// Returns true if no job of the class may be handed out at `now`.
     pub(super) fn is_full(&self, class: Class, now: i64, hold: i64) -> bool {
         self.jobs.is_full(&self.limits, class, now, hold)
     }
@@ -119,7 +118,7 @@ pub(super) fn rebuild(conn: &Connection) -> rusqlite::Result<()> {
     )
 }
 
-/// Returns a number that tells the patterns of limits apart, 0 without limits.
+/// Tells the patterns of limits apart; 0 without limits.
 pub(super) fn fingerprint(limits: &Limits) -> i64 {
     if limits.0.is_empty() {
         return 0;

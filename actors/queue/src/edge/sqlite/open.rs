@@ -116,7 +116,7 @@ pub(super) fn open_locked(
     Ok(Opened { conn, files, lock, incarnation })
 }
 
-/// Returns the files at `path` after checking that `conn` has them open.
+/// Checks that `conn` has the files at `path` open.
 fn files(path: &Path, conn: &Connection) -> Result<DatabaseFiles, StorageError> {
     let files = DatabaseFiles::at(path).map_err(StorageError::backend(path, "checking its files"))?;
     let mut moved = 0;
@@ -138,7 +138,7 @@ fn check_version(path: &Path, conn: &Connection) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// Sets the durability of commits. No transaction may be open.
+/// No transaction may be open.
 pub(super) fn set_synchronous(conn: &Connection, synchronous: Synchronous) -> rusqlite::Result<()> {
     let level = if synchronous == Synchronous::Full { "FULL" } else { "NORMAL" };
     conn.pragma_update(None, "synchronous", level)

@@ -35,7 +35,6 @@ impl OtherWriters {
         self.own_change = true;
     }
 
-    /// Returns the pause after a transaction of `took`.
     pub(super) fn pause_after(&self, took: Duration) -> Duration {
         match self.last_commit {
             Some(at) if at.elapsed() < WRITER_TIMEOUT => (took / PAUSE_DIVISOR).min(PAUSE_MAX),

@@ -37,7 +37,6 @@ impl Removal {
         }
     }
 
-    /// Takes the next rows from the list, at most `rows_max`.
     pub(super) fn take(&mut self, rows_max: usize) -> Vec<String> {
         if self.portion_size == 0 {
             self.portion_size = (self.attr_paths.len() * ROWS_OF_TURN).isqrt();

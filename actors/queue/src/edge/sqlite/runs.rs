@@ -44,7 +44,6 @@ impl Runs {
         self.ids.get(fetcher).copied()
     }
 
-    /// Returns the name of a fetcher.
     pub(super) fn name(&self, fetcher_id: i64) -> Option<&str> {
         self.names.get(&fetcher_id).map(String::as_str)
     }
@@ -54,7 +53,6 @@ impl Runs {
         !self.owners.is_empty()
     }
 
-    /// Returns true if a fetcher is another subsystem.
     pub(super) fn is_owner(&self, fetcher_id: i64) -> bool {
         self.owners.contains(&fetcher_id)
     }
@@ -75,7 +73,7 @@ impl Runs {
         self.deleted.iter().any(|run| run.0 == fetcher_id)
     }
 
-    /// Returns a run marked as deleted, preferably one of `fetcher_id`.
+    /// Prefers a run of `fetcher_id`.
     pub(super) fn next_deleted(&self, fetcher_id: Option<i64>) -> Option<(i64, i64)> {
         self.deleted.iter().copied().min_by_key(|run| (Some(run.0) != fetcher_id, *run))
     }
@@ -84,7 +82,7 @@ impl Runs {
         self.known.contains_key(&(fetcher_id, run_started)) && !self.is_deleted(fetcher_id, run_started)
     }
 
-    /// Returns the runs of a fetcher that are not deleted, newest first.
+    /// Newest first.
     pub(super) fn live_runs(&self, fetcher_id: i64) -> Vec<i64> {
         self.of_fetcher(fetcher_id).rev().filter(|run| !self.is_deleted(fetcher_id, *run)).collect()
     }

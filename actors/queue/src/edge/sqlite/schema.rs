@@ -75,7 +75,7 @@ DELETE FROM log;
 ALTER TABLE queue ADD COLUMN order_jitter integer;
 DROP INDEX IF EXISTS queue_order_index;";
 
-/// Returns the file's `user_version`, from its header.
+/// `user_version`, from the header of the file.
 pub(super) fn version(conn: &Connection) -> rusqlite::Result<i64> {
     conn.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
@@ -99,7 +99,6 @@ pub(super) fn migrate(conn: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Returns true if a table exists.
 pub(super) fn has_table(conn: &Connection, name: &str) -> rusqlite::Result<bool> {
     conn.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1")?.exists([name])
 }

@@ -17,8 +17,7 @@ pub(super) fn sibling_statement(conn: &Connection) -> rusqlite::Result<CachedSta
     )
 }
 
-/// Returns the row of the path in the newest of the `live` runs other than `except`. A fetcher has few
-/// runs, so one seek per run is cheapest.
+/// Searches the `live` runs other than `except`. A fetcher has few runs, so one seek per run is cheapest.
 pub(super) fn newest_sibling(
     statement: &mut CachedStatement<'_>,
     fetcher_id: i64,

@@ -88,13 +88,12 @@ impl SqliteStore {
         })
     }
 
-    /// Returns the number of pages in the write-ahead log after the last commit, updated by each commit.
+    /// Pages of the write-ahead log, updated by each commit.
     #[must_use]
     pub(crate) fn wal_pages(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.wal_pages)
     }
 
-    /// Returns true if rows of deleted runs remain.
     pub(crate) fn has_deleted_runs(&self) -> bool {
         self.view.as_ref().is_some_and(|view| view.runs.next_deleted(None).is_some())
     }
@@ -110,7 +109,6 @@ impl SqliteStore {
         checkpoint::run(&self.conn, &self.path, CheckpointMode::Passive)
     }
 
-    /// Returns the files that are open.
     #[must_use]
     pub(crate) fn files(&self) -> &DatabaseFiles {
         &self.files
@@ -144,7 +142,7 @@ impl SqliteStore {
         self.other_writers.expect_own_change();
     }
 
-    /// Returns the pause after a transaction of `took` that lets other processes write.
+    /// Lets other processes write after a transaction of `took`.
     #[must_use]
     pub(crate) fn pause_after(&self, took: Duration) -> Duration {
         self.other_writers.pause_after(took)

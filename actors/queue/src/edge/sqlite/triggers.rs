@@ -178,8 +178,7 @@ pub(super) fn adopt_runs(conn: &Connection) -> rusqlite::Result<()> {
     )
 }
 
-/// Returns a number that grows with every opening of this database. Runs in the caller's
-/// transaction.
+/// Grows with every opening of this database. Runs in the caller's transaction.
 pub(super) fn next_incarnation(conn: &Connection, at_least: i64) -> rusqlite::Result<i64> {
     conn.query_row(
         "INSERT INTO orchestrator_meta (name, value) VALUES ('incarnation', ?1)

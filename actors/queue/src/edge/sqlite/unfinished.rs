@@ -9,7 +9,7 @@ use std::path::Path;
 /// Table of the state, one row. The migration removes it with its last transaction.
 pub(super) const TABLE: &str = "orchestrator_migration";
 
-/// Returns the state of a migration as JSON.
+/// State of a migration, as JSON.
 pub(super) fn state(conn: &Connection) -> rusqlite::Result<Option<String>> {
     if !has_table(conn, TABLE)? {
         return Ok(None);

@@ -45,7 +45,6 @@ impl View {
         Ok(())
     }
 
-    /// Returns the class of a group.
     pub(super) fn class(&self, fetcher_id: i64, attr_path: &str) -> Class {
         if self.limited.limits.0.is_empty() {
             return 0;

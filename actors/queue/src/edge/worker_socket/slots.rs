@@ -13,16 +13,15 @@ pub(super) const IDLE: u8 = 0;
 /// Priority of a connection with a request in progress.
 pub(super) const BUSY: u8 = 1;
 
-/// Returns the number of connections that the limit on descriptors allows, less a reserve. Raises
-/// the limit to its hard limit. A further connection replaces the one that has been idle longest
-/// (CONTRACT QR29).
+/// Connections that the limit on descriptors allows, less a reserve. Raises the limit to its hard limit. A
+/// further connection replaces the one that has been idle longest (CONTRACT QR29).
 pub(super) fn connection_limit() -> usize {
     let descriptors = raise_descriptor_limit();
     let connections = descriptors.saturating_sub(RESERVE).clamp(1, CONNECTIONS_MAX);
     usize::try_from(connections).unwrap_or(usize::MAX)
 }
 
-/// Returns the connection that has been idle longest; None if all are busy.
+/// None if all are busy.
 pub(super) fn longest_idle<'a>(
     _: usize,
     slots: &mut dyn Iterator<Item = &'a ConnectionSlot>,

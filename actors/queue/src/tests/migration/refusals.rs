@@ -3,7 +3,6 @@
 use super::*;
 use crate::edge::sqlite::SqliteStore;
 
-/// Reason of a refusal.
 fn reason<T>(refused: Result<T, StorageError>) -> String {
     match refused {
         Err(StorageError::NotMigrated { reason }) => reason,

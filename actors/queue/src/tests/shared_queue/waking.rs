@@ -4,7 +4,7 @@
 use super::*;
 
 impl Observer {
-    /// Returns the notifications of the schema since the last call.
+    /// Notifications since the last call.
     fn notifications(&mut self) -> Vec<String> {
         // The server keeps the order of transactions.
         self.run(&format!("NOTIFY {}, 'last'", self.schema));

@@ -10,7 +10,7 @@ use crate::storage::{Attempt, FailedAttempts, Pattern, StorageError};
 /// Size of the texts of an attempt, as SQL.
 const SIZE: &str = "octet_length(attr_path) + coalesce(octet_length(fetcher), 0)";
 
-/// Returns the jobs in flight. Scans the log.
+/// Scans the log.
 pub(super) async fn in_flight(
     question: &mut Question<'_>,
     pattern: Option<&Pattern>,
@@ -41,7 +41,7 @@ pub(super) async fn instance_of(
     Ok(question.rows(sql, vec![Box::new(attr_path)], |row| get(row, 0)).await?.into_iter().next())
 }
 
-/// Returns the latest failed attempts. Scans the log and the attempts.
+/// Newest first. Scans the log and the attempts.
 ///
 /// Numbers of hand-outs grow only within an incarnation, their upper half.
 pub(super) async fn failed(
@@ -76,8 +76,7 @@ pub(super) async fn failed(
         .await
 }
 
-/// Returns the latest attempts of a path, newest first, from its log row along the log rows that each attempt
-/// replaced.
+/// Newest first, from the path's log row along the log rows that each attempt replaced.
 pub(super) async fn of_attr(
     question: &mut Question<'_>,
     attr_path: &str,

@@ -13,7 +13,6 @@ use crate::storage::{AttrReport, ListedRow, RunId, StorageError, WaitingGroup};
 /// Maximum number of rows that list a path in an answer.
 const LISTED_MAX: i64 = 100;
 
-/// Returns the state of a path.
 pub(super) async fn attr(
     question: &mut Question<'_>,
     attr_path: &str,
@@ -38,7 +37,7 @@ pub(super) async fn attr(
     })
 }
 
-/// Returns the rows that list a path, newest runs first.
+/// Newest runs first.
 async fn listed(question: &mut Question<'_>, attr_path: &str) -> Result<Vec<ListedRow>, StorageError> {
     let sql = "SELECT f.name, l.run_started, r.added, l.is_dequeued
          FROM listing AS l JOIN run AS r USING (fetcher_id, run_started) JOIN fetcher AS f USING (fetcher_id)
@@ -50,7 +49,7 @@ async fn listed(question: &mut Question<'_>, attr_path: &str) -> Result<Vec<List
     question.rows(sql, vec![Box::new(attr_path), Box::new(LISTED_MAX)], read).await
 }
 
-/// Returns the ready groups of a path. Bumped groups come before all others.
+/// Bumped groups come before all others.
 async fn waiting(
     question: &mut Question<'_>,
     attr_path: &str,

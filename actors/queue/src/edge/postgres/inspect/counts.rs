@@ -12,7 +12,7 @@ use crate::storage::{
 const HOUR_SECS: i64 = 3_600;
 const DAY_SECS: i64 = 24 * HOUR_SECS;
 
-/// Returns the runs with the numbers of their rows and waiting jobs. Reads all rows.
+/// Reads all rows.
 pub(super) async fn runs(question: &mut Question<'_>) -> Result<Vec<RunCount>, StorageError> {
     let sql = format!(
         "SELECT f.name, r.run_started, r.is_complete, r.is_deleted, coalesce(l.rows, 0), coalesce(w.rows, 0)
@@ -31,7 +31,7 @@ pub(super) async fn runs(question: &mut Question<'_>) -> Result<Vec<RunCount>, S
     question.rows(sql, Vec::new(), read).await
 }
 
-/// Returns the totals of the database. Reads all rows.
+/// Reads all rows.
 pub(super) async fn counts(question: &mut Question<'_>) -> Result<Counts, StorageError> {
     let sql = format!(
         "SELECT (SELECT count(*) FROM listing), count(*), count(log.attr_path), (SELECT count(*) FROM log),
@@ -51,7 +51,6 @@ pub(super) async fn counts(question: &mut Question<'_>) -> Result<Counts, Storag
     question.row(sql, Vec::new(), read).await
 }
 
-/// Returns the instances by name.
 pub(super) async fn instances(question: &mut Question<'_>) -> Result<Vec<InstanceRow>, StorageError> {
     let sql = "SELECT i.instance, i.lease_until > clock_timestamp(), floor(extract(epoch FROM i.lease_until))::bigint, i.host, i.socket,
              (SELECT count(*) FROM fetcher AS f WHERE f.instance = i.instance AND strpos(f.name, '.') = 0),
@@ -72,7 +71,7 @@ pub(super) async fn instances(question: &mut Question<'_>) -> Result<Vec<Instanc
     question.rows(sql, Vec::new(), read).await
 }
 
-/// Returns for each fetcher the time at which its last run was added.
+/// Fetchers with the time at which their last run was added.
 pub(super) async fn last_runs(question: &mut Question<'_>) -> Result<Vec<(String, i64)>, StorageError> {
     let sql = "SELECT f.name, max(r.added) FROM run AS r JOIN fetcher AS f USING (fetcher_id) GROUP BY f.name ORDER BY f.name";
     question.rows(sql, Vec::new(), |row| Ok((get(row, 0)?, get(row, 1)?))).await
@@ -88,7 +87,7 @@ struct Counted {
     first_in_hour: Option<i64>,
 }
 
-/// Returns totals for the metrics. Reads all rows, the log and the attempts of a day.
+/// Reads all rows, the log and the attempts of a day.
 pub(super) async fn sample(question: &mut Question<'_>, now: i64) -> Result<Sample, StorageError> {
     let (day, hour) = (now.saturating_sub(DAY_SECS), now.saturating_sub(HOUR_SECS));
     let sql = format!("SELECT count(*), min(added) FROM {NEWEST} AS g WHERE NOT is_dequeued");

@@ -18,7 +18,7 @@ const LISTING_BYTES_MAX: usize = 64 << 20;
 /// Time over which the pace of hand-outs is measured, in seconds.
 const PACE_SECS: i64 = 6 * 3_600;
 
-/// Returns the groups of the queue. Reads all rows.
+/// Reads all rows.
 pub(super) async fn listing(question: &mut Question<'_>, now: i64) -> Result<Listing, StorageError> {
     let fetchers =
         question.rows("SELECT DISTINCT name FROM fetcher ORDER BY name", Vec::new(), |row| get(row, 0));
@@ -28,8 +28,8 @@ pub(super) async fn listing(question: &mut Question<'_>, now: i64) -> Result<Lis
     Ok(Listing { at: now, paused: false, counts, pace: pace(question, now).await?, fetchers, groups, is_cut })
 }
 
-/// Returns the groups that can be handed out in their order, those that are blocked, and those that were
-/// handed out, the latest ones first. Returns true if there are more.
+/// Groups that can be handed out in their order, then blocked ones, then those handed out, latest first. The
+/// second value is true if there are more.
 async fn groups(question: &mut Question<'_>, now: i64) -> Result<(Vec<ListedGroup>, bool), StorageError> {
     let class = class("g.attr_path", "f.name");
     let [waiting, held, limited, running, ended, unanswered] = [

@@ -64,12 +64,10 @@ impl Question<'_> {
     }
 }
 
-/// Reads a column with a number of rows.
 pub(super) fn count(row: &Row, column: usize) -> Result<u64, StorageError> {
     get::<i64>(row, column).map(i64::unsigned_abs)
 }
 
-/// Returns the parameter of `LIMIT`.
 pub(super) fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

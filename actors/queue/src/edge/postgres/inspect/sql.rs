@@ -39,8 +39,7 @@ pub(super) const BUMPED: &str = "bumped AS MATERIALIZED (
     WHERE b.handout_id IS NULL AND NOT EXISTS (
         SELECT 1 FROM in_flight AS h WHERE h.attr_path = b.attr_path AND h.is_held AND h.started >= $1))";
 
-/// Returns an expression of the class of a path and a fetcher. The function `class_of` is too slow for many
-/// rows.
+/// Replaces the function `class_of`, which is too slow for many rows.
 pub(super) fn class(attr_path: &str, fetcher: &str) -> String {
     format!(
         "coalesce((
@@ -59,7 +58,6 @@ pub(super) fn within(size: &str, ordered: &str) -> String {
     )
 }
 
-/// Returns a pattern of LIKE.
 pub(super) fn like(pattern: Option<&Pattern>) -> Option<String> {
     let mut like = String::new();
     for one in pattern?.as_str().chars() {

@@ -32,7 +32,7 @@ pub(super) fn ambiguous_fetchers() -> String {
     format!("SELECT name FROM {FETCHERS} GROUP BY name HAVING count(*) > 1 ORDER BY name")
 }
 
-/// Returns the query for the next rows, behind a key or from the start, in the order of keys.
+/// Selects the rows behind a key, or from the start, in the order of keys.
 pub(super) fn select(table: Table, is_behind: bool) -> String {
     let (columns, from) = match table {
         Table::Row => return select_rows(is_behind),
@@ -96,8 +96,7 @@ fn select_rows(is_behind: bool) -> String {
     )
 }
 
-/// Returns the statement that writes rows, whose columns are its parameters. New fetchers belong to
-/// `instance`.
+/// The parameters are the columns of the rows. New fetchers belong to `instance`.
 pub(super) fn insert(table: Table, instance: &str) -> String {
     let columns: Vec<&str> = table.columns().iter().map(|(name, _)| *name).collect();
     let arrays: Vec<String> = table

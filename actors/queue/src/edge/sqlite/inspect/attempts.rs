@@ -5,7 +5,7 @@ use super::rows::{ANSWER_BYTES_MAX, collect_within, rows};
 use crate::storage::{Attempt, FailedAttempts, LogRow, Pattern};
 use rusqlite::{Connection, Row, Rows, params};
 
-/// Returns the `limit` jobs of a pattern in flight that were handed out first. Scans the log.
+/// At most `limit` jobs, those handed out first. Scans the log.
 pub(super) fn in_flight(
     conn: &Connection,
     pattern: Option<&Pattern>,
@@ -21,7 +21,7 @@ pub(super) fn in_flight(
     collect(statement.query(params![rows(limit), pattern.map(Pattern::as_str)])?)
 }
 
-/// Returns the latest failed attempts, newest first. Scans the log and the attempts.
+/// Newest first. Scans the log and the attempts.
 pub(super) fn failed(conn: &Connection, which: &FailedAttempts) -> rusqlite::Result<Vec<Attempt>> {
     let mut statement = conn.prepare_cached(
         "WITH ended AS MATERIALIZED (
@@ -45,8 +45,7 @@ pub(super) fn failed(conn: &Connection, which: &FailedAttempts) -> rusqlite::Res
     collect(statement.query(params![since, which.exit_code, rows(which.limit), pattern])?)
 }
 
-/// Returns the latest attempts of a path, newest first, from its log row along the log rows that each attempt
-/// replaced.
+/// Newest first, from the path's log row along the log rows that each attempt replaced.
 ///
 /// Reads the attempts of one second for each. If another program handed out the job, all attempts before that
 /// are scanned.

@@ -13,8 +13,7 @@ use rusqlite::{Connection, params};
 /// Maximum number of rows that list a path in an answer.
 const LISTED_MAX: u32 = 100;
 
-/// Returns the state of an attribute path at `now` with up to `limit` attempts. Counts the groups
-/// before it.
+/// Has up to `limit` attempts. Counts the groups before that of the path.
 pub(super) fn attr(
     conn: &Connection,
     options: &Options,
@@ -50,7 +49,7 @@ pub(super) fn attr(
     })
 }
 
-/// Returns the rows that list a path, newest runs first.
+/// Newest runs first.
 fn listed(conn: &Connection, attr_path: &str) -> rusqlite::Result<Vec<ListedRow>> {
     conn.prepare_cached(
         "SELECT f.name, q.fetcher_run_started, r.added, q.is_dequeued
@@ -69,7 +68,7 @@ fn listed(conn: &Connection, attr_path: &str) -> rusqlite::Result<Vec<ListedRow>
     .collect()
 }
 
-/// Returns the position of a group in the order of hand-outs, from 1. Bumped groups come first.
+/// Position from 1. Bumped groups come first.
 fn position(
     conn: &Connection,
     key: &GroupKey,
@@ -84,8 +83,7 @@ fn position(
     Ok(1 + before + bumped.iter().filter(|(first, _)| first > key).count() as u64)
 }
 
-/// Returns the number of groups before `key` in the order without bumps. Holds of jobs that began
-/// before `holds_before` are over.
+/// Counts in the order without bumps. Holds of jobs that began before `holds_before` are over.
 fn groups_before(
     conn: &Connection,
     key: &GroupKey,

@@ -4,8 +4,8 @@ use super::rows::{ANSWER_BYTES_MAX, collect_within, rows};
 use crate::storage::FailedJob;
 use rusqlite::{Connection, params};
 
-/// Returns up to `limit` failed jobs with numbers above `after`, oldest first. Reads only these, and the
-/// attempts of the seconds in which they were handed out.
+/// Oldest first, with numbers above `after`. Reads only these jobs, and the attempts of the seconds in which
+/// they were handed out.
 pub(super) fn failures(conn: &Connection, after: i64, limit: usize) -> rusqlite::Result<Vec<FailedJob>> {
     let mut statement = conn.prepare_cached(
         "SELECT number, attr_path, started, finished, exit_code, (

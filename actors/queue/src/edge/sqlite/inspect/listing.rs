@@ -22,7 +22,7 @@ const PACE_SECS: i64 = 6 * 3_600;
 /// A ready group with its state.
 type Ready = (GroupKey, Section, GroupState);
 
-/// Returns the groups of the queue at `now`, up to 200,000 of them. Reads all their rows.
+/// Up to 200,000 groups. Reads all their rows.
 pub(super) fn listing(conn: &Connection, options: &Options, now: i64) -> rusqlite::Result<Listing> {
     let hold_secs = options.hold_secs;
     let limited = Limited::load(conn, &options.limits)?;

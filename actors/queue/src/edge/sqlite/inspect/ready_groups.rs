@@ -3,7 +3,7 @@
 use crate::storage::{GroupKey, RunId};
 use rusqlite::Connection;
 
-/// Returns the ready groups of a path, with the runs and the rowids of their rows.
+/// Groups with the runs and the rowids of their rows.
 pub(super) fn ready_groups(
     conn: &Connection,
     attr_path: &str,

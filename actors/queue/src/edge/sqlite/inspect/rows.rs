@@ -16,7 +16,7 @@ pub(super) const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Maximum length of a payload in an answer, in characters.
 const PAYLOAD_CHARS_MAX: usize = 500;
 
-/// Returns the totals of the database. Scans indexes of all rows.
+/// Scans indexes of all rows.
 pub(super) fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
     Ok(Counts {
         rows: count(conn, "SELECT count(*) FROM queue")?,
@@ -31,12 +31,11 @@ pub(super) fn count(conn: &Connection, sql: &str) -> rusqlite::Result<u64> {
     conn.query_row(sql, [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
 }
 
-/// Returns the parameter of `LIMIT`.
 pub(super) fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// Returns the beginning of the payload of a row of `queue`, without reading the rest.
+/// Does not read the rest of the payload.
 pub(super) fn payload_start(conn: &Connection, rowid: i64) -> rusqlite::Result<String> {
     let payload = conn.blob_open("main", "queue", "payload", rowid, true)?;
     let mut bytes = vec![0; payload.len().min(4 * PAYLOAD_CHARS_MAX)];

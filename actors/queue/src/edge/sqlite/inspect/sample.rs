@@ -19,7 +19,7 @@ struct Counted {
     first_in_hour: Option<i64>,
 }
 
-/// Returns for each fetcher the time at which its last run was added, in unix seconds.
+/// Fetchers with the unix time at which their last run was added, in seconds.
 pub(super) fn last_runs(conn: &Connection) -> rusqlite::Result<Vec<(String, i64)>> {
     conn.prepare_cached(
         "SELECT f.name, max(r.added) FROM orchestrator_run AS r JOIN fetchers AS f USING (fetcher_id)
@@ -29,7 +29,7 @@ pub(super) fn last_runs(conn: &Connection) -> rusqlite::Result<Vec<(String, i64)
     .collect()
 }
 
-/// Returns totals at `now` for the metrics. Scans the log, the table of groups and the attempts of a day.
+/// Scans the log, the table of groups and the attempts of a day.
 pub(super) fn sample(conn: &Connection, options: &Options, now: i64) -> rusqlite::Result<Sample> {
     let waiting = count(conn, "SELECT count(*) FROM orchestrator_group")?;
     let (day, hour) = (now.saturating_sub(DAY_SECS), now.saturating_sub(HOUR_SECS));

@@ -6,8 +6,8 @@ use crate::storage::{RunId, Section, StaleGroup};
 use rusqlite::{Connection, Row, params};
 use std::collections::BTreeSet;
 
-/// Returns up to `limit` groups that were last handed out before `before`. Then those that were
-/// never handed out although their run was added before that time. Reads only these.
+/// Up to `limit` groups: first those last handed out before `before`, then those never handed out whose run
+/// was added before that time. Reads only these.
 pub(super) fn stale(conn: &Connection, before: i64, limit: usize) -> rusqlite::Result<Vec<StaleGroup>> {
     let mut stale = handed_out_before(conn, before, limit)?;
     let mut bytes = stale.iter().map(size).sum::<usize>();
@@ -34,7 +34,7 @@ fn handed_out_before(conn: &Connection, before: i64, limit: usize) -> rusqlite::
     collect_within(ANSWER_BYTES_MAX, statement.query(params![before, rows(limit)])?, stale_group, size)
 }
 
-/// Returns the runs that were added before a time and are not deleted.
+/// Leaves out deleted runs.
 fn runs_before(conn: &Connection, before: i64) -> rusqlite::Result<BTreeSet<(i64, i64)>> {
     conn.prepare_cached(
         "SELECT fetcher_id, run_started FROM orchestrator_run WHERE added < ?1

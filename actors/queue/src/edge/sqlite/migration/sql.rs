@@ -21,7 +21,7 @@ pub(super) fn stored_in(table: Table) -> &'static str {
     }
 }
 
-/// Returns the query for the rows behind a key, or for all if its first value is NULL, in the order of keys.
+/// Rows behind a key, or all if its first value is NULL, in the order of keys.
 pub(super) fn select(table: Table) -> String {
     let (columns, from, keys) = match table {
         Table::Fetcher => ("fetcher_id, name".to_owned(), "fetchers", "fetcher_id"),
@@ -73,7 +73,7 @@ pub(super) fn select(table: Table) -> String {
     format!("SELECT {columns} FROM {from} WHERE ?1 IS NULL OR ({keys}) > ({places}) ORDER BY {keys}")
 }
 
-/// Returns the statements that write one row. A parameter has the number of its column, from 1.
+/// A parameter has the number of its column, from 1.
 pub(super) fn inserts(table: Table) -> &'static [&'static str] {
     match table {
         Table::Fetcher => &["INSERT INTO fetchers (fetcher_id, name) VALUES (?1, ?2)"],

@@ -9,8 +9,7 @@ use crate::{
 use rusqlite::Connection;
 
 impl SqliteStore {
-    /// Returns which jobs wait at `now`. Costs a few seeks, or the count of up to a thousand held jobs. Needs
-    /// that no transaction is open.
+    /// Costs a few seeks, or the count of up to a thousand held jobs. No transaction may be open.
     pub(crate) fn waiting(&mut self, now: i64) -> Result<Waiting, StorageError> {
         if !self.conn.is_autocommit() {
             let error = "a transaction is open: commit it first";
@@ -63,8 +62,7 @@ impl SqliteStore {
 }
 
 impl SqliteStore {
-    /// Returns the jobs that wait at `now` if nobody works, and a job could be handed out. Reads the whole
-    /// log.
+    /// None if somebody works, or no job could be handed out. Reads the whole log.
     pub(crate) fn unserved(
         &mut self,
         now: i64,

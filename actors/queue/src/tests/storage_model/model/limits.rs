@@ -25,7 +25,6 @@ impl Model {
         (self.fetcher_names[fetcher] == "repology").then_some(1)
     }
 
-    /// Returns the recorded jobs of a class that are in flight, with their starts.
     fn jobs_of(&self, class: usize) -> Vec<(String, i64)> {
         let of_class =
             self.limited.jobs.iter().filter(|(attr, fetcher)| self.class(attr, *fetcher) == Some(class));
