@@ -68,7 +68,6 @@ pub(crate) struct AgentContext<S> {
     pub max_batch: usize,
     /// Enables conditional reads (`If-None-Match`).
     pub cache: bool,
-    /// Intervals of polling.
     pub intervals: PollIntervals,
     /// Factor of the delays after failed requests.
     pub backoff_factor: f64,
@@ -134,7 +133,6 @@ pub(crate) struct Agent<S, H> {
 }
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
-    /// Creates an agent that has not polled yet.
     pub(crate) fn new(
         rule: Rc<Rule>,
         context: AgentContext<S>,
@@ -181,7 +179,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         }
     }
 
-    /// Sets the program that plans the claims.
     #[must_use]
     pub(crate) fn planner(self, planner: Option<Planner>) -> Self {
         Self { planner: planner.map(Rc::new), ..self }

@@ -22,7 +22,6 @@ pub(crate) struct Commands {
 pub(crate) struct Assignment(Arc<watch::Sender<Commands>>);
 
 impl Assignment {
-    /// Assigns a rule.
     pub(crate) fn new(config: RuleConfig) -> Self {
         let commands = Commands { config: Some(config), forced_polls: 0, ended: false };
         Self(Arc::new(watch::Sender::new(commands)))
@@ -59,7 +58,6 @@ impl Assignment {
         ends
     }
 
-    /// Returns true if the child has ended for good.
     pub(crate) fn has_ended(&self) -> bool {
         self.0.borrow().ended
     }

@@ -21,7 +21,7 @@ pub struct Cell {
 pub(crate) static NULL: Cell = Cell { value: Value::Null, exact: None };
 
 impl Cell {
-    /// Returns a text as it is, and other values as JSON.
+    /// A text stays as it is; other values become JSON.
     pub(crate) fn text(&self) -> String {
         match (&self.value, &self.exact) {
             (Value::String(text), None) => text.clone(),

@@ -28,7 +28,6 @@ pub fn check(catalogs: &[CatalogConfig]) -> Vec<String> {
     problems
 }
 
-/// Returns the problems of one catalog.
 fn of_catalog(config: &CatalogConfig) -> Vec<String> {
     let mut problems = Vec::new();
     let at = format!("catalog.{}", config.name);
@@ -70,7 +69,6 @@ fn of_catalog(config: &CatalogConfig) -> Vec<String> {
     problems
 }
 
-/// Returns the problems of paths and path fragments.
 fn paths(rule: &RuleConfig) -> impl Iterator<Item = String> {
     let given = [("query", &rule.query), ("update", &rule.update)];
     let problems = given.into_iter().filter_map(|(key, path)| {

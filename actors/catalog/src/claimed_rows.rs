@@ -18,7 +18,6 @@ use crate::{
     state_change::{body_of, key, keys_of, rows},
 };
 
-/// A claimed row.
 #[derive(Debug, Clone)]
 pub(crate) struct ClaimedRow {
     /// Row as it was before the claim.
@@ -61,7 +60,6 @@ enum Written {
 /// Settlements or renewals that are written by one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Batch {
-    /// Ids of the rows.
     pub ids: Vec<u64>,
     /// Path of the write.
     pub path: String,
@@ -72,7 +70,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Returns a batch of the first `max` writes that have the path of the first one; None without any.
+    /// Takes the first `max` writes that have the path of the first one; None without any.
     pub(crate) fn new<'a>(
         mut writes: impl Iterator<Item = (u64, &'a Settlement)>,
         max: usize,
@@ -127,22 +125,18 @@ impl ClaimedRows {
         true
     }
 
-    /// Returns the keys of all rows.
     pub(crate) fn keys(&self) -> &HashSet<String> {
         &self.keys
     }
 
-    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Returns the time of the oldest claim.
     pub(crate) fn oldest_claim(&self) -> Option<Timestamp> {
         self.rows.first_key_value().map(|(_, (held, _))| held.claimed_at)
     }
 
-    /// Returns true if there are no rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -152,7 +146,6 @@ impl ClaimedRows {
         self.working
     }
 
-    /// Returns the row with this id.
     pub(crate) fn get(&self, id: u64) -> Option<&ClaimedRow> {
         self.rows.get(&id).map(|(held, _)| held)
     }
@@ -203,7 +196,7 @@ impl ClaimedRows {
         }
     }
 
-    /// Returns the outcome of a row whose handler has ended.
+    /// None until the handler of the row has ended.
     pub(crate) fn outcome(&self, id: u64) -> Option<OutcomeKind> {
         match &self.rows.get(&id)?.1 {
             Stage::Settling { outcome, .. } => Some(*outcome),
@@ -211,7 +204,6 @@ impl ClaimedRows {
         }
     }
 
-    /// Returns the pending settlement.
     pub(crate) fn settlement(&self, id: u64) -> Option<&Settlement> {
         match &self.rows.get(&id)?.1 {
             Stage::Settling { settlement, .. } => Some(settlement),
@@ -240,7 +232,7 @@ impl ClaimedRows {
         }
     }
 
-    /// Returns the rows that have to be read before their settlement is written again, oldest first.
+    /// Rows that have to be read before their settlement is written again, oldest first.
     pub(crate) fn to_read(&self) -> impl Iterator<Item = (u64, &ClaimedRow)> {
         let unclear = |stage: &Stage| {
             matches!(stage, Stage::Settling { written: Written::Unknown | Written::Missing, .. })
@@ -277,12 +269,11 @@ impl ClaimedRows {
         Batch::new(ended, max)
     }
 
-    /// Returns rows whose lease has to be renewed at `now`: a third of `span` has passed.
+    /// A lease is renewed once a third of `span` has passed.
     pub(crate) fn renewable(&self, now: Instant, span: Duration, max: usize) -> Vec<u64> {
         self.expired_by(now + span * 2 / 3).take(max).collect()
     }
 
-    /// Returns the time of the next renewal.
     pub(crate) fn next_renewal(&self, span: Duration) -> Option<Instant> {
         self.next_expiry().and_then(|until| until.checked_sub(span * 2 / 3))
     }
@@ -294,28 +285,28 @@ impl ClaimedRows {
         }
     }
 
-    /// Returns the earliest end of a lease among rows without an outcome.
+    /// Considers only rows without an outcome.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         self.live().map(|(_, until)| until).min()
     }
 
-    /// Returns rows whose lease has ended: another agent may have claimed them.
+    /// Another agent may have claimed these rows.
     pub(crate) fn expired(&self, now: Instant) -> Vec<u64> {
         self.expired_by(now).collect()
     }
 
-    /// Returns rows without an outcome whose lease has ended by `at`.
+    /// Only rows without an outcome.
     fn expired_by(&self, at: Instant) -> impl Iterator<Item = u64> {
         self.live().filter(move |(_, until)| *until <= at).map(|(id, _)| id)
     }
 
-    /// Returns rows without an outcome, with the end of their lease.
+    /// Rows without an outcome, with the end of their lease.
     fn live(&self) -> impl Iterator<Item = (u64, Instant)> {
         let live = self.rows.iter().filter(|(_, (_, stage))| !matches!(stage, Stage::Settling { .. }));
         live.filter_map(|(id, (held, _))| Some((*id, held.until?)))
     }
 
-    /// Returns rows whose handler has not started; with `working`, also those whose handler runs.
+    /// Rows whose handler has not started; with `working`, also those whose handler runs.
     pub(crate) fn unfinished(&self, working: bool) -> Vec<u64> {
         let is = |stage: &Stage| match stage {
             Stage::Pending => true,

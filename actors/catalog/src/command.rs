@@ -83,7 +83,7 @@ pub(crate) async fn run<S: Subsystem<Config = Vec<CatalogConfig>>>(
     }
 }
 
-/// Returns path and status of each catalog's console.
+/// Statuses with the paths of the catalogs' consoles.
 async fn statuses(
     context: &Context<'_>,
     name: Option<&str>,

@@ -89,7 +89,7 @@ pub struct CatalogConfig {
 pub struct PlainToken(String);
 
 impl PlainToken {
-    /// Returns the token.
+    /// The token in plain text.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -278,7 +278,6 @@ impl Default for BackoffConfig {
 }
 
 impl BackoffConfig {
-    /// Returns the delays.
     pub(crate) fn backoff(self) -> Backoff {
         Backoff {
             first: Duration::from_millis(self.first_ms.into()),

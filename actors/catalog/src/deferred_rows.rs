@@ -55,8 +55,7 @@ pub(crate) struct DeferredRows {
 }
 
 impl DeferredRows {
-    /// Creates an empty history with the delays of `backoff`: at least 10 ms, and a maximum of at
-    /// least 1 s.
+    /// Delays are at least 10 ms, and their maximum is at least 1 s, whatever `backoff` says.
     pub(crate) fn new(backoff: Backoff) -> Self {
         let (first, max) = (backoff.first.max(MIN_BACKOFF.first), backoff.max.max(MIN_BACKOFF.max));
         Self {
@@ -127,22 +126,19 @@ impl DeferredRows {
         repeats
     }
 
-    /// Returns the keys of deferred rows.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.by_until.iter().map(|(_, key)| &**key)
     }
 
-    /// Returns the number of deferred rows.
     pub(crate) fn len(&self) -> usize {
         self.by_until.len()
     }
 
-    /// Returns true if no row is deferred.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_until.is_empty()
     }
 
-    /// Returns true if [`DEFERRED_MAX`] rows are deferred, so that no more may be claimed.
+    /// True once [`DEFERRED_MAX`] rows are deferred: no more may be claimed.
     pub(crate) fn is_full(&self) -> bool {
         self.len() >= DEFERRED_MAX
     }

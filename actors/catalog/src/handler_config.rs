@@ -166,7 +166,6 @@ impl HandlerConfig {
         problems
     }
 
-    /// Returns a text for each key of another kind.
     fn misplaced_keys(&self) -> Vec<String> {
         let usual = Self::default();
         let codes = self.exit_codes() != usual.exit_codes();
@@ -258,7 +257,7 @@ impl HandlerConfig {
     }
 }
 
-/// Returns every problem of a program and its environment as key, value and text.
+/// Each problem as key, value and text.
 pub(crate) fn program_problems(argv: &[String], environment: &Environment) -> Vec<(String, String, String)> {
     let mut problems = Vec::new();
     let mut say = |key: &str, value: &str, text: &str| {

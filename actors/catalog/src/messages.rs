@@ -7,7 +7,6 @@ use crate::config::RuleConfig;
 /// Replaces the rules of a catalog. Unchanged rules continue undisturbed.
 #[derive(Debug, Clone)]
 pub(crate) struct SetRules {
-    /// All rules.
     pub rules: Vec<RuleConfig>,
 }
 

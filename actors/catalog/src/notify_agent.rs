@@ -36,7 +36,7 @@ pub(crate) struct NotifyAgent<H> {
 }
 
 impl<H: Handler> NotifyAgent<H> {
-    /// Creates the agent of `config`; its program starts at once.
+    /// The program starts at once.
     pub(crate) fn new(
         config: &RuleConfig,
         handler: H,
@@ -99,7 +99,7 @@ impl<H: Handler> NotifyAgent<H> {
         *applied = triggers;
     }
 
-    /// Returns the time of the next run; None: at once.
+    /// None: at once.
     fn next_run(&self) -> Option<Instant> {
         match &self.failed {
             Some((_, _, until)) => Some(*until),
@@ -157,7 +157,7 @@ impl<H: Handler> NotifyAgent<H> {
     }
 }
 
-/// Returns the problems of a notify-only rule: it has a program, and no key of rows.
+/// A notify-only rule has a program, and no key of rows.
 pub(crate) fn problems(config: &RuleConfig) -> Vec<String> {
     let usual = RuleConfig::default();
     let mut problems: Vec<_> = [

@@ -32,7 +32,6 @@ impl Default for ExitCodes {
 }
 
 impl ExitCodes {
-    /// Returns the meaning of an exit code.
     pub fn kind(&self, code: i32) -> OutcomeKind {
         let among = |codes: &[u8]| codes.iter().any(|one| i32::from(*one) == code);
         if among(&self.done) {
@@ -54,8 +53,7 @@ impl ExitCodes {
     }
 }
 
-/// Returns the meaning of an HTTP status. Redirections are not followed; a wrong address is not the
-/// row's fault.
+/// Redirections are not followed; a wrong address is not the row's fault.
 pub(crate) fn of_status(status: u16) -> OutcomeKind {
     match status {
         200..=299 => OutcomeKind::Done,

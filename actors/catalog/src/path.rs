@@ -41,7 +41,7 @@ pub(crate) fn parse_instant(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
-/// Returns `at` plus `later`, limited to the representable range.
+/// Limited to the representable range.
 pub(crate) fn saturating_add(at: Timestamp, later: SignedDuration) -> Timestamp {
     at.checked_add(later).unwrap_or(if later.is_negative() { Timestamp::MIN } else { Timestamp::MAX })
 }
@@ -51,8 +51,7 @@ pub(crate) fn signed(span: Duration) -> SignedDuration {
     SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX)
 }
 
-/// Returns the problem of a configured path, if any: the server would refuse it, or receive other
-/// bytes.
+/// The server would refuse such a path, or receive other bytes.
 pub(crate) fn problem(path: &str) -> Option<&'static str> {
     if !path.starts_with('/') {
         return Some("it must begin with a slash, as what follows the catalog's base");

@@ -19,7 +19,6 @@ use crate::{
 /// Delay before a failed change of the children is retried.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Poller of one catalog.
 pub(crate) struct CatalogPoller<S> {
     config: CatalogConfig,
     notices: Notices,
@@ -50,7 +49,6 @@ impl<S: Service + Clone + Unpin + Send + 'static> Child for CatalogPoller<S> {
 }
 
 impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
-    /// Returns the path of a rule's child.
     fn path(&self, id: &str) -> String {
         let own = self.cx.vitals.path();
         format!("{}/rules/{id}", own.rsplit_once('/').map_or("", |(above, _)| above))

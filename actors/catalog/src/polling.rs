@@ -15,7 +15,6 @@ const OWN_WRITES_MAX: usize = 64;
 const LOST_MIN: Duration = Duration::from_millis(20);
 const LOST_MAX: Duration = Duration::from_millis(100);
 
-/// Intervals of polling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PollIntervals {
     /// Time between two polls while notices arrive.
@@ -58,7 +57,7 @@ struct Received {
 }
 
 impl Polling {
-    /// Creates the state before the first poll, which is due at once.
+    /// The first poll is due at once.
     pub(crate) fn new(intervals: PollIntervals) -> Self {
         Self {
             intervals,
@@ -154,10 +153,9 @@ impl Polling {
         (self.pending_notices, self.at_once, self.check_at) = (None, None, None);
     }
 
-    /// Returns the time of the next poll; None: at once. It is the poll interval after the last poll, or
-    /// earlier: at once after a notice or a change of the link, but after a notice soon after a poll
-    /// `coalesce` later, `coalesce_max` at most. A parked, paused or full rule does not poll then
-    /// (`Agent::may_poll`).
+    /// None: at once. A poll is due the poll interval after the last one. A notice or a change of the link
+    /// makes it due at once; a notice soon after a poll, `coalesce` later, `coalesce_max` at most. A parked,
+    /// paused or full rule does not poll then (`Agent::may_poll`).
     pub(crate) fn due(&self) -> Option<Instant> {
         let PollIntervals { poll, poll_without_notices, coalesce, coalesce_max } = self.intervals;
         let last_poll = self.last_poll?;
@@ -174,7 +172,6 @@ impl Polling {
         [Some(last_poll + poll), after_notice, self.at_once, self.check_at].into_iter().flatten().min()
     }
 
-    /// Returns true if a poll is due.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.due().is_none_or(|due| due <= now)
     }

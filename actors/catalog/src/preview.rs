@@ -122,7 +122,7 @@ async fn preview_rule<S: Service>(
     Ok(())
 }
 
-/// Returns rows with the updates that would claim them. A program is asked about each row.
+/// A program is asked about each row.
 async fn claims<'a>(
     rule: &Rule,
     planner: Option<&Planner>,

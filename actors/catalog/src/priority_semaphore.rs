@@ -48,7 +48,6 @@ struct Waiter {
 pub(crate) struct Permit(PrioritySemaphore);
 
 impl PrioritySemaphore {
-    /// Creates a semaphore with `width` permits.
     pub(crate) fn new(width: usize) -> Self {
         Self(Arc::new(Mutex::new(Queue { free: width, arrivals: 0, waiting: BTreeMap::new() })))
     }

@@ -72,8 +72,8 @@ impl Handler for QueueHandler {
 }
 
 impl QueueHandler {
-    /// Returns the job of a row. Each claim of a row has its own job. A worker may have the job of the claim
-    /// whose lease ended, or may have ended it meanwhile.
+    /// Each claim of a row has its own job. A worker may have the job of the claim whose lease ended, or may
+    /// have ended it meanwhile.
     fn offer(&self, task: &Task) -> Result<JobOffered, String> {
         let token = task.token.as_deref().unwrap_or_default();
         let variables = Variables { token, now: Timestamp::now(), row: &task.row, result: None, error: "" };

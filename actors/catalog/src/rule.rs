@@ -33,7 +33,6 @@ pub(crate) type Columns = Vec<(String, Template)>;
 /// A compiled rule.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Rule {
-    /// Name of the rule.
     pub name: String,
     /// Maximum number of rows in one claim, and of claimed rows at any time.
     pub limit: usize,
@@ -79,8 +78,7 @@ struct Lease {
 }
 
 impl Rule {
-    /// Returns the path of the query for candidates. The limit grows with `deferred` rows, which
-    /// would otherwise hide others.
+    /// The limit grows with `left_alone` rows, which would otherwise hide others.
     pub(crate) fn query(&self, now: Timestamp, left_alone: usize) -> String {
         let query = self.query.replace(NOW, &path::encode(&path::instant(now)));
         if !self.makes_limit {
@@ -90,7 +88,7 @@ impl Rule {
         format!("{query}?limit={}", self.limit + more)
     }
 
-    /// Returns true if the response depends on the catalog alone, not on the time.
+    /// True if the response depends on the catalog alone, not on the time.
     pub(crate) fn is_timeless(&self) -> bool {
         !self.query.contains(NOW)
     }
@@ -100,7 +98,7 @@ impl Rule {
         &self.update
     }
 
-    /// Returns the path for taking over expired claims: row by row, whatever the guard.
+    /// Takes claims over row by row, whatever the guard.
     pub(crate) fn take_over(&self) -> String {
         let keys = path::columns([self.key.as_str(), WRITTEN]);
         format!(
@@ -110,33 +108,28 @@ impl Rule {
         )
     }
 
-    /// Returns the table of the writes, as in paths.
+    /// Table of the writes, as in paths.
     pub(crate) fn table(&self) -> &str {
         self.entity.trim_start_matches("/entity/")
     }
 
-    /// Returns the column that identifies a row.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
-    /// Returns the value that identifies `row`.
     pub(crate) fn id(&self, row: &Row) -> Cell {
         row.get(&self.key).cloned().unwrap_or_default()
     }
 
-    /// Returns true if a claim writes a token.
     pub(crate) fn has_token(&self) -> bool {
         self.token.is_some()
     }
 
-    /// Returns the duration of a lease.
     pub(crate) fn lease(&self) -> Option<Duration> {
         self.lease.as_ref().map(|lease| lease.span)
     }
 
-    /// Returns the path of the query for held rows, sorted by the end of their leases; None: the
-    /// rule has no lease.
+    /// Sorted by the end of the leases; None if the rule has no lease.
     pub(crate) fn held_query(&self) -> Option<String> {
         let lease = self.lease.as_ref()?;
         let mut filters: Vec<_> = self.plain_values().map(|(column, value)| equals(column, value)).collect();
@@ -147,17 +140,15 @@ impl Rule {
         Some(format!("{}/{}@sort({sort})?limit={}", self.entity, filters.join("&"), self.limit))
     }
 
-    /// Returns the end of a row's lease; None: it has none, or it cannot be parsed.
+    /// None if the row has no lease, or it cannot be parsed.
     pub(crate) fn lease_end(&self, row: &Row) -> Option<Timestamp> {
         path::parse_instant(row.get(&self.lease.as_ref()?.column)?.as_str()?)
     }
 
-    /// Returns the columns to which a claim writes constants, and these.
     fn plain_values(&self) -> impl Iterator<Item = (&String, &Value)> {
         self.claim.iter().filter_map(|(column, template)| Some((column, template.plain()?)))
     }
 
-    /// Returns the path of the query for rows that have the claim with `token`.
     pub(crate) fn token_query(&self, token: &str) -> Option<String> {
         let token = (self.token.as_ref()?, &Value::from(token));
         let filters = std::iter::once(token).chain(self.plain_values());
@@ -165,7 +156,7 @@ impl Rule {
         Some(format!("{}/{}", self.entity, filters.join("&")))
     }
 
-    /// Returns the token of the claim under which `row` is held; None if it is not.
+    /// None if `row` is not held.
     pub(crate) fn former_token(&self, row: &Row) -> Option<String> {
         self.lease_end(row)?;
         let is_held =
@@ -179,20 +170,18 @@ impl Rule {
         column.is_none_or(|column| row.get(column).and_then(|value| value.as_str()) == Some(token))
     }
 
-    /// Returns the path of the query for rows by their keys.
     pub(crate) fn rows_query<'a>(&self, ids: impl IntoIterator<Item = &'a Cell>) -> String {
         let ids: Vec<_> = ids.into_iter().map(|id| path::encode(&id.text())).collect();
         format!("{}/{}=any({})", self.entity, path::encode(&self.key), ids.join(","))
     }
 
-    /// Returns the number of attempts of a row; 0 without a column for them.
+    /// 0 without a column for them.
     pub(crate) fn attempts(&self, row: &Row) -> u32 {
         let counted =
             self.attempts.as_ref().and_then(|column| row.get(column)).and_then(|value| value.as_u64());
         u32::try_from(counted.unwrap_or(0)).unwrap_or(u32::MAX)
     }
 
-    /// Returns true if attempts are counted.
     pub(crate) fn counts_attempts(&self) -> bool {
         self.attempts.is_some()
     }
@@ -253,7 +242,7 @@ impl Rule {
         Ok(update)
     }
 
-    /// Returns properties of the rule that are allowed but may leave rows behind.
+    /// Properties of the rule that are allowed but may leave rows behind.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.token.is_none() {

@@ -44,7 +44,7 @@ pub(crate) struct RuleChildFactory<S> {
 }
 
 impl<S: Service + Clone + Send + 'static> RuleChildFactory<S> {
-    /// Creates the child of a rule. It ends for good once it has neither a rule nor claimed rows.
+    /// The child ends for good once it has neither a rule nor claimed rows.
     pub(crate) fn create(&self, config: &RuleConfig) -> (RuleHandle, ChildSpec) {
         let assignment = Assignment::new(config.clone());
         let handle =
@@ -141,7 +141,6 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
         }
     }
 
-    /// Returns the name of the rule as an owner of jobs.
     fn owner(&self, rule: &RuleConfig) -> Arc<str> {
         format!("catalog.{}.{}", self.factory.catalog, rule.name).into()
     }

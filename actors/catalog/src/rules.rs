@@ -40,7 +40,6 @@ pub(crate) enum Step {
 }
 
 impl<S: Service + Clone + Send + 'static> Rules<S> {
-    /// Creates the initial rules and their children.
     pub(crate) fn new(
         wanted: &[RuleConfig],
         children: Children,
@@ -86,8 +85,7 @@ impl<S: Service + Clone + Send + 'static> Rules<S> {
         set.wanted = wanted;
     }
 
-    /// Returns the next child to add or remove. `is_stopped` tells whether an operator has stopped
-    /// the child with an id.
+    /// `is_stopped` tells whether an operator has stopped the child with an id.
     pub(crate) fn next(&self, is_stopped: impl Fn(&str) -> bool) -> Option<Step> {
         let set = &mut *self.set.lock();
         if let Some(name) = set.being_added.take() {
@@ -123,12 +121,10 @@ impl<S: Service + Clone + Send + 'static> Rules<S> {
         set.active.get(name).map(|rule| rule.assignment.force_poll()).is_some()
     }
 
-    /// Returns the names of all rules.
     pub(crate) fn names(&self) -> Vec<String> {
         self.set.lock().active.keys().cloned().collect()
     }
 
-    /// Returns the status of each rule.
     pub(crate) fn statuses(&self) -> BTreeMap<String, RuleStatus> {
         let set = self.set.lock();
         set.active.iter().map(|(name, rule)| (name.clone(), rule.status.get())).collect()

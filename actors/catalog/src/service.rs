@@ -53,7 +53,6 @@ pub(crate) enum CatalogResponse {
     Rows {
         /// ETag as the server wrote it, quotes included.
         etag: Option<String>,
-        /// Response body.
         body: Bytes,
     },
 }
@@ -90,10 +89,9 @@ pub(crate) enum RequestError {
 /// Access to one catalog. Before a call returns an error, aborted transactions (503 `Transaction aborted.`)
 /// are retried, but those of claims, and credentials are read again once. At most one write runs at a time.
 pub(crate) trait Service {
-    /// Reads rows.
     fn get(&self, get: Get) -> impl Future<Output = Result<CatalogResponse, RequestError>>;
 
-    /// Writes rows, in the order of `priority` among waiting writes. Returns the body of the response.
+    /// Waiting writes go in the order of `priority`. Returns the body of the response.
     fn put(&self, put: Put, priority: WritePriority) -> impl Future<Output = Result<Bytes, RequestError>>;
 
     /// Shows in the server's link that `rule` gets errors instead of rows, with the time until the next

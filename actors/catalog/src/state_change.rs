@@ -14,7 +14,6 @@ use crate::{
 /// A candidate and its update.
 pub(crate) type Planned = (Row, Row);
 
-/// Result of a state change.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ChangeResult {
     /// The catalog still has the ETag at which there was nothing to do; no plan was made.
@@ -73,7 +72,7 @@ pub(crate) struct StateChange {
 }
 
 impl StateChange {
-    /// Creates the change. `update` is an `attributegroup` or `entity` path; see [`keys_of`].
+    /// `update` is an `attributegroup` or `entity` path; see [`keys_of`].
     pub(crate) fn new(query: impl Into<String>, update: impl Into<String>, guarded: bool) -> Self {
         let update = update.into();
         Self {
@@ -98,17 +97,15 @@ impl StateChange {
         self.query = query;
     }
 
-    /// Returns the ETag of the last read.
     pub(crate) fn last_etag(&self) -> Option<&str> {
         self.last_etag.as_deref()
     }
 
-    /// Returns the bytes of the cached response.
     pub(crate) fn cached_bytes(&self) -> usize {
         self.cached.as_ref().map_or(0, |cached| cached.body.len())
     }
 
-    /// Returns the read. It is conditional (`If-None-Match`) only for the query that the ETag belongs to.
+    /// The read is conditional (`If-None-Match`) only for the query that the ETag belongs to.
     pub(crate) fn read(&self) -> Get {
         let cached = self.cached.as_ref().filter(|cached| self.cache && cached.path == self.query);
         Get { path: self.query.clone(), if_none_match: cached.map(|cached| cached.etag.clone()) }
@@ -197,24 +194,22 @@ impl StateChange {
     }
 }
 
-/// Returns the values of `keys` in a row, as text.
 pub(crate) fn key(row: &Row, keys: &[String]) -> String {
     let values: Vec<_> = keys.iter().map(|name| row.get(name).unwrap_or(&NULL)).collect();
     serde_json::to_string(&values).unwrap_or_default()
 }
 
-/// Returns the key columns of an update path, `/attributegroup/PATH/k1,out:=k2;targets`; none for
-/// other paths.
+/// Key columns of `/attributegroup/PATH/k1,out:=k2;targets`; none for other paths.
 pub(crate) fn keys_of(update: &str) -> Vec<String> {
     names_of(update, 0)
 }
 
-/// Returns the columns that an update path writes, as its rows name them; none for other paths.
+/// Columns that an update path writes, as its rows name them; none for other paths.
 pub(crate) fn targets_of(update: &str) -> Vec<String> {
     names_of(update, 1)
 }
 
-/// Returns the names of one group of an update path: 0, the keys, or 1, the targets.
+/// Group 0 has the keys, group 1 the targets.
 fn names_of(update: &str, index: usize) -> Vec<String> {
     let Some(path) = update.strip_prefix("/attributegroup/") else { return Vec::new() };
     let path = path.split('?').next().unwrap_or_default();

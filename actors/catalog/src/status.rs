@@ -59,7 +59,6 @@ pub(crate) struct RuleStatus {
 pub(crate) struct Status(Arc<Mutex<RuleStatus>>);
 
 impl Status {
-    /// Returns the current status.
     pub(crate) fn get(&self) -> RuleStatus {
         self.0.lock().clone()
     }
@@ -154,7 +153,7 @@ pub(crate) struct StatusReporter {
 }
 
 impl StatusReporter {
-    /// Creates the reporter of `rule` of the catalog at `server`, and registers its metrics at `vitals`.
+    /// `server` is that of the catalog. Registers the metrics at `vitals`.
     pub(crate) fn new(rule: &str, server: &Arc<str>, status: &Status, vitals: &Arc<Vitals>) -> Self {
         vitals.set_work_unit("row");
         let metrics = RuleMetrics::register(vitals, rule);
@@ -216,7 +215,7 @@ impl StatusReporter {
         );
     }
 
-    /// Sets phase and reason, and reports a phase without work to `GET /v1/why`.
+    /// Reports a phase without work to `GET /v1/why`, too.
     pub(crate) fn set_phase(&self, phase: &'static str, reason: Option<String>) {
         let rule = &self.rule;
         match (phase, &reason) {
@@ -260,7 +259,6 @@ impl StatusReporter {
         self.change(|status| (status.phase, status.reason) = (phase.into(), reason));
     }
 
-    /// Sets the numbers of rows.
     pub(crate) fn set_row_counts(&self, in_progress: usize, working: usize, deferred: usize) {
         self.metrics.in_progress.set(in_progress as u64);
         if in_progress == 0 {
@@ -272,12 +270,10 @@ impl StatusReporter {
         });
     }
 
-    /// Sets the number of candidates that a poll has left.
     pub(crate) fn set_candidates(&self, left: usize) {
         self.metrics.candidates.set(left as u64);
     }
 
-    /// Sets the bytes of the answers that are kept.
     pub(crate) fn set_cached_bytes(&self, bytes: usize) {
         self.metrics.cached.set(bytes as u64);
     }
@@ -291,7 +287,7 @@ impl StatusReporter {
         });
     }
 
-    /// Sets the time of the oldest claim that is not settled.
+    /// Only claims that are not settled count.
     pub(crate) fn set_oldest_claim(&self, at: Option<Timestamp>) {
         let seconds = at.map_or(0, Timestamp::as_second);
         self.metrics.oldest_claim.set(u64::try_from(seconds).unwrap_or_default());
@@ -303,14 +299,13 @@ impl StatusReporter {
         self.change(|status| status.last_error = Some(error));
     }
 
-    /// Sets the time between a row's creation and its claim.
+    /// Time between a row's creation and its claim.
     pub(crate) fn set_lag(&self, lag: Duration) {
         let ms = u64::try_from(lag.as_millis()).unwrap_or(u64::MAX);
         self.metrics.lag.set(ms);
         self.change(|status| status.lag_ms = Some(ms));
     }
 
-    /// Records the duration of a handler.
     pub(crate) fn record_handler_time(&self, span: Duration) {
         self.handler_time.record(span);
     }
@@ -327,7 +322,6 @@ impl StatusReporter {
         });
     }
 
-    /// Sets the keys that a dry run would claim.
     pub(crate) fn set_would_claim(&self, keys: Vec<String>) {
         self.change(|status| status.would_claim = keys);
     }

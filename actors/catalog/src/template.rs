@@ -10,7 +10,6 @@ use crate::{
     path,
 };
 
-/// Template of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Template {
     /// A constant; `$$x` is `$x`, `$null` is null.
@@ -123,7 +122,7 @@ impl Template {
         })
     }
 
-    /// Returns the value if it is a constant.
+    /// None unless the value is a constant.
     pub(crate) fn plain(&self) -> Option<&Value> {
         match self {
             Self::Plain(value) => Some(value),

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use crate::template::{Position, Template, Variables};
 
-/// Template of a text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TextTemplate(Vec<Part>);
 

@@ -21,7 +21,6 @@ pub(crate) enum WallClock {
 }
 
 impl WallClock {
-    /// Returns the current time.
     pub(crate) fn now(&self) -> Timestamp {
         match self {
             Self::System => Timestamp::now(),
@@ -32,7 +31,7 @@ impl WallClock {
         }
     }
 
-    /// Returns the time left until `at`; zero if it has passed.
+    /// Zero if `at` has passed.
     pub(crate) fn until(&self, at: Timestamp) -> Duration {
         Duration::try_from(at.duration_since(self.now())).unwrap_or_default()
     }

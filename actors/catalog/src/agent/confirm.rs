@@ -14,7 +14,6 @@ use crate::{
 };
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
-    /// Returns the time of the next confirmation.
     pub(super) fn next_confirmation(&self) -> Option<Instant> {
         self.unconfirmed.iter().map(|claim| claim.next).min()
     }

@@ -72,7 +72,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         }
     }
 
-    /// Returns the next request, or the time to wait.
     pub(super) fn next_request(&mut self, now: Instant) -> Next {
         let mut waits = Vec::new();
         match self.write_outage.until(now) {
@@ -101,8 +100,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         Next::Wait(waits.into_iter().filter(|until| *until > now).min())
     }
 
-    /// Returns the next write: renewals first, then settlements. After a write, a requested poll
-    /// goes first.
+    /// Renewals first, then settlements. After a write, a requested poll goes first.
     fn next_write(
         &mut self,
         now: Instant,
@@ -179,8 +177,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         }
     }
 
-    /// Returns true if at most half of the capacity is used. Claiming for each settled row would
-    /// cost one write per row.
+    /// True if at most half of the capacity is used: claiming for each settled row would cost one write per
+    /// row.
     fn has_room(&self) -> bool {
         let capacity = self.capacity();
         self.rows.len() * 2 <= capacity && self.rows.len() < capacity
@@ -206,20 +204,19 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         self.retiring || self.grace_ends.is_some()
     }
 
-    /// Returns true if nothing is left to finish. Unconfirmed claims are left to their leases.
+    /// Unconfirmed claims are left to their leases.
     fn is_finished(&self) -> bool {
         self.is_stopping()
             && self.rows.is_empty()
             && (self.unconfirmed.is_empty() || self.grace_ends.is_some_and(|ends| ends <= Instant::now()))
     }
 
-    /// Returns the next deadline that does not depend on the server.
+    /// Next deadline that does not depend on the server.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let grace = self.grace_ends.filter(|_| !self.rows.unfinished(true).is_empty());
         [self.rows.next_expiry(), grace].into_iter().flatten().min()
     }
 
-    /// Handles deadlines that have passed.
     pub(super) fn handle_deadlines(&mut self, now: Instant) {
         for id in self.rows.expired(now) {
             self.lose_claim(id);
@@ -230,7 +227,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         self.release_deferred(now);
     }
 
-    /// Handles the result of a request.
     pub(super) fn handle_result(&mut self, result: RequestResult) {
         self.polling.request_ended(result.wrote(), Instant::now());
         match result {

@@ -26,7 +26,7 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// Creates the state without an outage. The delays after failures are multiplied by `factor`.
+    /// The delays after failures are multiplied by `factor`.
     pub(super) fn new(factor: f64, retry_max: Duration) -> Self {
         Self { factor, retry_max, since: None, until: None, failure: None }
     }
@@ -68,12 +68,11 @@ impl Outage {
         *self = Self::new(self.factor, self.retry_max);
     }
 
-    /// Returns the end of the delay, if it is in the future.
+    /// None if the delay is over.
     pub(super) fn until(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| *until > now)
     }
 
-    /// Returns the last failure.
     pub(super) fn failure(&self) -> Option<&LinkFailure> {
         self.failure.as_ref()
     }

@@ -79,7 +79,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         format!("{}/{}", self.context.agent, uuid::Uuid::new_v4()).into()
     }
 
-    /// Handles the result of a poll.
     pub(super) fn handle_poll(&mut self, poll: Poll, result: ChangeResult) {
         let (target, now, unclaimed) = (poll.target, Instant::now(), &poll.unclaimed);
         self.poll_state.last_etags[target as usize] = poll.change.last_etag().map(str::to_owned);
@@ -185,7 +184,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         self.rows.insert(key, ClaimedRow { row, claimed, token, former_token, until, attempt, claimed_at });
     }
 
-    /// Returns the row's key as text.
     pub(super) fn key_of(&self, row: &Row) -> String {
         key(row, &[self.rule.key().to_owned()])
     }

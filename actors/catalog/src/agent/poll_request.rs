@@ -82,7 +82,7 @@ pub(super) struct Unclaimed {
     pub(super) failure: Option<String>,
 }
 
-/// Returns a key for the present content of a row: a changed row is asked about at once.
+/// Key for the present content of the row: a changed row is asked about at once.
 fn left_key(key: &str, row: &Row) -> String {
     let mut hasher = DefaultHasher::new();
     body_of(&[row]).hash(&mut hasher);
@@ -168,7 +168,7 @@ impl Poll {
         plan
     }
 
-    /// Returns the rows that may be claimed, at most `max_rows`.
+    /// Rows that may be claimed, at most `max_rows`.
     fn wanted(&self, rule: &Rule, rows: Vec<Row>, unclaimed: &mut Unclaimed) -> Vec<Row> {
         let key_name = [rule.key().to_owned()];
         let mut wanted = Vec::new();
@@ -197,7 +197,7 @@ impl Poll {
         wanted
     }
 
-    /// Returns the row with its claim, unless this is a dry run or the claim cannot be computed.
+    /// None in a dry run, or if the claim cannot be computed.
     fn checked(
         &self,
         rule: &Rule,

@@ -42,8 +42,7 @@ impl PollState {
         self.idle = None;
     }
 
-    /// Returns the time of the next poll for held rows; None: not before a poll for candidates
-    /// shows a change.
+    /// None: not before a poll for candidates shows a change.
     pub(super) fn held_rows_due(&self) -> Option<Instant> {
         self.held_rows.as_ref()?;
         let changed = (self.last_etags[0].is_none() || self.last_etags[0] != self.last_etags[1])

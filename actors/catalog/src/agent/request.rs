@@ -25,7 +25,6 @@ pub(super) enum RequestResult {
 }
 
 impl RequestResult {
-    /// Returns true if the server has carried out a write.
     pub(super) fn wrote(&self) -> bool {
         match self {
             Self::Polled(_, result) => matches!(result, ChangeResult::Changed(_)),

@@ -22,7 +22,6 @@ use crate::{
 const COLLECT_MAX: Duration = Duration::from_millis(50);
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
-    /// Handles the end of a handler.
     pub(super) fn handler_finished(&mut self, id: u64, outcome: Option<Outcome>, span: Duration) {
         self.cancels.remove(&id);
         // None: the row was lost, and its handler was cancelled.
@@ -167,15 +166,14 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         async move { service.put(put, priority).await }
     }
 
-    /// Writes the next batch of settlements.
     pub(super) fn settle_batch(&mut self) -> Option<LocalBoxFuture<'static, RequestResult>> {
         let batch = self.rows.batch(self.batch)?;
         let (write, begun) = (self.write_batch(&batch, Purpose::Settlement), Instant::now());
         Some(write.map(move |answer| RequestResult::Settled(batch, answer, begun)).boxed_local())
     }
 
-    /// Returns the time until which settlements are collected for one write: as long as the last one took,
-    /// while other rows may be settled meanwhile. A write costs most servers far more than a row.
+    /// Settlements are collected for one write: as long as the last one took, while other rows may be settled
+    /// meanwhile. A write costs most servers far more than a row.
     pub(super) fn collects_until(&self, now: Instant) -> Option<Instant> {
         self.collect_until.filter(|until| *until > now && self.rows.working() > 0 && !self.is_stopping())
     }

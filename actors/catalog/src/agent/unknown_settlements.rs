@@ -84,7 +84,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     }
 }
 
-/// Returns true if a row has the values that its settlement writes.
 fn is_settled(found: &Row, settlement: &Settlement) -> bool {
     let keys = keys_of(&settlement.path);
     let mut targets = settlement.update.iter().filter(|(name, _)| !keys.contains(name));
@@ -94,8 +93,7 @@ fn is_settled(found: &Row, settlement: &Settlement) -> bool {
     })
 }
 
-/// Returns true if a column has the point in time that was written. The server returns it in another format,
-/// without an offset or less precise if the column's type is.
+/// The server returns the time in another format, without an offset or less precise if the column's type is.
 fn is_same_time(found: &Value, written: &Value) -> bool {
     let Some((found, written)) = found.as_str().zip(written.as_str()) else { return false };
     let precision = SignedDuration::from_secs(1);

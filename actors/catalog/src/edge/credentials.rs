@@ -43,12 +43,12 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Returns the source with this file, which must exist.
+    /// The file must exist.
     pub(crate) fn file(credential: impl Into<PathBuf>) -> Self {
         Self::Files { credential: credential.into(), required: true }
     }
 
-    /// Returns deriva's default, `~/.deriva/credential.json`, which may be missing.
+    /// Deriva's `~/.deriva/credential.json`, which may be missing.
     pub(crate) fn home() -> Self {
         std::env::home_dir().map_or(Self::Anonymous, |home| Self::Files {
             credential: home.join(".deriva/credential.json"),
@@ -56,7 +56,7 @@ impl Source {
         })
     }
 
-    /// Returns the path of deriva's `config.json`: beside `credential.json`, or in `~/.deriva`.
+    /// Beside `credential.json`, or in `~/.deriva`.
     pub(crate) fn config_file(&self) -> Option<PathBuf> {
         match self {
             Self::Files { credential, .. } => Some(credential.with_file_name("config.json")),
@@ -110,7 +110,7 @@ struct Loaded {
 }
 
 impl Credentials {
-    /// Creates the credentials of `host`; nothing is read yet.
+    /// Nothing is read yet.
     pub(crate) fn new(source: Source, host: &str) -> Self {
         Self { source, host: host.to_owned(), checked_at: None, versions_read: Vec::new(), loaded: None }
     }
@@ -150,7 +150,6 @@ impl Credentials {
         self.versions_read.clear();
     }
 
-    /// Returns the source.
     pub(crate) fn source(&self) -> &Source {
         &self.source
     }

@@ -21,11 +21,8 @@ use crate::{
 pub enum AnyHandler {
     /// No work: a claimed row is done at once.
     Nothing,
-    /// A program.
     Command(Command),
-    /// A webhook.
     Webhook(Webhook),
-    /// The queue.
     Queue(QueueHandler),
 }
 

@@ -90,7 +90,7 @@ impl Service for HttpCatalog {
 }
 
 impl HttpCatalog {
-    /// Returns the client of an incarnation that takes requests, and waits for one.
+    /// Waits for an incarnation that takes requests.
     async fn client(&self, what: &str) -> Result<Arc<CatalogClient>, RequestError> {
         let mut running = self.running.clone();
         let client = running.wait_for(|client| client.as_ref().is_some_and(|client| client.is_open())).await;

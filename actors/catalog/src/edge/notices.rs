@@ -20,7 +20,6 @@ use tokio::sync::watch;
 /// Exchange that the server publishes to.
 const EXCHANGE: &str = "ermrest_changes";
 
-/// State of the notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoticeState {
     /// Number of notices since the process began. A new binding counts as one, since earlier
@@ -37,12 +36,11 @@ pub(crate) struct NoticeState {
 pub(crate) struct Notices(watch::Receiver<NoticeState>);
 
 impl Notices {
-    /// Returns notices that never come, for a catalog without a broker.
+    /// Notices of a catalog without a broker: none come.
     pub(crate) fn none() -> Self {
         Self(watch::channel(NoticeState { count: 0, is_up: false, since: Instant::now() }).1)
     }
 
-    /// Returns the current state.
     pub(crate) fn state(&self) -> NoticeState {
         *self.0.borrow()
     }
@@ -56,7 +54,6 @@ impl Notices {
         self.mark_seen()
     }
 
-    /// Returns the current state and marks it as seen.
     pub(crate) fn mark_seen(&mut self) -> NoticeState {
         *self.0.borrow_and_update()
     }
@@ -152,7 +149,6 @@ impl NoticeConsumer {
         connection_lost("the queue was deleted, or its channel closed")
     }
 
-    /// Counts one notice.
     fn count_notice(&self, begins: bool) {
         self.state.send_modify(|state| {
             state.count += 1;

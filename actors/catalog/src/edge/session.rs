@@ -108,7 +108,7 @@ fn count(block: &Map<String, Value>, key: &str, default: u32) -> Result<u32, Str
     }
 }
 
-/// Returns the time-outs: one number in seconds for both, or a list of two; null is none.
+/// One number in seconds for both, or a list of two; null is none.
 fn timeouts(block: &Map<String, Value>) -> Result<(Duration, Duration), String> {
     let wrong = || "session.timeout is neither seconds nor [connect, read]".to_owned();
     let (connect, read) = match block.get("timeout") {

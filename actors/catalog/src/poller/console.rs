@@ -17,7 +17,6 @@ use crate::{
 };
 
 impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
-    /// Returns the verbs of the console.
     pub(crate) fn verbs() -> Verbs<Self> {
         Verbs::default()
             .by::<Each, Status>()
@@ -26,8 +25,7 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
             .by::<InCatalog, Resume>()
     }
 
-    /// Returns the status of each rule. For a child that does not run, state and reason come from
-    /// its supervisor.
+    /// For a child that does not run, state and reason come from its supervisor.
     fn statuses(&self) -> BTreeMap<String, RuleStatus> {
         let mut statuses = self.rules.statuses();
         for (name, status) in &mut statuses {
@@ -46,7 +44,6 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
         self.cx.tree.vitals(&self.path(&ChildSpec::id_of(rule))).is_some_and(|vitals| predicate(&vitals))
     }
 
-    /// Returns the paused rules.
     fn paused(&self) -> Vec<String> {
         self.rules.names().into_iter().filter(|rule| self.child_is(rule, Vitals::is_paused)).collect()
     }

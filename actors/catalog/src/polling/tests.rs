@@ -15,7 +15,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Returns the state right after a poll, with notices up.
+/// State right after a poll, with notices up.
 fn polled_with_notices(intervals: PollIntervals, now: Instant) -> Polling {
     let mut polling = Polling::new(intervals);
     polling.set_notices_up(true, now);

@@ -17,7 +17,6 @@ use crate::{
     template::{Position, Template},
 };
 
-/// Paths of a rule.
 struct Paths {
     query: String,
     makes_limit: bool,
@@ -187,7 +186,6 @@ fn lease(config: &RuleConfig, claim: &Columns, problems: &mut Vec<String>) -> Op
     Some(Lease { column: column?, span: written? })
 }
 
-/// Returns the columns that a program writes with the claim.
 fn planned(config: &RuleConfig, claim: &Columns, problems: &mut Vec<String>) -> Vec<String> {
     let plan = &config.plan;
     if plan.kind == PlanKind::None {
@@ -302,7 +300,6 @@ fn configured_paths(
     })
 }
 
-/// Returns the table that an update writes to.
 fn table_of(update: &str) -> Option<&str> {
     let rest = update.strip_prefix("/attributegroup/").or_else(|| update.strip_prefix("/entity/"))?;
     rest.split(['/', '?']).next().filter(|table| !table.is_empty())

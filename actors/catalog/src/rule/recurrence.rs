@@ -48,8 +48,7 @@ pub(super) fn recurrence(filter: &str, written: &[&Columns], handled: bool) -> R
     if kept && handled { Recurrence::Likely } else { Recurrence::Certain }
 }
 
-/// Returns the filter of a path `/entity/TABLE/FILTER@sort(..)?limit=N`; None if the path has none,
-/// or joins tables.
+/// For a path `/entity/TABLE/FILTER@sort(..)?limit=N`; None without a filter, or if the path joins tables.
 pub(super) fn filter_of(query: &str) -> Option<String> {
     let path = query.split(['?', '@']).next()?;
     let mut parts = path.strip_prefix("/entity/")?.split('/');
@@ -85,7 +84,7 @@ enum Filter {
     Other(String),
 }
 
-/// Returns the conditions that must all hold; None: the filter cannot be parsed.
+/// Conditions that must all hold. None: the filter cannot be parsed.
 fn conjuncts(filter: &str) -> Option<Vec<Filter>> {
     let (read, rest) = parse_disjunction(filter, DEPTH_MAX)?;
     if !rest.is_empty() {

@@ -32,7 +32,6 @@ impl Settlement {
         }
     }
 
-    /// Returns the change of the row that the write depends on.
     pub(crate) fn last_change(&self) -> Option<&Cell> {
         self.update.get(WRITTEN)
     }
@@ -60,13 +59,12 @@ impl Rule {
         Ok(self.fenced(before, claimed, targets))
     }
 
-    /// Returns the write that extends the lease of a claim to a full lease from `now`. None: the rule has no
-    /// lease.
+    /// Extends the lease to a full one from `now`. None: the rule has no lease.
     pub(crate) fn renew(&self, before: &Row, claimed: &Row, now: Timestamp) -> Option<Settlement> {
         self.fenced(before, claimed, self.renewed_lease(now))
     }
 
-    /// Returns the values before the claim, as far as they were read.
+    /// As far as the values were read.
     fn values_before(&self, before: &Row, claimed: &Row) -> Vec<(String, Cell)> {
         let columns = self.claim.iter().map(|(column, _)| column).chain(&self.planned);
         let written = columns.filter(|column| claimed.contains_key(*column));
@@ -114,7 +112,6 @@ fn values(columns: &Columns, variables: &Variables<'_>) -> Result<Vec<(String, C
     columns.iter().map(value).collect()
 }
 
-/// Returns a name for the claimed value of `column` that no target has.
 fn unused_name(column: &str, targets: &[(String, Cell)]) -> String {
     let mut name = format!("claimed_{column}");
     while targets.iter().any(|(target, _)| *target == name) {

@@ -23,7 +23,7 @@ pub(crate) fn check(body: &[u8]) -> Result<(), String> {
     ))
 }
 
-/// Returns an upper bound of the memory that `body` takes once decoded. JSON is not validated.
+/// Upper bound of the memory for the decoded `body`. JSON is not validated.
 fn decoded(body: &[u8]) -> usize {
     // A value may be kept as text, too.
     let (mut sum, mut in_text, mut is_escaped) = (2 * body.len(), false, false);

@@ -44,12 +44,12 @@ async fn run(script: &str) -> Outcome {
     shell(script, &[]).handle(task(json!({"RID": "1-A"}))).await
 }
 
-/// Returns true if the process exists, also as a zombie.
+/// True for a zombie, too.
 fn exists(pid: &str) -> bool {
     Path::new("/proc").join(pid).exists()
 }
 
-/// Returns true if the process runs. An orphan's new parent may reap it late.
+/// An orphan's new parent may reap it late.
 fn runs(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());

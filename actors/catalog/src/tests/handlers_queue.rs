@@ -51,7 +51,7 @@ impl Handle<JobTakenBack> for StandIn {
     }
 }
 
-/// Returns a child in place of the queue, the queue as others see it, and what it got.
+/// A child in place of the queue, the queue as others see it, and the jobs that it got.
 pub(super) fn queue(capacity: usize) -> (ChildSpec, JobQueue, Arc<Mutex<Taken>>) {
     let (mailbox, slot) = mailbox::<StandIn>(capacity);
     let taken = Arc::<Mutex<Taken>>::default();

@@ -31,13 +31,12 @@ fn numbered(count: usize) -> Vec<Row> {
     rows(&(0..count).map(|id| json!({ "id": id })).collect::<Vec<_>>())
 }
 
-/// Returns the answers as JSON; rows that are left are null.
+/// Rows that are left are null.
 fn answers(planned: PlanAnswers) -> Vec<Value> {
     assert_eq!(planned.failure, None);
     planned.answers.into_iter().map(|answer| json!(answer.expect("an answer"))).collect()
 }
 
-/// Returns the reason for which the program answered no row.
 async fn failure(planner: &Planner, rows: &[Row]) -> String {
     let planned = planner.plan(rows).await;
     assert_eq!(planned.answers, []);

@@ -93,7 +93,6 @@ impl Table {
         self.inner.borrow_mut().notices = Some(triggers.clone());
     }
 
-    /// Returns the number of aborted writes.
     pub(super) fn aborted(&self) -> usize {
         self.inner.borrow().aborted
     }
@@ -162,7 +161,6 @@ impl Table {
         self.inner.borrow().rows[id].clone()
     }
 
-    /// Returns the number of rows with this value.
     pub(super) fn count(&self, column: &str, value: &Value) -> usize {
         self.inner.borrow().rows.iter().filter(|row| row.get(column).is_some_and(|is| is == value)).count()
     }
@@ -187,12 +185,11 @@ impl Table {
         self.inner.borrow_mut().batch_max = rows;
     }
 
-    /// Returns paths of the reads, and whether each was answered with 304.
+    /// Path of each read, and whether it was answered with 304.
     pub(super) fn gets(&self) -> Vec<(String, bool)> {
         self.inner.borrow().gets.clone()
     }
 
-    /// Returns path and rows of each write that arrived.
     pub(super) fn puts(&self) -> Vec<(String, Vec<Row>)> {
         self.inner.borrow().puts.clone()
     }
@@ -315,7 +312,7 @@ fn names(path: &str) -> Vec<(String, String)> {
     group.split([',', ';']).map(name).collect()
 }
 
-/// Returns the rows that a path selects, in its order.
+/// Rows in the order of the path.
 fn select(rows: &[Row], path: &str) -> Vec<Row> {
     let rest = path.strip_prefix("/entity/Foo").expect("our table");
     let (rest, limit) = rest

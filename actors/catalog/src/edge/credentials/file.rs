@@ -15,7 +15,6 @@ use rustix::{
 /// Maximum size of a credentials file, in bytes.
 const SIZE_MAX: u64 = 1024 * 1024;
 
-/// Version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::edge) struct FileVersion {
     inode: u64,

@@ -52,20 +52,19 @@ fn grant(entry: &Map<String, Value>) -> Option<Credential> {
     Some(Credential::Password { user: user.to_owned(), password: Secret::new(password) })
 }
 
-/// Returns `NAME=VALUE` of a cookie without its attributes; None if it has no name.
+/// Without the attributes of the cookie; None if it has no name.
 pub(in crate::edge) fn cookie_pair(cookie: &str) -> Option<&str> {
     let pair = cookie.split(';').next().unwrap_or_default().trim();
     pair.split_once('=').is_some_and(|(name, _)| !name.trim().is_empty()).then_some(pair)
 }
 
-/// Returns the scope that a `config.json` names for `host`.
 pub(super) fn scope(text: &str, host: &str) -> Option<String> {
     let config: Value = serde_json::from_str(text).ok()?;
     let scopes = by_host(config.get("oauth2_scopes")?.as_object()?, host)?;
     scopes.get("deriva-all")?.as_str().map(str::to_owned)
 }
 
-/// Returns the token of `scope` in a `globus-credential.json`, and its expiry.
+/// Token in a `globus-credential.json`, and its expiry.
 pub(super) fn globus(text: &str, scope: &str) -> Option<(Secret, Timestamp)> {
     let tokens: Value = serde_json::from_str(text).ok()?;
     let of_scope = |token: &&Value| token.get("scope").and_then(Value::as_str) == Some(scope);

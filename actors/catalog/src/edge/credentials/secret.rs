@@ -7,12 +7,11 @@ use std::fmt;
 pub(crate) struct Secret(String);
 
 impl Secret {
-    /// Wraps `text`.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Returns the text, to be sent to its server only.
+    /// Text to be sent to its server only.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }

@@ -128,7 +128,7 @@ impl Command {
 }
 
 impl Output {
-    /// Returns the captured standard error as the end of an error text.
+    /// Captured standard error, as the end of an error text.
     fn errors(&self) -> String {
         let output = quoted(self.errors.bytes());
         if output.is_empty() { String::new() } else { format!(": {output}") }

@@ -74,7 +74,7 @@ struct Program {
 }
 
 impl Planner {
-    /// Creates the planner of `rule`; its program is not started yet.
+    /// The program is not started yet.
     pub fn new(rule: &str, argv: Vec<String>, cwd: Option<PathBuf>, environment: Environment) -> Self {
         Self {
             rule: rule.to_owned(),
@@ -88,7 +88,7 @@ impl Planner {
         }
     }
 
-    /// Sets the maximum time for an answer, and the maximum size of a line, in bytes.
+    /// Maximum time for an answer, and maximum size of a line, in bytes.
     #[must_use]
     pub fn limits(self, timeout: Duration, line_bytes: usize) -> Self {
         Self { timeout, line_bytes, ..self }
@@ -241,7 +241,7 @@ impl Program {
     }
 }
 
-/// Returns the line of a row, whose values have no line breaks.
+/// One line: the values of a row have no line breaks.
 pub(super) fn line_of(row: &Row) -> Vec<u8> {
     // Rows come from JSON, so they can be serialized.
     let mut line = serde_json::to_vec(row).unwrap_or_default();

@@ -74,8 +74,7 @@ fn done(webhook: &Webhook, answer: &Answer) -> Outcome {
     }
 }
 
-/// Returns the `Idempotency-Key`: the same if a row is posted again under the same claim
-/// (CONTRACT CP16).
+/// The same if a row is posted again under the same claim (CONTRACT CP16).
 fn idempotency_key(task: &Task) -> Option<HeaderValue> {
     let column = |name| task.row.get(name).and_then(|value| value.as_str());
     let claim = task.token.as_deref().or_else(|| column("RMT"))?;

@@ -66,7 +66,7 @@ pub(super) fn is_aborted(answer: &Response) -> bool {
         && answer.body.windows(ABORTED.len()).any(|window| window == ABORTED)
 }
 
-/// Returns the `Retry-After` of a 429 or 503. A date is measured from `now`.
+/// `Retry-After` of a 429 or 503. A date counts from `now`.
 pub(super) fn retry_after_of(answer: &Response, now: Timestamp) -> Option<Duration> {
     let asks = matches!(answer.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
     asks.then(|| retry_after(&answer.headers, now)).flatten()
@@ -95,7 +95,6 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     Some(date.duration_since(now).try_into().unwrap_or(Duration::ZERO))
 }
 
-/// Returns the first line of a body, for error texts.
 fn first_line(body: &Bytes) -> String {
     let line = body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
     line.map_or_else(String::new, |line| format!(": {}", quoted(line)))

@@ -94,7 +94,6 @@ impl CatalogClient {
         }
     }
 
-    /// Returns true while requests may begin.
     pub(super) fn is_open(&self) -> bool {
         !self.cx.stop.is_cancelled()
     }
@@ -385,8 +384,8 @@ impl From<String> for RequestError {
     }
 }
 
-/// Returns the error of a listed status: the request may succeed later. Only reads are repeated at
-/// once, since the progress of a write is unknown.
+/// A listed status means that the request may succeed later. Only reads are repeated at once, since the
+/// progress of a write is unknown.
 fn listed(error: RequestError, is_get: bool) -> (RequestError, Option<Failure>) {
     let error = match error {
         RequestError::Rejected(text) | RequestError::NotFound(text) => RequestError::Unavailable(text),

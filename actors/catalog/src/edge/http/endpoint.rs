@@ -115,7 +115,6 @@ impl CatalogEndpoint {
         Self { timeouts, ..self }
     }
 
-    /// Sets the retries of one request.
     #[must_use]
     pub(crate) fn retries(self, retries: Retries) -> Self {
         Self { retries, ..self }
@@ -127,28 +126,27 @@ impl CatalogEndpoint {
         Self { body_limit, ..self }
     }
 
-    /// Returns the address without credentials, for error texts.
+    /// Without credentials, for error texts.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Returns the host as configured; credentials are looked up by it.
+    /// As configured; credentials are looked up by it.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
-    /// Returns the limits of one response.
     pub(super) fn limits(&self) -> Limits {
         Limits { body: self.body_limit, time: self.timeouts.read }
     }
 
-    /// Returns the request target, byte for byte as in `path`; None if it cannot be sent.
+    /// Byte for byte as in `path`; None if it cannot be sent.
     pub(super) fn target(&self, path: &str) -> Option<Uri> {
         target(&self.prefix, path)
     }
 }
 
-/// Returns None if the parsed URI would differ from the given bytes, e.g. with a `#`.
+/// None if the parsed URI would differ from the given bytes, e.g. with a `#`.
 fn target(prefix: &str, path: &str) -> Option<Uri> {
     let whole = format!("{prefix}{path}");
     let uri = Uri::try_from(whole.as_str()).ok()?;

@@ -69,7 +69,6 @@ impl Identity {
         }
     }
 
-    /// Returns what to do about refused credentials.
     pub(super) fn advice(&self) -> String {
         self.credentials.lock().source().advice()
     }
@@ -83,7 +82,7 @@ fn hidden(text: &str) -> Result<HeaderValue, &'static str> {
     Ok(value)
 }
 
-/// Returns the cookies that an answer sets, as one `Cookie` header.
+/// One `Cookie` header with all cookies that an answer sets.
 fn cookies(headers: &HeaderMap) -> Result<HeaderValue, &'static str> {
     let set = headers.get_all(header::SET_COOKIE).iter();
     let pairs: Vec<&str> = set.filter_map(|value| value.to_str().ok()).filter_map(cookie_pair).collect();

@@ -63,7 +63,6 @@ impl HttpMetrics {
         if is_get { &self.reading } else { &self.writing }.record(span);
     }
 
-    /// Counts an aborted transaction.
     pub(super) fn count_aborted(&self) {
         self.metrics.aborted.add(1);
     }

@@ -16,11 +16,9 @@ use serde_json::Value;
 /// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Received {
-    /// Request line.
     pub(crate) line: String,
     /// Headers, with names in lower case.
     pub(crate) headers: BTreeMap<String, String>,
-    /// Body.
     pub(crate) body: Value,
 }
 
@@ -62,12 +60,10 @@ impl Receiver {
         Self { address, received, over, listener: Some(listener) }
     }
 
-    /// Returns the URL.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Returns all requests so far.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.received.lock().expect("no test panics in it").clone()
     }

@@ -73,7 +73,6 @@ pub(crate) async fn put_if(
     catalog.put(Put { path: path.to_owned(), if_match, body }, WRITE_PRIORITY).await
 }
 
-/// Returns ETag and rows of a response.
 pub(crate) fn rows(reply: Result<CatalogResponse, RequestError>) -> (Option<String>, Vec<Value>) {
     match reply {
         Ok(CatalogResponse::Rows { etag, body }) => (etag, serde_json::from_slice(&body).unwrap()),
@@ -81,12 +80,11 @@ pub(crate) fn rows(reply: Result<CatalogResponse, RequestError>) -> (Option<Stri
     }
 }
 
-/// Returns the rows of the response to a write.
 pub(crate) fn written(reply: Result<Bytes, RequestError>) -> Vec<Value> {
     serde_json::from_slice(&reply.unwrap()).unwrap()
 }
 
-/// Returns the child's node, after a check that it was never restarted.
+/// Checks that the child was never restarted.
 pub(crate) fn node(tree: &Tree) -> NodeSnapshot {
     let node = tree.node("http").unwrap();
     assert_eq!(node.incarnation, 1, "a server that is away, or strange, is no crash");
@@ -101,7 +99,7 @@ pub(crate) fn is_up(tree: &Tree) -> bool {
     link(tree).state == "up"
 }
 
-/// Returns the metric `name`, with the value of its label if it has one.
+/// `label` is the value of the metric's label, if it has one.
 pub(crate) fn metric(tree: &Tree, name: &str, label: Option<&str>) -> i64 {
     let node = node(tree);
     let of = |metric: &&MetricSnapshot| {
@@ -110,8 +108,7 @@ pub(crate) fn metric(tree: &Tree, name: &str, label: Option<&str>) -> i64 {
     node.metrics.iter().find(of).map_or(0, |metric| metric.value)
 }
 
-/// Returns the number of established connections to `port` of the loopback address, from
-/// /proc/net/tcp.
+/// Established connections to the loopback address, from /proc/net/tcp.
 pub(crate) fn open_connections(port: u16) -> usize {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let remote = format!(":{port:04X}");

@@ -51,7 +51,6 @@ impl Scripted {
         }
     }
 
-    /// Returns the requests so far.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
@@ -92,7 +91,6 @@ fn read(stream: &mut TcpStream) -> Option<String> {
     Some(String::from_utf8(bytes).unwrap())
 }
 
-/// Builds an answer with a body.
 pub(crate) fn reply(status: &str, body: &str) -> Option<Vec<u8>> {
     Some(format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes())
 }

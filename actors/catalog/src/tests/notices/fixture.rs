@@ -34,7 +34,6 @@ pub(crate) async fn wait_until_up(notices: &mut Notices) -> u64 {
     state.count
 }
 
-/// Waits for `count` notices.
 pub(crate) async fn wait_for_count(notices: &mut Notices, count: u64) {
     let mut state = notices.mark_seen();
     while state.count < count {
@@ -82,7 +81,7 @@ async fn declare(channel: &Channel, options: ExchangeDeclareOptions) -> lapin::R
         .await
 }
 
-/// Returns the child's node, after a check that it was never restarted.
+/// Checks that the child was never restarted.
 pub(crate) fn node(tree: &Tree) -> NodeSnapshot {
     let node = tree.node("notices").unwrap();
     assert_eq!(node.incarnation, 1, "a broker that is away, or strange, is no crash");
