@@ -26,18 +26,16 @@ pub(crate) enum Machine {
 }
 
 impl Machine {
-    /// Returns a machine with the original's rules. `queues` are the producer's own.
+    /// The original's rules. `queues` are the producer's own.
     pub(crate) fn strict(queues: BTreeSet<String>) -> Self {
         Self::Strict(Box::new(Strict::new(queues)))
     }
 
-    /// Returns a machine with the default rules.
     pub(crate) fn resilient(rules: Rules) -> Self {
         Self::Resilient(Box::new(Resilient::new(rules)))
     }
 
-    /// Returns the action that follows `event`. An unexpected event starts over, which is safe because the
-    /// database has all durable state.
+    /// An unexpected event starts over, which is safe because the database has all durable state.
     pub(crate) fn on(&mut self, event: Event) -> Action {
         match self {
             Self::Strict(machine) => machine.on(event),
@@ -45,7 +43,7 @@ impl Machine {
         }
     }
 
-    /// Returns the TCN whose stencils are processed, once it is known.
+    /// TCN whose stencils are processed, once it is known.
     pub(crate) fn target(&self) -> Option<i64> {
         match self {
             Self::Strict(machine) => machine.target(),
@@ -53,7 +51,6 @@ impl Machine {
         }
     }
 
-    /// Returns the present phase.
     pub(crate) fn phase(&self) -> &Phase {
         match self {
             Self::Strict(machine) => machine.phase(),
@@ -61,7 +58,7 @@ impl Machine {
         }
     }
 
-    /// Returns the number of listed stencils whose turn has not come.
+    /// Listed stencils whose turn has not come.
     pub(crate) fn waiting_stencils(&self) -> usize {
         match self {
             Self::Strict(machine) => machine.waiting_stencils(),

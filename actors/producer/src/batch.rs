@@ -69,7 +69,7 @@ impl Batch {
         self.line.len()
     }
 
-    /// Returns the command: `PUSH` for a single job, else `PUSHB`; `None` without jobs.
+    /// `PUSH` for a single job, else `PUSHB`; `None` without jobs.
     pub fn into_command(mut self) -> Option<Command> {
         let start = match self.jids.len() {
             0 => return None,
@@ -89,7 +89,6 @@ impl Batch {
 }
 
 impl Command {
-    /// Returns the bytes on the wire.
     pub fn bytes(&self) -> &[u8] {
         &self.line[self.start..]
     }
@@ -100,12 +99,10 @@ impl Command {
         sent + b"\r\n".len() >= self.bytes().len()
     }
 
-    /// Returns true for `PUSH`.
     pub fn is_single(&self) -> bool {
         self.start > 0
     }
 
-    /// Returns the jids of the jobs, in order.
     pub fn jids(&self) -> &[Jid] {
         &self.jids
     }

@@ -17,7 +17,6 @@ pub(crate) const UNDELIVERED_MAX: usize = 1_000;
 pub(crate) struct CompletionId(Uuid);
 
 impl CompletionId {
-    /// Returns a new identifier.
     pub(crate) fn random() -> Self {
         Self(Uuid::new_v4())
     }
@@ -37,13 +36,9 @@ impl std::fmt::Display for CompletionId {
 /// A completed TCN. Times are milliseconds since 1970, by the database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Completion {
-    /// Identifier.
     pub id: CompletionId,
-    /// The TCN.
     pub tcn: i64,
-    /// Number of its stencils.
     pub stencils: u64,
-    /// Number of its jobs.
     pub jobs: u64,
     /// Time at which a producer began with the TCN; `None` if that is unknown.
     pub started_ms: Option<i64>,
@@ -66,7 +61,6 @@ impl Completion {
 /// Time at which a producer began with a TCN, by the database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TcnStart {
-    /// The TCN.
     pub tcn: i64,
     /// Milliseconds since 1970.
     pub ms: i64,
@@ -84,9 +78,7 @@ pub(crate) struct CompletionState {
 /// Request to deliver a completion. The reply means that it is delivered; without the caller, it is given up.
 #[derive(Debug)]
 pub(crate) struct Delivery {
-    /// The completion.
     pub completion: Completion,
-    /// Answer.
     pub reply: Reply<()>,
 }
 
@@ -98,7 +90,6 @@ pub(crate) struct Deliveries {
 }
 
 impl Deliveries {
-    /// Returns the deliveries through `requests`.
     pub(crate) fn new(requests: Outbox<Delivery>) -> Self {
         Self { requests, in_delivery: Vec::new() }
     }

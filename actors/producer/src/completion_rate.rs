@@ -41,19 +41,19 @@ impl CompletionRate {
         }
     }
 
-    /// Returns the completed jobs per hour; `None` before the first completed job.
+    /// `None` before the first completed job.
     pub(crate) fn per_hour(&self) -> Option<u64> {
         let (done, elapsed_ms) = self.measured()?;
         u64::try_from(u128::from(done) * 3_600_000 / u128::from(elapsed_ms)).ok()
     }
 
-    /// Returns the time to complete `jobs`, in seconds; `None` before the first completed job.
+    /// In seconds; `None` before the first completed job.
     pub(crate) fn secs_for(&self, jobs: u64) -> Option<u64> {
         let (done, elapsed_ms) = self.measured()?;
         u64::try_from((u128::from(jobs) * u128::from(elapsed_ms)).div_ceil(u128::from(done) * 1_000)).ok()
     }
 
-    /// Returns the completed jobs and their time, both above 0.
+    /// Completed jobs and their time, both above 0.
     fn measured(&self) -> Option<(u64, u64)> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         let (done, elapsed_ms) = (last.processed - first.processed, last.ms - first.ms);

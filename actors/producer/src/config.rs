@@ -201,7 +201,7 @@ fn by_tcn(key: &str, table: &BTreeMap<String, String>) -> Result<BTreeMap<i64, S
 }
 
 impl FaktoryConfig {
-    /// Returns the url without a password.
+    /// Without a password.
     pub(crate) fn endpoint(&self) -> String {
         without_credentials(&self.url).unwrap_or_default()
     }
@@ -225,7 +225,6 @@ impl MongoConfig {
         }
     }
 
-    /// Returns the names of the database and its collections.
     pub(crate) fn collections(&self) -> Collections {
         let Self { database, stencils, tangles, .. } = self.clone();
         Collections { database, stencils, tangles }

@@ -12,7 +12,6 @@ pub(crate) struct SetSummary {
 }
 
 impl SetSummary {
-    /// Returns the number of pages with `page_size` tangles.
     pub(crate) fn pages(&self, page_size: u32) -> u64 {
         self.count.div_ceil(u64::from(page_size.max(1)))
     }
@@ -56,12 +55,12 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Returns the cursor of a stencil that has not been started.
+    /// Cursor of a stencil that has not been started.
     pub(crate) fn start(page_size: u32, roots: SetSummary, scions: SetSummary, epoch: u64) -> Self {
         Self { page_size, roots, scions, remaining: Remaining::All, pushed: 0, epoch, attempt: 0 }
     }
 
-    /// Returns a cursor for pushing all jobs again, over the present sets.
+    /// Cursor for pushing all jobs again, over the present sets.
     #[must_use]
     pub(crate) fn restarted(
         &self,
@@ -73,13 +72,13 @@ impl Cursor {
         Self { attempt: self.attempt.saturating_add(1), ..Self::start(page_size, roots, scions, epoch) }
     }
 
-    /// Returns the cursor under a new lease. One chunk may have been pushed without being recorded.
+    /// Cursor under a new lease. One chunk may have been pushed without being recorded.
     #[must_use]
     pub(crate) fn resumed(&self, epoch: u64) -> Self {
         Self { epoch, attempt: self.attempt.saturating_add(1), ..*self }
     }
 
-    /// Returns the cursor after `jobs` more were acknowledged.
+    /// Cursor after `jobs` more were acknowledged.
     #[must_use]
     pub(crate) fn advanced(&self, jobs: u64, remaining: Remaining) -> Self {
         Self { pushed: self.pushed.saturating_add(jobs), remaining, ..*self }
@@ -90,7 +89,7 @@ impl Cursor {
         (self.roots, self.scions) == (roots, scions)
     }
 
-    /// Returns the number of jobs if the sets do not change.
+    /// Number of jobs if the sets do not change.
     pub(crate) fn total(&self) -> u64 {
         self.roots.pages(self.page_size).saturating_mul(self.scions.pages(self.page_size))
     }

@@ -136,7 +136,7 @@ impl<'a> Section<'a> {
         self.keys.get(key).ok_or_else(|| refused(format!("{}.{key}: it is missing", self.name)))
     }
 
-    /// Returns a text that is not empty.
+    /// Text that is not empty.
     fn text(&self, key: &str) -> Result<String> {
         let wrong = |what: &str| refused(format!("{}.{key}: {what}", self.name));
         match self.value(key)? {
@@ -147,7 +147,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Returns `user` and `password`; None if both are blank, as in the original's `misc/config.yaml`.
+    /// None if both are blank, as in the original's `misc/config.yaml`.
     fn credentials(&self) -> Result<Option<(String, String)>> {
         let is_blank = |key: &str| {
             let value = self.value(key)?;
@@ -163,7 +163,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Returns an integer from 1 to `max`, which may be written as a text.
+    /// From 1 to `max`; the number may be written as a text.
     fn number(&self, key: &str, max: u32) -> Result<u32> {
         let number = match self.value(key)? {
             Value::Number(number) => number.as_u64(),
@@ -174,8 +174,7 @@ impl<'a> Section<'a> {
         fits.ok_or_else(|| refused(format!("{}.{key}: write a whole number from 1 to {max}", self.name)))
     }
 
-    /// Returns the hosts of a replica set. As in the original, `port` is that of the last one: `a:27017,b`
-    /// and 27018.
+    /// Hosts of a replica set. As in the original, `port` is that of the last one: `a:27017,b` and 27018.
     fn hosts(&self) -> Result<String> {
         let domain = self.text("domain")?;
         let Some((others, last)) = domain.rsplit_once(',') else { return self.address() };
@@ -185,7 +184,7 @@ impl<'a> Section<'a> {
         Ok(format!("{others},{last}:{}", self.number("port", u16::MAX.into())?))
     }
 
-    /// Returns the URL of Faktory. As in the original, `domain` may begin with `:PASSWORD@`.
+    /// As in the original, `domain` may begin with `:PASSWORD@`.
     fn faktory_url(&self) -> Result<String> {
         let domain = self.text("domain")?;
         let (credentials, host) = domain.split_at(domain.rfind('@').map_or(0, |at| at + 1));
@@ -196,7 +195,7 @@ impl<'a> Section<'a> {
         Ok(format!("tcp://{credentials}{}", self.address_of(host)?))
     }
 
-    /// Returns `domain` and `port` as `HOST:PORT`.
+    /// `domain` and `port` as `HOST:PORT`.
     fn address(&self) -> Result<String> {
         self.address_of(&self.text("domain")?)
     }

@@ -28,7 +28,7 @@ pub async fn dry_run(config: &ProducerConfig, ensure_indexes: bool) -> Result<(P
     Ok((plan, missing))
 }
 
-/// Returns the size of a typical job with its separator, in bytes.
+/// Size of a typical job with its separator.
 fn job_bytes(config: &ProducerConfig) -> Result<u64, String> {
     let writer = JobWriter::new(&config.job_options()?)?;
     let (id, tcn) = (Id([0; 12]), 10);

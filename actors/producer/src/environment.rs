@@ -32,7 +32,7 @@ pub(crate) struct Progress {
 
 /// Surroundings of the producer.
 pub(crate) trait Environment {
-    /// Returns the time of a steady clock, in milliseconds.
+    /// Time of a steady clock.
     fn now_ms(&self) -> u64;
 
     /// Sleeps for `span`, also during a stop.
@@ -73,7 +73,6 @@ pub(crate) trait Environment {
     /// `rootstock_tcn` is 0.
     fn report_left_out(&self, _tcn: i64, _count: u64) {}
 
-    /// Returns what is known about the holder of a lease.
     fn holder_state(&self, holder: &str) -> HolderState;
 
     /// Reports a lease that is waited for, which can end in `left_ms`.

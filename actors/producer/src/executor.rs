@@ -65,7 +65,7 @@ pub(crate) struct Executor<S, Q, P> {
 }
 
 impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
-    /// Returns an executor without a lease.
+    /// The executor has no lease yet.
     pub(crate) fn new(settings: Settings, store: S, queue: Q, env: P) -> Self {
         let level = QueueLevel::new(settings.marks);
         Self {
@@ -113,7 +113,6 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         }
     }
 
-    /// Returns the environment.
     pub(crate) fn env(&self) -> &P {
         &self.env
     }

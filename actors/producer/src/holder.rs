@@ -46,8 +46,7 @@ impl Scope {
         }
     }
 
-    /// Returns the state of `holder`. `own_pid` is this process, and `is_running` tells whether a process of
-    /// this scope exists.
+    /// `own_pid` is this process, and `is_running` tells whether a process of this scope exists.
     fn state(&self, holder: &str, own_pid: i32, is_running: impl Fn(i32) -> bool) -> HolderState {
         let fields: Vec<&str> = holder.split(':').collect();
         if fields.first() != Some(&self.host.as_str()) {
@@ -69,14 +68,13 @@ impl Scope {
     }
 }
 
-/// Returns a name that no other incarnation has, not even one of the same process:
+/// No other incarnation has this name, not even one of the same process:
 /// `HOST:PID:INCARNATION:RANDOM:BOOT:NAMESPACE`.
 pub(crate) fn name(incarnation: u64) -> String {
     let (Scope { host, boot, namespace }, pid) = (Scope::own(), std::process::id());
     format!("{host}:{pid}:{incarnation}:{}:{boot}:{namespace}", Uuid::new_v4().simple())
 }
 
-/// Returns the state of `holder` now.
 pub(crate) fn state(holder: &str) -> HolderState {
     let own_pid = i32::try_from(std::process::id()).unwrap_or_default();
     // A process of another user exists, too: the error is another one.

@@ -20,13 +20,12 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 pub struct Jid(Uuid);
 
 impl Jid {
-    /// Returns a random jid.
+    /// A jid of 122 random bits, as a UUID of version 4 has.
     pub fn random() -> Self {
         Self(Uuid::new_v4())
     }
 
-    /// Returns the jid of the job of `pair` in this epoch and attempt. Another attempt has another jid,
-    /// because the job of the earlier one may be queued.
+    /// Another attempt has another jid, because the job of the earlier one may be queued.
     pub fn derived(pair: &Pair, epoch: u64, attempt: u32) -> Self {
         let Pair { root_id, root_tcn, scion_id, scion_tcn, page_size } = pair;
         // All fields have a fixed length, so different inputs have different bytes.

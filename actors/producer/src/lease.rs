@@ -54,12 +54,11 @@ pub(crate) struct HeldLease {
 }
 
 impl HeldLease {
-    /// Returns a lease of `ttl_ms`. `asked_ms` is the time of the request, so the lease starts later.
+    /// `asked_ms` is the time of the request, so the lease starts later.
     pub(crate) fn new(epoch: u64, asked_ms: u64, ttl_ms: u64) -> Self {
         Self { epoch, asked_ms, ttl_ms }
     }
 
-    /// Returns the duration of the lease.
     pub(crate) fn ttl_ms(&self) -> u64 {
         self.ttl_ms
     }
@@ -69,18 +68,17 @@ impl HeldLease {
         self.asked_ms = asked_ms;
     }
 
-    /// Returns the time until the next renewal, a third of the duration after the last one.
+    /// The renewal is due a third of the duration after the last one.
     pub(crate) fn due_in_ms(&self, now_ms: u64) -> u64 {
         (self.ttl_ms / 3).saturating_sub(now_ms.saturating_sub(self.asked_ms))
     }
 
-    /// Returns true if a renewal is due.
     pub(crate) fn is_due(&self, now_ms: u64) -> bool {
         self.due_in_ms(now_ms) == 0
     }
 
-    /// Returns the time for which the lease has certainly not ended. The queue cannot fence, so nothing is
-    /// pushed after that.
+    /// Time for which the lease has certainly not ended. The queue cannot fence, so nothing is pushed after
+    /// that.
     pub(crate) fn left_ms(&self, now_ms: u64) -> u64 {
         self.ttl_ms.saturating_sub(now_ms.saturating_sub(self.asked_ms))
     }

@@ -59,7 +59,6 @@ impl PairGrid {
         Self { skip_to: Some(scion), ..Self::new() }
     }
 
-    /// Returns the next pair, or the page that is needed for it.
     pub(crate) fn step(&mut self) -> GridStep {
         loop {
             let Some(root) = self.root else {
@@ -100,7 +99,7 @@ impl PairGrid {
         }
     }
 
-    /// Returns all pages of scions, once their end is known.
+    /// None until the end of the scions is known.
     pub(crate) fn scions(&self) -> Option<&[Id]> {
         self.scions_end.then_some(self.scions.as_slice())
     }
@@ -112,7 +111,7 @@ impl Default for PairGrid {
     }
 }
 
-/// Returns the remaining pairs, given the step after a chunk.
+/// `next` is the step after a chunk.
 pub(crate) fn remaining_before(next: GridStep) -> Remaining {
     match next {
         GridStep::Pair { root, scion } => Remaining::From { root, scion },
@@ -135,7 +134,7 @@ impl PageCache {
     /// Upper bound of the cached identifiers, 12 bytes each.
     pub(crate) const IDS_MAX: usize = 1 << 20;
 
-    /// Returns the pages of `set` if its summary is still `summary`.
+    /// None if the summary of the set has changed.
     pub(crate) fn get(&self, set: Set, page_size: u32, summary: SetSummary) -> Option<Arc<[Id]>> {
         let (then, list) = self.lists.get(&(set, page_size))?;
         (*then == summary).then(|| list.clone())

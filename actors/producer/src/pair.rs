@@ -22,7 +22,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Returns the TCN of the tangles that the job makes: the sum of both TCNs.
+    /// TCN of the tangles that the job makes: the sum of both TCNs.
     pub fn tcn(&self) -> i64 {
         self.root_tcn.saturating_add(self.scion_tcn)
     }

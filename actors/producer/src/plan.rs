@@ -32,9 +32,7 @@ pub struct Plan {
 /// Stencil that is not complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PlannedStencil {
-    /// Identifier.
     pub id: String,
-    /// TCN of the stencil.
     pub tcn: i64,
     /// Crossings of the rootstocks.
     pub rootstock_tcn: i64,
@@ -51,7 +49,7 @@ pub struct PlannedStencil {
 }
 
 impl Plan {
-    /// Returns the time to push all jobs at `jobs_per_sec`, in seconds; `None` for 0.
+    /// Time to push all jobs, in seconds; `None` at a rate of 0.
     pub fn pushing_secs(&self, jobs_per_sec: u64) -> Option<u64> {
         (jobs_per_sec > 0).then(|| self.jobs.div_ceil(jobs_per_sec))
     }

@@ -54,13 +54,13 @@ pub(crate) struct StencilProducer<Q> {
     working: bool,
 }
 
-/// Returns the initial status, which outlives restarts of the actor.
+/// The status outlives restarts of the actor.
 pub(crate) fn status() -> Durable<Status> {
     Durable::new("status", Status::starting(wall_ms()))
 }
 
-/// Returns the factory of the actor. `queue` returns each incarnation's client of the queue server, and
-/// `queues` are the producer's own. `completions` takes completed TCNs.
+/// `queue` returns each incarnation's client of the queue server, and `queues` are the producer's own.
+/// `completions` takes completed TCNs.
 ///
 /// The child ends with [`Exit::Normal`](orchestrator_supervise::Exit::Normal) once `until_done` is reached,
 /// so its restart must be `Transient`.
@@ -147,15 +147,13 @@ impl<Q: Queue + Unpin + 'static> StencilProducer<Q> {
         });
     }
 
-    /// Returns the verbs of the console.
     pub(crate) fn verbs() -> Verbs<Self> {
         Verbs::default().with::<ShowStatus>().with::<Pause>().with::<Resume>()
     }
 }
 
 impl<Q> StencilProducer<Q> {
-    /// Returns the answer to `status`. The queue is unavailable, too, while a connection is down without a
-    /// pending request.
+    /// The queue is unavailable, too, while a connection is down without a pending request.
     fn current_status(&self) -> Status {
         let mut status = self.status.get();
         let pool = format!("{}/{}", self.branch(), faktory::POOL);
@@ -165,7 +163,6 @@ impl<Q> StencilProducer<Q> {
         status
     }
 
-    /// Returns the path of the producer's branch.
     fn branch(&self) -> &str {
         self.cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch)
     }

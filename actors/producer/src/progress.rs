@@ -6,7 +6,6 @@ fn value(metrics: &[MetricSnapshot], name: &str) -> i64 {
     metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value)
 }
 
-/// Returns the progress line, from the metrics of the actor.
 pub(crate) fn line(metrics: &[MetricSnapshot], rate: i64) -> String {
     let value = |name: &str| value(metrics, name);
     let (tcn, pushed, total) = (value("tcn"), value("stencil_pushed"), value("stencil_total"));

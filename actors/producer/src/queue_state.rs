@@ -26,12 +26,10 @@ pub struct QueueState {
 }
 
 impl QueueState {
-    /// Returns the length of `queue`.
     pub fn length(&self, queue: &str) -> u64 {
         self.queues.get(queue).copied().unwrap_or_default()
     }
 
-    /// Returns the length of all `queues` together.
     pub fn total_length(&self, queues: &BTreeSet<String>) -> u64 {
         queues.iter().fold(0, |total, queue| total.saturating_add(self.length(queue)))
     }
@@ -78,9 +76,7 @@ pub(crate) enum JobLocation {
 /// Blocking jobs of one location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Blocker {
-    /// Location of the jobs.
     pub location: JobLocation,
-    /// Number of jobs.
     pub jobs: u64,
 }
 
@@ -100,7 +96,7 @@ impl fmt::Display for Blocker {
     }
 }
 
-/// Returns the jobs that keep a TCN from being complete; none if all are done.
+/// Jobs that keep a TCN from being complete; empty if all are done.
 pub(crate) fn blockers(queue_state: &QueueState, criteria: &CompletionCriteria) -> Vec<Blocker> {
     let counts = |name: &String| criteria.count == CountedQueues::All || criteria.queues.contains(name);
     let queues = queue_state.queues.iter().filter(|(name, _)| counts(name));

@@ -125,7 +125,6 @@ impl Standby {
 }
 
 impl Status {
-    /// Returns the status before the first action.
     pub(crate) fn starting(now_ms: u64) -> Self {
         Self { phase: "starting".into(), since_ms: now_ms, ..Self::default() }
     }

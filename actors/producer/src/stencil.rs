@@ -20,7 +20,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// Returns the number in the database.
+    /// Number in the database.
     pub(crate) fn number(self) -> i64 {
         match self {
             Self::New => 0,
@@ -55,19 +55,16 @@ pub(crate) struct Stencil {
     pub rootstock_tcn: i64,
     /// Crossings of the scions, the tangles that are grafted.
     pub scion_tcn: i64,
-    /// State.
     pub state: State,
     /// Progress, which the original ignores.
     pub cursor: Option<Cursor>,
 }
 
 impl Stencil {
-    /// Returns the set of rootstocks.
     pub(crate) fn roots(&self) -> Set {
         Set::Rootstock { tcn: self.rootstock_tcn }
     }
 
-    /// Returns the set of scions.
     pub(crate) fn scions(&self) -> Set {
         Set::Scion { tcn: self.scion_tcn }
     }
@@ -103,7 +100,6 @@ impl fmt::Display for Set {
     }
 }
 
-/// Configuration document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConfigDocument {
     /// Greatest TCN whose jobs are all done.
@@ -145,7 +141,6 @@ pub(crate) enum Selection {
 }
 
 impl Selection {
-    /// Returns true if `stencil` is selected.
     #[cfg(test)]
     pub(crate) fn selects(self, stencil: &Stencil) -> bool {
         let Stencil { tcn: its, state, .. } = *stencil;
@@ -163,13 +158,11 @@ impl Selection {
     }
 }
 
-/// Invalid document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "collection {collection}, document {id}: field {field} is {found} instead of {wanted}: correct the document"
 )]
 pub(crate) struct InvalidDocument {
-    /// Collection.
     pub collection: String,
     /// `_id` of the document, as text.
     pub id: String,

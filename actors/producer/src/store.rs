@@ -17,7 +17,6 @@ pub(crate) enum StoreError {
     /// The database is unavailable or refuses the request for now.
     #[error("{0}")]
     Unavailable(LinkFailure),
-    /// A document is invalid.
     #[error(transparent)]
     InvalidDocument(#[from] InvalidDocument),
     /// Nothing was written: another producer has the lease, or the document is gone.
@@ -44,7 +43,6 @@ impl From<&StoreError> for LinkFailure {
 /// `fence` is the epoch of the writer's lease; an older one than the last holder's gets
 /// [`StoreError::Fenced`]. `None` writes without a check.
 pub(crate) trait Store {
-    /// Reads the configuration document.
     fn config_document(&self) -> impl Future<Output = Result<ConfigDocument, StoreError>>;
 
     /// Reads stencils in the order of (TCN, `_id`).
@@ -88,7 +86,6 @@ pub(crate) trait Store {
     /// completion.
     fn completion_state(&self) -> impl Future<Output = Result<CompletionState, StoreError>>;
 
-    /// Writes the start of a TCN.
     fn start_tcn(&self, start: TcnStart, fence: Option<u64>) -> impl Future<Output = Result<(), StoreError>>;
 
     /// Removes a completion that is delivered.

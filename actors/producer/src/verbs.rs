@@ -69,8 +69,8 @@ pub(crate) struct Paused {
     pub(crate) until_ms: Option<u64>,
 }
 
-/// Returns a line for each connection in `branch` that is not up. The actor does not know of these while a
-/// chunk waits for one.
+/// One line for each connection in `branch` that is not up. The actor does not know of these while a chunk
+/// waits for one.
 pub(crate) fn links(branch: &NodeSnapshot) -> Vec<String> {
     let mut lines = Vec::new();
     branch.walk(&mut |node| {

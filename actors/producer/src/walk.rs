@@ -57,17 +57,14 @@ impl PageWalk {
         self.list.is_none() && self.first.is_none()
     }
 
-    /// Returns true once a page was returned.
     pub(crate) fn has_started(&self) -> bool {
         self.returned > 0
     }
 
-    /// Returns the set.
     pub(crate) fn set(&self) -> Set {
         self.set
     }
 
-    /// Returns the tangles of a page.
     pub(crate) fn page_size(&self) -> u32 {
         self.page_size
     }

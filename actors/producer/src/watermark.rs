@@ -29,7 +29,7 @@ pub(crate) struct QueueLevel {
 }
 
 impl QueueLevel {
-    /// Returns a level without a known length.
+    /// The length is not known yet.
     pub(crate) fn new(marks: WaterMarks) -> Self {
         Self { marks, upper_bound: None, stopped: false }
     }

@@ -91,9 +91,7 @@ pub(crate) enum Phase {
     Completing,
     /// Jobs or documents keep the TCN from being complete.
     Blocked {
-        /// Blocking jobs.
         jobs: Vec<Blocker>,
-        /// Invalid documents.
         documents: Vec<InvalidDocument>,
         /// Open stencils that strict mode never pushes (CONTRACT SX05).
         stencils: u64,

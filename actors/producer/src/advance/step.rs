@@ -7,7 +7,6 @@ use crate::{
     stencil::{ConfigDocument, InvalidDocument, Selection, Set, State, Stencil},
 };
 
-/// Event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The producer has started.
@@ -90,9 +89,7 @@ pub(crate) enum Action {
 /// Write to a stencil.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StencilUpdate {
-    /// Identifier of the stencil.
     pub id: Id,
-    /// New state.
     pub state: State,
     /// New cursor; `None` leaves the present one.
     pub cursor: Option<Cursor>,
@@ -101,7 +98,6 @@ pub(crate) struct StencilUpdate {
 /// Reason why the producer ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Halt {
-    /// A document is invalid.
     #[error(transparent)]
     InvalidDocument(#[from] InvalidDocument),
     /// A set is empty. The original exits here and leaves the stencil in state 1.

@@ -49,7 +49,6 @@ impl OnCompleteConfig {
         self.receiver().check()
     }
 
-    /// Returns the settings of the receiver.
     pub(crate) fn receiver(&self) -> ReceiverSettings<'_> {
         ReceiverSettings {
             section: "producer.on_complete",

@@ -31,11 +31,8 @@ const INVALID_MAX: usize = 100;
 /// Names of the database and its collections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Collections {
-    /// Database.
     pub database: String,
-    /// Collection of the stencils.
     pub stencils: String,
-    /// Collection of the tangles.
     pub tangles: String,
 }
 

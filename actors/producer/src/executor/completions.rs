@@ -45,7 +45,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         Ok(count)
     }
 
-    /// Returns the record of the completion of `tcn`, if it is to be delivered.
+    /// None if the completion is not to be delivered.
     pub(super) async fn completion(&self, tcn: i64) -> Result<Option<Completion>, ActionError> {
         if self.deliveries.is_none() {
             return Ok(None);
@@ -85,7 +85,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         Ok(true)
     }
 
-    /// Returns the database's clock.
+    /// Clock of the database.
     async fn clock_ms(&self) -> Result<i64, ActionError> {
         let (now_ms, _) = self.retry_store(async |store| store.lease().await).await?;
         Ok(now_ms)

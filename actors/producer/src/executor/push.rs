@@ -76,7 +76,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         Ok(Event::Pushed { jobs, cursor })
     }
 
-    /// Returns the stencil's pairs from its cursor on.
+    /// Pairs from the cursor of the stencil on.
     fn pairs(&self, stencil: &Stencil) -> Pairs {
         let (roots, scions) = (stencil.roots(), stencil.scions());
         let page_size = stencil.cursor.map_or(self.settings.page_size, |cursor| cursor.page_size);
@@ -123,7 +123,6 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         Ok(())
     }
 
-    /// Returns the next pair or the end.
     async fn step(&mut self, pairs: &mut Pairs, stencil: &Stencil) -> Result<GridStep, ActionError> {
         loop {
             match pairs.grid.step() {

@@ -34,7 +34,7 @@ pub struct JobOptions {
 }
 
 impl Default for JobOptions {
-    /// Returns the options of the original.
+    /// As in the original.
     fn default() -> Self {
         Self {
             queue: "arborescent".to_owned(),
@@ -55,13 +55,13 @@ impl JobOptions {
         self.queues.values().chain([&self.queue]).cloned().collect()
     }
 
-    /// Returns queue and type of the jobs with this TCN.
+    /// Queue and type of the jobs with this TCN.
     pub(super) fn of_tcn(&self, tcn: i64) -> (&str, &str) {
         let queue = self.queues.get(&tcn).unwrap_or(&self.queue);
         (queue, self.jobtypes.get(&tcn).unwrap_or(&self.jobtype))
     }
 
-    /// Returns the TCNs with a queue or a type of their own.
+    /// TCNs with a queue or a type of their own.
     pub(super) fn special_tcns(&self) -> BTreeSet<i64> {
         self.queues.keys().chain(self.jobtypes.keys()).copied().collect()
     }
@@ -101,7 +101,7 @@ impl JobOptions {
         Ok(())
     }
 
-    /// Returns the custom fields as JSON without braces.
+    /// JSON without braces.
     pub(super) fn custom_fields(&self) -> String {
         let object = Value::Object(self.custom.clone()).to_string();
         object.trim_start_matches('{').strip_suffix('}').unwrap_or_default().to_owned()

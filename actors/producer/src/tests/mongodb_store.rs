@@ -34,7 +34,7 @@ async fn open(server: &MongoDb, strict: bool) -> MongoStore {
     MongoStore::open(&server.uri(), collections(), strict, None).await.unwrap()
 }
 
-/// Returns a collection, over a client of its own.
+/// Collection over a client of its own.
 async fn collection(server: &MongoDb, name: &str) -> Collection<Document> {
     Client::with_uri_str(server.uri()).await.unwrap().database("tanglenomicon").collection(name)
 }
@@ -60,7 +60,7 @@ fn tangle(number: u64, tcn: i64, is_good: bool) -> Document {
     doc! { "_id": oid(number), "notation": format!("[{number}]"), "TCN": tcn, "is_good": is_good, "positivity": "positive" }
 }
 
-/// Returns an integer of either size.
+/// An integer of either size.
 fn number(document: &Document, field: &str) -> Option<i64> {
     match document.get(field)? {
         Bson::Int32(number) => Some((*number).into()),

@@ -7,7 +7,6 @@ pub(crate) type Hex = String;
 /// Tangle: identifier, crossings, and whether it is good.
 pub(crate) type Tangle = (Hex, i64, bool);
 
-/// Stencil.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stencil {
     pub(crate) id: Hex,
@@ -23,7 +22,6 @@ pub(crate) type Args = (Hex, i64, Hex, i64, i64);
 /// Changes during a sleep or after a crash of the original.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interval {
-    /// Inserted tangles.
     pub(crate) inserted: Vec<Tangle>,
     /// Other jobs on the server at the next reading.
     pub(crate) jobs: u64,
@@ -40,7 +38,6 @@ pub(crate) struct Original {
     pub(crate) pushed: Vec<Args>,
     /// Jobs that wait in the queue; workers complete them during each sleep.
     pub(crate) waiting: usize,
-    /// Number of crashes.
     pub(crate) crashes: usize,
 }
 
@@ -118,7 +115,7 @@ impl Original {
         self.stencils.iter_mut().find(|stencil| stencil.id == *id).expect("a known stencil")
     }
 
-    /// Returns the identifiers at positions 0, P, 2P, .. of the matching tangles.
+    /// Identifiers at positions 0, P, 2P, .. of the matching tangles.
     fn paginate(&self, wanted: impl Fn(&Tangle) -> bool) -> Result<Vec<Hex>, Crashed> {
         let mut matching: Vec<Hex> =
             self.tangles.iter().filter(|tangle| wanted(tangle)).map(|tangle| tangle.0.clone()).collect();

@@ -43,7 +43,7 @@ fn stencil(number: u64, root: i64, scion: i64) -> Stencil {
     }
 }
 
-/// Returns a simulation with `counts[tcn]` tangles of each TCN; every third is not good.
+/// `counts[tcn]` tangles of each TCN; every third is not good.
 fn simulation_with(counts: &[u64], stencils: &[Stencil], completed_tcn: i64, max_tcn: i64) -> Simulation {
     let mut simulation =
         Simulation { config: Some(ConfigDocument { completed_tcn, max_tcn }), ..Simulation::default() };
@@ -58,7 +58,7 @@ fn simulation_with(counts: &[u64], stencils: &[Stencil], completed_tcn: i64, max
     simulation
 }
 
-/// Returns a process whose workers complete all jobs at each tick.
+/// The workers complete all jobs at each tick.
 fn process(simulation: &Rc<RefCell<Simulation>>) -> SimulatedProcess {
     SimulatedProcess::new(simulation, |simulation| {
         simulation.complete_jobs();
@@ -66,7 +66,7 @@ fn process(simulation: &Rc<RefCell<Simulation>>) -> SimulatedProcess {
     })
 }
 
-/// Returns all expected jobs: every page of rootstocks with every page of scions.
+/// Every page of rootstocks with every page of scions.
 fn all_jobs(simulation: &Simulation, page_size: u32) -> BTreeSet<Pair> {
     let pages = |set: Set| -> Vec<Id> {
         simulation.sets.get(&set).into_iter().flatten().copied().step_by(page_size as usize).collect()

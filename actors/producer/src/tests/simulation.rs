@@ -110,7 +110,7 @@ impl Simulation {
         }
     }
 
-    /// Returns the number of jobs that repeat others.
+    /// Jobs that repeat others.
     pub(crate) fn duplicates(&self) -> usize {
         let distinct: BTreeSet<&Pair> = self.pushed.iter().map(|(pair, _)| pair).collect();
         self.pushed.len() - distinct.len()

@@ -23,7 +23,6 @@ fn id(number: u64) -> Id {
     Id(bytes)
 }
 
-/// Returns a simulation with the documents of the model.
 fn simulation_of(original: &Original) -> Simulation {
     let mut simulation = Simulation::default();
     for (id, tcn, is_good) in &original.tangles {
@@ -103,7 +102,7 @@ fn assert_same(original: &Original, simulation: &Simulation, seed: u64) {
     assert_eq!(simulation.lease, None, "seed {seed}: the original leaves no lease");
 }
 
-/// Returns tangles of crossings 1 to 5, up to `pages` pages each, sometimes none.
+/// Tangles of crossings 1 to 5, up to `pages` pages each, sometimes none.
 fn tangles(rng: &mut Rng, page_size: usize, pages: usize, next_id: &mut u64) -> Vec<original::Tangle> {
     let mut tangles = Vec::new();
     for tcn in 1..=5 {
@@ -173,7 +172,7 @@ async fn random_documents_give_the_models_jobs_and_states() {
     assert!(jobs > 1_000 && crashes > 0, "{jobs} jobs, {crashes} crashes");
 }
 
-/// Returns one stencil of TCN 5 = 2 + 3 over this number of tangles.
+/// One stencil of TCN 5 = 2 + 3 over this number of tangles.
 fn one_stencil(roots: u64, scions: u64) -> Original {
     let root = |number: u64| (id(number).to_string(), 2, true);
     let scion = |number: u64| (id(100 + number).to_string(), 3, true);

@@ -20,8 +20,8 @@ impl LossDetector {
         self.pushed = self.pushed.saturating_add(jobs);
     }
 
-    /// Returns the pushed and the processed jobs if fewer were processed. Other jobs count as well, so a loss
-    /// can be missed, but none is reported in error. Call it only while all jobs are done.
+    /// Pushed and processed jobs if fewer were processed. Other jobs count as well, so a loss can be missed,
+    /// but none is reported in error. Call it only while all jobs are done.
     pub(super) fn lost(&self) -> Option<(u64, u64)> {
         let base = self.base?;
         let done = self.latest.saturating_sub(base);

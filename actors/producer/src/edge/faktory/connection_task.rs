@@ -39,8 +39,7 @@ pub(super) struct BatchRequest {
 /// A request for the lengths of queues and sets.
 pub(super) type InfoRequest = Reply<Result<QueueState, PeerError>>;
 
-/// Returns the factory of the child that serves both inboxes. `shows_queues` adds the gauges of the server's
-/// queues.
+/// The child serves both inboxes. `shows_queues` adds the gauges of the server's queues.
 pub(super) fn factory(
     server: Server,
     batches: &InboxSlot<BatchRequest>,

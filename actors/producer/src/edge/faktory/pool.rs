@@ -92,14 +92,13 @@ pub fn child_spec(server: Server, options: PoolOptions) -> (Faktory, ChildSpec) 
     (Faktory { connections: handles.into(), info_timeout, bytes }, pool)
 }
 
-/// Returns the reason of the first connection that is down or unanswered, for the pool at `path` in the tree.
+/// Reason of the first connection that is down or unanswered. `path` is that of the pool in the tree.
 pub(crate) fn outage(tree: &Tree, path: &str) -> Option<String> {
     let links = tree.node(path)?.children.into_iter().filter_map(|connection| connection.link);
     links.filter(|link| ["down", "unanswered"].contains(&&*link.state)).find_map(|link| link.reason)
 }
 
 impl Faktory {
-    /// Returns the number of connections.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }

@@ -98,7 +98,7 @@ pub(super) fn parse_push_reply(command: &Command, reply: Reply) -> Result<Option
     }
 }
 
-/// Returns true if an equal job is enqueued (`custom.unique_for`), as the error's code says. It is that of an
+/// True if an equal job is enqueued (`custom.unique_for`), as the code of the error says. It is that of an
 /// earlier push, whose reply may have been lost.
 fn is_duplicate(reason: &str) -> bool {
     reason.split(' ').next() == Some("NOTUNIQUE")

@@ -37,7 +37,7 @@ impl FaktoryQueue {
         Ok(Self { faktory, writer, batch_max, stop: StopToken::new() })
     }
 
-    /// Returns a clone that withdraws waiting batches once `stop` is triggered.
+    /// The clone withdraws waiting batches once `stop` is triggered.
     #[must_use]
     pub(crate) fn until(&self, stop: &StopToken) -> Self {
         Self { stop: stop.clone(), ..self.clone() }

@@ -28,12 +28,12 @@ pub(super) struct QueueGauges {
 }
 
 impl QueueGauges {
-    /// Creates the gauges, which are registered once a queue is known.
+    /// The gauges are registered once a queue is known.
     pub(super) fn new(vitals: &Arc<Vitals>) -> Self {
         Self { vitals: vitals.clone(), queues: BTreeMap::new() }
     }
 
-    /// Sets the gauges. A queue that is gone has no jobs.
+    /// A queue that is gone has no jobs.
     pub(super) fn update(&mut self, state: &QueueState) {
         for (queue, gauge) in &self.queues {
             gauge.waiting.set(state.length(queue));

@@ -10,7 +10,6 @@ const LINE_MAX: usize = 16 * 1024;
 /// Upper bound of a bulk reply, in bytes.
 pub(super) const BULK_MAX: usize = 8 * 1024 * 1024;
 
-/// A reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reply {
     /// `+text`.
@@ -82,7 +81,7 @@ fn length(digits: &[u8]) -> Option<usize> {
 /// Upper bound of quoted text, in bytes.
 const EXCERPT_MAX: usize = 200;
 
-/// Returns text of the server, escaped and cut to 200 bytes.
+/// Text of the server, escaped and cut to 200 bytes.
 pub(super) fn excerpt(text: impl AsRef<[u8]>) -> String {
     sanitize_to(text, EXCERPT_MAX)
 }

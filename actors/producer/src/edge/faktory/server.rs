@@ -79,7 +79,7 @@ impl Server {
         Ok(Self { address, password, password_file, tls, timeouts: Timeouts::default() })
     }
 
-    /// Returns the password, which is read if a file is configured.
+    /// Reads the file of the password, if one is configured.
     pub(super) fn password(&self) -> Result<Option<String>, String> {
         let Some(file) = &self.password_file else { return Ok(self.password.clone()) };
         let failed = |reason| format!("password_file = {}: {reason}", file.display());
@@ -96,7 +96,7 @@ impl Server {
         Self { timeouts, ..self }
     }
 
-    /// Returns the url without a password.
+    /// The url without a password.
     pub fn endpoint(&self) -> String {
         let scheme = if self.tls.is_some() { "tcp+tls" } else { "tcp" };
         format!("{scheme}://{}", self.address)

@@ -15,7 +15,7 @@ pub(super) fn decoded(raw: &RawDocument) -> Result<Document, String> {
     Document::try_from(raw).map_err(|error| error.to_string())
 }
 
-/// Returns the `_id` of an invalid document, as text.
+/// `_id` of an invalid document, as text.
 pub(super) fn id_of(raw: &RawDocument) -> String {
     raw.get_object_id("_id").map_or_else(|_| "whose _id is no ObjectId".to_owned(), |id| id.to_hex())
 }
@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns `levels` nested documents (kind 3) or arrays (kind 4).
+    /// Documents have the kind 3, arrays the kind 4.
     fn nested(kind: u8, levels: usize) -> RawDocumentBuf {
         // From the outside in: length, kind and empty name of each level, then a zero for each.
         let total = levels * 7 + 5;

@@ -5,8 +5,8 @@ use mongodb::bson::{Document, doc};
 use super::layout::{CONFIG, number};
 use crate::stencil::{Selection, Set};
 
-/// Returns the query for a selection. Documents without a state, or with a TCN that is no number, match as
-/// well, so that they are reported as invalid.
+/// Documents without a state, or with a TCN that is no number, match as well, so that they are reported as
+/// invalid.
 pub(super) fn stencils(selection: Selection) -> Document {
     let others = doc! { "_id": { "$ne": CONFIG } };
     let grows = doc! { "rootstock_tcn": { "$ne": 0 } };
@@ -43,7 +43,6 @@ pub(super) fn stencils(selection: Selection) -> Document {
     doc! { "$and": parts }
 }
 
-/// Returns the query for the tangles of a set.
 pub(super) fn tangles(set: Set) -> Document {
     match set {
         Set::Rootstock { tcn } => doc! { "TCN": number(tcn) },

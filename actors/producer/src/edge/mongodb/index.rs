@@ -5,12 +5,12 @@ use mongodb::bson::{Bson, Document, doc};
 use super::session::Session;
 use crate::store::StoreError;
 
-/// Returns the keys for rootstocks and for scions.
+/// Keys for rootstocks and for scions.
 fn wanted() -> [Document; 2] {
     [doc! { "TCN": 1, "_id": 1 }, doc! { "TCN": 1, "is_good": 1, "_id": 1 }]
 }
 
-/// Returns the missing indexes of `collection`, as JSON.
+/// Missing indexes, as JSON.
 pub(super) async fn missing(session: &Session, collection: &str) -> Result<Vec<String>, StoreError> {
     Ok(keys_missing(session, collection)
         .await?
@@ -19,7 +19,6 @@ pub(super) async fn missing(session: &Session, collection: &str) -> Result<Vec<S
         .collect())
 }
 
-/// Creates the missing indexes.
 pub(super) async fn ensure(session: &Session, collection: &str) -> Result<(), StoreError> {
     for keys in keys_missing(session, collection).await? {
         session.create_index(collection, keys).await?;

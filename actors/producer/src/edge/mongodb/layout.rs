@@ -83,7 +83,6 @@ impl DocumentReader<'_> {
     }
 }
 
-/// Returns the last component of `path`.
 fn last_component(path: &'static str) -> &'static str {
     path.rsplit('.').next().unwrap_or(path)
 }
@@ -112,7 +111,6 @@ pub(super) fn object_id(id: Id) -> ObjectId {
     ObjectId::from_bytes(id.0)
 }
 
-/// Reads the configuration document.
 pub(super) fn config_document(collection: &str, found: &Document) -> Result<ConfigDocument, InvalidDocument> {
     let reader = DocumentReader { collection, whole: found };
     Ok(ConfigDocument {
@@ -121,7 +119,7 @@ pub(super) fn config_document(collection: &str, found: &Document) -> Result<Conf
     })
 }
 
-/// Reads a stencil. `strict` accepts a TCN of any number type and ignores the cursor, as the original does.
+/// `strict` accepts a TCN of any number type and ignores the cursor, as the original does.
 pub(super) fn stencil(collection: &str, found: &Document, strict: bool) -> Result<Stencil, InvalidDocument> {
     let reader = DocumentReader { collection, whole: found };
     let tcn = match found.get("TCN") {
@@ -166,7 +164,6 @@ fn read_cursor(reader: &DocumentReader<'_>) -> Result<Option<Cursor>, InvalidDoc
     }))
 }
 
-/// Returns the document of a cursor.
 pub(super) fn cursor(cursor: &Cursor) -> Document {
     let optional = |id: Option<Id>| id.map_or(Bson::Null, |id| Bson::ObjectId(object_id(id)));
     let (root, scion) = match cursor.remaining {
@@ -204,12 +201,12 @@ pub(super) fn lease(collection: &str, found: &Document) -> Result<Option<Lease>,
     }))
 }
 
-/// Returns the shortest integer type, as other programs write it.
+/// The shortest integer type, as other programs write it.
 pub(super) fn number(value: i64) -> Bson {
     i32::try_from(value).map_or(Bson::Int64(value), Bson::Int32)
 }
 
-/// Returns an integer of 64 bits, for fields that only this program writes.
+/// An integer of 64 bits, for fields that only this program writes.
 pub(super) fn long(value: u64) -> Bson {
     Bson::Int64(i64::try_from(value).unwrap_or(i64::MAX))
 }

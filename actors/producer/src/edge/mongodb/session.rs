@@ -71,7 +71,7 @@ impl Session {
         Ok(Self { uri: uri.to_owned(), name: name.to_owned(), link, client })
     }
 
-    /// Returns the client, a new one after a broken connection.
+    /// Connects with a new client after a broken connection.
     async fn client(&self) -> Result<Arc<Client>, StoreError> {
         let current = self.client.lock().clone();
         if let Some(client) = current {
@@ -104,7 +104,7 @@ impl Session {
         client.call(action, span, call).await.map_err(|error| self.failed(error))
     }
 
-    /// Returns the server's clock, in milliseconds since 1970.
+    /// Clock of the server, since 1970.
     pub(super) async fn clock_ms(&self) -> Result<i64, StoreError> {
         const ACTION: &str = "reading its clock";
         let hello = |database: Database| async move { database.run_command(doc! { "hello": 1 }).await };
@@ -117,7 +117,7 @@ impl Session {
         }
     }
 
-    /// Returns `fields` of the document at position `skip` that matches `filter`.
+    /// Finds the document at position `skip` of those that match `filter`; the result has `fields`.
     pub(super) async fn find_one(
         &self,
         action: &str,
@@ -226,7 +226,6 @@ impl Session {
         update(&client, action, collection, filter, change).await.map_err(|error| self.failed(error))
     }
 
-    /// Returns the keys of all indexes.
     pub(super) async fn index_keys(&self, collection: &str) -> Result<Vec<Document>, StoreError> {
         const ACTION: &str = "reading indexes";
         let list = |database: Database| {
@@ -250,7 +249,6 @@ impl Session {
         self.call(ACTION, COMMAND_TIMEOUT, list).await
     }
 
-    /// Creates an index.
     pub(super) async fn create_index(&self, collection: &str, keys: Document) -> Result<(), StoreError> {
         let create = |database: Database| {
             let collection = database.collection::<Document>(collection);

@@ -32,19 +32,19 @@ pub(crate) const SHORT_REPLY: Timeouts = Timeouts {
     idle: Duration::from_secs(5),
 };
 
-/// Returns a pool with one connection to `url`.
+/// A pool with one connection to `url`.
 pub(crate) fn to(url: &str) -> (Faktory, SupervisorSpec) {
     with(Server::new(url, None, None).unwrap(), PoolOptions::default())
 }
 
-/// Returns a pool of connections to `server`, with short delays between attempts.
+/// The pool has short delays between attempts.
 pub(crate) fn with(server: Server, options: PoolOptions) -> (Faktory, SupervisorSpec) {
     let (faktory, connections) = child_spec(server, options);
     let tree = SupervisorSpec::new(Strategy::OneForOne).link_retry_max(Duration::from_millis(200));
     (faktory, tree.child(connections))
 }
 
-/// Returns job `number`. Its jid is different for each attempt.
+/// The jid is different for each attempt.
 pub(crate) fn job(number: u32, attempt: u32) -> Job {
     let mut id = [0; 12];
     id[8..].copy_from_slice(&number.to_be_bytes());
@@ -52,7 +52,6 @@ pub(crate) fn job(number: u32, attempt: u32) -> Job {
     Job { jid: Jid::derived(&pair, 1, attempt), pair, keyed: true }
 }
 
-/// Returns a batch of jobs.
 pub(crate) fn batch(numbers: Range<u32>) -> Batch {
     let writer = JobWriter::new(&JobOptions::default()).unwrap();
     let mut batch = Batch::with_room_for(numbers.len());
@@ -69,13 +68,12 @@ pub(crate) async fn push(
     faktory.submit(connection, batch).await.await
 }
 
-/// Returns the numbers of jobs that a server has accepted.
 pub(crate) fn numbers(accepted: &[Value]) -> Vec<u32> {
     let number = |job: &Value| u32::from_str_radix(&job["args"][0].as_str().unwrap()[16..], 16).unwrap();
     accepted.iter().map(number).collect()
 }
 
-/// Returns job `number` as a server must receive it.
+/// The job as a server must receive it.
 pub(crate) fn expected(number: u32) -> Value {
     let Job { jid, pair, .. } = job(number, 0);
     json!({
@@ -84,7 +82,7 @@ pub(crate) fn expected(number: u32) -> Value {
     })
 }
 
-/// Returns a connection's node. Its child has never been restarted.
+/// Checks that the child was never restarted.
 pub(crate) fn node(tree: &Tree, connection: usize) -> NodeSnapshot {
     let node = tree.node(&format!("faktory/{connection}")).unwrap();
     assert_eq!(node.incarnation, 1, "an unavailable or incorrect server restarts no child");
@@ -116,7 +114,7 @@ pub(crate) fn metric(tree: &Tree, name: &str) -> i64 {
     node.metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value)
 }
 
-/// Returns true if `future` is pending at its first poll.
+/// True if `future` is pending at its first poll.
 pub(crate) async fn is_pending(future: impl Future) -> bool {
     tokio::select! {
         biased;

@@ -14,7 +14,6 @@ use crate::{
     watermark::WaterMarks,
 };
 
-/// Returns settings of a process.
 pub(crate) fn settings(strict: bool, page_size: u32, chunk: usize, holder: &str) -> Settings {
     Settings {
         strict,

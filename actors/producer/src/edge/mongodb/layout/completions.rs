@@ -9,12 +9,10 @@ use crate::{
     stencil::InvalidDocument,
 };
 
-/// Returns the key of a completion.
 pub(in super::super) fn completion_key(id: CompletionId) -> String {
     format!("orchestrator.completions.{id}")
 }
 
-/// Returns the document of a completion.
 pub(in super::super) fn completion(completion: &Completion) -> Document {
     let Completion { id: _, tcn, stencils, jobs, started_ms, completed_ms } = completion;
     doc! {
