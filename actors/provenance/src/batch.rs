@@ -36,18 +36,18 @@ impl Batch {
         Some(Self { rows, messages })
     }
 
-    /// Returns the rows, in the order of the messages.
+    /// Rows in the order of the messages.
     pub(crate) fn rows(&self) -> &Rows {
         &self.rows
     }
 
-    /// Returns true if nobody waits for an answer any more.
+    /// Nobody waits for an answer any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.messages.iter().all(|(_, reply)| reply.is_closed())
     }
 
-    /// Answers each message: all rows are stored except the `refused` ones, which are in order.
-    /// Returns the numbers of stored and refused rows.
+    /// Answers each message: all rows are stored except the `refused` ones, which are in order. The numbers
+    /// are those of stored and refused rows.
     pub(crate) fn settle(self, refused: Vec<Refusal>) -> (usize, usize) {
         let counts = (self.rows.len() - refused.len(), refused.len());
         let mut refused = refused.into_iter().peekable();

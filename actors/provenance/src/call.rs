@@ -79,12 +79,11 @@ impl Route {
         }
     }
 
-    /// Returns true with the embedded transport.
     pub(crate) fn is_embedded(&self) -> bool {
         self.letters().is_some()
     }
 
-    /// Returns the inbox of the dead letter child; None with a broker, which has a queue for them.
+    /// None with a broker, which has a queue for dead letters.
     pub(crate) fn letters(&self) -> Option<&Outbox<DeadLetterRequest>> {
         match &self.transport {
             Transport::Embedded(workers) => Some(&workers.letters),
@@ -92,7 +91,6 @@ impl Route {
         }
     }
 
-    /// Returns the error of a call that timed out.
     pub(crate) fn timeout_error(&self) -> CallError {
         match self.transport {
             Transport::Embedded(_) => CallError::Unstored,
@@ -151,7 +149,7 @@ impl Workers {
     }
 }
 
-/// Returns the positions of each range's rows in the call.
+/// Positions of each range's rows in the call.
 fn positions_by_range(ranges: &[Range]) -> [Vec<u32>; Range::COUNT] {
     let mut positions: [Vec<u32>; Range::COUNT] = Default::default();
     for (position, range) in (0..).zip(ranges) {

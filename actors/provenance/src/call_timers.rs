@@ -44,12 +44,10 @@ impl CallTimers {
         call_timers
     }
 
-    /// Starts the timer of a call.
     pub(crate) fn start(&self, method: &'static str) -> CallTimer {
         self.start_at(method, Instant::now())
     }
 
-    /// Returns the timer of a call that started at `started`.
     pub(crate) fn start_at(&self, method: &'static str, started: Instant) -> CallTimer {
         CallTimer { method, started, timing: self.timing(method), statsd: self.statsd.clone() }
     }

@@ -85,7 +85,7 @@ pub(crate) fn attach(
     Ok((mailbox, tree.child(child)))
 }
 
-/// Returns the configured broker; it lists the connection under `name`.
+/// The connection is listed under `name`.
 pub(crate) fn broker(config: &ProvenanceConfig, name: &str) -> Result<Broker, ProvenanceError> {
     let config = &config.amqp;
     let url = config.target().map_err(ProvenanceError::Config)?;

@@ -133,7 +133,6 @@ pub(crate) async fn run(command: &ProvenanceCommand, context: &mut Context<'_>) 
     }
 }
 
-/// Returns the verbs of the client's console.
 pub(crate) fn verbs() -> Verbs<RmqClient> {
     Verbs::default()
         .without_command::<Add>()
@@ -182,7 +181,7 @@ fn argument(name: &str, value: &str) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 
-/// Returns the arguments of the export `relations`.
+/// Arguments of the export `relations`.
 fn relation_args(relation: &str, ids: &[String], is_reverse: bool) -> Vec<(String, String)> {
     let mut args = vec![argument("relation", relation)];
     args.extend(ids.iter().map(|id| argument("id", id)));

@@ -220,7 +220,7 @@ impl ProvenanceConfig {
         wrong
     }
 
-    /// Returns an error for each key that needs a store outside of `built`.
+    /// One error for each key that needs a store outside of `built`.
     fn missing_stores(&self, built: &[WriterKind]) -> Vec<String> {
         let (kind, mut wrong) = (self.writer.kind, Vec::new());
         if !built.contains(&kind) {
@@ -237,7 +237,7 @@ impl ProvenanceConfig {
         wrong
     }
 
-    /// Returns the database file of this process, if it has one: the store, or else the refused rows.
+    /// Database file of this process, if it has one: the store, or else the refused rows.
     pub(crate) fn own_file(&self) -> Option<&Path> {
         match (self.writer.kind, self.transport) {
             (WriterKind::Sqlite, _) => Some(&self.sqlite.path),
@@ -246,7 +246,7 @@ impl ProvenanceConfig {
         }
     }
 
-    /// Returns the workers of this process, in the order of the pool.
+    /// Workers of this process, in the order of the pool.
     pub fn workers(&self) -> impl Iterator<Item = Worker> + use<> {
         let mut ranges = [self.ranges; Exchange::ALL.len()];
         self.exchange_ranges.set().for_each(|(exchange, own)| ranges[exchange as usize] = own);

@@ -104,7 +104,7 @@ fn fold<T>(rows: &mut Vec<(Sha1Git, T)>, merge: impl Fn(&mut T, &mut T)) {
     });
 }
 
-/// Returns the earlier of two dates; an unknown date is later than any.
+/// An unknown date is later than any.
 fn earliest(one: Option<Date>, other: Option<Date>) -> Option<Date> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

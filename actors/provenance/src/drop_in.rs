@@ -132,7 +132,7 @@ fn missing(what: &str) -> ProvenanceError {
     refused(format!("Missing '{what}' configuration"))
 }
 
-/// Returns the section that server and client share.
+/// Server and client share this section.
 fn provenance(text: &str) -> Result<Provenance> {
     let file: File = yaml::read(text).map_err(refused)?;
     file.provenance.ok_or_else(|| missing("provenance"))
@@ -176,8 +176,8 @@ fn translate(text: &str) -> Result<ProvenanceConfig> {
     addressed(config)
 }
 
-/// Returns `config` if this build has its store and its addresses are valid. A driver would quote
-/// an invalid address with its password.
+/// Checks that this build has the store and that the addresses are valid. A driver would quote an invalid
+/// address with its password.
 fn addressed(config: ProvenanceConfig) -> Result<ProvenanceConfig> {
     match config.check_edges().first() {
         Some(wrong) => Err(refused(wrong)),
@@ -215,7 +215,7 @@ fn store(config: &mut ProvenanceConfig, storage: Option<Storage>, section: &str)
     Ok(())
 }
 
-/// Returns a connection string in libpq's format.
+/// Connection string in libpq's format.
 fn dsn(database: Database) -> String {
     match database {
         Database::Dsn(dsn) => dsn,

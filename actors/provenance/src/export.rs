@@ -19,7 +19,7 @@ const PAGE_BYTES: usize = 64 * 1024;
 /// Time-out of a page; the stores' own time-outs are shorter.
 const TIMEOUT: Duration = Duration::from_secs(900);
 
-/// Returns the exports of the store that `reads` leads to.
+/// `reads` leads to the store.
 pub(crate) fn exports(reads: Outbox<ReadRequest>) -> Exports {
     Exports::new(move |name, args| {
         let left = Listing::parse(name, args)?.into();

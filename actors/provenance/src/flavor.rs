@@ -25,7 +25,7 @@ impl Flavor {
     pub const ALL: [Self; 4] =
         [Self::WithPath, Self::WithoutPath, Self::WithPathDenormalized, Self::WithoutPathDenormalized];
 
-    /// Returns its value in the database and the configuration.
+    /// Value in the database and the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::WithPath => "with-path",
@@ -40,7 +40,7 @@ impl Flavor {
         matches!(self, Self::WithPath | Self::WithPathDenormalized)
     }
 
-    /// Returns true if relations of contents and directories have one row for each source.
+    /// Relations of contents and directories have one row for each source.
     pub fn is_denormalized(self) -> bool {
         matches!(self, Self::WithPathDenormalized | Self::WithoutPathDenormalized)
     }

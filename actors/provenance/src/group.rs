@@ -63,8 +63,7 @@ impl Group {
         group
     }
 
-    /// Returns the rows of the next part, one element for each method, conflicts resolved; None if
-    /// all are settled.
+    /// One element for each method, conflicts resolved; None if all rows are settled.
     pub(crate) fn next_part(&self) -> Option<Vec<Rows>> {
         let range = &self.next_range()?;
         let mut merged: Vec<Rows> = Vec::new();
@@ -82,7 +81,7 @@ impl Group {
         Some(merged)
     }
 
-    /// Returns the time before which the next part must not be written; None without a delay.
+    /// The next part must not be written earlier. None without a delay.
     pub(crate) fn not_before(&self) -> Option<Instant> {
         if !self.parts.is_empty() {
             return None;
@@ -90,17 +89,16 @@ impl Group {
         self.retries.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Returns true if nobody waits for an answer any more.
+    /// Nobody waits for an answer any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.requests.iter().filter_map(|request| request.reply.as_ref()).all(Reply::is_closed)
     }
 
-    /// Returns true if no part is left.
     pub(crate) fn is_settled(&self) -> bool {
         self.next_range().is_none()
     }
 
-    /// Returns true if the store has refused a part.
+    /// The store has refused a part.
     pub(crate) fn is_refused(&self) -> bool {
         self.is_refused
     }
@@ -165,7 +163,7 @@ impl Group {
 }
 
 impl Pending {
-    /// Returns its rows within `range` of the group, by their positions in the request.
+    /// Its rows within `range` of the group, by their positions in the request.
     fn overlap(&self, range: &Range<usize>) -> Option<Range<usize>> {
         let (first, last) = (range.start.max(self.start), range.end.min(self.start + self.rows.len()));
         (first < last).then(|| first - self.start..last - self.start)

@@ -106,7 +106,7 @@ pub(crate) struct OccurrenceRow {
 }
 
 impl Attributes {
-    /// Returns the attributes in the result of a query for them.
+    /// None if the result is that of another query.
     pub(crate) fn of(found: QueryResult) -> Option<Self> {
         match found {
             QueryResult::Dates(dates) => Some(Self::Dates(dates)),
@@ -118,7 +118,7 @@ impl Attributes {
 }
 
 impl OccurrenceRow {
-    /// Returns the rows in the result of a query for them.
+    /// None if the result is that of another query.
     pub(crate) fn all_of(found: QueryResult) -> Option<Vec<Self>> {
         match found {
             QueryResult::Occurrences(found) => Some(found.into_iter().map(Self::from).collect()),
@@ -247,7 +247,7 @@ fn unhex(hex: &str) -> Option<Bytes> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok()).collect()
 }
 
-/// Returns the import line of each row; the inverse of [`read`].
+/// One line for each row; the inverse of [`read`].
 pub(crate) fn import_lines(rows: &Rows) -> Vec<Value> {
     let lines: Vec<JsonRow> = match rows {
         Rows::Contents(rows) => rows.iter().map(|&(id, date)| JsonRow::Content { id, date }).collect(),
@@ -274,7 +274,7 @@ pub(crate) fn import_lines(rows: &Rows) -> Vec<Value> {
     lines.iter().map(|line| serde_json::to_value(line).unwrap_or_default()).collect()
 }
 
-/// Returns the rows of a page as lines of JSON objects, each with a line end.
+/// JSON objects, each with a line end.
 pub(crate) fn lines(rows: &ListedRows) -> String {
     fn all<T: Serialize>(rows: impl Iterator<Item = T>) -> String {
         rows.map(|row| output::json(&row) + "\n").collect()

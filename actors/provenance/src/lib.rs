@@ -158,7 +158,7 @@ pub(crate) fn child_spec(
     Ok((tree.placement(Placement::Dedicated), handle))
 }
 
-/// Returns the mailboxes of the 80 workers and the child spec of their pool.
+/// Mailboxes of the 80 workers, and the spec of their pool.
 fn range_workers(batch: usize, writes: &Outbox<WriteRequest>) -> (Vec<Mailbox<RangeWorker>>, ChildSpec) {
     let (mailboxes, slots): (Vec<Mailbox<RangeWorker>>, Vec<MailboxSlot<RangeWorker>>) =
         (0..Worker::COUNT).map(|_| mailbox(MAILBOX_CAPACITY)).unzip();

@@ -38,7 +38,7 @@ pub enum End {
 pub struct Position(pub(crate) Bytes);
 
 impl Listing {
-    /// Returns the name of the method in the original's interface.
+    /// Name in the original's interface.
     pub(crate) fn method(&self) -> &'static str {
         match self {
             Self::Entities(_) => "entity_get_all",
@@ -90,7 +90,7 @@ fn relations(args: &[(String, String)]) -> Result<Vec<Listing>, ConsoleError> {
     }
 }
 
-/// Returns the choice that the only argument, `name`, has as its value.
+/// The only argument must be `name`, and its value one of `choices`.
 fn one_of<T: Copy>(
     name: &str,
     args: &[(String, String)],

@@ -57,10 +57,8 @@ pub(crate) struct WriteRequest {
     pub reply: Reply<Vec<Refusal>>,
 }
 
-/// Request to the reader.
 #[derive(Debug)]
 pub(crate) struct ReadRequest {
-    /// The query.
     pub query: Query,
     /// Receives the result. A dropped reply means that the reader was restarted: send the request
     /// again.
@@ -82,7 +80,7 @@ pub(crate) struct DeadLetter {
 }
 
 impl DeadLetter {
-    /// Returns a letter that was refused once.
+    /// The letter was refused once.
     pub(crate) fn new(line: Value, reason: String) -> Self {
         Self { line, reason, last_at: 0, times: 1 }
     }
@@ -95,7 +93,6 @@ impl DeadLetter {
 pub(crate) enum DeadLetterRequest {
     /// Stores letters.
     Keep {
-        /// The letters.
         letters: Vec<DeadLetter>,
         /// Answered once they are durable.
         reply: Reply<()>,

@@ -65,7 +65,7 @@ impl Method {
         Self::LocationAdd,
     ];
 
-    /// Returns the method's name in a binding key.
+    /// Name in a binding key.
     pub fn name(self) -> &'static str {
         match self {
             Self::ContentAdd => "content_add",
@@ -77,7 +77,7 @@ impl Method {
         }
     }
 
-    /// Returns the relation of `relation_add`.
+    /// None for all methods but `relation_add`.
     pub fn relation(self) -> Option<Relation> {
         match self {
             Self::RelationAdd(relation) => Some(relation),
@@ -103,7 +103,7 @@ impl Relation {
         Self::RevisionBeforeRevision,
     ];
 
-    /// Returns the relation's value on the wire.
+    /// Value on the wire.
     pub fn value(self) -> &'static str {
         match self {
             Self::ContentInRevision => "content_in_revision",
@@ -134,7 +134,7 @@ impl Relation {
         }
     }
 
-    /// Returns true if its rows have paths. Relations of revisions have none.
+    /// Relations of revisions have no paths.
     pub fn has_path(self) -> bool {
         self.source() != Entity::Revision
     }
@@ -154,10 +154,9 @@ pub enum Entity {
 }
 
 impl Entity {
-    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Content, Self::Directory, Self::Revision, Self::Origin];
 
-    /// Returns the entity's value on the wire, which is also its table and collection.
+    /// Value on the wire, which is also the table and the collection.
     pub fn value(self) -> &'static str {
         match self {
             Self::Content => "content",
@@ -172,7 +171,7 @@ impl Exchange {
     /// All exchanges, in the order of the pool.
     pub const ALL: [Self; 5] = [Self::Content, Self::Directory, Self::Revision, Self::Origin, Self::Location];
 
-    /// Returns its name on the broker.
+    /// Name on the broker.
     pub fn name(self) -> &'static str {
         match self {
             Self::Content => "content",

@@ -53,7 +53,6 @@ impl PendingCalls {
         Some((self.next, sender))
     }
 
-    /// Returns the result of a call, to be waited for.
     pub(crate) fn get(&mut self, call: u64) -> Option<watch::Receiver<CallResult>> {
         let call = self.calls.get_mut(&call)?;
         call.asked = Instant::now();

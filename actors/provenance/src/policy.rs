@@ -17,7 +17,7 @@ pub(crate) use worker::Worker;
 
 use crate::method::{Exchange, Method, Relation};
 
-/// Returns the exchange of a method: the first word of its name or of its relation.
+/// First word of the name of the method, or of its relation.
 #[must_use]
 pub fn exchange(method: Method) -> Exchange {
     match method {
@@ -35,7 +35,6 @@ pub fn exchange(method: Method) -> Exchange {
     }
 }
 
-/// Returns the methods of an exchange.
 #[must_use]
 pub(crate) fn methods(exchange: Exchange) -> &'static [Method] {
     let all: &'static [Method] = &Method::ALL;
@@ -48,7 +47,7 @@ pub(crate) fn methods(exchange: Exchange) -> &'static [Method] {
     }
 }
 
-/// Returns the name of a queue, which is also the routing key of its messages.
+/// Name of a queue, which is also the routing key of its messages.
 #[must_use]
 pub fn binding_key(method: Method, range: Range) -> String {
     format!("{method}.{range}")

@@ -56,7 +56,7 @@ metrics! {
 }
 
 impl RangeWorker {
-    /// Returns a worker that writes batches of at most `limit` rows, or one message with more.
+    /// A batch has at most `limit` rows, or is one message with more.
     pub(crate) fn new(writes: Outbox<WriteRequest>, limit: usize, cx: &StartCx) -> Self {
         let (vitals, metrics) = (cx.vitals.clone(), WorkerMetrics::register(&cx.vitals));
         metrics.waiting.set(0);

@@ -23,7 +23,7 @@ impl RefusedGroups {
         }
     }
 
-    /// Returns the time of the next write; None without a group.
+    /// None without a group.
     pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
         self.groups.iter().map(|group| group.not_before().unwrap_or(now)).min()
     }
@@ -38,7 +38,7 @@ impl RefusedGroups {
         self.groups.remove(index)
     }
 
-    /// Returns true if other requests were served since the last call of [`Self::take`].
+    /// True if other requests were served since the last call of [`Self::take`].
     pub(crate) fn others_served(&self) -> bool {
         self.others_served
     }

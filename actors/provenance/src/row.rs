@@ -60,7 +60,7 @@ pub enum Rows {
 }
 
 impl Sha1Git {
-    /// Returns the SHA1 of `bytes`. An origin's identifier is that of its url.
+    /// SHA1 of `bytes`. The identifier of an origin is that of its url.
     pub fn of(bytes: &[u8]) -> Self {
         use sha1::Digest;
         Self(sha1::Sha1::digest(bytes).into())
@@ -78,7 +78,7 @@ impl Date {
         (Self::MIN.0..=Self::MAX.0).contains(&micros).then_some(Self(micros))
     }
 
-    /// Returns the microseconds since 1970.
+    /// Counts from 1970.
     pub fn micros(self) -> i64 {
         self.0
     }

@@ -121,7 +121,7 @@ pub enum Query {
 }
 
 impl Query {
-    /// Returns the name of the query's method in the original's interface; `stats` is an addition.
+    /// Method in the original's interface; `stats` is an addition.
     pub fn method(&self) -> &'static str {
         match self {
             Self::Contents(_) => "content_get",

@@ -27,7 +27,6 @@ const DATA: &[u8] = b"data";
 /// Maximum number of items in a body. A malformed item may have one byte, and its report has 28.
 const ITEMS_MAX: u32 = 4 << 20;
 
-/// Decoded body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decoded {
     /// Well-formed items, in order. Paths are slices of the body and keep it alive.
@@ -43,7 +42,6 @@ pub(crate) struct Decoded {
 pub(crate) struct Malformed {
     /// Position in `data`.
     pub position: u32,
-    /// Error of the item.
     pub reason: ItemError,
 }
 
@@ -78,7 +76,7 @@ pub(crate) enum WireError {
 }
 
 impl Positions {
-    /// Returns the position in `data` of the row at index `row`.
+    /// Position in `data` of the row at index `row`.
     #[must_use]
     pub(crate) fn of(&self, row: u32) -> u32 {
         row.saturating_add(self.gaps.partition_point(|&before| before <= row) as u32)

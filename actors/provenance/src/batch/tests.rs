@@ -7,7 +7,7 @@ use super::*;
 
 pub(crate) type Answers = Vec<Pending<Outcome>>;
 
-/// Returns messages of locations; each path is a number of its own.
+/// Each path is a number of its own.
 pub(crate) fn messages(lengths: &[usize]) -> (VecDeque<Request>, Answers) {
     let mut number = 0u32;
     lengths

@@ -9,7 +9,7 @@ use proptest::{collection::vec, prelude::*};
 use super::*;
 use crate::{edge::dead_letters, messages::WriteRequest, range_workers, row::Sha1Git};
 
-/// Returns workers over a store that refuses contents whose last byte is odd.
+/// The store refuses contents whose last byte is odd.
 fn workers(file: &Path) -> (Workers, SupervisorSpec) {
     let (writes, slot) = inbox::<WriteRequest>(80);
     let store = slot.clone();

@@ -67,7 +67,7 @@ impl<'a> Backend<'a> {
         Ok(Self::Instance(instance, has_timeout.then_some(timeout)))
     }
 
-    /// Returns the time-out of a chunk; None: the time-out of one answer.
+    /// None: the time-out of one answer.
     pub(super) fn timeout(&self) -> Option<ChunkTimeout> {
         match self {
             Self::Instance(_, timeout) => *timeout,
@@ -75,8 +75,7 @@ impl<'a> Backend<'a> {
         }
     }
 
-    /// Returns true if repeating an unanswered request may help. A client in this process has
-    /// waited already.
+    /// Repeating an unanswered request may help. A client in this process has waited already.
     pub(super) fn may_retry(&self) -> bool {
         matches!(self, Self::Instance(..))
     }

@@ -77,7 +77,7 @@ impl Lines<'_> {
     }
 }
 
-/// Returns the error of the line that ends incomplete rows.
+/// Error of the line that ends incomplete rows.
 fn failure(row: Value) -> CommandError {
     match serde_json::from_value::<ErrorBody>(row) {
         Ok(body) => {

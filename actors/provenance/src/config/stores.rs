@@ -60,7 +60,6 @@ pub struct SqliteConfig {
 }
 
 impl PostgresConfig {
-    /// Returns true if the DSN contains a password.
     pub(super) fn contains_password(&self) -> bool {
         dsn_has_password(&self.dsn)
     }
@@ -68,7 +67,7 @@ impl PostgresConfig {
 
 #[cfg(feature = "postgres")]
 impl PostgresConfig {
-    /// Returns the address without user and password, or the path of the file that contains it.
+    /// The address without user and password, or the path of the file that contains it.
     pub fn endpoint(&self) -> String {
         self.address().endpoint()
     }
@@ -79,7 +78,7 @@ impl PostgresConfig {
         ConfiguredAddress { dsn, dsn_file: dsn_file.as_deref(), section, application }
     }
 
-    /// Returns the error in the DSN. A DSN in a file is checked on use.
+    /// A DSN in a file is checked on use.
     pub(super) fn check(&self) -> Option<String> {
         self.address().error()
     }
@@ -94,8 +93,7 @@ impl PostgresConfig {
 }
 
 impl MongoConfig {
-    /// Returns true if the URI contains a password, also in an option such as
-    /// `tlsCertificateKeyFilePassword`.
+    /// A password in an option such as `tlsCertificateKeyFilePassword` counts, too.
     pub(super) fn contains_password(&self) -> bool {
         self.uri.contains("assword") || has_password(&self.uri)
     }
@@ -103,7 +101,7 @@ impl MongoConfig {
 
 #[cfg(feature = "mongodb")]
 impl MongoConfig {
-    /// Returns the address without user and password, or the path of the file that contains it.
+    /// The address without user and password, or the path of the file that contains it.
     pub fn endpoint(&self) -> String {
         if let Some(file) = &self.uri_file {
             return file.display().to_string();
@@ -111,7 +109,7 @@ impl MongoConfig {
         mongodb::endpoint(&self.uri, &self.database)
     }
 
-    /// Returns the error in the URI. A URI in a file is checked on use.
+    /// A URI in a file is checked on use.
     pub(super) fn check(&self) -> Option<String> {
         mongodb::check_address(&self.uri).err().filter(|_| self.uri_file.is_none())
     }
@@ -153,7 +151,7 @@ impl Default for SqliteConfig {
     }
 }
 
-/// Returns advice for an address with a password: move it to the file that `file_key` names.
+/// Move an address with a password to the file that `file_key` names.
 pub(super) fn password_advice(file_key: &str) -> String {
     format!("it may hold a password: put it into a file and name that in {file_key}")
 }

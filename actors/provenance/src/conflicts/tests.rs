@@ -61,7 +61,7 @@ impl Model {
         }
     }
 
-    /// Returns a database with the resolved rows of one batch.
+    /// Has the resolved rows of one batch.
     fn of_batch(rows: &Rows) -> Self {
         let mut model = Self::default();
         if let Rows::Origins(rows) = rows {
@@ -74,7 +74,7 @@ impl Model {
         model
     }
 
-    /// Returns all rows, by key.
+    /// All rows, by key.
     fn rows(self, method: Method) -> Rows {
         match Rows::none(method) {
             Rows::Contents(_) => Rows::Contents(self.dates.into_iter().collect()),

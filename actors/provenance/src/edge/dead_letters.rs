@@ -25,7 +25,6 @@ const UPSERT: &str =
 const LIST: &str =
     "SELECT line, reason, last_at, times FROM dead_letter ORDER BY last_at DESC, id DESC LIMIT ?1";
 
-/// Returns the factory of the child that stores dead letters at `path`.
 pub(crate) fn factory(path: &Path, slot: &InboxSlot<DeadLetterRequest>) -> Factory {
     let (path, requests) = (path.to_owned(), slot.clone());
     let factory = Factory::thread(move |cx| timed(run(&cx, &requests, &path)));

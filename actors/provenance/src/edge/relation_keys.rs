@@ -16,7 +16,7 @@ pub(crate) enum Key {
     Location,
 }
 
-/// Returns the keys that vary among the rows of `relation` with `end`, in the order of the index.
+/// Keys that vary among the rows of `relation` with `end`, in the order of the index.
 pub(crate) fn varying(relation: Relation, end: Option<End>) -> Vec<Key> {
     let mut keys = match end {
         None => vec![Key::Source, Key::Destination],
@@ -27,7 +27,7 @@ pub(crate) fn varying(relation: Relation, end: Option<End>) -> Vec<Key> {
     keys
 }
 
-/// Returns `count` keys of a page's end; below all keys if there is none.
+/// `count` keys of a page's end; below all keys if there is none.
 pub(crate) fn decode(after: Option<&Position>, count: usize) -> Vec<i64> {
     let bytes = after.map_or(&[][..], |after| &after.0);
     let mut keys: Vec<i64> =
@@ -36,7 +36,7 @@ pub(crate) fn decode(after: Option<&Position>, count: usize) -> Vec<i64> {
     keys
 }
 
-/// Returns the end of a page by the keys of its last row.
+/// `keys` are those of the page's last row.
 pub(crate) fn encode(keys: &[i64]) -> Position {
     Position(keys.iter().flat_map(|key| key.to_be_bytes()).collect())
 }

@@ -51,7 +51,6 @@ impl Statsd {
         Ok(Some(Self { host: host.unwrap_or_else(|| "localhost".to_owned()), port, tags }))
     }
 
-    /// Returns the inbox and the spec of the child that sends samples.
     pub(crate) fn child_spec(self) -> (Outbox<Sample>, ChildSpec) {
         let (outbox, slot) = inbox(INBOX_CAPACITY);
         let samples = slot.clone();

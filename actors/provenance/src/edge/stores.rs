@@ -33,9 +33,9 @@ trait Kind: Clone + Send + Sync + 'static {
     type Writer: Store;
     type Reader: StoreReader;
 
-    /// Returns the address for the link, without any password.
+    /// Address without any password.
     fn endpoint(&self) -> String;
-    /// Returns the number of stores that write in parallel.
+    /// Number of stores that write in parallel.
     fn lanes(&self) -> usize;
     async fn writer(&self) -> Result<Self::Writer, StoreError>;
     async fn reader(&self) -> Result<Self::Reader, StoreError>;
@@ -207,7 +207,7 @@ pub(crate) fn kept(config: &ProvenanceConfig) -> Kept {
     kept
 }
 
-/// Returns the address of the configured store, without any password.
+/// Address without any password.
 pub(crate) fn endpoint(config: &ProvenanceConfig) -> String {
     with_store!(config, section => section.endpoint()).unwrap_or_else(|error| error.to_string())
 }
@@ -227,7 +227,7 @@ fn reader_of<K: Kind>(kind: &K, slot: &InboxSlot<ReadRequest>) -> Factory {
     reader.with_inbox("queries", slot)
 }
 
-/// Returns a factory that calls `run` at each start, on a thread if the kind blocks.
+/// Calls `run` at each start, on a thread if the kind blocks.
 fn factory<K, T, Fut>(
     kind: &K,
     slot: &InboxSlot<T>,

@@ -173,8 +173,7 @@ where
 }
 
 impl<C> Incarnation<'_, C> {
-    /// Returns the next group of a lane: waiting requests in turn with refused groups. None when
-    /// the child is stopped and all is written.
+    /// Waiting requests in turn with refused groups. None when the child is stopped and all is written.
     async fn next(&self, refused: &mut RefusedGroups) -> Option<Group> {
         let Some(due) = refused.due(Instant::now()) else { return self.gather().await };
         if refused.others_served()

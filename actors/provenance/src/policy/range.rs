@@ -7,7 +7,6 @@ use std::{fmt, str::FromStr};
 pub struct Range(u8);
 
 impl Range {
-    /// Number of ranges.
     pub const COUNT: usize = 16;
 
     /// All ranges, in order.
@@ -21,19 +20,17 @@ impl Range {
         all
     };
 
-    /// Returns the range of the upper four bits of a byte.
     #[must_use]
     pub fn high_nibble(byte: u8) -> Self {
         Self(byte >> 4)
     }
 
-    /// Returns the range of the lower four bits of a byte.
     #[must_use]
     pub fn low_nibble(byte: u8) -> Self {
         Self(byte & 0xf)
     }
 
-    /// Returns the index, 0 to 15.
+    /// From 0 to 15.
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
@@ -83,13 +80,11 @@ impl RangeSet {
     /// All 16 ranges.
     pub const ALL: Self = Self(u16::MAX);
 
-    /// Returns true if the set has `range`.
     #[must_use]
     pub fn contains(self, range: Range) -> bool {
         self.0 >> range.0 & 1 == 1
     }
 
-    /// Returns true for the empty set.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0

@@ -29,13 +29,13 @@ pub enum Routing {
 }
 
 impl Routing {
-    /// Returns the range of an entity, or of a relation by its source.
+    /// Range of an entity, or of a relation by its source.
     #[must_use]
     pub fn range_of_id(self, id: &Sha1Git) -> Range {
         self.range_of_byte(id.0[0])
     }
 
-    /// Returns the range of a path: that of its SHA1.
+    /// Range of the SHA1 of the path.
     #[must_use]
     pub fn range_of_path(self, path: &[u8]) -> Range {
         self.range_of_byte(Sha1::digest(path)[0])
@@ -58,9 +58,9 @@ pub fn split(rows: Rows, routing: Routing) -> Vec<(Range, Rows)> {
     split_by_ranges(rows, &ranges)
 }
 
-/// Returns the range of each row: the low (`FirstByte`, the default) or high (`FirstHexDigit`) four bits
-/// of the first byte of its identifier, of a relation's source or of the SHA-1 of a path. Each worker
-/// handles one range of one exchange.
+/// Range of each row: the low (`FirstByte`, the default) or high (`FirstHexDigit`) four bits of the first
+/// byte of its identifier, of a relation's source or of the SHA-1 of a path. Each worker handles one range of
+/// one exchange.
 pub(crate) fn ranges(rows: &Rows, routing: Routing) -> Vec<Range> {
     let by_id = |id: &Sha1Git| routing.range_of_id(id);
     match rows {

@@ -18,15 +18,14 @@ impl Worker {
     /// Number of workers, 80.
     pub const COUNT: usize = Exchange::ALL.len() * Range::COUNT;
 
-    /// Returns the worker at a position in the pool, exchange by exchange; None from
-    /// [`Self::COUNT`] on.
+    /// Counts exchange by exchange; None from [`Self::COUNT`] on.
     #[must_use]
     pub fn at(index: usize) -> Option<Self> {
         let exchange = *Exchange::ALL.get(index / Range::COUNT)?;
         Some(Self { exchange, range: Range::ALL[index % Range::COUNT] })
     }
 
-    /// Returns its position in the pool.
+    /// Position in the pool.
     #[must_use]
     pub fn index(self) -> usize {
         // The variants are declared in the order of the pool.

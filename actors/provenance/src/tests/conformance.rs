@@ -184,7 +184,7 @@ impl KnownIds {
     }
 }
 
-/// Returns an identifier: the kind is its first byte, the number its last.
+/// The kind is the first byte, the number the last.
 pub(crate) fn sha1(kind: u8, number: u8) -> Sha1Git {
     let mut id = [0; 20];
     id[0] = kind;
@@ -192,52 +192,44 @@ pub(crate) fn sha1(kind: u8, number: u8) -> Sha1Git {
     Sha1Git(id)
 }
 
-/// Returns content `number`.
 pub(crate) fn content(number: u8) -> Sha1Git {
     sha1(0xc0, number)
 }
 
-/// Returns directory `number`.
 pub(crate) fn directory(number: u8) -> Sha1Git {
     sha1(0xd0, number)
 }
 
-/// Returns revision `number`.
 pub(crate) fn revision(number: u8) -> Sha1Git {
     sha1(0x00, number)
 }
 
-/// Returns origin `number`.
 pub(crate) fn origin(number: u8) -> Sha1Git {
     sha1(0x0f, number)
 }
 
-/// Returns the date `micros` microseconds after 1970.
+/// Microseconds after 1970.
 pub(crate) fn at(micros: i64) -> Option<Date> {
     Some(Date::from_micros(micros).expect("a date in range"))
 }
 
-/// Returns the data of a revision.
 pub(crate) fn data(date: Option<Date>, origin: Option<Sha1Git>) -> RevisionData {
     RevisionData { date, origin }
 }
 
-/// Returns revisions without data.
+/// Revisions without data.
 pub(crate) fn bare_revisions(numbers: std::ops::Range<u8>) -> Rows {
     Rows::Revisions(numbers.map(|number| (revision(number), RevisionData::default())).collect())
 }
 
-/// Returns locations.
 pub(crate) fn paths(paths: &[&[u8]]) -> Rows {
     Rows::Locations(paths.iter().map(|path| Bytes::copy_from_slice(path)).collect())
 }
 
-/// Returns a relation with a path.
 pub(crate) fn with_path(src: Sha1Git, dst: Sha1Git, path: &[u8]) -> RelationRow {
     RelationRow { src, dst, path: Some(Bytes::copy_from_slice(path)) }
 }
 
-/// Returns a relation without a path.
 pub(crate) fn without_path(src: Sha1Git, dst: Sha1Git) -> RelationRow {
     RelationRow { src, dst, path: None }
 }

@@ -22,12 +22,12 @@ async fn connect(server: &MongoDb, name: &str) -> MongoStore {
     MongoStore::connect(&server.uri(), name).await.unwrap()
 }
 
-/// Returns a collection through another client.
+/// Collection over another client.
 async fn collection(server: &MongoDb, database: &str, name: &str) -> mongodb::Collection<Document> {
     Client::with_uri_str(server.uri()).await.unwrap().database(database).collection(name)
 }
 
-/// Returns all documents of a collection, ordered by identifier.
+/// Documents ordered by identifier.
 async fn documents_of(server: &MongoDb, database: &str, name: &str) -> Vec<Document> {
     let mut cursor = collection(server, database, name).await.find(doc! {}).await.unwrap();
     let mut all = Vec::new();

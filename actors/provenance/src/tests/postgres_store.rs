@@ -45,8 +45,7 @@ fn revision(n: u32, date: Option<Date>, origin: Option<u32>) -> (Sha1Git, Revisi
     (id(n), RevisionData { date, origin: origin.map(id) })
 }
 
-/// Returns contents 1, 2; directories 11, 12; revisions 21..=24; origins 31, 32; and relations
-/// between them.
+/// Contents 1, 2; directories 11, 12; revisions 21..=24; origins 31, 32; and relations between them.
 fn sample_rows() -> Vec<Rows> {
     vec![
         Rows::Origins(vec![(id(31), "https://a".to_owned()), (id(32), "https://b".to_owned())]),

@@ -16,12 +16,12 @@ impl<'a> Cursor<'a> {
         Self { rest: bytes }
     }
 
-    /// Returns the number of bytes left.
+    /// Bytes that are left.
     pub(super) fn left(&self) -> usize {
         self.rest.len()
     }
 
-    /// Reads a value; on None the position stays.
+    /// The position stays if `read` gives None.
     pub(super) fn try_read<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let start = *self;
         let value = read(self);
@@ -31,7 +31,7 @@ impl<'a> Cursor<'a> {
         value
     }
 
-    /// Returns the next marker without reading it.
+    /// Does not read the marker.
     pub(super) fn peek(&self) -> Option<Marker> {
         self.rest.first().copied().map(Marker::from_u8)
     }
@@ -73,7 +73,7 @@ impl<'a> Cursor<'a> {
         self.take(len as usize)
     }
 
-    /// Returns the bytes of a str, which are not checked to be UTF-8.
+    /// Bytes of a str, which are not checked to be UTF-8.
     pub(super) fn text(&mut self) -> Option<&'a [u8]> {
         let len = match self.marker()? {
             Marker::FixStr(len) => u32::from(len),
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         self.take(len as usize)
     }
 
-    /// Returns the type and the bytes of an ext.
+    /// Type and bytes of an ext.
     pub(super) fn ext(&mut self) -> Option<(i8, &'a [u8])> {
         let len = match self.marker()? {
             Marker::FixExt1 => 1,
@@ -102,7 +102,7 @@ impl<'a> Cursor<'a> {
         Some((kind, self.take(len as usize)?))
     }
 
-    /// Returns a non-negative integer of at most 64 bits.
+    /// A non-negative integer of at most 64 bits.
     pub(super) fn unsigned(&mut self) -> Option<u64> {
         let marker = self.marker()?;
         let bytes = match marker {
@@ -117,8 +117,7 @@ impl<'a> Cursor<'a> {
         (!signed || bytes[0] < 0x80).then(|| big_endian(bytes))
     }
 
-    /// Returns the type name and payload of a tagged map: exactly the keys `swhtype` and `d`, both
-    /// bin, in any order.
+    /// Type name and payload of a tagged map: exactly the keys `swhtype` and `d`, both bin, in any order.
     pub(super) fn tagged(&mut self) -> Option<(&'a [u8], Cursor<'a>)> {
         if self.map_len()? != 2 {
             return None;
@@ -134,7 +133,7 @@ impl<'a> Cursor<'a> {
         Some((name?, payload?))
     }
 
-    /// Returns the bytes of one value of any kind.
+    /// Bytes of one value of any kind.
     pub(super) fn raw_value(&mut self) -> Option<&'a [u8]> {
         let start = self.rest;
         self.skip()?;
@@ -205,12 +204,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Returns the number in up to eight bytes.
+/// Up to eight bytes.
 pub(super) fn big_endian(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
-/// Returns the identifier, if `bytes` has 20 bytes.
+/// None unless `bytes` has 20 bytes.
 pub(super) fn id(bytes: &[u8]) -> Option<Sha1Git> {
     bytes.try_into().ok().map(Sha1Git)
 }

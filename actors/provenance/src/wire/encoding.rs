@@ -22,7 +22,7 @@ pub(crate) fn encode_bare(rows: &Rows) -> Bytes {
     with_items(rows, true)
 }
 
-/// Returns a body of encoded items.
+/// `items` are encoded.
 pub(super) fn body(count: usize, items: &[u8]) -> Bytes {
     let mut out = head(count, items.len());
     out.extend_from_slice(items);

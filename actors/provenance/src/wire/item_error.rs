@@ -1,6 +1,5 @@
 //! Errors of single items.
 
-/// Error of a malformed item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ItemError {
     /// Not an array, or one of another length.

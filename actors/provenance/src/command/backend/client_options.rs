@@ -42,7 +42,7 @@ pub(crate) struct ChunkTimeout {
 }
 
 impl ChunkTimeout {
-    /// Returns the time-out for `rows` rows, by the original's formula.
+    /// Time-out for `rows` rows, by the original's formula.
     pub(crate) fn of(self, rows: usize) -> Duration {
         self.per_batch.mul_f64(rows as f64 / f64::from(self.batch)).max(self.min)
     }

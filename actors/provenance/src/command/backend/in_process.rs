@@ -87,7 +87,7 @@ impl InProcessClient {
     }
 }
 
-/// Returns the errors of the links; this process has no console to show its tree.
+/// This process has no console to show its tree.
 fn link_errors(tree: &Tree) -> String {
     let (snapshot, mut text) = (tree.snapshot(), String::new());
     snapshot.root.walk(&mut |node| {

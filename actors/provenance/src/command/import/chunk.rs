@@ -107,7 +107,7 @@ impl Chunk {
         Ok(added)
     }
 
-    /// Returns the numbers of the first and the last line.
+    /// Numbers of the first and the last line.
     fn span(&self) -> (u64, u64) {
         let line = |line: Option<&u64>| line.copied().unwrap_or_default();
         (line(self.lines.first()), line(self.lines.last()))
@@ -130,8 +130,7 @@ fn parse_answer(answer: Value) -> Result<Added, CommandError> {
         .map_err(|error| CommandError::Local(format!("cannot read the answer to `add`: {error}")))
 }
 
-/// Returns true for an error that may be transient. Sets `known` for all but an unreachable instance: a
-/// connection that was lost reached it.
+/// Sets `known` for all errors but that of an unreachable instance: a connection that was lost reached it.
 fn is_transient(error: &CommandError, known: &mut bool) -> bool {
     *known |= !matches!(error, CommandError::Unreachable { .. });
     match error {

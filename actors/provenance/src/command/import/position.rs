@@ -28,7 +28,6 @@ impl Position {
     }
 }
 
-/// Returns the path of the file that stores the position in `file`.
 pub(super) fn path(file: &Path) -> PathBuf {
     with_suffix(file, ".import-position")
 }

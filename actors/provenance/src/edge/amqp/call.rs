@@ -41,7 +41,7 @@ pub struct ResponseTimeouts {
 }
 
 impl ResponseTimeouts {
-    /// Returns the time-out of each response to a call of `expected` items.
+    /// Time-out of each response to a call of `expected` items.
     pub fn wait(&self, expected: u64) -> Duration {
         let batches = expected as f64 / f64::from(self.batch_size.max(1));
         let wait = Duration::try_from_secs_f64(batches * self.wait_per_batch.as_secs_f64());

@@ -41,7 +41,6 @@ const STORE_CHECK: Duration = Duration::from_millis(100);
 /// Interval at which a draining consumer checks whether the writer's database is away.
 const DRAIN_CHECK: Duration = Duration::from_millis(100);
 
-/// Options of the consumer.
 #[derive(Clone)]
 pub(crate) struct ConsumerOptions {
     /// Workers of this process.
@@ -59,8 +58,8 @@ pub(crate) struct ConsumerOptions {
     pub readiness: Arc<ConsumerReadiness>,
 }
 
-/// Returns the factory of the child that consumes from `broker`. It starts without the broker and
-/// reconnects by itself. List it after the workers, so that it stops before them.
+/// The child starts without the broker and reconnects by itself. List it after the workers, so that it stops
+/// before them.
 ///
 /// A stopped child cancels its consumers first and settles the unacknowledged messages. A paused
 /// child takes no further deliveries.
@@ -156,14 +155,13 @@ async fn serve(
     if cx.stop.is_cancelled() { Ok(()) } else { served }
 }
 
-/// Returns the state of the link of the writer, a sibling.
 fn writer_link(path: &str, tree: &Tree) -> Option<Link> {
     let branch = path.rsplit_once('/').map_or("", |(branch, _)| branch);
     let writer = tree.vitals(&format!("{branch}/writer"))?;
     writer.link_state().map(|(_, _, link)| link)
 }
 
-/// Returns true if the writer's link is down or unanswered.
+/// True while the link is unanswered, too.
 fn writer_is_down(cx: &StartCx) -> bool {
     let link = writer_link(cx.vitals.path(), &cx.tree);
     link.is_some_and(|link| matches!(link, Link::Down { .. } | Link::Unanswered { .. }))

@@ -57,7 +57,7 @@ impl PendingCalls {
         self.open.len()
     }
 
-    /// Returns the size of all open calls' bodies, in bytes.
+    /// Size of the bodies of all open calls.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -83,7 +83,7 @@ impl PendingCalls {
         self.open.insert(id, open);
     }
 
-    /// Returns the next message to send, with its call's correlation id.
+    /// Message with the correlation id of its call.
     pub(super) fn next_to_send(&mut self) -> Option<(String, Outgoing)> {
         while let Some((id, index)) = self.to_send.pop_front() {
             // Messages of ended or abandoned calls are skipped.
@@ -143,7 +143,7 @@ impl PendingCalls {
         ids.iter().for_each(|id| self.finish(id, Err(error.clone())));
     }
 
-    /// Returns the time of the next call's timeout or of the next message to send again.
+    /// Time of the next time-out of a call, or of the next message to send again.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let resends = self.resends.front().map(|&(at, ..)| at);
         self.open.values().map(|open| open.deadline).chain(resends).min()

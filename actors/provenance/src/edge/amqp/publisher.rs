@@ -61,8 +61,8 @@ impl Default for PublisherOptions {
     }
 }
 
-/// Returns the factory of the child that publishes `calls` to `broker`. It starts without the
-/// broker, reconnects by itself, and then resumes the open calls.
+/// Publishes `calls`. The child starts without the broker, reconnects by itself, and then resumes the open
+/// calls.
 pub fn client(broker: Broker, options: PublisherOptions, calls: &InboxSlot<Call>) -> Factory {
     let slot = calls.clone();
     // Responses and returned requests.

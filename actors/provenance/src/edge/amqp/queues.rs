@@ -69,14 +69,14 @@ impl Queues {
         tried.map(drop).or_else(|error| if refuses_transient(&error) { Err(error) } else { Ok(()) })
     }
 
-    /// Returns true if `error` is the refusal of transient queues, and they are declared durable from now on.
+    /// True if `error` is the refusal of transient queues, which are declared durable from now on.
     pub(super) fn become_durable(&self, error: &PeerError) -> bool {
         self.configured.is_none()
             && refuses_transient(error)
             && self.set_durable(&format!("the broker refuses transient queues ({TRANSIENT_QUEUES})"))
     }
 
-    /// Returns false if queues are already declared durable.
+    /// False if queues were declared durable before.
     fn set_durable(&self, reason: &str) -> bool {
         let is_new = !self.durable.swap(true, SeqCst);
         if is_new {

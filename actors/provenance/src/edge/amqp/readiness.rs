@@ -19,24 +19,22 @@ pub(crate) struct ConsumerReadiness {
 }
 
 impl ConsumerReadiness {
-    /// Returns the queues of `workers`, none of them consumed.
+    /// None of the queues is consumed yet.
     pub(crate) fn new(workers: impl IntoIterator<Item = Worker>) -> Self {
         let missing: BTreeSet<_> = workers.into_iter().flat_map(Worker::queues).collect();
         Self { total: missing.len(), missing: Mutex::new(missing), changed: Notify::new() }
     }
 
-    /// Returns the number of queues without a consumer; 0 means ready.
+    /// Queues without a consumer; 0 means ready.
     pub(crate) fn missing(&self) -> usize {
         self.missing.lock().len()
     }
 
-    /// Returns the number of consumed queues.
     pub(crate) fn consumed(&self) -> usize {
         self.total - self.missing()
     }
 
-    /// Returns a text for operators: the number of queues without a consumer, and their ranges by
-    /// method.
+    /// For operators: the number of queues without a consumer, and their ranges by method.
     pub(crate) fn describe_missing(&self) -> String {
         let missing = self.missing.lock();
         let mut text = format!("{} of {} queues have no consumer", missing.len(), self.total);

@@ -48,7 +48,7 @@ impl UnackedMessage {
         context.vitals.note(format!("{what} of {} refused: {reason}", self.routing_key));
     }
 
-    /// Returns one dead letter for each reason of a refusal.
+    /// One dead letter for each reason of a refusal.
     pub(super) fn dead_letters(&self, settled: &Outcome) -> Vec<RefusedItems> {
         let letter = |body: Bytes, reason: &str| RefusedItems {
             body,
@@ -78,7 +78,7 @@ impl UnackedMessage {
     }
 }
 
-/// Returns the sender of a message, as far as its properties name one.
+/// Sender as far as the properties of the message name one.
 fn sender(properties: &BasicProperties) -> String {
     let named = [
         ("app_id", properties.app_id()),

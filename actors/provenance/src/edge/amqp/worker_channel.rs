@@ -160,7 +160,6 @@ impl WorkerChannel {
         with_timeout("close a channel", self.channel.close(200, "stopped".into())).await
     }
 
-    /// Returns true once a message was acknowledged.
     pub(super) fn has_acknowledged(&self) -> bool {
         self.acknowledged
     }

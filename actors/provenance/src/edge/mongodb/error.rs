@@ -59,7 +59,6 @@ pub(super) fn explain_concern(action: &str, reply: &Document) -> StoreError {
     StoreError::Unavailable(mongodb::not_durable(action, message, code(reply)))
 }
 
-/// Returns the code in a document of the server.
 pub(super) fn code(reply: &Document) -> i32 {
     reply.get_i32("code").unwrap_or_default()
 }
@@ -85,7 +84,6 @@ pub(super) fn document_name(document: &RawDocument) -> String {
     }
 }
 
-/// Returns the beginning of a value.
 pub(super) fn shortened(value: &impl std::fmt::Debug) -> String {
     let mut text = format!("{value:?}");
     text.truncate(text.floor_char_boundary(200));

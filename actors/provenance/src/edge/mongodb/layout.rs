@@ -12,19 +12,17 @@ use crate::{
     store::StoreError,
 };
 
-/// Returns the field of a relation in the source's document, named after the destination's
-/// collection (CONTRACT PD12).
+/// Field in the source's document, named after the destination's collection (CONTRACT PD12).
 pub(super) fn field(relation: Relation) -> &'static str {
     relation.destination().value()
 }
 
-/// Returns the relations stored in documents of `entity`.
+/// Relations stored in documents of `entity`.
 pub(super) fn relations_of(entity: Entity) -> impl Iterator<Item = Relation> {
     Relation::ALL.into_iter().filter(move |relation| relation.source() == entity)
 }
 
-/// Returns the fields of a new document besides `_id` and `sha1`. Readers rely on the empty ones.
-/// Not for origins.
+/// Fields of a new document besides `_id` and `sha1`. Readers rely on the empty ones. Not for origins.
 pub(super) fn new_fields(entity: Entity, date: Option<Date>) -> Document {
     let mut fields = doc! { "ts": date.map_or(Bson::Null, seconds) };
     for relation in relations_of(entity) {
@@ -34,32 +32,30 @@ pub(super) fn new_fields(entity: Entity, date: Option<Date>) -> Document {
     fields
 }
 
-/// Returns `ts`: seconds since 1970 as a double, rounded as in Python.
+/// `ts`: seconds since 1970 as a double, rounded as in Python.
 pub(super) fn seconds(date: Date) -> Bson {
     Bson::Double(date.micros() as f64 / 1e6)
 }
 
-/// Returns bytes with the subtype that the original's driver uses.
+/// Bytes with the subtype that the original's driver uses.
 pub(super) fn binary(bytes: &[u8]) -> Bson {
     Bson::Binary(Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() })
 }
 
-/// Returns identifiers as binaries.
 pub(super) fn binaries<'a>(ids: impl IntoIterator<Item = &'a Sha1Git>) -> Vec<Bson> {
     ids.into_iter().map(|id| binary(&id.0)).collect()
 }
 
-/// Returns a document's `_id`.
+/// `_id` of the document.
 pub(super) fn key(document: &RawDocument) -> Result<ObjectId, StoreError> {
     document.get_object_id("_id").map_err(|error| unexpected(document, "_id", &error))
 }
 
-/// Returns a document's identifier.
 pub(super) fn sha1(document: &RawDocument) -> Result<Sha1Git, StoreError> {
     identifier(document, "sha1")?.ok_or_else(|| unexpected(document, "sha1", &"missing"))
 }
 
-/// Returns an identifier that may be null.
+/// The identifier may be null.
 pub(super) fn identifier(document: &RawDocument, name: &str) -> Result<Option<Sha1Git>, StoreError> {
     match value(document, name)? {
         RawBsonRef::Null => Ok(None),
@@ -72,8 +68,7 @@ pub(super) fn identifier(document: &RawDocument, name: &str) -> Result<Option<Sh
     }
 }
 
-/// Returns a document's date. 0.0 is a date; the original's reader treats it as missing in a
-/// revision.
+/// 0.0 is a date; the original's reader treats it as missing in a revision.
 pub(super) fn date(document: &RawDocument) -> Result<Option<Date>, StoreError> {
     let ts = match value(document, "ts")? {
         RawBsonRef::Null => return Ok(None),
@@ -128,13 +123,13 @@ pub(super) fn each_row(
     Ok(())
 }
 
-/// Returns a field; null if it is missing.
+/// Null if the field is missing.
 fn value<'a>(document: &'a RawDocument, name: &str) -> Result<RawBsonRef<'a>, StoreError> {
     let found = document.get(name).map_err(|error| unexpected(document, name, &error))?;
     Ok(found.unwrap_or(RawBsonRef::Null))
 }
 
-/// Returns the error of an unexpected field: that of one document, whatever is done.
+/// Only a correction of the document helps, so the error belongs to that document.
 fn unexpected(document: &RawDocument, name: &str, found: &impl std::fmt::Debug) -> StoreError {
     StoreError::Undecided(format!(
         "the field `{name}` of {} is not as the layout has it ({}): correct it",

@@ -13,7 +13,7 @@ use crate::{method::Entity, row::Sha1Git, store::StoreError};
 /// Maximum number of identifiers in one query, which is a document of at most 16 MiB.
 pub(super) const IDS_MAX: usize = 10_000;
 
-/// Returns the `_id` of each of `ids` that is stored.
+/// `_id` of each of `ids` that is stored.
 pub(super) async fn keys(
     session: &Session,
     entity: Entity,
@@ -49,7 +49,6 @@ pub(super) async fn by_key(
     Ok(())
 }
 
-/// Returns the urls of origins.
 pub(super) async fn urls(
     session: &Session,
     ids: &[Sha1Git],

@@ -19,13 +19,13 @@ use crate::{
 /// `_id`s of revisions or directories, with paths in them.
 type EntryPaths = BTreeSet<(ObjectId, Bytes)>;
 
-/// Returns the first occurrence of `content`, as in [`Query::FindFirst`](crate::store::Query).
+/// First occurrence, as in [`Query::FindFirst`](crate::store::Query).
 pub(super) async fn first(session: &Session, content: Sha1Git) -> Result<Vec<Occurrence>, StoreError> {
     let (direct, _) = entries(session, content).await?;
     sorted(session, content, direct, Some(1)).await
 }
 
-/// Returns all occurrences of `content`, as in [`Query::FindAll`](crate::store::Query).
+/// All occurrences, as in [`Query::FindAll`](crate::store::Query).
 pub(super) async fn all(
     session: &Session,
     content: Sha1Git,
@@ -57,7 +57,7 @@ fn joined(prefix: &Bytes, suffix: &Bytes) -> Bytes {
     }
 }
 
-/// Returns the revisions and the directories that contain `content`.
+/// Revisions and directories that contain `content`.
 async fn entries(session: &Session, content: Sha1Git) -> Result<(EntryPaths, EntryPaths), StoreError> {
     let (mut revisions, mut directories) = (EntryPaths::new(), EntryPaths::new());
     let fields = doc! { field(Relation::ContentInRevision): 1, field(Relation::ContentInDirectory): 1 };
@@ -103,7 +103,7 @@ async fn sorted(
     Ok(found)
 }
 
-/// Returns the sort key of an occurrence; unknown dates and urls come last.
+/// Unknown dates and urls come last.
 fn order(found: &Occurrence) -> impl Ord + '_ {
     let Occurrence { revision, date, origin, path, .. } = found;
     (date.is_none(), *date, *revision, origin.is_none(), origin.as_deref(), &path[..])

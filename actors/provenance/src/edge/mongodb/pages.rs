@@ -28,7 +28,6 @@ const WITH_PATHS: [Entity; 2] = [Entity::Content, Entity::Directory];
 /// Length of an `_id`, in bytes.
 const KEY: usize = 12;
 
-/// Returns at most `limit` rows of `listing` after `after`.
 pub(super) async fn page(
     session: &Session,
     listing: Listing,
@@ -93,7 +92,7 @@ impl<R: Ord> PageRows<R> {
     }
 }
 
-/// Returns paths, each once in this page: another page may have it again.
+/// Each path once in this page: another page may have it again.
 async fn locations(session: &Session, after: Option<&Position>, limit: usize) -> Result<Page, StoreError> {
     let mut page = PageRows::<Bytes>::new(limit);
     let (first, after) = match after.and_then(|after| Some((after, after.0.first()?))) {
@@ -169,7 +168,7 @@ async fn relations(
 /// Source, `_id` of the destination, path.
 type KeyedRow = (Sha1Git, ObjectId, Option<Bytes>);
 
-/// Returns the rows of a document after the end of the page before, each with its size and position.
+/// Rows after the end of the page before, each with its size and position.
 fn document_rows(
     found: &RawDocument,
     relation: Relation,
@@ -209,12 +208,12 @@ async fn resolved(
     Ok(ListedRows::Relations(rows.collect()))
 }
 
-/// Returns the filter for the document of a position and those after it.
+/// Selects the document of `position` and those after it.
 fn from_document(position: Option<&[u8]>) -> Result<Document, StoreError> {
     position.map_or_else(|| Ok(doc! {}), |position| Ok(doc! { "_id": { "$gte": id(position)? } }))
 }
 
-/// Returns the `_id` at the begin of a position.
+/// `_id` at the beginning of a position.
 fn id(position: &[u8]) -> Result<ObjectId, StoreError> {
     let bytes: Option<[u8; KEY]> = position.first_chunk().copied();
     bytes.map(ObjectId::from_bytes).ok_or_else(|| StoreError::Refused("the position has no _id".to_owned()))

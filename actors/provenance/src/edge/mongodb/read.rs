@@ -16,7 +16,6 @@ use crate::{
     store::{Query, QueryResult, StoreError},
 };
 
-/// Answers `query`.
 pub(super) async fn answer(session: &Session, query: &Query) -> Result<QueryResult, StoreError> {
     match query {
         Query::Contents(ids) => dates(session, Entity::Content, ids).await,

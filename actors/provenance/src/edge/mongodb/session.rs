@@ -128,8 +128,8 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the estimated number of documents of `entity`; an exact count would scan them all.
-    /// After a crash of the server it may lack the writes of its last minute.
+    /// Estimate: an exact count would scan all documents. After a crash of the server it may lack the writes
+    /// of its last minute.
     pub(super) async fn count(&self, entity: Entity) -> Result<u64, StoreError> {
         const ACTION: &str = "counting";
         let count = |database: Database| {

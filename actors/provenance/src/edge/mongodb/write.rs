@@ -126,7 +126,7 @@ fn chunks(rows: BTreeSet<(ObjectId, &[u8])>) -> Vec<Vec<(ObjectId, &[u8])>> {
     chunks
 }
 
-/// Returns the fields of `$addToSet`.
+/// Fields of `$addToSet`.
 fn additions(relation: Relation, rows: Vec<(ObjectId, &[u8])>) -> Document {
     let name = field(relation);
     let mut fields: HashMap<String, Vec<Bson>> = HashMap::new();
@@ -140,14 +140,13 @@ fn additions(relation: Relation, rows: Vec<(ObjectId, &[u8])>) -> Document {
     fields.into_iter().map(|(name, values)| (name, Bson::Document(doc! { "$each": values }))).collect()
 }
 
-/// Returns an update that inserts a document with `fields` if `id` has none.
+/// Inserts a document with `fields` if `id` has none.
 fn upsert(id: Sha1Git, fields: Document) -> Document {
     doc! { "q": { "sha1": binary(&id.0) }, "u": { "$setOnInsert": fields }, "upsert": true }
 }
 
-/// Returns an update that sets a missing or later date to `date`. `$min` would keep null, which is
-/// less than any date. The server evaluates the filter at the change, so of two writers the earlier
-/// date wins.
+/// Sets a missing or later date to `date`. `$min` would keep null, which is less than any date. The server
+/// evaluates the filter at the change, so of two writers the earlier date wins.
 fn set_earlier_date(id: Sha1Git, date: Date) -> Document {
     let ts = seconds(date);
     doc! {

@@ -3,7 +3,7 @@
 use crate::flavor::Flavor;
 use crate::method::Relation;
 
-/// Returns the columns of a relation's table for the source and the destination.
+/// Columns of the source and the destination.
 pub(super) fn columns(relation: Relation) -> (&'static str, &'static str) {
     match relation {
         Relation::RevisionBeforeRevision => ("prev", "next"),
@@ -11,13 +11,13 @@ pub(super) fn columns(relation: Relation) -> (&'static str, &'static str) {
     }
 }
 
-/// Returns true if the relation's table has one row for each source.
+/// The table has one row for each source.
 pub(super) fn is_denormalized(relation: Relation, flavor: Flavor) -> bool {
     flavor.is_denormalized() && relation.has_path()
 }
 
-/// Returns a table expression of a relation's rows in any flavor, with the columns src, dst and
-/// loc. All are ids; loc may be NULL.
+/// Table expression of a relation's rows in any flavor, with the columns src, dst and loc. All are ids; loc
+/// may be NULL.
 pub(super) fn pairs(relation: Relation, flavor: Flavor) -> String {
     let table = relation.value();
     let (src, dst) = columns(relation);
@@ -34,8 +34,7 @@ pub(super) fn pairs(relation: Relation, flavor: Flavor) -> String {
 /// Order of occurrences (CONTRACT PO10), by bytes for every collation.
 const ORDER: &str = r#"ORDER BY r.date NULLS LAST, r.sha1, o.url COLLATE "C" NULLS LAST, found.path"#;
 
-/// Returns the query for the first occurrence of the content `$1`: content, revision, date, origin,
-/// path.
+/// Query for the first occurrence of the content `$1`: content, revision, date, origin, path.
 pub(super) fn find_first(flavor: Flavor) -> String {
     let pairs = pairs(Relation::ContentInRevision, flavor);
     format!(
@@ -49,8 +48,7 @@ LEFT JOIN origin o ON o.id = r.origin
     )
 }
 
-/// Returns the query for at most `$2` occurrences of the content `$1`, with the columns of
-/// [`find_first`].
+/// Query for at most `$2` occurrences of the content `$1`, with the columns of [`find_first`].
 pub(super) fn find_all(flavor: Flavor) -> String {
     let early = pairs(Relation::ContentInRevision, flavor);
     let inside = pairs(Relation::ContentInDirectory, flavor);

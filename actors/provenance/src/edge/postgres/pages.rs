@@ -18,7 +18,6 @@ use crate::{
 
 const ACTION: &str = "reading a page of rows";
 
-/// Returns at most `limit` rows of `listing` after `after`.
 pub(super) async fn page(
     session: &mut Session,
     flavor: Flavor,
@@ -42,7 +41,7 @@ pub(super) async fn page(
     Ok(Page { rows, next })
 }
 
-/// Returns rows with one column that has a unique index, and the end of the page.
+/// `column` has a unique index. The position is the end of the page.
 async fn column(
     session: &mut Session,
     table: &str,
@@ -92,8 +91,8 @@ async fn relations(
     Ok((ListedRows::Relations(rows.into_iter().collect()), next))
 }
 
-/// Returns the query with the parameters number of rows, one for each key, and the identifier of the
-/// end. Rows that lack an end count for the page, too, so that it is not taken for the last one.
+/// Parameters: the number of rows, one for each key, and the identifier of the end. Rows that lack an end
+/// count for the page, too, so that it is not taken for the last one.
 fn relation_sql(flavor: Flavor, relation: Relation, end: Option<End>, keys: &[Key]) -> String {
     let (src, dst) = (relation.source().value(), relation.destination().value());
     let found = found_rows(flavor, relation, end, keys);
@@ -110,7 +109,7 @@ LEFT JOIN location l ON l.id = found.loc ORDER BY {order}"
     )
 }
 
-/// Returns the query for the ids of a page: src, dst and loc.
+/// Query for the ids of a page: src, dst and loc.
 fn found_rows(flavor: Flavor, relation: Relation, end: Option<End>, keys: &[Key]) -> String {
     let table = relation.value();
     let (src, dst) = columns(relation);

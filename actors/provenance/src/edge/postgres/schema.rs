@@ -117,8 +117,7 @@ CREATE UNIQUE INDEX ON {table} ({src}, {dst}, location);"
     )
 }
 
-/// Returns the functions that the original's storage calls. This program does not call them, but
-/// runs the same SQL.
+/// The original's storage calls these functions. This program does not call them, but runs the same SQL.
 fn functions(flavor: Flavor) -> String {
     let (first, all) = (find_first(flavor), find_all(flavor));
     let occurrence =

@@ -44,7 +44,6 @@ impl CountMeaning {
     }
 }
 
-/// Returns the statements that write `groups`.
 pub(super) fn commands(groups: &[Rows], flavor: Flavor) -> Result<Vec<Command<'_>>, StoreError> {
     let mut commands = Vec::with_capacity(groups.len());
     groups.iter().try_for_each(check)?;
@@ -71,9 +70,8 @@ pub(super) fn commands(groups: &[Rows], flavor: Flavor) -> Result<Vec<Command<'_
     Ok(commands)
 }
 
-/// Returns the statements before those of `groups`. NULLs never conflict in a unique index, so
-/// without paths two connections could store the same pair. In that flavor, writers of a relation
-/// take advisory locks, always in the same order.
+/// NULLs never conflict in a unique index, so without paths two connections could store the same pair. In
+/// that flavor, writers of a relation take advisory locks, always in the same order.
 pub(super) fn opening(groups: &[Rows], flavor: Flavor) -> String {
     if flavor != Flavor::WithoutPath {
         return String::new();
@@ -204,8 +202,7 @@ SELECT count(*) FROM found"
     )
 }
 
-/// Returns the statement that stores the rows (src, dst, loc) of a table `found`; the schema's
-/// function uses it, too.
+/// Stores the rows (src, dst, loc) of a table `found`; the schema's function uses it, too.
 pub(super) fn insert_found(relation: Relation, flavor: Flavor) -> String {
     let table = relation.value();
     let (src, dst) = columns(relation);
@@ -229,8 +226,7 @@ pub(super) fn insert_found(relation: Relation, flavor: Flavor) -> String {
     )
 }
 
-/// Returns the statement for the denormalized flavor with paths. New pairs are appended; a row
-/// without new pairs is not updated.
+/// For the denormalized flavor with paths. New pairs are appended; a row without new pairs is not updated.
 fn append_with_path(table: &str, src: &str, dst: &str) -> String {
     let fresh = format!(
         "SELECT * FROM unnest(EXCLUDED.{dst}, EXCLUDED.location) AS e (dst, loc)

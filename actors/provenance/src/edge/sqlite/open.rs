@@ -19,7 +19,6 @@ pub(crate) enum Synchronous {
     Normal,
 }
 
-/// Options of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
     /// Durability of a commit.

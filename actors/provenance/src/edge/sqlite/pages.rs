@@ -11,7 +11,6 @@ use crate::{
     store::{ListedRows, Page},
 };
 
-/// Returns at most `limit` rows of `listing` after `after`.
 pub(super) fn page(
     conn: &Connection,
     listing: Listing,
@@ -33,7 +32,7 @@ pub(super) fn page(
     Ok(Page { rows, next })
 }
 
-/// Returns values of a column with a unique index, and the end of the page.
+/// `column` has a unique index. The position is the end of the page.
 fn column<T: AsRef<[u8]>>(
     conn: &Connection,
     table: &str,
@@ -82,7 +81,7 @@ fn relations(
     Ok((ListedRows::Relations(rows.into_iter().collect()), next))
 }
 
-/// Returns the query with the parameters identifier, number of rows, and one for each key.
+/// Parameters: the identifier, the number of rows, and one for each key.
 fn relation_sql(relation: Relation, end: Option<End>, keys: &[Key]) -> String {
     let (src, dst) = (relation.source().value(), relation.destination().value());
     let fixed = match end {

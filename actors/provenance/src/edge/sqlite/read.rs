@@ -35,7 +35,6 @@ const THROUGH_DIRECTORY: &str = "
     CROSS JOIN location AS prefix ON prefix.id = above.location
     WHERE content.sha1 = ?1";
 
-/// Answers `query`.
 pub(super) fn answer(conn: &Connection, query: &Query) -> rusqlite::Result<QueryResult> {
     match query {
         Query::Contents(ids) => dates(conn, Entity::Content, ids),
@@ -75,7 +74,7 @@ fn revisions(conn: &Connection, ids: &[Sha1Git]) -> rusqlite::Result<QueryResult
     .map(QueryResult::Revisions)
 }
 
-/// Returns the table of `entity`, as `e`, restricted to the identifiers in the first parameter.
+/// Table of `entity`, as `e`, restricted to the identifiers in the first parameter.
 fn wanted(entity: Entity) -> String {
     format!("json_each(?1) AS wanted CROSS JOIN {} AS e ON e.sha1 = unhex(wanted.value)", entity.value())
 }
@@ -127,7 +126,7 @@ fn collect<T, C: FromIterator<T>>(
     conn.prepare_cached(sql)?.query_map(params, read)?.collect()
 }
 
-/// Returns a JSON array for `json_each`.
+/// JSON array for `json_each`.
 fn list(ids: &[Sha1Git]) -> String {
     let mut text = String::with_capacity(2 + ids.len() * 43);
     text.push('[');

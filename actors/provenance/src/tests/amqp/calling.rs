@@ -30,7 +30,7 @@ pub(crate) fn with_client(
     (outbox, spec.child(ChildSpec::worker("client", client(broker, publisher_options, &calls))))
 }
 
-/// Returns a call with a message of `rows` contents to each of `ranges`.
+/// Call with a message of `rows` contents to each of `ranges`.
 pub(crate) fn call(ranges: &[u8], rows: u8) -> (Call, CallReply) {
     let (reply, outcome) = reply();
     let message = |&range: &u8| Outgoing {

@@ -30,7 +30,7 @@ use crate::{
 
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Returns the broker of all tests that do not stop it.
+/// Broker of all tests that do not stop it.
 pub(crate) fn rabbit() -> &'static Rabbit {
     Rabbit::shared()
 }
@@ -41,7 +41,7 @@ pub(crate) struct Fixture {
     pub(crate) readiness: Arc<ConsumerReadiness>,
 }
 
-/// Returns a tree with one child, `amqp`, that passes all requests to `sink`.
+/// The only child, `amqp`, passes all requests to `sink`.
 pub(crate) fn with_sink(
     url: &str,
     workers: Vec<Worker>,
@@ -71,7 +71,7 @@ pub(crate) fn with_topology(
     (readiness, SupervisorSpec::new(Strategy::OneForOne).child(child))
 }
 
-/// Returns a tree whose requests the test answers.
+/// The test answers the requests.
 pub(crate) fn with_manual_replies(url: &str, workers: Vec<Worker>) -> (Fixture, SupervisorSpec) {
     let (sender, requests): (Sender<(Worker, Request)>, _) = channel();
     let sender = Mutex::new(sender);
@@ -83,7 +83,7 @@ pub(crate) fn with_manual_replies(url: &str, workers: Vec<Worker>) -> (Fixture, 
     (Fixture { requests, readiness }, spec)
 }
 
-/// Returns a sink that reports all rows as stored.
+/// Reports all rows as stored.
 pub(crate) fn store_all() -> Sink {
     Arc::new(|_, Request { rows, reply }| {
         let _ = reply.send(Outcome { stored: rows.len() as u64, refused: Vec::new() });
@@ -92,7 +92,6 @@ pub(crate) fn store_all() -> Sink {
 }
 
 impl Fixture {
-    /// Returns the next request that reaches a worker.
     pub(crate) async fn request(&self) -> (Worker, Request) {
         let mut found = None;
         eventually("a request reaches its worker", || {
@@ -104,7 +103,7 @@ impl Fixture {
     }
 }
 
-/// Returns the worker of `content` and `range`.
+/// Worker of `content` and `range`.
 pub(crate) fn worker(range: u8) -> Worker {
     Worker { exchange: policy::exchange(Method::ContentAdd), range: Range::ALL[usize::from(range)] }
 }
@@ -113,7 +112,7 @@ pub(crate) fn settled(stored: u64) -> Outcome {
     Outcome { stored, refused: Vec::new() }
 }
 
-/// Returns the body of `count` contents without dates.
+/// Contents without dates.
 pub(crate) fn contents(count: u8) -> Vec<u8> {
     let rows = Rows::Contents((0..count).map(|n| (Sha1Git([n; 20]), None)).collect());
     wire::encode(&rows).to_vec()
@@ -153,7 +152,7 @@ impl Client {
         publish.await.unwrap().await.unwrap();
     }
 
-    /// Returns the next response: its correlation id and its count.
+    /// Correlation id and count of the next response.
     pub(crate) async fn response(&mut self) -> (String, u64) {
         let next = tokio::time::timeout(DEADLINE, self.responses.next()).await;
         let delivery = next.expect("a response in time").unwrap().unwrap();

@@ -74,7 +74,7 @@ fn unhex(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
-/// Returns a damaged body, with the method of its queue.
+/// Damaged body, with the method of its queue.
 fn damaged(rng: &mut Rng) -> (Method, Vec<u8>) {
     let (prefix, hex) = CAPTURED[rng.usize(..CAPTURED.len())];
     let method = Method::ALL.into_iter().find(|method| method.to_string() == prefix).unwrap();

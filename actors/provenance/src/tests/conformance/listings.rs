@@ -69,7 +69,7 @@ async fn list<S: Store>(pair: &mut Pair<S>, listing: Listing, limit: usize) {
     assert_eq!(rows, texts(pair.model.listed(listing)), "{}: {listing:?}", pair.case);
 }
 
-/// Returns each row as a text, to compare rows of any kind.
+/// Rows as texts, to compare rows of any kind.
 fn texts(rows: ListedRows) -> BTreeSet<String> {
     match rows {
         ListedRows::Ids(ids) => ids.iter().map(Sha1Git::to_string).collect(),
@@ -78,7 +78,7 @@ fn texts(rows: ListedRows) -> BTreeSet<String> {
     }
 }
 
-/// Returns all rows of `listing`, the pages of which `read` answers.
+/// `read` answers the pages.
 pub(crate) async fn listed(listing: Listing, mut read: impl AsyncFnMut(Query) -> QueryResult) -> ListedRows {
     let (mut all, mut after) = (None, None);
     loop {

@@ -208,7 +208,6 @@ impl Model {
         }
     }
 
-    /// Returns all rows of `listing`.
     pub(crate) fn listed(&self, listing: Listing) -> ListedRows {
         match listing {
             Listing::Entities(entity) => ListedRows::Ids(self.ids(entity)),

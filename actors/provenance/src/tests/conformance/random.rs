@@ -62,7 +62,7 @@ fn group(rng: &mut Rng) -> Rows {
     }
 }
 
-/// Returns rows in random order, with each key once.
+/// Rows in random order, with each key once.
 fn keyed<K: Ord, V>(count: usize, mut row: impl FnMut() -> (K, V)) -> Vec<(K, V)> {
     let rows: BTreeMap<K, V> = (0..count).map(|_| row()).collect();
     let mut rows: Vec<_> = rows.into_iter().collect();

@@ -86,7 +86,7 @@ impl Held {
         }
     }
 
-    /// Returns the number of rows of all tables.
+    /// Rows of all tables.
     pub(crate) fn len(&self) -> usize {
         let relations: usize = self.relations.values().map(BTreeSet::len).sum();
         let entities =

@@ -29,7 +29,7 @@ async fn list(handle: &ProvenanceHandle, listing: Listing) -> ListedRows {
     listed(listing, async |query| ask(handle, query).await).await
 }
 
-/// Returns everything: all identifiers, and the data and relations of each.
+/// All identifiers, and the data and relations of each.
 pub(crate) async fn everything(handle: &ProvenanceHandle) -> Held {
     let mut held = Held::default();
     for entity in Entity::ALL {

@@ -51,7 +51,7 @@ struct Maker {
     flavor: Flavor,
 }
 
-/// Returns a load of `count` rows of each method.
+/// `count` rows of each method.
 pub(crate) fn load(seed: u64, count: usize, flavor: Flavor) -> Load {
     let mut maker = Maker { rng: Rng::with_seed(seed), count, flavor };
     let contested = (0..CONTESTED).map(|n| {
@@ -77,7 +77,7 @@ pub(crate) fn load(seed: u64, count: usize, flavor: Flavor) -> Load {
     load
 }
 
-/// Returns identifier `n` of a kind, spread over all ranges.
+/// Identifiers are spread over all ranges.
 fn id(kind: u64, n: usize) -> Sha1Git {
     let mut rng = Rng::with_seed(kind << 40 | n as u64);
     let mut id = [0; 20];
@@ -86,8 +86,7 @@ fn id(kind: u64, n: usize) -> Sha1Git {
 }
 
 impl Maker {
-    /// Returns the number of different identifiers, smaller than the number of rows, so that keys
-    /// repeat.
+    /// Number of different identifiers, smaller than the number of rows, so that keys repeat.
     fn pool(&self, entity: Entity) -> usize {
         match entity {
             Entity::Content | Entity::Directory => self.count / 2,
@@ -96,7 +95,7 @@ impl Maker {
         }
     }
 
-    /// Returns a stored identifier or, in `unknown_percent` of the cases, an unregistered one.
+    /// A stored identifier or, in `unknown_percent` of the cases, an unregistered one.
     fn end(&mut self, entity: Entity, unknown_percent: u8) -> Sha1Git {
         let pool = self.pool(entity);
         let n = match self.rng.u8(..100) {
@@ -121,7 +120,6 @@ impl Maker {
         }
     }
 
-    /// Returns path number `n`.
     fn path(n: usize) -> Bytes {
         match n {
             _ if n < ODD_PATHS.len() => Bytes::from_static(ODD_PATHS[n]),

@@ -20,7 +20,7 @@ pub(crate) fn id(number: u32) -> Sha1Git {
 
 const ROWS: u32 = 100;
 
-/// Returns the rows of a writer: dates and relations of its own, and shared relations.
+/// Dates and relations of the writer's own, and shared relations.
 fn groups(writer: u32, round: u32) -> Vec<Rows> {
     let date = |number: u32| match (number + writer + round) % 3 {
         0 => None,

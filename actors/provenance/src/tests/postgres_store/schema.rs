@@ -94,8 +94,7 @@ async fn the_original_functions_store_the_same_rows() {
     }
 }
 
-/// Returns a transaction of the original: a temporary table, its rows, and the function that moves
-/// them.
+/// A transaction of the original: a temporary table, its rows, and the function that moves them.
 fn original_add_statements(relation: Relation, rows: &[RelationRow]) -> String {
     let values: Vec<String> = rows
         .iter()

@@ -24,7 +24,7 @@ fn rows(number: u8) -> [Rows; 1] {
     [Rows::Contents(vec![(content(number), at(i64::from(number)))])]
 }
 
-/// Returns the query for the contents, all in one page.
+/// All contents, in one page.
 fn contents() -> Query {
     Query::Page { listing: Listing::Entities(Entity::Content), after: None, limit: 100 }
 }

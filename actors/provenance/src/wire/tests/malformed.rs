@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Returns an identifier of 20 equal bytes.
+/// 20 equal bytes.
 fn raw(byte: &str) -> String {
     format!("c414{}", byte.repeat(20))
 }
@@ -11,7 +11,6 @@ fn id(byte: u8) -> Sha1Git {
     Sha1Git([byte; 20])
 }
 
-/// Returns a body with `items`.
 fn body(items: &[&str]) -> Bytes {
     let items: Vec<Bytes> = items.iter().map(|item| unhex(item)).collect();
     encoding::body(items.len(), &items.concat())
@@ -25,7 +24,7 @@ fn date_of(value: &str) -> Result<Option<i64>, ItemError> {
     }
 }
 
-/// Returns a tagged date of old senders, with its keys in either order.
+/// A tagged date of old senders, with its keys in either order.
 fn iso(text: &str, swapped: bool) -> String {
     let text: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
     let name = "c40773776874797065a86461746574696d65";
