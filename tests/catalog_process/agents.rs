@@ -20,7 +20,7 @@ fn recording_handler(site: &CatalogEnv) -> String {
     )
 }
 
-/// Returns the number of handler runs for each row.
+/// Number of runs by row.
 fn handler_runs(sites: &[CatalogEnv]) -> BTreeMap<i64, usize> {
     let mut handler_runs = BTreeMap::new();
     for site in sites {

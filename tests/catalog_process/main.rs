@@ -18,7 +18,7 @@ mod why;
 
 const PAGE: &str = include_str!("../../actors/catalog/README.md");
 
-/// Returns the code blocks of a section of the catalog's page, without their fences.
+/// Code blocks without their fences.
 fn page_blocks(heading: &str) -> Vec<&'static str> {
     let (_, section) = PAGE.split_once(heading).expect("the section");
     let section = section.split("\n#").next().expect("its end");

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 const HEADING: &str = "### A row_transform_func as it is";
 
-/// Returns some columns of the rows, sorted.
+/// Rows with some columns, sorted.
 fn columns(server: &Ermrest, table: &str) -> Vec<String> {
     let columns = |row: &Map<String, Value>| {
         format!("{} {} {} {}", row["id"], row["state"], row["claimed_by"], row["payload"])

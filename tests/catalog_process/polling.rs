@@ -15,7 +15,7 @@ fn named(name: &str, from: &str, to: &str) -> String {
     FULL_RULE.replace("\"work\"", &format!("{name:?}")).replace(from, to)
 }
 
-/// Returns the number of reads so far.
+/// Reads so far.
 fn polls(server: &Ermrest) -> usize {
     server.requests().iter().filter(|request| request["method"] == "GET").count()
 }

@@ -22,7 +22,7 @@ fn rule(name: &str, from: &str) -> String {
     FULL_RULE.replace("\"work\"", &format!("{name:?}")).replace("filter = \"state=actionable\"", &filter)
 }
 
-/// Returns a handler that runs until the file `go` exists, and the path of that file.
+/// Runs until the file `go` exists, whose path is the second value.
 fn blocking_handler(site: &CatalogEnv) -> (String, PathBuf) {
     let go = site.base().path().join("go");
     let script = format!("cat >/dev/null; until [ -e {} ]; do sleep 0.05; done", go.display());
@@ -42,7 +42,7 @@ fn complete(server: &Ermrest, id: u32) {
     eventually(&format!("row {id} to be complete"), || row(server, id)["state"] == "complete");
 }
 
-/// Returns state, incarnation and restarts of a rule's child.
+/// State, incarnation and restarts.
 fn child(site: &CatalogEnv, rule: &str) -> (String, u64, u64) {
     let node = site.base().node(&format!("catalog/lab/rules/{rule}"));
     let number = |key: &str| node[key].as_u64().expect("a number");

@@ -11,7 +11,7 @@ use crate::{
 const AXE: &str = "target/peers/axe/node_modules/axe-core/axe.min.js";
 const SCHEMES: [&str; 2] = ["light", "dark"];
 
-/// Returns the violated rules on the shown page, with the elements.
+/// Violated rules on the shown page, with the elements.
 pub(crate) async fn violations(browser: &Browser, page: &str, scheme: &str) -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(AXE);
     let axe = fs::read_to_string(&file)

@@ -215,7 +215,7 @@ impl Browser {
         self.client.set_window_rect(0, 0, 1440, 900).await.expect("a window that can be restored");
     }
 
-    /// Returns errors and warnings in the browser's console since the last call, including policy reports.
+    /// Errors and warnings since the last call, including policy reports.
     pub(crate) async fn console_errors(&self) -> Vec<String> {
         let entries = self.extension("se/log", json!({ "type": "browser" })).await;
         let entries = entries.as_array().expect("a list").iter();
@@ -238,7 +238,6 @@ impl Browser {
         self.client.screenshot().await.expect("a picture")
     }
 
-    /// Closes the browser.
     pub(crate) async fn close(mut self) {
         self.client.close().await.expect("the session ends");
         self.driver.browser = None;

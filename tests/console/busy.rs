@@ -155,7 +155,7 @@ impl BusyEnv {
     }
 }
 
-/// Returns the sum of a metric over a node and its descendants.
+/// Sum over a node and its descendants.
 fn total(node: &Value, name: &str) -> i64 {
     let list = |key: &str| node[key].as_array().cloned().unwrap_or_default();
     let own = list("metrics")
@@ -208,7 +208,7 @@ fn write_fetchers(env: &TestEnv) {
     }
 }
 
-/// Returns the configuration of ingester and catalog, whose sections are lists.
+/// Configuration of ingester and catalog, whose sections are lists.
 fn config(env: &TestEnv, sources: &[TcpListener; 2], port: u16, redis: &Redis, ermrest: &Ermrest) -> String {
     let mut text = format!(
         "[[ingester]]\nname = \"beamline\"\nlisten = \"127.0.0.1:{port}\"\nredis_url = \"{}\"\nspill_dir = \"{}\"\n\
@@ -329,8 +329,8 @@ fn write_rows(mut import: ChildStdin, stop: &Receiver<()>) {
     }
 }
 
-/// Returns a row of another kind for each number. PostgreSQL refuses some locations, since their paths cannot
-/// be compressed.
+/// Rows of another kind for each number. PostgreSQL refuses some locations, since their paths cannot be
+/// compressed.
 fn provenance_row(row: u32, random: &mut SeededRng) -> Value {
     let (content, directory, revision) = (sha1_of(0, row), sha1_of(1, row), sha1_of(2, row));
     let date = "2005-03-18T01:58:31Z";

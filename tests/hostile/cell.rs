@@ -165,7 +165,7 @@ pub(crate) fn start(env: &TestEnv, sections: &str) -> Instance {
     instance
 }
 
-/// Returns a request for the tree over the admin socket that is not under attack.
+/// Asks over the admin socket that is not under attack.
 fn ask_tree(env: &TestEnv, side: &Side) -> AskTree {
     let attacked = if let Side::Clients(endpoint) = side { Some(endpoint(env)) } else { None };
     let socket = env.admin_socket();

@@ -33,9 +33,7 @@ const MESSAGES: usize = 20;
 /// Address of a listening edge.
 #[derive(Debug, Clone)]
 pub(crate) enum Endpoint {
-    /// TCP.
     Tcp(SocketAddr),
-    /// Unix socket.
     Unix(PathBuf),
 }
 

@@ -90,7 +90,6 @@ impl Violation {
     }
 }
 
-/// Checks all limits.
 pub(crate) fn check_limits(measured: &Measured) -> Result<(), Violation> {
     let (mut broken, mut late) = (Vec::new(), Vec::new());
     let mut promise = |kept: bool, text: &str| {

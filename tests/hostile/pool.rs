@@ -116,7 +116,7 @@ fn measured((edge, behaviour, build): &Cell, is_again: bool) -> Result<(), Viola
     Ok(())
 }
 
-/// Returns true if the command line selects the cell, by the rules of Rust's test runner.
+/// Selects by the rules of Rust's test runner.
 fn is_selected(edge: &str, behaviour: Behaviour) -> bool {
     let name = format!("{edge}::{behaviour}");
     let (mut filters, mut skipped, mut exact) = (Vec::new(), Vec::new(), false);

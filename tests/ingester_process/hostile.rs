@@ -14,12 +14,12 @@ const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 /// Address without a listener.
 const NOWHERE: &str = "tcp://127.0.0.1:1";
 
-/// Returns the uuid of a mapping.
+/// Uuid of a mapping.
 fn mapping(number: u64) -> String {
     format!("6277a4d0-975c-4dfe-97be-{number:012x}")
 }
 
-/// Returns the note of a child of `eiger-ingester`.
+/// Note of a child of `eiger-ingester`.
 fn note(env: &IngesterEnv, child: &str) -> String {
     let node = env.base.snapshot().map(|tree| tree.node(&format!("ingester/eiger-ingester/{child}")).clone());
     let text = node.as_ref().and_then(|node| node.pointer("/note/text").and_then(Value::as_str));

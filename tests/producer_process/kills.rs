@@ -22,7 +22,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 const JOBS_BETWEEN_CUTS: u64 = 250;
 const LOST_REPLY_INTERVAL: u64 = 10;
 
-/// Returns three stencils of two TCNs with at least `pairs` pairs of pages.
+/// Three stencils of two TCNs with at least `pairs` pairs of pages.
 fn stencils(pairs: u64, rng: &mut SeededRng) -> Tanglenomicon {
     let roots = 12 + rng.below(20) as u64;
     let scions = (pairs.saturating_sub(roots * roots) / (2 * roots)).max(3);

@@ -12,7 +12,6 @@ const CHUNK: u64 = 10;
 /// Options of a slow server, so that an outage falls into a stencil.
 const SLOW: [&str; 2] = ["--push-latency-ms", "30"];
 
-/// Returns the duration of an outage.
 fn outage() -> Duration {
     Duration::from_secs(rounds("ORCHESTRATOR_PRODUCER_OUTAGE_SECS", 3))
 }

@@ -52,7 +52,7 @@ fn page(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns true if `word` has the form of a rule's number, such as `QP09`.
+/// Rules have numbers such as `QP09`.
 fn is_number(word: &str) -> bool {
     let [page, group, tens, ones] = word.as_bytes() else { return false };
     let known = PAGES.iter().any(|(letter, _)| *letter == char::from(*page));

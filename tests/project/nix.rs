@@ -23,7 +23,7 @@ fn evaluate(given: &str) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Returns the arguments of a unit's program, and the configuration that the module would write for it.
+/// Arguments, with the configuration that the module would write for them.
 fn command(unit: &Value) -> (String, Value) {
     let start = unit["serviceConfig"]["ExecStart"].as_str().expect("a command");
     let (arguments, settings) = start.split_once("orchestrator.toml ").expect("a configuration");

@@ -114,7 +114,7 @@ fn sentences_of_pages_are_short() {
     assert!(offenders.is_empty(), "sentences of more than {WORDS_MAX} words:\n  {}", offenders.join("\n  "));
 }
 
-/// Returns true if a file defines `name`, in whatever form its language has.
+/// A definition counts in whatever form the language of the file has.
 fn defines(text: &str, name: &str) -> bool {
     let forms = ["fn", "struct", "enum", "trait", "const", "type", "mod", "macro_rules!", "function"];
     text.lines().any(|line| {

@@ -27,7 +27,7 @@ fn postgres_env(postgres: &Postgres, name: &str) -> (ProvenanceEnv, String) {
     (env, dsn)
 }
 
-/// Returns the lines of an answer as a set; none may be repeated.
+/// No line may be repeated.
 fn rows(text: &str) -> BTreeSet<String> {
     let rows: Vec<String> = text.lines().map(str::to_owned).collect();
     let set: BTreeSet<String> = rows.iter().cloned().collect();

@@ -23,7 +23,6 @@ mod replaced;
 
 use orchestrator_harness::TestEnv;
 
-/// Returns a fresh environment of the real binary.
 fn site() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }

@@ -72,7 +72,7 @@ impl Refused<'_> {
     }
 }
 
-/// Returns the Erlang expression that sets the password of the user `guest`.
+/// Erlang expression that sets the password of the user `guest`.
 fn change_password(password: &str) -> String {
     format!("rabbit_auth_backend_internal:change_password(<<\"guest\">>, <<\"{password}\">>, <<\"test\">>)")
 }

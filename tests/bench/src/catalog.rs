@@ -45,7 +45,6 @@ pub(crate) struct Options {
     claims: bool,
 }
 
-/// The figures.
 pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
     // Each agent runs in a directory of its own.
     let binary = &std::fs::canonicalize(binary).context("find the binary: build it with --profile dist")?;

@@ -76,7 +76,6 @@ struct Carried {
     start_ms: f64,
 }
 
-/// The figures.
 pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
     let redis = Redis::start();
     if options.idle {

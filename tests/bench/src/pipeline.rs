@@ -40,7 +40,6 @@ struct Round {
     writes: f64,
 }
 
-/// The figures.
 pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
     let binary = &std::fs::canonicalize(binary).context("find the binary: build it with --profile dist")?;
     let (mut jobs, mut alone, mut queue) = (Vec::new(), Vec::new(), Vec::new());

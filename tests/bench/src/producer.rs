@@ -73,7 +73,6 @@ enum Running {
     FakeServer(FakeServer),
 }
 
-/// The figures.
 pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
     if options.whole {
         return whole::run(binary, options);

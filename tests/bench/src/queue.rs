@@ -198,7 +198,7 @@ pub(crate) fn unsuccessful(worker: &mut Worker) -> Result<Vec<f64>> {
     Ok(latencies)
 }
 
-/// Returns two processors that this process may use; the same one twice if there is only one.
+/// The same processor twice if this process may use only one.
 fn two_processors() -> Result<[usize; 2]> {
     let allowed = sched_getaffinity(None)?;
     let mut processors = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));

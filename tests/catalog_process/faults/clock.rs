@@ -50,7 +50,7 @@ impl Agent {
         fs::rename(new, &offset).expect("it is replaced at once");
     }
 
-    /// Returns the number of handlers that have written this mark.
+    /// Handlers that have written this mark.
     fn marks(&self, name: &str) -> usize {
         fs::read_to_string(self.site.base().path().join(name)).unwrap_or_default().lines().count()
     }
@@ -64,7 +64,7 @@ impl Agent {
     }
 }
 
-/// Returns the end of the row's lease.
+/// End of the lease.
 fn lease(server: &Ermrest) -> String {
     server.rows("Foo")[0]["lease_until"].as_str().unwrap_or_default().to_owned()
 }

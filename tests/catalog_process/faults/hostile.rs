@@ -204,7 +204,7 @@ impl Pair {
         });
     }
 
-    /// Returns the rule's status; None while the rule parses an answer.
+    /// None while the rule parses an answer.
     fn rule(&self) -> Option<Value> {
         let (socket, url) =
             (self.site.base().admin_socket(), "/v1/consoles/catalog/lab/catalog_poller/status");
@@ -212,7 +212,7 @@ impl Pair {
         (reply.status == 200).then(|| reply.json()["rules"]["work"].clone())
     }
 
-    /// Returns the rule's reason; empty if it works.
+    /// Empty if the rule works.
     fn reason(&self) -> Option<String> {
         Some(self.rule()?["reason"].as_str().unwrap_or_default().to_owned())
     }

@@ -106,7 +106,7 @@ fn contains(request: &[u8], part: &[u8]) -> bool {
     request.windows(part.len()).any(|window| window == part)
 }
 
-/// Returns the client's nonce in the first message of a SCRAM login.
+/// Nonce in the first message of a SCRAM login.
 fn nonce(request: &[u8]) -> &[u8] {
     let Some(at) = request.windows(3).position(|window| window == b",r=") else { return b"" };
     let nonce = &request[at + 3..];

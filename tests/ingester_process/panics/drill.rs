@@ -333,17 +333,17 @@ impl Drill {
     }
 }
 
-/// Returns true if a panic in `path` cuts a scan short: in every child but the last.
+/// A panic cuts a scan short in every child but the last.
 pub(crate) fn touches_scans(path: &str) -> bool {
     !path.ends_with("/log")
 }
 
-/// Returns true for threads, which panic only when they receive work.
+/// Threads panic only when they receive work.
 fn is_thread(path: &str) -> bool {
     ["/spill", "/dump"].iter().any(|child| path.ends_with(child))
 }
 
-/// Returns true if event `event` of a scan of `frames` images is assigned to worker `at`.
+/// Assigns event `event` of a scan of `frames` images to worker `at`.
 fn has(at: u64, event: u64, frames: u64) -> bool {
     event == 0 || event == frames + 1 || (event - 1) % 2 == at
 }

@@ -17,7 +17,6 @@ pub(crate) enum Held<T: 'static> {
 }
 
 impl<T> Held<T> {
-    /// Returns the owned server.
     pub(crate) fn own(&mut self) -> &mut T {
         match self {
             Self::Shared(_) => panic!("a shared server must not be stopped"),

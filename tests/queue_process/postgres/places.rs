@@ -12,8 +12,8 @@ const TAKEOVER_MAX: Duration = Duration::from_secs(4);
 /// Key of the lock of the instance `one`; a session has other locks for the time of a transaction.
 const KEY: &str = "hashtextextended('orchestrator_queue/one', 0)";
 
-/// Returns the source and conditions of a query for the sessions that have the lock of the instance `one`, in
-/// all databases.
+/// Source and conditions of a query for the sessions that have the lock of the instance `one`, in all
+/// databases.
 fn locks() -> String {
     format!(
         "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)

@@ -93,7 +93,7 @@ impl Site {
         assert_eq!(self.run(arguments), (Some(0), String::new()), "{arguments:?}");
     }
 
-    /// Returns path, owner, mode and content of what is root's.
+    /// Path, owner, mode and content of what is root's.
     fn of_root(&self) -> Vec<(PathBuf, u32, u32, String)> {
         let mut found = Vec::new();
         for name in ["private/root", "orchestrator.toml"] {
@@ -108,7 +108,7 @@ impl Site {
     }
 }
 
-/// Returns `path`, and all that is below it, without following links.
+/// `path` and all below it, without following links.
 fn everything(path: &Path) -> Vec<PathBuf> {
     let mut found = vec![path.to_owned()];
     if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir()) {

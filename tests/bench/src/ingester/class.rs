@@ -15,7 +15,6 @@ use super::{
 };
 use crate::calibration::median;
 
-/// One run.
 struct Run {
     /// CPU time of the binary for an event, microseconds.
     cpu_us: f64,

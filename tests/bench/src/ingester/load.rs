@@ -24,7 +24,6 @@ const FRAME: &[u8] = br#"{"htype":"image","frame":"#;
 const MSG_NUMBER: &[u8] = br#","type":"uint8","compression":"none","msg_number":"#;
 const DIGITS: usize = 10;
 
-/// One load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     /// Events, the first of which is the start of the series.
@@ -120,7 +119,6 @@ impl Load {
     }
 }
 
-/// Name of a worker.
 pub(super) fn name(worker: usize) -> String {
     format!("w{worker}")
 }

@@ -41,7 +41,6 @@ impl Head {
     }
 }
 
-/// Appends a frame's header.
 pub(super) fn put_head(out: &mut Vec<u8>, len: usize, more: bool) {
     let flags = if more { MORE } else { 0 };
     match u8::try_from(len) {
@@ -53,7 +52,6 @@ pub(super) fn put_head(out: &mut Vec<u8>, len: usize, more: bool) {
     }
 }
 
-/// Appends a frame.
 pub(super) fn put_frame(out: &mut Vec<u8>, body: &[u8], more: bool) {
     put_head(out, body.len(), more);
     out.extend(body);

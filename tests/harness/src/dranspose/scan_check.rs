@@ -83,8 +83,8 @@ fn noted_of(typ: &str, item: &Value) -> Value {
     noted
 }
 
-/// Returns true if the stream has no frame in this event. All have one in the first and last event, which the
-/// controller adds.
+/// True if the stream has no frame in this event. All streams have one in the first and the last event,
+/// which the controller adds.
 fn is_hole(scan: &Scan, stream: &str, number: usize) -> bool {
     number != 0 && number + 1 != scan.map.events() && scan.map.at(stream, number).is_none_or(Value::is_null)
 }

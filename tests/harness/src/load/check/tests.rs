@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::super::{Disruption, Handout, LoadRecord, Seen};
 
-/// Returns the number of redelivered jobs of one line. A hand-out is its instance and the times of its
-/// request and answer, in seconds; a disruption is its instance and the times of its begin and end.
+/// Counts the redelivered jobs of one line. A hand-out is its instance and the times of its request and
+/// answer, in seconds; a disruption is its instance and the times of its begin and end.
 fn redelivered(handouts: &[(usize, u64, u64)], disruptions: &[(usize, u64, u64)]) -> usize {
     let zero = Instant::now();
     let at = |seconds| zero + Duration::from_secs(seconds);
