@@ -20,7 +20,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let span = self.rule.lease()?;
         let ids = self.rows.renewable(now, span, self.batch);
         let renewals: Vec<_> = ids.into_iter().filter_map(|id| Some((id, self.renewal(id)?))).collect();
-        // Rows that were taken over were claimed without the columns of a plan, so their path differs.
+        // Taken-over rows lack the plan's columns, so they need a write of their own.
         let batch = Batch::new(renewals.iter().map(|(id, renewal)| (*id, renewal)), self.batch)?;
         let write = self.write_batch(&batch, Purpose::Renewal);
         Some(write.map(move |answer| RequestResult::Renewed(batch, answer, now + span)).boxed_local())

@@ -136,7 +136,7 @@ fn found_rows(flavor: Flavor, relation: Relation, end: Option<End>, keys: &[Key]
 WHERE {fixed} ({names}) > ({after}) ORDER BY {names} LIMIT $1::bigint"
         );
     }
-    // Each source has a row at least. The first may be done, hence one more.
+    // Each source has at least one row. Read limit + 1 sources: the first may be finished already.
     let page = format!("ORDER BY r.{src} LIMIT $1::bigint + 1");
     let (sources, fixed) = match end {
         None => (format!("r.{src} >= $2::bigint AND cardinality(r.{dst}) > 0 {page}"), String::new()),
