@@ -1,5 +1,5 @@
-//! Decision when a rule polls (CONTRACT CO05 to CO07, CO13, CO14): at once after a single notice, once
-//! for a burst of notices, and at intervals without notices. Pure: times and random numbers are
+//! Decision when a rule polls (CONTRACT CO05 to CO07, CO13, CO14). A single notice causes a poll at once, a
+//! burst of notices one poll. Without notices, a rule polls at intervals. Pure: times and random numbers are
 //! arguments.
 
 use std::{collections::VecDeque, time::Duration};

@@ -94,7 +94,7 @@ pub(crate) trait Service {
     /// Waiting writes go in the order of `priority`. Returns the body of the response.
     fn put(&self, put: Put, priority: WritePriority) -> impl Future<Output = Result<Bytes, RequestError>>;
 
-    /// Shows in the server's link that `rule` gets errors instead of rows, with the time until the next
-    /// request, or that it gets none any more.
+    /// Shows in the server's link that `rule` gets errors instead of rows, and the time until its next
+    /// request. None: it gets rows again.
     fn show_outage(&self, _rule: &str, _outage: Option<(LinkFailure, Duration)>) {}
 }

@@ -29,8 +29,8 @@ pub(crate) enum Claim {
     },
 }
 
-/// Decides what `me` does about the lease `seen`, read at `now_ms` of the database's clock: a free, an
-/// expired or its own lease, and that of a process that `has_ended`, is taken with the next epoch. The owner
+/// Decides what `me` does about the lease `seen`, read at `now_ms` of the database's clock. A lease is taken,
+/// with the next epoch, if it is free, expired, held by `me`, or by a process that `has_ended`. The owner
 /// pushes while [`HeldLease::holds`].
 pub(crate) fn claim(now_ms: i64, seen: Option<&Lease>, me: &str, has_ended: bool) -> Claim {
     match seen {

@@ -62,8 +62,8 @@ impl Rows {
         Ok(())
     }
 
-    /// Merges the rows of each key: the earliest date, the last known origin of a revision, the first or
-    /// last url of an origin; equal paths and relations are kept once.
+    /// Merges the rows of each key. It keeps the earliest date, the last known origin of a revision, and the
+    /// first or last url of an origin. Equal paths and relations are kept once.
     fn merge_keys(&mut self, url: Url) {
         match self {
             Self::Contents(rows) | Self::Directories(rows) => {

@@ -17,8 +17,8 @@ use crate::{
     method::Method,
 };
 
-/// Delays before a request is sent again to a writer that was restarted: shorter than those of a server,
-/// since the supervisor starts the writer again soon.
+/// Delays before a request is sent again to a writer that was restarted. They are shorter than those of a
+/// server, since the supervisor starts the writer again soon.
 const RETRY: RetryPolicy = RetryPolicy::exception(Duration::from_millis(50), Duration::from_secs(1));
 
 impl Message for Request {

@@ -1,10 +1,9 @@
 //! Group commit: waiting requests share one transaction, and answers are sent after its commit.
 //!
-//! A turn is one transaction: either all waiting requests, or one slice of ingest or deletion that
-//! takes a few milliseconds. The two kinds alternate, so that a worker waits for one slice and its
-//! commit at most. A slice of deletion needs no sync, so it runs while the commit of the requests
-//! before it is synced, and it ends sooner if new ones wait. Works with any [`Storage`]; it has no
-//! inbox and no clock except `now`.
+//! A turn is one transaction: either all waiting requests, or one slice of ingest or deletion that takes a
+//! few milliseconds. The two kinds alternate, so that a worker waits for one slice and its commit at most. A
+//! slice of deletion needs no sync, so it runs while the commit of the requests before it is synced. It ends
+//! sooner if new requests wait. Works with any [`Storage`]; it has no inbox and no clock except `now`.
 
 mod answers;
 mod ingest;

@@ -190,8 +190,8 @@ pub(crate) enum ReadCommand {
         /// Names both instances.
         reason: String,
     },
-    /// A fetcher was moved to another instance, perhaps from or to this one: as [`Self::Rescan`], and files
-    /// of runs that the store does not know are read anew.
+    /// A fetcher was moved to another instance, perhaps from or to this one. As [`Self::Rescan`]; besides,
+    /// files of runs that the store does not know are read anew.
     #[cfg(feature = "postgres")]
     Moved,
     /// A file is ignored because of its name; it may be gone again.

@@ -17,9 +17,9 @@
 //! | `row` | `queue` | `listing` and `payload` |
 //!
 //! Numbers of fetchers, hand-outs, failures and bumps stay the same, and later ones are greater. A pause is
-//! set in the target. All else follows from the tables: in SQLite `last_started` and the table of groups; in
-//! PostgreSQL `ready`, `incarnation`, and rows of `in_flight` for log rows without an end that have no
-//! record, numbered from 1. Limits are those of the configuration at the next start.
+//! set in the target. All else follows from the tables. In SQLite that is `last_started` and the table of
+//! groups. In PostgreSQL it is `ready`, `incarnation`, and rows of `in_flight`, numbered from 1, for log rows
+//! without an end that have no record. Limits are those of the configuration at the next start.
 
 mod checksum;
 mod copy;

@@ -1,5 +1,5 @@
-//! Fetcher files that are not read, for listings: links that are not followed (CONTRACT QR52), and files of
-//! fetchers that belong to another instance (CONTRACT QF09).
+//! Fetcher files that are not read, for listings. They are links that are not followed (CONTRACT QR52), and
+//! files of fetchers that belong to another instance (CONTRACT QF09).
 
 use std::collections::BTreeMap;
 

@@ -184,14 +184,14 @@ pub(crate) trait Storage {
     /// the rows later. Returns false if the run does not exist.
     fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError>;
 
-    /// Removes rows of deleted runs and makes older rows that they shadowed available, in steps of some
-    /// hundred rows as long as `goes_on` returns true after each. With its last row a run is removed, and its
-    /// fetcher with its last run.
+    /// Removes rows of deleted runs, and makes older rows available that these shadowed. It takes steps of
+    /// some hundred rows as long as `goes_on` returns true after each. With its last row a run is removed,
+    /// and its fetcher with its last run.
     fn delete_slice(&mut self, goes_on: &dyn Fn() -> bool) -> Result<Deletion, StorageError>;
 
-    /// Carries out the operations of a batch at `now`, in an order that the backend chooses for operations of
-    /// different requests, and returns their outcomes in the order of the batch. Hand-outs end where the
-    /// payloads have no room beside the `unsent` bytes of others ([`has_room`]).
+    /// Carries out the operations of a batch at `now`, and returns their outcomes in the order of the batch.
+    /// The backend chooses the order of operations of different requests. Hand-outs end where the payloads
+    /// have no room beside the `unsent` bytes of others ([`has_room`]).
     fn serve(&mut self, batch: &[Operation<'_>], unsent: u64, now: i64)
     -> Result<Vec<Outcome>, StorageError>;
 

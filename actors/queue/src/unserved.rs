@@ -41,9 +41,9 @@ impl LogTimes {
         now.saturating_sub(86_400)
     }
 
-    /// Returns true if a worker was active a short time ago, also before a restart and at another instance,
-    /// or may be working on a job. A job counts as worked on for twice the longest duration of the last day,
-    /// and as long as its hold if none ended.
+    /// Returns true if a worker was active a short time ago, or may be working on a job. Activity before a
+    /// restart and at another instance counts. A job counts as worked on for twice the longest duration of
+    /// the last day, and as long as its hold if none ended.
     pub(crate) fn shows_work(&self, now: i64, hold_secs: i64) -> bool {
         let away_after = AWAY_AFTER_SECS.cast_signed();
         // Clocks of machines differ a little; one that was set back by more proves nothing.

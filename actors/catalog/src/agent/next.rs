@@ -184,8 +184,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         self.rows.len() * 2 <= capacity && self.rows.len() < capacity
     }
 
-    /// Number of rows to hold: at most the limit, and at most what handlers start within a second,
-    /// since other agents could process rows that wait.
+    /// Number of rows to hold: at most the limit, and at most what handlers start within a second. Other
+    /// agents could process rows that wait longer.
     pub(super) fn capacity(&self) -> usize {
         let concurrency = self.rule.concurrency;
         let a_second = match self.handler_time {

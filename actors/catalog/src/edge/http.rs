@@ -1,8 +1,8 @@
 //! HTTP connections to the catalog's server.
 //!
-//! Requests are sent byte for byte as given. All rules of a catalog share the server's limits: at
-//! most four reads and one write at a time, retries of aborted transactions, one reload of refused
-//! credentials, and `Retry-After`. [`RequestError`] says what is known about a failed write.
+//! Requests are sent byte for byte as given. All rules of a catalog share the server's limits: at most four
+//! reads and one write at a time, and `Retry-After`. They also share the retries of aborted transactions and
+//! one reload of refused credentials. [`RequestError`] says what is known about a failed write.
 
 mod child;
 mod classify;

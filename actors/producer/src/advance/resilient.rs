@@ -51,8 +51,8 @@ enum Purpose {
     Repush,
 }
 
-/// State machine of the default rules: cursors, two readings before a TCN is complete, an end at `max_tcn`,
-/// and checks for lost jobs and changed sets.
+/// State machine of the default rules. Stencils have cursors, and a TCN is complete after two readings of the
+/// queue. The machine ends at `max_tcn`, and reports lost jobs and changed sets.
 #[derive(Debug, Clone)]
 pub(crate) struct Resilient {
     rules: Rules,

@@ -177,8 +177,8 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         }
     }
 
-    /// Pushes a chunk until all of it is acknowledged. Each attempt has new jids: a job whose reply was lost
-    /// may be queued, and two jobs with one jid keep the set of working jobs from becoming empty.
+    /// Pushes a chunk until all of it is acknowledged. Each attempt has new jids, because a job whose reply
+    /// was lost may be queued. Two jobs with one jid keep the set of working jobs from becoming empty.
     async fn push_chunk(&mut self, chunk: &[Pair], cursor: &mut Option<Cursor>) -> Result<(), ActionError> {
         let mut remaining: Vec<Pair> = Vec::new();
         loop {

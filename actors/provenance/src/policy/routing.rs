@@ -58,9 +58,9 @@ pub fn split(rows: Rows, routing: Routing) -> Vec<(Range, Rows)> {
     split_by_ranges(rows, &ranges)
 }
 
-/// Range of each row: the low (`FirstByte`, the default) or high (`FirstHexDigit`) four bits of the first
-/// byte of its identifier, of a relation's source or of the SHA-1 of a path. Each worker handles one range of
-/// one exchange.
+/// Range of each row: the low (`FirstByte`, the default) or high (`FirstHexDigit`) four bits of one byte.
+/// That is the first byte of the identifier, of a relation's source or of the SHA-1 of a path. Each worker
+/// handles one range of one exchange.
 pub(crate) fn ranges(rows: &Rows, routing: Routing) -> Vec<Range> {
     let by_id = |id: &Sha1Git| routing.range_of_id(id);
     match rows {

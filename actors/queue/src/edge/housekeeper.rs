@@ -1,4 +1,4 @@
-//! The housekeeper: a thread that runs checkpoints, answers operators and counts for the metrics, on
+//! The housekeeper: a thread that runs checkpoints, answers operators and counts for the metrics. It has
 //! connections of its own, so that no commit waits for it.
 
 use std::{
@@ -41,9 +41,9 @@ const FINAL_PASS_PAGES: u64 = 800;
 /// State of the write-ahead log shared by the store and the housekeeper. Only one of them moves
 /// pages at a time; two concurrent checkpoints would keep the log from being reused.
 ///
-/// Shared instead of sent in messages: the store updates `pages` with every commit, the housekeeper
-/// needs only the latest value in the middle of a checkpoint. Not `Durable` state: each incarnation
-/// of the store and the housekeeper resets its part.
+/// Shared instead of sent in messages: the store updates `pages` with every commit. The housekeeper needs
+/// only the latest value, in the middle of a checkpoint. Not `Durable` state: each incarnation of the store
+/// and the housekeeper resets its part.
 #[derive(Debug, Default)]
 pub(crate) struct WalState {
     /// Number of pages in the log after the store's last commit.

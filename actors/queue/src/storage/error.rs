@@ -247,9 +247,9 @@ impl StorageError {
         }
     }
 
-    /// Returns true if the database ended the transaction because of a conflict with another one, and it may
-    /// succeed if it is repeated: a deadlock, or a partition of attempts that the other one made meanwhile (a
-    /// check violation; the tables have no other checks).
+    /// Returns true if the database ended the transaction because of a conflict with another one. It may
+    /// succeed if it is repeated. The conflict is a deadlock, or a partition of attempts that the other
+    /// transaction made meanwhile (a check violation; the tables have no other checks).
     pub(crate) fn is_conflict(&self) -> bool {
         match self {
             #[cfg(feature = "postgres")]

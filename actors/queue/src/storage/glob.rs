@@ -3,8 +3,8 @@
 /// Pattern in which `*` stands for any characters, also none, and `?` for one. Every other character stands
 /// for itself.
 ///
-/// It is an automaton with a state for each place between two characters. A set of states is a row of bits,
-/// so a match takes a step for each character of the text and each 64 characters of the pattern, whatever
+/// It is an automaton with a state for each place between two characters. A set of states is a row of bits.
+/// So a match takes a step for each character of the text and each 64 characters of the pattern, whatever
 /// they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Glob {

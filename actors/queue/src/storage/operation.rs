@@ -31,10 +31,10 @@ pub(crate) enum Operation<'a> {
     /// Puts an attribute path before all others for its next hand-out, for operators. A held path keeps
     /// its place until its hold ends.
     Bump(&'a str),
-    /// Adds a job of another subsystem. A job that is known under the same claim stays as it is. One under
-    /// another claim is replaced: a report on its last hand-out does not end the new one, which waits for
-    /// that report or for the end of the hold (CONTRACT QO12). But a job under the claim `former` that was
-    /// handed out goes on under the new claim, with its end if it has one.
+    /// Adds a job of another subsystem. A job that is known under the same claim stays as it is. A job under
+    /// another claim is replaced: a report on its last hand-out does not end the new one. The new one waits
+    /// for that report or for the end of the hold (CONTRACT QO12). But a job under the claim `former` that
+    /// was handed out goes on under the new claim, with its end if it has one.
     Offer { job: &'a JobId, former: Option<&'a str>, payload: &'a str },
     /// Removes a job of another subsystem. No change if it is not known under its claim.
     Withdraw(&'a JobId),

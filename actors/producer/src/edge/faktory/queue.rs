@@ -43,8 +43,8 @@ impl FaktoryQueue {
         Self { stop: stop.clone(), ..self.clone() }
     }
 
-    /// Pushes one batch, again under the same jids while the server cannot have received it: the caller would
-    /// repeat the whole chunk, also what other connections have pushed.
+    /// Pushes one batch. It is pushed again under the same jids while the server cannot have received it.
+    /// Otherwise the caller would repeat the whole chunk, also what other connections have pushed.
     async fn push_batch(
         &self,
         connection: usize,

@@ -1,9 +1,8 @@
 //! Calls that await responses, and their messages still to be sent. Pure: the caller passes the
 //! time.
 //!
-//! A response counts items without naming them. So a lost connection restarts a call: all its
-//! messages are sent again under a new correlation id, and responses to the old one are ignored
-//! (CONTRACT PE10).
+//! A response counts items without naming them. So a lost connection restarts a call: all its messages are
+//! sent again under a new correlation id. Responses to the old one are ignored (CONTRACT PE10).
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -1,8 +1,8 @@
 //! Finds the file behind a name of the input directory, and decides which symbolic links are followed
 //! (CONTRACT QR52).
 //!
-//! A program that may write into the input directory could otherwise link a file there that only this
-//! process can read, and take its lines as jobs.
+//! Otherwise a program that may write into the input directory could link a file there that only this process
+//! can read. Its lines would become jobs.
 
 use std::{ffi::OsString, fs::File, os::fd::OwnedFd, os::unix::ffi::OsStringExt, path::Path};
 

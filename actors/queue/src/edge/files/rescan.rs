@@ -29,9 +29,9 @@ use crate::{
 const INITIAL_ROW_BYTES: usize = 512 * 1024;
 
 impl Reader {
-    /// Processes a listing: new runs first, then runs without a file, so that a fetcher keeps its
-    /// number when its last run is replaced (CONTRACT QC08).
-    /// With `is_moved`, files of runs that the store does not know are read anew.
+    /// Processes a listing: new runs first, then runs without a file. So a fetcher keeps its number when its
+    /// last run is replaced (CONTRACT QC08). With `is_moved`, files of runs that the store does not know are
+    /// read anew.
     pub(super) fn rescan(&mut self, is_moved: bool) -> Result<(), Stopped> {
         let Some(known) = self.known_runs()? else {
             self.schedule.at(Instant::now() + RETRY_DELAY, Timer::Rescan);
@@ -89,7 +89,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Deletes a known run that no listed file led to, unless one of its names refers to a file after all: a
+    /// Deletes a known run that no listed file led to, unless one of its names refers to a file after all. A
     /// listing may miss a file that is renamed meanwhile, and a deleted run would be handed out again
     /// (CONTRACT QF06).
     fn examine_unfollowed(

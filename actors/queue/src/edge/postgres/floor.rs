@@ -4,7 +4,7 @@
 //! limits therefore has a floor: the key from which hand-outs read (function `floor_of` of the schema). Rows
 //! that this session adds lower it in the same transaction. Rows of other sessions lower it when their
 //! notification comes. A notification is sent only while somebody waits for one, and a row may come back
-//! without one, so once a second a hand-out reads from the head. If that takes long, it is done less often.
+//! without one. So once a second a hand-out reads from the head. If that takes long, it is done less often.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 

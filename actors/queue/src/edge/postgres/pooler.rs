@@ -1,5 +1,5 @@
 //! Check for a pooler that gives a session of the server to several clients in turn, as PgBouncer does with
-//! `pool_mode = transaction`: settings and locks of a session would be those of another client.
+//! `pool_mode = transaction`. Settings and locks of a session would then be those of another client.
 
 use std::time::Duration;
 

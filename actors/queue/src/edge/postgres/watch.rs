@@ -1,5 +1,5 @@
-//! Looks at the server for what holds the queue up: transactions that keep vacuum from removing rows, locks
-//! of other sessions, a standby that does not confirm, and instances that are dead; and which jobs wait. A
+//! Looks at the server for what holds the queue up, and for jobs that wait. Causes are transactions that keep
+//! vacuum from removing rows, locks of other sessions, a standby that does not confirm, and dead instances. A
 //! thread with sessions of its own, so that no look delays a hand-out.
 //!
 //! A look that fails is repeated: the links of the store and of the lease tell of a server that is away.

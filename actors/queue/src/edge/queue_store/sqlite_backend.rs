@@ -29,8 +29,9 @@ use crate::{
 /// Pages in the write-ahead log that start a checkpoint (32 MiB). Fewer reduce the ingest rate by a
 /// tenth, more make no difference (measured).
 const CHECKPOINT_PAGES: u64 = 8_192;
-/// Pages by which a checkpoint is later during a deletion (96 MiB). It writes twice as many pages as it
-/// moves, and both the deletion and workers wait for the disk: a sixth of the deletion's time (measured).
+/// Pages by which a checkpoint is later during a deletion (96 MiB). A checkpoint writes twice as many pages
+/// as it moves, while both the deletion and workers wait for the disk. That is a sixth of the deletion's time
+/// (measured).
 const DELETION_PAGES: u64 = 24_576;
 /// A look whether somebody works is followed by this many times its duration without one: it reads the whole
 /// log.

@@ -10,8 +10,8 @@ pub(crate) const FAILURES_KEPT: i64 = 10_000;
 /// Number of rows between two removals.
 const TRIM_EVERY: i64 = 64;
 
-/// Stores a failed job. Numbers grow by one, and start anew from `first` after each opening, unless they are
-/// beyond it: a file that replaced another one does not repeat that one's numbers.
+/// Stores a failed job. Numbers grow by one. After each opening they start anew from `first`, unless they are
+/// beyond it. So a file that replaced another one does not repeat numbers of the other one.
 pub(super) fn add(
     conn: &Connection,
     first: i64,

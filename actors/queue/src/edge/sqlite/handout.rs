@@ -87,7 +87,7 @@ fn restore_expired(
     Ok(())
 }
 
-/// Writes the record and replaces an older one of the same path, whose job was finished or whose hold is
+/// Writes the record. It replaces an older one of the same path, whose job was finished or whose hold is
 /// over; otherwise the path would be held.
 fn record(
     conn: &Connection,
@@ -173,9 +173,9 @@ pub(super) fn forget_attr(conn: &Connection, view: &mut View, attr_path: &str) -
     view.bumps.forget(conn, attr_path)
 }
 
-/// Deletes records of former incarnations that are of no use, because their connections are closed: of all
-/// delivered hand-outs, or with `redeliver` of those that are not handed out again. Jobs of other subsystems
-/// always are.
+/// Deletes records of delivered hand-outs of former incarnations, whose connections are closed. With
+/// `redeliver`, records of jobs that are handed out again stay. Jobs of other subsystems always are handed
+/// out again.
 pub(super) fn forget_delivered(conn: &Connection, redeliver: bool) -> rusqlite::Result<()> {
     conn.execute(
         "DELETE FROM orchestrator_handout WHERE delivered = 2 OR delivered = 1 AND NOT ?1

@@ -1,5 +1,5 @@
-//! Jobs that other subsystems offer (CONTRACT QO12): a row of `queue` while a job has not ended, and its
-//! claim and end in a table of our own.
+//! Jobs that other subsystems offer (CONTRACT QO12). A job has a row of `queue` until it ends, and its claim
+//! and end are in a table of our own.
 //!
 //! `state` of a claim is 0 before its first hand-out, 1 after it, and 2 after the end.
 

@@ -1,9 +1,8 @@
 //! Detects other processes that write to the database and leaves them time for it.
 //!
-//! SQLite's write lock is not fair: whoever retries first gets it. A waiting program retries about
-//! every 100 ms, usually for 5 s, and may fail beside a store that never pauses. Once another
-//! process writes, the store leaves it a third of the time, so that one of its about 55 tries is
-//! very likely to succeed.
+//! SQLite's write lock is not fair: whoever retries first gets it. A waiting program retries about every 100
+//! ms, usually for 5 s, and may fail beside a store that never pauses. Once another process writes, the store
+//! leaves it a third of the time. So one of its about 55 tries is very likely to succeed.
 
 use std::time::{Duration, Instant};
 

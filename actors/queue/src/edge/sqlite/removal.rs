@@ -2,16 +2,16 @@
 
 /// Rows that a turn removes within its time, roughly.
 const ROWS_OF_TURN: usize = 2048;
-/// Maximum size of the list of rows. More rows than fit are removed in the order of the primary key: each row
-/// of a turn then changes pages of its own in any order.
+/// Maximum size of the list of rows. If more rows have to be removed, the order of removal is that of the
+/// primary key. Each row of a turn then changes pages of its own in any order.
 const LIST_BYTES_MAX: usize = 8 << 20;
 
 /// Rows of a deleted run whose groups are removed already, in the order of their removal.
 ///
-/// A turn writes each page that it changes once, and a row has pages in two orders: that of paths, and that
-/// of last starts and jitters, which are random for a path. Turns in the order of paths would write most
-/// pages of the order index each. So the list consists of portions in the order of the groups, each sorted by
-/// path, and a turn stays within a part of either order: it writes half as much.
+/// A turn writes each page that it changes once. A row has pages in two orders: that of paths, and that of
+/// last starts and jitters, which are random for a path. Turns in the order of paths would write most pages
+/// of the order index each. So the list consists of portions in the order of the groups, each sorted by path.
+/// A turn then stays within a part of either order, and writes half as much.
 #[derive(Debug, Default)]
 pub(super) struct Removal {
     pub(super) run: (i64, i64),

@@ -82,8 +82,8 @@ pub(super) fn version(conn: &Connection) -> rusqlite::Result<i64> {
 
 /// Migrates the original's tables to [`VERSION`] in the caller's transaction.
 ///
-/// Decides by the existing tables and not by the version: the original writes the version after its
-/// tables, so a crash can leave tables newer than their version (CONTRACT QR46).
+/// Decides by the existing tables and not by the version. The original writes the version after its tables,
+/// so a crash can leave tables newer than their version (CONTRACT QR46).
 pub(super) fn migrate(conn: &Connection) -> rusqlite::Result<()> {
     if !has_table(conn, "queue")? {
         conn.execute_batch(TABLES)?;
