@@ -66,12 +66,12 @@ impl Scope {
         Self(Cell::new(Some(activity.clone())))
     }
 
-    /// Returns a scope of no child.
+    /// Code in this scope belongs to no child.
     pub(crate) fn outside() -> Self {
         Self(Cell::new(None))
     }
 
-    /// Returns a scope of the current child, for another thread.
+    /// For another thread that works for the current child.
     pub(crate) fn of_current() -> Self {
         Self(Cell::new(current()))
     }

@@ -46,7 +46,7 @@ impl Heartbeat {
         &self.name
     }
 
-    /// Returns the duration of the current poll or the delay of the heartbeat, whichever is longer.
+    /// Duration of the current poll or delay of the heartbeat, whichever is longer.
     pub(crate) fn silence(&self) -> Duration {
         self.silence_at(self.epoch.elapsed())
     }

@@ -34,7 +34,6 @@ pub(crate) enum Kill {
 /// Holder of a child's incarnations, as long as the process runs. Every method catches panics of the child's
 /// own code.
 pub(crate) trait Body {
-    /// Starts a new incarnation.
     fn start(&mut self, cx: StartCx) -> Result<(), Exit>;
 
     /// Drives the incarnation. After `Ready` it is dropped.
@@ -43,9 +42,8 @@ pub(crate) trait Body {
     /// Polled while there is no incarnation.
     fn poll_idle(&mut self, _cx: &mut Context<'_>) {}
 
-    /// Returns true if the incarnation is up; called after the start and after each poll until it is. A
-    /// thread is up at once. An actor or task is up after its first poll, so that an error before its first
-    /// wait is a failed start.
+    /// Called after the start and after each poll until it is true. A thread is up at once. An actor or task
+    /// is up after its first poll, so that an error before its first wait is a failed start.
     fn is_up(&self) -> bool {
         true
     }
@@ -57,8 +55,8 @@ pub(crate) trait Body {
     /// Drops the incarnation, whose exit is `exit`.
     fn kill(&mut self, exit: Exit) -> Kill;
 
-    /// Returns true if a paused incarnation is still polled. Actors are not; tasks and threads stop receiving
-    /// by themselves.
+    /// True if a paused incarnation is still polled. Actors are not; tasks and threads stop receiving by
+    /// themselves.
     fn runs_while_paused(&self) -> bool {
         true
     }

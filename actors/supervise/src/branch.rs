@@ -1,11 +1,11 @@
 //! Paths of the tree.
 
-/// Returns true if `path` is the child at `branch`, or a descendant of it.
+/// True for the child at `branch` itself and for its descendants.
 pub fn is_in_branch(path: &str, branch: &str) -> bool {
     path.strip_prefix(branch).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Returns a path without the name of the root, as commands take it. The root has no shorter path.
+/// Leaves out the name of the root, as commands take paths. The root has no shorter path.
 pub fn without_root(path: &str) -> &str {
     path.split_once('/').map_or(path, |(_, rest)| rest)
 }

@@ -95,7 +95,7 @@ impl<A: Child> Shared<A> {
         }
     }
 
-    /// Returns the exit that the runner will report.
+    /// Exit that the runner will report.
     pub(crate) fn exit(&self) -> Exit {
         let exit = self.exit.lock().clone().unwrap_or(Exit::Normal);
         if exit == Exit::Normal && self.vitals.is_draining() { Exit::Shutdown } else { exit }

@@ -77,7 +77,7 @@ pub fn now_ms() -> u64 {
     system_ms.unsigned_abs()
 }
 
-/// Returns the last jump of the system's clock by a minute or more, if there was one.
+/// Last jump of the system's clock by a minute or more; None if there was none.
 pub fn clock_jump() -> Option<ClockJump> {
     let (by_ms, noticed) = (*Clock::get().jump.lock())?;
     Some(ClockJump { by_ms, age: noticed.elapsed() })

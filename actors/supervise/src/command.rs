@@ -60,7 +60,7 @@ impl Command {
         }
     }
 
-    /// Returns the command of this name.
+    /// None for an unknown name.
     pub fn parse(name: &str) -> Option<Command> {
         Command::ALL.into_iter().find(|command| command.name() == name)
     }
@@ -104,7 +104,7 @@ impl CommandRequest {
         Self { index, command, reply: None }
     }
 
-    /// Returns true if the caller gave up before the command was carried out.
+    /// True if the caller gave up before the command was carried out.
     pub(crate) fn is_stale(&self) -> bool {
         self.reply.as_ref().is_some_and(oneshot::Sender::is_closed)
     }

@@ -100,8 +100,8 @@ impl CrashLog {
         self.resolver.lock().set_process(program, arguments);
     }
 
-    /// Returns up to `limit` reports of the child at `path` and its descendants, newest first, in at most 4
-    /// MiB of JSON, and the number of older ones. It reads debug information, so it must not be called on an
+    /// Up to `limit` reports of the child at `path` and its descendants, newest first, in at most 4 MiB of
+    /// JSON, and the number of older ones. It reads debug information, so it must not be called on an
     /// arbiter.
     pub fn reports(&self, path: &str, limit: usize) -> (Vec<CrashReport>, usize) {
         let (all, found): (usize, Vec<Crash>) = {

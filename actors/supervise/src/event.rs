@@ -181,16 +181,15 @@ impl EventLog {
         self.newest.send_replace(seq);
     }
 
-    /// Returns the events after `seq`, oldest first. Events that are no longer kept leave a gap in `seq`.
+    /// Events after `seq`, oldest first. Events that are no longer kept leave a gap in `seq`.
     pub fn since(&self, seq: u64) -> Vec<Event> {
         let ring = self.ring.lock();
         let from = ring.events.partition_point(|event| event.seq <= seq);
         ring.events.iter().skip(from).cloned().collect()
     }
 
-    /// Returns the number of the oldest event kept (or of the next event, if there is none), and at most
-    /// `limit` events after `seq`, oldest first. The reader missed the events between `seq` and the oldest
-    /// one.
+    /// Number of the oldest event kept (or of the next event, if there is none), and at most `limit` events
+    /// after `seq`, oldest first. The reader missed the events between `seq` and the oldest one.
     pub fn page(&self, seq: u64, limit: usize) -> (u64, Vec<Event>) {
         let ring = self.ring.lock();
         let from = ring.events.partition_point(|event| event.seq <= seq);
@@ -198,7 +197,7 @@ impl EventLog {
         (oldest, ring.events.iter().skip(from).take(limit).cloned().collect())
     }
 
-    /// Returns the last `limit` events of the child at `path` and its descendants, oldest first.
+    /// Last `limit` events of the child at `path` and its descendants, oldest first.
     pub fn last_of_branch(&self, path: &str, limit: usize) -> Vec<Event> {
         let ring = self.ring.lock();
         let of_branch = ring.events.iter().rev().filter(|event| is_in_branch(&event.path, path));

@@ -51,8 +51,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// Returns true if the exit is abnormal: all but `normal` and `shutdown`. Only these restart a transient
-    /// child.
+    /// All exits but `normal` and `shutdown` are abnormal. Only these restart a transient child.
     pub fn is_abnormal(&self) -> bool {
         !matches!(self, Exit::Normal | Exit::Shutdown)
     }

@@ -33,7 +33,7 @@ impl ExpectedInput {
         Self { name: sanitize(name).into(), every, help: sanitize(help).into(), last_ms }
     }
 
-    /// Returns the input with another period and the same last arrival.
+    /// Keeps the last arrival.
     pub(crate) fn with(&self, every: Duration, help: &str) -> Self {
         Self { every, help: sanitize(help).into(), ..self.clone() }
     }

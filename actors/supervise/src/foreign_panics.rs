@@ -53,7 +53,7 @@ impl ForeignPanics {
         OBSERVER.set(Observer::Thread(self.clone()));
     }
 
-    /// Returns message and source position of the first panic, as [`catch_foreign_panic`] does.
+    /// Message and source position of the first panic, as [`catch_foreign_panic`] gives them.
     pub fn first(&self) -> Option<String> {
         self.0.borrow().clone()
     }

@@ -16,7 +16,6 @@ const CATCH: [&str; 2] = ["__rust_try", "::catch_unwind"];
 pub(crate) struct Frames(Box<[usize]>);
 
 impl Frames {
-    /// Returns the stack of this thread.
     pub(crate) fn capture() -> Self {
         let mut addresses = Vec::with_capacity(64);
         backtrace::trace(|frame| {
@@ -31,13 +30,13 @@ impl Frames {
         &self.0
     }
 
-    /// Returns true if outer frames are left out.
+    /// True if outer frames are left out.
     fn is_cut(&self) -> bool {
         self.0.len() == FRAMES_MAX
     }
 
-    /// Returns the lines of the child's code: all `lines` of this stack without those of the panic itself and
-    /// of the kernel.
+    /// Keeps the lines of the child's code, without those of the panic itself and of the kernel. `lines` are
+    /// all lines of this stack.
     pub(crate) fn trim(&self, lines: Vec<String>) -> Vec<String> {
         trim(lines, self.is_cut())
     }

@@ -13,7 +13,7 @@ pub(crate) fn guard<T>(f: impl FnOnce() -> T) -> Result<T, Exit> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|payload| Exit::Panicked(text(&*payload)))
 }
 
-/// Returns the panic's message, escaped and limited, since it may quote a peer.
+/// Message of the panic, escaped and limited, since it may quote a peer.
 pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));

@@ -52,13 +52,13 @@ impl Histogram {
         self.sum_us.fetch_add(us, Relaxed);
     }
 
-    /// Returns the bucket of a duration in units of the resolution.
+    /// `units` counts units of the resolution.
     fn bucket(units: u64) -> usize {
         let bits = 64 - units.saturating_sub(1).leading_zeros();
         (bits as usize).min(BUCKETS - 1)
     }
 
-    /// Returns for each bucket the upper bound in seconds and the number of durations up to it.
+    /// Upper bound of each bucket, in seconds, and the number of durations up to it.
     pub fn cumulative(&self) -> Vec<(f64, u64)> {
         let mut total = 0;
         (0..BUCKETS)
@@ -79,7 +79,7 @@ impl Histogram {
         self.sum_us.load(Relaxed) as f64 / 1e6
     }
 
-    /// Returns the upper bound, in microseconds, of the bucket with the quantile `q` (0 to 1); 0 while empty.
+    /// Upper bound, in microseconds, of the bucket with the quantile `q` (0 to 1); 0 while empty.
     pub fn quantile_us(&self, q: f64) -> u64 {
         let count = self.count();
         let rank = ((count as f64) * q).ceil() as u64;

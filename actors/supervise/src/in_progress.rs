@@ -75,7 +75,7 @@ impl WorkInProgress {
         items.lost = items.lost.or(items.current.first().map(|item| item.name));
     }
 
-    /// Returns the item that was lost since the last call.
+    /// Item that was lost since the last call.
     pub(crate) fn take_lost(&self) -> Option<&'static str> {
         self.0.lock().lost.take()
     }

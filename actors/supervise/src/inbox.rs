@@ -225,7 +225,7 @@ impl<T> Inbox<T> {
         self.receiver.as_ref().is_none_or(mpsc::Receiver::is_empty)
     }
 
-    /// Returns the next item if one waits.
+    /// None if no item waits.
     pub fn try_recv(&mut self) -> Option<T> {
         loop {
             let queued = self.receiver().try_recv().ok()?;

@@ -19,8 +19,7 @@ impl Backoff {
     /// From 100 ms up to 30 s.
     pub const DEFAULT: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_secs(30) };
 
-    /// Returns the delay before attempt `attempt`, counted from 0. `unit` (0 to 1) is a random number for the
-    /// jitter; 0.5 means none.
+    /// Attempts are counted from 0. `unit` (0 to 1) is a random number for the jitter; 0.5 means none.
     pub fn delay(&self, attempt: u32, unit: f64) -> Duration {
         let doubled = self.first.saturating_mul(1u32.checked_shl(attempt.min(31)).unwrap_or(u32::MAX));
         let factor = 1.0 - JITTER + 2.0 * JITTER * unit.clamp(0.0, 1.0);
@@ -100,7 +99,7 @@ impl RestartWindow {
         self.limits.intensity.saturating_sub(u32::try_from(self.restarts.len()).unwrap_or(u32::MAX))
     }
 
-    /// Returns the time at which the oldest restart leaves the window.
+    /// Time at which the oldest restart leaves the window.
     pub(crate) fn next_expiry(&self) -> Option<Duration> {
         // A restart that is exactly one period old still counts.
         self.restarts.front().map(|at| *at + self.limits.period + Duration::from_millis(1))

@@ -269,12 +269,12 @@ impl LinkReporter {
         watch
     }
 
-    /// Returns true if the connection is up, also without answers.
+    /// True, too, if the peer does not answer.
     pub fn is_up(&self) -> bool {
         matches!(*self.entry.state.lock(), Link::Up { .. })
     }
 
-    /// Returns true if the last attempt has failed or the connection was lost.
+    /// True if the last attempt has failed, or the connection was lost.
     pub fn is_down(&self) -> bool {
         matches!(*self.entry.state.lock(), Link::Down { .. })
     }

@@ -58,18 +58,18 @@ impl LinkFailure {
         Self::new(FailureKind::Refused, reason).with_help(help)
     }
 
-    /// Returns this failure with the command or action that helps.
+    /// Adds the command or action that helps.
     #[must_use]
     pub fn with_help(self, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..self }
     }
 
-    /// Returns true if an answer came, so that the peer does not count as silent.
+    /// True if an answer came, so the peer does not count as silent.
     pub fn is_answer(&self) -> bool {
         self.kind != FailureKind::Down
     }
 
-    /// Returns this failure with texts for terminals and logs, see [`sanitize`].
+    /// Makes the texts safe for terminals and logs, see [`sanitize`].
     #[must_use]
     pub fn sanitized(self) -> Self {
         Self { reason: sanitize(&self.reason), help: self.help.map(sanitize), ..self }

@@ -20,7 +20,7 @@ pub(crate) struct Refusal {
 }
 
 impl LinkRefusals {
-    /// Returns one of them.
+    /// Any one of them.
     pub(crate) fn first(&self) -> Option<Refusal> {
         self.0.lock().values().next().cloned()
     }

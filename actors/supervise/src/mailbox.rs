@@ -134,7 +134,7 @@ impl<A: Child> Mailbox<A> {
         }
     }
 
-    /// Returns the mailbox restricted to one message type, without the actor's type.
+    /// Sends one message type only; the actor's type is erased.
     pub fn recipient<M>(&self) -> Recipient<M>
     where
         A: Handle<M>,

@@ -125,7 +125,7 @@ impl MailboxStats {
         Some(self.permit(before.ok()? + 1))
     }
 
-    /// Returns a permit for an item of a channel that keeps the capacity itself.
+    /// For an item of a channel that keeps the capacity itself.
     pub(crate) fn admit(self: &Arc<Self>) -> Permit {
         let before = self.depth.fetch_add(1, AcqRel);
         self.permit(before + 1)
@@ -163,7 +163,7 @@ impl MailboxStats {
         self.keeps_on_purge.store(true, Release);
     }
 
-    /// Returns the durations of message type `M`. Types with the same name share them.
+    /// Message types with the same name share them.
     pub(crate) fn stats<M: 'static>(&self) -> Arc<MessageStats> {
         let message = TypeId::of::<M>();
         let mut index = &self.stats;
@@ -265,7 +265,7 @@ impl Drop for WaitingSender<'_> {
     }
 }
 
-/// Returns the type's name without its path: `JobDone`, not `crate::messages::JobDone`.
+/// Leaves out the path of the type: `JobDone`, not `crate::messages::JobDone`.
 pub(crate) fn short_name<M>() -> &'static str {
     let full = type_name::<M>();
     let head = full.split('<').next().unwrap_or(full);

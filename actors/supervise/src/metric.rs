@@ -86,7 +86,7 @@ impl Metric {
         self.adopt(share)
     }
 
-    /// Returns a guard for a `share` that was added to the gauge before.
+    /// Guards a `share` that was added to the gauge before.
     #[must_use]
     pub fn adopt(&self, share: u64) -> GaugeGuard {
         GaugeGuard { value: self.value.clone(), share: signed(share) }

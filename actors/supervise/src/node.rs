@@ -36,7 +36,6 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Returns a snapshot of the child.
     pub(crate) fn snapshot(&self, path: String, children: Vec<NodeSnapshot>) -> NodeSnapshot {
         let vitals = &self.vitals;
         let (in_progress, now) = (vitals.work().oldest(), Instant::now());
@@ -117,7 +116,7 @@ fn timing(timing: &Timing) -> TimingSnapshot {
     }
 }
 
-/// Returns p50, p95 and p99 in microseconds.
+/// p50, p95 and p99, in microseconds.
 fn quantiles(histogram: &Histogram) -> [u64; 3] {
     [0.5, 0.95, 0.99].map(|q| histogram.quantile_us(q))
 }

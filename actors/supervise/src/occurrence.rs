@@ -76,7 +76,7 @@ impl Occurrences {
         self.0.arrived.notify_one();
     }
 
-    /// Returns the oldest occurrences, at most `limit`. They wait until [`Self::remove_until`].
+    /// At most `limit`; they wait until [`Self::remove_until`].
     pub fn oldest(&self, limit: usize) -> Vec<Occurrence> {
         self.0.log.lock().waiting.iter().take(limit).cloned().collect()
     }
@@ -86,7 +86,7 @@ impl Occurrences {
         self.0.log.lock().waiting.retain(|occurrence| occurrence.number > number);
     }
 
-    /// Returns the number of occurrences that were refused since the last call, because too many waited.
+    /// Number of occurrences that were refused since the last call, because too many waited.
     pub fn take_refused(&self) -> u64 {
         std::mem::take(&mut self.0.log.lock().refused)
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::{ChildSpec, Start, SupervisorSpec};
 
 impl SupervisorSpec {
-    /// Returns the tree that this specification describes as text, one child a line, with `name` as root.
+    /// Shows the tree that this specification describes as text, one child a line, with `name` as root.
     pub fn outline(&self, name: &str) -> String {
         let mut text = format!("{name}  supervisor {}\n", self.describe());
         self.outline_children(&mut text, "");

@@ -22,7 +22,7 @@ impl PauseSpan {
         self.until_ms.is_some_and(|until_ms| until_ms <= now_ms())
     }
 
-    /// Returns the time after which to look again whether it is over; None if it has no end.
+    /// Time after which to look again whether it is over; None if it has no end.
     pub fn look_again(self) -> Option<Duration> {
         let left = Duration::from_millis(self.until_ms?.saturating_sub(now_ms()));
         Some(left.min(LOOK_AGAIN))

@@ -46,7 +46,7 @@ impl<R> Reply<R> {
         self.0.send(answer)
     }
 
-    /// Returns true if the caller no longer waits for the answer.
+    /// True if the caller no longer waits for the answer.
     pub fn is_closed(&self) -> bool {
         self.0.is_closed()
     }
@@ -69,7 +69,7 @@ impl<R> Pending<R> {
         self.receiver.close();
     }
 
-    /// Returns the answer if it has come.
+    /// None while the answer has not come.
     ///
     /// # Errors
     /// [`AskError::Lost`] if the reply was dropped.

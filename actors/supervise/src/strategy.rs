@@ -15,7 +15,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// Returns the positions of the children that are restarted when child `index` of `count` exits.
+    /// Positions of the children that are restarted when child `index` of `count` exits.
     pub fn affected(self, index: usize, count: usize) -> Range<usize> {
         match self {
             Strategy::OneForOne => index..index + 1,

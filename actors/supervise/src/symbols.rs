@@ -68,8 +68,8 @@ impl Resolver {
         Ok(())
     }
 
-    /// Returns a line for each function of the child's code, the innermost first: `function at file:line`.
-    /// Addresses that [`Self::learn`] has not resolved are unknown functions.
+    /// Lines of the child's code, the innermost function first: `function at file:line`. Addresses that
+    /// [`Self::learn`] has not resolved are unknown functions.
     pub(crate) fn lines(&self, frames: &Frames) -> Vec<String> {
         let mut lines = Vec::new();
         for address in frames.addresses() {
@@ -101,8 +101,7 @@ pub fn resolve_symbols(input: impl BufRead, output: impl Write) -> io::Result<()
     Ok(serde_json::to_writer(output, &resolved?)?)
 }
 
-/// Returns the address of a function, which is at the same distance from any other one in each process of a
-/// binary.
+/// Address of a function, which is at the same distance from any other one in each process of a binary.
 fn origin() -> usize {
     resolve as fn(usize) -> Vec<String> as usize
 }
@@ -129,7 +128,7 @@ fn resolve_in_process(
     Ok(resolved)
 }
 
-/// Returns the functions at an address; several if calls are inlined.
+/// Several functions if calls are inlined.
 fn resolve(address: usize) -> Vec<String> {
     let mut lines = Vec::new();
     backtrace::resolve(std::ptr::without_provenance_mut(address), |symbol| {

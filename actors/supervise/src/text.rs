@@ -52,8 +52,7 @@ pub fn sanitize_to(text: impl AsRef<[u8]>, max: usize) -> String {
     out
 }
 
-/// Returns true if `c` is escaped: it controls a terminal, ends a log line, or hides or reorders other
-/// characters.
+/// True for characters that control a terminal, end a log line, or hide or reorder other characters.
 pub fn is_escaped(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

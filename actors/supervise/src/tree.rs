@@ -105,7 +105,6 @@ impl Tree {
         }
     }
 
-    /// Creates the state of the child at `path`.
     pub(crate) fn new_vitals(&self, path: &str) -> Arc<Vitals> {
         let Inner { events, crashes, occurrences, link_retry_max, .. } = &*self.inner;
         Vitals::new(path, events.clone(), crashes.clone(), occurrences.clone(), *link_retry_max)
@@ -128,7 +127,6 @@ impl Tree {
         }
     }
 
-    /// Removes the child at `path` with its subtree.
     pub(crate) fn remove_subtree(&self, path: &str) {
         let below = format!("{path}/");
         let mut known = self.inner.nodes.write();
@@ -149,7 +147,7 @@ impl Tree {
         &self.inner.events
     }
 
-    /// Returns the occurrences that wait for the reader, such as hooks.
+    /// Occurrences that wait for their reader, such as hooks.
     pub fn occurrences(&self) -> &Occurrences {
         &self.inner.occurrences
     }
@@ -169,7 +167,7 @@ impl Tree {
         self.paths_of(|_, _| true)
     }
 
-    /// Returns the full path of the child at `path`, which may omit the root's name; None if there is none.
+    /// Full path of the child at `path`, which may omit the root's name; None if there is no such child.
     pub fn resolve(&self, path: &str) -> Option<String> {
         let path = path.trim_matches('/');
         let full = if path.is_empty() { self.inner.root.clone() } else { path.to_owned() };
@@ -183,7 +181,7 @@ impl Tree {
         Some(self.find(&self.resolve(path)?)?.vitals.clone())
     }
 
-    /// Returns a snapshot of the tree. It reads vitals only, so a stuck child does not delay it.
+    /// Reads vitals only, so a stuck child does not delay it.
     pub fn snapshot(&self) -> TreeSnapshot {
         TreeSnapshot {
             seq: self.inner.events.newest(),
@@ -309,7 +307,7 @@ impl Tree {
         }
     }
 
-    /// Returns the supervisor of the child at `path`, and the child's position in it.
+    /// The number is the position of the child in its supervisor.
     fn supervisor_of<'a>(
         &self,
         path: &str,
@@ -336,19 +334,18 @@ impl Tree {
         }
     }
 
-    /// Returns the paths of all children for which `which` is true, in alphabetical order.
+    /// Paths of the children for which `which` is true, in alphabetical order.
     pub(crate) fn paths_of(&self, which: impl Fn(&str, &Node) -> bool) -> Vec<String> {
         let known = self.inner.nodes.read();
         known.iter().filter(|(path, node)| which(path, node)).map(|(path, _)| path.clone()).collect()
     }
 
-    /// Returns the exports of the child at `path`, if it has any.
+    /// None if there is no such child, or it has none.
     pub fn exports(&self, path: &str) -> Option<Exports> {
         self.find(&self.resolve(path)?)?.exports.clone()
     }
 }
 
-/// Returns a snapshot of the child at `path` with its subtree.
 fn snapshot(nodes: &Nodes, path: String) -> Option<NodeSnapshot> {
     let node = nodes.get(&path)?;
     let children = node.children.lock().clone();

@@ -356,7 +356,7 @@ impl Vitals {
         self.pause_state.send_modify(|pause_state| pause_state.by_operator = pause);
     }
 
-    /// Returns the pause by an operator, also while the child drains for a stop.
+    /// Pause by an operator, also while the child drains for a stop.
     pub fn pause(&self) -> Option<PauseSpan> {
         self.pause_state.borrow().by_operator
     }

@@ -23,8 +23,7 @@ impl<'a> WaitGraph<'a> {
         Self(waits)
     }
 
-    /// Returns the waits for the child at `path`, each with the path of the child that waits, the oldest
-    /// first.
+    /// Waits for the child at `path`, each with the path of the child that waits, the oldest first.
     pub fn waiting_for(&self, path: &str) -> Vec<(&'a str, &'a WaitSnapshot)> {
         let all = self.0.iter().flat_map(|(from, waits)| waits.iter().map(|wait| (*from, wait)));
         let mut found: Vec<_> = all.filter(|(_, wait)| wait.on == path).collect();
@@ -32,9 +31,9 @@ impl<'a> WaitGraph<'a> {
         found
     }
 
-    /// Returns the shortest cycle of waits that begins and ends at the child at `path`: each wait with the
-    /// path of the child that waits. Waits younger than [`DEADLOCK_AFTER_MS`], and those beside which a child
-    /// handles messages, do not count.
+    /// Shortest cycle of waits that begins and ends at the child at `path`: each wait with the path of the
+    /// child that waits. Waits younger than [`DEADLOCK_AFTER_MS`], and those beside which a child handles
+    /// messages, do not count.
     pub fn deadlock(&self, path: &str) -> Option<Vec<(&'a str, &'a WaitSnapshot)>> {
         let (start, _) = self.0.get_key_value(path)?;
         let mut reached: BTreeMap<&str, (&'a str, &'a WaitSnapshot)> = BTreeMap::new();
@@ -57,7 +56,7 @@ impl<'a> WaitGraph<'a> {
         None
     }
 
-    /// Returns the waits from `start` to `start`, in order.
+    /// Waits from `start` to `start`, in order.
     fn walk_back(
         start: &str,
         reached: &BTreeMap<&str, (&'a str, &'a WaitSnapshot)>,

@@ -87,7 +87,6 @@ impl Waits {
         }
     }
 
-    /// Returns the current waits for mailboxes of the tree.
     pub(crate) fn current(&self, now: Instant) -> Vec<WaitSnapshot> {
         let state = |target: &Target| {
             (target.waiting > 0).then_some(WaitSnapshot {

@@ -33,7 +33,7 @@ impl WorkLog {
         self.waits.store(waits, Relaxed);
     }
 
-    /// Returns the last finished work; None without a unit.
+    /// None without a unit.
     pub(crate) fn last(&self) -> Option<WorkSnapshot> {
         let unit = self.unit.get()?;
         let at_ms = Some(self.finished.load(Relaxed)).filter(|at| *at > 0).map(wall_ms);

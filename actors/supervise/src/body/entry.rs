@@ -122,17 +122,16 @@ impl Entry {
         }
     }
 
-    /// Returns true if the child neither runs nor will run: an operator stopped it, or it finished.
+    /// True if the child neither runs nor will run: an operator stopped it, or it finished.
     pub(crate) fn is_retired(&self) -> bool {
         !self.must_start && (self.status == Status::Idle || self.must_stop)
     }
 
-    /// Returns true if the child waits to be tried again after it was given up.
+    /// True if the child waits to be tried again.
     pub(crate) fn is_given_up(&self) -> bool {
         self.status == Status::Idle && self.vitals.state() == State::GivenUp
     }
 
-    /// Returns true if the child runs and will not be stopped.
     pub(crate) fn stays_running(&self) -> bool {
         self.status != Status::Idle && !self.must_stop
     }
@@ -189,12 +188,12 @@ impl Entry {
         self.vitals.path().rsplit('/').next().unwrap_or_default()
     }
 
-    /// Returns true if the child can leave the tree: it has ended, also its thread.
+    /// True if the child can leave the tree: it has ended, also its thread.
     pub(crate) fn is_removable(&self) -> bool {
         self.leaves && self.is_down() && self.vitals.state() != State::Stuck
     }
 
-    /// Returns true if the supervisor gave up waiting for the child, which has not ended yet.
+    /// True if the supervisor gave up waiting for the child, which has not ended yet.
     pub(crate) fn is_stuck(&self) -> bool {
         self.is_down() && self.vitals.state() == State::Stuck
     }

@@ -146,7 +146,7 @@ impl SupervisorBody {
         }
     }
 
-    /// Returns the position of the child of this number; None if it has left the tree.
+    /// Index of the child of this number; None if it has left the tree.
     fn position(&self, number: usize) -> Option<usize> {
         self.children.binary_search_by_key(&number, |entry| entry.number).ok()
     }
@@ -217,7 +217,7 @@ impl SupervisorBody {
         self.pending.push(PendingCommand { request, incarnation: entry.incarnation });
     }
 
-    /// Returns true if children start and stop without waiting for each other: always in a pool or dynamic
+    /// True if children start and stop without waiting for each other: always in a pool or dynamic
     /// supervisor, and between boot and stop of a one_for_one supervisor.
     fn is_independent(&self) -> bool {
         self.concurrency.all || (self.strategy == Strategy::OneForOne && matches!(self.mode, Mode::Steady))

@@ -59,7 +59,7 @@ impl Vitals {
         self.blocker.clear();
     }
 
-    /// Returns the reported reason why the child does no work.
+    /// Reported reason why the child does no work.
     pub fn blocker(&self) -> Option<BlockerSnapshot> {
         self.blocker.get()
     }
@@ -105,7 +105,7 @@ impl Vitals {
         inputs
     }
 
-    /// Returns the last finished work; None if the child has declared no unit.
+    /// Last finished work; None if the child has declared no unit.
     pub fn last_work(&self) -> Option<WorkSnapshot> {
         self.work_log.last()
     }

@@ -14,14 +14,13 @@ fn tree(children: impl IntoIterator<Item = ChildSpec>) -> SupervisorSpec {
         .fold(SupervisorSpec::new(Strategy::OneForOne).limits(lenient()), SupervisorSpec::child)
 }
 
-/// Returns the reports of one child, newest first.
+/// Newest first.
 fn reports(tree: &Tree, path: &str) -> Vec<CrashReport> {
     let (reports, older) = tree.crash_log().reports(path, usize::MAX);
     assert_eq!(older, 0);
     reports
 }
 
-/// Returns the only report of a child.
 fn report(tree: &Tree, path: &str) -> CrashReport {
     let mut reports = reports(tree, path);
     assert_eq!(reports.len(), 1, "{reports:#?}");

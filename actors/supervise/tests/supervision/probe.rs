@@ -195,7 +195,6 @@ pub(crate) async fn command(tree: &Tree, path: &str, verb: Command) {
     tree.command(path, verb, &origin()).await.expect("a command that is obeyed");
 }
 
-/// Returns the events of `path`.
 pub(crate) fn events(tree: &Tree, path: &str) -> Vec<EventKind> {
     tree.events(0).into_iter().filter(|event| event.path == path).map(|event| event.kind).collect()
 }

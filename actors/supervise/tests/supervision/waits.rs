@@ -47,7 +47,7 @@ fn waits(tree: &Tree, path: &str) -> Vec<(String, String, usize, bool)> {
     node.waits.into_iter().map(|wait| (wait.on, wait.kind, wait.count, wait.blocks)).collect()
 }
 
-/// Returns the paths of the deadlock through `path`, in order.
+/// Paths of the deadlock through `path`, in order.
 fn deadlock(root: &NodeSnapshot, path: &str) -> Option<Vec<String>> {
     let cycle = WaitGraph::new(root).deadlock(path)?;
     assert!(cycle.iter().all(|(_, wait)| wait.for_ms >= DEADLOCK_AFTER_MS), "{cycle:?}");

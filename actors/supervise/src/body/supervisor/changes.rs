@@ -51,7 +51,6 @@ impl SupervisorBody {
         }
     }
 
-    /// Begins the removal of a child.
     fn begin_removal(&mut self, id: &str) -> Result<&mut Entry, ChildrenError> {
         let index = self.children.iter().position(|entry| entry.id() == id);
         let index = index.ok_or_else(|| ChildrenError::Missing(id.to_owned()))?;
@@ -77,7 +76,6 @@ impl SupervisorBody {
         true
     }
 
-    /// Removes ended children from the tree.
     pub(super) fn remove_ended(&mut self) {
         for entry in self.children.iter_mut().filter(|entry| entry.is_stuck()) {
             if let Some(removed) = entry.removed.take() {

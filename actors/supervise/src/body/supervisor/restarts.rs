@@ -84,13 +84,11 @@ impl SupervisorBody {
         }
     }
 
-    /// Empties the restart windows.
     pub(super) fn reset_windows(&mut self) {
         let count = if self.retry.is_some() { self.children.len() } else { 1 };
         self.windows = (0..count).map(|_| RestartWindow::new(self.limits)).collect();
     }
 
-    /// Returns the window in which the restarts of child `index` count.
     pub(super) fn window(&mut self, index: usize) -> &mut RestartWindow {
         let at = if self.retry.is_some() { index } else { 0 };
         &mut self.windows[at]
