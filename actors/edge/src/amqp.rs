@@ -205,7 +205,6 @@ impl Broker {
         Ok(Session { connection, unread, socket_closed, alarm, _silence: silence })
     }
 
-    /// Returns `text` with the password masked.
     fn redact(&self, text: &str) -> String {
         let password = self.uri.authority.userinfo.password.as_str();
         // An empty or default password is no secret, and would mask ordinary words.

@@ -26,7 +26,7 @@ impl Head {
         self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
     }
 
-    /// Returns the whole stream; None if it exceeded the limit.
+    /// None if the stream exceeded the limit.
     pub fn whole(&self) -> Option<&[u8]> {
         (!self.overrun).then_some(&self.bytes)
     }

@@ -61,7 +61,7 @@ impl ConnectionSlot {
         self.close.notified().await;
     }
 
-    /// Returns the notification that closes the connection; others may send it, too.
+    /// Notification that closes the connection; others may send it, too.
     pub fn close_notify(&self) -> Arc<Notify> {
         self.close.clone()
     }

@@ -47,7 +47,7 @@ impl DatabaseLock {
         &self.path
     }
 
-    /// Returns true if the file was deleted or replaced: another instance would find it unlocked.
+    /// True if the file was deleted or replaced: another instance would find it unlocked.
     pub fn is_replaced(&self) -> bool {
         FileIdentity::at(&self.path).is_ok_and(|now| now != Some(self.identity))
     }

@@ -4,7 +4,7 @@ use std::{io, path::Path};
 
 use orchestrator_supervise::Vitals;
 
-/// Returns true if a write failed because the file system, or the quota of the user, is full.
+/// True if the file system, or the quota of the user, is full.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

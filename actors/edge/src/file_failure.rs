@@ -6,7 +6,7 @@ use orchestrator_supervise::{FailureKind, LinkFailure};
 
 use crate::{is_full, shell_word};
 
-/// Returns the failure of a link to the file at `path` by `error`; `reason` describes it.
+/// Failure of a link to the file at `path` by `error`; `reason` describes it.
 pub fn file_failure(reason: impl Into<String>, path: &Path, error: &io::Error) -> LinkFailure {
     if is_full(error) {
         return full(reason, path);
@@ -23,7 +23,7 @@ pub fn file_failure(reason: impl Into<String>, path: &Path, error: &io::Error) -
     }
 }
 
-/// Returns the failure of a file system without space for `path`.
+/// The file system has no space for `path`.
 pub(crate) fn full(reason: impl Into<String>, path: &Path) -> LinkFailure {
     let help = format!("df -h {}; free space there", shell_word(&path.to_string_lossy()));
     LinkFailure::new(FailureKind::DiskFull, reason).with_help(help)

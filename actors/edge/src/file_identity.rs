@@ -16,7 +16,7 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// Returns the identity of the file at `path`, following symbolic links; None if there is no file.
+    /// Follows symbolic links; None if there is no file.
     ///
     /// # Errors
     /// The operating system cannot tell whether there is a file.
@@ -30,7 +30,7 @@ impl FileIdentity {
         }
     }
 
-    /// Returns the identity of the file that `metadata` describes.
+    /// Identity of the file that `metadata` describes.
     pub fn of(metadata: &fs::Metadata) -> Self {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
@@ -131,8 +131,7 @@ impl DatabaseFiles {
         Ok((Some(FileIdentity::of(&file.metadata()?)) == *opened).then_some(file))
     }
 
-    /// Returns the path of the write-ahead log, and whether it still is the file that the open database
-    /// writes.
+    /// Path of the write-ahead log; true if it still is the file that the open database writes.
     pub fn log(&self) -> (&Path, bool) {
         (&self.log.0, check(&self.log, DatabasePart::Log).is_ok())
     }

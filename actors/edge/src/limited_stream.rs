@@ -163,8 +163,8 @@ mod tests {
         }
     }
 
-    /// Returns the bytes read into buffers of `room` bytes from a peer that sends `bytes` in pieces of
-    /// `piece`, and the error at the end.
+    /// Reads into buffers of `room` bytes from a peer that sends `bytes` in pieces of `piece`. The result is
+    /// what was read, and the error at the end.
     async fn read(bytes: &[u8], piece: usize, room: usize) -> (Vec<u8>, String) {
         let (ours, mut theirs) = duplex(piece);
         let sending = async move {

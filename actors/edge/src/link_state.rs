@@ -41,7 +41,7 @@ impl LinkState {
         Self { link, retries, expects_failures: false, is_local, stop: StopToken::new() }
     }
 
-    /// Returns the link, for code that reports only requests.
+    /// For code that reports only requests.
     pub fn reporter(&self) -> LinkReporter {
         self.link.clone()
     }

@@ -22,7 +22,7 @@ const NOT_PRIMARY: [i32; 5] = [189, 10_058, 10_107, 13_435, 13_436];
 /// Error code: disk full.
 const OUT_OF_DISK: i32 = 14_031;
 
-/// Returns the address of the database without credentials and options; an invalid address is shown as `?`.
+/// Address of the database without credentials and options; an invalid address is shown as `?`.
 pub fn endpoint(uri: &str, database: &str) -> String {
     if address::parse(uri).is_err() {
         return format!("mongodb://?/{database}");
@@ -33,7 +33,7 @@ pub fn endpoint(uri: &str, database: &str) -> String {
     format!("{}/{database}", hosts.split('?').next().unwrap_or_default())
 }
 
-/// Returns true if the address contains a password, also in the option `tlsCertificateKeyFilePassword`.
+/// Finds the password in the option `tlsCertificateKeyFilePassword`, too.
 pub fn contains_password(uri: &str) -> bool {
     uri.contains("assword") || has_password(uri)
 }
@@ -46,7 +46,7 @@ pub fn check_address(uri: &str) -> Result<(), String> {
     address::parse(uri).map(drop)
 }
 
-/// Returns the error of a call; `action` describes the call.
+/// `action` describes the call.
 fn peer_error(action: &str, error: &Error) -> PeerError {
     let refused = |failure: LinkFailure| {
         PeerError::new(PeerErrorKind::Refused, Sent::Maybe, failure.reason).with_advice(failure.help)
@@ -76,21 +76,20 @@ fn peer_error(action: &str, error: &Error) -> PeerError {
     }
 }
 
-/// Returns the failure of a command or write by the server's error.
+/// Failure of a command or write by the server's error.
 pub fn command_failure(action: &str, message: &str, code: i32) -> LinkFailure {
     let reason = format!("the database failed while {action}: {} (code {code})", sanitize(message));
     let kind = if code == OUT_OF_DISK { FailureKind::DiskFull } else { FailureKind::Refused };
     LinkFailure { reason, kind, help: advice(code).map(str::to_owned) }
 }
 
-/// Returns the failure of a write that is done, but not yet durable on a majority of servers.
+/// The write is done, but not yet durable on a majority of servers.
 pub fn not_durable(action: &str, message: &str, code: i32) -> LinkFailure {
     let reason =
         format!("the database cannot make it durable while {action}: {} (code {code})", sanitize(message));
     LinkFailure::refused(reason, "mongosh --eval 'rs.status()'; bring up more of its servers")
 }
 
-/// Returns what helps after an error with `code`.
 fn advice(code: i32) -> Option<&'static str> {
     Some(match code {
         NO_PERMISSION => {

@@ -133,7 +133,7 @@ impl RequestEnd {
         self.part == Part::Complete
     }
 
-    /// Returns the number of leading bytes of `bytes` that belong to the request.
+    /// Number of leading bytes of `bytes` that belong to the request.
     fn take(&mut self, bytes: &[u8]) -> usize {
         let mut at = 0;
         while at < bytes.len() {
@@ -169,7 +169,7 @@ impl RequestEnd {
         count
     }
 
-    /// Returns the part after `line`, which has its line break and spaces removed.
+    /// Part after `line`, which has its line break and spaces removed.
     fn part_after(&mut self, line: &[u8], is_whole: bool, may_be_empty: bool) -> Part {
         let is_empty = may_be_empty && line.is_empty();
         match self.part {
@@ -207,7 +207,7 @@ impl RequestEnd {
     }
 }
 
-/// Returns the size in the line before a chunk.
+/// Size in the line before a chunk.
 fn chunk_size(line: &[u8]) -> Option<u64> {
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let digits = std::str::from_utf8(&line[..digits]).ok()?;
@@ -242,7 +242,7 @@ mod tests {
         "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
     ];
 
-    /// Returns the bytes read from a client that sends `bytes` in pieces of `piece`, and stays connected.
+    /// Bytes read from a client that sends `bytes` in pieces of `piece`, and stays connected.
     async fn read(bytes: &[u8], piece: usize) -> Vec<u8> {
         let (ours, mut client) = duplex(piece);
         let mut stream = OneRequest::new(ours);

@@ -65,7 +65,7 @@ impl PeerError {
         Self::new(PeerErrorKind::Connect, Sent::No, error.to_string())
     }
 
-    /// Returns this error with the command, statement or setting that helps, if there is one.
+    /// Adds the command, statement or setting that helps, if there is one.
     #[must_use]
     pub fn with_advice(self, advice: impl Into<Option<String>>) -> Self {
         Self { advice: advice.into(), ..self }

@@ -26,14 +26,14 @@ impl RetryPolicy {
         Self(Backoff { first, max: longest })
     }
 
-    /// Returns a random delay from the first to the longest one, for competitors that would collide again
-    /// after equal delays.
+    /// Random delay from the first to the longest one, for competitors that would collide again after equal
+    /// delays.
     pub fn spread(self) -> Duration {
         let Backoff { first, max } = self.0;
         first + max.saturating_sub(first).mul_f64(fastrand::f64())
     }
 
-    /// Returns the delay after `failures` consecutive failures, from 1.
+    /// Delay after `failures` consecutive failures, from 1.
     pub fn delay(self, failures: u32) -> Duration {
         self.0.delay(failures.saturating_sub(1), fastrand::f64())
     }

@@ -24,7 +24,7 @@ pub fn dsn_has_password(dsn: &str) -> bool {
     dsn.contains("password") || has_password(dsn)
 }
 
-/// Returns an address without user and password; None if `url` has no scheme.
+/// Leaves out user and password; None if `url` has no scheme.
 pub fn without_credentials(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("//")?;
     Some(format!("{scheme}//{}", rest.rsplit('@').next().unwrap_or_default()))
@@ -52,8 +52,8 @@ pub fn open_secret_file(path: &Path) -> io::Result<(File, Metadata)> {
     open_regular(File::options().read(true), path)
 }
 
-/// Returns the reason why other users may read a file with a secret, and what to do. None: only the owner and
-/// members of one of the process's own groups can read it, and only the owner can write to it.
+/// Reason why other users may read a file with a secret, and what to do. None: only the owner and members of
+/// one of the process's own groups can read it, and only the owner can write to it.
 pub fn exposure(metadata: &Metadata) -> Option<String> {
     let (mode, group) = (metadata.mode() & 0o777, metadata.gid());
     (!is_private(metadata)).then(|| {
@@ -84,8 +84,7 @@ fn is_private(metadata: &Metadata) -> bool {
     }
 }
 
-/// Returns the trimmed content of `file`, or `plain` if there is no file. `key` is the configuration key of
-/// the file.
+/// Trimmed content of `file`, or `plain` if there is no file. `key` is the configuration key of the file.
 ///
 /// # Errors
 /// The file cannot be read; a later attempt may succeed. The text begins with `key = file`.

@@ -54,7 +54,7 @@ impl SocketAccess {
         })
     }
 
-    /// Returns the mode, if it is set.
+    /// None if no mode is set.
     pub fn mode(&self) -> Option<Mode> {
         self.mode.map(Mode::from_raw_mode)
     }
@@ -82,7 +82,7 @@ pub fn check_socket_path(key: &str, path: &Path) -> Result<(), String> {
     })
 }
 
-/// Returns the number of `name` in the text of `/etc/passwd` or `/etc/group`.
+/// Number of `name` in the text of `/etc/passwd` or `/etc/group`.
 fn find(text: &str, name: &str) -> Option<u32> {
     let mut lines = text.lines().map(|line| line.split(':'));
     lines.find_map(|mut fields| (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?)

@@ -22,7 +22,7 @@ pub enum SocketListener {
 }
 
 impl SocketListener {
-    /// Returns the listener at `path`; None if there is none. Never blocks.
+    /// None if there is no listener at `path`. Never blocks.
     pub fn at(path: &Path) -> Option<Self> {
         // A full backlog would block.
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -10,7 +10,7 @@ use orchestrator_supervise::sanitize;
 
 use crate::{PeerError, PeerErrorKind, Sent, shell_word};
 
-/// Returns `error` with its kind. A refusal of the broker has the broker's words.
+/// A refusal of the broker has the broker's words.
 pub(super) fn peer_error(error: &lapin::Error) -> PeerError {
     let (kind, text) = match error.kind() {
         ErrorKind::ProtocolError(refusal) => (PeerErrorKind::Refused, refusal.get_message().to_string()),
@@ -34,7 +34,7 @@ fn code(error: &lapin::Error) -> Option<u16> {
     }
 }
 
-/// Returns what helps after a refusal to open a connection of `user` to `vhost`.
+/// Advice after a refusal to open a connection of `user` to `vhost`.
 pub(super) fn connection_advice(error: &lapin::Error, user: &str, vhost: &str) -> Option<String> {
     let (user, vhost) = (shell_word(user), shell_word(vhost));
     let code = code(error)?;
@@ -48,7 +48,6 @@ pub(super) fn connection_advice(error: &lapin::Error, user: &str, vhost: &str) -
     })
 }
 
-/// Returns what helps after a refused request.
 pub(super) fn request_advice(error: &lapin::Error) -> Option<String> {
     (code(error)? == AMQPSoftError::ACCESSREFUSED.get_id()).then(|| {
         "rabbitmqctl list_permissions -p VHOST; rabbitmqctl set_permissions -p VHOST USER '.*' '.*' '.*'"

@@ -170,7 +170,7 @@ impl FrameTracker {
         }
     }
 
-    /// Returns type and payload size of the frame at the start of `bytes`; None if its head is incomplete.
+    /// Type and payload size of the frame at the start of `bytes`; None if its head is incomplete.
     fn head(&self, bytes: &[u8]) -> Result<Option<(u8, usize)>, LimitError> {
         let Some([kind, _, _, size @ ..]) = bytes.first_chunk::<FRAME_HEAD>() else { return Ok(None) };
         if !matches!(*kind, METHOD | HEADER | BODY | HEARTBEAT) {

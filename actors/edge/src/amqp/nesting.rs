@@ -131,7 +131,7 @@ mod tests {
         [b"\x01k", &arrays[..]].concat()
     }
 
-    /// Returns the depth of a table, computed recursively; None if malformed.
+    /// Recursive reference for the depth of a table; None if malformed.
     fn depth(bytes: &[u8], named: bool) -> Option<usize> {
         let mut reader = Reader { bytes, at: 0, end: bytes.len() };
         let mut deepest = 0;

@@ -88,7 +88,7 @@ impl Program {
 }
 
 impl Output {
-    /// Returns the captured output as the end of an error text: standard error, or else standard output.
+    /// Captured output as the end of an error text: standard error, or else standard output.
     fn quoted(&self) -> String {
         let texts = [&self.errors, &self.out].map(|tail| tail.bytes().trim_ascii());
         let text = texts.into_iter().find(|text| !text.is_empty());

@@ -13,7 +13,7 @@ enum Kind {
 }
 
 impl Receiver {
-    /// Returns the receiver of valid `settings`, see [`ReceiverSettings::check`].
+    /// The settings are valid, see [`ReceiverSettings::check`].
     ///
     /// # Errors
     /// The address or `ca_file` cannot be used. The text begins with the key.
@@ -32,7 +32,7 @@ impl Receiver {
         }
     }
 
-    /// Returns the name for the link, without arguments or a query, which may hold secrets.
+    /// Name for the link, without arguments or a query, which may hold secrets.
     pub fn name(&self) -> String {
         match &self.0 {
             Kind::Program(program) => program.name().to_owned(),
@@ -40,7 +40,7 @@ impl Receiver {
         }
     }
 
-    /// Returns true if it must answer soon. A program may run for long before it ends.
+    /// A program may run for long before it ends.
     pub(super) fn answers_soon(&self) -> bool {
         matches!(self.0, Kind::Webhook(_))
     }

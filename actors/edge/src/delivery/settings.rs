@@ -24,12 +24,12 @@ pub struct ReceiverSettings<'a> {
 }
 
 impl ReceiverSettings<'_> {
-    /// Returns true if there is a program or a webhook.
+    /// True with a program or a webhook.
     pub fn is_set(&self) -> bool {
         !self.program.is_empty() || self.url.is_some()
     }
 
-    /// Returns the errors that a schema cannot express, as `section.key = ..: text`. They repeat no value.
+    /// Errors that a schema cannot express, as `section.key = ..: text`. They repeat no value.
     pub fn check(&self) -> Vec<String> {
         let mut errors = Vec::new();
         let mut say = |key: &str, text: &str| errors.push(format!("{}.{key} = ..: {text}", self.section));

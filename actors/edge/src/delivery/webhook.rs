@@ -44,7 +44,7 @@ impl Webhook {
         Ok(Self { request, key: format!("{section}.url") })
     }
 
-    /// Returns the address without its query, which may hold a secret.
+    /// Leaves out the query, which may hold a secret.
     pub(super) fn name(&self) -> String {
         self.request.target.to_string()
     }
@@ -75,8 +75,8 @@ impl Webhook {
     }
 }
 
-/// Returns true if `status` refuses the content of a request: one from 400 to 499, except those about the
-/// address, the headers, which all documents share, credentials, or the time.
+/// True from 400 to 499, except for those about the address, the headers, which all documents share,
+/// credentials, or the time.
 fn refuses_content(status: StatusCode) -> bool {
     status.is_client_error()
         && !matches!(

@@ -84,12 +84,11 @@ impl Connection {
         Ok(Self { sender, driver: Some(Box::pin(driver)), head, idle, proxy, used: false })
     }
 
-    /// Returns true if the connection was used before; the server may then have closed it unnoticed.
+    /// A server may have closed a used connection unnoticed.
     pub fn is_used(&self) -> bool {
         self.used
     }
 
-    /// Returns true if a request can be sent now.
     pub(super) fn is_ready(&mut self) -> bool {
         // The next user polls with a real waker.
         self.poll_driver(&mut Context::from_waker(Waker::noop())).is_pending()
@@ -97,8 +96,8 @@ impl Connection {
             && self.has_no_input()
     }
 
-    /// Returns true if the socket is open and has no input. The runtime may not know of its end yet, and a
-    /// write to a closed connection would have an unknown outcome.
+    /// True if the socket is open and has no input. The runtime may not know of its end yet, and a write to a
+    /// closed connection would have an unknown outcome.
     fn has_no_input(&self) -> bool {
         let peek = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         self.idle.as_ref().is_some_and(|idle| recv(&idle.socket, &mut [0_u8][..], peek) == Err(Errno::AGAIN))
@@ -112,7 +111,6 @@ impl Connection {
         self.idle.as_mut().map_or(Poll::Ready(()), |idle| idle.end.as_mut().poll(cx))
     }
 
-    /// Starts the idle time-out.
     pub(super) fn start_idle(&mut self) {
         if let Some(idle) = &mut self.idle {
             idle.end.as_mut().reset(Instant::now() + idle.span);
@@ -247,13 +245,13 @@ fn unsent(error: &hyper::Error) -> PeerError {
     PeerError::new(PeerErrorKind::Lost, Sent::No, explain(error))
 }
 
-/// Returns the error of a response: it is malformed, or the connection has ended.
+/// The response is malformed, or the connection has ended.
 fn broken(error: &hyper::Error, sent: Sent) -> PeerError {
     let kind = if error.is_parse() { PeerErrorKind::Malformed } else { PeerErrorKind::Lost };
     PeerError::new(kind, sent, explain(error))
 }
 
-/// Returns an error with its source, since hyper's own text is short.
+/// Adds the source of the error, since hyper's own text is short.
 fn explain(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }

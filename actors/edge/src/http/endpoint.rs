@@ -38,7 +38,7 @@ pub(super) struct Dialed {
 }
 
 impl Endpoint {
-    /// Returns the endpoint itself, behind the proxy that the environment names for it, if any.
+    /// Puts the endpoint behind the proxy that the environment names for it, if any.
     ///
     /// # Errors
     /// The proxy's address is none that is supported.

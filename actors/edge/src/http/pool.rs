@@ -30,7 +30,7 @@ impl Pool {
         None
     }
 
-    /// Returns `connection` for later requests.
+    /// Keeps `connection` for later requests.
     pub fn put(&self, mut connection: Connection) {
         connection.start_idle();
         self.idle.lock().push(connection);

@@ -25,7 +25,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Returns the proxy that the environment names for `server`.
+    /// Proxy that the environment names for `server`.
     ///
     /// # Errors
     /// Its address is none that is supported. The text does not repeat it, since it may hold a password.
@@ -54,7 +54,6 @@ impl Proxy {
         Ok(Some(Self { at, authorization: found.basic_auth().cloned() }))
     }
 
-    /// Connects to the proxy.
     pub(super) async fn connect(&self) -> Result<TcpStream, PeerError> {
         let connected = dial(&self.at.host, self.at.port).await;
         connected.map_err(|error| PeerError {

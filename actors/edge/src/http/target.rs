@@ -64,12 +64,12 @@ impl Target {
         Ok(Self { receiver: receiver.with_proxy()?, secure, authority, path })
     }
 
-    /// Returns the address to connect to.
+    /// Address to connect to.
     pub fn receiver(&self) -> &Endpoint {
         &self.receiver
     }
 
-    /// Returns the header `Host`.
+    /// Value of the header `Host`.
     pub fn authority(&self) -> HeaderValue {
         self.authority.clone()
     }

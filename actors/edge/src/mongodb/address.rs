@@ -106,13 +106,13 @@ pub(super) fn parse(uri: &str) -> Result<ConnectionString, String> {
     })
 }
 
-/// Returns the one of `names` that is the name in `pair`, `name=value`.
+/// The one of `names` that is the name in `pair`, `name=value`.
 fn known(names: &[&'static str], pair: &str) -> Option<&'static str> {
     let name = pair.split('=').next().unwrap_or_default();
     names.iter().copied().find(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Returns the pair in `options` that the driver refuses.
+/// Pair in `options` that the driver refuses.
 fn wrong_option(options: &str) -> Option<&str> {
     let pairs = options.split('&').filter(|pair| !pair.is_empty() && known(&WITHOUT_EFFECT, pair).is_none());
     let refused = |pair: &&str| ConnectionString::parse(format!("mongodb://h/?tls=true&{pair}")).is_err();
@@ -121,7 +121,7 @@ fn wrong_option(options: &str) -> Option<&str> {
     pairs.filter(refused).find(alone)
 }
 
-/// Returns the reason why the driver cannot use the options of a valid address.
+/// Reason why the driver cannot use the options of a valid address.
 pub(super) fn unusable(uri: &str) -> String {
     let pairs = uri.split_once('?').map_or("", |(_, options)| options).split('&');
     let files = pairs.filter_map(|pair| pair.split_once('='));

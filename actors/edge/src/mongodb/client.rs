@@ -148,7 +148,7 @@ pub struct Batches<'a> {
 }
 
 impl Batches<'_> {
-    /// Returns the next batch; None after the last one.
+    /// None after the last batch.
     ///
     /// # Errors
     /// The server refused the call, or there is no answer; the text says what to do.
@@ -174,7 +174,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Returns the documents, not decoded.
+    /// The documents are not decoded.
     ///
     /// # Errors
     /// The reply is malformed.

@@ -148,7 +148,7 @@ impl Servers {
         self.failure()
     }
 
-    /// Returns why no primary was found; None if the servers have not said it.
+    /// Reason why no primary was found; None if the servers have not said it.
     pub(super) fn failure(&self) -> Option<PeerError> {
         let state = self.state.lock();
         let others = state.said.iter().filter_map(|(server, said)| match said {

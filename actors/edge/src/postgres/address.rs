@@ -61,12 +61,11 @@ impl Address {
         &self.0.config
     }
 
-    /// Returns the configuration for one server, with its password.
+    /// Includes the password.
     pub(super) fn config_for(&self, host: &str, port: u16) -> Config {
         self.0.config_for(if host == SOCKET_DIRECTORY { "localhost" } else { host }, port)
     }
 
-    /// Returns role and database.
     pub(super) fn login(&self) -> Login {
         Login::of(self.config())
     }
@@ -79,7 +78,6 @@ impl Address {
         self.0.target
     }
 
-    /// Returns the time-out of connecting, at most `most`.
     pub(super) fn connect_timeout(&self, most: Duration) -> Duration {
         self.config().get_connect_timeout().copied().filter(|span| !span.is_zero()).unwrap_or(most).min(most)
     }

@@ -12,13 +12,13 @@ pub struct Login {
 }
 
 impl Login {
-    /// Returns the login of `config`. A database without a name is that of the role.
+    /// A database without a name is that of the role.
     pub(super) fn of(config: &Config) -> Self {
         let role = config.get_user().unwrap_or_default();
         Self { database: identifier(config.get_dbname().unwrap_or(role)), role: identifier(role) }
     }
 
-    /// Returns the statement or setting that helps after an error with `code`; None if the code tells none.
+    /// Statement or setting that helps; None if `code` tells none.
     pub(super) fn advice(&self, code: &SqlState) -> Option<String> {
         let Self { role, database } = self;
         Some(match code.code() {

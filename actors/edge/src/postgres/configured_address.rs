@@ -19,8 +19,7 @@ pub struct ConfiguredAddress<'a> {
 }
 
 impl ConfiguredAddress<'_> {
-    /// Returns the address without user and password, the path of the file that contains it, or the error in
-    /// `dsn`.
+    /// Address without user and password, path of the file that contains it, or error in `dsn`.
     pub fn endpoint(self) -> String {
         let shown = || {
             Address::parse(self.dsn, self.application)
@@ -29,7 +28,7 @@ impl ConfiguredAddress<'_> {
         self.dsn_file.map_or_else(shown, |file| file.display().to_string())
     }
 
-    /// Returns the error in `dsn`. A connection string in a file is checked on use.
+    /// Error in `dsn`. A connection string in a file is checked on use.
     pub fn error(self) -> Option<String> {
         let parsed = self.dsn_file.is_none().then(|| Address::parse(self.dsn, self.application))?;
         parsed.err().map(|error| error.to_string())

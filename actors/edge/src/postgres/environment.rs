@@ -3,7 +3,7 @@
 use super::{option_error::OptionError, parameters::Parameters};
 use crate::{open_secret_file, read_at_most};
 
-/// Returns the value of an environment variable.
+/// Looks up an environment variable.
 pub(super) type Variable<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Variables and their parameters.
@@ -62,8 +62,8 @@ pub(super) fn fill(parameters: &mut Parameters, variable: Variable<'_>) -> Resul
     Ok(())
 }
 
-/// Returns the parameters of a service: from the file in `PGSERVICEFILE` or else the home directory, then
-/// from that of the machine.
+/// Parameters of a service: from the file in `PGSERVICEFILE` or else the home directory, then from that of
+/// the machine.
 fn of_service(service: &str, variable: Variable<'_>) -> Result<Vec<(String, String)>, String> {
     let own = variable("PGSERVICEFILE");
     let must_exist = own.is_some();
@@ -87,7 +87,7 @@ fn of_service(service: &str, variable: Variable<'_>) -> Result<Vec<(String, Stri
     Err("has a service that no service file defines: add it to ~/.pg_service.conf".to_owned())
 }
 
-/// Returns the parameters of a section; the first value of a name counts. The error is a line number.
+/// The first value of a name counts. The error is a line number.
 fn section(text: &str, service: &str) -> Result<Option<Vec<(String, String)>>, usize> {
     let mut found: Option<Vec<(String, String)>> = None;
     for (number, line) in text.lines().enumerate() {

@@ -54,12 +54,11 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Returns a spent budget for rows of up to `row_max` bytes and answers of up to `answer_max` bytes.
+    /// A spent budget for rows of up to `row_max` bytes and answers of up to `answer_max` bytes.
     pub(super) fn new(row_max: u32, answer_max: u64) -> Arc<Self> {
         Arc::new(Self { row_max, answer_max, answer: AtomicU64::new(0), unasked: AtomicU64::new(0) })
     }
 
-    /// Renews the budget.
     pub(super) fn renew(&self) {
         self.answer.store(self.answer_max, Relaxed);
         self.unasked.store(UNASKED_MAX, Relaxed);
@@ -84,7 +83,7 @@ pub(super) struct ServerLimit {
 }
 
 impl ServerLimit {
-    /// Returns the limits of a connection that spends from `budget`.
+    /// The connection spends from `budget`.
     pub(super) fn new(budget: Arc<Budget>) -> Self {
         Self { budget, header: [0; HEADER], seen: 0, rest: 0 }
     }
@@ -121,7 +120,7 @@ impl FrameLimit for ServerLimit {
     }
 }
 
-/// Returns the number of bytes after the header of an accepted message.
+/// Number of bytes after the header of an accepted message.
 fn accept(tag: u8, length: i32, budget: &Budget) -> Result<usize, Excess> {
     let max = match tag {
         b'D' => budget.row_max,
@@ -138,7 +137,7 @@ fn accept(tag: u8, length: i32, budget: &Budget) -> Result<usize, Excess> {
     Ok((within - LENGTH) as usize)
 }
 
-/// Returns the name of a message type that answers this program's requests.
+/// None for messages that do not answer this program's requests.
 fn name_of(tag: u8) -> Option<&'static str> {
     Some(match tag {
         b'1' => "ParseComplete",

@@ -32,7 +32,6 @@ impl Notifications {
         Some(oldest)
     }
 
-    /// Returns the number of dropped notifications, and starts again at 0.
     pub(super) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }

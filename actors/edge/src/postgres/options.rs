@@ -108,9 +108,8 @@ impl ConnectionString {
         Ok(Self { config, tls: PostgresTls { mode, connector }, target, passfile })
     }
 
-    /// Returns the driver's configuration for one server, with the password that the passfile has for it
-    /// unless the string has one. `host` is the name of the server as in the string, or `localhost` for the
-    /// default socket.
+    /// `host` is the name of the server as in the string, or `localhost` for the default socket. Without a
+    /// password in the string, that of the passfile is used.
     pub(super) fn config_for(&self, host: &str, port: u16) -> Config {
         let mut config = self.config.clone();
         let user = config.get_user().unwrap_or_default();
@@ -126,7 +125,6 @@ impl ConnectionString {
     }
 }
 
-/// Returns the name of the process's user.
 fn own_user() -> Option<String> {
     let (uid, users) =
         (rustix::process::geteuid().as_raw().to_string(), std::fs::read_to_string("/etc/passwd").ok()?);
@@ -137,7 +135,7 @@ fn own_user() -> Option<String> {
     })
 }
 
-/// Returns true for values of other options that this program meets as it is.
+/// This program meets these values of other options as it is.
 fn is_met(name: &str, value: &str) -> bool {
     matches!(
         (name, value),

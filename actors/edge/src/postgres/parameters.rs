@@ -59,7 +59,6 @@ impl Parameters {
         }
     }
 
-    /// Removes a parameter and returns its value.
     pub(super) fn take(&mut self, name: &str) -> Option<String> {
         let index = self.all.iter().position(|known| known.name == name)?;
         Some(self.all.remove(index).value)

@@ -13,14 +13,13 @@ const FILE_MAX: u64 = 1 << 20;
 pub(super) struct Passfile(PathBuf);
 
 impl Passfile {
-    /// Returns the file at `path`, or else `~/.pgpass`. None: there is no home directory.
+    /// The file at `path`, or else `~/.pgpass`. None: there is no home directory.
     pub(super) fn new(path: Option<String>, variable: Variable<'_>) -> Option<Self> {
         let path = path.or_else(|| Some(format!("{}/.pgpass", variable("HOME")?)));
         path.map(|path| Self(path.into()))
     }
 
-    /// Returns the password of `user` at a server. As in libpq, a file that is missing or that others can
-    /// read has none; the latter is logged.
+    /// As in libpq, a file that is missing or that others can read has no password; the latter is logged.
     pub(super) fn password(&self, [host, port, database, user]: [&str; 4]) -> Option<String> {
         let file = self.0.display();
         let (opened, metadata) = open_secret_file(&self.0).ok()?;

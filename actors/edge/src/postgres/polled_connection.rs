@@ -109,7 +109,6 @@ impl PolledConnection {
         }
     }
 
-    /// Returns the number of dropped notifications, and starts again at 0.
     pub(super) fn take_dropped(&mut self) -> u64 {
         self.notifications.take_dropped()
     }

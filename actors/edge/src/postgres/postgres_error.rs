@@ -34,8 +34,7 @@ impl From<&PostgresError> for LinkFailure {
 }
 
 impl PostgresError {
-    /// Returns this error with the statement `grant` as advice, if the server refused it for a lack of
-    /// privileges.
+    /// Adds the statement `grant` as advice, if the server refused the request for a lack of privileges.
     #[must_use]
     pub fn with_grant(mut self, grant: impl FnOnce() -> String) -> Self {
         if self.state == Some(SqlState::INSUFFICIENT_PRIVILEGE) {
@@ -44,19 +43,18 @@ impl PostgresError {
         self
     }
 
-    /// Returns true if the server refuses the values of the request: data exceptions (SQLSTATE class 22),
-    /// violated constraints (23) other than a unique constraint, exceeded limits (54).
+    /// True if the server refuses the values of the request: data exceptions (SQLSTATE class 22), violated
+    /// constraints (23) other than a unique constraint, exceeded limits (54).
     pub fn is_invalid_data(&self) -> bool {
         self.state.as_ref().is_some_and(is_invalid_data)
     }
 
-    /// Returns true if the session may only read: a new one may reach another server, or have another
-    /// default.
+    /// True if the session may only read: a new one may reach another server, or have another default.
     pub fn is_read_only(&self) -> bool {
         self.state == Some(SqlState::READ_ONLY_SQL_TRANSACTION)
     }
 
-    /// Returns the error of a request whose answer is not awaited any longer.
+    /// Error of a request whose answer is not awaited any longer.
     pub fn unanswered(text: impl Into<String>) -> Self {
         Self::new(PeerErrorKind::Timeout, Sent::Maybe, text)
     }
@@ -65,22 +63,21 @@ impl PostgresError {
         Self { peer: PeerError::new(kind, sent, text), state: None }
     }
 
-    /// Returns the error of an invalid address; `text` completes the sentence.
+    /// `text` completes the sentence.
     pub(super) fn of_address(text: &str) -> Self {
         Self::unopened(format!("the address of the database {text}"))
     }
 
-    /// Returns the error of a connection that was not opened.
     pub(super) fn unopened(text: impl Into<String>) -> Self {
         Self::new(PeerErrorKind::Connect, Sent::No, text)
     }
 
-    /// Returns the error of a socket that failed to connect.
+    /// A socket failed to connect.
     pub(super) fn unconnected(error: PeerError) -> Self {
         Self { peer: error.map_text(|text| format!("cannot connect to the database: {text}")), state: None }
     }
 
-    /// Returns the error of a connection to the server `at` that cannot be protected.
+    /// The connection to the server `at` cannot be protected.
     pub(super) fn unsecured(error: &io::Error, at: &HostPort) -> Self {
         let mut failed =
             Self::new(PeerErrorKind::Tls, Sent::No, format!("cannot connect to the database: {error}"));
@@ -90,12 +87,12 @@ impl PostgresError {
         failed
     }
 
-    /// Returns the error of a panic of the driver.
+    /// The driver panicked.
     pub(super) fn of_panic(action: &str, panic: &PeerError) -> Self {
         Self::new(panic.kind, panic.sent, format!("{action}: {panic}"))
     }
 
-    /// Returns the error of a request of `login`; `action` names it.
+    /// `action` names the request of `login`.
     pub(super) fn of_request(action: &str, error: &Error, login: &Login) -> Self {
         let Some(db_error) = error.as_db_error() else { return Self::of_connection(action, error) };
         let (kind, sent) = match db_error.parsed_severity() {
@@ -112,7 +109,7 @@ impl PostgresError {
         Self { peer, state: Some(code.clone()) }
     }
 
-    /// Returns the error of a connection that ended during a request.
+    /// The connection ended during a request.
     pub(super) fn of_connection(action: &str, error: &Error) -> Self {
         let kind = match excess(error) {
             Some(Excess::Length { .. } | Excess::Type(_) | Excess::Unasked(_)) => PeerErrorKind::Malformed,
@@ -122,7 +119,7 @@ impl PostgresError {
         Self::new(kind, Sent::Maybe, text)
     }
 
-    /// Returns the error of a query if its answer exceeds the limit.
+    /// None unless the answer of a query exceeds the limit.
     pub(super) fn of_long_answer(error: &Error) -> Option<Self> {
         match excess(error) {
             Some(excess @ Excess::Answer(_)) => {
@@ -132,19 +129,19 @@ impl PostgresError {
         }
     }
 
-    /// Returns the error of a connection that is closed without a reason.
+    /// The connection is closed without a reason.
     pub(super) fn closed(action: &str) -> Self {
         let text = format!("the connection to the database broke while {action}: connection closed");
         Self::new(PeerErrorKind::Lost, Sent::Maybe, text)
     }
 
-    /// Returns this error for a request that was not sent.
+    /// The request was not sent.
     pub(super) fn unsent(mut self) -> Self {
         self.peer.sent = Sent::No;
         self
     }
 
-    /// Returns this error for a session that was not opened.
+    /// The session was not opened.
     pub(super) fn while_opening(mut self) -> Self {
         if self.state.is_some() {
             self.peer.kind = PeerErrorKind::Refused;
@@ -155,7 +152,6 @@ impl PostgresError {
     }
 }
 
-/// Returns the cause of a connection's error.
 fn reason(error: &Error) -> String {
     match (excess(error), error.as_db_error(), error.source()) {
         (Some(excess), ..) => excess.to_string(),

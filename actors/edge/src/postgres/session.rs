@@ -219,8 +219,8 @@ impl Session {
         self.connection.notified(span).await
     }
 
-    /// Returns the number of notifications dropped since the last call, the oldest first, because too many
-    /// waited. Look at what they are about.
+    /// Number of notifications that were dropped since the last call because too many waited, the oldest
+    /// first. Look at what they are about.
     pub fn take_dropped(&mut self) -> u64 {
         self.connection.take_dropped()
     }

@@ -37,7 +37,7 @@ impl TargetServer {
         })
     }
 
-    /// Returns the kinds to look for: the servers are tried for the first one, then for the next.
+    /// Kinds to look for: the servers are tried for the first one, then for the next.
     pub(super) fn passes(self) -> Vec<Self> {
         match self {
             Self::PreferStandby => vec![Self::Standby, Self::Any],
@@ -45,7 +45,7 @@ impl TargetServer {
         }
     }
 
-    /// Returns the query that answers `t` if the server is of this kind; None: all are.
+    /// Query that answers `t` if the server is of this kind; None: all are.
     pub(super) fn query(self) -> Option<&'static str> {
         match self {
             Self::Any | Self::PreferStandby => None,

@@ -62,7 +62,7 @@ impl std::fmt::Debug for EnvValue {
 }
 
 impl Environment {
-    /// Returns every problem as key, name and text. No text shows a value.
+    /// Every problem as key, name and text. No text shows a value.
     pub fn check(&self) -> Vec<(&'static str, String, String)> {
         let mut problems = Vec::new();
         for (key, count) in [("env", self.set.len()), ("env_pass", self.pass.len())] {
@@ -105,7 +105,7 @@ impl Environment {
         command.env_clear().envs(self.of(std::env::vars_os()));
     }
 
-    /// Returns the program's variables, given those of this process.
+    /// `ours` are the variables of this process.
     fn of(&self, ours: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<OsString, OsString> {
         let mut variables: BTreeMap<_, _> = ours.filter(|(name, _)| self.passes(name)).collect();
         variables.extend(self.set.iter().map(|(name, EnvValue(value))| (name.into(), value.into())));
@@ -126,8 +126,8 @@ pub fn is_inherited(variable: &str) -> bool {
     INHERITED.contains(&variable) || variable.starts_with("LC_")
 }
 
-/// Returns true for a variable that is meant for this process only: its configuration and secrets,
-/// and the protocols of systemd.
+/// True if the variable is meant for this process only: its configuration and secrets, and the protocols of
+/// systemd.
 fn is_own(variable: &OsStr) -> bool {
     let bytes = variable.as_encoded_bytes();
     let is_reserved = RESERVED.iter().any(|reserved| reserved.as_bytes() == bytes);

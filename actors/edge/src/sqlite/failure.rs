@@ -10,7 +10,7 @@ use crate::{
     shell_word,
 };
 
-/// Returns the failure of a link to the database at `path` by `error`; `reason` describes it.
+/// Failure of a link to the database at `path` by `error`; `reason` describes it.
 pub fn failure(reason: impl Into<String>, path: &Path, error: &Error) -> LinkFailure {
     let shown = path.to_string_lossy();
     let file = shell_word(&shown);

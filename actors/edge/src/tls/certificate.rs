@@ -98,7 +98,7 @@ impl<'a> Certificate<'a> {
         })
     }
 
-    /// Returns true if `signature` of `message` was made with the certificate's key and one of `algorithms`.
+    /// True if `signature` of `message` was made with the certificate's key and one of `algorithms`.
     pub(super) fn has_signed<'b>(
         &self,
         algorithms: impl IntoIterator<Item = &'b &'b dyn SignatureVerificationAlgorithm>,
@@ -108,8 +108,8 @@ impl<'a> Certificate<'a> {
         verify_signature(self.key, algorithms, message, signature)
     }
 
-    /// Returns true if the only common name is `host`, or `*.` and all of it after its first label, and
-    /// alternative names are missing.
+    /// True if the only common name is `host`, or `*.` and all of it after its first label, and alternative
+    /// names are missing.
     pub(super) fn is_commonly_named(&self, host: &DnsName<'_>) -> bool {
         if self.extension(SUBJECT_ALT_NAME).is_some() {
             return false;
@@ -123,7 +123,7 @@ impl<'a> Certificate<'a> {
         }
     }
 
-    /// Returns true if the certificate limits the names in those that it issues.
+    /// True if the certificate limits the names in those that it issues.
     pub(super) fn constrains_names(&self) -> bool {
         self.extension(NAME_CONSTRAINTS).is_some()
     }
@@ -150,7 +150,7 @@ impl<'a> Certificate<'a> {
         self.extensions.iter().find(|(found, _)| *found == kind).map(|(_, value)| *value)
     }
 
-    /// Returns true unless the certificate names its purposes, and servers are none of them.
+    /// False if the certificate names its purposes, and servers are none of them.
     fn serves(&self) -> bool {
         let Some(value) = self.extension(EXTENDED_KEY_USAGE) else { return true };
         let mut purposes = Reader(Reader(value).expect(SEQUENCE).unwrap_or_default());
@@ -172,7 +172,7 @@ impl<'a> Certificate<'a> {
     }
 }
 
-/// Returns object identifier and value of each extension. `fields` begins after the key of the certificate.
+/// Object identifier and value of each extension. `fields` begins after the key of the certificate.
 fn extensions<'a>(fields: &mut Reader<'a>) -> Option<Vec<(&'a [u8], &'a [u8])>> {
     let Some(content) = fields.optional(EXTENSIONS) else { return Some(Vec::new()) };
     let mut list = Reader(Reader(content).expect(SEQUENCE)?);
@@ -208,7 +208,7 @@ fn verify_signature<'b>(
         .any(|algorithm| algorithm.verify_signature(key, message, signature).is_ok())
 }
 
-/// Returns the bytes of a bit string without unused bits.
+/// Bytes of a bit string; None if it has unused bits.
 fn bits(content: &[u8]) -> Option<&[u8]> {
     content.strip_prefix(&[0])
 }
@@ -233,7 +233,7 @@ fn time((tag, text, _): (u8, &[u8], &[u8])) -> Option<UnixTime> {
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Returns tag and content of the next element, and the whole of it; None if it is malformed.
+    /// Tag and content of the next element, and the whole of it; None if it is malformed.
     fn next(&mut self) -> Option<(u8, &'a [u8], &'a [u8])> {
         let [tag, length, rest @ ..] = self.0 else { return None };
         let (length, rest) = match (length, rest) {

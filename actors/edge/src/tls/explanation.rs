@@ -16,14 +16,13 @@ pub(super) fn explain(error: io::Error, host: &ServerName<'_>) -> io::Error {
     }
 }
 
-/// Returns webpki's error in `reason`, of those that rustls does not name.
+/// None for errors that rustls names itself.
 pub(super) fn of_webpki(reason: &CertificateError) -> Option<&webpki::Error> {
     let CertificateError::Other(OtherError(error)) = reason else { return None };
     error.downcast_ref()
 }
 
-/// Returns the reason why the certificate of `host` was refused, and what to do; None if `error` has another
-/// cause.
+/// Reason why the certificate of `host` was refused, and what to do; None if `error` has another cause.
 pub(crate) fn certificate_error(error: &io::Error, host: &ServerName<'_>) -> Option<String> {
     let Error::InvalidCertificate(reason) = error.get_ref()?.downcast_ref()? else { return None };
     let why = match reason {
@@ -57,7 +56,7 @@ fn date(time: UnixTime) -> String {
     Timestamp::from_second(seconds).map_or_else(|_| "an unknown date".to_owned(), |date| date.to_string())
 }
 
-/// Returns the command that shows the certificate of the server `at` for `host`.
+/// Command that shows the certificate of the server `at` for `host`.
 pub(crate) fn show_command(at: impl Display, host: &ServerName<'_>) -> String {
     let name = match host {
         ServerName::DnsName(name) => format!(" -servername {}", name.as_ref()),
@@ -66,7 +65,7 @@ pub(crate) fn show_command(at: impl Display, host: &ServerName<'_>) -> String {
     format!("openssl s_client -connect {at}{name} </dev/null | openssl x509 -noout -subject -issuer -dates")
 }
 
-/// Returns the command that makes a certificate for `host` that is its own authority.
+/// Command that makes a certificate for `host` that is its own authority.
 fn command(host: &ServerName<'_>) -> String {
     let (kind, name) = match host {
         ServerName::IpAddress(_) => ("IP", host.to_str()),

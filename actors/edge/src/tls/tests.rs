@@ -27,7 +27,7 @@ fn certificate(name: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(file(&format!("{name}.pem"))).expect("a certificate")
 }
 
-/// Returns a server that shows the certificate `shown` and speaks only `version` of TLS.
+/// Shows the certificate `shown` and speaks only `version` of TLS.
 pub(crate) fn server(shown: &str, version: &'static SupportedProtocolVersion) -> TlsAcceptor {
     let key = PrivateKeyDer::from_pem_file(file("server.key")).expect("a key");
     let key = provider().key_provider.load_private_key(key).expect("a key");

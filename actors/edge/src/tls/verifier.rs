@@ -154,7 +154,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Returns true for the reasons for which webpki alone refuses certificates that OpenSSL accepts.
+/// webpki alone refuses certificates for these reasons; OpenSSL accepts them.
 fn is_strict(error: &Error) -> bool {
     let Error::InvalidCertificate(reason) = error else { return false };
     matches!(

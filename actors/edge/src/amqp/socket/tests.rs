@@ -21,8 +21,8 @@ fn tune() -> Vec<u8> {
     method(10, 30, &[0, 0, 0, 2, 0, 0, 0, 60])
 }
 
-/// Returns the error of connecting to a broker that calls `serve` for each connection, and the time until the
-/// error.
+/// Connects to a broker that calls `serve` for each connection. The result is the error, and the time until
+/// it.
 fn refusal(serve: impl Fn(&mut TcpStream) -> io::Result<()> + Send + 'static) -> (String, Duration) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();

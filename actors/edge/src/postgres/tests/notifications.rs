@@ -10,7 +10,7 @@ use crate::{PeerErrorKind, postgres::Session};
 /// Time in which an expected notification comes.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Returns a session that listens to `c`, and another one.
+/// The first session listens to `c`.
 async fn pair(database: &str) -> (Session, Session) {
     let dsn = Postgres::shared().create_database(database);
     let (mut listener, other) = (open(&dsn).await, open(&dsn).await);
@@ -23,7 +23,7 @@ async fn notify(session: &mut Session, payload: String) {
     session.query("notifying", sql, vec![Box::new(payload)]).await.expect("notified");
 }
 
-/// Returns the payload of the next notification.
+/// Waits for the payload of the next notification.
 async fn next(listener: &mut Session) -> String {
     let notification = listener.notified(SOON).await.expect("a connection").expect("a notification");
     assert_eq!(notification.channel(), "c");

@@ -30,7 +30,6 @@ fn told(error: &PostgresError) -> (PeerErrorKind, Sent, Option<&str>) {
     (error.peer.kind, error.peer.sent, error.state.as_ref().map(SqlState::code))
 }
 
-/// Returns the answer of an open session to a query of one text.
 async fn answer(session: &mut Session) -> String {
     session.query("asking", "SELECT 'an answer'", Vec::new()).await.expect("an answer")[0].try_get(0).unwrap()
 }
