@@ -32,34 +32,33 @@ impl JobId {
         Self { owner, attr_path: attr_path.into(), claim: claim.into() }
     }
 
-    /// Returns the identity of a job whose attribute path is known.
+    /// Identity of a job whose attribute path is encoded already, see [`JobId::new`].
     pub fn of_attr_path(owner: &str, attr_path: &str, claim: impl Into<Arc<str>>) -> Self {
         Self { owner: owner.into(), attr_path: attr_path.into(), claim: claim.into() }
     }
 
-    /// Returns owner and attribute path.
+    /// Owner and attribute path, without the claim.
     pub fn owned_path(&self) -> (Arc<str>, Arc<str>) {
         (self.owner.clone(), self.attr_path.clone())
     }
 
-    /// Returns the subsystem and name of the owner, such as `catalog.lab.thumbnails`.
+    /// Subsystem and name, such as `catalog.lab.thumbnails`.
     pub fn owner(&self) -> &str {
         &self.owner
     }
 
-    /// Returns the attribute path that workers see.
+    /// Path that workers see: `name` with white space, control characters and `%` encoded.
     pub fn attr_path(&self) -> &str {
         &self.attr_path
     }
 
-    /// Returns the claim.
+    /// Tells apart jobs that have the same name one after the other, see [`JobId::new`].
     pub fn claim(&self) -> &str {
         &self.claim
     }
 }
 
-/// Returns `text` as a payload: control characters, such as line ends, are written as `%` and two hexadecimal
-/// digits for each byte.
+/// Writes control characters, such as line ends, as `%` and two hexadecimal digits for each byte.
 pub fn payload_text(text: &str) -> String {
     encode(text, char::is_control)
 }
