@@ -73,7 +73,6 @@ pub struct CommandArgs {
 }
 
 impl ActorCommand {
-    /// Returns the kernel's command and its arguments.
     fn parts(&self) -> (Command, &ActorArguments, Option<&Until>) {
         match self {
             Self::Restart(arguments) => (Command::Restart, arguments, None),

@@ -143,7 +143,7 @@ impl Section {
         Self(Box::new(TypedConfig::<S>(config)))
     }
 
-    /// Returns the configuration if the section belongs to `S`.
+    /// None if the section belongs to another subsystem than `S`.
     pub fn get<S: Subsystem>(&self) -> Option<&S::Config> {
         self.0.config().downcast_ref()
     }

@@ -42,7 +42,7 @@ impl OriginalContext {
         Self { unit: Some(unit), ..self }
     }
 
-    /// Returns the unit file that is taken over; None for the environment of this process.
+    /// Unit file that is taken over; None for the environment of this process.
     pub fn unit(&self) -> Option<&OriginalUnit> {
         self.unit.as_ref()
     }
@@ -52,7 +52,7 @@ impl OriginalContext {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// Returns all variables that are UTF-8.
+    /// Leaves out variables that are not UTF-8.
     pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
     }

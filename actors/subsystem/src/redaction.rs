@@ -33,8 +33,7 @@ const SECRET_WORDS: [&str; 13] = [
     "cookie",
 ];
 
-/// Returns true if a key or parameter called `name` holds a secret. A name that ends in `file` holds a path,
-/// not a secret.
+/// Recognises keys and parameters of secrets. A name that ends in `file` holds a path, not a secret.
 pub fn is_secret_name(name: &str) -> bool {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();

@@ -55,14 +55,14 @@ pub trait ErasedConfig: fmt::Debug + Send + Sync {
     fn config_mut(&mut self) -> &mut dyn Any;
     /// Returns a copy.
     fn clone_box(&self) -> Box<dyn ErasedConfig>;
-    /// Returns true if `other` is an equal configuration of the same subsystem.
+    /// False, too, if `other` belongs to another subsystem.
     fn equals(&self, other: &dyn ErasedConfig) -> bool;
-    /// Returns the section as JSON, secrets included.
+    /// Secrets are included.
     ///
     /// # Errors
     /// A path in it is not UTF-8.
     fn to_json(&self) -> Result<Value, serde_json::Error>;
-    /// Returns the errors that the schema cannot express; see [`Subsystem::check`](crate::Subsystem::check).
+    /// See [`Subsystem::check`](crate::Subsystem::check).
     fn check(&self) -> Vec<String>;
     /// Checks for faults that a restart cannot repair; see
     /// [`Subsystem::preflight`](crate::Subsystem::preflight).
@@ -70,22 +70,20 @@ pub trait ErasedConfig: fmt::Debug + Send + Sync {
     /// # Errors
     /// Such a fault exists. The text says what the operator has to change.
     fn preflight(&self) -> Result<(), BoxError>;
-    /// Returns the branch of the tree and its reload function; see
-    /// [`Subsystem::branch`](crate::Subsystem::branch).
+    /// See [`Subsystem::branch`](crate::Subsystem::branch).
     ///
     /// # Errors
     /// The configuration cannot be used. The text says what the operator has to change.
     fn branch(&self, exchange: &mut Exchange) -> Result<(ChildSpec, SectionReload), BoxError>;
-    /// Returns true if the subsystem offers jobs to the queue.
+    /// See [`Subsystem::offers_jobs`](crate::Subsystem::offers_jobs).
     fn offers_jobs(&self) -> bool;
-    /// Returns the directory of the subsystem's database file; see
-    /// [`Subsystem::state_dir`](crate::Subsystem::state_dir).
+    /// See [`Subsystem::state_dir`](crate::Subsystem::state_dir).
     fn state_dir(&self) -> Option<PathBuf>;
-    /// Returns what the subsystem keeps; see [`Subsystem::kept`](crate::Subsystem::kept).
+    /// See [`Subsystem::kept`](crate::Subsystem::kept).
     fn kept(&self) -> Kept;
-    /// Returns lines for the terminal of an interactive start.
+    /// See [`Subsystem::greeting`](crate::Subsystem::greeting).
     fn greeting(&self) -> String;
-    /// Returns the source of the progress line, if the subsystem has finite work.
+    /// See [`Subsystem::progress`](crate::Subsystem::progress).
     fn progress(&self) -> Option<ProgressSource>;
 }
 

@@ -92,13 +92,13 @@ pub trait Subsystem: Send + Sync + 'static {
     /// There is no useful default. The text says what to configure.
     fn default_config() -> Result<Self::Config, String>;
 
-    /// Returns false for a section that configures nothing, such as an empty list.
+    /// False for a section that configures nothing, such as an empty list.
     fn is_configured(config: &Self::Config) -> bool {
         let _ = config;
         true
     }
 
-    /// Returns the errors that the schema cannot express. Each text begins with `section.key = value`.
+    /// Errors that the schema cannot express. Each text begins with `section.key = value`.
     fn check(config: &Self::Config) -> Vec<String> {
         let _ = config;
         Vec::new()
@@ -114,28 +114,27 @@ pub trait Subsystem: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Returns the directory of the subsystem's database file, if it has one. Other files about its instance
-    /// belong there.
+    /// Directory of the subsystem's database file; None if it has no such file. Other files about its
+    /// instance belong there.
     fn state_dir(config: &Self::Config) -> Option<PathBuf> {
         let _ = config;
         None
     }
 
-    /// Returns what the subsystem keeps over a restart of the process, for backups. Each role is unique in
-    /// the subsystem.
+    /// Files that must survive a restart of the process, for backups. Each role is unique in the subsystem.
     fn kept(config: &Self::Config) -> Kept {
         let _ = config;
         Kept::default()
     }
 
-    /// Returns lines for the terminal of an interactive start: the name at column 2, endpoints at column 14,
-    /// and below them a first command to try.
+    /// Lines for the terminal of an interactive start: the name at column 2, endpoints at column 14, and
+    /// below them a first command to try.
     fn greeting(config: &Self::Config) -> String {
         let _ = config;
         format!("  {:<12}orchestrator tree {}\n", Self::NAME, Self::NAME)
     }
 
-    /// Returns the source of the progress line that a terminal shows, if the subsystem has finite work.
+    /// Source of the progress line that a terminal shows; None without finite work.
     fn progress(config: &Self::Config) -> Option<ProgressSource> {
         let _ = config;
         None

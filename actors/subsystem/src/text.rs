@@ -100,7 +100,7 @@ pub fn time_of(seconds: i64) -> String {
     Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
-/// Returns the schema formats of the fields that are times, by name.
+/// Schema formats of the fields that are times, by name.
 fn times(schema: &Value) -> BTreeMap<String, String> {
     match schema {
         Value::Object(map) => {

@@ -18,7 +18,7 @@ pub struct Until {
 }
 
 impl Until {
-    /// Returns the pause that ends then; without an end it lasts until it is resumed.
+    /// Without an end, the pause lasts until it is resumed.
     pub fn pause(until: Option<&Self>) -> PauseSpan {
         PauseSpan { until_ms: until.and_then(|until| u64::try_from(until.at.as_millisecond()).ok()) }
     }
@@ -58,7 +58,7 @@ pub fn parse_duration(text: &str) -> Result<SignedDuration, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Returns the name of the time zone in which ends of pauses are read.
+/// Name of the time zone in which ends of pauses are read, such as `Europe/Berlin`, `UTC` or `UTC+02`.
 pub fn time_zone() -> String {
     let now = Zoned::now();
     match now.time_zone().iana_name() {
@@ -69,7 +69,7 @@ pub fn time_zone() -> String {
     }
 }
 
-/// Returns ` until` and the end of a pause, to the second; empty if it has none.
+/// ` until` and the end of a pause, to the second; empty without an end.
 pub fn until_text(until_ms: Option<u64>) -> String {
     let at = until_ms.and_then(|at| Timestamp::from_millisecond(i64::try_from(at).ok()?).ok());
     at.map_or_else(String::new, |at| format!(" until {at:.0}"))

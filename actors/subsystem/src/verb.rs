@@ -116,7 +116,6 @@ pub fn number<const N: u32>() -> u32 {
     N
 }
 
-/// Returns the JSON schemas of `V`.
 pub(crate) fn schemas<V: Verb>() -> VerbSchemas {
     let schema = |generate: fn(&mut schemars::SchemaGenerator) -> schemars::Schema| {
         let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);

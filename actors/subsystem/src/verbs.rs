@@ -57,13 +57,13 @@ impl<A: Child> Verbs<A> {
         self
     }
 
-    /// Returns the verbs of the child with this mailbox, for
+    /// Verbs of the child with this mailbox, for
     /// [`ChildSpec::console`](orchestrator_supervise::ChildSpec::console).
     pub fn console(self, mailbox: &Mailbox<A>) -> Vec<ConsoleVerb> {
         self.console.into_iter().map(|verb| verb(mailbox)).collect()
     }
 
-    /// Returns the commands that ask the child at `path`, see [`Route`], for
+    /// Commands that ask the child at `path`, see [`Route`], for
     /// [`Subsystem::verbs`](crate::Subsystem::verbs).
     pub fn commands(self, path: &'static str) -> Vec<VerbCommand> {
         self.commands.into_iter().map(|command| command(path)).collect()
@@ -102,7 +102,7 @@ impl VerbCommand {
     }
 }
 
-/// Returns the arguments of `T` without its description, which would replace that of the verb.
+/// Leaves out the description of `T`, which would replace that of the verb.
 fn arguments_of<T: Args>() -> Vec<Arg> {
     T::augment_args(Command::new("")).get_arguments().cloned().collect()
 }

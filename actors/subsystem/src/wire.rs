@@ -138,7 +138,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Returns the name in JSON and in the audit log.
+    /// As in JSON and in the audit log.
     pub fn name(self) -> &'static str {
         match self {
             ErrorKind::BadRequest => "bad_request",
@@ -174,50 +174,49 @@ impl ErrorKind {
     }
 }
 
-/// Returns `/v1/tree` or `/v1/tree/{path}`.
+/// `/v1/tree` or `/v1/tree/{path}`.
 pub fn tree_url(path: Option<&str>) -> String {
     url_of("/v1/tree", path)
 }
 
-/// Returns the URL of the whole tree, or of the child at `path`.
 fn url_of(route: &str, path: Option<&str>) -> String {
     path.map_or_else(|| route.to_owned(), |path| format!("{route}/{}", encode(path)))
 }
 
-/// Returns `/v1/crashes` or `/v1/crashes/{path}`.
+/// `/v1/crashes` or `/v1/crashes/{path}`.
 pub fn crashes_url(path: Option<&str>) -> String {
     url_of("/v1/crashes", path)
 }
 
-/// Returns the URL of the newest crash report of the child at `path` and its descendants.
+/// Newest crash report of the child at `path` or one of its descendants.
 pub fn newest_crash_url(path: &str) -> String {
     format!("{}?limit=1", crashes_url(Some(path)))
 }
 
-/// Returns `/v1/actors/{path}/{verb}`.
+/// `/v1/actors/{path}/{verb}`.
 pub fn actor_url(path: &str, verb: &str) -> String {
     format!("/v1/actors/{}/{}", encode(path), encode(verb))
 }
 
-/// Returns `/v1/consoles/{path}/{verb}`.
+/// `/v1/consoles/{path}/{verb}`.
 pub fn console_url(path: &str, verb: &str) -> String {
     format!("/v1/consoles/{}/{}", encode(path), encode(verb))
 }
 
-/// Returns `/v1/why` or `/v1/why/{path}`.
+/// `/v1/why` or `/v1/why/{path}`.
 pub fn why_url(path: Option<&str>) -> String {
     url_of("/v1/why", path)
 }
 
-/// Returns `/v1/history` for some metrics of the child at `path` since a time in milliseconds. With `sum`,
-/// the values of the child and its descendants are added up.
+/// `/v1/history` for some metrics of the child at `path` since a time in milliseconds. With `sum`, the values
+/// of the child and its descendants are added up.
 pub fn history_url(path: &str, metrics: &[&str], since_ms: u64, sum: bool) -> String {
     let metrics: Vec<_> = metrics.iter().map(|metric| encode(metric)).collect();
     let sum = if sum { "&sum=true" } else { "" };
     format!("/v1/history?path={}&metric={}&since={since_ms}{sum}", encode(path), metrics.join(","))
 }
 
-/// Returns `/v1/{path}/{name}?args`, the route of an export.
+/// `/v1/{path}/{name}?args`, the route of an export.
 pub fn export_url(path: &str, name: &str, args: &[(String, String)]) -> String {
     let mut url = format!("/v1/{}/{}", encode(path), encode(name));
     for (i, (name, value)) in args.iter().enumerate() {

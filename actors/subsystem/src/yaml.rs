@@ -15,7 +15,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     })
 }
 
-/// Returns the reason in terms of the file; the parser's own texts name types and options of programs.
+/// Speaks of the file; the parser's own texts name types and options of programs.
 fn reason(error: &Error) -> String {
     match error {
         Error::DuplicateMappingKey { .. } => "this key is written twice: remove one".to_owned(),

@@ -12,8 +12,8 @@ pub(super) fn is_web(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
-/// Returns true if a URL may hold a secret. `rest` is the part after `://`. A parameter of a web address that
-/// is named `token` is not refused; [`redact_address`](super::redact_address) removes it.
+/// `rest` is the part after `://`. A parameter of a web address that is named `token` is not refused;
+/// [`redact_address`](super::redact_address) removes it.
 pub(super) fn url_may_hold_secret(rest: &str, web: bool) -> bool {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -39,8 +39,8 @@ fn is_secret_parameter(name: &str, web: bool) -> bool {
     is_secret_name(name) && !(web && name.to_ascii_lowercase().contains("token"))
 }
 
-/// Returns true for `host`, `host:port`, or an IPv6 address with or without brackets. `host:word` may be a
-/// user and a password.
+/// Accepts `host`, `host:port`, and an IPv6 address with or without brackets. `host:word` may be a user and a
+/// password.
 fn has_plain_port(host: &str) -> bool {
     let after_brackets = host.rsplit_once(']').map(|(_, after)| after);
     let Some((name, port)) = after_brackets.unwrap_or(host).rsplit_once(':') else { return true };
@@ -51,7 +51,7 @@ fn has_plain_port(host: &str) -> bool {
         || (port.len() <= PORT_DIGITS && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns the decoded names of the parameters behind `?` or `#`, and of those within their values
+/// Decoded names of the parameters behind `?` or `#`, and of those within their values
 /// (`mechanism=AWS_SESSION_TOKEN:..`).
 fn parameters(tail: &str) -> impl Iterator<Item = String> {
     let query = tail.split_once(['?', '#']).map_or("", |(_, query)| query);
@@ -62,7 +62,7 @@ fn parameters(tail: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns the names of the settings in a connection string `host=.. password=..`.
+/// Names of the settings in a connection string `host=.. password=..`.
 pub(super) fn settings(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('=').map(|(at, _)| {
         let before = text[..at].trim_end();

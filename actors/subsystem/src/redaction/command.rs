@@ -57,7 +57,7 @@ fn redact_arguments<'a>(arguments: impl IntoIterator<Item = &'a str>, depth: usi
     arguments.into_iter().map(&mut redact_one).collect()
 }
 
-/// Returns the argument without secrets, and the meaning of the next one.
+/// The second value is the kind of the next argument.
 fn redact_argument(argument: &str, depth: usize) -> (String, Kind) {
     if argument.starts_with("--") {
         let name = argument.split('=').next().unwrap_or_default();
@@ -157,7 +157,7 @@ impl Word {
     }
 }
 
-/// Returns the words of a command line. An open quote ends with the text.
+/// An open quote ends with the text.
 fn words(text: &str) -> Vec<Word> {
     let mut words = Vec::new();
     let (mut begin, mut open, mut escaped) = (None, None, false);

@@ -7,8 +7,8 @@ use super::{
     is_secret_name,
 };
 
-/// Returns true if the address `text` may hold a password. The result is true, too, if user, host and port of
-/// a malformed address cannot be distinguished.
+/// `text` is an address or a connection string. The result is true, too, if user, host and port of a
+/// malformed address cannot be distinguished.
 pub fn may_hold_secret(text: &str) -> bool {
     let text = text.trim();
     match text.split_once("://") {
@@ -45,12 +45,11 @@ pub fn redact_address(text: &str) -> String {
     }
 }
 
-/// Returns true for a character that separates words.
 fn is_separator(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')
 }
 
-/// Returns true if `text` may quote a password, in an address or as the value of a setting.
+/// Looks for a password in addresses and in values of settings.
 pub fn may_quote_secret(text: &str) -> bool {
     redact(text) != text
 }
@@ -79,8 +78,8 @@ pub fn redact_addresses(line: &str) -> String {
     out
 }
 
-/// Returns the end of the address whose `://` ends at `after`. A password may hold blanks and quotes, so the
-/// address may reach to the last `@` of the line.
+/// `after` is the end of its `://`. A password may hold blanks and quotes, so the address may reach to the
+/// last `@` of the line.
 fn address_end(text: &str, after: usize) -> usize {
     let word_end = |from: usize| text[from..].find(is_separator).map_or(text.len(), |at| from + at);
     let end = word_end(after);
@@ -149,8 +148,7 @@ fn redact_settings(line: &str) -> String {
     out
 }
 
-/// Returns the length of the value at the start of `text`: to its closing quote, else to the next separator
-/// of words or settings.
+/// The value ends at its closing quote, else at the next separator of words or settings.
 fn value_end(text: &str) -> usize {
     let mut chars = text.chars();
     match chars.next() {
