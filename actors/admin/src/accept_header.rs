@@ -1,11 +1,11 @@
 //! Content negotiation by the `Accept` header: JSON or text. No I/O.
 
-/// Returns true if this `Accept` header prefers plain text to JSON. JSON wins a tie.
+/// JSON wins a tie.
 pub(crate) fn prefers_text(header: &str) -> bool {
     weight(header, "text/plain", &["text/*"]) > weight(header, "application/json", &["application/*", "*/*"])
 }
 
-/// Returns the weight of the type `exact`, else of the first of its `ranges` in the header, else 0.
+/// Weight of the type `exact`, else of the first of its `ranges` in the header, else 0.
 fn weight(header: &str, exact: &str, ranges: &[&str]) -> f32 {
     let named = |name: &str| {
         header.split(',').find_map(|item| {

@@ -60,7 +60,7 @@ impl TreeTable {
         }
     }
 
-    /// Returns the last column: faults, the link, a pause, and the children that get its messages.
+    /// The last column: faults, the link, a pause, and the children that get its messages.
     fn notes(&self, node: &NodeSnapshot) -> String {
         let mut notes = Vec::new();
         if node.stuck {

@@ -71,7 +71,6 @@ impl Audit {
         Self { path: path.map(Path::to_owned), vitals: OnceLock::new(), refusals: Mutex::default() }
     }
 
-    /// Returns true if the lines are written to a file.
     pub(crate) fn has_file(&self) -> bool {
         self.path.is_some()
     }
@@ -170,7 +169,7 @@ impl ReservedLine {
     }
 }
 
-/// Returns `args` for the audit log, as a shortened string if they are long.
+/// Long arguments become a shortened string.
 pub(crate) fn bounded(args: &Value) -> Value {
     let text = args.to_string();
     if escape_json(&text).len() <= ARGS_MAX {
@@ -179,7 +178,7 @@ pub(crate) fn bounded(args: &Value) -> Value {
     Value::String(sanitize_to(text, ARGS_MAX / 4))
 }
 
-/// Returns the current time in the format of the log.
+/// In the format of the log.
 pub(crate) fn now() -> String {
     rfc3339(now_ms())
 }
@@ -225,7 +224,7 @@ fn allocate(file: &File, length: u64, space: u64) -> io::Result<()> {
     }
 }
 
-/// Returns the files of the log at `path`, each with what its name ends with, the newest first.
+/// Files of the log at `path`, each with the end of its name, the newest first.
 pub(crate) fn files(path: &Path) -> impl Iterator<Item = (String, PathBuf)> {
     let suffixes =
         std::iter::once(String::new()).chain((1..=FORMER_FILES).map(|number| format!(".{number}")));

@@ -77,8 +77,7 @@ pub(crate) async fn mark_served(
     Ok(next.call(request).await?.map_into_boxed_body())
 }
 
-/// Returns true if a request needs no token: the files of the console, and health checks without the state of
-/// healthy children.
+/// The files of the console need no token, nor do health checks without the state of healthy children.
 fn is_public(request: &ServiceRequest) -> bool {
     page::is_public(request.path())
         || request.path() == "/livez"

@@ -193,7 +193,7 @@ impl HandlerContext {
         Ok(answer)
     }
 
-    /// Returns true if the child at `path` is the endpoint or a supervisor above it.
+    /// True if the child at `path` is the endpoint or a supervisor above it.
     fn includes_endpoint(&self, path: &str) -> bool {
         is_in_branch(&self.own_path, path)
     }
@@ -243,7 +243,6 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// Returns the outcome of a refused or failed command.
 fn outcome_of(ApiError(body): &ApiError) -> String {
     sanitize(format!("{}: {}", body.error.name(), body.message))
 }

@@ -122,8 +122,7 @@ impl AdminConfig {
         given(&self.audit_file)
     }
 
-    /// Returns the file of the history of an instance with these subsystems. Instances that share a directory
-    /// have different addresses or subsystems, and so different files.
+    /// Instances that share a directory have different addresses or subsystems, and so different files.
     pub(crate) fn history_path(&self, subsystems: &[String]) -> Option<PathBuf> {
         let directory = given(self.history_dir.as_deref()?)?;
         let instance = format!("{subsystems:?} {:?} {:?}", self.listen, self.unix_socket);
@@ -131,7 +130,7 @@ impl AdminConfig {
         Some(directory.join(format!("history-{a:02x}{b:02x}{c:02x}{d:02x}")))
     }
 
-    /// Returns the files of an instance with these subsystems. The tokens are the operator's.
+    /// Files of an instance with these subsystems. The tokens are the operator's.
     pub fn kept(&self, subsystems: &[String]) -> Kept {
         let mut kept = Kept::default();
         if let Some(path) = self.history_path(subsystems) {
@@ -144,8 +143,7 @@ impl AdminConfig {
         kept
     }
 
-    /// Returns an address at which an instance with this configuration would listen and another process
-    /// listens now.
+    /// Address at which an instance with this configuration would listen and another process listens now.
     pub fn address_in_use(&self) -> Option<String> {
         let Addresses { tcp, unix, .. } = self.addresses().ok()?;
         let is_in_use = |address: &SocketAddr| {
@@ -187,12 +185,12 @@ impl Default for AdminConfig {
     }
 }
 
-/// Returns a path unless it is "".
+/// None for "".
 fn given(path: &Path) -> Option<&Path> {
     Some(path).filter(|path| !path.as_os_str().is_empty())
 }
 
-/// Returns true for a valid host name without a port.
+/// A name has no port.
 fn is_name(host: &str) -> bool {
     !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))
 }

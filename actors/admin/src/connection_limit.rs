@@ -38,14 +38,13 @@ const GRACE: Duration = Duration::from_millis(100);
 /// Longest wait of a request for its admission.
 const ADMISSION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns the maximum number of concurrent connections on each socket.
+/// Each socket has this limit of its own.
 pub(crate) fn connections_max() -> usize {
     // The hard limit, to which subsystems raise the soft limit.
     let descriptors = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     (descriptors / DESCRIPTORS_SHARE / 2).clamp(8, CONNECTIONS_MAX) as usize
 }
 
-/// Returns true if requests for `path` are probes.
 pub(crate) fn is_probe(path: &str) -> bool {
     matches!(path, "/livez" | "/readyz" | "/metrics")
 }
@@ -87,7 +86,6 @@ impl ConnectionLimit {
         Self { max, places, open: Mutex::default(), evicted }
     }
 
-    /// Adds a connection.
     pub(crate) fn open(self: &Arc<Self>) -> Arc<Slot> {
         let shared: Arc<Shared> = Arc::default();
         let mut open = self.open.lock();
@@ -135,12 +133,11 @@ impl Slot {
         !self.is_evicted()
     }
 
-    /// Returns true if the connection was closed for another one.
+    /// True if the connection was closed for another one.
     pub(crate) fn is_evicted(&self) -> bool {
         self.shared.is_evicted.load(Relaxed)
     }
 
-    /// Returns true if the client has sent something.
     pub(crate) fn has_input(&self) -> bool {
         self.shared.has_input.load(Relaxed)
     }
@@ -174,7 +171,7 @@ impl<S> LimitedConnection<S> {
         &self.slot
     }
 
-    /// Returns an error if the connection is evicted, and otherwise wakes the task when it is.
+    /// Fails if the connection is evicted, and otherwise wakes the task when it is.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let Slot { shared, limit, .. } = &*self.slot;
         shared.waker.register(cx.waker());

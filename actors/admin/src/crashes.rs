@@ -27,7 +27,7 @@ struct Args {
     limit: Option<usize>,
 }
 
-/// Returns the reports of all children, or of the branch at a path.
+/// Reports of all children, or of the branch at a path.
 pub(crate) async fn crashes(
     context: Data<HandlerContext>,
     path: Option<Path<String>>,
@@ -57,7 +57,7 @@ pub(crate) fn add_samples(log: &CrashLog, history: &Mutex<History>) {
     }
 }
 
-/// Returns the samples up to a time. States are left out: the events of a report have their changes.
+/// States are left out: the events of a report have their changes.
 fn samples(mut columns: Columns, until_ms: u64) -> Samples {
     let ticks = columns.at_ms.partition_point(|at| *at <= until_ms);
     columns.at_ms.truncate(ticks);

@@ -40,7 +40,7 @@ pub enum Binding {
 }
 
 impl Binding {
-    /// Returns true if the endpoint must not start with this error.
+    /// True if the endpoint must not start with this error.
     fn is_fatal(self, error: &AdminError) -> bool {
         match self {
             Self::Required => true,
@@ -50,8 +50,7 @@ impl Binding {
     }
 }
 
-/// Returns the specification of the child `admin`. Its link shows the addresses. Without an address, the
-/// child is idle.
+/// Specification of the child `admin`. Its link shows the addresses. Without an address, the child is idle.
 ///
 /// Call [`AdminConfig::check`] before: errors of the configuration appear here only when the child starts.
 pub fn child_spec(config: &AdminConfig, binding: Binding, program_info: ProgramInfo) -> ChildSpec {
@@ -134,7 +133,7 @@ fn lower_priority() {
     let _ = setpriority_process(None, NICENESS);
 }
 
-/// Returns the contexts for the handlers of the TCP socket, the unix socket and the probes.
+/// Contexts for the handlers of the TCP socket, the unix socket and the probes.
 fn contexts(state: &Arc<EndpointState>, metrics: &AdminMetrics, cx: &StartCx) -> [HandlerContext; 3] {
     let closing = cx.stop.child_token();
     // Event streams are long-lived, so they may take only half of the connections.

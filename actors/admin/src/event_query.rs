@@ -54,7 +54,6 @@ impl EventQuery {
         Ok(Self { after: after.transpose()?, path: path.transpose()?, kinds })
     }
 
-    /// Returns true if the query selects `event`.
     pub(crate) fn matches(&self, event: &Event) -> bool {
         let kind = event.kind.name();
         self.path.as_ref().is_none_or(|path| is_in_branch(&event.path, path))

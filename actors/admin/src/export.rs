@@ -20,7 +20,7 @@ const CONTENT_TYPE: &str = "application/x-ndjson";
 /// Time for sending the last line before the connection is closed.
 const LAST_LINE_TIME: Duration = Duration::from_millis(200);
 
-/// Returns the response with the rows of the export `name` of the child at `path`; `query` has its arguments.
+/// `query` has the arguments of the export.
 pub(crate) async fn export(
     context: &HandlerContext,
     exports: Exports,
@@ -84,8 +84,8 @@ impl Rows {
         }
     }
 
-    /// Returns the body. After an error it has a last line with the error, and ends without its last chunk,
-    /// so that no client takes the rows for complete.
+    /// After an error the body has a last line with the error, and ends without its last chunk, so that no
+    /// client takes the rows for complete.
     fn into_stream(self) -> impl Stream<Item = io::Result<Bytes>> {
         stream::unfold(Step::Read(self), |step| async {
             match step {
@@ -104,7 +104,7 @@ impl Rows {
     }
 }
 
-/// Returns the error as a line in the form of every error response.
+/// Has the form of every error response.
 fn last_line(error: &ApiError) -> Bytes {
     // The body has only strings, so serialization cannot fail.
     let mut line = serde_json::to_vec(&error.0).unwrap_or_default();

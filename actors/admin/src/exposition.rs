@@ -41,7 +41,6 @@ pub(crate) struct Exposition {
 pub(crate) type Labels<'a> = [(&'a str, &'a str)];
 
 impl Exposition {
-    /// Adds one sample.
     pub(crate) fn add(
         &mut self,
         kind: Kind,
@@ -80,7 +79,6 @@ impl Exposition {
         }
     }
 
-    /// Formats all samples.
     pub(crate) fn render(mut self) -> String {
         let help = "Samples dropped from this response: duplicates, or too many series of one name.";
         let dropped = self.dropped;

@@ -71,8 +71,8 @@ impl Faults {
         self.causes.get(path).map(|(_, cause)| cause)
     }
 
-    /// Returns true if the child at `path` waits for a child with a fault, or is stuck in work that began in
-    /// the same subsystem after a fault.
+    /// True if the child at `path` waits for a child with a fault, or is stuck in work that began in the same
+    /// subsystem after a fault.
     pub(crate) fn is_behind(&self, path: &str) -> bool {
         self.waiting.contains_key(path)
     }
@@ -122,7 +122,7 @@ fn stuck_since(node: &NodeSnapshot, now_ms: u64) -> Option<u64> {
     Some(now_ms.saturating_sub(work.silent_ms))
 }
 
-/// Returns the failed server or file that a child reports, and the cause.
+/// Failed server or file that a child reports, and the cause.
 fn fault(node: &NodeSnapshot) -> Option<(String, Cause)> {
     if matches!(node.state.as_str(), "stopped" | "given_up") {
         return None;

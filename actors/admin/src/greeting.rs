@@ -4,8 +4,8 @@ use orchestrator_supervise::{Link, Tree};
 
 use crate::AdminConfig;
 
-/// Returns the lines about the endpoint at the path `own`: its addresses and a command to try, or the reason
-/// why it has none. Returns `None` while the endpoint opens its sockets.
+/// Lines about the endpoint at the path `own`: its addresses and a command to try, or the reason why it has
+/// none. None while the endpoint opens its sockets.
 pub fn greeting(config: &AdminConfig, tree: &Tree, own: &str) -> Option<String> {
     let text = if config.listen.is_empty() && config.unix_socket.is_none() {
         "off, and with it the console and all commands: set admin.listen or admin.unix_socket".to_owned()

@@ -46,7 +46,7 @@ impl HandlerContext {
         })
     }
 
-    /// Returns the response to a request that found no free slot, after a delay.
+    /// Answers a request that found no free slot, after a delay.
     pub(crate) async fn no_slot(&self, message: String) -> HttpResponse {
         // A stop does not wait for the delay.
         let _ = timeout(REFUSAL_DELAY, self.closing.cancelled()).await;

@@ -52,7 +52,7 @@ fn readiness_of(context: &HandlerContext, verbose: bool, reasons: bool) -> HttpR
     answer(ready, text)
 }
 
-/// Returns true if the query asks for a line about every child.
+/// True if the query asks for a line about every child.
 pub(crate) fn is_verbose(query: &str) -> bool {
     query.split('&').any(|key| key == "verbose" || key.starts_with("verbose="))
 }

@@ -110,12 +110,11 @@ impl History {
         }
     }
 
-    /// Returns true if a sample is due. The clock may have been set back.
+    /// The clock may have been set back.
     pub(crate) fn is_due(&self, at_ms: u64) -> bool {
         self.last_ms.is_none_or(|last| at_ms.abs_diff(last) + STEP_MS / 10 >= self.step_ms)
     }
 
-    /// Adds a sample.
     pub(crate) fn record(&mut self, snapshot: &TreeSnapshot) {
         self.follow_clock(snapshot);
         let at_ms = self.last_ms.map_or(0, |last| last + 1).max(snapshot.captured_at_ms);
@@ -210,8 +209,8 @@ impl History {
         });
     }
 
-    /// Returns true if a history that was read from a file may have been recorded until `now_ms`. The next
-    /// sample of one from the future would be as late, whatever the clock says.
+    /// True if a history that was read from a file may have been recorded until `now_ms`. The next sample of
+    /// one from the future would be as late, whatever the clock says.
     fn is_possible(&self, now_ms: u64) -> bool {
         let times = || self.segments.iter().flat_map(Segment::times);
         let metrics = || self.names.values().flatten();
@@ -235,7 +234,6 @@ impl History {
         self.segments.iter().map(Segment::ticks).sum()
     }
 
-    /// Returns the size of the history.
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             bytes: self.bytes(),
@@ -247,8 +245,8 @@ impl History {
         }
     }
 
-    /// Returns the ids of the series of the child at `path`; with `below` also those of its descendants. An
-    /// empty `metrics` selects all. A metric's name selects all its labels.
+    /// Ids of the series of the child at `path`; with `below` also those of its descendants. An empty
+    /// `metrics` selects all. A metric's name selects all its labels.
     fn selected<'a>(
         &'a self,
         path: &'a str,
@@ -268,12 +266,11 @@ impl History {
         })
     }
 
-    /// Returns the number of series that [`History::columns`] would return.
+    /// Number of series that [`History::columns`] would return.
     pub(crate) fn count(&self, path: &str, below: bool, metrics: &[String]) -> usize {
         self.selected(path, below, metrics).count()
     }
 
-    /// Returns the selected series since a time.
     pub(crate) fn columns(&self, path: &str, below: bool, metrics: &[String], since_ms: u64) -> Columns {
         let (at_ms, skipped) = self.times(since_ms);
         let selected = self.selected(path, below, metrics);
@@ -285,7 +282,7 @@ impl History {
         Columns { series: series.collect(), at_ms }
     }
 
-    /// Returns the sum of each of the metrics over the child at `path` and its descendants since a time.
+    /// Sum of each of the metrics over the child at `path` and its descendants.
     pub(crate) fn sums(&self, path: &str, metrics: &[String], since_ms: u64) -> Columns {
         let (at_ms, skipped) = self.times(since_ms);
         let mut sums: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
@@ -305,21 +302,21 @@ impl History {
         Columns { series: series.collect(), at_ms }
     }
 
-    /// Returns the times of the samples since a time, and the number of samples before it.
+    /// Times of the samples since a time, and the number of samples before it.
     fn times(&self, since_ms: u64) -> (Vec<u64>, usize) {
         let mut times: Vec<u64> = self.segments.iter().flat_map(Segment::times).collect();
         let skipped = times.partition_point(|at| *at < since_ms);
         (times.split_off(skipped), skipped)
     }
 
-    /// Returns the values of a series behind the first `skipped` ones.
+    /// Values of a series behind the first `skipped` ones.
     fn values(&self, id: u32, skipped: usize) -> Vec<i64> {
         let mut values = Vec::new();
         self.segments.iter().for_each(|segment| segment.values(id, &mut values));
         values.split_off(skipped)
     }
 
-    /// Returns the time and the values of the last sample at or before `at_ms`.
+    /// Time and values of the last sample at or before `at_ms`.
     pub(crate) fn at(&self, at_ms: u64) -> Option<(u64, Values<'_>)> {
         let segment = self.segments.iter().rev().find(|segment| segment.times().any(|time| time <= at_ms))?;
         let tick = segment.times().take_while(|time| *time <= at_ms).count() - 1;

@@ -80,7 +80,7 @@ fn series_json(series: &Series) -> Value {
     json!({ "path": series.path, "metric": series.metric, "values": values })
 }
 
-/// Returns the names of the values, if the metric is a state.
+/// Names of the values, if the metric is a state.
 pub(crate) fn state_names(metric: &str) -> Option<&'static [&'static str]> {
     match metric {
         "child_state" => Some(&STATES),

@@ -17,8 +17,8 @@ const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 /// Beginning of the routes with data.
 const DATA: &str = "/v1/";
 
-/// Returns the reason to refuse a request for `path` by its headers. `served` are the accepted names besides
-/// the local ones.
+/// Reason to refuse a request for `path` by its headers. `served` are the accepted names besides the local
+/// ones.
 pub(crate) fn problem(method: &Method, path: &str, headers: &HeaderMap, served: &[String]) -> Option<String> {
     if headers.get_all(HOST).count() > 1 {
         return Some("the request has more than one `Host`: send one".to_owned());
@@ -42,8 +42,8 @@ pub(crate) fn problem(method: &Method, path: &str, headers: &HeaderMap, served: 
     from_other.then(|| "requests from web pages of other sites are not accepted".to_owned())
 }
 
-/// Returns true for `localhost` and IP addresses, which DNS cannot rebind, for the names in `served`, and for
-/// an empty host, which clients of the unix socket may send.
+/// True for `localhost` and IP addresses, which DNS cannot rebind, for the names in `served`, and for an
+/// empty host, which clients of the unix socket may send.
 fn is_served(host: &str, served: &[String]) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => name,

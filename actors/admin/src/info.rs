@@ -71,13 +71,13 @@ fn history_of(context: &HandlerContext) -> Value {
     })
 }
 
-/// Returns a resource limit; null means unlimited.
+/// Null means unlimited.
 fn limit(resource: Resource) -> Value {
     let limit = getrlimit(resource);
     json!({ "soft": limit.current, "hard": limit.maximum })
 }
 
-/// Returns every arbiter with the time by which its heartbeat is overdue, in milliseconds.
+/// Every arbiter with the time by which its heartbeat is overdue, in milliseconds.
 fn arbiters(context: &HandlerContext) -> Vec<Value> {
     let paths = context.tree.paths();
     let vitals: Vec<_> = paths.iter().filter_map(|path| context.tree.vitals(path)).collect();

@@ -39,7 +39,7 @@ impl ListenAddresses {
         Self { configured: addresses, tcp: OnceLock::new(), probe: OnceLock::new() }
     }
 
-    /// Returns true if the endpoint is turned off.
+    /// True if the endpoint is turned off.
     pub(crate) fn is_empty(&self) -> bool {
         let Addresses { tcp, probe, unix, .. } = &self.configured;
         tcp.is_none() && probe.is_none() && unix.is_none()
@@ -65,7 +65,6 @@ fn bind(bound: &OnceLock<SocketAddr>, wanted: SocketAddr) -> io::Result<TcpListe
 }
 
 impl Listeners {
-    /// Opens the missing sockets.
     pub(crate) fn open_missing(&mut self, addresses: &ListenAddresses) -> Opened {
         let mut opened = Opened::default();
         if let (Some(path), None) = (&addresses.configured.unix, &self.unix) {

@@ -27,14 +27,14 @@ impl Memory {
         Self { configured, above_since_ms: Mutex::default() }
     }
 
-    /// Returns the budget in bytes: the configured one, or the sum of the base and the bounds of all queues.
+    /// In bytes: the configured budget, or the sum of the base and the bounds of all queues.
     pub(crate) fn budget(&self, root: &NodeSnapshot) -> u64 {
         let bounds = || queues(root).into_iter().filter_map(|(_, queue)| queue.bound);
         self.configured.unwrap_or_else(|| bounds().fold(BASE_BYTES, u64::saturating_add))
     }
 
-    /// Returns the cause if the process, which uses `resident` bytes, is above its budget. It ends a
-    /// twentieth below the budget, so that it does not come and go.
+    /// Cause if the process, which uses `resident` bytes, is above its budget. The cause ends a twentieth
+    /// below the budget, so that it does not come and go.
     pub(crate) fn cause(&self, snapshot: &TreeSnapshot, resident: u64) -> Option<Cause> {
         let budget = self.budget(&snapshot.root);
         let mut since_ms = self.above_since_ms.lock();
@@ -70,7 +70,7 @@ impl Memory {
     }
 }
 
-/// Returns the queues with a bound in a tree.
+/// Queues of the tree that have a bound.
 fn queues(root: &NodeSnapshot) -> Vec<Queue<'_>> {
     let mut queues = Vec::new();
     root.walk(&mut |node| {
@@ -100,8 +100,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Returns a tree whose children `o/c0`, `o/c1` and so on have a queue with these bytes and a bound of 64
-    /// MiB.
+    /// A tree whose children `o/c0`, `o/c1` and so on have a queue with these bytes and a bound of 64 MiB.
     fn holding(at_ms: u64, held: &[u64]) -> TreeSnapshot {
         let mut tree = tree(held.len() as u64, 1, at_ms);
         for (child, held) in tree.root.children.iter_mut().zip(held) {

@@ -165,7 +165,7 @@ fn child(out: &mut Exposition, node: &NodeSnapshot, is_member: bool) {
     own.for_each(|one| metric(out, &node.path, one));
 }
 
-/// Returns the mailboxes of a pool's members, added up by name; the highest number is that of one member.
+/// Mailboxes of a pool's members, added up by name; the highest number is that of one member.
 fn pooled_mailboxes(pool: &NodeSnapshot) -> Vec<MailboxSnapshot> {
     let mut pooled = Vec::<MailboxSnapshot>::new();
     for mailbox in pool.children.iter().flat_map(|member| &member.mailboxes) {
@@ -181,7 +181,7 @@ fn pooled_mailboxes(pool: &NodeSnapshot) -> Vec<MailboxSnapshot> {
     pooled
 }
 
-/// Returns the gauges of a pool's members, added up by name and label; none for other children.
+/// Gauges of a pool's members, added up by name and label; none for other children.
 fn pooled_gauges(pool: &NodeSnapshot) -> Vec<MetricSnapshot> {
     let mut pooled = Vec::<MetricSnapshot>::new();
     let members = pool.children.iter().filter(|_| pool.kind == POOL);
@@ -271,7 +271,7 @@ fn metric(out: &mut Exposition, path: &str, metric: &MetricSnapshot) {
     }
 }
 
-/// Returns the base unit of Prometheus for `unit`, and how many of `unit` it is.
+/// Base unit of Prometheus for `unit`, and how many of `unit` it is.
 fn base_unit(unit: &str) -> (&str, u32) {
     match unit {
         "milliseconds" => ("seconds", 1_000),
@@ -280,17 +280,17 @@ fn base_unit(unit: &str) -> (&str, u32) {
     }
 }
 
-/// Returns `orchestrator_<subsystem>_<name>_seconds`.
+/// `orchestrator_<subsystem>_<name>_seconds`.
 fn timing_name(path: &str, name: &str) -> String {
     format!("orchestrator_{}_{}_seconds", subsystem(path), name_part(name))
 }
 
-/// Returns the first segment of the path below the root.
+/// First segment of the path below the root.
 fn subsystem(path: &str) -> String {
     name_part(path.split('/').nth(1).unwrap_or("root"))
 }
 
-/// Returns `orchestrator_<subsystem>_<name>_<unit>[_total]`. A unit at the end of the name is not repeated.
+/// `orchestrator_<subsystem>_<name>_<unit>[_total]`. A unit at the end of the name is not repeated.
 fn metric_name(path: &str, metric: &MetricSnapshot) -> String {
     let subsystem = subsystem(path);
     let mut name = name_part(&metric.name);

@@ -81,17 +81,15 @@ const ASSETS: &[Asset] = assets! {
 /// ETags of the files, in the order of [`ASSETS`].
 static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| ASSETS.iter().map(|asset| tag(asset.text)).collect());
 
-/// Serves the page itself.
 pub(crate) async fn index(request: HttpRequest) -> Result<HttpResponse, ApiError> {
     answer("index.html", &request)
 }
 
-/// Serves a file of the page.
 pub(crate) async fn file(name: Path<String>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     answer(&name, &request)
 }
 
-/// Returns true if a request for this path needs no token.
+/// Requests for this path need no token.
 pub(crate) fn is_public(path: &str) -> bool {
     path == "/" || path.strip_prefix(FOLDER).is_some_and(|name| !name.contains('/'))
 }

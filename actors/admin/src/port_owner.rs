@@ -18,8 +18,8 @@ struct Listener<'a> {
     inode: &'a str,
 }
 
-/// Returns the process that listens on `address`, such as `process 4711 (nginx)`. The files of other users'
-/// processes cannot be read; for these it names the user only.
+/// Process that listens on `address`, such as `process 4711 (nginx)`. The files of other users' processes
+/// cannot be read; for these the result names the user only.
 pub(crate) fn port_owner(address: SocketAddr) -> String {
     let tables = tables();
     let Some(listener) = tables.iter().find_map(|table| listeners(table, address).next()) else {
@@ -35,8 +35,7 @@ pub(crate) fn port_owner(address: SocketAddr) -> String {
     }
 }
 
-/// Returns the users who listen on `address` of this host. Several can, on different addresses of an
-/// unspecified one.
+/// Users who listen on `address` of this host. Several can, on different addresses of an unspecified one.
 pub fn listening_users(address: SocketAddr) -> Vec<u32> {
     let tables = tables();
     let users = tables.iter().flat_map(|table| listeners(table, address));
@@ -75,7 +74,7 @@ fn parse_ip(text: &str) -> Option<IpAddr> {
     }
 }
 
-/// Returns the id of a process that has the file open.
+/// Id of a process that has the file open.
 fn process_with(file: &Path) -> Option<String> {
     fs::read_dir("/proc").ok()?.flatten().find_map(|process| {
         let pid = process.file_name().into_string().ok()?;

@@ -35,15 +35,15 @@ impl ChildReadiness<'_> {
     }
 }
 
-/// Returns the children that are not ready, each as `{path}: {reason}`. The link of the endpoint at the path
-/// `own` is ignored.
+/// Children that are not ready, each as `{path}: {reason}`. The link of the endpoint at the path `own` is
+/// ignored.
 pub fn readiness_failures(tree: &Tree, own: &str) -> Vec<String> {
     let snapshot = tree.snapshot();
     let failure = |child: &ChildReadiness<'_>| Some(format!("{}: {}", child.path, child.failure.as_ref()?));
     check(&snapshot.root, own, snapshot.captured_at_ms).iter().filter_map(failure).collect()
 }
 
-/// Returns the readiness of every child at the time `now_ms` since 1970. `own` is the path of the endpoint.
+/// Readiness of every child at the time `now_ms` since 1970. `own` is the path of the endpoint.
 pub(crate) fn check<'a>(root: &'a NodeSnapshot, own: &str, now_ms: u64) -> Vec<ChildReadiness<'a>> {
     let mut children = Vec::new();
     visit(root, own, &Faults::of(root, now_ms), &mut children);
@@ -66,7 +66,7 @@ fn has_exited(node: &NodeSnapshot) -> bool {
     node.restart != "permanent" && node.state == "stopped"
 }
 
-/// Returns the reason why a child is not ready, by the table of this module.
+/// Follows the table of this module.
 fn failure(node: &NodeSnapshot, own: &str, faults: &Faults) -> Option<String> {
     let (state, fault) = (node.state.as_str(), faults.at(&node.path));
     if is_stuck(node) && fault.is_none() && !faults.is_behind(&node.path) {
@@ -90,8 +90,7 @@ fn failure(node: &NodeSnapshot, own: &str, faults: &Faults) -> Option<String> {
     Some(fault.map_or_else(connecting, |cause| cause.text.clone()))
 }
 
-/// Returns true if the child is stuck. One request may take as long as its peer may leave it without an
-/// answer.
+/// One request may take as long as its peer may leave it without an answer.
 fn is_stuck(node: &NodeSnapshot) -> bool {
     let most = UNANSWERED.as_millis();
     let hangs = node.in_progress.as_ref().is_some_and(|work| u128::from(work.silent_ms) >= most);

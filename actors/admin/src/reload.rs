@@ -69,12 +69,12 @@ impl Reload {
         *self.0.problem.lock() = Some(problem);
     }
 
-    /// Returns true once after each request.
+    /// True once after each request.
     pub(crate) fn take(&self) -> bool {
         self.0.requested.swap(false, AcqRel)
     }
 
-    /// Returns false if the last reload failed.
+    /// False if the last reload failed.
     pub(crate) fn is_successful(&self) -> bool {
         self.0.problem.lock().as_ref().is_none_or(|problem| problem.kind != "reload_failed")
     }

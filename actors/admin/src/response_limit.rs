@@ -23,7 +23,7 @@ impl ResponseLimit {
         Self { max, free: Arc::new(Semaphore::new(max)), gauge: gauge.clone() }
     }
 
-    /// Returns a permit if one is free.
+    /// None if no permit is free.
     pub(crate) fn take(&self) -> Option<ResponsePermit> {
         let permit = self.free.clone().try_acquire_owned().ok()?;
         Some((permit, self.gauge.hold()))

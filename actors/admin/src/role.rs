@@ -23,7 +23,7 @@ pub(crate) struct Caller {
 impl Role {
     pub(crate) const ALL: [Role; 2] = [Role::Viewer, Role::Operator];
 
-    /// Returns the name in the tokens file.
+    /// As in the tokens file.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Role::Viewer => "viewer",

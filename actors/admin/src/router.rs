@@ -90,7 +90,7 @@ pub(crate) const ROUTES: &[RouteEntry] = &[
 ];
 
 impl RouteEntry {
-    /// Returns the path in OpenAPI syntax: `/v1/tree/{path}`.
+    /// In OpenAPI syntax: `/v1/tree/{path}`.
     pub(crate) fn path(&self) -> String {
         self.pattern.replace(":.*}", "}").replace(":.+}", "}")
     }
@@ -107,7 +107,6 @@ impl RouteEntry {
     }
 }
 
-/// Adds the routes to an application.
 pub(crate) fn routes(app: &mut ServiceConfig) {
     let headers = DefaultHeaders::new()
         .add(("Cache-Control", "no-store"))

@@ -123,7 +123,6 @@ enum Served {
 }
 
 impl Served {
-    /// Returns the maximum number of concurrent connections.
     fn connections_max(self) -> usize {
         match self {
             Self::All => connections_max(),
@@ -156,7 +155,7 @@ fn server(socket: Socket, context: HandlerContext, served: Served) -> io::Result
     Ok(server.run())
 }
 
-/// Returns the service for connections `S`. `stopped` waits for a graceful stop.
+/// Service for connections `S`. `stopped` waits for a graceful stop.
 fn service<S: AsyncRead + AsyncWrite + Unpin + 'static, Stopped: Future<Output = ()> + 'static>(
     context: Data<HandlerContext>,
     stopped: impl Fn() -> Stopped + 'static,

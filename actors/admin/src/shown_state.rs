@@ -50,7 +50,7 @@ fn own<'a>(node: &'a NodeSnapshot, held: &BTreeMap<&str, &'a str>) -> &'a str {
     }
 }
 
-/// Returns true for a transient child that has ended its work.
+/// True if a transient child has ended its work.
 fn has_exited(node: &NodeSnapshot) -> bool {
     node.restart != "permanent" && node.state == "stopped"
 }
@@ -60,8 +60,8 @@ mod tests {
     use super::*;
     use crate::{history::tests::tree, why::at};
 
-    /// Returns the states shown of `o`, its child `o/c0`, and the children of that one, whose states and
-    /// causes are given.
+    /// States shown of `o`, its child `o/c0`, and the children of that one, whose states and causes are
+    /// given.
     fn shown(children: &[(&str, Option<(&str, bool)>)]) -> String {
         let mut root = tree(1, 0, 0).root;
         let branch = &mut root.children[0];

@@ -11,7 +11,6 @@ pub fn rfc3339(at_ms: u64) -> String {
     at.map_or_else(String::new, |at| format!("{at:.3}"))
 }
 
-/// Converts milliseconds to seconds.
 pub(crate) fn seconds(ms: u64) -> f64 {
     Duration::from_millis(ms).as_secs_f64()
 }

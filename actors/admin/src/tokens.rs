@@ -44,7 +44,6 @@ impl Tokens {
         Ok(Self { path: path.to_owned(), reload, loaded })
     }
 
-    /// Returns the caller to whom the token belongs.
     pub(crate) fn caller(&self, token: &[u8]) -> Option<Caller> {
         let mut loaded = self.loaded.lock();
         self.refresh(&mut loaded);

@@ -20,7 +20,7 @@ struct Args {
     at: Option<u64>,
 }
 
-/// Returns the tree, or the branch at a path.
+/// The whole tree, or the branch at a path.
 pub(crate) async fn tree(
     context: Data<HandlerContext>,
     path: Option<Path<String>>,
@@ -34,7 +34,7 @@ pub(crate) async fn tree(
     Ok(show(&TreeSnapshot { root, ..snapshot }, &request))
 }
 
-/// Returns the present tree, or with `?at=` the tree at that time.
+/// The present tree, or with `?at=` the tree at that time.
 fn snapshot(context: &HandlerContext, request: &HttpRequest) -> Result<TreeSnapshot, ApiError> {
     let bad = |message: String| ApiError::new(ErrorKind::BadRequest, message);
     let args = Query::<Args>::from_query(request.query_string())

@@ -96,7 +96,7 @@ impl Waiting {
     }
 }
 
-/// Returns the name of the root's child at or above a path.
+/// Name of the root's child at or above a path.
 pub(crate) fn branch_of(path: &str) -> &str {
     path.split('/').nth(1).unwrap_or_default()
 }

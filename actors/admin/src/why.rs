@@ -36,7 +36,7 @@ use crate::{
 /// Time for which a jump of the clock is shown, in milliseconds.
 const JUMP_SHOWN_MS: u64 = 600_000;
 
-/// Returns the causes of all children of the root, or of the branch at a path.
+/// Causes of all children of the root, or of the branch at a path.
 pub(crate) async fn why(
     context: Data<HandlerContext>,
     path: Option<Path<String>>,
@@ -57,13 +57,12 @@ fn answer(snapshot: &TreeSnapshot, mut subsystems: Vec<SubsystemCauses>) -> Http
     HttpResponse::Ok().json(Why { at_ms: snapshot.captured_at_ms, subsystems })
 }
 
-/// Returns all present causes.
 pub(crate) fn causes(context: &HandlerContext, snapshot: &TreeSnapshot) -> impl Iterator<Item = Cause> {
     let branches = describe_all(context, snapshot, &snapshot.root.children);
     branches.into_iter().chain(process(context, snapshot)).flat_map(|branch| branch.causes)
 }
 
-/// Returns path and id of each present cause, for each child that it affects.
+/// Path and id of each present cause, for each child that it affects.
 pub(crate) fn blocked(context: &HandlerContext, snapshot: &TreeSnapshot) -> BTreeSet<(String, String)> {
     let of_children = |Cause { kind, path, affects, .. }: Cause| {
         std::iter::once(path).chain(affects).map(move |path| (path, kind.clone()))
@@ -102,7 +101,6 @@ fn clock_jumped(snapshot: &TreeSnapshot, jump: ClockJump) -> Option<Cause> {
     Some(Cause { since_ms, evidence, ..at(&snapshot.root, "clock_jumped", text, help) })
 }
 
-/// Returns causes and activity of each branch.
 fn describe_all(
     context: &HandlerContext,
     snapshot: &TreeSnapshot,
@@ -168,9 +166,9 @@ fn causes_elsewhere(branch: &NodeSnapshot, root: &NodeSnapshot, facts: &Facts<'_
     causes
 }
 
-/// Returns true if a cause in the branch `on` holds up answers of its child `asked`. Children of a pipeline
-/// start in the order of its data flow, sinks first: those after `asked` bring work of their own, such as
-/// lines of files.
+/// True if a cause in the branch `on` holds up answers of its child `asked`. Children of a pipeline start in
+/// the order of its data flow, sinks first: those after `asked` bring work of their own, such as lines of
+/// files.
 fn is_on_the_way(cause: &Cause, on: &NodeSnapshot, asked: &str) -> bool {
     let place = |path: &str| on.children.iter().position(|child| is_in_branch(path, &child.path));
     let is_pipeline = on.strategy.as_deref() == Some("rest_for_one");

@@ -45,7 +45,7 @@ impl Column {
         }
     }
 
-    /// Returns the values of the first `ticks` ticks.
+    /// Values of the first `ticks` ticks.
     pub(super) fn values(&self, ticks: usize) -> Vec<i64> {
         let mut values = vec![ABSENT; usize::from(self.first_tick).min(ticks)];
         let (mut value, mut rest) = (self.first, self.changes.as_slice());
@@ -62,17 +62,15 @@ impl Column {
         values
     }
 
-    /// Returns true if the ticks of a column that was read from a file are in order, and below `ticks`.
+    /// True if the ticks of a column that was read from a file are in order, and below `ticks`.
     pub(super) fn is_possible(&self, ticks: usize) -> bool {
         self.first_tick <= self.last_tick && self.last_tick <= self.seen && usize::from(self.seen) < ticks
     }
 
-    /// Returns the memory of the changes in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         self.changes.capacity()
     }
 
-    /// Releases unused memory.
     pub(super) fn shrink(&mut self) {
         self.changes.shrink_to_fit();
     }

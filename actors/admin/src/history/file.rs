@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::history::tests::tree;
 
-    /// Returns a history of this many samples.
+    /// `samples` is their number.
     fn history(samples: u64) -> History {
         let mut history = History::new(LIMIT_BYTES);
         (1..=samples).for_each(|tick| history.record(&tree(2, tick, tick * 5_000)));

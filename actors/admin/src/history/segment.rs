@@ -28,12 +28,10 @@ impl Segment {
         Self { number, times: Vec::with_capacity(TICKS_MAX), columns: HashMap::new(), closed_bytes: None }
     }
 
-    /// Begins a sample.
     pub(super) fn begin(&mut self, at_ms: u64) {
         self.times.push(at_ms);
     }
 
-    /// Adds a value to the current sample.
     pub(super) fn push(&mut self, id: u32, value: i64) {
         let tick = self.last_tick();
         match self.columns.get_mut(&id) {
@@ -62,7 +60,7 @@ impl Segment {
         self.closed_bytes = Some(self.count_bytes());
     }
 
-    /// Returns a segment with every second sample, counted back from the last one.
+    /// Keeps every second sample, counted back from the last one.
     pub(super) fn halved(self) -> Self {
         let ticks = self.ticks();
         let is_kept = |tick: &usize| (ticks - 1 - tick).is_multiple_of(2);
@@ -75,7 +73,6 @@ impl Segment {
         Self { number: self.number, times, columns: columns.collect(), closed_bytes: None }
     }
 
-    /// Adds the samples of the next segment.
     pub(super) fn append(&mut self, next: &Segment) {
         let start = self.ticks();
         self.number = next.number;
@@ -100,7 +97,7 @@ impl Segment {
         }
     }
 
-    /// Returns true if a segment that was read from a file may have been recorded.
+    /// True if a segment that was read from a file may have been recorded.
     pub(super) fn is_possible(&self) -> bool {
         let ticks = self.ticks();
         (1..=TICKS_MAX).contains(&ticks) && self.columns.values().all(|column| column.is_possible(ticks))
@@ -126,13 +123,11 @@ impl Segment {
         }
     }
 
-    /// Returns the value of a series in a sample.
     pub(super) fn value(&self, id: u32, tick: usize) -> Option<i64> {
         let value = self.columns.get(&id)?.values(tick + 1).pop()?;
         (value != ABSENT).then_some(value)
     }
 
-    /// Returns the used memory in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.closed_bytes.unwrap_or_else(|| self.count_bytes())
     }

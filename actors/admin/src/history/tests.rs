@@ -4,7 +4,7 @@ use orchestrator_supervise::{LabelSnapshot, MailboxSnapshot, MetricKind, MetricS
 
 use super::*;
 
-/// Returns a pseudo-random number that depends only on the arguments.
+/// A pseudo-random number that depends only on the arguments.
 fn noise(a: u64, b: u64) -> u64 {
     let mixed = (a.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ b).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed ^ (mixed >> 31)

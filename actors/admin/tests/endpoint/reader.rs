@@ -40,7 +40,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> EventReader<S> {
         reader
     }
 
-    /// Returns the next event, without comments, or `None` at the end of the stream.
+    /// Leaves out comments; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<ReceivedEvent> {
         loop {
             let block = self.block().await?;
@@ -55,7 +55,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> EventReader<S> {
         }
     }
 
-    /// Returns the lines up to an empty one.
+    /// Lines up to an empty one.
     async fn block(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.text.find("\n\n") {

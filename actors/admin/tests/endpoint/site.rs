@@ -130,7 +130,7 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Returns status and message of an error response, after a check of its form.
+    /// Status and message of an error response, after a check of its form.
     pub(crate) fn error(&self) -> (u16, String) {
         let body: ErrorBody =
             serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"));
@@ -192,8 +192,8 @@ pub(crate) fn config(directory: &TempDir) -> AdminConfig {
     }
 }
 
-/// Returns the supervisor `demo` with a store on its own arbiter, a source that can be paused, and a task
-/// that ends by itself.
+/// The supervisor `demo` with a store on its own arbiter, a source that can be paused, and a task that ends
+/// by itself.
 pub(crate) fn subtree() -> (Mailbox<Store>, ChildSpec) {
     let (store, slot) = mailbox::<Store>(16);
     let worker = Factory::actor(slot, |cx| {
@@ -222,7 +222,6 @@ pub(crate) fn tcp_address(tree: &Tree) -> SocketAddr {
 }
 
 impl Site {
-    /// Returns the value of one of the endpoint's metrics.
     pub(crate) fn metric(&self, name: &str) -> i64 {
         let node = self.tree.node("admin").unwrap();
         node.metrics.iter().find(|metric| metric.name == name).unwrap_or_else(|| panic!("no {name}")).value

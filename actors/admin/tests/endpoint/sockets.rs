@@ -22,7 +22,6 @@ fn root(config: &AdminConfig, binding: Binding) -> SupervisorSpec {
     ))
 }
 
-/// Returns the error of a root whose endpoint does not start.
 fn start_error(config: &AdminConfig) -> String {
     let spec = root(config, Binding::Required);
     actix_rt::System::new().block_on(async {

@@ -11,13 +11,13 @@ pub(super) const LINES: u64 = 1_000;
 /// Pages read by each reader, by its name.
 static READ: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
-/// Returns how many pages the export of the argument `reader=NAME` has read.
+/// Number of pages that the export of the argument `reader=NAME` has read.
 pub(crate) fn pages_read(reader: &str) -> u64 {
     READ.lock().unwrap().get(reader).copied().unwrap_or_default()
 }
 
-/// Returns the export `numbers` with the arguments `reader`, `pages`, and `fail` or `hang` for a page that
-/// fails or never comes.
+/// The export `numbers` with the arguments `reader`, `pages`, and `fail` or `hang` for a page that fails or
+/// never comes.
 pub(super) fn exports() -> Exports {
     Exports::new(|name, args| {
         if name != "numbers" {
