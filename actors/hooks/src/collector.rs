@@ -54,7 +54,6 @@ enum CollectError {
 }
 
 impl Collector {
-    /// Returns the factory of the child.
     pub(crate) fn factory(self) -> Factory {
         Factory::task(move |cx: StartCx| {
             let metrics = CollectorMetrics::register(&cx.vitals);
@@ -157,13 +156,12 @@ fn number(failure: &Value) -> i64 {
     failure["number"].as_i64().unwrap_or(i64::MAX)
 }
 
-/// Returns the occurrence of a failed job.
 fn failed(failure: &Value) -> Occurrence {
     let finished = failure["finished"].as_u64().unwrap_or_default();
     Occurrence::new(new_id(), Occasion::QueueFailed, finished.saturating_mul(1_000), failure)
 }
 
-/// Returns the occurrence that a child has reported, with the child.
+/// None if no hook waits for this kind. The data has the path of the child.
 fn reported(occasions: &BTreeSet<Occasion>, reported: Reported) -> Option<Occurrence> {
     let on = occasions.iter().copied().find(|occasion| occasion.name() == reported.kind)?;
     let mut data = reported.data;

@@ -70,7 +70,7 @@ pub enum Occasion {
 }
 
 impl Occasion {
-    /// Returns the name in the configuration and in JSON.
+    /// As in the configuration and in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::QueueFailed => "queue.failed",
@@ -96,12 +96,10 @@ impl Default for HookConfig {
 }
 
 impl HookConfig {
-    /// Returns the name of the section, for messages.
     pub(crate) fn section(&self) -> String {
         format!("hook.{}", self.name)
     }
 
-    /// Returns the settings of the receiver.
     pub(crate) fn receiver<'a>(&'a self, section: &'a str) -> ReceiverSettings<'a> {
         ReceiverSettings {
             section,

@@ -61,7 +61,6 @@ impl DeliveryTask {
         Self { hook, receiver, requests, kept, restarts: Arc::default() }
     }
 
-    /// Returns the factory of the child.
     pub(crate) fn factory(self) -> Factory {
         Factory::task(move |cx: StartCx| {
             let incarnation = Incarnation {

@@ -21,7 +21,6 @@ metrics! {
     }
 }
 
-/// Returns the factory of the child that stores occurrences at `path`.
 pub(crate) fn factory(path: &Path, hooks: Vec<HookQueue>, slot: &InboxSlot<OutboxRequest>) -> Factory {
     let (path, requests) = (path.to_owned(), slot.clone());
     Factory::thread(move |cx| run(&cx, &requests, &path, &hooks)).with_inbox("requests", slot)

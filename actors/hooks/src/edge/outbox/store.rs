@@ -78,7 +78,7 @@ impl<'a> Store<'a> {
         Ok(store)
     }
 
-    /// Returns the position that was stored last.
+    /// Position of the last [`Self::append`] that had one.
     pub(super) fn position(&self) -> Result<Option<i64>, OutboxError> {
         let read = self.conn.query_row("SELECT number FROM position", [], |row| row.get(0)).optional();
         read.map_err(unavailable(self.path))
@@ -125,7 +125,6 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    /// Returns the oldest occurrence that waits for `hook`.
     pub(super) fn oldest(&self, hook: &str) -> Result<Option<Waiting>, OutboxError> {
         let read = || {
             self.conn
@@ -211,7 +210,7 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    /// Returns the numbers of occurrences that were dropped since the last call, by hook.
+    /// Number of occurrences dropped since the last call, by hook.
     pub(super) fn take_dropped(&mut self) -> HashMap<&'a str, u64> {
         std::mem::take(&mut self.dropped)
     }
