@@ -92,7 +92,6 @@ impl Backlog {
         }
     }
 
-    /// Drops all queued items.
     pub(crate) fn clear(&self) {
         *self.waiting.lock() = Waiting::default();
         self.taken.notify_one();
@@ -108,7 +107,6 @@ impl Backlog {
         self.bytes_max
     }
 
-    /// Number of queued items.
     pub(crate) fn items(&self) -> usize {
         self.waiting.lock().items.len()
     }

@@ -20,7 +20,6 @@ pub enum IngesterCommand {
     Play(PlayArguments),
 }
 
-/// Runs a command and prints its answer.
 pub(crate) async fn run(command: &IngesterCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
     match command {
         IngesterCommand::Probe(arguments) => arguments.run(context).await,

@@ -44,7 +44,7 @@ pub enum DropIn {
 }
 
 impl DropIn {
-    /// Returns the configuration with the original's behaviour.
+    /// The ingester behaves like the original.
     ///
     /// # Errors
     /// A class, an app or a variable is invalid; the text says what to do.

@@ -36,8 +36,7 @@ pub(crate) struct HeaderWriter {
 }
 
 impl HeaderWriter {
-    /// Returns the header of `event`. `parts` must be in the order of the frames, since workers
-    /// split the frames in the header's order.
+    /// `parts` must be in the order of the frames, since workers split the frames in the header's order.
     pub(crate) fn write(&mut self, event: u64, parts: &[Part<'_>], created_at: Timestamp) -> Bytes {
         let same = self.parts.len() == parts.len()
             && self.parts.iter().zip(parts).all(|((stream, typ, length), part)| {

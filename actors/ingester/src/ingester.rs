@@ -107,7 +107,7 @@ impl Ingester {
         self.tree.request_restart(&self.scan_path, &origin)
     }
 
-    /// Returns the streams' metrics for the member `orchestrator`.
+    /// For the member `orchestrator`.
     fn stream_metrics(&self) -> Value {
         let nodes = self.tree.node(&self.scan_path).map(|node| node.children).unwrap_or_default();
         let stream = |node: NodeSnapshot| {
@@ -174,7 +174,6 @@ impl Ingester {
         });
     }
 
-    /// Returns the verbs of the console.
     pub(crate) fn verbs() -> Verbs<Self> {
         Verbs::default().by::<Each, Status>()
     }

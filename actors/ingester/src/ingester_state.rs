@@ -83,7 +83,7 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// Returns the rate after `events` events up to `now`; it changes once a second.
+    /// Rate after `events` events up to `now`; it changes once a second.
     pub(crate) fn update(&mut self, now: Instant, events: u64) -> f64 {
         match self.last {
             None => self.last = Some((now, events)),

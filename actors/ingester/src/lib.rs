@@ -118,12 +118,12 @@ const JOB_COMMANDS_MAX: usize = 64;
 /// Time-out for the dump to write its pending events at a stop.
 const DUMP_STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns every error of the `[[ingester]]` sections that the JSON schema cannot express.
+/// Errors that the JSON schema cannot express.
 pub(crate) fn check(all: &[IngesterConfig]) -> Vec<String> {
     IngesterConfig::check(all, &Registry::standard())
 }
 
-/// Returns the subsystem's tree, with one supervisor for each ingester.
+/// One supervisor for each ingester.
 ///
 /// # Errors
 /// A key of the configuration is invalid; the text says what to change.

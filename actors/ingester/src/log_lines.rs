@@ -55,7 +55,7 @@ impl LogCollector {
         self.last_seq
     }
 
-    /// Returns the lines of `events` and of new notes at or below `branch`, in order of time.
+    /// Lines of `events` and of new notes at or below `branch`, in order of time.
     pub(crate) fn lines(&mut self, events: &[Event], branch: &NodeSnapshot) -> Vec<LogLine> {
         self.last_seq = events.last().map_or(self.last_seq, |event| event.seq);
         let below = format!("{}/", branch.path);

@@ -38,8 +38,8 @@ pub(crate) struct Mappings {
 }
 
 impl Mappings {
-    /// Returns true if an update with this UUID begins a mapping. Each update of the controller has the UUID
-    /// of its current mapping, and updates are delivered again after a restart.
+    /// True if an update with this UUID begins a mapping. Each update of the controller has the UUID of its
+    /// current mapping, and updates are delivered again after a restart.
     pub(crate) fn is_new(&self, uuid: Uuid) -> bool {
         self.current.uuid != Some(uuid) && !self.former.contains(&uuid)
     }

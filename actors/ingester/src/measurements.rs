@@ -53,7 +53,6 @@ impl Measurements {
         Self { shares_source: true, ..Self::default() }
     }
 
-    /// Number of messages.
     pub(crate) fn messages(&self) -> u64 {
         self.messages
     }

@@ -47,12 +47,12 @@ pub(crate) struct FinishedMapping {
 }
 
 impl OnFinished {
-    /// Returns the directory of the records of the ingester `name`.
+    /// Directory of the records of the ingester `name`.
     pub(crate) fn directory(&self, name: &str) -> PathBuf {
         self.records.join(ChildSpec::id_of(name))
     }
 
-    /// Returns the problems that the schema cannot express, as key and text.
+    /// Problems that the schema cannot express, as key and text.
     pub(crate) fn check(&self) -> Vec<(&'static str, &str, String)> {
         let mut problems = Vec::new();
         for (key, text) in [("attr_path", &self.attr_path), ("payload", &self.payload)] {
@@ -67,7 +67,6 @@ impl OnFinished {
         problems
     }
 
-    /// Returns the job of a mapping of the ingester `name`.
     pub(crate) fn job(&self, name: &str, mapping: &FinishedMapping) -> JobOffered {
         let value = |word: &str| {
             Some(match word {
@@ -88,7 +87,7 @@ impl OnFinished {
     }
 }
 
-/// Returns the identity of a mapping's job, which it has once.
+/// The claim is the UUID, so a mapping has its job once.
 fn job_id(name: &str, attr_path: &str, uuid: Uuid) -> JobId {
     JobId::new(format!("ingester.{name}"), attr_path, uuid.to_string())
 }

@@ -66,7 +66,6 @@ impl Roster {
         self.workers.len() < before
     }
 
-    /// All listed workers.
     pub(crate) fn workers(&self) -> &BTreeMap<Uuid, ConnectedWorker> {
         &self.workers
     }

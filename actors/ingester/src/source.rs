@@ -158,8 +158,8 @@ impl Registry {
         self.kinds.get(ClassPath::without_dranspose(name)).map(|factory| factory(options))
     }
 
-    /// Returns a function that creates sources of the protocol `name`. A source with a companion
-    /// needs the companion to run: see [`Registry::factory`].
+    /// Creates sources of the protocol `name`. A source with a companion needs the companion to run: see
+    /// [`Registry::factory`].
     pub fn get(&self, name: &str) -> Option<MakeSource> {
         let factory = self.kinds.get(name)?.clone();
         Some(Arc::new(move |options| (factory(options)?.make)(options)))

@@ -58,7 +58,6 @@ pub(crate) struct StreamSpec {
 }
 
 impl StreamSpec {
-    /// Factory of the child.
     pub(crate) fn factory(self) -> Factory {
         let finished = self.finished.clone();
         let factory = Factory::task(move |cx: StartCx| {

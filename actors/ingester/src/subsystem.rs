@@ -86,7 +86,7 @@ impl Subsystem for Ingesters {
         preflight(all)
     }
 
-    /// Returns the records of mappings. Dumps are measurements, and spill files end with the process.
+    /// The records of mappings. Dumps are measurements, and spill files end with the process.
     fn kept(all: &Self::Config) -> Kept {
         all.iter().fold(Kept::default(), |kept, config| {
             let name = config.name();

@@ -78,7 +78,6 @@ impl Waiting {
         self.bytes.load(Relaxed)
     }
 
-    /// Returns the bytes with the added ones.
     fn add(&self, bytes: usize) -> usize {
         let now = self.bytes.fetch_add(bytes, Relaxed) + bytes;
         self.show();
@@ -96,7 +95,6 @@ impl Waiting {
 }
 
 impl Dump {
-    /// Creates a handle that sends to `outbox`.
     pub(crate) fn new(outbox: Outbox<DumpCommand>) -> Self {
         Self { outbox, waiting: Arc::default(), taken: Arc::default() }
     }
@@ -139,7 +137,6 @@ impl Dump {
         let _ = self.outbox.send(DumpCommand::Event(event)).await;
     }
 
-    /// Factory of the thread.
     pub(crate) fn factory(&self, commands: &InboxSlot<DumpCommand>) -> Factory {
         let (slot, waiting, taken) = (commands.clone(), self.waiting.clone(), self.taken.clone());
         let factory = Factory::thread(move |cx: StartCx| {
@@ -302,7 +299,6 @@ impl DumpFile {
         Ok(removed)
     }
 
-    /// Writes the buffered events.
     fn flush(&mut self) -> io::Result<()> {
         let mut written = 0;
         while written < self.waiting.len() {

@@ -169,7 +169,7 @@ impl Egress {
         self.lock().record_reports_read(epoch, read);
     }
 
-    /// Returns true if all sending waits for room in a worker's queue.
+    /// True if all sending waits for room in a worker's queue.
     fn holds_senders(&self) -> bool {
         self.lock().waiting_senders > 0
     }

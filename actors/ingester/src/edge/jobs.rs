@@ -40,7 +40,6 @@ metrics! {
     }
 }
 
-/// Factory of the thread for the ingester `name`.
 pub(crate) fn factory(
     name: &str,
     process: Uuid,

@@ -111,7 +111,6 @@ impl Play {
         Ok(played)
     }
 
-    /// Next message of the stream.
     fn next(&self, reader: &mut Reader<File>) -> Result<Option<Message>, String> {
         loop {
             let event = match reader.next().map_err(|error| self.file_error(&error))? {

@@ -89,7 +89,6 @@ impl Probe {
         }
     }
 
-    /// Connects to the source.
     async fn open(&self) -> Result<Connection, String> {
         let at = &self.address.0;
         let stream =

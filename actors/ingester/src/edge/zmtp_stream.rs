@@ -159,7 +159,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         reader
     }
 
-    /// Returns the stream, and the decoder with its buffered bytes.
+    /// The decoder keeps the buffered bytes.
     pub(crate) fn into_parts(self) -> (R, Decoder) {
         (self.read, self.decoder)
     }

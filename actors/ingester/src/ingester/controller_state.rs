@@ -21,7 +21,7 @@ impl ControllerState {
         Self { requests, parameters: Parameters::default() }
     }
 
-    /// Returns true while a parameter is missing or a `finished` is not acknowledged.
+    /// True while a parameter is missing or a `finished` is not acknowledged.
     pub(crate) fn has_pending_requests(&self) -> bool {
         let requests = self.requests.lock();
         !requests.unacknowledged.is_empty() || !self.parameters.missing(&requests.wanted).is_empty()

@@ -73,7 +73,7 @@ impl View<'_> {
         })
     }
 
-    /// Returns true if an element follows; None if the message is cut off.
+    /// True if an element follows; None if the message is cut off.
     fn has_next(&mut self, left: &mut Option<u64>) -> Option<bool> {
         let Some(left) = left else {
             let ends = self.cbor.datatype().ok()? == Type::Break;

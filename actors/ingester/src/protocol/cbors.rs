@@ -68,9 +68,8 @@ fn write_event<'a, W: encode::Write>(
     Ok(())
 }
 
-/// Returns the length of the whole events at the beginning of a dump of `len` bytes: less than `len` if the
-/// last event is cut off. Returns None if the file has anything else than events. Frames are skipped, not
-/// read.
+/// Length of the whole events at the beginning of a dump of `len` bytes: less than `len` if the last event is
+/// cut off. None if the file has anything else than events. Frames are skipped, not read.
 ///
 /// # Errors
 /// Reading failed.

@@ -10,7 +10,6 @@ const SECONDS_MAX: f64 = 2e10;
 /// Milliseconds from 1970 to the beginning of year 0 and to the end of year 9999.
 const MILLIS: std::ops::Range<f64> = -62_167_219_200_000.0..253_402_300_800_000.0;
 
-/// Returns true for a valid time.
 pub(crate) fn is_datetime(raw: Raw<'_>) -> bool {
     match raw.lead() {
         b'"' => raw.string().is_some_and(|text| is_count_text(&text) || is_date_time(&text)),

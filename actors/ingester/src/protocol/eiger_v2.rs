@@ -145,8 +145,8 @@ impl<'a> Message<'a> {
         self.cbor.u64()
     }
 
-    /// Returns true if an element follows in an array or map with `left` elements; None: up to a
-    /// break, which is read.
+    /// True if an element follows in an array or map with `left` elements; None: up to a break, which is
+    /// read.
     fn has_next(&mut self, left: &mut Option<u64>) -> Result<bool, Error> {
         let Some(left) = left else {
             let ends = self.cbor.datatype()? == Type::Break;

@@ -74,7 +74,6 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Returns true for a JSON string.
 pub(crate) fn is_string(raw: Raw<'_>) -> bool {
     raw.lead() == b'"'
 }

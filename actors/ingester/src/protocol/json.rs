@@ -111,7 +111,6 @@ impl<'a> Object<'a> {
         self.0.iter().rev().find(|(key, _)| is_it(*key)).map(|(_, value)| *value)
     }
 
-    /// All members.
     pub(crate) fn members(&self) -> &[(Raw<'a>, Raw<'a>)] {
         &self.0
     }

@@ -28,7 +28,6 @@ fn integer(text: &str) -> Result<i128, std::num::ParseIntError> {
     text.parse::<i64>().map(i128::from).or_else(|_| text.parse())
 }
 
-/// Returns true for a list of integers.
 pub(crate) fn is_ints(raw: Raw<'_>) -> bool {
     raw.elements().is_some_and(|mut each| each.all(|raw| int(raw).is_some()))
 }
@@ -50,7 +49,6 @@ pub(crate) fn int_text(text: &str) -> Option<i128> {
     without_underscores(digits)?.parse().ok()
 }
 
-/// A float.
 pub(crate) fn float(raw: Raw<'_>) -> Option<f64> {
     match raw.lead() {
         b't' => Some(1.0),
@@ -86,37 +84,31 @@ fn without_underscores(text: &str) -> Option<Cow<'_, str>> {
 
 /// Members of an object by type.
 impl<'a> Object<'a> {
-    /// The integer `name`.
     pub(crate) fn int(&self, name: &str) -> Option<i128> {
         int(self.get(name)?)
     }
 
-    /// The float `name`.
     pub(crate) fn float(&self, name: &str) -> Option<f64> {
         float(self.get(name)?)
     }
 
-    /// The string `name`.
     pub(crate) fn string(&self, name: &str) -> Option<Cow<'a, str>> {
         self.get(name)?.string()
     }
 
-    /// Returns true if `name` is a string.
     pub(crate) fn has_string(&self, name: &str) -> bool {
         self.get(name).is_some_and(|raw| raw.lead() == b'"')
     }
 
-    /// Returns true if `name` is a list of integers.
     pub(crate) fn has_ints(&self, name: &str) -> bool {
         self.get(name).is_some_and(is_ints)
     }
 
-    /// Returns true if `name` equals `value` as an integer, a float or, for 0 and 1, a boolean.
+    /// True if `name` equals `value` as an integer, a float or, for 0 and 1, a boolean.
     pub(crate) fn is_number(&self, name: &str, value: i128) -> bool {
         self.get(name).is_some_and(|raw| raw.lead() != b'"' && int(raw) == Some(value))
     }
 
-    /// Returns true if `name` is absent or `check` accepts it.
     pub(crate) fn absent_or(&self, name: &str, check: impl FnOnce(Raw<'a>) -> bool) -> bool {
         self.get(name).is_none_or(check)
     }

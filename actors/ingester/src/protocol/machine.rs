@@ -99,7 +99,6 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Returns true after the end.
     pub(crate) fn is_over(&self) -> bool {
         self.phase == Phase::Done
     }

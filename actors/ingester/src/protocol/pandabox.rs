@@ -60,12 +60,12 @@ impl PandaBox {
         Ok(())
     }
 
-    /// Returns true once the peer has answered as a PandABox.
+    /// True once the peer has answered as a PandABox.
     pub(crate) fn is_welcome(&self) -> bool {
         !matches!(self.phase, Phase::Welcome)
     }
 
-    /// Returns true inside an arm, whose rest would be lost with the connection.
+    /// True inside an arm, whose rest would be lost with the connection.
     pub(crate) fn is_armed(&self) -> bool {
         matches!(self.phase, Phase::Armed | Phase::Header(_))
     }

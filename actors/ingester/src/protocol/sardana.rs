@@ -102,7 +102,7 @@ impl Post {
     }
 }
 
-/// Returns true for a body accepted by `/v1/custom_data`, which is dropped.
+/// `/v1/custom_data` accepts such a body, which is dropped.
 pub(crate) fn is_object(body: &[u8]) -> bool {
     Object::parse(body).is_some()
 }

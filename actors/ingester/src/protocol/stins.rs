@@ -32,7 +32,6 @@ impl Classify for Stins {
     }
 }
 
-/// Kind of a message by its header.
 pub(crate) fn kind(header: &Header<'_>) -> Option<Kind> {
     lax::int(header.msg_number?)?;
     header.kind(|image| image.compression.is_some_and(is_string))

@@ -46,7 +46,7 @@ fn threads() -> Vec<String> {
     names
 }
 
-/// Returns true once the server answers, when all its threads run.
+/// True once the server answers, when all its threads run.
 fn answers(address: &str) -> bool {
     let Ok(mut stream) = TcpStream::connect(address) else { return false };
     let mut answer = String::new();

@@ -42,7 +42,6 @@ impl ActiveStream {
         }
     }
 
-    /// Drops the next item.
     pub(super) fn drop_next(&mut self) {
         self.taken.pop_front();
     }

@@ -141,7 +141,7 @@ impl Decoder {
         self.open = true;
     }
 
-    /// Returns true between two messages, with no byte of the next one buffered.
+    /// True between two messages, with no byte of the next one buffered.
     pub(crate) fn is_idle(&self) -> bool {
         self.header.is_none() && self.block.is_empty() && self.parts.is_empty()
     }

@@ -74,7 +74,6 @@ pub(super) struct Shared {
     pub(super) bad_pings: Metric,
 }
 
-/// Serves one connection to its end.
 pub(super) async fn serve(stream: TcpStream, slot: &ConnectionSlot, shared: &Shared) -> CloseReason {
     tokio::select! {
         biased;

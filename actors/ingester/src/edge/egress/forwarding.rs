@@ -20,13 +20,11 @@ pub(super) struct ForwardingTimes {
 }
 
 impl ForwardingTimes {
-    /// Registers the histograms.
     pub(super) fn register(vitals: &Vitals, created: Instant) -> Self {
         let timing = |via| vitals.register_timing("forwarding", HELP, ("via", via));
         Self { created, memory: timing("memory"), disk: timing("disk") }
     }
 
-    /// Records a message that was handed over at `now`.
     pub(super) fn record(&self, entry: &Entry, now: Instant) {
         match entry.received {
             Some(received) => self.memory.record(now.saturating_duration_since(received)),

@@ -14,8 +14,8 @@ const READ_AGE_MAX: Duration = Duration::from_secs(10);
 /// Time without a ping after which a worker counts as frozen; workers ping every two seconds.
 const SILENT_AFTER: Duration = Duration::from_secs(4);
 
-/// Returns the worker that got its last event first, of those that had it `idle` before the last read of
-/// reports began and have not reported it as finished. `read` is that read, with its age.
+/// Worker that is silent longest since its last event. Only events count that were older than `idle` at the
+/// last read of reports, and are not reported as finished. `read` is that read, with its age.
 pub(super) fn find(
     states: &[PeerState],
     read: Option<(ReportsRead, Duration)>,

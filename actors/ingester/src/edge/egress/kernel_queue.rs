@@ -22,8 +22,8 @@ const REQUEST_LEN: usize = 16 + 56;
 /// Place of `idiag_wqueue` in the answer, behind `struct nlmsghdr`.
 const UNSENT_AT: usize = 16 + 60;
 
-/// Returns true if `stream` may have bytes that its peer has not acknowledged, also if that is
-/// unknown: without netlink sockets (`RestrictAddressFamilies=` of systemd) or `INET_DIAG`.
+/// True, too, if it is unknown whether the peer has acknowledged all bytes: without netlink sockets
+/// (`RestrictAddressFamilies=` of systemd) or `INET_DIAG`.
 pub(super) fn may_have_unsent(stream: &TcpStream) -> bool {
     unsent(stream).map_or(true, |bytes| bytes > 0)
 }

@@ -22,8 +22,8 @@ pub(super) struct WorkerCause {
     pub(super) help: String,
 }
 
-/// Returns the worker that has read nothing for the longest time. `holds_senders` tells whether all
-/// sending waits for a full queue.
+/// Worker that has read nothing for the longest time. `holds_senders` tells whether all sending waits for a
+/// full queue.
 pub(super) fn find(states: &[PeerState], holds_senders: bool) -> Option<WorkerCause> {
     let mut slow: Vec<_> = states.iter().filter_map(|state| Some((stalled(state)?, state))).collect();
     slow.sort_by(|a, b| (b.0, &a.1.worker).cmp(&(a.0, &b.1.worker)));

@@ -99,12 +99,11 @@ impl Records {
         Ok(is_whole)
     }
 
-    /// Records the end of a mapping's job.
     pub(super) fn job_ended(&mut self, uuid: Uuid) -> io::Result<()> {
         self.set(uuid, State::Done)
     }
 
-    /// Returns the jobs that have not ended, the oldest first.
+    /// Jobs that have not ended, the oldest first.
     pub(super) fn jobs(&self, owner: &str) -> Vec<(Uuid, JobOffered)> {
         let job = |(uuid, record): (&Uuid, &Record)| match &record.state {
             State::Ended { attr_path, payload } => {

@@ -68,7 +68,7 @@ pub(super) fn parse(url: &str) -> Result<Client, String> {
 mod tests {
     use super::*;
 
-    /// Returns database, user and password.
+    /// Database, user and password.
     fn parsed(url: &str) -> Result<(i64, Option<String>, Option<String>), String> {
         let client = parse(url)?;
         let settings = client.get_connection_info().redis_settings();

@@ -48,7 +48,7 @@ const ADVICE: [(&str, &str); 8] = [
     ("WRONGTYPE", "redis-cli TYPE KEY; delete the key that another program wrote with another type"),
 ];
 
-/// Returns the error of a request. The text is bounded.
+/// The text is bounded.
 fn peer_error(error: RedisError) -> PeerError {
     let kind = error.kind();
     let shown = truncated(&error);
@@ -71,12 +71,11 @@ fn peer_error(error: RedisError) -> PeerError {
     }
 }
 
-/// Returns what helps after the server's error with `code`.
 fn advice(code: &str) -> Option<String> {
     ADVICE.iter().find(|(known, _)| *known == code).map(|(_, advice)| (*advice).to_owned())
 }
 
-/// Returns the error of a reply that has another type than the command returns.
+/// The reply has another type than the command returns.
 pub(super) fn unexpected(found: &Value, wanted: &str) -> PeerError {
     let found = match found {
         Value::Nil => "nothing",
@@ -91,12 +90,12 @@ pub(super) fn unexpected(found: &Value, wanted: &str) -> PeerError {
     malformed(format!("the reply has {found} instead of {wanted}"))
 }
 
-/// Returns the error of a reply that cannot be one to its command.
+/// The reply cannot be one to its command.
 pub(super) fn malformed(text: String) -> PeerError {
     PeerError::new(PeerErrorKind::Malformed, Sent::Yes, text)
 }
 
-/// Returns the error of a reply beyond `limit`, in bytes; the connection is closed.
+/// The reply exceeds `limit`, in bytes; the connection is closed.
 fn too_large(limit: usize) -> PeerError {
     let text = format!("the reply is longer than {} KiB or has too many values", limit / 1024);
     PeerError::new(PeerErrorKind::TooLarge, Sent::Yes, text)
@@ -177,13 +176,11 @@ impl Connection {
         Ok(Self { redis, driver: driver.boxed_local().fuse(), reply_max, too_long })
     }
 
-    /// Reply to one command.
     pub(super) async fn ask(&mut self, command: &Cmd) -> Result<Value, PeerError> {
         let mut redis = self.redis.clone();
         self.drive(command.query_async(&mut redis)).await
     }
 
-    /// Replies to several commands.
     pub(super) async fn ask_all(&mut self, commands: &Pipeline) -> Result<Vec<Value>, PeerError> {
         let mut redis = self.redis.clone();
         self.drive(commands.query_async(&mut redis)).await

@@ -98,8 +98,7 @@ impl StreamReader {
         self.without_repeats(entries, last)
     }
 
-    /// Returns true, once, after a failure that the next, smaller request avoids; it need not be
-    /// delayed.
+    /// True, once, after a failure that the next, smaller request avoids; it need not be delayed.
     pub(super) fn reduced_request(&mut self) -> bool {
         std::mem::take(&mut self.reduced_request)
     }

@@ -48,8 +48,7 @@ impl Position {
         child.durable(&self.last)
     }
 
-    /// Returns true if the first read has found no update: no controller ever posted one, or Redis was
-    /// emptied.
+    /// True if the first read has found no update: no controller ever posted one, or Redis was emptied.
     pub(crate) fn is_at_begin(&self) -> bool {
         self.last.get() == Some(Id::default())
     }

@@ -53,7 +53,7 @@ struct Returned {
 }
 
 impl LongReader {
-    /// Returns a handle, and the factory of the companion.
+    /// The factory starts the companion.
     pub(super) fn new() -> (Self, Factory) {
         let (connections, slot) = inbox(CONNECTIONS_MAX);
         let inbox = slot.clone();

@@ -45,7 +45,6 @@ impl<'a> Cursor<'a> {
         Ok(&rest[..end])
     }
 
-    /// Returns true if `count` bytes are left.
     pub(super) fn has(&self, count: u64) -> bool {
         count <= (self.bytes.len() - self.at) as u64
     }

@@ -85,12 +85,10 @@ pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T
     tokio::time::timeout(DEADLINE, future).await.unwrap_or_else(|_| panic!("gave up waiting for {what}"))
 }
 
-/// Next item.
 pub(crate) async fn item(items: &mut Items) -> Item {
     in_time("an item", items.next()).await.expect("no end").expect("no error")
 }
 
-/// Next `count` items.
 pub(crate) async fn take(items: &mut Items, count: usize) -> Vec<Item> {
     let mut taken = Vec::new();
     for _ in 0..count {

@@ -36,7 +36,6 @@ impl Peers {
         peer.list_in(&mut self.listed, self.shares)
     }
 
-    /// Next job for the disk.
     pub(in crate::edge::egress) fn next_job(&mut self) -> Option<DiskJob> {
         loop {
             let name = self.listed.pop_front()?;

@@ -325,7 +325,7 @@ async fn listen(control: &UnixStream, progress: &Progress) -> String {
     }
 }
 
-/// Returns when the class has not stopped its former run in time.
+/// Ends with an error text once the class has not stopped its former run in time.
 async fn overdue(progress: &Progress) -> String {
     loop {
         sleep(CHECK_INTERVAL).await;

@@ -18,7 +18,6 @@ impl Redaction {
         Self(texts.map(str::to_owned).collect())
     }
 
-    /// Returns `text` without the password.
     pub(super) fn apply(&self, text: &[u8]) -> String {
         let mut text = String::from_utf8_lossy(text).into_owned();
         for secret in &*self.0 {

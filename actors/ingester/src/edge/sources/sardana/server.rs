@@ -104,7 +104,7 @@ impl Server {
         self.router.limits.held()
     }
 
-    /// Returns true if the server ended by itself; the log has the reason.
+    /// True if the server ended by itself; the log has the reason.
     pub(super) fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }
