@@ -46,8 +46,7 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// Returns the definition of the command line. Only commands to an instance show the options that select
-    /// it.
+    /// Only commands to an instance show the options that select it.
     pub(crate) fn definition() -> clap::Command {
         let target = Target::augment_args(clap::Command::default());
         let clients = ClientCommand::augment_subcommands(clap::Command::default());
@@ -82,7 +81,6 @@ pub(crate) struct RunArguments {
 }
 
 impl RunArguments {
-    /// Returns true if the command line has one of these arguments.
     fn is_given(&self) -> bool {
         !self.config.config.is_empty()
             || !self.config.set.is_empty()
@@ -91,7 +89,6 @@ impl RunArguments {
             || self.verbose
     }
 
-    /// Returns the sources of the configuration that these arguments and the environment name.
     pub(crate) fn sources(&self) -> Sources {
         let mut sources = Sources::new(&self.config, self.only.as_deref());
         let filter = self.quiet.then_some(QUIET).or(self.verbose.then_some(VERBOSE));

@@ -120,7 +120,6 @@ pub(crate) enum ClientCommand {
 }
 
 impl ClientCommand {
-    /// Returns true if the command prints the response as JSON.
     fn prints_json(&self) -> bool {
         let format = match self {
             Self::Tree { format, .. }

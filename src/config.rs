@@ -77,7 +77,7 @@ impl Config {
         print::print(&config.redacted(), &merged)
     }
 
-    /// Returns the same as JSON: the configuration, and the source of each key by its dotted path.
+    /// The same as JSON: the configuration, and the source of each key by its dotted path.
     ///
     /// # Errors
     /// Every error, each with its position and key.
@@ -98,7 +98,7 @@ impl Config {
         Ok(Self { program: serde_json::from_value(whole)?, sections, ..Self::default() })
     }
 
-    /// Returns the configuration as JSON, with secrets. A section that JSON cannot represent is null.
+    /// Includes secrets. A section that JSON cannot represent is null.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         let mut whole = serde_json::to_value(&self.program).unwrap_or_default();
         for section in &self.sections {
@@ -107,12 +107,12 @@ impl Config {
         whole
     }
 
-    /// Returns the configuration as JSON, without secrets.
+    /// JSON without secrets.
     pub(crate) fn redacted(&self) -> serde_json::Value {
         secrets::redacted(self.to_json(), Some(Schema::whole().root()))
     }
 
-    /// Returns the JSON Schema of a configuration file.
+    /// JSON Schema of a configuration file.
     pub(crate) fn schema() -> String {
         format!("{}\n", Schema::whole())
     }
@@ -183,8 +183,8 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the errors that the schema cannot express. Each begins with `section.key = value`, from which
-    /// its position is found.
+    /// Errors that the schema cannot express. Each begins with `section.key = value`, from which its position
+    /// is found.
     fn check_semantics(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         if let Err(error) = crate::telemetry::check_filter(&self.program.telemetry.filter) {

@@ -14,8 +14,8 @@ use orchestrator_subsystem::OriginalContext;
 
 use crate::{config::TelemetryConfig, subsystems, telemetry};
 
-/// Returns the arguments of this process, which may have been started under the name of a replaced program:
-/// `dranspose ingester ..` is `orchestrator as dranspose-ingester ..`.
+/// This process may have been started under the name of a replaced program: `dranspose ingester ..` is
+/// `orchestrator as dranspose-ingester ..`.
 pub(crate) fn arguments(of_process: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let given: Vec<OsString> = of_process.into_iter().collect();
     let file = given.first().and_then(|program| Path::new(program).file_name()?.to_str());
@@ -25,8 +25,8 @@ pub(crate) fn arguments(of_process: impl IntoIterator<Item = OsString>) -> Vec<O
     own.chain(given.into_iter().skip(words)).collect()
 }
 
-/// Returns the drop-in for a program's file and its first argument, and how many of the two name it. The
-/// drop-in is None if the file needs another argument.
+/// Drop-in for a program's file and its first argument, and how many of the two name it. The drop-in is None
+/// if the file needs another argument.
 fn replaced(file: &str, subcommand: Option<&str>) -> Option<(Option<&'static str>, usize)> {
     let find = |is_called: &dyn Fn(&str, &[&str]) -> bool| {
         subsystems::drop_in_where(|original| is_called(original.name, original.starts))
@@ -42,8 +42,7 @@ fn replaced(file: &str, subcommand: Option<&str>) -> Option<(Option<&'static str
     find(&|name, _| name.starts_with(&prefix)).map(|_| (None, 1))
 }
 
-/// Returns the admin section: the TCP address `listen`, if any, and a socket in the runtime directory, if
-/// there is one.
+/// Admin section: the TCP address `listen`, if any, and a socket in the runtime directory, if there is one.
 pub(crate) fn admin(listen: Option<&str>) -> AdminConfig {
     let runtime = std::env::var_os("RUNTIME_DIRECTORY").and_then(|list| first_directory(&list));
     AdminConfig {
@@ -55,13 +54,13 @@ pub(crate) fn admin(listen: Option<&str>) -> AdminConfig {
     }
 }
 
-/// Returns the first of the directories that systemd joins with colons.
+/// systemd joins the directories with colons.
 fn first_directory(list: &std::ffi::OsStr) -> Option<PathBuf> {
     let list = list.to_str()?;
     list.split(':').find(|entry| !entry.is_empty()).map(|entry| Path::new(entry).to_owned())
 }
 
-/// Returns the telemetry section: the filter in `RUST_LOG`, else the level in `LOG_LEVEL`, else the default.
+/// Telemetry section: the filter in `RUST_LOG`, else the level in `LOG_LEVEL`, else the default.
 ///
 /// # Errors
 /// The variable has no log filter or level. An empty variable counts as unset.

@@ -29,7 +29,7 @@ const FORWARDED: [Signal; 8] = [
 /// Added to the number of the signal that ended a process, as shells do.
 const SIGNALLED: i32 = 128;
 
-/// Returns true in process 1.
+/// True in process 1.
 pub(crate) fn is_needed() -> bool {
     getpid().is_init()
 }

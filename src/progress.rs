@@ -70,7 +70,6 @@ impl Drop for ProgressLine {
     }
 }
 
-/// Erases the line.
 pub(crate) fn erase() {
     if std::mem::take(&mut *lock()) {
         StandardStream::Error.print(ERASE_LINE);

@@ -86,7 +86,7 @@ fn read(sources: &Sources, filter: &LogFilter) -> Result<Config> {
     Ok(fresh)
 }
 
-/// Returns the dotted keys whose values differ.
+/// Dotted keys whose values differ.
 fn differences(old: &Config, new: &Config) -> Vec<String> {
     let (old, new) = (old.to_json(), new.to_json());
     let mut keys = Vec::new();

@@ -45,7 +45,7 @@ pub(crate) fn print_or_fail(text: Result<String>) -> ExitCode {
     if is_failure { ExitCode::Failure } else { code }
 }
 
-/// Returns the exit code of a result; an error is printed.
+/// Prints the error, if there is one.
 pub(crate) fn exit_code(result: Result<ExitCode>) -> ExitCode {
     result.unwrap_or_else(|error| report_error(&error))
 }

@@ -92,7 +92,7 @@ impl ServiceManager {
     }
 }
 
-/// Returns the arbiters without a heartbeat for longer than `limit`, each with the time since its last one.
+/// Arbiters without a heartbeat for longer than `limit`, each with the time since its last one.
 fn silent_arbiters(tree: &Tree, limit: Duration) -> BTreeMap<String, Duration> {
     let vitals = tree.paths().into_iter().filter_map(|path| tree.vitals(&path));
     vitals

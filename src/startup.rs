@@ -34,7 +34,7 @@ impl Startup {
         Self { started: Instant::now(), checks: Some(checks(CHECK_INTERVAL)), is_slow: false }
     }
 
-    /// Returns true once the process was ready.
+    /// True once the process was ready.
     pub(crate) fn is_over(&self) -> bool {
         self.checks.is_none()
     }

@@ -28,7 +28,7 @@ pub(crate) struct Owner {
 #[error("the program failed as another user: {0}")]
 pub(crate) struct Failed(pub(crate) ExitStatus);
 
-/// Returns the owner of what `config` keeps if the program runs as root and the files belong to another user.
+/// Owner of what `config` keeps if the program runs as root and the files belong to another user.
 ///
 /// # Errors
 /// The files belong to two users.
@@ -52,8 +52,8 @@ pub(crate) fn of_state(config: &Config) -> Result<Option<Owner>> {
     Ok(found.and_then(|(owner, _)| owner))
 }
 
-/// Returns the last user other than root who has a directory, a link or a file on the way to `path`, and so
-/// may choose what is found there; and true if there is something at the path.
+/// Last user other than root who has a directory, a link or a file on the way to `path`, and so may choose
+/// what is found there; true if there is something at the path.
 ///
 /// # Errors
 /// There are too many links.
@@ -86,7 +86,7 @@ pub(crate) fn on_the_way(path: &Path) -> io::Result<(Option<Owner>, bool)> {
     Ok((owner, true))
 }
 
-/// Returns name and group of a user.
+/// Name and group of a user.
 fn passwd(uid: u32) -> Option<(String, Option<u32>)> {
     let text = fs::read_to_string("/etc/passwd").ok()?;
     let mut lines = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
@@ -100,7 +100,7 @@ fn name(owner: Option<Owner>) -> String {
 }
 
 impl Owner {
-    /// Returns this command line as a command of the owner, without root's groups.
+    /// This command line as a command of the owner, without root's groups.
     pub(crate) fn command(self) -> Command {
         let mut arguments = env::args_os();
         let mut command = Command::new("/proc/self/exe");
@@ -113,7 +113,6 @@ impl Owner {
         self.failed(self.command().exec())
     }
 
-    /// Returns the error of a command that cannot start.
     pub(crate) fn failed(self, error: io::Error) -> anyhow::Error {
         let text = format!("cannot run as {}, who owns the files of the configuration", name(Some(self)));
         anyhow::Error::new(error).context(text)

@@ -27,12 +27,10 @@ pub(crate) struct Stopping {
 }
 
 impl Stopping {
-    /// Returns true once the stop has begun.
     pub(crate) fn has_begun(&self) -> bool {
         self.reports.is_some()
     }
 
-    /// Begins the stop.
     pub(crate) fn begin(&mut self, root: &Root, manager: &ServiceManager) {
         manager.stopping();
         root.request_stop(LIMIT);

@@ -25,17 +25,17 @@ subsystems! {
     "catalog" => orchestrator_catalog::Catalogs,
 }
 
-/// Returns the subsystem `name` if this build has it.
+/// None if this build does not have it.
 pub(crate) fn find(name: &str) -> Option<&'static dyn AnySubsystem> {
     SUBSYSTEMS.iter().copied().find(|subsystem| subsystem.name() == name)
 }
 
-/// Returns the names of the subsystems of this build.
+/// Names of the subsystems of this build.
 pub(crate) fn names() -> Vec<&'static str> {
     SUBSYSTEMS.iter().map(|subsystem| subsystem.name()).collect()
 }
 
-/// Returns the connection between the subsystems of `sections`, which each branch completes in the order of
+/// Connection between the subsystems of `sections`, which each branch completes in the order of
 /// [`SUBSYSTEMS`]: the queue, which takes jobs, comes before those that offer them.
 pub(crate) fn exchange(sections: &[Section]) -> Exchange {
     Exchange { offers_jobs: sections.iter().any(|section| section.offers_jobs()), ..Exchange::default() }
@@ -49,7 +49,6 @@ pub(crate) struct SubsystemCommand {
 }
 
 impl SubsystemCommand {
-    /// Runs the command.
     pub(crate) async fn run(&self, context: &mut Context<'_>) -> Result<(), CommandError> {
         self.subsystem.run(&self.matches, context).await
     }
@@ -77,8 +76,8 @@ impl DropIn {
     }
 }
 
-/// Returns a program that this build replaces by a command line, `orchestrator as NAME ..`, and for which
-/// `is_wanted` is true.
+/// A program that this build replaces by a command line, `orchestrator as NAME ..`, and for which `is_wanted`
+/// is true.
 pub(crate) fn drop_in_where(is_wanted: impl Fn(&Original) -> bool) -> Option<&'static Original> {
     let originals = SUBSYSTEMS.iter().flat_map(|subsystem| subsystem.originals());
     // The definition of the command lines is made only for a program that is wanted.

@@ -69,19 +69,19 @@ pub(crate) fn build(config: &Config) -> anyhow::Result<Topology> {
     Ok(Topology { root, admin, sections })
 }
 
-/// Returns the directory of the first subsystem with files of its own, else `var`.
+/// Directory of the first subsystem with files of its own, else `var`.
 fn state_dir(config: &Config) -> PathBuf {
     config.sections.iter().find_map(|section| section.state_dir()).unwrap_or_else(|| "var".into())
 }
 
-/// Returns the section of the endpoint, with the directory of the history.
+/// Adds the directory of the history.
 fn endpoint(config: &Config) -> AdminConfig {
     let mut endpoint = config.program.admin.clone();
     endpoint.history_dir.get_or_insert_with(|| state_dir(config));
     endpoint
 }
 
-/// Returns what the program keeps over a restart, for backups.
+/// All that must survive a restart, for backups.
 pub(crate) fn kept(config: &Config) -> Kept {
     let mut kept = Kept::default();
     // Before the queue, whose failed jobs it numbers: an occurrence may come twice after a restore, and none
@@ -97,13 +97,13 @@ pub(crate) fn kept(config: &Config) -> Kept {
     kept.and("admin", endpoint(config).kept(&subsystem_names(config)))
 }
 
-/// Returns the path of the database with what waits for hooks.
+/// Database of the occurrences that wait for hooks.
 #[cfg(feature = "hooks")]
 fn outbox(config: &Config) -> PathBuf {
     state_dir(config).join("hooks.db")
 }
 
-/// Returns the source of the progress line, if a subsystem has finite work.
+/// Source of the progress line, if a subsystem has finite work.
 pub(crate) fn progress(config: &Config) -> Option<ProgressSource> {
     let source = config.sections.iter().find_map(|section| section.progress())?;
     // The end of finite work must not stop another subsystem.
@@ -114,7 +114,6 @@ fn subsystem_names(config: &Config) -> Vec<String> {
     config.sections.iter().map(|section| section.name().to_owned()).collect()
 }
 
-/// Returns the description of this program that the admin endpoint serves.
 fn program_info(config: &Config, reload: &orchestrator_admin::Reload) -> ProgramInfo {
     ProgramInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),

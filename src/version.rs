@@ -1,11 +1,11 @@
 //! `orchestrator --version`, and its long form with `--verbose`.
 
-/// Returns the version, in one line.
+/// In one line.
 pub(crate) fn short() -> String {
     format!("orchestrator {}\n", env!("CARGO_PKG_VERSION"))
 }
 
-/// Returns version, commit, Cargo features and versions of libraries. `build.rs` has read them.
+/// Version, commit, Cargo features and versions of libraries. `build.rs` has read them.
 pub(crate) fn long() -> String {
     let or_none = |text: &'static str, none: &'static str| if text.is_empty() { none } else { text };
     let commit = or_none(env!("ORCHESTRATOR_BUILD_COMMIT"), "unknown");

@@ -166,7 +166,7 @@ fn entry(partial: &Path, kept: &KeptFile) -> Result<Entry> {
     Ok(Entry { role: kept.role.clone(), kind, path: std::path::absolute(&kept.path)?, user_version, files })
 }
 
-/// Returns the names in a directory, without those of files that are being written.
+/// Leaves out files that are being written.
 fn names_in(directory: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     if !durable::exists(directory) {
@@ -194,8 +194,8 @@ fn open(open: Open, path: &Path) -> Result<Option<(File, u32)>> {
 /// of this user.
 type Open = fn(&mut OpenOptions, &Path) -> io::Result<(File, Metadata)>;
 
-/// Returns a folder for the copy of a database if this user cannot name a path below `partial`, which another
-/// user opened: SQLite needs one.
+/// SQLite needs a folder for the copy of a database if this user cannot name a path below `partial`, which
+/// another user opened.
 fn folder_for_sqlite(partial: &Path) -> Result<Option<TempDir>> {
     let Ok(path) = fs::read_link(partial) else { return Ok(None) };
     if FileIdentity::at(&path).is_ok_and(|found| found.is_some()) {

@@ -13,12 +13,11 @@ use sha2::{Digest as _, Sha256};
 /// Bytes that are read at a time.
 const CHUNK: usize = 256 * 1024;
 
-/// Returns the directory of `path`.
 pub(super) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Returns the absolute path behind all links. The file may be missing, its directory may not.
+/// Absolute path behind all links. The file may be missing, its directory may not.
 pub(super) fn resolve(path: &Path) -> io::Result<PathBuf> {
     match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::read_link(path) {
@@ -80,7 +79,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns true if there is something at the path, which may be a link to nothing.
+/// True, too, for a link to nothing.
 pub(super) fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }

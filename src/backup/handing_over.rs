@@ -27,7 +27,7 @@ const MARK: &str = "ORCHESTRATOR_BACKUP_ON_STDIN";
 /// Directory that is the standard input.
 pub(super) const DIRECTORY: &str = "/proc/self/fd/0";
 
-/// Returns true if root's process has handed something over. This process ends with that one.
+/// True if Root's process has handed something over. This process ends with that one.
 pub(super) fn is_given() -> bool {
     let is_given = !geteuid().is_root() && std::env::var_os(MARK).is_some();
     if is_given {

@@ -109,7 +109,7 @@ pub(crate) fn recover(config: &Config, sources: Option<&Sources>) -> Result<Opti
     Ok(undone)
 }
 
-/// Returns the path of each role after all links. A path whose directory does not exist has no journal.
+/// Path of each role after all links. A path whose directory does not exist has no journal.
 fn bases(config: &Config) -> BTreeMap<String, PathBuf> {
     let kept = topology::kept(config).files.into_iter();
     kept.filter_map(|file| Some((file.role, durable::resolve(&file.path).ok()?))).collect()
@@ -175,7 +175,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Returns the paths of all files with it; the first one decides.
+    /// Paths of all files with it; the first one decides.
     fn files(&self) -> Vec<PathBuf> {
         let files = self.moves.iter().map(|each| durable::parent(&each.base).join(FILE));
         files.collect::<BTreeSet<_>>().into_iter().collect()

@@ -90,7 +90,7 @@ impl Manifest {
         serde_json::from_value(value).with_context(|| format!("{name} is damaged"))
     }
 
-    /// Returns all files, those of the configuration last.
+    /// All files, those of the configuration last.
     pub(super) fn files(&self) -> impl Iterator<Item = &CopiedFile> {
         let of = |is_last: bool| {
             self.entries.iter().filter(move |entry| (entry.kind == Kind::Configuration) == is_last)
@@ -98,7 +98,7 @@ impl Manifest {
         of(false).chain(of(true)).flat_map(|entry| &entry.files)
     }
 
-    /// Returns the configuration files, in the order of `--config`.
+    /// Configuration files, in the order of `--config`.
     pub(super) fn configuration(&self) -> impl Iterator<Item = &CopiedFile> {
         let files = self.entries.iter().filter(|entry| entry.kind == Kind::Configuration);
         files.filter_map(|entry| entry.files.first())

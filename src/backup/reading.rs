@@ -90,7 +90,7 @@ pub(super) fn open_named(directory: &Path, file: &CopiedFile) -> Result<(File, M
         .with_context(|| format!("cannot read {}: the backup is not whole", path.display()))
 }
 
-/// Returns the text of the error that a file is not that of the manifest.
+/// Text of the error that a file is not that of the manifest.
 pub(super) fn changed(directory: &Path, file: &CopiedFile) -> String {
     let path = directory.join(&file.name);
     format!("{} is not the file that was backed up: its checksum differs; use another backup", path.display())

@@ -125,7 +125,7 @@ fn restore_configuration(backup: &Backup, path: &Path, copy: &CopiedFile) -> Res
     Ok(Some(format!("{} was missing and is that of the backup", path.display())))
 }
 
-/// Returns each entry with its file of the present configuration.
+/// Each entry with its file of the present configuration.
 fn pairs(manifest: &Manifest, kept: Vec<KeptFile>) -> Result<Vec<(&Entry, KeptFile)>> {
     let mut pairs = Vec::new();
     for entry in manifest.entries.iter().filter(|entry| entry.kind != Kind::Configuration) {

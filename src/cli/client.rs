@@ -38,7 +38,7 @@ const VALUES_MAX: usize = 4_000_000;
 pub(crate) struct Client {
     address: Address,
     token: Option<String>,
-    /// Returns responses unchanged, to be printed as JSON, instead of with escaped strings.
+    /// Leaves responses unchanged, to be printed as JSON, instead of escaping their strings.
     raw: bool,
 }
 
@@ -49,12 +49,10 @@ impl Client {
         Self { address, token, raw }
     }
 
-    /// Returns the address of the endpoint.
     pub(crate) fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Sends a GET request.
     pub(crate) async fn get(&self, route: &str) -> Result<Value, CommandError> {
         self.get_within(route, READ_TIMEOUT).await
     }
@@ -233,7 +231,7 @@ impl Client {
     }
 }
 
-/// Returns an upper bound of the number of values in the JSON text `body`.
+/// Upper bound of the number of values in the JSON text `body`.
 fn count_values(body: &[u8]) -> usize {
     let (mut count, mut in_string, mut escaped) = (1, false, false);
     for byte in body {

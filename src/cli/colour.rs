@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use anstyle::AnsiColor;
 use orchestrator_subsystem::output::escape_lines;
 
-/// Returns true if `stream` is a terminal, unless `NO_COLOR` is set and not empty (no-color.org).
+/// True for a terminal, unless `NO_COLOR` is set and not empty (no-color.org).
 pub(crate) fn is_wanted(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
@@ -21,7 +21,7 @@ pub(crate) fn painted(text: &str, colours: impl IntoIterator<Item = Option<AnsiC
     text.split_inclusive('\n').map(line).collect()
 }
 
-/// Returns `text` without control characters, and with the colours if standard output shows them.
+/// Leaves out control characters, and adds the colours if standard output shows them.
 pub(crate) fn for_stdout(text: &str, colours: Vec<Option<AnsiColor>>) -> String {
     painted(text, if is_wanted(&std::io::stdout()) { colours } else { Vec::new() })
 }
@@ -43,7 +43,7 @@ fn cut(table: &str, width: usize) -> String {
     table.lines().map(|text| line(text) + "\n").collect()
 }
 
-/// Returns an error as it is printed: red on a terminal, without control characters.
+/// Red on a terminal, and without control characters.
 pub(crate) fn error_line(text: &str) -> String {
     let red = is_wanted(&std::io::stderr()).then_some(AnsiColor::Red);
     painted(&format!("orchestrator: {text}\n"), [red])

@@ -14,7 +14,6 @@ use crate::cli::tail;
 /// Most metrics that are printed of one report; JSON has all.
 const METRICS_MAX: usize = 20;
 
-/// Formats the reports.
 pub(super) fn render(crashes: &Crashes) -> String {
     if crashes.crashes.is_empty() {
         return "no child has crashed\n".to_owned();

@@ -44,7 +44,6 @@ Exit codes:
 }
 
 impl ExitCode {
-    /// Returns the code of a failed command.
     pub(crate) fn of(error: &CommandError) -> Self {
         match error {
             CommandError::Usage(_) => Self::Usage,

@@ -38,7 +38,7 @@ enum Access {
     Denied,
 }
 
-/// Returns the only socket `admin.sock` in a directory of `run`, else the default address `at`.
+/// The only socket `admin.sock` in a directory of `run`, else the default address `at`.
 ///
 /// # Errors
 /// There are several sockets, or the only listener belongs to another user.
@@ -77,7 +77,7 @@ pub(super) fn check_listener(at: SocketAddr) -> Result<(), String> {
     foreign.map_or(Ok(()), |user| Err(format!("user {user} listens there, and is neither root nor you")))
 }
 
-/// Returns the sockets with a listener in the directories of `run`, by path.
+/// Sockets with a listener in the directories of `run`, by path.
 fn sockets(run: &Path) -> Vec<Socket> {
     let Ok(parent) = symlink_metadata(run) else { return Vec::new() };
     let folders = std::fs::read_dir(run).into_iter().flatten().flatten().map(|folder| folder.path());
@@ -107,13 +107,13 @@ fn socket(parent: &Metadata, folder: &Path) -> Option<Socket> {
     Some(Socket { path, access })
 }
 
-/// Returns true if only root and the user `owner` can write to a directory with this owner and mode.
+/// True if only root and the user `owner` can write to a directory with this owner and mode.
 fn is_private(directory: u32, mode: u32, owner: u32) -> bool {
     (directory == 0 || directory == owner) && mode & 0o022 == 0
 }
 
-/// Returns true if only root and the user `owner` can replace an entry of `owner` in a directory with this
-/// owner and mode: others may add entries to one of root with the sticky bit.
+/// True if only root and the user `owner` can replace an entry of `owner` in a directory with this owner and
+/// mode: others may add entries to one of root with the sticky bit.
 fn is_kept(directory: u32, mode: u32, owner: u32) -> bool {
     is_private(directory, mode, owner) || directory == 0 && mode & 0o1000 != 0
 }

@@ -22,7 +22,7 @@ pub(crate) fn dot(snapshot: &TreeSnapshot) -> String {
     text
 }
 
-/// Returns the same graph as lists of nodes and edges.
+/// The same graph as lists of nodes and edges.
 pub(crate) fn lists(snapshot: &TreeSnapshot) -> Value {
     let (mut nodes, mut edges) = (Vec::new(), Vec::new());
     snapshot.root.walk(&mut |node| {
@@ -38,7 +38,7 @@ pub(crate) fn lists(snapshot: &TreeSnapshot) -> Value {
     json!({ "nodes": nodes, "edges": edges })
 }
 
-/// Returns the colours of the lines of the table of the tree, the first of which is its head.
+/// Colours of the lines of the table of the tree, the first of which is its head.
 pub(crate) fn line_colours(snapshot: &TreeSnapshot) -> Vec<Option<AnsiColor>> {
     let mut colours = vec![None];
     snapshot.root.walk(&mut |node| {
@@ -51,7 +51,7 @@ pub(crate) fn line_colours(snapshot: &TreeSnapshot) -> Vec<Option<AnsiColor>> {
     colours
 }
 
-/// Returns the colour of a node, by the names of Graphviz.
+/// Uses the names of Graphviz.
 fn colour(node: &NodeSnapshot) -> &'static str {
     match node.shown() {
         "running" => "darkgreen",

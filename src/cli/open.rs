@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::cli::{address::Address, client::Client};
 
-/// Returns the address of the console of the running instance. Behind a unix socket, the instance is asked
-/// for its TCP address.
+/// Address of the console of the running instance. Behind a unix socket, the instance is asked for its TCP
+/// address.
 pub(super) async fn run(format: OutputFormat, client: &Client) -> Result<String, CommandError> {
     let info = match client.get("/v1/info").await {
         Ok(info) => info,
@@ -36,7 +36,7 @@ pub(super) async fn run(format: OutputFormat, client: &Client) -> Result<String,
     Ok(if format.json { format.print(&json!({ "url": url })) } else { format!("{url}\n") })
 }
 
-/// Returns the URL among the addresses of an instance, `http://IP:PORT and PATH`.
+/// URL among the addresses of an instance, `http://IP:PORT and PATH`.
 fn tcp_address(listens_on: &str) -> Option<String> {
     let address = listens_on.strip_prefix("http://")?.split(' ').next()?;
     let mut address: SocketAddr = address.parse().ok()?;

@@ -79,8 +79,7 @@ impl Target {
         Ok(token)
     }
 
-    /// Returns the address that a command uses, and true if it is named. `env` reads a variable; `run` is
-    /// `/run`.
+    /// Address that a command uses; true if it is named. `env` reads a variable; `run` is `/run`.
     ///
     /// # Errors
     /// The URL is not of the form `http://HOST:PORT`, several instances are found, or only one of another
@@ -108,7 +107,7 @@ impl Target {
     }
 }
 
-/// Returns the socket in the first of the directories that has one; systemd joins them with colons.
+/// Socket in the first of the directories that has one; systemd joins them with colons.
 fn runtime_socket(list: &std::ffi::OsStr) -> Option<PathBuf> {
     let list = list.to_string_lossy();
     list.split(':').map(|directory| PathBuf::from(directory).join("admin.sock")).find(|path| path.exists())

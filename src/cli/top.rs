@@ -71,7 +71,7 @@ pub(crate) async fn run(
     arguments.print(client, out).await
 }
 
-/// Returns true if the process has a terminal that can show a full screen.
+/// True if the process has a terminal that can show a full screen.
 fn is_interactive() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
     stdin().is_terminal() && stdout().is_terminal() && !is_dumb

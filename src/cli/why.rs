@@ -10,12 +10,11 @@ use serde_json::Value;
 /// Affected children that are named for each cause.
 const AFFECTS_MAX: usize = 5;
 
-/// Formats the causes.
 pub(super) fn render(why: &Why) -> String {
     why.subsystems.iter().map(|branch| render_branch(branch, why.at_ms)).collect()
 }
 
-/// Returns true if a response has a cause.
+/// True if the response has a cause.
 pub(super) fn is_blocked(response: &Value) -> bool {
     let branches = response["subsystems"].as_array().into_iter().flatten();
     branches.flat_map(|branch| branch["causes"].as_array().into_iter().flatten()).next().is_some()
@@ -36,7 +35,7 @@ pub(super) fn held_lines(why: &Why, readiness: &str) -> String {
         .collect()
 }
 
-/// Returns the colours of the lines of [`render`]: green without a cause, red for a cause.
+/// Colours of the lines of [`render`]: green without a cause, red for a cause.
 pub(super) fn line_colours(text: &str) -> Vec<Option<AnsiColor>> {
     let colour = |line: &str| match line.trim_start().split_once(". ") {
         Some((number, _)) if line.starts_with("  ") && number.parse::<u32>().is_ok() => Some(AnsiColor::Red),

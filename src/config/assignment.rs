@@ -34,7 +34,7 @@ fn shown(set: &str, schema: &Schema) -> String {
     one_line(redact(&format!("--set {key}={value}")))
 }
 
-/// Returns true if `value`, for the key at `path`, may be shown.
+/// `value` is that of the key at `path`.
 fn is_shown(path: &[String], value: &str, schema: &Schema) -> bool {
     let mut rule = schema.root();
     for key in path {
@@ -117,8 +117,7 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// Returns true if `key` is the name of an entry. Only entries of weaker layers can be named, so that a
-    /// misspelled name creates no new entry.
+    /// Only entries of weaker layers can be named, so that a misspelled name creates no new entry.
     fn is_entry(self, key: &str) -> Result<bool, String> {
         if self.rule.and_then(Rule::named_item).is_none() {
             return Ok(false);

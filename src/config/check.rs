@@ -105,8 +105,7 @@ fn inside(steps: &[Step], key: &str) -> Vec<Step> {
     steps.iter().cloned().chain([Step::Key(key.to_owned())]).collect()
 }
 
-/// Returns true for a missing key that another source may have. Every source must have the `name` of an
-/// entry.
+/// True for a missing key that another source may have. Every source must have the `name` of an entry.
 fn may_be_in_another_source(violation: &Violation<'_>) -> bool {
     matches!(violation, Violation::MissingKey(key) if *key != "name")
 }

@@ -75,7 +75,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Returns line and column of the byte `at`, both from 1, the column in characters.
+    /// Line and column of the byte `at`, both from 1, the column in characters.
     fn position(self, at: usize) -> (usize, usize) {
         let before = self.text.get(..at).unwrap_or(self.text);
         let line = before.rsplit('\n').next().unwrap_or_default();
@@ -142,8 +142,8 @@ impl Lines<'_> {
     }
 }
 
-/// Returns true if a line with a syntax error may be quoted: an assignment to a known key without secrets, or
-/// a section header. Any other line may be part of a text with a secret.
+/// A line with a syntax error may be quoted if it is an assignment to a known key without secrets, or a
+/// section header. Any other line may be part of a text with a secret.
 fn may_be_shown(line: &str, schema: &Schema) -> bool {
     if may_quote_secret(line) {
         return false;

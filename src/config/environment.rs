@@ -24,7 +24,7 @@ use super::{
 /// line.
 const PREFIX: &str = "ORCHESTRATOR__";
 
-/// Returns the configuration variables of this process.
+/// Configuration variables of this process.
 pub(crate) fn of_process() -> Vec<(OsString, OsString)> {
     std::env::vars_os().filter(|(name, _)| has_prefix(name)).collect()
 }
@@ -57,8 +57,8 @@ pub(super) fn read(
         .collect()
 }
 
-/// Returns the path of the key that a name without its prefix refers to. Unknown names are kept in lower
-/// case; the check against the schema reports them.
+/// Path of the key that a name without its prefix refers to. Unknown names are kept in lower case; the check
+/// against the schema reports them.
 fn path(rest: &str, rule: Option<Rule<'_>>, below: Option<&Value>) -> Vec<String> {
     let inner = match below.map(|value| &value.kind) {
         Some(ValueKind::Table(table)) => Some(table),
@@ -96,7 +96,7 @@ fn split(rest: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Returns the entry at the start of `rest`, the longest of several, and the text behind it.
+/// Entry at the start of `rest`, the longest of several, and the text behind it.
 fn entry<'a, 'n>(rest: &'a str, names: impl Iterator<Item = &'n String>) -> (String, Option<&'a str>) {
     let mut matching: Vec<_> = names
         .filter_map(|name| {
@@ -121,8 +121,7 @@ fn entry<'a, 'n>(rest: &'a str, names: impl Iterator<Item = &'n String>) -> (Str
     }
 }
 
-/// Returns true if `text` is the spelling of the entry `name` in a variable. Both have the same number of
-/// characters.
+/// True if `text` is the spelling of the entry `name` in a variable. Both have the same number of characters.
 fn is_variable_name(text: &str, name: &str) -> bool {
     text.len() == name.chars().count()
         && text.chars().zip(name.chars()).all(|(written, expected)| {

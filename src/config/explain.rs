@@ -15,7 +15,6 @@ use crate::subsystems::NAMES;
 /// Least similarity of two words for which one counts as a misspelling of the other: three letters of four.
 const MIN_SIMILARITY: f64 = 0.75;
 
-/// Returns the error for the unknown key at `steps`.
 pub(super) fn unknown_key(tree: &Value, steps: &[Step], schema: &Schema) -> Diagnostic {
     let value = value_at(tree, steps);
     let (name, above) = match steps.split_last() {
@@ -35,7 +34,7 @@ pub(super) fn unknown_key(tree: &Value, steps: &[Step], schema: &Schema) -> Diag
     Diagnostic { position: position(tree, steps), key: dotted(tree, steps), text }
 }
 
-/// Returns the message for a key before the first section header. It may be a valid key of some section.
+/// Message for a key before the first section header. It may be a valid key of some section.
 fn outside_of_sections(name: &str, root: Rule<'_>) -> String {
     let sections: Vec<_> =
         root.keys().filter(|section| root.key(section).and_then(|rule| rule.key(name)).is_some()).collect();
@@ -48,7 +47,7 @@ fn outside_of_sections(name: &str, root: Rule<'_>) -> String {
     }
 }
 
-/// Returns the known word that is most similar to `name`, else all known words, as part of a message.
+/// Known word that is most similar to `name`, else all known words, as part of a message.
 fn suggestion(name: &str, known: &[&str]) -> String {
     let similarity = |word: &&str| strsim::normalized_damerau_levenshtein(name, word);
     let nearest = known.iter().copied().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
@@ -58,7 +57,6 @@ fn suggestion(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// Returns the error for the invalid value at `steps`.
 pub(super) fn wrong_value(
     tree: &Value,
     steps: &[Step],
@@ -88,7 +86,7 @@ pub(super) fn wrong_value(
     Diagnostic { position: position(tree, steps), key: dotted(tree, steps), text }
 }
 
-/// Returns true if an error message may show the value at `steps`.
+/// True if an error message may show the value at `steps`.
 fn is_shown(tree: &Value, steps: &[Step], schema: &Schema) -> bool {
     let text = match value_at(tree, steps).map(|value| &value.kind) {
         Some(ValueKind::String(text)) => text.as_str(),

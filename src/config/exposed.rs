@@ -9,7 +9,7 @@ use super::schema::{Rule, Schema, ValueFormat};
 /// Permission of other users to read a file.
 const READ_BY_OTHERS: u32 = 0o004;
 
-/// Returns a warning for each secret of `merged` in one of `files` that all users can read.
+/// A warning for each secret of `merged` in one of `files` that all users can read.
 pub(super) fn warnings(merged: &Value, schema: &Schema, files: &[impl AsRef<Path>]) -> BTreeSet<String> {
     let exposed = files.iter().map(AsRef::as_ref).filter(|file| {
         fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.mode() & READ_BY_OTHERS != 0)

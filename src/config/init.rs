@@ -181,13 +181,11 @@ fn section_of_unit(
     subsystems::drop_in(name, &arguments)?.section(context)
 }
 
-/// Returns the directory of `file`.
 fn parent(file: &Path) -> PathBuf {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::path::absolute(parent).unwrap_or_else(|_| parent.to_owned())
 }
 
-/// Checks the text.
 fn check(text: &str, verify: Check) -> Result<()> {
     let mut file = NamedTempFile::new()?;
     file.write_all(text.as_bytes())?;

@@ -48,8 +48,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Returns the sources that a command line names, and the environment. Without `--config`, a file is
-    /// searched.
+    /// Sources that a command line names, and the environment. Without `--config`, a file is searched.
     pub(crate) fn new(arguments: &ConfigArguments, only: Option<&str>) -> Self {
         let found =
             arguments.config.is_empty().then(|| default_file(std::env::var_os(VARIABLE), Path::new(FILE)));
@@ -79,8 +78,8 @@ impl Sources {
     }
 }
 
-/// Returns the configuration file for a command without `--config`: that of the variable, else the usual one
-/// if it exists. With an empty variable there is none.
+/// Configuration file for a command without `--config`: that of the variable, else the usual one if it
+/// exists. With an empty variable there is none.
 fn default_file(variable: Option<OsString>, usual: &Path) -> Option<PathBuf> {
     match variable {
         Some(path) => (!path.is_empty()).then(|| path.into()),
@@ -216,7 +215,7 @@ impl Source for Layer {
     }
 }
 
-/// Returns true if a layer sets the key of a section.
+/// True if a layer sets the key of a section.
 pub(super) fn is_set(merged: &Value, section: &str, key: &str) -> bool {
     let inside = |value: &Value, key: &str| match &value.kind {
         ValueKind::Table(table) => table.get(key).cloned(),

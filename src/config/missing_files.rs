@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Removes each key `.._file` of `merged` whose file does not exist here, so that the rest can be checked.
-/// Returns a note for each.
+/// The result has a note for each.
 pub(super) fn leave_out(merged: &mut Value, schema: &Schema) -> Vec<String> {
     let mut found: Vec<Vec<Step>> = Vec::new();
     walk(merged, schema.root(), &mut Vec::new(), &mut |steps, key, value, _, _| {

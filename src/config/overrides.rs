@@ -44,7 +44,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Returns an error for each section that an assignment added.
+    /// An error for each section that an assignment added.
     fn foreign_sections(&self, changed: &Self, merged: &Value) -> Vec<Diagnostic> {
         let own: Vec<_> = self.sections.iter().map(|section| section.name()).collect();
         let foreign = changed.sections.iter().filter(|section| !own.contains(&section.name()));

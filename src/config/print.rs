@@ -18,7 +18,7 @@ pub(super) fn print(effective: &serde_json::Value, merged: &Value) -> anyhow::Re
     Ok(text)
 }
 
-/// Returns `effective` with the source of each key, by its dotted path.
+/// Adds the source of each key, by its dotted path.
 pub(super) fn json(effective: serde_json::Value, merged: &Value) -> serde_json::Value {
     let mut sources = serde_json::Map::new();
     add_sources("", &effective, Some(merged), &mut sources);

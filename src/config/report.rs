@@ -42,7 +42,7 @@ impl fmt::Display for Diagnostic {
 pub(crate) struct InvalidConfig(Vec<Diagnostic>);
 
 impl InvalidConfig {
-    /// Returns `Ok` if there are no errors.
+    /// `Ok` if there are no errors.
     ///
     /// # Errors
     /// All `diagnostics`, sorted as [`in_order`] does.
@@ -62,7 +62,7 @@ impl fmt::Display for InvalidConfig {
 
 impl std::error::Error for InvalidConfig {}
 
-/// Returns the errors of an invalid configuration. Any other error is one without position and key.
+/// Errors of an invalid configuration. Any other error is one without position and key.
 pub(crate) fn errors(error: &anyhow::Error) -> Vec<Diagnostic> {
     let shown = |text: &str| sanitize_to(redact(text), MESSAGE_MAX);
     match error.downcast_ref::<InvalidConfig>() {
@@ -113,7 +113,7 @@ pub(crate) fn one_line(text: impl AsRef<[u8]>) -> String {
     sanitize_to(text, POSITION_MAX)
 }
 
-/// Returns the first 60 characters of `text`.
+/// First 60 characters of `text`.
 pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(EXCERPT_MAX) {
         Some((end, _)) => Cow::Owned(format!("{}..", &text[..end])),

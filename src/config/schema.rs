@@ -29,7 +29,7 @@ impl Schema {
         Self(generator().into_root_schema_for::<T>().to_value())
     }
 
-    /// Returns the rule of the whole configuration.
+    /// Rule of the whole configuration.
     pub(crate) fn root(&self) -> Rule<'_> {
         Rule(&self.0)
     }
@@ -74,35 +74,33 @@ impl<'a> Rule<'a> {
         Self(schema)
     }
 
-    /// Returns the rule of the key `name` in this table.
     pub(crate) fn key(self, name: &str) -> Option<Self> {
         self.0.get("properties")?.get(name).map(Rule)
     }
 
-    /// Returns the known keys of this table.
     pub(crate) fn keys(self) -> impl Iterator<Item = &'a str> {
         let keys = self.0.get("properties").and_then(Value::as_object);
         keys.into_iter().flat_map(Map::keys).map(String::as_str)
     }
 
-    /// Returns the rule of the entries of this array.
+    /// Rule of the entries of this array.
     pub(crate) fn item(self) -> Option<Self> {
         self.0.get("items").map(Rule)
     }
 
-    /// Returns the rule of the entries if they are tables with a `name`.
+    /// Rule of the entries if they are tables with a `name`.
     pub(crate) fn named_item(self) -> Option<Self> {
         self.item().filter(|item| item.key("name").is_some())
     }
 
-    /// Returns true for a table with free keys and values of any type, such as the columns that a catalog's
-    /// rule writes.
+    /// True for a table with free keys and values of any type, such as the columns that a catalog's rule
+    /// writes.
     pub(crate) fn is_free(self) -> bool {
         self.has_type("object")
             && self.0.get("additionalProperties").is_some_and(|rest| *rest != json!(false))
     }
 
-    /// Returns the format of its values, if they need redaction.
+    /// None if the values need no redaction.
     pub(crate) fn value_format(self) -> Option<ValueFormat> {
         match self.keyword("format")?.as_str()? {
             "address" => Some(ValueFormat::Address),
@@ -122,23 +120,22 @@ impl<'a> Rule<'a> {
         inner.into_iter().for_each(|rule| rule.rules_of(name, found));
     }
 
-    /// Returns true if this key, or a key in a nested table, has values that need redaction.
+    /// True if this key, or a key in a nested table, has values that need redaction.
     pub(crate) fn needs_redaction(self) -> bool {
         let rules = self.keys().filter_map(|key| self.key(key)).chain(self.item());
         self.value_format().is_some() || rules.into_iter().any(Rule::needs_redaction)
     }
 
-    /// Returns the allowed words, if the schema lists them.
+    /// Allowed words, if the schema lists them.
     pub(crate) fn choice(self) -> Option<&'a Value> {
         self.keyword("enum")
     }
 
-    /// Returns the value of a keyword.
     pub(crate) fn keyword(self, keyword: &str) -> Option<&'a Value> {
         self.0.get(keyword)
     }
 
-    /// Returns true if the expected type is `kind`, a type of JSON Schema.
+    /// `kind` is a type of JSON Schema.
     pub(crate) fn has_type(self, kind: &str) -> bool {
         self.0.get("type").is_some_and(|wanted| wanted == kind)
     }

@@ -45,7 +45,6 @@ enum Mistake {
 }
 
 impl Mistake {
-    /// Returns the message for `key` in the table with the rule `table`.
     fn text(&self, key: &str, table: Rule<'_>) -> String {
         match self {
             Self::Password => {

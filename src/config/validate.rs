@@ -50,7 +50,7 @@ pub(super) enum Violation<'a> {
     Pattern(&'a str),
 }
 
-/// Returns all violations in `value`, each with its path.
+/// Each violation has its path.
 pub(super) fn violations<'a>(value: &Value, rule: Rule<'a>) -> Vec<(Vec<Step>, Violation<'a>)> {
     let mut found = Vec::new();
     validate(value, rule, &mut Vec::new(), &mut found);
@@ -126,7 +126,7 @@ fn scalar<'a>(value: &Value, rule: Rule<'a>) -> Option<Violation<'a>> {
     (!matches).then_some(Violation::Pattern(pattern))
 }
 
-/// Returns true if `value` has the type, or one of the types, of the keyword `type`.
+/// `kind` is the keyword `type`, which allows one type or several.
 fn is_of(value: &Value, kind: &Value) -> bool {
     match kind {
         Value::Array(kinds) => kinds.iter().any(|kind| is_of(value, kind)),

@@ -13,7 +13,6 @@ pub(super) enum Step {
     Index(usize),
 }
 
-/// Returns the value at `steps`, if there is one.
 pub(super) fn value_at<'a>(tree: &'a Value, steps: &[Step]) -> Option<&'a Value> {
     steps.iter().try_fold(tree, |value, step| match (&value.kind, step) {
         (ValueKind::Table(table), Step::Key(key)) => table.get(key),
@@ -36,7 +35,6 @@ pub(super) fn remove(tree: &mut Value, steps: &[Step]) {
     }
 }
 
-/// Returns the rule of the value at `steps`.
 pub(super) fn rule_at<'a>(schema: &'a Schema, steps: &[Step]) -> Option<Rule<'a>> {
     steps.iter().try_fold(schema.root(), |rule, step| match step {
         Step::Key(key) => rule.key(key),
@@ -75,13 +73,13 @@ pub(super) fn walk(
     }
 }
 
-/// Returns the position of the value at `steps`, or of the innermost table that should hold it.
+/// Position of the value at `steps`, or of the innermost table that should hold it.
 pub(super) fn position(tree: &Value, steps: &[Step]) -> String {
     let outwards = (0..=steps.len()).rev().filter_map(|end| value_at(tree, &steps[..end]));
     outwards.filter_map(any_origin).next().unwrap_or_else(|| "the configuration".to_owned())
 }
 
-/// Returns the position of a value, or of the first value in it, since merged tables have no position.
+/// Position of a value, or of the first value in it, since merged tables have no position.
 fn any_origin(value: &Value) -> Option<String> {
     let own = value.origin().map(str::to_owned);
     own.or_else(|| match &value.kind {
@@ -114,7 +112,6 @@ pub(super) fn dotted(tree: &Value, steps: &[Step]) -> String {
     text
 }
 
-/// Returns the `name` of an entry.
 pub(super) fn name_of(entry: Option<&Value>) -> Option<String> {
     match &entry?.kind {
         ValueKind::Table(table) => match &table.get("name")?.kind {

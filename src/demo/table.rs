@@ -113,7 +113,7 @@ impl Rows {
         format!("\"{}\"", self.changed)
     }
 
-    /// Returns the time of a new change.
+    /// Time of a new change.
     fn change(&mut self) -> String {
         self.changed = Timestamp::now().max(self.changed + 1.microseconds());
         self.changed.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
@@ -130,7 +130,7 @@ impl Rows {
         }
     }
 
-    /// Returns the rows of `filter`, in the order of their creation, which is that of the rule's polls.
+    /// Rows of `filter`, in the order of their creation, which is that of the rule's polls.
     fn read(&self, filter: &str, query: &str) -> Option<Vec<Row>> {
         let filter = filter.split("@sort").next().unwrap_or_default();
         let tests: Vec<_> = filter.split('&').map(Test::parse).collect::<Option<_>>()?;

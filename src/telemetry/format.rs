@@ -19,7 +19,7 @@ use tracing_subscriber::{
 /// Name of the field with the event's message.
 const MESSAGE: &str = "message";
 
-/// Returns the field formatter of the text format: the message, then ` name=value` for each field.
+/// Field formatter of the text format: the message, then ` name=value` for each field.
 pub(super) fn text_fields() -> impl for<'a> FormatFields<'a> + Send + Sync + 'static {
     let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| {
         let value = sanitize(format!("{value:?}"));

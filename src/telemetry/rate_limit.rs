@@ -142,7 +142,7 @@ impl<S: Subscriber> Filter<S> for RateLimit {
     }
 }
 
-/// Returns the number of lines of one kind that are logged before the limit applies.
+/// Number of lines of one kind that are logged before the limit applies.
 fn burst(target: &str) -> u32 {
     if target == DETAIL { DETAIL_BURST } else { BURST }
 }

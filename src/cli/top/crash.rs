@@ -30,7 +30,6 @@ pub(super) struct Crash {
 }
 
 impl Crash {
-    /// Returns the newest report.
     pub(super) fn newest(crashes: Crashes) -> Option<Self> {
         let report = crashes.crashes.into_iter().next()?;
         let frame = first_own_frame(&report);
@@ -43,7 +42,7 @@ fn first_own_frame(report: &CrashReport) -> Option<String> {
     report.backtrace.iter().find(|line| is_own(line)).cloned()
 }
 
-/// Returns true if a line, `function at file:line`, is not of a library.
+/// True if the line, `function at file:line`, is not of a library.
 fn is_own(line: &str) -> bool {
     match line.rsplit_once(" at ") {
         Some((_, file)) => !LIBRARIES.iter().any(|folder| file.contains(folder)),
@@ -52,7 +51,7 @@ fn is_own(line: &str) -> bool {
     }
 }
 
-/// Returns the time of the last exit of a child or its descendants, in milliseconds since 1970.
+/// Time of the last exit of a child or its descendants, in milliseconds since 1970.
 pub(super) fn last_exit_ms(child: &NodeSnapshot) -> Option<u64> {
     let mut last = None;
     child.walk(&mut |node| last = last.max(node.last_exit.as_ref().map(|exit| exit.at_ms)));

@@ -78,7 +78,7 @@ impl History {
     }
 }
 
-/// Returns the increase per 1,000 seconds up to each sample. The first sample has none.
+/// Increase per 1,000 seconds up to each sample. The first sample has none.
 fn rates(at_ms: &[u64], counts: &[Option<u64>]) -> Values {
     let samples: Vec<(u64, Option<u64>)> = at_ms.iter().copied().zip(counts.iter().copied()).collect();
     let rate = |pair: &[(u64, Option<u64>)]| {

@@ -71,7 +71,7 @@ struct Parser {
 }
 
 impl Parser {
-    /// Returns the keys that are complete. An Escape at the end of `bytes` is the key, not the start of a
+    /// Takes the keys that are complete. An Escape at the end of `bytes` is the key, not the start of a
     /// sequence.
     fn take(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.rest.extend(bytes);
@@ -85,7 +85,7 @@ impl Parser {
     }
 }
 
-/// Returns the first key and its length in bytes, or `None` if it is incomplete.
+/// First key and its length in bytes, or `None` if it is incomplete.
 fn first(bytes: &[u8]) -> Option<(Key, usize)> {
     match bytes {
         [] | [0x1b, b'O'] => None,
@@ -123,7 +123,7 @@ fn sequence(bytes: &[u8]) -> Option<(Key, usize)> {
     }
 }
 
-/// Returns the key of a sequence, whatever modifiers it has.
+/// Key of a sequence, whatever modifiers it has.
 fn named(parameters: &[u8], last: u8) -> Key {
     match (last, parameters.split(|byte| *byte == b';').next().unwrap_or_default()) {
         (b'A', _) => Key::Up,

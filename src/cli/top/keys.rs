@@ -27,7 +27,6 @@ pub(super) const HELP: [(&str, &str); 10] = [
 ];
 
 impl State {
-    /// Processes a key.
     pub(super) fn press(&mut self, key: Key) -> Option<Action> {
         self.message = None;
         match key {

@@ -70,7 +70,7 @@ impl Listing {
         }
     }
 
-    /// Returns the lines of a tree. `rows` are its rows in the order of the tree.
+    /// `rows` are the rows of the tree in its order.
     pub(super) fn lines(&self, root: &NodeSnapshot, rows: &[Row]) -> Vec<Line> {
         let words: Vec<String> = self.filter.to_lowercase().split_whitespace().map(str::to_owned).collect();
         let mut lines = Vec::new();
@@ -86,8 +86,7 @@ impl Listing {
         lines
     }
 
-    /// Returns the branch of `node`, or `None` if the filter removes all of it. Takes its rows from `rows` in
-    /// any case.
+    /// None if the filter removes the whole branch. Takes the rows of the branch from `rows` in any case.
     fn branch(
         &self,
         node: &NodeSnapshot,
@@ -172,7 +171,7 @@ mod tests {
         snapshots::{mailbox, node, of},
     };
 
-    /// Returns the names of the lines of a tree with a pool of 30 workers, indented by level.
+    /// Names of the lines of a tree with a pool of 30 workers, indented by level.
     fn names(listing: &Listing) -> Vec<String> {
         let mut pool = node("o/q/pool", "running", 0, &json!([]));
         pool["kind"] = json!("pool");

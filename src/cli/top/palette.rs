@@ -33,7 +33,6 @@ impl Palette {
         self.color(Color::Red).add_modifier(Modifier::BOLD)
     }
 
-    /// Style of charts.
     pub(super) fn chart(self) -> Style {
         self.color(Color::Cyan)
     }
@@ -48,13 +47,12 @@ impl Palette {
         Style::new().add_modifier(Modifier::DIM)
     }
 
-    /// Style of the selected line.
     pub(super) fn selected() -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 }
 
-/// Returns the mark of a state; those of the web console differ in the same way.
+/// The marks of the web console differ by state in the same way.
 pub(super) fn mark(state: &str) -> &'static str {
     match state {
         "running" => "●",

@@ -27,7 +27,6 @@ static VERBS: [Verb; 5] = [
 ];
 
 impl Verb {
-    /// Returns the verb of a key.
     pub(super) fn of_key(key: Key) -> Option<&'static Self> {
         VERBS.iter().find(|verb| Key::Char(verb.key) == key)
     }

@@ -85,8 +85,8 @@ impl Row {
     }
 }
 
-/// Returns a row for every child of `now`, in the order of the tree, with rates since `before`. Metrics with
-/// labels become rows below their child.
+/// A row for every child of `now`, in the order of the tree, with rates since `before`. Metrics with labels
+/// become rows below their child.
 pub(super) fn rows(before: &TreeSnapshot, now: &TreeSnapshot) -> Vec<Row> {
     let seconds = now.captured_at_ms.saturating_sub(before.captured_at_ms).max(1) as f64 / 1e3;
     let mut former: HashMap<&str, &NodeSnapshot> = HashMap::new();
@@ -117,7 +117,7 @@ pub(super) fn rows(before: &TreeSnapshot, now: &TreeSnapshot) -> Vec<Row> {
 /// Name of a label that divides a metric of one child and names no peer.
 const EXIT_CODE: &str = "exit_code";
 
-/// Returns a row for each peer that `node` has metrics of.
+/// A row for each peer that `node` has metrics of.
 fn peers(then: Option<&NodeSnapshot>, node: &NodeSnapshot, seconds: f64) -> Vec<Row> {
     let mut peers: Vec<(String, Vec<String>)> = Vec::new();
     for metric in &node.metrics {

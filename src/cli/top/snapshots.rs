@@ -3,7 +3,7 @@
 use orchestrator_subsystem::wire::TreeSnapshot;
 use serde_json::{Value, json};
 
-/// Returns the JSON of a child that runs, without children.
+/// JSON of a child that runs, without children.
 pub(super) fn node(path: &str, state: &str, restarts: u64, mailboxes: &Value) -> Value {
     json!({
         "path": path, "id": path.rsplit('/').next(), "label": null, "kind": "actor", "state": state,
@@ -14,7 +14,7 @@ pub(super) fn node(path: &str, state: &str, restarts: u64, mailboxes: &Value) ->
     })
 }
 
-/// Returns the JSON of a mailbox with 7 messages waiting.
+/// JSON of a mailbox with 7 messages waiting.
 pub(super) fn mailbox(handled: u64) -> Value {
     json!([{
         "name": "mailbox", "depth": 7, "capacity": 9, "high_water": 9, "refused": 0, "handled": handled, "purged": 0,
@@ -22,7 +22,7 @@ pub(super) fn mailbox(handled: u64) -> Value {
     }])
 }
 
-/// Returns a tree with the root `o`, the busy child `o/a` and the child `o/b`, which has failed three times.
+/// A tree with the root `o`, the busy child `o/a` and the child `o/b`, which has failed three times.
 pub(super) fn tree(at_ms: u64, uptime_ms: u64, handled: u64) -> TreeSnapshot {
     let mut root = node("o", "running", 0, &json!([]));
     root["children"] =
@@ -30,7 +30,7 @@ pub(super) fn tree(at_ms: u64, uptime_ms: u64, handled: u64) -> TreeSnapshot {
     of(at_ms, uptime_ms, &root)
 }
 
-/// Returns the tree below the JSON of a root.
+/// Tree below the JSON of a root.
 pub(super) fn of(at_ms: u64, uptime_ms: u64, root: &Value) -> TreeSnapshot {
     let tree = json!({"seq": 1, "captured_at_ms": at_ms, "uptime_ms": uptime_ms, "root": root});
     serde_json::from_value(tree).unwrap()

@@ -95,7 +95,6 @@ impl State {
         state
     }
 
-    /// Processes the next tree.
     pub(super) fn take(&mut self, tree: TreeSnapshot) {
         self.rows = rows(&self.tree, &tree);
         self.has_rates = true;
@@ -123,7 +122,6 @@ impl State {
         self.away = Some(Away { since_ms, reason });
     }
 
-    /// Processes the details of a child.
     pub(super) fn take_details(&mut self, details: Result<Details, String>) {
         match details {
             Ok(details) => (self.details, self.details_error) = (Some(details), None),
@@ -131,7 +129,6 @@ impl State {
         }
     }
 
-    /// Processes the result of a command.
     pub(super) fn finish(&mut self, command: &Command, result: Result<CommandResponse, String>) {
         let (text, is_error) = match result {
             Ok(done) => (format!("{}: {} -> {}", done.path, done.before, done.after), false),
@@ -140,17 +137,15 @@ impl State {
         self.message = Some(Message { text, is_error });
     }
 
-    /// Returns the selected line.
     pub(super) fn line(&self) -> Option<&Line> {
         self.lines.get(self.selected)
     }
 
-    /// Returns the child of the selected line.
     pub(super) fn child(&self) -> Option<&NodeSnapshot> {
         self.tree.root.find(&self.line()?.row.path)
     }
 
-    /// Returns the child whose details are needed, if they are open.
+    /// None unless the details are open.
     pub(super) fn subject(&self) -> Option<Subject> {
         self.drawer?;
         let child = self.child()?;
@@ -166,7 +161,7 @@ impl State {
         })
     }
 
-    /// Returns the exits of a child, newest first.
+    /// Newest first.
     pub(super) fn exits_of<'a>(&'a self, child: &'a NodeSnapshot) -> impl Iterator<Item = &'a ExitSnapshot> {
         let mut seen = self.exits.iter().rev().filter(|(path, _)| *path == child.path).map(|(_, exit)| exit);
         let newest = seen.next().or(child.last_exit.as_ref());

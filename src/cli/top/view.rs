@@ -230,7 +230,7 @@ fn link(line: &Line, palette: Palette) -> Span<'static> {
     }
 }
 
-/// Returns the end of a path that is too long.
+/// Keeps the end of a path that is too long.
 fn shortened(path: &str, width: usize) -> String {
     let length = path.chars().count();
     if length <= width {

@@ -28,7 +28,7 @@ pub(super) struct Document<'a> {
 }
 
 impl Document<'_> {
-    /// Returns the text. `root` is the rule of the whole configuration.
+    /// `root` is the rule of the whole configuration.
     pub(super) fn to_toml(&self, root: Rule<'_>) -> String {
         let mut text = Text::default();
         text.comment(&format!("Configuration of orchestrator in place of {}.", self.program));
@@ -135,12 +135,12 @@ impl Text {
     }
 }
 
-/// Returns true for a table with known keys, and for an array of such tables.
+/// True for a table with known keys, and for an array of such tables.
 fn is_table(rule: Rule<'_>) -> bool {
     rule.keys().next().is_some() || rule.item().is_some_and(|item| item.keys().next().is_some())
 }
 
-/// Returns true if a value, or one in it, is not the default.
+/// True if a value, or one in it, is not the default.
 fn differs(value: &Value, rule: Rule<'_>) -> bool {
     match (value, rule.keys().next()) {
         (Value::Object(table), Some(_)) => {

@@ -25,7 +25,7 @@ pub(super) fn expand(text: &str) -> String {
     expanded + rest
 }
 
-/// Returns the variable of a unit file key, and its value for directories that are separated by blanks.
+/// Variable of a unit file key, and its value for directories that are separated by blanks.
 pub(super) fn variable(key: &str, directories: &str) -> Option<(&'static str, String)> {
     let (.., variable, path) = DIRECTORIES.iter().find(|(_, known, ..)| *known == key)?;
     let paths = directories.split_whitespace().map(|directory| {

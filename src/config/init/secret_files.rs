@@ -30,7 +30,6 @@ pub(super) struct SecretFile {
 }
 
 impl SecretFile {
-    /// Returns a line for the operator.
     pub(super) fn note(&self, is_written: bool) -> String {
         let (key, path) = (&self.key, self.path.display());
         if is_written {
@@ -46,7 +45,7 @@ impl SecretFile {
     }
 }
 
-/// Returns the configuration with the paths of files that have the addresses already, for a check.
+/// Configuration with the paths of files that have the addresses already, for a check.
 pub(super) fn with_temporary_paths(values: &Value, secrets: &[SecretFile]) -> Value {
     let inner = |value| with_temporary_paths(value, secrets);
     match values {
@@ -116,7 +115,7 @@ pub(super) fn move_out(
     Ok(files)
 }
 
-/// Returns the address without user and password, and the password.
+/// Address without user and password, and the password.
 fn split_password(address: &str) -> Option<(String, String)> {
     let (scheme, rest) = address.split_once("//")?;
     let (credentials, server) = rest.rsplit_once('@')?;

@@ -16,19 +16,17 @@ const SHELLS: [&str; 5] = ["sh", "bash", "dash", "ksh", "zsh"];
 /// Maximum number of scripts that run each other.
 const DEPTH_MAX: u32 = 4;
 
-/// Returns the last component of a path.
 pub(super) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// Returns true if `words` run a shell with a command as an argument.
+/// True if `words` run a shell with a command as an argument.
 pub(super) fn is_shell_command(words: &[Word]) -> bool {
     inline(words).is_some()
 }
 
-/// Returns the command that has a word for which `is_start` is true, in the shell's command or the shell
-/// script that `words` run; None if there is none. In a script the last such command counts, since others
-/// prepare it.
+/// Command that has a word for which `is_start` is true, in the shell's command or the shell script that
+/// `words` run; None if there is none. In a script the last such command counts, since others prepare it.
 ///
 /// # Errors
 /// The script cannot be read.
@@ -67,7 +65,7 @@ fn follow_to(
     Ok(None)
 }
 
-/// Returns the words from the program on, without the shell's own words before it.
+/// Words from the program on, without the shell's own words before it.
 fn program(words: &[Word]) -> &[Word] {
     let is_own = |word: &Word| {
         word.as_ref()
@@ -80,7 +78,7 @@ fn is_shell(word: &str) -> bool {
     SHELLS.contains(&file_name(word))
 }
 
-/// Returns the argument of `sh -c`.
+/// Command of `sh -c`.
 fn inline(words: &[Word]) -> Option<&Word> {
     let [Ok(shell), rest @ ..] = program(words) else { return None };
     let is_option = |word: &Word| word.as_ref().is_ok_and(|word| word.starts_with('-'));
@@ -90,7 +88,7 @@ fn inline(words: &[Word]) -> Option<&Word> {
     rest.get(options).filter(|_| is_shell(shell) && has_command)
 }
 
-/// Returns the text of the shell script that `words` run.
+/// Text of the shell script that `words` run.
 fn script(words: &[Word]) -> Result<Option<String>> {
     let mut words = program(words).iter().flatten().map(String::as_str);
     let Some(program) = words.next() else { return Ok(None) };

@@ -28,7 +28,7 @@ pub(super) struct UnitFile {
 }
 
 impl UnitFile {
-    /// Returns true for a unit file: by its name or by its section.
+    /// Recognises a unit file by its name or by its section.
     pub(super) fn is_one(path: &Path, text: &str) -> bool {
         path.extension().is_some_and(|extension| extension == "service")
             || text.lines().any(|line| line.trim() == "[Service]")
@@ -127,7 +127,7 @@ impl UnitFile {
         Ok(())
     }
 
-    /// Returns the variables of the unit's directories, of `Environment` and of the files, which win.
+    /// Variables of the unit's directories, of `Environment` and of the files, which win.
     ///
     /// # Errors
     /// A file cannot be read and is not optional.
@@ -160,7 +160,7 @@ impl UnitFile {
         Ok(variables)
     }
 
-    /// Returns the arguments of the program itself, with variables replaced.
+    /// Arguments of the program itself, with variables replaced.
     ///
     /// # Errors
     /// The command does not start the program, or has specifiers, whose values are unknown.
@@ -197,13 +197,13 @@ impl UnitFile {
         replaced.collect::<Result<_, _>>().map_err(|reason| anyhow::anyhow!("ExecStart: {reason}"))
     }
 
-    /// Returns the position of the word after which the program's own arguments begin.
+    /// Position of the word after which the program's own arguments begin.
     fn start(&self, original: &Original) -> Option<usize> {
         self.command.iter().position(|word| is_start(word, original))
     }
 
-    /// Returns the Python interpreter that runs the program: that of the command line, that in the first line
-    /// of the program's script, or, if the script is not on this machine, the one beside it.
+    /// Python interpreter that runs the program: that of the command line, that in the first line of the
+    /// program's script, or, if the script is not on this machine, the one beside it.
     pub(super) fn interpreter(&self, original: &Original) -> Option<PathBuf> {
         let words = &self.command[..self.start(original)?];
         // systemd's prefixes stand before the first word.
@@ -219,21 +219,21 @@ impl UnitFile {
         (!script.exists()).then(|| script.with_file_name("python3"))
     }
 
-    /// Returns the working directory, if it is an absolute path.
+    /// Working directory, if it is an absolute path.
     pub(super) fn directory(&self) -> Option<PathBuf> {
         Some(PathBuf::from(&self.directory)).filter(|directory| directory.is_absolute())
     }
 }
 
-/// Returns true for a name such as `python3.12`.
+/// True for a name such as `python3.12`.
 fn is_python(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let version = name.strip_prefix("pypy").or_else(|| name.strip_prefix("python"));
     version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
 }
 
-/// Returns true for a word after which the program's own arguments begin: a name, with the path of its
-/// directory, or with the prefix of the Nix store.
+/// True for a word after which the program's own arguments begin: a name, with the path of its directory, or
+/// with the prefix of the Nix store.
 fn is_start(word: &str, original: &Original) -> bool {
     let last = file_name(word);
     let is_hash = |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -241,7 +241,7 @@ fn is_start(word: &str, original: &Original) -> bool {
     name == original.name || original.starts.contains(&name)
 }
 
-/// Returns the value of a word in which `${NAME}` stands for variables.
+/// Replaces variables, `${NAME}`, in a word; `$$` is a `$`.
 fn value_of(word: &str, variables: &BTreeMap<OsString, OsString>) -> Word {
     let (mut value, mut rest) = (String::new(), word);
     while let Some((before, behind)) = rest.split_once('$') {
@@ -263,7 +263,7 @@ fn value_of(word: &str, variables: &BTreeMap<OsString, OsString>) -> Word {
     Ok((value + rest).replace("%%", "%"))
 }
 
-/// Returns the variable of a word that is `$NAME` or `${NAME}`, and whether it has braces.
+/// Variable of a word that is `$NAME` or `${NAME}`, and whether it has braces.
 fn variable(word: &str) -> Option<(&str, bool)> {
     let rest = word.strip_prefix('$')?;
     let braced = rest.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
@@ -272,7 +272,7 @@ fn variable(word: &str) -> Option<(&str, bool)> {
     is_name.then_some((name, has_braces))
 }
 
-/// Returns the lines, with those joined that end with a backslash.
+/// Joins lines that end with a backslash with the next one.
 fn joined(text: &str) -> Vec<String> {
     let (mut lines, mut open) = (Vec::<String>::new(), false);
     for line in text.lines() {

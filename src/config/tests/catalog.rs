@@ -22,7 +22,7 @@ claim.set = { State = "claimed", "claimed by" = "$token", until = "$now+60s" }
 done = { n = 1, ratio = 0.5, flag = true, list = [1, "x"], info = { a = { b = 2 } } }
 "#;
 
-/// Returns sources with the file `text`, variables without their prefix, and `--set`.
+/// Sources with the file `text`, variables without their prefix, and `--set`.
 fn sources(file: &tempfile::NamedTempFile, text: &str, variables: &[(&str, &str)], sets: &[&str]) -> Sources {
     std::fs::write(file.path(), text).unwrap();
     Sources {
@@ -44,7 +44,7 @@ fn load(variables: &[(&str, &str)], sets: &[&str]) -> Result<Value, String> {
     Ok(config.to_json()["catalog"][0]["rule"].clone())
 }
 
-/// Returns the errors in `text`, with FILE for the file's name.
+/// Shows the name of the file as FILE.
 fn errors(text: &str, sets: &[&str]) -> Vec<String> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let error = Config::load(&sources(&file, text, &[], sets)).unwrap_err().to_string();

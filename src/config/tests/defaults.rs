@@ -14,8 +14,8 @@ use super::{
     collect_keys,
 };
 
-/// Returns true if `line`, below the header `section`, is an example: a key without a default, or with one
-/// that TOML cannot express.
+/// True if `line`, below the header `section`, is an example: a key without a default, or with one that TOML
+/// cannot express.
 fn is_unset(section: &str, line: &str) -> bool {
     const ANYWHERE: [&str; 17] = [
         "unix_socket",
@@ -80,7 +80,7 @@ fn is_unset(section: &str, line: &str) -> bool {
     ANYWHERE.contains(&key) || here.contains(&key)
 }
 
-/// Returns the lines of the commented configuration with each key uncommented. A key has no space after `#`.
+/// Lines of the commented configuration with each key uncommented. A key has no space after `#`.
 fn uncommented() -> impl Iterator<Item = &'static str> {
     let lines = include_str!("../../../config/orchestrator.toml").lines();
     lines.map(|line| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line))
@@ -119,7 +119,7 @@ fn the_commented_configuration_has_every_key() {
     assert!(unknown.is_empty(), "in config/orchestrator.toml, but not in the schema: {unknown:?}");
 }
 
-/// Returns true if the file has keys or tables below the table `key`.
+/// True if the file has keys or tables below the table `key`.
 fn has_keys_below(key: &str, written: &BTreeSet<String>) -> bool {
     written.iter().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
 }

@@ -44,8 +44,8 @@ const PIECES: [&str; 24] = [
     "\u{e4}",
 ];
 
-/// Returns a random index in `text`, at the start of a character and not inside an address, so that passwords
-/// stay recognisable.
+/// A random index in `text`, at the start of a character and not inside an address, so that passwords stay
+/// recognisable.
 fn random_index(text: &str, random: &mut fastrand::Rng) -> usize {
     let within = |at: usize| {
         let all = ADDRESSES.iter().flat_map(|address| text.match_indices(address));
@@ -101,7 +101,7 @@ fn load_and_check(sources: &Sources) -> bool {
     loaded.is_ok()
 }
 
-/// Returns the shipped file with most keys uncommented and with addresses in some of them.
+/// The shipped file with most keys uncommented and with addresses in some of them.
 fn file(random: &mut fastrand::Rng) -> String {
     let mut text = String::new();
     for line in SHIPPED.lines() {

@@ -52,7 +52,7 @@ table = "T"
 claim.set.state = "claimed"
 "#;
 
-/// Returns the path of a schema key with the entries of `FILE`.
+/// Path of a schema key with the entries of `FILE`.
 fn with_entries(key: &str) -> String {
     let names = [
         ("ingester", "i"),
@@ -72,7 +72,7 @@ fn with_entries(key: &str) -> String {
     path
 }
 
-/// Returns all keys with the format `address`, with true for each list.
+/// All keys with the format `address`, with true for each list.
 pub(super) fn addresses() -> Vec<(String, bool)> {
     let schema = Schema::whole();
     let mut all = Vec::new();

@@ -217,7 +217,7 @@ fn a_lost_connection_and_a_refusal_are_named() {
     assert_eq!(lines[10], "pause o/a: it cannot be paused", "{lines:#?}");
 }
 
-/// Returns a state in which every text is hostile.
+/// Every text is hostile.
 fn hostile() -> State {
     let path = format!("o/{HOSTILE}");
     let mut child = node(&path, HOSTILE, 1, &mailbox(1));
